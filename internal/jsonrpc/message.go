@@ -1,0 +1,101 @@
+package jsonrpc
+
+import "strconv"
+
+// Kind says what a message is, by the members that it has.
+type Kind uint8
+
+// The kinds of message. The zero Kind belongs to no message.
+const (
+	Request      Kind = iota + 1 // method and id
+	Notification                 // method, no id
+	Result                       // id and result
+	Failure                      // error, and an id unless it could not be read
+)
+
+// ID is the exact JSON text of a message's id: 1, "1" and 1.0 are three
+// different IDs. The empty ID means that there is none. A null id, which only a
+// Failure may have, is the ID "null".
+type ID string
+
+// IntID returns the ID of a number that we count ourselves.
+func IntID(n int64) ID { return ID(strconv.FormatInt(n, 10)) }
+
+// Span is a half-open range of bytes in a message's Raw. The zero Span means
+// absent; no value of a message can start at offset 0.
+type Span struct{ Start, End int }
+
+// IsZero reports whether the member that the span stands for is absent.
+func (s Span) IsZero() bool { return s == Span{} }
+
+// Of returns the bytes of raw that the span covers, nil when it is absent.
+func (s Span) Of(raw []byte) []byte {
+	if s.IsZero() {
+		return nil
+	}
+	return raw[s.Start:s.End:s.End]
+}
+
+// Message is one JSON-RPC message: its bytes, and where in them the envelope's
+// members lie. Raw is never written to after Scan.
+type Message struct {
+	Raw    []byte
+	Kind   Kind
+	ID     ID
+	Method string // decoded; shared with the names that Scan knows where possible
+
+	IDAt   Span // the id's value
+	Params Span // the params object
+	Result Span // the result's value
+	Error  Span // the error object
+}
+
+// Param returns the value of a member of params, absent when there is none.
+func (m *Message) Param(key string) Span { return Find(m.Raw, m.Params, key) }
+
+// ResultMember returns the value of a member of result, absent when there is
+// none or when the result is no object.
+func (m *Message) ResultMember(key string) Span { return Find(m.Raw, m.Result, key) }
+
+// Limits bound what Scan accepts. The zero value means the defaults that stand
+// beside each member.
+type Limits struct {
+	Bytes  int // of the whole message; 0 means 4 MiB
+	Depth  int // of nested arrays and objects; 0 means 128
+	Tokens int // values and member names together; 0 means 1,000,000
+
+	// Tolerant accepts what real servers get wrong and what cannot be mistaken
+	// for something else: a missing jsonrpc member, an id of null in an answer, a
+	// fractional id, a string as an error's code. It never loosens the JSON.
+	Tolerant bool
+}
+
+// The longest id and method that Scan accepts, in bytes of JSON text.
+const (
+	MaxID     = 1 << 10
+	MaxMethod = 256
+)
+
+// The codes of JSON-RPC 2.0 §5.1.
+const (
+	CodeParse          = -32700
+	CodeInvalidRequest = -32600
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeInternal       = -32603
+)
+
+// Error is an error object as it stands on the wire, and the Go error that a
+// refused message or a failed call is reported as.
+type Error struct {
+	Code    int64
+	Message string
+	Data    []byte // JSON; nil when absent
+
+	// ID is the id of the message that Scan refused, where it could be read.
+	ID ID
+}
+
+func (e *Error) Error() string {
+	return e.Message + " (" + strconv.FormatInt(e.Code, 10) + ")"
+}

@@ -1,0 +1,9 @@
+// Package transport holds what the links to clients and servers have in common:
+// the words in which a server half hands its traffic to a conversation, and in
+// which a conversation uses a client half.
+//
+// Its sub-packages turn bytes into messages and back: stdio, streamhttp, sse and
+// inmem, each with a half towards clients and a half towards servers. They know
+// framing, statuses and headers, and nothing of tools. They never import each
+// other; eventstream, the format of server-sent events, is below them.
+package transport

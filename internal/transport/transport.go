@@ -1,0 +1,145 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Pipe is a link on which messages of all kinds travel in both directions: a
+// child's standard streams, our own, the pair of streams of HTTP+SSE, a pipe in
+// memory.
+type Pipe interface {
+	// Read blocks for the next message. A *jsonrpc.Error reports a frame that was
+	// refused; the pipe goes on after it. Any other error is final; io.EOF is the
+	// clean end. Only one goroutine may read.
+	Read() (*jsonrpc.Message, error)
+	// Write sends one message, without a line end. It is safe for concurrent use
+	// and does not keep b. An error that wraps ErrNotSent says that no byte of b
+	// has left.
+	Write(b []byte) error
+	// Close ends both directions and unblocks Read. It is idempotent.
+	Close() error
+}
+
+// ErrNotSent is wrapped by the errors of a send of which no byte has left, so
+// that sending again cannot run anything twice.
+var ErrNotSent = errors.New("not sent")
+
+// HeaderField is one mirrored header, its value already encoded (2026-07-28
+// Streamable HTTP, "Value Encoding").
+type HeaderField struct{ Name, Value string }
+
+// ---- Towards clients: what a server half (a door) hands its traffic to.
+
+// Peer is what a door knows about who is at it.
+type Peer struct {
+	Transport string // "stdio", "http", "sse" or "inmem"
+	Principal string // who authenticated; "" while nobody has to
+	Remote    string // network address without port, "" on stdio
+	Endpoint  string // the route's name, as configured at the door
+}
+
+// Acceptor makes conversations. It is implemented above the transports.
+type Acceptor interface {
+	// Accept begins a conversation. out is where messages go that belong to no
+	// request; it is nil for a conversation of a single request. Accept does not
+	// block.
+	Accept(p Peer, out Outbox) Conversation
+}
+
+// Incoming is one message from a client.
+type Incoming struct {
+	Msg *jsonrpc.Message
+	// Version is the MCP-Protocol-Version header, "" when absent or not HTTP.
+	Version string
+	// Params are the Mcp-Param-* headers as they arrived.
+	Params []HeaderField
+	// HTTP says that mirrored headers are due where the revision has them.
+	HTTP bool
+}
+
+// Conversation is the exchange with one client: a legacy session, one pipe, or
+// one modern HTTP request. Its methods are safe for concurrent use.
+type Conversation interface {
+	// Request serves one request and returns after r.Finish, or after ctx ended
+	// and what the request had started is over.
+	Request(ctx context.Context, in Incoming, r Responder)
+	// OneWay takes a notification or a response. The error says that a door with
+	// statuses should refuse it (a *jsonrpc.Error), otherwise it is accepted.
+	OneWay(ctx context.Context, in Incoming) error
+	// Close ends the conversation: the client is gone or said so. It cancels what
+	// is in flight and is idempotent.
+	Close(cause error)
+}
+
+// Responder takes what goes back for one request. Calls must not overlap.
+type Responder interface {
+	// Event sends a message before the answer. On HTTP it turns the response into
+	// a stream of events.
+	Event(b []byte) error
+	// Finish sends the answer, exactly once. code is the answer's error code, 0
+	// for a result; HTTP takes its status from it.
+	Finish(b []byte, code int64) error
+}
+
+// Outbox takes messages that belong to no request: the GET stream of a session,
+// standard output. Send is safe for concurrent use, does not keep b, and never
+// blocks for longer than the link's own write limit; ErrNoStream says that the
+// client has no such stream open.
+type Outbox interface {
+	Send(b []byte) error
+}
+
+// ErrNoStream is returned by an Outbox to whose client no stream is open.
+var ErrNoStream = errors.New("the client has no stream open for this")
+
+// ---- Towards servers: the client half of Streamable HTTP.
+
+// Rules are what HTTP does differently per revision. They are filled from mcp's
+// feature table by whoever knows the revision. The zero value is the shape of
+// 2025-03-26: sessions, a GET stream, no headers.
+type Rules struct {
+	Version         string // sent as MCP-Protocol-Version; "" sends none
+	Sessions        bool   // keep and send Mcp-Session-Id, end with DELETE
+	MirrorHeaders   bool   // Mcp-Method, Mcp-Name and Mcp-Param-* are required
+	Resumable       bool   // a broken stream is continued by GET with Last-Event-ID
+	CloseIsCancel   bool   // dropping the response stream cancels the request
+	RequestsOnSSE   bool   // the server may send requests on a response stream
+	ResponsesByPost bool   // the client answers such requests by POST
+}
+
+// Outgoing is one message for a server.
+type Outgoing struct {
+	Body   []byte
+	ID     jsonrpc.ID    // of a request, "" otherwise
+	Method string        // "" for a response
+	Name   string        // what Mcp-Name mirrors, not yet encoded; "" for none
+	Params []HeaderField // Mcp-Param-*
+	Header []HeaderField // further headers of this message alone
+	Rules  *Rules
+}
+
+// Inbox takes what arrives from a server before an answer, or outside of any
+// request: notifications, and in legacy revisions requests. It is called by one
+// goroutine at a time for one stream and must not block for long.
+type Inbox func(*jsonrpc.Message)
+
+// StatusError is an HTTP answer that is not a success, or that is a success but
+// not MCP.
+type StatusError struct {
+	Status      int
+	ContentType string
+	Body        []byte        // at most 64 KiB of it
+	RetryAfter  time.Duration // 0 when not given
+	Challenge   string        // WWW-Authenticate
+	// Msg is the body as a JSON-RPC message, nil when it is none.
+	Msg *jsonrpc.Message
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("HTTP status %d", e.Status)
+}
