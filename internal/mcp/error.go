@@ -1,0 +1,132 @@
+package mcp
+
+import (
+	"errors"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Error codes beyond JSON-RPC's own (2026-07-28 §Base, "Error Codes").
+const (
+	CodeHeaderMismatch      = -32020
+	CodeMissingCapability   = -32021
+	CodeUnsupportedVersion  = -32022
+	CodeResourceNotFound    = -32002 // legacy only
+	CodeURLElicitationsNeed = -32042 // 2025-11-25 only
+)
+
+// IsModernCode reports whether a code is only ever sent by a modern server, so
+// that it tells the era of whoever sent it.
+func IsModernCode(code int64) bool {
+	return code == CodeHeaderMismatch || code == CodeMissingCapability || code == CodeUnsupportedVersion
+}
+
+// Origin says whose fault an error is, and hence who may try again.
+type Origin string
+
+// The origins of an error.
+const (
+	FromClient   Origin = "client"
+	FromGateway  Origin = "gateway"
+	FromUpstream Origin = "upstream"
+)
+
+// Outcome says what is known of a call that failed.
+type Outcome string
+
+// The outcomes of a failed call.
+const (
+	NotSent   Outcome = "not_sent" // no byte reached the server
+	UnknownIf Outcome = "unknown"  // it may have been executed
+	Failed    Outcome = "failed"   // the server said no
+)
+
+// Error is a call or a connection that failed, with what the client needs to
+// know: whose fault, what happened to the call, whether to try again.
+type Error struct {
+	Code       int64  // JSON-RPC; 0 means -32603
+	Message    string // for the client: fixed text, no paths, no internals
+	Origin     Origin
+	Upstream   string // its configured name, "" for none
+	Cause      string // one word: timeout, exited, too_large, bad_response, dns, …
+	Outcome    Outcome
+	Retryable  bool
+	RetryAfter time.Duration
+	Data       []byte // JSON object whose members are merged in, nil for none
+	Op         string // "call github/create_issue", for the log
+	Err        error  // the cause; logged, never sent
+}
+
+func (e *Error) Error() string {
+	s := e.Message
+	if e.Op != "" {
+		s = e.Op + ": " + s
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Wire returns any error as the error object that a client gets. Errors that are
+// neither *Error nor *jsonrpc.Error become -32603 without a word of their text.
+func Wire(err error) *jsonrpc.Error {
+	var w *jsonrpc.Error
+	if errors.As(err, &w) {
+		return w
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "internal error"}
+	}
+	out := &jsonrpc.Error{Code: e.Code, Message: e.Message}
+	if out.Code == 0 {
+		out.Code = jsonrpc.CodeInternal
+	}
+	d := []byte{'{'}
+	member := func(k, v string) {
+		if v == "" {
+			return
+		}
+		if len(d) > 1 {
+			d = append(d, ',')
+		}
+		d = jsonrpc.AppendQuote(d, k)
+		d = append(d, ':')
+		d = append(d, v...)
+	}
+	text := func(s string) string {
+		if s == "" {
+			return ""
+		}
+		return string(jsonrpc.AppendQuote(nil, s))
+	}
+	if e.Origin != "" {
+		member("origin", text(string(e.Origin)))
+		member("upstream", text(e.Upstream))
+		member("cause", text(e.Cause))
+		member("outcome", text(string(e.Outcome)))
+		if e.Retryable {
+			member("retryable", "true")
+		} else {
+			member("retryable", "false")
+		}
+		if e.RetryAfter > 0 {
+			member("retryAfterMs", string(jsonrpc.IntID(e.RetryAfter.Milliseconds())))
+		}
+	}
+	if len(e.Data) > 2 {
+		if len(d) > 1 {
+			d = append(d, ',')
+		}
+		d = append(d, e.Data[1:len(e.Data)-1]...)
+	}
+	if len(d) > 1 {
+		out.Data = append(d, '}')
+	}
+	return out
+}

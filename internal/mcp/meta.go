@@ -1,0 +1,61 @@
+package mcp
+
+// The reserved keys of _meta (2026-07-28 §Base, "_meta").
+const (
+	KeyMeta          = "_meta"
+	KeyProgressToken = "progressToken"
+
+	KeyVersion        = "io.modelcontextprotocol/protocolVersion"
+	KeyClientInfo     = "io.modelcontextprotocol/clientInfo"
+	KeyClientCaps     = "io.modelcontextprotocol/clientCapabilities"
+	KeyLogLevel       = "io.modelcontextprotocol/logLevel"
+	KeyServerInfo     = "io.modelcontextprotocol/serverInfo"
+	KeySubscriptionID = "io.modelcontextprotocol/subscriptionId"
+	KeyRelatedTask    = "io.modelcontextprotocol/related-task"
+)
+
+// IsPerRequestKey reports whether key is one of the _meta members by which a
+// modern request describes its sender. They belong to one hop.
+func IsPerRequestKey(key []byte) bool {
+	switch string(key) {
+	case KeyVersion, KeyClientInfo, KeyClientCaps, KeyLogLevel:
+		return true
+	}
+	return false
+}
+
+// The names of HTTP headers. Names are compared without case, values with it.
+const (
+	HeaderVersion   = "Mcp-Protocol-Version"
+	HeaderSession   = "Mcp-Session-Id"
+	HeaderMethod    = "Mcp-Method"
+	HeaderName      = "Mcp-Name"
+	HeaderParam     = "Mcp-Param-" // a prefix
+	HeaderLastEvent = "Last-Event-Id"
+)
+
+// logLevels in the order of RFC 5424, most verbose first (§Logging, all
+// revisions).
+var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// LogLevel is a severity. The zero LogLevel means that no log messages are
+// wanted; otherwise a larger one is more severe.
+type LogLevel uint8
+
+// ParseLogLevel returns the level of a name; ok is false for any other text.
+func ParseLogLevel(s string) (l LogLevel, ok bool) {
+	for i, n := range logLevels {
+		if n == s {
+			return LogLevel(i + 1), true
+		}
+	}
+	return 0, false
+}
+
+// String returns the level's name, "" for the zero LogLevel.
+func (l LogLevel) String() string {
+	if l == 0 || int(l) > len(logLevels) {
+		return ""
+	}
+	return logLevels[l-1]
+}

@@ -1,0 +1,106 @@
+package mcp
+
+// Method says what is known of one method.
+type Method struct {
+	Name string
+	// NameKey is the member of params that Mcp-Name mirrors and that a catalog
+	// routes by: "name", "uri" or "".
+	NameKey string
+	// ListKey is the member of the result that holds a list, "" for no list.
+	ListKey string
+	// ReadOnly: running it twice does no harm, so it may be sent again.
+	ReadOnly bool
+	// Cacheable: results carry ttlMs and cacheScope where the revision has them.
+	Cacheable bool
+	// MayAsk: the answer may be input_required (2026-07-28 §MRTR, "Supported
+	// Requests").
+	MayAsk bool
+	// Capability is the server capability that stands for it, "" for none.
+	Capability string
+
+	eras uint8
+}
+
+const (
+	inLegacy uint8 = 1 << iota
+	inModern
+	both = inLegacy | inModern
+)
+
+// The methods of requests that a client sends.
+const (
+	MethodInitialize    = "initialize"
+	MethodPing          = "ping"
+	MethodDiscover      = "server/discover"
+	MethodListen        = "subscriptions/listen"
+	MethodListTools     = "tools/list"
+	MethodCallTool      = "tools/call"
+	MethodListResources = "resources/list"
+	MethodListTemplates = "resources/templates/list"
+	MethodReadResource  = "resources/read"
+	MethodSubscribe     = "resources/subscribe"
+	MethodUnsubscribe   = "resources/unsubscribe"
+	MethodListPrompts   = "prompts/list"
+	MethodGetPrompt     = "prompts/get"
+	MethodComplete      = "completion/complete"
+	MethodSetLevel      = "logging/setLevel"
+)
+
+// The requests that a legacy server sends; in the modern era they travel inside
+// input_required.
+const (
+	MethodSample    = "sampling/createMessage"
+	MethodElicit    = "elicitation/create"
+	MethodListRoots = "roots/list"
+)
+
+// The notifications.
+const (
+	NoteInitialized      = "notifications/initialized"
+	NoteCancelled        = "notifications/cancelled"
+	NoteProgress         = "notifications/progress"
+	NoteMessage          = "notifications/message"
+	NoteToolsChanged     = "notifications/tools/list_changed"
+	NoteResourcesChanged = "notifications/resources/list_changed"
+	NotePromptsChanged   = "notifications/prompts/list_changed"
+	NoteResourceUpdated  = "notifications/resources/updated"
+	NoteRootsChanged     = "notifications/roots/list_changed"
+	NoteElicitComplete   = "notifications/elicitation/complete"
+	NoteAcknowledged     = "notifications/subscriptions/acknowledged"
+)
+
+func define(ms ...Method) map[string]*Method {
+	t := make(map[string]*Method, len(ms))
+	for i := range ms {
+		t[ms[i].Name] = &ms[i]
+	}
+	return t
+}
+
+// Sources: the ClientRequest unions of schema/2025-11-25 and schema/2026-07-28.
+var clientMethods = define(
+	Method{Name: MethodInitialize, eras: inLegacy},
+	Method{Name: MethodPing, eras: inLegacy, ReadOnly: true},
+	Method{Name: MethodDiscover, eras: inModern, ReadOnly: true, Cacheable: true},
+	Method{Name: MethodListen, eras: inModern},
+	Method{Name: MethodListTools, eras: both, ListKey: "tools", ReadOnly: true, Cacheable: true, Capability: "tools"},
+	Method{Name: MethodCallTool, eras: both, NameKey: "name", MayAsk: true, Capability: "tools"},
+	Method{Name: MethodListResources, eras: both, ListKey: "resources", ReadOnly: true, Cacheable: true, Capability: "resources"},
+	Method{Name: MethodListTemplates, eras: both, ListKey: "resourceTemplates", ReadOnly: true, Cacheable: true, Capability: "resources"},
+	Method{Name: MethodReadResource, eras: both, NameKey: "uri", ReadOnly: true, Cacheable: true, MayAsk: true, Capability: "resources"},
+	Method{Name: MethodSubscribe, eras: inLegacy, ReadOnly: true, Capability: "resources"},
+	Method{Name: MethodUnsubscribe, eras: inLegacy, ReadOnly: true, Capability: "resources"},
+	Method{Name: MethodListPrompts, eras: both, ListKey: "prompts", ReadOnly: true, Cacheable: true, Capability: "prompts"},
+	Method{Name: MethodGetPrompt, eras: both, NameKey: "name", ReadOnly: true, MayAsk: true, Capability: "prompts"},
+	Method{Name: MethodComplete, eras: both, ReadOnly: true, Capability: "completions"},
+	Method{Name: MethodSetLevel, eras: inLegacy, ReadOnly: true, Capability: "logging"},
+)
+
+// LookupMethod returns what is known of a client's request, nil for an unknown
+// method: that one is carried, not refused.
+func LookupMethod(name string) *Method { return clientMethods[name] }
+
+// In reports whether the method belongs to the era of revision r.
+func (m *Method) In(r Revision) bool {
+	return r.Legacy() && m.eras&inLegacy != 0 || r.Modern() && m.eras&inModern != 0
+}

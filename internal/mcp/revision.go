@@ -1,0 +1,167 @@
+package mcp
+
+// Revision is one dated edition of the specification. The zero Revision is
+// unknown and can do nothing.
+type Revision uint8
+
+// The five revisions in the field, oldest first.
+const (
+	Unknown Revision = iota
+	R20241105
+	R20250326
+	R20250618
+	R20251125
+	R20260728
+)
+
+// Latest is the newest revision that we speak, LatestLegacy the newest that
+// opens with initialize.
+const (
+	Latest       = R20260728
+	LatestLegacy = R20251125
+)
+
+// Assumed is the revision of an HTTP client that names none (2025-06-18
+// §Transports, "Protocol Version Header").
+const Assumed = R20250326
+
+var dates = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+
+// String returns the revision's date, "unknown" for the zero Revision.
+func (r Revision) String() string {
+	if r == Unknown || int(r) >= len(dates) {
+		return "unknown"
+	}
+	return dates[r]
+}
+
+// ParseRevision returns the revision of a date; ok is false for any other text.
+func ParseRevision(date string) (r Revision, ok bool) {
+	for i := 1; i < len(dates); i++ {
+		if dates[i] == date {
+			return Revision(i), true
+		}
+	}
+	return Unknown, false
+}
+
+// Revisions returns all revisions, newest first, or only those that can do all
+// of the features named.
+func Revisions(can ...Feature) []Revision {
+	var out []Revision
+next:
+	for r := Latest; r > Unknown; r-- {
+		for _, f := range can {
+			if !r.Can(f) {
+				continue next
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// Newer reports whether r is a later edition than o. It exists for choosing the
+// best of several offered revisions; what a peer can do is asked with Can.
+func (r Revision) Newer(o Revision) bool { return r > o }
+
+// Feature is something that a peer of a revision can do or must be spared.
+type Feature uint8
+
+// The features. Each says from which page it comes.
+const (
+	// Handshake: opens with initialize and holds a session (§Lifecycle of the
+	// four legacy revisions). Its absence means per-request metadata in _meta
+	// (2026-07-28 §Versioning).
+	Handshake Feature = iota
+	// PerRequestMeta: version, identity and capabilities travel on each request.
+	PerRequestMeta
+	// Batches: JSON-RPC batches may be received (2025-03-26 §Base, "Batching").
+	Batches
+	// AskedMidCall: the peer, a client, can be sent requests while its call runs.
+	AskedMidCall
+	// InputRequired: asks travel inside results and are answered by a retry
+	// (2026-07-28 §Multi Round-Trip Requests).
+	InputRequired
+	// StreamableHTTP: has that transport at all; without it HTTP+SSE is meant.
+	StreamableHTTP
+	// VersionHeader: HTTP requests carry MCP-Protocol-Version (2025-06-18 on).
+	VersionHeader
+	// MirroredHeaders: Mcp-Method, Mcp-Name, Mcp-Param-* are due (2026-07-28
+	// §Streamable HTTP, "Request Metadata").
+	MirroredHeaders
+	// HTTPSessions: Mcp-Session-Id, GET stream, DELETE (2025-03-26 to 2025-11-25).
+	HTTPSessions
+	// Resumption: broken streams continue with Last-Event-ID (same revisions).
+	Resumption
+	// PrimingEvent: a stream begins with an event that carries an id and no data
+	// and may be closed and polled (2025-11-25 §Transports, SEP-1699).
+	PrimingEvent
+	// HangUpCancels: closing the response stream cancels the request.
+	HangUpCancels
+	// NullIDErrors: an error about an unreadable request has id null; later
+	// revisions omit the member.
+	NullIDErrors
+	// Listen: subscriptions/listen replaces subscribe and standing notifications.
+	Listen
+	// ResultTypes: results carry resultType, lists and reads ttlMs, cacheScope.
+	ResultTypes
+	// Elicitation: elicitation/create exists (2025-06-18 on).
+	Elicitation
+	// URLElicitation: elicitation has modes (2025-11-25 on).
+	URLElicitation
+	// Completions: completion is declared as a capability of its own.
+	Completions
+	// ProgressMessages: progress has a message (2025-03-26 on).
+	ProgressMessages
+	// ResourceNotFoundCode: a missing resource is -32002, not -32602.
+	ResourceNotFoundCode
+	// TitledImplementation: identities may have a title (2025-06-18 on) and more.
+	TitledImplementation
+	// ExperimentalTasks: tasks as 2025-11-25 has them.
+	ExperimentalTasks
+
+	featureCount
+)
+
+// from..to, both inclusive, per feature. A table of ranges is enough so far: no
+// feature has ever come, gone and come again.
+var features = [featureCount]struct{ from, to Revision }{
+	Handshake:            {R20241105, R20251125},
+	PerRequestMeta:       {R20260728, Latest},
+	Batches:              {R20250326, R20250326},
+	AskedMidCall:         {R20241105, R20251125},
+	InputRequired:        {R20260728, Latest},
+	StreamableHTTP:       {R20250326, Latest},
+	VersionHeader:        {R20250618, Latest},
+	MirroredHeaders:      {R20260728, Latest},
+	HTTPSessions:         {R20250326, R20251125},
+	Resumption:           {R20250326, R20251125},
+	PrimingEvent:         {R20251125, R20251125},
+	HangUpCancels:        {R20260728, Latest},
+	NullIDErrors:         {R20241105, R20250618},
+	Listen:               {R20260728, Latest},
+	ResultTypes:          {R20260728, Latest},
+	Elicitation:          {R20250618, Latest},
+	URLElicitation:       {R20251125, Latest},
+	Completions:          {R20250326, Latest},
+	ProgressMessages:     {R20250326, Latest},
+	ResourceNotFoundCode: {R20241105, R20251125},
+	TitledImplementation: {R20250618, Latest},
+	ExperimentalTasks:    {R20251125, R20251125},
+}
+
+// Can reports whether a peer of revision r has the feature.
+func (r Revision) Can(f Feature) bool {
+	if int(f) >= len(features) {
+		return false
+	}
+	return r >= features[f].from && r <= features[f].to
+}
+
+// Modern reports whether r speaks with per-request metadata, Legacy whether it
+// opens with initialize. Both are false for the unknown revision.
+func (r Revision) Modern() bool { return r.Can(PerRequestMeta) }
+
+// Legacy: see Modern.
+func (r Revision) Legacy() bool { return r.Can(Handshake) }
