@@ -7,23 +7,8 @@ type Member struct {
 	Value Span
 }
 
-// Edit replaces the bytes At of a message by With. An empty At inserts; an empty
-// With removes.
-type Edit struct {
-	At   Span
-	With []byte
-}
-
 // Field is a member to be set: a name without quotes or escapes, and JSON.
 type Field struct {
 	Key   string
 	Value []byte
-}
-
-// Edits collects the changes to one message. The zero value is empty and ready.
-// Edits may be added in any order but must not overlap. Not safe for concurrent
-// use.
-type Edits struct {
-	list  []Edit
-	array [8]Edit
 }

@@ -68,6 +68,11 @@ type Limits struct {
 	// for something else: a missing jsonrpc member, an id of null in an answer, a
 	// fractional id, a string as an error's code. It never loosens the JSON.
 	Tolerant bool
+
+	// Names returns the shared string for a method's name where it knows it, so
+	// that a scan need not allocate one. Nil knows none. It must be safe for
+	// concurrent use and must not keep its argument.
+	Names func(name []byte) (string, bool)
 }
 
 // The longest id and method that Scan accepts, in bytes of JSON text.

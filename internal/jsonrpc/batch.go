@@ -1,0 +1,57 @@
+package jsonrpc
+
+import "strconv"
+
+// MaxBatch is the largest number of messages in a batch that ScanBatch accepts.
+const MaxBatch = 100
+
+// Item is one element of a batch: a Message whose Raw is the element alone, or
+// the *Error that Scan refused it with.
+type Item struct {
+	Message *Message
+	Err     error
+}
+
+// IsBatch reports whether the first byte of b that is not white space opens an
+// array. Only 2025-03-26 has batches (§Base Protocol, "Batching"); under any
+// other revision Scan refuses them.
+func IsBatch(b []byte) bool {
+	i := skipSpace(b, 0)
+	return i < len(b) && b[i] == '['
+}
+
+// ScanBatch scans an array of 1 to MaxBatch messages. lim.Bytes and lim.Tokens
+// bound the whole array. When the array is not JSON, goes beyond a limit, is
+// empty or is none, the error is an *Error and no element may be acted on; what
+// is wrong with one element only is reported in its Item.
+func ScanBatch(b []byte, lim Limits) ([]Item, error) {
+	var s scanner
+	s.init(b, lim)
+	s.frames, s.keys = s.frameRoom[:0], s.keyRoom[:0]
+	i := s.value(0)
+	if i >= 0 {
+		i = s.finish(i)
+	}
+	if i < 0 {
+		return nil, s.err
+	}
+	whole := Whole(b)
+	if b[whole.Start] != '[' {
+		return nil, invalid("batch is not an array")
+	}
+	n := 0
+	for range Elements(b, whole) {
+		if n++; n > MaxBatch {
+			return nil, invalid("batch has more than " + strconv.Itoa(MaxBatch) + " messages")
+		}
+	}
+	if n == 0 {
+		return nil, invalid("batch is empty") // JSON-RPC 2.0 §6
+	}
+	items := make([]Item, 0, n)
+	for at := range Elements(b, whole) {
+		m, err := Scan(at.Of(b), lim)
+		items = append(items, Item{m, err})
+	}
+	return items, nil
+}

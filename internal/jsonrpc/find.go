@@ -1,0 +1,308 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"iter"
+	"math/bits"
+)
+
+// What is in this file trusts that raw was scanned and checks nothing again. On
+// other input it returns nonsense, but it neither panics nor loops. A Span that
+// does not lie within raw counts as absent.
+
+// Find returns the value of the member key of the object obj in raw. It is
+// absent when there is no such member and when obj is absent or no object.
+func Find(raw []byte, obj Span, key string) Span {
+	w := walkObject(raw, obj)
+	for w.next() {
+		if keyIs(w.b, w.key, key) {
+			return w.value
+		}
+	}
+	return Span{}
+}
+
+// FindAll is Find for several keys in one walk: out[i] becomes the value of
+// keys[i]. out must be as long as keys, which must differ from each other.
+func FindAll(raw []byte, obj Span, keys []string, out []Span) {
+	clear(out)
+	w := walkObject(raw, obj)
+	for left := len(keys); left > 0 && w.next(); {
+		for i, key := range keys {
+			if keyIs(w.b, w.key, key) {
+				if out[i].IsZero() {
+					left--
+				}
+				out[i] = w.value
+				break
+			}
+		}
+	}
+}
+
+// Members yields the members of the object obj in the order in which they stand
+// there; none when obj is absent or no object.
+func Members(raw []byte, obj Span) iter.Seq[Member] {
+	return func(yield func(Member) bool) {
+		w := walkObject(raw, obj)
+		for w.next() {
+			if !yield(Member{Key: w.key, Value: w.value}) {
+				return
+			}
+		}
+	}
+}
+
+// Elements yields the elements of the array arr in order; none when arr is
+// absent or no array.
+func Elements(raw []byte, arr Span) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		w := walk(raw, arr, '[')
+		for w.nextValue() {
+			if !yield(w.value) {
+				return
+			}
+		}
+	}
+}
+
+// KindOf returns what kind of JSON value s is by the byte that such values begin
+// with: one of { [ " t f n, or 0 for any number. It returns the byte 0 when s is
+// absent or no value begins there.
+func KindOf(raw []byte, s Span) byte {
+	if !within(raw, s) {
+		return 0
+	}
+	switch c := raw[s.Start]; {
+	case c == '{', c == '[', c == '"', c == 't', c == 'f', c == 'n':
+		return c
+	case c == '-', isDigit(c):
+		return '0'
+	}
+	return 0
+}
+
+// Text returns the text of a JSON string, and false when s is none.
+func Text(raw []byte, s Span) (string, bool) {
+	inside, ok := insideOf(raw, s)
+	if !ok {
+		return "", false
+	}
+	if bytes.IndexByte(inside, '\\') >= 0 {
+		return string(appendText(make([]byte, 0, len(inside)), inside)), true
+	}
+	return string(inside), true
+}
+
+// Int returns the value of a JSON number that is written as an integer (7, -7,
+// 7.0; not 7e0), and false for anything else and beyond 64 bits.
+func Int(raw []byte, s Span) (int64, bool) {
+	if !within(raw, s) {
+		return 0, false
+	}
+	b := raw[s.Start:s.End]
+	if !isInteger(b) {
+		return 0, false
+	}
+	if dot := bytes.IndexByte(b, '.'); dot >= 0 {
+		b = b[:dot]
+	}
+	negative := b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	if len(b) == 0 || len(b) > 19 {
+		return 0, false
+	}
+	var n uint64 // nineteen digits fit
+	for _, c := range b {
+		if !isDigit(c) {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	switch {
+	case negative && n <= 1<<63:
+		return -int64(n), true
+	case !negative && n < 1<<63:
+		return int64(n), true
+	}
+	return 0, false
+}
+
+// Whole returns the span of the value in b, without the white space around it;
+// absent when there is nothing else.
+func Whole(b []byte) Span {
+	start, end := skipSpace(b, 0), len(b)
+	for end > start && skipSpace(b[:end], end-1) == end {
+		end--
+	}
+	if start == end {
+		return Span{}
+	}
+	return Span{start, end}
+}
+
+func within(raw []byte, s Span) bool {
+	return 0 <= s.Start && s.Start < s.End && s.End <= len(raw)
+}
+
+// insideOf returns what stands between the quotes of a string.
+func insideOf(raw []byte, s Span) ([]byte, bool) {
+	if !within(raw, s) || raw[s.Start] != '"' || s.End-s.Start < 2 {
+		return nil, false
+	}
+	return raw[s.Start+1 : s.End-1], true
+}
+
+// textIs reports whether s is a JSON string for want.
+func textIs(raw []byte, s Span, want string) bool {
+	inside, ok := insideOf(raw, s)
+	return ok && insideIs(inside, want)
+}
+
+// keyIs is textIs for a span that a walker made.
+func keyIs(b []byte, key Span, want string) bool {
+	return insideIs(b[key.Start+1:key.End-1], want)
+}
+
+func insideIs(inside []byte, want string) bool {
+	if string(inside) == want {
+		return true
+	}
+	// No escape is shorter than what it stands for, so only a longer text than
+	// the wanted one can have any.
+	return len(inside) > len(want) && bytes.IndexByte(inside, '\\') >= 0 &&
+		string(appendText(nil, inside)) == want
+}
+
+// walker goes through the members of an object or the elements of an array.
+type walker struct {
+	b     []byte // up to the container's end
+	i     int    // behind the opening bracket or a comma
+	key   Span   // with its quotes
+	value Span
+}
+
+func walkObject(raw []byte, obj Span) walker { return walk(raw, obj, '{') }
+
+func walk(raw []byte, at Span, open byte) walker {
+	if !within(raw, at) || raw[at.Start] != open {
+		return walker{}
+	}
+	return walker{b: raw[:at.End], i: at.Start + 1}
+}
+
+// next moves on to the next member; false at the end.
+func (w *walker) next() bool {
+	b := w.b
+	i := skipSpace(b, w.i)
+	if i >= len(b) || b[i] != '"' {
+		return false
+	}
+	end := skipText(b, i)
+	if end < 0 {
+		return false
+	}
+	w.key = Span{i, end}
+	i = skipSpace(b, end)
+	if i >= len(b) || b[i] != ':' {
+		return false
+	}
+	w.i = i + 1
+	return w.nextValue()
+}
+
+// nextValue moves on to the next value and behind the comma after it.
+func (w *walker) nextValue() bool {
+	b := w.b
+	i := skipSpace(b, w.i)
+	end := skipValue(b, i)
+	if end <= i {
+		return false
+	}
+	w.value = Span{i, end}
+	i = skipSpace(b, end)
+	if i < len(b) && b[i] == ',' {
+		w.i = i + 1
+	} else {
+		w.i = len(b)
+	}
+	return true
+}
+
+// skipValue returns the offset behind the value at i. It is i when there is none.
+func skipValue(b []byte, i int) int {
+	if i >= len(b) {
+		return i
+	}
+	switch b[i] {
+	case '"':
+		return skipText(b, i)
+	case '{', '[':
+		return skipContainer(b, i)
+	}
+	for i < len(b) && ends[b[i]] == 0 {
+		i++
+	}
+	return i
+}
+
+// ends are the bytes that a number or a literal ends before.
+var ends = [256]uint8{
+	',': 1, ']': 1, '}': 1, ' ': 1, '\t': 1, '\n': 1, '\r': 1,
+	'"': 1, '[': 1, '{': 1, ':': 1,
+}
+
+// nests says what a byte outside a string does to the depth; quotes are apart.
+var nests = [256]int8{'{': 1, '[': 1, '}': -1, ']': -1, '"': 2}
+
+// skipContainer returns the offset behind the object or array at i, len(b) when
+// it does not end.
+func skipContainer(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch n := nests[b[i]]; n {
+		case 0:
+			i++
+		case 2:
+			if i = skipText(b, i); i < 0 {
+				return len(b)
+			}
+		default:
+			i++
+			if depth += int(n); depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(b)
+}
+
+// skipText returns the offset behind the string at i, -1 when it does not end.
+func skipText(b []byte, i int) int {
+	i++
+	for {
+		for i+8 <= len(b) {
+			w := binary.LittleEndian.Uint64(b[i:])
+			q, e := w^ones*'"', w^ones*'\\'
+			if m := ((q-ones)&^q | (e-ones)&^e) & highs; m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				break
+			}
+			i += 8
+		}
+		if i >= len(b) {
+			return -1
+		}
+		switch b[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i += 2
+		default:
+			i++
+		}
+	}
+}

@@ -1,0 +1,345 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// Scan checks that b is one JSON-RPC 2.0 message and nothing else, and says
+// where its members lie. The Message keeps b as its Raw: nobody may write to b
+// afterwards. Safe for concurrent use; it allocates the Message, its ID, and its
+// Method unless lim.Names knows it.
+//
+// Its errors are always *Error. CodeParse: b is not JSON (RFC 8259, UTF-8 without
+// a byte order mark, one value) or goes beyond lim. CodeInvalidRequest: b is JSON
+// but no message, or names a member twice in one object at any depth.
+// CodeInvalidParams: only params is wrong, for MCP wants an object there. The
+// error carries the message's id where one could be read before the scan ended.
+//
+// Both members of a pair that others could read differently (METHOD beside
+// method, two ids) are refused rather than chosen between.
+func Scan(b []byte, lim Limits) (*Message, error) {
+	var s scanner
+	s.init(b, lim)
+	// Slices of the scanner's own arrays are made here, where it is a local, so
+	// that it stays on the stack.
+	s.frames, s.keys = s.frameRoom[:0], s.keyRoom[:0]
+
+	var e envelope
+	end := s.envelope(&e)
+	if end >= 0 {
+		end = s.finish(end)
+	}
+	if end < 0 {
+		s.err.ID = e.readID(b, lim.Tolerant)
+		return nil, s.err
+	}
+	m := new(Message)
+	m.Raw = b
+	if err := s.judge(&e, lim, m); err != nil {
+		err.ID = e.readID(b, lim.Tolerant)
+		return nil, err
+	}
+	return m, nil
+}
+
+// envelope holds what was seen of the top-level object.
+type envelope struct {
+	object bool
+	twice  bool // the id stands there twice, so no id can be trusted
+	fault  string
+
+	version, id, method, params, result, failure Span
+}
+
+// envelope scans the top-level value. It returns the offset behind it, or -1
+// when s.err is set. What is wrong with the members it notes and reads on, since
+// the id may yet come.
+func (s *scanner) envelope(e *envelope) int {
+	b := s.b
+	i := skipSpace(b, 0)
+	if i == len(b) {
+		return s.fail(i, "empty message")
+	}
+	if b[i] != '{' {
+		return s.value(i)
+	}
+	e.object = true
+	if !s.spend() {
+		return s.failTokens()
+	}
+	s.frames = append(s.frames, 0)
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		s.frames = s.frames[:0]
+		return i + 1
+	}
+	for {
+		if i = s.key(i, 0); i < 0 {
+			return -1
+		}
+		name := s.lastKey()
+		start := skipSpace(b, i)
+		if i = s.value(start); i < 0 {
+			return -1
+		}
+		e.place(name, Span{start, i})
+
+		i = skipSpace(b, i)
+		if i == len(b) {
+			return s.fail(i, "unexpected end")
+		}
+		if b[i] == ',' {
+			i = skipSpace(b, i+1)
+			continue
+		}
+		if b[i] != '}' {
+			return s.failByte(i)
+		}
+		s.closeObject(0)
+		s.frames = s.frames[:0]
+		return i + 1
+	}
+}
+
+// place notes the value of one top-level member.
+func (e *envelope) place(name []byte, at Span) {
+	var slot *Span
+	switch string(name) {
+	case "jsonrpc":
+		slot = &e.version
+	case "id":
+		slot = &e.id
+		e.twice = e.twice || !e.id.IsZero()
+	case "method":
+		slot = &e.method
+	case "params":
+		slot = &e.params
+	case "result":
+		slot = &e.result
+	case "error":
+		slot = &e.failure
+	default:
+		// A reader that folds case, as encoding/json does, would take the member
+		// for ours: the class of CVE-2026-27896.
+		if e.fault == "" && foldsToKnown(name) {
+			e.fault = "member name in the wrong case"
+		}
+		return
+	}
+	if slot.IsZero() {
+		*slot = at
+	}
+}
+
+var known = [...][]byte{
+	[]byte("jsonrpc"), []byte("id"), []byte("method"),
+	[]byte("params"), []byte("result"), []byte("error"),
+}
+
+func foldsToKnown(name []byte) bool {
+	// The longest fold of a known name: three bytes for a K, two for an S.
+	if len(name) > 16 {
+		return false
+	}
+	for _, k := range known {
+		if bytes.EqualFold(name, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// readID returns the id that an answer to a refused message may carry.
+func (e *envelope) readID(b []byte, tolerant bool) ID {
+	if e.twice || e.id.IsZero() || e.id.End-e.id.Start > MaxID {
+		return ""
+	}
+	id := e.id.Of(b)
+	if !idAllowed(id, tolerant) {
+		return ""
+	}
+	return ID(id)
+}
+
+// idAllowed reports whether the JSON value id may be the id of a request. A
+// number with a fraction of zeros is an integer, as JSON Schema counts; one with
+// an exponent is taken for a fraction.
+func idAllowed(id []byte, tolerant bool) bool {
+	switch c := id[0]; {
+	case c == '"':
+		return true
+	case c == '-', '0' <= c && c <= '9':
+		return tolerant || isInteger(id)
+	}
+	return false
+}
+
+// isInteger reports whether a JSON number is written as an integer.
+func isInteger(n []byte) bool {
+	dot := len(n)
+	for i, c := range n {
+		if c == 'e' || c == 'E' {
+			return false
+		}
+		if c == '.' {
+			dot = i
+		} else if i > dot && c != '0' {
+			return false
+		}
+	}
+	return true
+}
+
+// judge decides what kind of message the envelope makes and fills in m.
+func (s *scanner) judge(e *envelope, lim Limits, m *Message) *Error {
+	b := s.b
+	switch {
+	case !e.object:
+		return invalid("message is not an object")
+	case s.duplicate >= 0:
+		return invalid("duplicate member name at offset " + strconv.Itoa(s.duplicate))
+	case e.fault != "":
+		return invalid(e.fault)
+	case e.version.IsZero() && !lim.Tolerant:
+		return invalid("jsonrpc is missing")
+	case !e.version.IsZero() && !textIs(b, e.version, "2.0"):
+		return invalid(`jsonrpc is not "2.0"`)
+	}
+	null := false
+	if !e.id.IsZero() {
+		id := e.id.Of(b)
+		if len(id) > MaxID {
+			return invalid("id is longer than " + strconv.Itoa(MaxID) + " bytes")
+		}
+		if null = id[0] == 'n'; !null && !idAllowed(id, lim.Tolerant) {
+			return invalid("id is neither a string nor an integer")
+		}
+		m.ID, m.IDAt = ID(id), e.id
+	}
+	if lim.Tolerant {
+		// JSON-RPC 1.0 wrote the absent one of the two as null.
+		if !e.result.IsZero() && !e.failure.IsZero() {
+			if b[e.failure.Start] == 'n' {
+				e.failure = Span{}
+			} else if b[e.result.Start] == 'n' {
+				e.result = Span{}
+			}
+		}
+	}
+	hasMethod, hasResult, hasError := !e.method.IsZero(), !e.result.IsZero(), !e.failure.IsZero()
+	switch {
+	case hasMethod && (hasResult || hasError):
+		return invalid("both a call and an answer")
+	case hasResult && hasError:
+		return invalid("both result and error")
+	case hasMethod:
+		return s.judgeCall(e, lim, m, null)
+	case hasResult:
+		return s.judgeResult(e, lim, m, null)
+	case hasError:
+		return s.judgeFailure(e, lim, m)
+	}
+	return invalid("none of method, result and error")
+}
+
+func (s *scanner) judgeCall(e *envelope, lim Limits, m *Message, null bool) *Error {
+	b := s.b
+	if null {
+		return invalid("id is null")
+	}
+	name := e.method.Of(b)
+	switch {
+	case name[0] != '"':
+		return invalid("method is not a string")
+	case len(name) == 2:
+		return invalid("method is empty")
+	case len(name) > MaxMethod:
+		return invalid("method is longer than " + strconv.Itoa(MaxMethod) + " bytes")
+	}
+	m.Method = methodName(name[1:len(name)-1], lim.Names)
+	m.Kind = Notification
+	if m.ID != "" {
+		m.Kind = Request
+	}
+	if !e.params.IsZero() {
+		if b[e.params.Start] != '{' {
+			return &Error{Code: CodeInvalidParams, Message: "params is not an object"}
+		}
+		m.Params = e.params
+	}
+	return nil
+}
+
+func methodName(name []byte, names func([]byte) (string, bool)) string {
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name = appendText(nil, name)
+	}
+	if names != nil {
+		if shared, ok := names(name); ok {
+			return shared
+		}
+	}
+	return string(name)
+}
+
+func (s *scanner) judgeResult(e *envelope, lim Limits, m *Message, null bool) *Error {
+	switch {
+	case m.ID == "":
+		return invalid("result without an id")
+	case null && !lim.Tolerant:
+		return invalid("id is null")
+	case s.b[e.result.Start] != '{' && !lim.Tolerant:
+		return invalid("result is not an object")
+	}
+	m.Kind, m.Result = Result, e.result
+	return nil
+}
+
+// judgeFailure accepts an error without an id and with an id of null: JSON-RPC
+// 2.0 §5 wants null where the id could not be read, MCP 2025-11-25 and later
+// leave the member out.
+func (s *scanner) judgeFailure(e *envelope, lim Limits, m *Message) *Error {
+	b := s.b
+	if b[e.failure.Start] != '{' {
+		return invalid("error is not an object")
+	}
+	keys := [...]string{"code", "message"}
+	var out [len(keys)]Span
+	FindAll(b, e.failure, keys[:], out[:])
+	code, text := out[0], out[1]
+	switch kind := KindOf(b, code); {
+	case kind == '0' && isInteger(code.Of(b)):
+	case kind != 0 && kind != '0' && kind != '"' || !lim.Tolerant:
+		return invalid("error has no integer code")
+	}
+	if k := KindOf(b, text); k != '"' && (k != 0 || !lim.Tolerant) {
+		return invalid("error has no message")
+	}
+	m.Kind, m.Error = Failure, e.failure
+	return nil
+}
+
+func invalid(why string) *Error {
+	return &Error{Code: CodeInvalidRequest, Message: "invalid message: " + why}
+}
+
+// Valid checks that b is exactly one JSON value, as strictly as Scan does and
+// within the same limits, whatever the value is. Its errors are those of Scan,
+// without an id.
+func Valid(b []byte, lim Limits) error {
+	var s scanner
+	s.init(b, lim)
+	s.frames, s.keys = s.frameRoom[:0], s.keyRoom[:0]
+	i := s.value(0)
+	if i >= 0 {
+		i = s.finish(i)
+	}
+	switch {
+	case i < 0:
+		return s.err
+	case s.duplicate >= 0:
+		return &Error{Code: CodeInvalidRequest, Message: "duplicate member name at offset " + strconv.Itoa(s.duplicate)}
+	}
+	return nil
+}

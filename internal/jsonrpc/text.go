@@ -1,0 +1,227 @@
+package jsonrpc
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// stops marks, by the high bit of a byte, where in the eight bytes w a string
+// cannot simply be passed over: at a quote, a backslash, a control character or
+// a byte that is not ASCII. Only the lowest mark is exact, for a borrow may make
+// more above it.
+func stops(w uint64) uint64 {
+	quote, backslash := w^ones*'"', w^ones*'\\'
+	return (w | (quote - ones) | (backslash - ones) | (w - ones*' ')) & highs
+}
+
+// text scans the string whose opening quote stands at i. It returns the offset
+// behind the closing quote, or -1 when s.err is set, and whether there was an
+// escape.
+func (s *scanner) text(i int) (end int, escaped bool) {
+	b := s.b
+	start := i
+	i++
+	for {
+		for i+8 <= len(b) {
+			m := stops(binary.LittleEndian.Uint64(b[i:]))
+			if m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				break
+			}
+			i += 8
+		}
+		if i >= len(b) {
+			return s.fail(start, "unended string"), false
+		}
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1, escaped
+		case c == '\\':
+			escaped = true
+			n := escapeLen(b[i:])
+			if n == 0 {
+				return s.fail(i, "bad escape"), false
+			}
+			i += n
+		case c < ' ':
+			return s.failByte(i), false
+		case c < utf8.RuneSelf:
+			i++ // in the last bytes of the text, where no eight are left
+		default:
+			for i < len(b) && b[i] >= utf8.RuneSelf {
+				n := runeLen(b[i:])
+				if n == 0 {
+					return s.fail(i, "invalid UTF-8"), false
+				}
+				i += n
+			}
+		}
+	}
+}
+
+// runeLen returns the length of the UTF-8 encoding of a character beyond ASCII
+// that b begins with, 0 when it is malformed, overlong, a surrogate or beyond
+// U+10FFFF (RFC 3629).
+func runeLen(b []byte) int {
+	// The common two and three-byte forms are decided here, without a call.
+	if len(b) >= 3 {
+		switch c := b[0]; {
+		case 0xC2 <= c && c <= 0xDF:
+			if b[1]&0xC0 == 0x80 {
+				return 2
+			}
+			return 0
+		case 0xE1 <= c && c <= 0xEF && c != 0xED:
+			if b[1]&0xC0 == 0x80 && b[2]&0xC0 == 0x80 {
+				return 3
+			}
+			return 0
+		}
+	}
+	r, n := utf8.DecodeRune(b)
+	if r == utf8.RuneError && n <= 1 {
+		return 0
+	}
+	return n
+}
+
+// escapeLen returns the length of the escape that b begins with, both halves of
+// a surrogate pair counted as one, and 0 when it is malformed or half a pair.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		r := hex4(b[2:])
+		switch {
+		case r < 0:
+			return 0
+		case !utf16.IsSurrogate(r):
+			return 6
+		case len(b) < 12 || b[6] != '\\' || b[7] != 'u':
+			return 0
+		}
+		low := hex4(b[8:])
+		if low < 0 || utf16.DecodeRune(r, low) == utf8.RuneError {
+			return 0
+		}
+		return 12
+	}
+	return 0
+}
+
+// hex4 reads four hexadecimal digits, -1 when b does not begin with them.
+func hex4(b []byte) rune {
+	if len(b) < 4 {
+		return -1
+	}
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case isDigit(c):
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+// appendText appends the text that the inside of a JSON string stands for. What
+// Scan would have refused becomes U+FFFD or stays as it is.
+func appendText(dst, inside []byte) []byte {
+	for i := 0; i < len(inside); {
+		c := inside[i]
+		if c != '\\' {
+			dst = append(dst, c)
+			i++
+			continue
+		}
+		n := escapeLen(inside[i:])
+		switch n {
+		case 0:
+			dst = utf8.AppendRune(dst, utf8.RuneError)
+			i++
+			continue
+		case 2:
+			dst = append(dst, unescape(inside[i+1]))
+		case 6:
+			dst = utf8.AppendRune(dst, hex4(inside[i+2:]))
+		case 12:
+			dst = utf8.AppendRune(dst, utf16.DecodeRune(hex4(inside[i+2:]), hex4(inside[i+8:])))
+		}
+		i += n
+	}
+	return dst
+}
+
+func unescape(c byte) byte {
+	switch c {
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return c
+}
+
+// AppendQuote appends s as a JSON string, escaping no more than RFC 8259 §7
+// demands. Bytes that are not UTF-8 become U+FFFD.
+func AppendQuote(dst []byte, s string) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				dst = append(dst, s[from:i]...)
+				dst = append(dst, "\uFFFD"...)
+				from = i + 1
+			}
+			i += n
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		}
+		i++
+		from = i
+	}
+	dst = append(dst, s[from:]...)
+	return append(dst, '"')
+}

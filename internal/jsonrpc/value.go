@@ -1,0 +1,375 @@
+package jsonrpc
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"strconv"
+)
+
+// The defaults of Limits.
+const (
+	defaultBytes  = 4 << 20
+	defaultDepth  = 128
+	defaultTokens = 1_000_000
+)
+
+// scanner walks over one JSON text once, from left to right, and checks it.
+// It needs no more memory than the names of the objects that are open at a time:
+// up to the room below that is none of the heap's.
+type scanner struct {
+	b      []byte
+	err    *Error // of JSON; the scan ended there
+	tokens int    // how many more there may be
+	depth  int    // how many containers may be open
+
+	// duplicate is the offset of the first name that stands in its object twice,
+	// -1 when there is none. It does not end the scan.
+	duplicate int
+
+	frames []int32 // of each open container: where its names begin in keys, or array
+	keys   []name
+	table  []int32 // scratch of closeObject
+
+	frameRoom [32]int32
+	keyRoom   [48]name
+}
+
+// array marks the frame of an array, which has no names.
+const array = -1
+
+// few is the number of names up to which each new name of an object is compared
+// with all the names before it. Above that, closeObject looks for duplicates.
+const few = 24
+
+// name is one member's name. Two equal names have equal prints.
+type name struct {
+	print uint64 // of the unescaped name: its first bytes and its length
+	start int32  // of the first byte within the quotes
+	end   int32  // of the closing quote; ^end when the name has escapes
+}
+
+func (s *scanner) init(b []byte, lim Limits) {
+	s.b, s.duplicate = b, -1
+	s.tokens, s.depth = lim.Tokens, lim.Depth
+	if s.tokens <= 0 {
+		s.tokens = defaultTokens
+	}
+	if s.depth <= 0 {
+		s.depth = defaultDepth
+	}
+	most := lim.Bytes
+	if most <= 0 {
+		most = defaultBytes
+	}
+	if len(b) > min(most, math.MaxInt32) {
+		s.b = nil
+		s.err = &Error{Code: CodeParse, Message: "message is longer than " + strconv.Itoa(most) + " bytes"}
+	}
+}
+
+// fail notes why the text is not JSON and returns -1. The first failure holds.
+func (s *scanner) fail(i int, why string) int {
+	if s.err == nil {
+		s.err = &Error{Code: CodeParse, Message: "not JSON: " + why + " at offset " + strconv.Itoa(i)}
+	}
+	return -1
+}
+
+func (s *scanner) failByte(i int) int {
+	if i >= len(s.b) {
+		return s.fail(len(s.b), "unexpected end")
+	}
+	// The byte is given as a number: the text must be safe to log and to send.
+	return s.fail(i, "unexpected byte 0x"+strconv.FormatUint(uint64(s.b[i]), 16))
+}
+
+func (s *scanner) failDepth() int {
+	s.err = &Error{Code: CodeParse, Message: "message is nested deeper than " + strconv.Itoa(s.depth) + " levels"}
+	return -1
+}
+
+func (s *scanner) failTokens() int {
+	s.err = &Error{Code: CodeParse, Message: "message has too many values"}
+	return -1
+}
+
+func (s *scanner) spend() bool {
+	s.tokens--
+	return s.tokens >= 0
+}
+
+// finish checks that only white space follows the value that ended at i.
+func (s *scanner) finish(i int) int {
+	if i = skipSpace(s.b, i); i != len(s.b) {
+		return s.failByte(i)
+	}
+	return i
+}
+
+// value scans one value and returns the offset behind it, or -1 when s.err is
+// set. White space before it is allowed. It does not recurse: the containers
+// that are open stand in s.frames.
+func (s *scanner) value(i int) int {
+	b := s.b
+	floor := len(s.frames)
+	top := int32(array) // the innermost container's frame
+	for {
+		i = skipSpace(b, i)
+		if i >= len(b) {
+			return s.failByte(i)
+		}
+		if !s.spend() {
+			return s.failTokens()
+		}
+		switch c := b[i]; c {
+		case '"':
+			if i, _ = s.text(i); i < 0 {
+				return -1
+			}
+		case '{', '[':
+			if len(s.frames) >= s.depth {
+				return s.failDepth()
+			}
+			top = array
+			if c == '{' {
+				top = int32(len(s.keys))
+			}
+			s.frames = append(s.frames, top)
+			i = skipSpace(b, i+1)
+			if i < len(b) && b[i] == c+2 { // ']' and '}' follow two behind
+				break
+			}
+			if c == '{' {
+				if i = s.key(i, int(top)); i < 0 {
+					return -1
+				}
+			}
+			continue
+		case 't':
+			if i = s.literal(i, "true"); i < 0 {
+				return -1
+			}
+		case 'f':
+			if i = s.literal(i, "false"); i < 0 {
+				return -1
+			}
+		case 'n':
+			if i = s.literal(i, "null"); i < 0 {
+				return -1
+			}
+		default:
+			if i = s.number(i); i < 0 {
+				return -1
+			}
+		}
+		// A value ended at i, or an empty container is about to. Close what closes
+		// here; leave the loop at a comma.
+		for {
+			if len(s.frames) == floor {
+				return i
+			}
+			i = skipSpace(b, i)
+			if i >= len(b) {
+				return s.failByte(i)
+			}
+			c := b[i]
+			if c == ',' {
+				i++
+				if top >= 0 {
+					i = skipSpace(b, i)
+					if i = s.key(i, int(top)); i < 0 {
+						return -1
+					}
+				}
+				break
+			}
+			if top >= 0 {
+				if c != '}' {
+					return s.failByte(i)
+				}
+				s.closeObject(int(top))
+			} else if c != ']' {
+				return s.failByte(i)
+			}
+			i++
+			s.frames = s.frames[:len(s.frames)-1]
+			if n := len(s.frames); n > 0 {
+				top = s.frames[n-1]
+			}
+		}
+	}
+}
+
+// key scans a member's name, which must start at i, and the colon behind it. base
+// is where the names of its object begin.
+func (s *scanner) key(i, base int) int {
+	b := s.b
+	if i >= len(b) || b[i] != '"' {
+		return s.failByte(i)
+	}
+	if !s.spend() {
+		return s.failTokens()
+	}
+	start := i + 1
+	i, escaped := s.text(i)
+	if i < 0 {
+		return -1
+	}
+	k := name{start: int32(start), end: int32(i - 1)}
+	if escaped {
+		k.print = printOf(appendText(nil, b[start:i-1]))
+		k.end = ^k.end
+	} else if n := i - 1 - start; start+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[start:])
+		if n < 8 {
+			w &= 1<<(8*uint(n)) - 1
+		}
+		k.print = w ^ uint64(n)*lengthPrime
+	} else {
+		k.print = printOf(b[start : i-1])
+	}
+	if names := s.keys[base:]; len(names) < few {
+		for j := range names {
+			if names[j].print == k.print && s.same(names[j], k) {
+				s.repeat(k)
+			}
+		}
+	}
+	s.keys = append(s.keys, k)
+	i = skipSpace(b, i)
+	if i >= len(b) || b[i] != ':' {
+		return s.failByte(i)
+	}
+	return i + 1
+}
+
+const lengthPrime = 0x9E3779B97F4A7C15
+
+func printOf(text []byte) uint64 {
+	var w uint64
+	for i, c := range text[:min(8, len(text))] {
+		w |= uint64(c) << (8 * uint(i))
+	}
+	return w ^ uint64(len(text))*lengthPrime
+}
+
+func (s *scanner) repeat(k name) {
+	if s.duplicate < 0 {
+		s.duplicate = int(k.start) - 1
+	}
+}
+
+// unescaped returns the text of a name.
+func (s *scanner) unescaped(k name) []byte {
+	if k.end < 0 {
+		return appendText(nil, s.b[k.start:^k.end])
+	}
+	return s.b[k.start:k.end]
+}
+
+func (s *scanner) same(j, k name) bool {
+	return string(s.unescaped(j)) == string(s.unescaped(k))
+}
+
+// lastKey returns the unescaped name that key scanned last.
+func (s *scanner) lastKey() []byte { return s.unescaped(s.keys[len(s.keys)-1]) }
+
+// seed keeps senders from making names that fall on each other in closeObject.
+var seed = maphash.MakeSeed()
+
+// closeObject forgets the names of the object whose names begin at base. Where
+// they were too many to compare one by one it looks for duplicates first, in
+// linear time.
+func (s *scanner) closeObject(base int) {
+	names := s.keys[base:]
+	s.keys = s.keys[:base]
+	if len(names) <= few {
+		return
+	}
+	size := 1 << bits.Len(uint(2*len(names)))
+	if cap(s.table) < size {
+		s.table = make([]int32, size)
+	}
+	table := s.table[:size]
+	clear(table)
+	for n, k := range names {
+		names[n].print = maphash.Bytes(seed, s.unescaped(k))
+		k = names[n]
+		at := int(k.print) & (size - 1)
+		for ; table[at] != 0; at = (at + 1) & (size - 1) {
+			if j := names[table[at]-1]; j.print == k.print && s.same(j, k) {
+				s.repeat(k)
+				break
+			}
+		}
+		if table[at] == 0 {
+			table[at] = int32(n + 1)
+		}
+	}
+}
+
+func (s *scanner) literal(i int, word string) int {
+	if len(s.b)-i < len(word) || string(s.b[i:i+len(word)]) != word {
+		for j := 0; j < len(word); j++ {
+			if i+j >= len(s.b) || s.b[i+j] != word[j] {
+				return s.failByte(i + j)
+			}
+		}
+	}
+	return i + len(word)
+}
+
+// number scans a number of any size and precision (RFC 8259 §6).
+func (s *scanner) number(i int) int {
+	b := s.b
+	if b[i] == '-' {
+		i++
+	}
+	switch {
+	case i < len(b) && b[i] == '0':
+		i++
+	case i < len(b) && isDigit(b[i]):
+		i = skipDigits(b, i)
+	default:
+		return s.failByte(i)
+	}
+	if i < len(b) && b[i] == '.' {
+		if i++; i >= len(b) || !isDigit(b[i]) {
+			return s.failByte(i)
+		}
+		i = skipDigits(b, i)
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		if i >= len(b) || !isDigit(b[i]) {
+			return s.failByte(i)
+		}
+		i = skipDigits(b, i)
+	}
+	return i
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
+
+func skipDigits(b []byte, i int) int {
+	for i < len(b) && isDigit(b[i]) {
+		i++
+	}
+	return i
+}
+
+// skipSpace returns the offset of the first byte from i on that is not white
+// space (RFC 8259 §2).
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && b[i] <= ' ' && (1<<b[i])&spaces != 0 {
+		i++
+	}
+	return i
+}
+
+const spaces uint64 = 1<<' ' | 1<<'\t' | 1<<'\n' | 1<<'\r'

@@ -1,0 +1,60 @@
+package jsonrpc
+
+import "strconv"
+
+// AppendRequest appends a whole request. An empty params leaves the member out.
+func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
+	return appendParams(appendMethod(appendHead(dst, id), method), params)
+}
+
+// AppendNotification appends a whole notification. An empty params leaves the
+// member out.
+func AppendNotification(dst []byte, method string, params []byte) []byte {
+	return appendParams(appendMethod(appendHead(dst, ""), method), params)
+}
+
+// AppendResult appends a whole answer. An empty result stands for {}.
+func AppendResult(dst []byte, id ID, result []byte) []byte {
+	dst = append(appendHead(dst, id), `,"result":`...)
+	if len(result) == 0 {
+		result = []byte("{}")
+	}
+	return append(append(dst, result...), '}')
+}
+
+// AppendError appends a whole answer that reports e. An empty id leaves the
+// member out, as 2025-11-25 and later want where the id could not be read; for
+// earlier revisions and plain JSON-RPC 2.0 §5 pass the ID "null". e.ID is not
+// looked at.
+func AppendError(dst []byte, id ID, e *Error) []byte {
+	dst = append(appendHead(dst, id), `,"error":{"code":`...)
+	dst = strconv.AppendInt(dst, e.Code, 10)
+	dst = append(dst, `,"message":`...)
+	dst = AppendQuote(dst, e.Message)
+	if len(e.Data) > 0 {
+		dst = append(dst, `,"data":`...)
+		dst = append(dst, e.Data...)
+	}
+	return append(dst, `}}`...)
+}
+
+func appendHead(dst []byte, id ID) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0"`...)
+	if id != "" {
+		dst = append(dst, `,"id":`...)
+		dst = append(dst, id...)
+	}
+	return dst
+}
+
+func appendMethod(dst []byte, method string) []byte {
+	return AppendQuote(append(dst, `,"method":`...), method)
+}
+
+func appendParams(dst, params []byte) []byte {
+	if len(params) > 0 {
+		dst = append(dst, `,"params":`...)
+		dst = append(dst, params...)
+	}
+	return append(dst, '}')
+}
