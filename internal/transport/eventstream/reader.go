@@ -1,0 +1,334 @@
+package eventstream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"time"
+)
+
+// DefaultBytes is the largest event that a Reader accepts unless told otherwise.
+const DefaultBytes = 16 << 20
+
+// ErrTooLarge reports an event, or an id, name or retry line, over the limit. It
+// is final: where the event ends is not looked for.
+var ErrTooLarge = errors.New("event exceeds the size limit")
+
+// Limits bound what a Reader accepts.
+type Limits struct {
+	Bytes int // of the data of one event; 0 means 16 MiB
+}
+
+// Event is what stood between two blank lines. An Event without Data dispatches
+// nothing in the standard's terms; it is returned all the same because its ID and
+// Retry count.
+type Event struct {
+	ID    string // meaningful when HasID; an empty ID resets the last one
+	HasID bool
+	Name  string // "" means "message"
+	Data  []byte // owned by the caller; lines joined by \n; nil when empty
+
+	// Retry is the wait before reconnecting, as the server wants it: unclamped.
+	Retry    time.Duration
+	HasRetry bool
+}
+
+const (
+	window = 4 << 10  // also the longest id, event or retry line
+	retain = 16 << 10 // of data buffer kept from one event to the next
+)
+
+type mode uint8
+
+const (
+	atStart   mode = iota // at the start of a line
+	inData                // in the value of a data line whose end is not yet seen
+	inIgnored             // in a line that means nothing, same
+)
+
+// Reader reads events from a byte stream. Its memory is a window of 4 KiB and
+// the data of the event in hand. Not safe for concurrent use.
+type Reader struct {
+	src io.Reader
+	max int
+	err error // from src, once its bytes are used up; or ErrTooLarge
+
+	buf  []byte
+	r, w int // the unread window
+	lf   int // the first line feed at or after r, w when there is none
+
+	mode    mode
+	skipLF  bool // a line ended with CR; an LF right after belongs to it
+	started bool // past where a byte order mark may stand
+	eventState
+}
+
+// eventState is what has been read of the event in hand.
+type eventState struct {
+	ev      Event
+	hasData bool // a data line was seen, even an empty one
+	seen    bool // any line that means something was seen
+	data    []byte
+}
+
+// NewReader returns a Reader of src. It never reads beyond what src offers in one
+// Read, so an event is returned as soon as its last byte is there.
+func NewReader(src io.Reader, lim Limits) *Reader {
+	r := new(Reader)
+	r.Reset(src, lim)
+	return r
+}
+
+// Reset makes r read src from its beginning, keeping only r's buffers. Events
+// returned earlier stay valid.
+func (r *Reader) Reset(src io.Reader, lim Limits) {
+	if lim.Bytes <= 0 {
+		lim.Bytes = DefaultBytes
+	}
+	buf, data := r.buf, r.data
+	if buf == nil {
+		buf = make([]byte, window)
+	}
+	if cap(data) > retain {
+		data = nil
+	}
+	*r = Reader{src: src, max: lim.Bytes, buf: buf, eventState: eventState{data: data[:0]}}
+}
+
+// Next returns the next event. At the end of the stream it returns io.EOF, or
+// io.ErrUnexpectedEOF when the stream broke off inside an event, which is then
+// discarded as the standard wants it. Other errors are those of the source, and
+// ErrTooLarge. All errors are final.
+func (r *Reader) Next() (Event, error) {
+	if !r.started {
+		r.skipMark()
+	}
+	for {
+		if r.skipLF && r.r < r.w {
+			r.skipLF = false
+			if r.buf[r.r] == '\n' {
+				r.advance(r.r + 1)
+			}
+		}
+		end := r.lineEnd()
+		if end >= 0 {
+			done := r.take(r.buf[r.r:end])
+			r.skipLF = r.buf[end] == '\r'
+			r.advance(end + 1)
+			r.mode = atStart
+			if r.err == ErrTooLarge {
+				return Event{}, r.err
+			}
+			if done {
+				return r.dispatch(), nil
+			}
+			continue
+		}
+		r.takePart()
+		if r.err == nil {
+			r.fill()
+			continue
+		}
+		if r.err == io.EOF && (r.seen || r.mode == inData || r.mode == atStart && r.r < r.w) {
+			r.err = io.ErrUnexpectedEOF
+		}
+		return Event{}, r.err
+	}
+}
+
+// take handles a line, or the rest of one whose beginning takePart handled. It
+// reports whether the line ends an event.
+func (r *Reader) take(line []byte) bool {
+	switch r.mode {
+	case inData:
+		r.grow(line)
+		return false
+	case inIgnored:
+		return false
+	}
+	if len(line) == 0 {
+		return r.seen
+	}
+	name, value, _ := bytes.Cut(line, []byte{':'})
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	switch string(name) {
+	case "data":
+		r.startData()
+		r.grow(value)
+	case "event":
+		r.seen = true
+		r.ev.Name = intern(value)
+	case "id":
+		// "If the field value does not contain U+0000 NULL, then set the last event
+		// ID buffer to the field value. Otherwise, ignore the field."
+		if bytes.IndexByte(value, 0) < 0 {
+			r.seen, r.ev.HasID = true, true
+			r.ev.ID = string(value)
+		}
+	case "retry":
+		if d, ok := parseRetry(value); ok {
+			r.seen, r.ev.HasRetry = true, true
+			r.ev.Retry = d
+		}
+	}
+	return false
+}
+
+// takePart uses up what it can of a line whose end is not in the window, so that
+// only lines of bounded length ever have to fit in it.
+func (r *Reader) takePart() {
+	part := r.buf[r.r:r.w]
+	if r.mode == atStart {
+		// The longest field's name with colon and space is 7 bytes; until so many
+		// are there, the window always has room for them.
+		switch {
+		case len(part) == 0 || len(part) < len("retry: ") && part[0] != ':':
+			return
+		case bytes.HasPrefix(part, []byte("data:")):
+			part = bytes.TrimPrefix(part[len("data:"):], []byte{' '})
+			r.startData()
+			r.mode = inData
+		case bytes.HasPrefix(part, []byte("event:")),
+			bytes.HasPrefix(part, []byte("id:")),
+			bytes.HasPrefix(part, []byte("retry:")):
+			if len(part) == len(r.buf) && r.err == nil {
+				r.err = ErrTooLarge
+			}
+			return
+		default: // a comment or an unknown field
+			r.mode = inIgnored
+		}
+	}
+	if r.mode == inData {
+		r.grow(part)
+	}
+	r.advance(r.w)
+}
+
+// startData begins a data line.
+func (r *Reader) startData() {
+	if r.hasData {
+		r.grow([]byte{'\n'})
+	}
+	r.seen, r.hasData = true, true
+}
+
+func (r *Reader) grow(b []byte) {
+	if len(b) > r.max-len(r.data) {
+		r.err = ErrTooLarge
+		return
+	}
+	r.data = append(r.data, b...)
+}
+
+// dispatch returns the event in hand and makes room for the next.
+func (r *Reader) dispatch() Event {
+	e := r.ev
+	data := r.data
+	switch {
+	case len(data) == 0:
+	case cap(data) > retain:
+		// A large buffer is given away: keeping it would cost more than it saves.
+		e.Data, data = data[:len(data):len(data)], nil
+	default:
+		e.Data = bytes.Clone(data)
+	}
+	r.eventState = eventState{data: data[:0]}
+	return e
+}
+
+// lineEnd returns where the line that begins at r ends, -1 if the window does not
+// tell.
+func (r *Reader) lineEnd() int {
+	if i := bytes.IndexByte(r.buf[r.r:r.lf], '\r'); i >= 0 {
+		return r.r + i
+	}
+	if r.lf < r.w {
+		return r.lf
+	}
+	return -1
+}
+
+// advance moves the window's start to the offset to.
+func (r *Reader) advance(to int) {
+	r.r = to
+	if r.lf < to {
+		r.lf = r.nextLF(to)
+	}
+}
+
+// nextLF looks for a line feed from an offset on.
+func (r *Reader) nextLF(from int) int {
+	if i := bytes.IndexByte(r.buf[from:r.w], '\n'); i >= 0 {
+		return from + i
+	}
+	return r.w
+}
+
+// fill reads once from the source into the window, which has room: whatever is
+// left in it is a line shorter than it.
+func (r *Reader) fill() {
+	if r.r > 0 {
+		n := copy(r.buf, r.buf[r.r:r.w])
+		r.lf -= r.r
+		r.r, r.w = 0, n
+	}
+	for range 100 {
+		n, err := r.src.Read(r.buf[r.w:])
+		if n < 0 || n > len(r.buf)-r.w {
+			err, n = errors.New("event source returned a wrong count"), 0
+		}
+		had := r.w
+		r.w += n
+		if r.lf == had {
+			r.lf = r.nextLF(had)
+		}
+		r.err = err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}
+
+// skipMark drops a leading byte order mark.
+func (r *Reader) skipMark() {
+	const mark = "\xEF\xBB\xBF"
+	for r.err == nil && r.w < len(mark) && string(r.buf[:r.w]) == mark[:r.w] {
+		r.fill()
+	}
+	if r.w >= len(mark) && string(r.buf[:len(mark)]) == mark {
+		r.advance(len(mark))
+	}
+	r.started = true
+}
+
+// intern returns an event's name, without allocating for the usual ones.
+func intern(b []byte) string {
+	switch string(b) {
+	case "message":
+		return "message"
+	case "endpoint":
+		return "endpoint"
+	}
+	return string(b)
+}
+
+// parseRetry reads milliseconds; ok is false for anything but ASCII digits, which
+// the standard ignores. A number beyond a year is taken as a year.
+func parseRetry(b []byte) (time.Duration, bool) {
+	const most = 366 * 24 * time.Hour
+	if len(b) == 0 {
+		return 0, false
+	}
+	var ms int64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		ms = min(ms*10+int64(c-'0'), most.Milliseconds())
+	}
+	return time.Duration(ms) * time.Millisecond, true
+}
