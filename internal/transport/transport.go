@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // Pipe is a link on which messages of all kinds travel in both directions: a
@@ -60,6 +61,9 @@ type Incoming struct {
 	Params []HeaderField
 	// HTTP says that mirrored headers are due where the revision has them.
 	HTTP bool
+	// Opening is what mcp.Classify said of Msg, where the door has asked it and
+	// made mcp.CheckModern; the zero Opening leaves both to the conversation.
+	Opening mcp.Opening
 }
 
 // Conversation is the exchange with one client: a legacy session, one pipe, or
@@ -82,7 +86,8 @@ type Responder interface {
 	// a stream of events.
 	Event(b []byte) error
 	// Finish sends the answer, exactly once. code is the answer's error code, 0
-	// for a result; HTTP takes its status from it.
+	// for a result; HTTP takes its status from it. An empty b ends the response
+	// without an answer: the request was cancelled.
 	Finish(b []byte, code int64) error
 }
 
