@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -32,7 +33,7 @@ var ErrNotSent = errors.New("not sent")
 
 // HeaderField is one mirrored header, its value already encoded (2026-07-28
 // Streamable HTTP, "Value Encoding").
-type HeaderField struct{ Name, Value string }
+type HeaderField = mirror.Header
 
 // ---- Towards clients: what a server half (a door) hands its traffic to.
 

@@ -1,0 +1,210 @@
+package mirror
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// CodeMismatch is HeaderMismatch, the code of every error that this package
+// returns to a client (2026-07-28 §Streamable HTTP, "Server Validation").
+const CodeMismatch = -32020
+
+// MaxSafe is the largest integer that may be mirrored, and -MaxSafe the smallest.
+const MaxSafe = 1<<53 - 1
+
+// HeadersFor returns the headers for a call with the arguments at the span of
+// raw, which must have been scanned. Values that are null or absent have none
+// (2026-07-28 §Streamable HTTP, table of "Server Behavior for Custom Headers"),
+// and neither have objects and arrays, which no schema of ours allows there.
+func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
+	var out []Header
+	for i := range params {
+		p := &params[i]
+		at := p.at(raw, arguments)
+		var text string
+		switch jsonrpc.KindOf(raw, at) {
+		case '"':
+			s, _ := jsonrpc.Text(raw, at)
+			text = EncodeValue(s)
+		case '0':
+			text = string(at.Of(raw))
+			if n, ok := integer(text); ok {
+				text = strconv.FormatInt(n, 10)
+			}
+			// What is no integer or not a safe one goes as it stands: its server is
+			// the one to refuse it, and must not miss a header for it.
+		case 't', 'f':
+			text = string(at.Of(raw))
+		default:
+			continue
+		}
+		if out == nil {
+			out = make([]Header, 0, len(params))
+		}
+		out = append(out, Header{p.Header, text})
+	}
+	return out
+}
+
+// CheckHeaders checks the Mcp-Param-* headers that came with a call against the
+// arguments at the span of raw. Headers of parameters that are not in params are
+// ignored (2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers").
+// The error has no id.
+func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc.Error {
+	for i := range params {
+		if err := params[i].check(raw, arguments, got); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckValue checks a header of which there must be exactly one and whose decoded
+// value must be the body's: Mcp-Name. got are the values as they arrived. The
+// error has no id.
+func CheckValue(name string, got []string, body string) *jsonrpc.Error {
+	switch len(got) {
+	case 0:
+		return mismatch(name + " header is missing, body value is '" + clip(body) + "'")
+	case 1:
+	default:
+		return mismatch(name + " header is there more than once")
+	}
+	text, err := DecodeValue(got[0])
+	if err != nil {
+		return mismatch(name + " header value is not validly encoded")
+	}
+	if text != body {
+		return differ(name, text, body)
+	}
+	return nil
+}
+
+func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc.Error {
+	var header *Header
+	for i := range got {
+		if !strings.EqualFold(got[i].Name, p.Header) {
+			continue
+		}
+		if header != nil {
+			return mismatch(p.Header + " header is there more than once")
+		}
+		header = &got[i]
+	}
+	at := p.at(raw, arguments)
+	kind := jsonrpc.KindOf(raw, at)
+	var body string
+	switch kind {
+	case '"':
+		body, _ = jsonrpc.Text(raw, at)
+	case '0', 't', 'f':
+		body = string(at.Of(raw))
+	}
+	switch {
+	case header == nil && (kind == 0 || kind == 'n'):
+		return nil
+	case header == nil:
+		return mismatch(p.Header + " header is missing, body value is '" + clip(body) + "'")
+	}
+	text, err := DecodeValue(header.Value)
+	switch {
+	case err != nil:
+		return mismatch(p.Header + " header value is not validly encoded")
+	case kind == 0 || kind == 'n':
+		return mismatch(p.Header + " header is there, but the body has no value for it")
+	case kind == '{' || kind == '[':
+		return mismatch(p.Header + " header stands for a body value that has no header form")
+	case kind == '0':
+		want, ok := integer(body)
+		if !ok {
+			return mismatch(p.Header + " body value is not an integer in the safe range")
+		}
+		if n, ok := integer(text); !ok || n != want {
+			return differ(p.Header, text, body)
+		}
+	case text != body:
+		return differ(p.Header, text, body)
+	}
+	return nil
+}
+
+// at returns where the parameter's value stands in the arguments.
+func (p *Param) at(raw []byte, arguments jsonrpc.Span) jsonrpc.Span {
+	at := arguments
+	for _, name := range p.Path {
+		at = jsonrpc.Find(raw, at, name)
+	}
+	return at
+}
+
+func mismatch(text string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: CodeMismatch, Message: "Header mismatch: " + text}
+}
+
+func differ(name, header, body string) *jsonrpc.Error {
+	return mismatch(name + " header value '" + clip(header) + "' does not match body value '" + clip(body) + "'")
+}
+
+// integer returns the value of a decimal number however it is spelled (42, 42.0,
+// 4.2e1), and false when it is no number, no integer or not within ±MaxSafe. It
+// never rounds, which is why it is not a conversion by way of float64.
+func integer(s string) (int64, bool) {
+	rest, negative := strings.CutPrefix(s, "-")
+	mantissa, exponent, hasExp := cutByte(rest, 'e', 'E')
+	whole, fraction, hasDot := strings.Cut(mantissa, ".")
+	if whole == "" || !isDigits(whole) || !isDigits(fraction) || hasDot && fraction == "" {
+		return 0, false
+	}
+	exp := 0
+	if hasExp {
+		unsigned := strings.TrimPrefix(strings.TrimPrefix(exponent, "+"), "-")
+		if unsigned == "" || !isDigits(unsigned) || len(exponent)-len(unsigned) > 1 {
+			return 0, false
+		}
+		if unsigned = strings.TrimLeft(unsigned, "0"); len(unsigned) > 6 {
+			unsigned = "999999" // more zeros than any header or body has digits for
+		}
+		exp, _ = strconv.Atoi("0" + unsigned)
+		if exponent[0] == '-' {
+			exp = -exp
+		}
+	}
+	digits := strings.TrimLeft(whole+fraction, "0")
+	exp -= len(fraction)
+	trimmed := strings.TrimRight(digits, "0")
+	exp += len(digits) - len(trimmed)
+	if trimmed == "" {
+		return 0, true
+	}
+	if exp < 0 || exp > 16 || len(trimmed)+exp > 16 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(trimmed+"0000000000000000"[:exp], 10, 64)
+	if err != nil || n > MaxSafe {
+		return 0, false
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
+}
+
+func cutByte(s string, a, b byte) (before, after string, found bool) {
+	for i := range len(s) {
+		if s[i] == a || s[i] == b {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}

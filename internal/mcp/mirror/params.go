@@ -1,0 +1,199 @@
+package mirror
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+const (
+	annotation = "x-mcp-header"
+	prefix     = "Mcp-Param-"
+)
+
+// MaxParams is how many parameters of one tool may be mirrored. The specification
+// sets no bound; header sections have one everywhere.
+const MaxParams = 64
+
+// Param is a parameter that its tool wants mirrored.
+type Param struct {
+	Name string   // as x-mcp-header spells it; Header has the prefix as well
+	Path []string // the names that lead to its value in the arguments
+	Type string   // "integer", "string" or "boolean"
+
+	// Header is the whole name, Mcp-Param-{Name}.
+	Header string
+}
+
+// SchemaError says why a tool's inputSchema is invalid, so that the tool must be
+// left out of lists for clients and servers that mirror.
+type SchemaError struct {
+	At     string // JSON pointer to the schema that carries the annotation
+	Reason string
+}
+
+func (e *SchemaError) Error() string {
+	return annotation + " at " + e.At + " " + e.Reason
+}
+
+// ParseParams returns the parameters that the inputSchema at the span of raw
+// wants mirrored, in the order in which they stand there; none for a schema that
+// is absent or no object. The error is a *SchemaError for the first annotation
+// that violates a constraint of 2026-07-28 §Streamable HTTP, "Schema Extension".
+// raw must have been scanned.
+func ParseParams(raw []byte, schema jsonrpc.Span) ([]Param, error) {
+	text := schema.Of(raw)
+	if !bytes.Contains(text, []byte(annotation)) && bytes.IndexByte(text, '\\') < 0 {
+		return nil, nil // what nearly every tool comes to
+	}
+	p := parser{raw: raw}
+	if err := p.schema(schema, nil, nil, true); err != nil {
+		return nil, err
+	}
+	return p.params, nil
+}
+
+type parser struct {
+	raw    []byte
+	params []Param
+}
+
+// schema walks one schema. at is where it stands, path the property names that
+// lead to it; reachable says that only "properties" lies between it and the root.
+// The depth is bounded by the scan of raw.
+func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error {
+	for m := range jsonrpc.Members(p.raw, s) {
+		key, _ := jsonrpc.Text(p.raw, m.Key)
+		var err error
+		switch key {
+		case annotation:
+			err = p.annotated(s, m.Value, at, path, reachable)
+		case "const", "default", "enum", "example", "examples":
+			// Values, not schemas: a member of this name in them means nothing.
+		case "properties":
+			for prop := range jsonrpc.Members(p.raw, m.Value) {
+				name, _ := jsonrpc.Text(p.raw, prop.Key)
+				if err = p.schema(prop.Value, grown(at, key, name), grown(path, name), reachable); err != nil {
+					break
+				}
+			}
+		case "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions":
+			err = p.named(m.Value, grown(at, key))
+		default:
+			err = p.other(m.Value, grown(at, key))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named walks an object whose members are schemas, so that their names are no
+// keywords.
+func (p *parser) named(s jsonrpc.Span, at []string) error {
+	for m := range jsonrpc.Members(p.raw, s) {
+		name, _ := jsonrpc.Text(p.raw, m.Key)
+		if err := p.other(m.Value, grown(at, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// other walks a value that is, or holds, schemas that are not reachable.
+func (p *parser) other(s jsonrpc.Span, at []string) error {
+	switch jsonrpc.KindOf(p.raw, s) {
+	case '{':
+		return p.schema(s, at, nil, false)
+	case '[':
+		i := 0
+		for e := range jsonrpc.Elements(p.raw, s) {
+			if err := p.other(e, grown(at, strconv.Itoa(i))); err != nil {
+				return err
+			}
+			i++
+		}
+	}
+	return nil
+}
+
+// annotated checks one annotation, of the schema s, and takes it.
+func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable bool) error {
+	refuse := func(reason string) error {
+		return &SchemaError{At: pointer(at), Reason: reason}
+	}
+	name, ok := jsonrpc.Text(p.raw, value)
+	switch {
+	case !ok:
+		return refuse("is not a string")
+	case name == "":
+		return refuse("is empty")
+	case !isToken(name):
+		return refuse("is not a header name: " + strconv.Quote(clip(name)))
+	case !reachable:
+		return refuse("is not reachable from the root through properties alone")
+	case len(path) == 0:
+		return refuse("stands on the whole schema, not on a property")
+	}
+	typ, ok := jsonrpc.Text(p.raw, jsonrpc.Find(p.raw, s, "type"))
+	switch {
+	case !ok:
+		return refuse("is on a property without one primitive type")
+	case typ != "integer" && typ != "string" && typ != "boolean":
+		return refuse("is on a property of type " + strconv.Quote(clip(typ)))
+	}
+	for _, q := range p.params {
+		if strings.EqualFold(q.Name, name) {
+			return refuse(fmt.Sprintf("%q is used twice", clip(name)))
+		}
+	}
+	if len(p.params) == MaxParams {
+		return refuse("is one of more than " + strconv.Itoa(MaxParams))
+	}
+	p.params = append(p.params, Param{Name: name, Path: path, Type: typ, Header: prefix + name})
+	return nil
+}
+
+// grown returns a longer path that shares nothing with its siblings.
+func grown(path []string, names ...string) []string {
+	out := make([]string, 0, len(path)+len(names))
+	return append(append(out, path...), names...)
+}
+
+func pointer(at []string) string {
+	if len(at) == 0 {
+		return "the root"
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	s := ""
+	for _, name := range at {
+		s += "/" + escape.Replace(name)
+	}
+	return strconv.Quote(clip(s))
+}
+
+// isToken reports whether s is 1*tchar (RFC 9110 §5.6.2).
+func isToken(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
+
+// clip keeps what a peer sent from filling an error or a log.
+func clip(s string) string {
+	const most = 128
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

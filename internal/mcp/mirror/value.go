@@ -1,0 +1,67 @@
+package mirror
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	sentinel    = "=?base64?"
+	sentinelEnd = "?="
+)
+
+// Header is one mirrored header, its value encoded.
+type Header struct{ Name, Value string }
+
+// ErrValue reports a header value that no text encodes to.
+var ErrValue = errors.New("invalid header value")
+
+// EncodeValue returns the header value for a text: the text itself when it is
+// visible ASCII with inner spaces and tabs only and does not look encoded, else
+// its UTF-8 in Base64 between the sentinels (2026-07-28 §Streamable HTTP, "Value
+// Encoding"). The result never holds a line end.
+func EncodeValue(s string) string {
+	if plain(s) && !(strings.HasPrefix(s, sentinel) && strings.HasSuffix(s, sentinelEnd)) {
+		return s
+	}
+	b := make([]byte, 0, len(sentinel)+base64.StdEncoding.EncodedLen(len(s))+len(sentinelEnd))
+	b = append(b, sentinel...)
+	b = base64.StdEncoding.AppendEncode(b, []byte(s))
+	return string(append(b, sentinelEnd...))
+}
+
+// DecodeValue returns the text of a header value, without the white space around
+// it that HTTP allows (RFC 9110 §5.5). It returns ErrValue for what is neither
+// plain nor Base64 of UTF-8 in its one canonical spelling.
+func DecodeValue(h string) (string, error) {
+	h = strings.Trim(h, " \t")
+	if !plain(h) {
+		return "", ErrValue
+	}
+	// The sentinels match exactly and do not overlap: the bare "=?base64?=" holds
+	// no encoded text and stands for itself.
+	if len(h) < len(sentinel)+len(sentinelEnd) || !strings.HasPrefix(h, sentinel) || !strings.HasSuffix(h, sentinelEnd) {
+		return h, nil
+	}
+	b, err := base64.StdEncoding.Strict().DecodeString(h[len(sentinel) : len(h)-len(sentinelEnd)])
+	if err != nil || !utf8.Valid(b) {
+		return "", ErrValue
+	}
+	return string(b), nil
+}
+
+// plain reports whether s can stand in a header as it is (RFC 9110 §5.5).
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' || c > '~') && c != '\t' {
+			return false
+		}
+	}
+	if s == "" {
+		return true
+	}
+	first, last := s[0], s[len(s)-1]
+	return first != ' ' && first != '\t' && last != ' ' && last != '\t'
+}
