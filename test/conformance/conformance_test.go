@@ -1,0 +1,121 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func pass() outcome { return outcome{{ID: "a", Status: "SUCCESS"}, {ID: "b", Status: "WARNING"}} }
+func fail() outcome { return outcome{{ID: "a", Status: "SUCCESS"}, {ID: "b", Status: "FAILURE"}} }
+
+func TestJudge(t *testing.T) {
+	names := []string{"one", "two", "three"}
+	tests := []struct {
+		name    string
+		leg     leg
+		found   map[string]outcome
+		passed  int
+		problem string // in one of the problems; "" means none at all
+		note    string
+	}{
+		{name: "as promised", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3},
+		{name: "failed", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": fail(), "three": pass()}, passed: 2, problem: "two failed"},
+		{name: "missing", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": pass()}, passed: 2, problem: "three did not run"},
+		{name: "empty", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": pass(), "three": {}}, passed: 2, problem: "three failed"},
+		{name: "excused", leg: leg{want: 3, of: 3, excused: map[string]string{"two": "x"}}, found: map[string]outcome{"one": pass(), "two": fail(), "three": pass()}, passed: 2},
+		{name: "excused in vain", leg: leg{want: 3, of: 3, excused: map[string]string{"two": "x"}}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3, note: "two passes"},
+		{name: "excused unknown", leg: leg{want: 3, of: 3, excused: map[string]string{"four": "x"}}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3, problem: "four is excused and does not exist"},
+		{name: "another set", leg: leg{want: 3, of: 4}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3, problem: "the suite has changed"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			v := tc.leg.judge(tc.found, names)
+			if v.passed != tc.passed {
+				t.Errorf("passed = %d, want %d", v.passed, tc.passed)
+			}
+			problems, notes := strings.Join(v.problems, "\n"), strings.Join(v.notes, "\n")
+			if (tc.problem == "") != (problems == "") || !strings.Contains(problems, tc.problem) {
+				t.Errorf("problems = %q, want %q", problems, tc.problem)
+			}
+			if (tc.note == "") != (notes == "") || !strings.Contains(notes, tc.note) {
+				t.Errorf("notes = %q, want %q", notes, tc.note)
+			}
+		})
+	}
+}
+
+func TestResults(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"server-tools-list-2026-11-21T10-32-13-416Z", "server-server-initialize-2026-11-21T10-32-13-416Z", "server-json-schema-2020-12-2026-11-21T10-32-13-416Z", "auth/basic-2026-11-21T10-32-13-416Z"} {
+		d := filepath.Join(dir, name)
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(d, "checks.json"), []byte(`[{"id":"a","status":"SUCCESS"}]`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := results(dir, "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []string{"tools-list", "server-initialize", "json-schema-2020-12", "auth/basic"} {
+		if !got[n].ok() {
+			t.Errorf("%s is missing from %v", n, got)
+		}
+	}
+}
+
+func TestScored(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rev.yaml")
+	text := "# about\nserver:\n  - ping\n  # why\n  - tools-list\n\nclient:\n  - initialize\n  - auth/basic\nnot_scored:\n  - scenario: x\n    leg: server\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for side, want := range map[string][]string{"server": {"ping", "tools-list"}, "client": {"initialize"}} {
+		if got, err := scored(file, side); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v; want %q", side, got, err, want)
+		}
+	}
+	if _, err := scored(file, "nobody"); err == nil {
+		t.Error("an empty set must be an error")
+	}
+}
+
+func TestGates(t *testing.T) {
+	modern := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","mine":1}}}`
+	tests := []struct {
+		name       string
+		gate       func([]byte) ([]byte, []byte)
+		in         string
+		pass, told string // parts of what goes on and of what comes back
+	}{
+		{"legacy: discover", legacyGate, `{"jsonrpc":"2.0","id":"x","method":"server/discover"}`, "", `"id":"x","error":{"code":-32601`},
+		{"legacy: envelope", legacyGate, modern, `{"_meta":{"mine":1}}`, ""},
+		{"legacy: initialize", legacyGate, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`, `initialize`, ""},
+		{"legacy: answer", legacyGate, `{"jsonrpc":"2.0","id":1,"result":{}}`, `result`, ""},
+		{"modern: initialize", modernGate, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`, "", `-32022`},
+		{"modern: bare", modernGate, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "", `-32602`},
+		{"modern: envelope", modernGate, modern, `2026-07-28`, ""},
+		{"modern: notice", modernGate, `{"jsonrpc":"2.0","method":"notifications/cancelled"}`, `cancelled`, ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			on, back := tc.gate([]byte(tc.in))
+			if (tc.pass == "") != (on == nil) || !strings.Contains(string(on), tc.pass) {
+				t.Errorf("goes on: %s, want %s", on, tc.pass)
+			}
+			if (tc.told == "") != (back == nil) || !strings.Contains(string(back), tc.told) {
+				t.Errorf("comes back: %s, want %s", back, tc.told)
+			}
+			if strings.Contains(string(on), "modelcontextprotocol/protocolVersion") && tc.name == "legacy: envelope" {
+				t.Errorf("the envelope of the newer era got through: %s", on)
+			}
+		})
+	}
+}

@@ -1,0 +1,150 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+)
+
+// oneEraMode stands before a stdio server of both eras and makes it one of a
+// single era: what belongs to the other era is answered here as a server without
+// it answers, and never reaches the server.
+//
+//	conformance one-era legacy|modern CMD [ARG...]
+func oneEraMode(args []string) int {
+	if len(args) < 2 || (args[0] != "legacy" && args[0] != "modern") {
+		return exitUsage
+	}
+	gate := legacyGate
+	if args[0] == "modern" {
+		gate = modernGate
+	}
+	cmd := exec.Command(args[1], args[2:]...)
+	cmd.Stderr = os.Stderr
+	toServer, err := cmd.StdinPipe()
+	if err != nil {
+		return exitRig
+	}
+	fromServer, err := cmd.StdoutPipe()
+	if err != nil {
+		return exitRig
+	}
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "one-era:", err)
+		return exitRig
+	}
+
+	out := &lines{w: os.Stdout}
+	go func() { // ends with standard input, or with this process
+		defer toServer.Close()
+		each(os.Stdin, func(line []byte) error {
+			pass, answer := gate(line)
+			if answer != nil {
+				return out.write(answer)
+			}
+			_, err := toServer.Write(append(pass, '\n'))
+			return err
+		})
+	}()
+	each(fromServer, out.write)
+	if err := cmd.Wait(); err != nil {
+		fmt.Fprintln(os.Stderr, "one-era:", err)
+		return 1
+	}
+	return 0
+}
+
+// envelope is what a gate looks at.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+}
+
+// legacyGate knows no server/discover, and does not see what the newer era writes
+// into _meta: a server of the older era passes over keys that it does not know.
+func legacyGate(line []byte) (pass, answer []byte) {
+	var e envelope
+	if json.Unmarshal(line, &e) != nil || e.Method == "" {
+		return line, nil
+	}
+	if e.Method == "server/discover" && e.ID != nil {
+		return nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, e.ID)
+	}
+	var msg, params, meta map[string]json.RawMessage
+	if json.Unmarshal(line, &msg) != nil || json.Unmarshal(msg["params"], &params) != nil || json.Unmarshal(params["_meta"], &meta) != nil {
+		return line, nil // no _meta: nothing of the newer era in it
+	}
+	for key := range meta {
+		if strings.HasPrefix(key, "io.modelcontextprotocol/") {
+			delete(meta, key)
+		}
+	}
+	params["_meta"] = must(json.Marshal(meta))
+	msg["params"] = must(json.Marshal(params))
+	return must(json.Marshal(msg)), nil
+}
+
+// modernGate refuses the handshake (2026-07-28 Versioning: an unsupported version
+// is answered with -32022 and what is supported) and every request that does not
+// say its version, which that revision requires.
+func modernGate(line []byte) (pass, answer []byte) {
+	var e struct {
+		envelope
+		Params struct {
+			Version string                     `json:"protocolVersion"`
+			Meta    map[string]json.RawMessage `json:"_meta"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(line, &e) != nil || e.Method == "" || e.ID == nil {
+		return line, nil
+	}
+	if e.Method == "initialize" {
+		return nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":%q}}}`, e.ID, e.Params.Version)
+	}
+	if _, ok := e.Params.Meta["io.modelcontextprotocol/protocolVersion"]; !ok {
+		return nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"Invalid params: _meta names no protocol version"}}`, e.ID)
+	}
+	return line, nil
+}
+
+// must unwraps what cannot fail: each value was JSON when it was read.
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// each calls f with every non-empty line of r, without its end.
+func each(r io.Reader, f func(line []byte) error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	for {
+		line, err := in.ReadBytes('\n')
+		if n := len(line); n > 0 && line[n-1] == '\n' {
+			line = line[:n-1]
+		}
+		if len(line) > 0 && f(line) != nil || err != nil {
+			return
+		}
+	}
+}
+
+// lines writes whole lines for several goroutines.
+type lines struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lines) write(line []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := l.w.Write(append(line, '\n'))
+	return err
+}

@@ -1,0 +1,163 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	readyWithin = 20 * time.Second // from start to an accepted connection
+	stopWithin  = 8 * time.Second  // from SIGTERM to SIGKILL
+	goneWithin  = 5 * time.Second  // from the end of a process to that of its children
+)
+
+// process is a program that runs while a leg needs it, in a process group of its
+// own so that what it starts without a group goes with it.
+type process struct {
+	cmd  *exec.Cmd
+	log  *os.File
+	done chan struct{} // closed once Wait has returned
+	err  error         // of Wait; read after done
+}
+
+// start runs argv with its standard output and error appended to logFile.
+func start(logFile string, argv ...string) (*process, error) {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		log.Close()
+		return nil, err
+	}
+	go func() { // stop waits for it
+		defer close(p.done)
+		p.err = cmd.Wait()
+		log.Close()
+	}()
+	return p, nil
+}
+
+// stop asks the process to end, insists after stopWithin, and then clears its
+// group. An error says that it had to insist.
+func (p *process) stop() error {
+	group := -p.cmd.Process.Pid
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	var late error
+	select {
+	case <-p.done:
+	case <-time.After(stopWithin):
+		late = fmt.Errorf("%s did not end within %v of SIGTERM", filepath.Base(p.cmd.Path), stopWithin)
+	}
+	syscall.Kill(group, syscall.SIGKILL)
+	<-p.done
+	return late
+}
+
+// ready waits until something accepts connections at addr.
+func (p *process) ready(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	var d net.Dialer
+	for {
+		if c, err := d.DialContext(ctx, "tcp", addr); err == nil {
+			return c.Close()
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended before it listened: %v", filepath.Base(p.cmd.Path), p.err)
+		case <-ctx.Done():
+			return fmt.Errorf("%s did not listen at %s within %v", filepath.Base(p.cmd.Path), addr, readyWithin)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// freeAddr returns a loopback address that nobody listens at right now.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// listening starts what argv returns for a free address and waits for it. Another
+// process can take the address in between, so it tries three addresses.
+func listening(ctx context.Context, logFile string, argv func(addr string) []string) (*process, string, error) {
+	var last error
+	for range 3 {
+		addr, err := freeAddr()
+		if err != nil {
+			return nil, "", err
+		}
+		p, err := start(logFile, argv(addr)...)
+		if err != nil {
+			return nil, "", err
+		}
+		if last = p.ready(ctx, addr); last == nil {
+			return p, addr, nil
+		}
+		last = errors.Join(last, p.stop())
+	}
+	return nil, "", last
+}
+
+// run runs a program to its end in dir, killing its whole group when ctx ends.
+// Its output goes to out.
+func run(ctx context.Context, dir string, env []string, out io.Writer, argv ...string) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 2 * time.Second
+	err := cmd.Run()
+	if cmd.Process != nil { // what it left behind in its group
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(argv[0]), context.Cause(ctx))
+	}
+	return err
+}
+
+// orphans waits for the last process that runs the program exe to end and returns
+// an error when one is still there after goneWithin. Every leg has its own link
+// to the server's binary, so that it can tell its own from others. It sees
+// nothing where there is no /proc.
+func orphans(exe string) error {
+	deadline := time.Now().Add(goneWithin)
+	for {
+		var left []string
+		links, _ := filepath.Glob("/proc/[0-9]*/exe")
+		for _, l := range links {
+			if target, err := os.Readlink(l); err == nil && target == exe {
+				left = append(left, strings.Split(l, "/")[2])
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("left behind: %s, process %s", filepath.Base(exe), strings.Join(left, " "))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

@@ -1,0 +1,149 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// check is one statement of the suite about one scenario.
+type check struct {
+	ID           string `json:"id"`
+	Description  string `json:"description"`
+	Status       string `json:"status"` // SUCCESS, FAILURE, WARNING, SKIPPED, INFO
+	ErrorMessage string `json:"errorMessage"`
+}
+
+func (c check) String() string {
+	why := c.ErrorMessage
+	if why == "" {
+		why = c.Description
+	}
+	why = strings.Join(strings.Fields(why), " ")
+	if len(why) > 300 {
+		why = why[:300] + " ..."
+	}
+	return c.ID + ": " + why
+}
+
+// outcome is what the suite found in one scenario.
+type outcome []check
+
+func (o outcome) with(status string) (found []check) {
+	for _, c := range o {
+		if c.Status == status {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// ok says that the scenario ran and that nothing in it failed.
+func (o outcome) ok() bool { return len(o) > 0 && len(o.with("FAILURE")) == 0 }
+
+var timestamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT[\dZ-]+$`)
+
+// results reads what the suite wrote: one folder a scenario, named
+// [SIDE-]SCENARIO-TIME, in which a scenario's slash makes a folder of its own.
+func results(dir, side string) (map[string]outcome, error) {
+	found := map[string]outcome{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "checks.json" {
+			return err
+		}
+		rel, err := filepath.Rel(dir, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var o outcome
+		if err := json.Unmarshal(b, &o); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		name := timestamp.ReplaceAllString(filepath.ToSlash(rel), "")
+		if side == "server" { // client runs bear no such prefix
+			name = strings.TrimPrefix(name, "server-")
+		}
+		found[name] = o
+		return nil
+	})
+	return found, err
+}
+
+// scored returns the scenarios that count for one side, in the order of the
+// suite's file. The file is a flat list per side, so no YAML parser is due.
+func scored(file, side string) ([]string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	section := ""
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimRight(line, " \r\n")
+		switch item, isItem := strings.CutPrefix(line, "  - "); {
+		case line == "" || strings.HasPrefix(strings.TrimSpace(line), "#"):
+		case !strings.HasPrefix(line, " "):
+			section = strings.TrimSuffix(line, ":")
+		case isItem && section == side && applicable(item):
+			names = append(names, item)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s: no scenario for %s", file, side)
+	}
+	return names, nil
+}
+
+// verdict is a leg's result against its promise.
+type verdict struct {
+	passed   int
+	names    []string // what counts
+	problems []string // why the leg failed; empty when it did not
+	notes    []string // what somebody should look at some day
+}
+
+// judge compares what was found with the leg's promise. names are the scenarios
+// that count; where there is no frozen set, all that were found do.
+func (l *leg) judge(found map[string]outcome, names []string) verdict {
+	v := verdict{names: names}
+	for _, n := range names {
+		o, ran := found[n]
+		reason, excused := l.excused[n]
+		switch {
+		case o.ok():
+			v.passed++
+			if excused {
+				v.notes = append(v.notes, n+" passes: take it off the list of excuses ("+reason+")")
+			}
+		case excused:
+		case !ran:
+			v.problems = append(v.problems, n+" did not run")
+		default:
+			v.problems = append(v.problems, n+" failed")
+		}
+	}
+	for n := range l.excused {
+		if !slices.Contains(names, n) {
+			v.problems = append(v.problems, n+" is excused and does not exist")
+		}
+	}
+	if len(names) != l.of {
+		v.problems = append(v.problems, fmt.Sprintf("%d scenarios count, not %d as in legs.go: the suite has changed", len(names), l.of))
+	}
+	if floor := l.want - len(l.excused); v.passed < floor {
+		v.problems = append(v.problems, fmt.Sprintf("%d passed, %d promised", v.passed, floor))
+	}
+	slices.Sort(v.problems)
+	return v
+}

@@ -1,0 +1,164 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	legWithin      = 3 * time.Minute  // one leg, installation aside
+	scenarioWithin = 30 * time.Second // one scenario, enforced by the suite
+)
+
+// rig is everything that the legs share. It does not change once it is built.
+type rig struct {
+	suite    *suite
+	self     string // this program, for its modes
+	dragoman string
+	server   string // go-everything-server
+	client   string // go-everything-client
+	out      string // folder of the runs
+	verbose  bool
+}
+
+// run runs one leg and writes its report to w. It returns the number of scored
+// scenarios that passed and failed, and an error when the rig itself failed.
+func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, legWithin, fmt.Errorf("no end within %v", legWithin))
+	defer cancel()
+	begun := time.Now()
+	dir := filepath.Join(r.out, strings.ReplaceAll(l.name(), "/", "_"))
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		return 0, 0, err
+	}
+
+	var problems []string
+	if l.side == "server" {
+		problems, err = r.runServer(ctx, l, dir)
+	} else {
+		err = r.runClient(ctx, l, dir)
+	}
+	found, readErr := results(filepath.Join(dir, "results"), l.side)
+	if err = errors.Join(err, readErr); err != nil {
+		return 0, 0, fmt.Errorf("%s: %w; see %s", l.name(), err, dir)
+	}
+
+	names := slices.Sorted(maps.Keys(found))
+	if !l.all {
+		if names, err = scored(filepath.Join(r.suite.requirements, l.rev+".yaml"), l.side); err != nil {
+			return 0, 0, err
+		}
+	}
+	v := l.judge(found, names)
+	v.problems = append(v.problems, problems...)
+	r.report(w, l, found, &v, time.Since(begun))
+	failed = len(names) - v.passed - len(l.excused)
+	if len(v.problems) > 0 {
+		failed = max(failed, 1)
+	}
+	return v.passed, max(failed, 0), nil
+}
+
+// report writes one line a scenario (without -v only what did not pass) and the
+// leg's summary.
+func (r *rig) report(w io.Writer, l *leg, found map[string]outcome, v *verdict, took time.Duration) {
+	fmt.Fprintf(w, "== %s\n", l.name())
+	for _, n := range slices.Sorted(maps.Keys(found)) {
+		o := found[n]
+		counts := slices.Contains(v.names, n)
+		if !applicable(n) || (!r.verbose && (o.ok() || !counts)) {
+			continue
+		}
+		word, remark := "ok  ", ""
+		if !o.ok() {
+			word = "FAIL"
+		}
+		if !counts {
+			word, remark = strings.ToLower(word), " (not scored)"
+		} else if why, ok := l.excused[n]; ok {
+			remark = " (excused: " + why + ")"
+		}
+		fmt.Fprintf(w, "   %s %s%s\n", word, n, remark)
+		for _, c := range o.with("FAILURE") {
+			fmt.Fprintf(w, "        failed %s\n", c)
+		}
+		for _, c := range o.with("WARNING") {
+			fmt.Fprintf(w, "        warned %s\n", c)
+		}
+	}
+	for _, p := range v.problems {
+		fmt.Fprintf(w, "   PROBLEM %s\n", p)
+	}
+	for _, n := range v.notes {
+		fmt.Fprintf(w, "   note: %s\n", n)
+	}
+	excused := ""
+	if n := len(l.excused); n > 0 {
+		excused = fmt.Sprintf(", %d excused", n)
+	}
+	fmt.Fprintf(w, "SCORED %s %s %d/%d via %s%s (%.1fs)\n", l.side, l.rev, v.passed, len(v.names), l.via, excused, took.Seconds())
+}
+
+// runServer starts what the suite, as a client, shall talk to, and runs it. The
+// problems are what was wrong with the processes.
+func (r *rig) runServer(ctx context.Context, l *leg, dir string) (problems []string, err error) {
+	s := &stage{rig: r, dir: dir}
+	url, err := s.build(ctx, l)
+	if err == nil {
+		err = r.suiteRun(ctx, dir, "server", "--url", url, selection(l))
+	}
+	for _, p := range s.strike() {
+		problems = append(problems, p.Error())
+	}
+	return problems, err
+}
+
+// runClient lets the suite, as a server, start the client.
+func (r *rig) runClient(ctx context.Context, l *leg, dir string) error {
+	command := []string{r.self, "client", "-client", r.client}
+	if l.via != "direct" {
+		command = append(command, "-dragoman", r.dragoman)
+	}
+	return r.suiteRun(ctx, dir, "client", "--command", strings.Join(command, " "), selection(l))
+}
+
+func selection(l *leg) []string {
+	if l.all {
+		return []string{"--suite", "all", "--spec-version", l.rev}
+	}
+	return []string{"--requirements", l.rev}
+}
+
+// suiteRun runs the suite with its results in dir/results. Its exit status is not
+// looked at: it counts what we do not (and not what we do), and a suite that broke
+// off is seen by the scenarios that are missing.
+func (r *rig) suiteRun(ctx context.Context, dir, side, flag, value string, selection []string) error {
+	log, err := os.Create(filepath.Join(dir, "suite.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	results := filepath.Join(dir, "results")
+	if err := os.MkdirAll(results, 0o755); err != nil {
+		return err
+	}
+	argv := append([]string{r.suite.node, r.suite.script, side, flag, value, "--output-dir", results}, selection...)
+	if side == "server" {
+		argv = append(argv, "--timeout", fmt.Sprint(scenarioWithin.Milliseconds()))
+	}
+	err = run(ctx, dir, []string{"NODE_OPTIONS=--require " + r.suite.hook}, log, argv...)
+	if ctx.Err() != nil {
+		return err
+	}
+	return nil
+}

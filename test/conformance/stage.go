@@ -1,0 +1,113 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// stage is the set of processes of one server leg.
+type stage struct {
+	rig    *rig
+	dir    string
+	server string // the leg's own link to the server's binary
+	up     []*process
+}
+
+// build starts what the leg asks for and returns the URL for the suite. Whatever
+// it started is stopped by strike, also when it fails.
+func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
+	s.server = filepath.Join(s.dir, filepath.Base(s.rig.server))
+	if err := os.Link(s.rig.server, s.server); err != nil {
+		return "", err
+	}
+	switch l.via {
+	case "direct":
+		return s.direct(ctx, l)
+	case "run":
+		return s.dragomanRun(ctx, "--", s.server)
+	case "run-url":
+		url, err := s.direct(ctx, l)
+		if err != nil {
+			return "", err
+		}
+		return s.dragomanRun(ctx, url)
+	case "run-legacy-only":
+		return s.dragomanRun(ctx, "--", s.rig.self, "one-era", "legacy", s.server)
+	case "run-modern-only":
+		return s.dragomanRun(ctx, "--", s.rig.self, "one-era", "modern", s.server)
+	case "serve":
+		return s.dragomanServe(ctx)
+	}
+	return "", fmt.Errorf("no such way: %s", l.via)
+}
+
+// direct starts the SDK's server over HTTP. The SDK serves sessions or requests
+// without one, not both; requirements of the legacy revisions need sessions.
+func (s *stage) direct(ctx context.Context, l *leg) (string, error) {
+	stateless := l.rev == "2026-07-28"
+	return s.listen(ctx, "server.log", "/mcp", func(addr string) []string {
+		return []string{s.server, "-http", addr, fmt.Sprintf("-stateless=%t", stateless)}
+	})
+}
+
+func (s *stage) dragomanRun(ctx context.Context, target ...string) (string, error) {
+	return s.listen(ctx, "dragoman.log", "/mcp", func(addr string) []string {
+		return append([]string{s.rig.dragoman, "run", "--listen", addr}, target...)
+	})
+}
+
+func (s *stage) dragomanServe(ctx context.Context) (string, error) {
+	config := filepath.Join(s.dir, "dragoman.yaml")
+	b, err := json.Marshal(map[string]any{ // JSON is YAML
+		"mcpServers": map[string]any{"everything": map[string]any{"command": s.server}},
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(config, b, 0o600); err != nil {
+		return "", err
+	}
+	return s.listen(ctx, "dragoman.log", "/s/everything/mcp", func(addr string) []string {
+		return []string{s.rig.dragoman, "serve", "-c", config, "--listen", addr}
+	})
+}
+
+func (s *stage) listen(ctx context.Context, log, path string, argv func(addr string) []string) (string, error) {
+	p, addr, err := listening(ctx, filepath.Join(s.dir, log), argv)
+	if err != nil {
+		tail, _ := os.ReadFile(filepath.Join(s.dir, log))
+		return "", fmt.Errorf("%w\n%s", err, tail[max(0, len(tail)-2000):])
+	}
+	s.up = append(s.up, p)
+	return "http://" + addr + path, nil
+}
+
+// strike stops the processes, the last first, and says what did not go as it
+// should: a process that had ended on its own, that had to be killed, or that
+// left a child behind.
+func (s *stage) strike() (problems []error) {
+	for i := len(s.up) - 1; i >= 0; i-- {
+		p := s.up[i]
+		select {
+		case <-p.done:
+			problems = append(problems, fmt.Errorf("%s ended during the run: %v", filepath.Base(p.cmd.Path), p.err))
+		default:
+		}
+		if err := p.stop(); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if err := orphans(s.server); err != nil {
+		problems = append(problems, err)
+	}
+	if err := os.Remove(s.server); err != nil && !errors.Is(err, os.ErrNotExist) {
+		problems = append(problems, err)
+	}
+	return problems
+}
