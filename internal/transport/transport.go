@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
 // Pipe is a link on which messages of all kinds travel in both directions: a
@@ -147,5 +149,33 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string {
+	if e.Status >= 200 && e.Status < 300 {
+		return fmt.Sprintf("HTTP status %d without an MCP answer", e.Status)
+	}
 	return fmt.Sprintf("HTTP status %d", e.Status)
+}
+
+// Excerpt returns the beginning of the body for people to read: at most 200
+// bytes, on one line, without control characters or broken UTF-8.
+func (e *StatusError) Excerpt() string {
+	const most = 200
+	b := e.Body[:min(len(e.Body), most)]
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 && len(out) < most {
+		r, n := utf8.DecodeRune(b)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			r = '?'
+		case unicode.IsSpace(r):
+			r = ' '
+		case !unicode.IsPrint(r):
+			r = '?'
+		}
+		b = b[n:]
+		if r == ' ' && (len(out) == 0 || out[len(out)-1] == ' ') {
+			continue
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return string(out)
 }
