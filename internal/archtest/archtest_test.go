@@ -1,0 +1,168 @@
+package archtest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// rules are all rules, by the name of the fixture in which they are broken.
+var rules = map[string]func(*Tree) []string{
+	"contracts":     Contracts,
+	"dates":         Dates,
+	"directions":    Directions,
+	"gostatements":  func(t *Tree) []string { return GoStatements(t, goStatements) },
+	"initfunctions": func(t *Tree) []string { return InitFunctions(t, initFunctions) },
+	"names":         Names,
+	"sizes":         Sizes,
+	"wirejson":      WireJSON,
+}
+
+func TestTheTreeObeys(t *testing.T) {
+	tree, err := Load(os.DirFS(filepath.Join("..", "..")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tree.Files) < 10 {
+		t.Fatalf("only %d files were found", len(tree.Files))
+	}
+	for name, rule := range rules {
+		t.Run(name, func(t *testing.T) {
+			for _, breach := range rule(tree) {
+				t.Error(breach)
+			}
+		})
+	}
+}
+
+// TestEachRuleCanFail breaks every rule in testdata/NAME.txtar: a small tree, and
+// in its file "want" one line for each breach, in the order in which they are
+// found, of which the breach has to contain every part between "...".
+func TestEachRuleCanFail(t *testing.T) {
+	for name, rule := range rules {
+		t.Run(name, func(t *testing.T) {
+			tree, want := fixture(t, name)
+			// The fixture's exceptions stand beside its breaches.
+			switch name {
+			case "gostatements":
+				rule = func(t *Tree) []string { return GoStatements(t, fixtureExceptions) }
+			case "initfunctions":
+				rule = func(t *Tree) []string { return InitFunctions(t, fixtureExceptions) }
+			}
+			got := rule(tree)
+			if len(want) == 0 {
+				t.Fatal("the fixture breaks nothing")
+			}
+			for i := range max(len(got), len(want)) {
+				switch {
+				case i >= len(got):
+					t.Errorf("not found: %s", want[i])
+				case i >= len(want):
+					t.Errorf("found beside what is wanted: %s", got[i])
+				case !matches(got[i], want[i]):
+					t.Errorf("found  %s\nwanted %s", got[i], want[i])
+				}
+			}
+		})
+	}
+}
+
+var fixtureExceptions = map[string]string{
+	"internal/peer/allowed.go": "the fixture says so",
+	"internal/peer/unused.go":  "nothing in it needs this",
+}
+
+func fixture(t *testing.T, name string) (tree *Tree, want []string) {
+	t.Helper()
+	archive, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := fstest.MapFS{}
+	for _, f := range archive.Files {
+		switch {
+		case f.Name == "want":
+			want = strings.Split(strings.TrimSpace(string(f.Data)), "\n")
+		case name == "sizes": // the number of lines, instead of the lines
+			files[f.Name] = &fstest.MapFile{Data: long(string(f.Data))}
+		default:
+			files[f.Name] = &fstest.MapFile{Data: f.Data}
+		}
+	}
+	tree, err = Load(fs.FS(files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree, want
+}
+
+func long(head string) []byte {
+	lines := strings.Split(strings.TrimSuffix(head, "\n"), "\n")
+	for len(lines) < fileAtMost+1 {
+		lines = append(lines, "// more")
+	}
+	return []byte(strings.Join(lines, "\n") + "\n")
+}
+
+func matches(got, want string) bool {
+	for part := range strings.SplitSeq(want, "...") {
+		i := strings.Index(got, part)
+		if i < 0 {
+			return false
+		}
+		got = got[i+len(part):]
+	}
+	return true
+}
+
+func TestEveryFixtureHasItsRule(t *testing.T) {
+	found, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if name := strings.TrimSuffix(filepath.Base(f), ".txtar"); rules[name] == nil {
+			t.Errorf("%s belongs to no rule", f)
+		}
+	}
+	if len(found) != len(rules) {
+		t.Errorf("%d fixtures for %d rules", len(found), len(rules))
+	}
+}
+
+// TestLoadLeavesOut checks what is none of the rules' business.
+func TestLoadLeavesOut(t *testing.T) {
+	files := fstest.MapFS{
+		"a/a.go":             {Data: []byte("package a\n")},
+		"a/testdata/x.go":    {Data: []byte("not Go")},
+		".cache/x.go":        {Data: []byte("not Go")},
+		"_old/x.go":          {Data: []byte("not Go")},
+		"nested/go.mod":      {Data: []byte("module nested\n")},
+		"nested/x.go":        {Data: []byte("not Go")},
+		"a/a_windows.go":     {Data: []byte("//go:build windows\n\npackage a\n")},
+		"a/words.txt":        {Data: []byte("words")},
+		"a/deeper/x_test.go": {Data: []byte("package deeper\n")},
+	}
+	tree, err := Load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range tree.Files {
+		got = append(got, f.Path)
+	}
+	slices.Sort(got)
+	want := []string{"a/a.go", "a/a_windows.go", "a/deeper/x_test.go"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if dirs := tree.packages(); !slices.Equal(dirs, []string{"a"}) {
+		t.Errorf("packages: %q", dirs)
+	}
+}

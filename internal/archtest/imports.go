@@ -1,0 +1,100 @@
+package archtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Directions returns the imports that go up or sideways.
+func Directions(t *Tree) (breaches []string) {
+	for _, f := range t.product() {
+		if isRig(f.Dir) {
+			continue
+		}
+		if !hasRoom(f.Dir) {
+			breaches = append(breaches, fmt.Sprintf("%s: the folder %s has no place in layers (archtest/rooms.go): decide what it may import and who may import it", f.Path, f.Dir))
+			continue
+		}
+		for _, path := range f.Imports() {
+			to, ours := strings.CutPrefix(path, Module+"/")
+			if !ours {
+				continue
+			}
+			if why := refuse(f.Dir, to); why != "" {
+				breaches = append(breaches, fmt.Sprintf("%s: %s must not import %s: %s", f.Path, f.Dir, to, why))
+			}
+		}
+	}
+	return breaches
+}
+
+func isRig(dir string) bool {
+	return slices.ContainsFunc(rigs, func(r string) bool { return within(dir, r) })
+}
+
+func hasRoom(dir string) bool {
+	_, _, ok := place(layers, dir)
+	return ok
+}
+
+// refuse returns why from must not import to, "" when it may.
+func refuse(from, to string) string {
+	if isRig(to) {
+		return "it is a rig for tests"
+	}
+	if why := compare(layers, from, to); why != "" {
+		return why
+	}
+	room, _, _ := place(layers, from)
+	if within(to, room) && inner[room] != nil {
+		return compare(inner[room], from, to)
+	}
+	return ""
+}
+
+// compare finds both places in an order and returns why an import from one to the
+// other would go the wrong way.
+func compare(order [][]string, from, to string) string {
+	fromRoom, fromLayer, _ := place(order, from)
+	toRoom, toLayer, ok := place(order, to)
+	switch {
+	case !ok:
+		return "it has no place in layers (archtest/rooms.go)"
+	case fromRoom == toRoom:
+		return ""
+	case toLayer == fromLayer:
+		return "they are siblings; declare an interface where it is consumed and let daemon introduce them"
+	case toLayer > fromLayer:
+		return fmt.Sprintf("it lies above (layer %d imports layer %d); imports go down only", fromLayer, toLayer)
+	}
+	return ""
+}
+
+// place returns the most special room of dir and its layer, counted from 0.
+func place(order [][]string, dir string) (room string, layer int, ok bool) {
+	for i, rooms := range order {
+		for _, r := range rooms {
+			if within(dir, r) && len(r) > len(room) {
+				room, layer, ok = r, i, true
+			}
+		}
+	}
+	return room, layer, ok
+}
+
+// WireJSON returns the imports of encoding/json in the rooms of the wire.
+func WireJSON(t *Tree) (breaches []string) {
+	for _, f := range t.product() {
+		onWire := slices.ContainsFunc(wire, func(r string) bool { return within(f.Dir, r) })
+		if !onWire {
+			continue
+		}
+		for _, path := range f.Imports() {
+			if path == "encoding/json" || strings.HasPrefix(path, "encoding/json/") {
+				breaches = append(breaches, fmt.Sprintf("%s: %s must not import %s: it changes messages that it decodes; use internal/jsonrpc", f.Path, f.Dir, path))
+			}
+		}
+	}
+	return breaches
+}

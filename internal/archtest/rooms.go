@@ -1,0 +1,67 @@
+package archtest
+
+// layers runs from the ground up; a package imports only layers before its own.
+// The rooms of one layer are siblings and never import each other: whoever
+// consumes something declares the interface, and daemon introduces them. A room
+// includes the folders below it, unless they are rooms themselves.
+var layers = [][]string{
+	{"internal/jsonrpc"},
+	{"internal/mcp"},
+	{"internal/dialect", "internal/transport"},
+	{"internal/handshake"},
+	{"internal/peer"},
+	{
+		"internal/config", "internal/console", "internal/doctor", "internal/fake", "internal/gateway",
+		"internal/policy", "internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
+	},
+	{"internal/daemon"},
+	{"internal/cli"},
+	{"cmd"},
+}
+
+// inner orders the folders of a room among themselves in the same way. A room
+// that is not listed orders itself.
+var inner = map[string][][]string{
+	"internal/transport": {
+		{"internal/transport"}, // what the transports share, that folder alone
+		{"internal/transport/eventstream"},
+		{"internal/transport/httpdoor"},
+		{"internal/transport/inmem", "internal/transport/sse", "internal/transport/stdio", "internal/transport/streamhttp"},
+	},
+}
+
+// rigs are for tests only: no product file imports them, and they may import
+// whatever they put to the test.
+var rigs = []string{"internal/archtest", "internal/leaktest", "internal/netsim", "internal/transcript"}
+
+// wire are the rooms that messages pass through. encoding/json folds case, takes
+// the last of duplicate members, replaces invalid UTF-8 and rounds numbers; none
+// of it may happen to a message (docs/adr/0002).
+var wire = []string{
+	"internal/jsonrpc", "internal/mcp", "internal/dialect", "internal/transport",
+	"internal/handshake", "internal/peer", "internal/upstream", "internal/gateway",
+}
+
+// datesLiveIn is the room of the feature table: the only one that spells and
+// compares revisions. datesNamedIn may spell a date, as the key of a codec or the
+// name of a profile, and may not compare either.
+const datesLiveIn = "internal/mcp"
+
+var datesNamedIn = []string{"internal/dialect", "internal/fake"}
+
+// goStatements are the files that may contain a go statement, with the reason why
+// neither sync.WaitGroup.Go nor errgroup does.
+var goStatements = map[string]string{}
+
+// initFunctions are the files that may contain an init function.
+var initFunctions = map[string]string{}
+
+// vagueNames say nothing about what a package provides or adapts.
+var vagueNames = []string{"util", "utils", "common", "types", "helper", "helpers", "models", "misc", "shared", "base"}
+
+// Bounds of a package's contract and of a file, in lines.
+const (
+	contractAtLeast = 5
+	contractAtMost  = 20
+	fileAtMost      = 900
+)
