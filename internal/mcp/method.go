@@ -100,6 +100,14 @@ var clientMethods = define(
 // method: that one is carried, not refused.
 func LookupMethod(name string) *Method { return clientMethods[name] }
 
+// MethodName returns the shared string of a method's name, for jsonrpc.Limits.
+func MethodName(name []byte) (string, bool) {
+	if m := clientMethods[string(name)]; m != nil {
+		return m.Name, true
+	}
+	return "", false
+}
+
 // In reports whether the method belongs to the era of revision r.
 func (m *Method) In(r Revision) bool {
 	return r.Legacy() && m.eras&inLegacy != 0 || r.Modern() && m.eras&inModern != 0
