@@ -1,0 +1,170 @@
+package handshake
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Step is one exchange of a handshake and what followed from it.
+type Step struct {
+	At     time.Duration // from the start of Open to when Got was known
+	Sent   string        // method and version; "" when something came unasked
+	Got    string        // a result's members, an error, a status, silence, an end
+	Reason string        // why this leads to the next step
+}
+
+// Trace tells a handshake from its start. It has at most maxSteps steps, and none
+// of what a server said is in it unclipped or unprintable.
+type Trace []Step
+
+// maxSteps is more than the longest handshake takes: two probes, and initialize
+// once for each wait, each version and each probe.
+const maxSteps = 16
+
+// String returns the trace with one line for each step.
+func (t Trace) String() string {
+	var b strings.Builder
+	for _, s := range t {
+		at := strconv.FormatInt(s.At.Milliseconds(), 10)
+		b.WriteString(strings.Repeat(" ", max(0, 6-len(at))))
+		b.WriteString(at)
+		b.WriteString(" ms  ")
+		if s.Sent != "" {
+			b.WriteString(s.Sent)
+			b.WriteString(" -> ")
+		}
+		b.WriteString(s.Got)
+		b.WriteString("; ")
+		b.WriteString(s.Reason)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// AppendJSON appends the trace as an array of objects with atMs, sent, got and
+// reason.
+func (t Trace) AppendJSON(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i, s := range t {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"atMs":`...)
+		dst = strconv.AppendInt(dst, s.At.Milliseconds(), 10)
+		if s.Sent != "" {
+			dst = append(dst, `,"sent":`...)
+			dst = jsonrpc.AppendQuote(dst, s.Sent)
+		}
+		dst = append(dst, `,"got":`...)
+		dst = jsonrpc.AppendQuote(dst, s.Got)
+		dst = append(dst, `,"reason":`...)
+		dst = jsonrpc.AppendQuote(dst, s.Reason)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
+
+// note adds a step.
+func (o *opening) note(sent, got, reason string) {
+	if len(o.trace) < maxSteps {
+		o.trace = append(o.trace, Step{At: time.Since(o.begun), Sent: sent, Got: got, Reason: reason})
+	}
+}
+
+// maxSaid bounds what is repeated of a server's words, in bytes.
+const maxSaid = 200
+
+// clean makes a server's words fit to be printed on one line of a terminal: no
+// controls, no changes of direction, no broken UTF-8, at most limit bytes.
+func clean(s string, limit int) string {
+	const dots = "…"
+	var b strings.Builder
+	space := false
+	for _, r := range s {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			space = b.Len() > 0
+			continue
+		}
+		size := len(string(r))
+		if space {
+			size++
+		}
+		if b.Len()+size > limit-len(dots) {
+			return b.String() + dots
+		}
+		if space {
+			b.WriteByte(' ')
+			space = false
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// describe says in a few words what a message is.
+func describe(m *jsonrpc.Message) string {
+	if m.Kind == jsonrpc.Failure {
+		f := readFailure(m)
+		s := "error"
+		if f.code != "" {
+			s += " " + f.code
+		}
+		if f.text != "" {
+			s += ` "` + f.text + `"`
+		}
+		return s
+	}
+	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
+		return "a result that is no object"
+	}
+	var names []string
+	for member := range jsonrpc.Members(m.Raw, m.Result) {
+		if len(names) == 6 {
+			names = append(names, "…")
+			break
+		}
+		key, _ := jsonrpc.Text(m.Raw, member.Key)
+		name := clean(key, 40)
+		switch key {
+		case "protocolVersion":
+			if v, ok := jsonrpc.Text(m.Raw, member.Value); ok {
+				name += " " + clean(v, 40)
+			}
+		case "supportedVersions":
+			name += " " + join(texts(m.Raw, member.Value))
+		}
+		names = append(names, name)
+	}
+	if names == nil {
+		return "an empty result"
+	}
+	return "a result with " + strings.Join(names, ", ")
+}
+
+// maxVersions bounds how many versions are read from a list of a server's.
+const maxVersions = 16
+
+// texts returns the first strings of an array, cleaned; nil when there are none.
+func texts(raw []byte, array jsonrpc.Span) []string {
+	var out []string
+	for at := range jsonrpc.Elements(raw, array) {
+		if s, ok := jsonrpc.Text(raw, at); ok {
+			out = append(out, clean(s, 40))
+		}
+		if len(out) == maxVersions {
+			break
+		}
+	}
+	return out
+}
+
+func join(versions []string) string {
+	if len(versions) == 0 {
+		return "(none)"
+	}
+	return strings.Join(versions, "/")
+}
