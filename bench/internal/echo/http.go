@@ -1,0 +1,152 @@
+package echo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/wire"
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+)
+
+// sessionPrefix marks the session ids that this server issues.
+const sessionPrefix = "bench-"
+
+// HTTP is the echo upstream on Streamable HTTP, at the path /mcp.
+type HTTP struct {
+	Era words.Era
+
+	sessions atomic.Uint64
+	mu       sync.Mutex
+	conns    map[net.Conn]struct{}
+}
+
+// Serve answers on ln until ctx ends, then closes every connection and returns
+// once their goroutines have. Call it once.
+func (s *HTTP) Serve(ctx context.Context, ln net.Listener) error {
+	s.conns = make(map[net.Conn]struct{})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	stop := context.AfterFunc(ctx, func() {
+		_ = ln.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for c := range s.conns {
+			_ = c.Close() // does not block: no linger is set
+		}
+		s.conns = nil
+	})
+	defer stop()
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		s.mu.Lock()
+		if s.conns == nil {
+			s.mu.Unlock()
+			_ = conn.Close()
+			return nil
+		}
+		s.conns[conn] = struct{}{}
+		s.mu.Unlock()
+		wg.Go(func() {
+			s.converse(conn)
+			_ = conn.Close()
+			s.mu.Lock()
+			delete(s.conns, conn)
+			s.mu.Unlock()
+		})
+	}
+}
+
+// converse answers the requests of one connection, one after another.
+func (s *HTTP) converse(conn net.Conn) {
+	r := wire.NewReader(conn)
+	var q wire.Request
+	var body, out []byte
+	for {
+		if err := r.Request(&q, conn); err != nil {
+			return
+		}
+		a, session := s.handle(body[:0], &q)
+		out = head(out[:0], a, session, q.Close)
+		if a.body != nil {
+			body = a.body
+			out = append(out, a.body...)
+		}
+		if _, err := conn.Write(out); err != nil || q.Close {
+			return
+		}
+	}
+}
+
+// handle returns the answer to q and the session id to issue, if any.
+func (s *HTTP) handle(dst []byte, q *wire.Request) (answer, string) {
+	if string(q.Path) != "/mcp" {
+		return answer{status: 404}, ""
+	}
+	if string(q.Method) != "POST" {
+		// 2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions": 405 for
+		// both. 2025-11-25 §Transports: 405 for a GET where no stream is offered.
+		if s.Era == words.Legacy && string(q.Method) == "DELETE" {
+			return answer{status: 200}, ""
+		}
+		return answer{status: 405}, ""
+	}
+	msg := parse(q.Body)
+	if s.Era == words.Modern || !msg.valid {
+		return reply(dst, s.Era, msg), ""
+	}
+	if string(msg.method) == "initialize" {
+		a := reply(dst, s.Era, msg)
+		return a, fmt.Sprintf("%s%016x", sessionPrefix, s.sessions.Add(1))
+	}
+	// The two refusals of a modern request that deployed legacy servers give.
+	switch {
+	case string(q.Version) == words.ModernVersion:
+		return failure(dst, []byte("null"), -32000, "Bad Request: Unsupported protocol version", 400), ""
+	case len(q.Session) == 0:
+		return failure(dst, []byte("null"), -32000, "Bad Request: No valid session ID provided", 400), ""
+	case !bytes.HasPrefix(q.Session, []byte(sessionPrefix)):
+		// 2025-11-25 §Transports, "Session Management": 404 for an unknown session.
+		return failure(dst, []byte("null"), -32001, "Session not found", 404), ""
+	}
+	return reply(dst, s.Era, msg), ""
+}
+
+func head(dst []byte, a answer, session string, last bool) []byte {
+	switch a.status {
+	case 200:
+		dst = append(dst, "HTTP/1.1 200 OK\r\n"...)
+	case 202:
+		dst = append(dst, "HTTP/1.1 202 Accepted\r\n"...)
+	case 400:
+		dst = append(dst, "HTTP/1.1 400 Bad Request\r\n"...)
+	case 404:
+		dst = append(dst, "HTTP/1.1 404 Not Found\r\n"...)
+	case 405:
+		dst = append(dst, "HTTP/1.1 405 Method Not Allowed\r\nAllow: POST\r\n"...)
+	}
+	if a.body != nil {
+		dst = append(dst, "Content-Type: application/json\r\n"...)
+	}
+	if session != "" {
+		dst = append(dst, "Mcp-Session-Id: "...)
+		dst = append(dst, session...)
+		dst = append(dst, "\r\n"...)
+	}
+	if last {
+		dst = append(dst, "Connection: close\r\n"...)
+	}
+	dst = append(dst, "Content-Length: "...)
+	dst = strconv.AppendInt(dst, int64(len(a.body)), 10)
+	return append(dst, "\r\n\r\n"...)
+}

@@ -1,0 +1,72 @@
+package echo
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+)
+
+const (
+	maxLine  = 16 << 20 // bytes of one message
+	flushAt  = 64 << 10 // bytes of answers that are not held back any longer
+	readSize = 64 << 10
+)
+
+var errLine = errors.New("echo: line too long")
+
+// Stdio answers the messages on in, one a line, until it ends. It reads as much as
+// is there and writes the answers to all of it at once, as a fast server would.
+func Stdio(era words.Era, in io.Reader, out io.Writer) error {
+	buf := make([]byte, readSize)
+	held, searched := 0, 0 // buf[:held] is read; buf[:searched] has no line end
+	var answers []byte
+	for {
+		if held == len(buf) {
+			if held >= maxLine {
+				return errLine
+			}
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+		n, err := in.Read(buf[held:])
+		held += n
+		from := 0
+		for {
+			end := bytes.IndexByte(buf[searched:held], '\n')
+			if end < 0 {
+				break
+			}
+			line := bytes.TrimSpace(buf[from : searched+end])
+			searched += end + 1
+			from = searched
+			if len(line) == 0 {
+				continue
+			}
+			if a := reply(answers, era, parse(line)); a.body != nil {
+				answers = append(a.body, '\n')
+			}
+			if len(answers) >= flushAt {
+				if _, err := out.Write(answers); err != nil {
+					return err
+				}
+				answers = answers[:0]
+			}
+		}
+		if len(answers) > 0 {
+			if _, err := out.Write(answers); err != nil {
+				return err
+			}
+			answers = answers[:0]
+		}
+		copy(buf, buf[from:held])
+		held -= from
+		searched = held
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,256 @@
+// Package wire reads HTTP/1.1 messages off a connection with as little work as
+// correctness allows.
+//
+// Both ends of a measurement run on the cores that the process in the middle
+// needs, and net/http at both ends would cost more than what is measured. So this
+// reads a head, then a body by Content-Length, by chunks or until the connection
+// closes, into one buffer per connection that is used again for the next message.
+// It knows the few fields that MCP over HTTP needs. It refuses what it does not
+// understand instead of guessing: obsolete line folding, a Transfer-Encoding other
+// than chunked, two lengths that disagree. It writes nothing.
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+const (
+	maxHead = 64 << 10 // bytes of start line and fields, or of a chunk's line
+	maxBody = 16 << 20 // bytes of a body
+)
+
+// ErrClosed is returned when the peer closed the connection between messages.
+var ErrClosed = errors.New("wire: closed by the peer")
+
+// Head is a start line and the fields that we act upon. Its slices belong to the
+// Reader and are good until the next message is read.
+type Head struct {
+	Start       []byte // the start line without its end
+	Length      int64  // Content-Length, -1 when absent
+	Chunked     bool
+	Close       bool // Connection: close
+	Expect      bool // Expect: 100-continue
+	ContentType []byte
+	Session     []byte // Mcp-Session-Id
+	Version     []byte // MCP-Protocol-Version
+}
+
+// Reader reads messages from one connection. Not safe for concurrent use.
+type Reader struct {
+	src  io.Reader
+	buf  []byte
+	r, w int    // buf[r:w] is read but not consumed
+	body []byte // the last chunked body, for its room
+}
+
+// NewReader reads from src with a buffer of 4 KiB that grows to what arrives.
+func NewReader(src io.Reader) *Reader { return &Reader{src: src, buf: make([]byte, 4<<10)} }
+
+// head reads up to and including the empty line.
+func (r *Reader) head(h *Head) error {
+	searched := 0
+	for {
+		if n := bytes.Index(r.buf[r.r+searched:r.w], []byte("\r\n\r\n")); n >= 0 {
+			block := r.buf[r.r : r.r+searched+n+2]
+			r.r += searched + n + 4
+			return h.parse(block)
+		}
+		searched = max(0, r.w-r.r-3)
+		if r.w-r.r > maxHead {
+			return errors.New("wire: head too long")
+		}
+		if err := r.fill(1); err != nil {
+			if err == io.EOF && r.w == r.r {
+				return ErrClosed
+			}
+			return noEOF(err)
+		}
+	}
+}
+
+// parse reads block, whose every line ends in CR LF.
+func (h *Head) parse(block []byte) error {
+	*h = Head{Length: -1}
+	n := bytes.Index(block, []byte("\r\n"))
+	h.Start, block = block[:n], block[n+2:]
+	for len(block) > 0 {
+		n = bytes.Index(block, []byte("\r\n"))
+		line := block[:n]
+		block = block[n+2:]
+		colon := bytes.IndexByte(line, ':')
+		if colon <= 0 || line[0] == ' ' || line[0] == '\t' || line[colon-1] == ' ' {
+			return fmt.Errorf("wire: bad field line %.80q", line)
+		}
+		name, value := line[:colon], bytes.Trim(line[colon+1:], " \t")
+		switch {
+		case is(name, "content-length"):
+			v, err := strconv.ParseUint(string(value), 10, 63)
+			if err != nil || h.Length >= 0 && h.Length != int64(v) {
+				return fmt.Errorf("wire: bad Content-Length %.80q", value)
+			}
+			h.Length = int64(v)
+		case is(name, "transfer-encoding"):
+			if !is(value, "chunked") || h.Chunked {
+				return fmt.Errorf("wire: Transfer-Encoding %.80q is not chunked", value)
+			}
+			h.Chunked = true
+		case is(name, "connection"):
+			h.Close = h.Close || is(value, "close")
+		case is(name, "expect"):
+			h.Expect = is(value, "100-continue")
+		case is(name, "content-type"):
+			h.ContentType = value
+		case is(name, "mcp-session-id"):
+			h.Session = value
+		case is(name, "mcp-protocol-version"):
+			h.Version = value
+		}
+	}
+	if h.Chunked && h.Length >= 0 {
+		return errors.New("wire: both Content-Length and Transfer-Encoding")
+	}
+	return nil
+}
+
+// sized returns the next n bytes.
+func (r *Reader) sized(n int64) ([]byte, error) {
+	if n > maxBody {
+		return nil, errors.New("wire: body too long")
+	}
+	if missing := int(n) - (r.w - r.r); missing > 0 {
+		if err := r.fill(missing); err != nil {
+			return nil, noEOF(err)
+		}
+	}
+	b := r.buf[r.r : r.r+int(n)]
+	r.r += int(n)
+	return b, nil
+}
+
+// chunks returns a chunked body, decoded, in the room of the last one.
+func (r *Reader) chunks() ([]byte, error) {
+	dst := r.body[:0]
+	for {
+		line, err := r.line()
+		if err != nil {
+			return nil, err
+		}
+		if n := bytes.IndexByte(line, ';'); n >= 0 {
+			line = line[:n]
+		}
+		size, err := strconv.ParseUint(string(bytes.Trim(line, " \t")), 16, 31)
+		if err != nil {
+			return nil, fmt.Errorf("wire: bad chunk size %.40q", line)
+		}
+		if size == 0 {
+			for { // trailers
+				if line, err = r.line(); err != nil || len(line) == 0 {
+					r.body = dst
+					return dst, err
+				}
+			}
+		}
+		if len(dst)+int(size) > maxBody {
+			return nil, errors.New("wire: body too long")
+		}
+		data, err := r.sized(int64(size))
+		if err != nil {
+			return nil, err
+		}
+		dst = append(dst, data...)
+		if end, err := r.sized(2); err != nil || end[0] != '\r' || end[1] != '\n' {
+			return nil, errors.New("wire: chunk without its end")
+		}
+	}
+}
+
+// rest returns everything until the peer closes.
+func (r *Reader) rest() ([]byte, error) {
+	for {
+		switch err := r.fill(1); {
+		case err == io.EOF:
+			b := r.buf[r.r:r.w]
+			r.r = r.w
+			return b, nil
+		case err != nil:
+			return nil, err
+		case r.w-r.r > maxBody:
+			return nil, errors.New("wire: body too long")
+		}
+	}
+}
+
+// line returns the next line without its CR LF.
+func (r *Reader) line() ([]byte, error) {
+	for searched := 0; ; {
+		if n := bytes.Index(r.buf[r.r+searched:r.w], []byte("\r\n")); n >= 0 {
+			b := r.buf[r.r : r.r+searched+n]
+			r.r += searched + n + 2
+			return b, nil
+		}
+		searched = max(0, r.w-r.r-1)
+		if r.w-r.r > maxHead {
+			return nil, errors.New("wire: line too long")
+		}
+		if err := r.fill(1); err != nil {
+			return nil, noEOF(err)
+		}
+	}
+}
+
+// fill reads at least n more bytes, more if they are there. It moves what is
+// unconsumed to the front, never what a caller still holds: slices of a message
+// are cut from consumed bytes, and recycle runs only between messages.
+func (r *Reader) fill(n int) error {
+	if r.w+n > len(r.buf) {
+		grown := make([]byte, max(2*len(r.buf), r.w+n))
+		copy(grown, r.buf[:r.w]) // consumed bytes too: a Head may point at them
+		r.buf = grown
+	}
+	for n > 0 {
+		m, err := r.src.Read(r.buf[r.w:])
+		r.w += m
+		n -= m
+		if err != nil && n > 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// recycle makes room before a message is read.
+func (r *Reader) recycle() {
+	copy(r.buf, r.buf[r.r:r.w])
+	r.w -= r.r
+	r.r = 0
+}
+
+// Buffered says whether bytes are waiting that no message has used.
+func (r *Reader) Buffered() bool { return r.w > r.r }
+
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// is compares an ASCII field name or value with its lower-case spelling.
+func is(b []byte, lower string) bool {
+	if len(b) != len(lower) {
+		return false
+	}
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
