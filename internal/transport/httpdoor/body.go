@@ -1,0 +1,102 @@
+package httpdoor
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// BodyLimits bound the reading of a body.
+type BodyLimits struct {
+	Bytes int64 // at most so many; must be positive
+	// Idle is how long each 64 KiB of a body may take. A client that sends single
+	// bytes does not keep its connection longer than one that sends none.
+	Idle time.Duration
+}
+
+// bodyStep is how much of a body must arrive within Idle, and how much memory is
+// given to a client's mere claim of a length.
+const bodyStep = 64 << 10
+
+var errTooLarge = errors.New("body too large")
+
+// ReadBody returns the whole body in a slice of its own. When ok is false the
+// request has been answered, or its client is gone.
+func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte, ok bool) {
+	if r.ContentLength > lim.Bytes {
+		refuseTooLarge(w)
+		return nil, false
+	}
+	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
+		return nil, true
+	}
+	rc := http.NewResponseController(w)
+	renew := func() error { return rc.SetReadDeadline(time.Now().Add(lim.Idle)) }
+	timed := lim.Idle > 0 && renew() == nil
+	var err error
+	if n := r.ContentLength; n > 0 && n <= bodyStep {
+		b = make([]byte, n)
+		_, err = io.ReadFull(r.Body, b)
+	} else {
+		b, err = readSteps(r.Body, n, lim.Bytes, renew)
+	}
+	if timed {
+		// Otherwise the deadline would count as the client hanging up.
+		_ = rc.SetReadDeadline(time.Time{})
+	}
+	switch {
+	case err == nil:
+		return b, true
+	case errors.Is(err, errTooLarge):
+		refuseTooLarge(w)
+	case isTimeout(err):
+		RefuseAndClose(w, http.StatusRequestTimeout, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive in time"})
+	default:
+		// Cut short, or chunks that are none.
+		RefuseAndClose(w, http.StatusBadRequest, "", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body ended early"})
+	}
+	return nil, false
+}
+
+// readSteps reads a body that is large, or whose length is not known (n < 0). It
+// calls renew for each step.
+func readSteps(src io.Reader, n, limit int64, renew func() error) ([]byte, error) {
+	b := make([]byte, 0, bodyStep)
+	for step := bodyStep; ; {
+		if len(b) == cap(b) {
+			room := int64(2 * cap(b))
+			if n >= 0 {
+				room = n + 1 // so that the end is seen without growing again
+			}
+			// One byte more than allowed tells a body that is too large.
+			grown := make([]byte, len(b), min(room, limit+1))
+			copy(grown, b)
+			b = grown
+		}
+		got, err := src.Read(b[len(b):cap(b)])
+		b = b[:len(b)+got]
+		switch {
+		case int64(len(b)) > limit:
+			return nil, errTooLarge
+		case err == io.EOF:
+			return b, nil
+		case err != nil:
+			return nil, err
+		case len(b) >= step:
+			step = len(b) + bodyStep
+			_ = renew() // it worked before, or there are no deadlines here
+		}
+	}
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+func refuseTooLarge(w http.ResponseWriter) {
+	RefuseAndClose(w, http.StatusRequestEntityTooLarge, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body is too large"})
+}

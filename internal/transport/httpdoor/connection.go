@@ -1,0 +1,267 @@
+package httpdoor
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+)
+
+// maxConnections is how many connections of one client wait on one stream. Beyond
+// it the oldest is closed, which most likely is dead.
+const maxConnections = 4
+
+// writeStep is how much is written between two looks at the clock.
+const writeStep = 64 << 10
+
+// Connection is one HTTP response that reads a Stream.
+type Connection struct {
+	stream  *Stream
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	rearm   bool          // the server counts on a write deadline of its own
+	wake    chan struct{} // capacity 1: look at the stream again
+	aborted atomic.Bool
+	// released: end cleanly once all is written.
+	released atomic.Bool
+
+	// mu keeps abort from touching a response that is over: its deadlines belong to
+	// the next request then.
+	mu   sync.Mutex
+	over bool // Run has returned
+}
+
+var errAborted = errors.New("the connection was given up")
+
+// Attach makes the response w the reader of the stream and sets its headers; Run
+// must follow. It does no I/O.
+func (s *Stream) Attach(w http.ResponseWriter, r *http.Request) *Connection {
+	s.mu.Lock()
+	c, oldest := s.attachLocked(w, r)
+	s.mu.Unlock()
+	if oldest != nil {
+		oldest.abort()
+	}
+	return c
+}
+
+// Resume is Attach for a client that has seen the event with the given number and
+// nothing after it. Events that are no longer kept are skipped.
+func (s *Stream) Resume(w http.ResponseWriter, r *http.Request, seen uint64) *Connection {
+	s.mu.Lock()
+	c, oldest := s.attachLocked(w, r)
+	from := min(max(seen+1, s.first), s.next())
+	s.cursor, s.done = from, from
+	s.unsent = 0
+	for _, e := range s.events[from-s.first:] {
+		s.unsent += len(e.text)
+	}
+	s.mu.Unlock()
+	if oldest != nil {
+		oldest.abort()
+	}
+	return c
+}
+
+func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest *Connection) {
+	h := w.Header()
+	h["Content-Type"] = typeEvents
+	h["Cache-Control"] = noStore
+	// 2026-07-28 §Streamable HTTP, "Receiving Messages".
+	h["X-Accel-Buffering"] = noBuffer
+	h["X-Content-Type-Options"] = nosniff
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	c = &Connection{
+		stream: s,
+		w:      w,
+		rc:     http.NewResponseController(w),
+		rearm:  server != nil && server.WriteTimeout > 0,
+		wake:   make(chan struct{}, 1),
+	}
+	if len(s.conns) >= maxConnections {
+		oldest = s.conns[0]
+		s.conns = append(s.conns[:0], s.conns[1:]...)
+	}
+	s.conns = append(s.conns, c)
+	return c, oldest
+}
+
+// Run writes events as they come, and comments when none come, until the stream
+// has ended and all is written (nil), the connection breaks or is given up, or
+// ctx ends. Nobody else may use the response until Run has returned.
+func (c *Connection) Run(ctx context.Context) error {
+	err := c.run(ctx)
+	c.stream.mu.Lock()
+	c.stream.leaveLocked(c)
+	c.stream.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	switch {
+	case c.aborted.Load():
+		// Not even the end of the body is to be waited for.
+		_ = c.rc.SetWriteDeadline(past)
+	case c.rearm:
+		_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
+	default:
+		_ = c.rc.SetWriteDeadline(time.Time{})
+	}
+	return err
+}
+
+func (c *Connection) run(ctx context.Context) error {
+	c.w.WriteHeader(http.StatusOK)
+	if err := c.write(nil); err != nil {
+		return err
+	}
+	silence := time.NewTimer(c.stream.rules.KeepAlive)
+	defer silence.Stop()
+	var room [32][]byte
+	for {
+		batch, to, ended := c.take(room[:0])
+		switch {
+		case c.aborted.Load():
+			return errAborted
+		case len(batch) > 0:
+			err := c.write(batch)
+			c.wrote(to-uint64(len(batch)), to, err == nil)
+			if err != nil {
+				return err
+			}
+			clear(batch)
+			silence.Reset(c.stream.rules.KeepAlive)
+			continue
+		case ended:
+			return nil
+		case c.released.Load():
+			// 2025-11-25 §Transports, "Listening for Messages from the Server" 4: whoever
+			// closes the connection but not the stream says when to come back.
+			return c.write([][]byte{comeBack})
+		}
+		select {
+		case <-c.wake:
+		case <-silence.C:
+			if err := c.write([][]byte{keepAlive}); err != nil {
+				return err
+			}
+			silence.Reset(c.stream.rules.KeepAlive)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Retry is what clients are told to wait before they come back to a stream.
+const Retry = 3 * time.Second
+
+var (
+	keepAlive = eventstream.AppendComment(nil, "")
+	comeBack  = append(eventstream.AppendRetry(nil, Retry), '\n')
+)
+
+// take returns the next events if c is the one to write them, and the number
+// after the last of them.
+func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.conns); n == 0 || s.conns[n-1] != c {
+		return nil, 0, s.ended
+	}
+	size := 0
+	for s.cursor < s.next() && len(batch) < cap(batch) && size < writeStep {
+		text := s.events[s.cursor-s.first].text
+		batch = append(batch, text)
+		size += len(text)
+		s.cursor++
+	}
+	return batch, s.cursor, s.ended
+}
+
+// wrote notes what became of the events that take returned. Those of a connection
+// that broke are offered again to the next one, unless that has gone on already.
+func (c *Connection) wrote(from, to uint64, ok bool) {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !ok && s.cursor == to && from >= s.first:
+		s.cursor = from
+	case to > s.done && to <= s.next():
+		s.doneLocked(to)
+	}
+	if !s.replay && ok {
+		s.dropLocked(int(s.done - s.first))
+	} else {
+		s.boundLocked()
+	}
+}
+
+// write writes and flushes, each step within the stall time.
+func (c *Connection) write(batch [][]byte) error {
+	room := 0
+	for _, b := range batch {
+		for len(b) > 0 {
+			if room <= 0 {
+				if err := c.arm(); err != nil {
+					return err
+				}
+				room = writeStep
+			}
+			n := min(len(b), room)
+			if _, err := c.w.Write(b[:n]); err != nil {
+				return err
+			}
+			b, room = b[n:], room-n
+		}
+	}
+	if err := c.arm(); err != nil {
+		return err
+	}
+	if err := c.rc.Flush(); err != nil {
+		return err
+	}
+	// HTTP/2 resets a stream whose deadline passes even while nobody writes.
+	if !c.aborted.Load() {
+		_ = c.rc.SetWriteDeadline(time.Time{})
+	}
+	if c.aborted.Load() {
+		return errAborted
+	}
+	return nil
+}
+
+// arm sets the deadline of the next write. The order with abort matters: either
+// the flag is seen here, or abort's deadline comes after ours.
+func (c *Connection) arm() error {
+	_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
+	if c.aborted.Load() {
+		return errAborted
+	}
+	return nil
+}
+
+// abort ends the connection, also in the middle of a write.
+func (c *Connection) abort() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	c.aborted.Store(true)
+	_ = c.rc.SetWriteDeadline(past)
+	c.nudge()
+}
+
+var past = time.Unix(1, 0)
+
+func (c *Connection) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,178 @@
+package httpdoor
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Guard refuses, before anything else looks at a request, what a browser sends on
+// behalf of a foreign page: a Host that is not ours (DNS rebinding) and an Origin
+// that is not allowed (2026-07-28 §Streamable HTTP, "Security & Endpoint"; the
+// same in all earlier revisions). It stands before every route, answers with
+// JSON-RPC errors without an id, and never sends a CORS header.
+//
+// A nil *Guard allows the loopback names only. Safe for concurrent use.
+type Guard struct {
+	hosts   map[string]struct{} // lower case, with or without port
+	origins map[string]struct{} // exact
+	methods []string
+
+	refused atomic.Int64
+}
+
+// NewGuard returns a guard that allows the loopback names, the hosts and the
+// origins. A host without a port stands for every port of it; an origin is what
+// browsers send: scheme, "://", host and, unless it is the scheme's own, ":port".
+// methods are those that any guarded route may have, nil for GET, HEAD, POST and
+// DELETE; a route may have fewer.
+func NewGuard(hosts, origins, methods []string) *Guard {
+	g := &Guard{
+		hosts:   make(map[string]struct{}, len(hosts)),
+		origins: make(map[string]struct{}, len(origins)),
+		methods: methods,
+	}
+	for _, h := range hosts {
+		g.hosts[strings.ToLower(h)] = struct{}{}
+	}
+	for _, o := range origins {
+		g.origins[o] = struct{}{}
+	}
+	return g
+}
+
+var usualMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
+
+// Refused returns how many requests have been refused so far.
+func (g *Guard) Refused() int64 {
+	if g == nil {
+		return 0
+	}
+	return g.refused.Load()
+}
+
+// Wrap returns a handler that lets through to next what the guard admits.
+func (g *Guard) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.Admit(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Admit reports whether r may go on. If not, it has been answered.
+func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
+	switch {
+	case !g.hostAllowed(r.Host):
+		g.refuse(w, http.StatusForbidden, "the Host header names no host of this server")
+	case !g.originAllowed(r):
+		g.refuse(w, http.StatusForbidden, "the Origin header names a foreign origin")
+	case !g.methodAllowed(r.Method):
+		w.Header()["Allow"] = []string{strings.Join(g.allowed(), ", ")}
+		g.refuse(w, http.StatusMethodNotAllowed, "the method is not allowed here")
+	default:
+		return true
+	}
+	return false
+}
+
+func (g *Guard) refuse(w http.ResponseWriter, status int, why string) {
+	if g != nil {
+		g.refused.Add(1)
+	}
+	Refuse(w, status, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why})
+}
+
+func (g *Guard) allowed() []string {
+	if g == nil || g.methods == nil {
+		return usualMethods
+	}
+	return g.methods
+}
+
+func (g *Guard) methodAllowed(method string) bool {
+	for _, m := range g.allowed() {
+		if m == method {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *Guard) hostAllowed(host string) bool {
+	name, _ := splitHost(host)
+	if isLoopback(name) {
+		return true
+	}
+	if g == nil || len(g.hosts) == 0 || host == "" {
+		return false
+	}
+	for _, s := range [...]string{host, name} {
+		if _, ok := g.hosts[s]; ok {
+			return true
+		}
+		if _, ok := g.hosts[strings.ToLower(s)]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// originAllowed: without the header it is no browser, or a page of our own. A
+// page of our own on loopback is allowed under each of loopback's names, since
+// nobody else can have this port there.
+func (g *Guard) originAllowed(r *http.Request) bool {
+	values, present := r.Header["Origin"]
+	if !present {
+		return true
+	}
+	if len(values) != 1 {
+		return false
+	}
+	origin := values[0]
+	if g != nil {
+		if _, ok := g.origins[origin]; ok {
+			return true
+		}
+	}
+	rest, ok := strings.CutPrefix(origin, "http://")
+	if !ok {
+		rest, ok = strings.CutPrefix(origin, "https://")
+	}
+	if !ok {
+		return false
+	}
+	name, port := splitHost(rest)
+	host, ownPort := splitHost(r.Host)
+	return isLoopback(name) && isLoopback(host) && port == ownPort
+}
+
+// splitHost splits a host and its port, which is "" when there is none. Brackets
+// of an IPv6 address stay with the host.
+func splitHost(s string) (host, port string) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 || strings.IndexByte(s[i:], ']') >= 0 {
+		return s, ""
+	}
+	return s[:i], s[i+1:]
+}
+
+func isLoopback(host string) bool {
+	switch host {
+	case "localhost", "127.0.0.1", "[::1]":
+		return true
+	}
+	return len(host) == len("localhost") && strings.EqualFold(host, "localhost")
+}
+
+// Remote returns the network address of the client without its port. What proxies
+// claim in headers is not looked at.
+func Remote(r *http.Request) string {
+	host, _ := splitHost(r.RemoteAddr)
+	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {
+		return host[1 : n-1]
+	}
+	return host
+}

@@ -1,0 +1,84 @@
+package httpdoor
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Header values that are shared between responses; nobody writes to them.
+var (
+	TypeJSON = []string{"application/json"}
+
+	typeEvents = []string{"text/event-stream"}
+	noStore    = []string{"no-cache, no-store"}
+	noBuffer   = []string{"no"}
+	closing    = []string{"close"}
+	nosniff    = []string{"nosniff"}
+)
+
+// Denied is the error of an authenticator that wants a certain answer. The zero
+// Status means 401.
+type Denied struct {
+	Status     int
+	Challenge  string        // WWW-Authenticate, "" for none
+	RetryAfter time.Duration // 0 for none
+	Reason     string        // for the client: fixed text
+}
+
+func (e *Denied) Error() string {
+	if e.Reason == "" {
+		return "not authorized"
+	}
+	return e.Reason
+}
+
+// Refuse answers with a JSON-RPC error. An empty id leaves the member out.
+func Refuse(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
+	h := w.Header()
+	h["Content-Type"] = TypeJSON
+	h["X-Content-Type-Options"] = nosniff
+	w.WriteHeader(status)
+	_, _ = w.Write(jsonrpc.AppendError(make([]byte, 0, 160+len(e.Data)), id, e))
+}
+
+// RefuseAndClose is Refuse for a request whose body is not read to its end.
+func RefuseAndClose(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
+	w.Header()["Connection"] = closing
+	Refuse(w, status, id, e)
+}
+
+// RefuseDenied answers what an authenticator did not let in.
+func RefuseDenied(w http.ResponseWriter, err error) {
+	status := http.StatusUnauthorized
+	out := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "not authorized"}
+	var d *Denied
+	if errors.As(err, &d) {
+		out.Message = d.Error()
+		if d.Status != 0 {
+			status = d.Status
+		}
+		if d.Challenge != "" {
+			w.Header()["Www-Authenticate"] = []string{d.Challenge}
+		}
+		SetRetryAfter(w, d.RetryAfter)
+	}
+	Refuse(w, status, "", out)
+}
+
+// SetRetryAfter sets Retry-After in whole seconds, rounded up; nothing for 0.
+func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
+	if d > 0 {
+		s := int64((d + time.Second - 1) / time.Second)
+		w.Header()["Retry-After"] = []string{strconv.FormatInt(s, 10)}
+	}
+}
+
+// RefuseMethod answers 405 and names the methods that the route has.
+func RefuseMethod(w http.ResponseWriter, allow string) {
+	w.Header()["Allow"] = []string{allow}
+	Refuse(w, http.StatusMethodNotAllowed, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the method is not allowed here"})
+}

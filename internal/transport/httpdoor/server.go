@@ -1,0 +1,47 @@
+package httpdoor
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// The bounds of NewHTTPServer.
+const (
+	ReadHeaderTimeout = 10 * time.Second
+	IdleTimeout       = 120 * time.Second
+	WriteTimeout      = 30 * time.Second
+	MaxHeaderBytes    = 32 << 10
+	MaxHeaderLines    = 256
+)
+
+// NewHTTPServer returns a server for h with bounds against clients that send
+// their headers slowly, send many of them, or do not read. Its write timeout
+// covers responses that are written at once within 30 s of the request's arrival;
+// whoever answers later or streams must set deadlines of its own, as Stream does.
+// The caller sets Addr, ErrorLog and BaseContext as it likes.
+func NewHTTPServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           fewHeaders(h),
+		ReadHeaderTimeout: ReadHeaderTimeout,
+		IdleTimeout:       IdleTimeout,
+		WriteTimeout:      WriteTimeout,
+		// net/http allows 4 KiB more than it is told.
+		MaxHeaderBytes: MaxHeaderBytes - 4<<10,
+	}
+}
+
+func fewHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lines := 0
+		for _, values := range r.Header {
+			lines += len(values)
+		}
+		if lines > MaxHeaderLines {
+			RefuseAndClose(w, http.StatusRequestHeaderFieldsTooLarge, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "too many header lines"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
