@@ -1,0 +1,87 @@
+package config
+
+import (
+	"strings"
+)
+
+// expansion is a value after ${…} has been replaced.
+type expansion struct {
+	text  string // what the gateway uses
+	shown string // the same with *** for everything that came from outside
+	from  bool   // whether anything did
+}
+
+// expand replaces the references in a value: ${NAME}, ${NAME:-default} and
+// ${env:NAME}, which other clients write. $${ stands for a literal ${. A $ that
+// no brace follows is itself. bad is what is wrong with the first reference that
+// cannot be replaced, hint what to do about it.
+func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint string) {
+	var text, shown strings.Builder
+	both := func(s string) { text.WriteString(s); shown.WriteString(s) }
+	for {
+		i := strings.Index(s, "${")
+		if i < 0 {
+			both(s)
+			break
+		}
+		if i > 0 && s[i-1] == '$' {
+			both(s[:i-1] + "${")
+			s = s[i+2:]
+			continue
+		}
+		both(s[:i])
+		ref, rest, closed := strings.Cut(s[i+2:], "}")
+		if !closed {
+			return e, "a ${ is never closed", "write ${NAME}, or $${ for the two characters themselves"
+		}
+		s = rest
+		value, bad, hint := resolve(ref, env)
+		if bad != "" {
+			return e, bad, hint
+		}
+		text.WriteString(value)
+		shown.WriteString(mask)
+		e.from = true
+	}
+	e.text, e.shown = text.String(), shown.String()
+	return e, "", ""
+}
+
+func resolve(ref string, env func(string) (string, bool)) (value, bad, hint string) {
+	name, fallback, hasFallback := strings.Cut(ref, ":-")
+	if !hasFallback {
+		if scheme, of, ok := strings.Cut(ref, ":"); ok {
+			switch scheme {
+			case "env":
+				name = of
+			case "secret":
+				return "", "${secret:" + printable(of) + "} cannot be resolved: the vault is not built yet",
+					"put the value into the environment and write ${NAME}"
+			case "input":
+				return "", "${input:" + printable(of) + "} is asked for by the editor that this file was written for",
+					"put the value into the environment and write ${NAME}"
+			}
+		}
+	}
+	if !isVariable(name) {
+		return "", "${" + printable(ref) + "} is not a reference", "write ${NAME} or ${NAME:-default}, or $${ for the two characters themselves"
+	}
+	v, ok := env(name)
+	switch {
+	case ok && (v != "" || !hasFallback):
+		return v, "", ""
+	case hasFallback:
+		return fallback, "", ""
+	}
+	return "", "the environment variable " + name + " is not set", "set it, or write ${" + name + ":-default}"
+}
+
+func isVariable(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}

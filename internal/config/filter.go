@@ -1,0 +1,34 @@
+package config
+
+import "strings"
+
+func matchesAny(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if matches(p, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether name fits a pattern in which * stands for any text. It
+// takes time in proportion to the product of the lengths at most.
+func matches(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
+		return false
+	}
+	name = name[len(first) : len(name)-len(last)]
+	for _, p := range parts[1 : len(parts)-1] {
+		i := strings.Index(name, p)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(p):]
+	}
+	return true
+}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"maps"
+	"net/url"
+	"slices"
+)
+
+// Complete fills in what a Server that was not read from a file lacks: its kind,
+// the limits of Default and the fingerprint. What is set stays.
+func Complete(s Server) Server {
+	d := Default().Limits
+	if s.Command != "" {
+		s.Kind = KindStdio
+	}
+	if s.Prefix == "" {
+		s.Prefix = s.Name
+	}
+	if s.CallTimeout == 0 {
+		s.CallTimeout = d.Call
+	}
+	if s.CallMax == 0 {
+		s.CallMax = max(d.CallMax, s.CallTimeout)
+	}
+	if s.StartTimeout == 0 {
+		s.StartTimeout = d.Start
+	}
+	s.Fingerprint = fingerprint(&s)
+	return s
+}
+
+// fingerprint hashes what a running server cannot take over without a new start.
+// Each part is preceded by its length, so that no two lists look alike.
+func fingerprint(s *Server) string {
+	h := sha256.New()
+	var n [8]byte
+	count := func(i int) {
+		binary.LittleEndian.PutUint64(n[:], uint64(i))
+		h.Write(n[:])
+	}
+	text := func(t string) {
+		count(len(t))
+		h.Write([]byte(t))
+	}
+	text(s.Kind.String())
+	text(s.Command)
+	count(len(s.Args))
+	for _, a := range s.Args {
+		text(a)
+	}
+	count(len(s.Env))
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		text(k)
+		text(s.Env[k].Reveal())
+	}
+	text(s.Dir)
+	text(s.URL)
+	count(len(s.Header))
+	for _, f := range s.Header {
+		text(f.Name)
+		text(f.Value.Reveal())
+	}
+	text(s.Isolation.String())
+	text(s.Revision.String())
+	text(s.Dialect)
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
+}
+
+// maskURL removes what of a URL may be a credential: the user part and the
+// values of the query.
+func maskURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return mask
+	}
+	out := ""
+	if u.Scheme != "" {
+		out = u.Scheme + "://"
+	}
+	if u.User != nil {
+		out += mask + "@"
+	}
+	out += u.Host + u.EscapedPath()
+	if u.RawQuery != "" {
+		out += "?" + mask
+	}
+	return out
+}

@@ -1,0 +1,42 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// CheckListen says what is wrong with an address to listen on, nil when nothing
+// is. An address that other machines can reach is refused unless allowed is set,
+// since nobody who connects has to say who they are; permit is what a user writes
+// in order to set it. A name other than localhost counts as such an address,
+// because it is not looked up here.
+func CheckListen(address string, allowed bool, permit string) *Problem {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		hint := "write host:port, for example 127.0.0.1:7300"
+		if _, err := strconv.ParseUint(address, 10, 16); err == nil {
+			hint = "write 127.0.0.1:" + address
+		}
+		return &Problem{Text: strconv.Quote(printable(address)) + " is not an address to listen on", Hint: hint}
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return &Problem{Text: strconv.Quote(printable(port)) + " is not a port", Hint: "write a number from 0 to 65535; 0 takes any free one"}
+	}
+	if allowed || isLoopback(host) {
+		return nil
+	}
+	return &Problem{
+		Text: "other machines could reach " + strconv.Quote(printable(address)) + " and use every tool without any credentials",
+		Hint: "listen on 127.0.0.1:" + port + ", or write " + permit + " where the network itself keeps others out",
+	}
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}

@@ -1,0 +1,121 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Find returns the file to use when none is named: dragoman.yaml, .yml or .json
+// in the working directory, else config.yaml in the folder dragoman of
+// $XDG_CONFIG_HOME (of ~/.config when that is unset). ok is false when there is
+// none of them.
+func Find(env func(string) (string, bool)) (path string, ok bool) {
+	for _, p := range Places(env) {
+		if st, err := os.Stat(p); err == nil && !st.IsDir() {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+// Places returns where Find looks, in order.
+func Places(env func(string) (string, bool)) []string {
+	places := []string{"dragoman.yaml", "dragoman.yml", "dragoman.json"}
+	base, _ := env("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(base) { // the XDG base directory specification: relative ones are invalid
+		home, _ := env("HOME")
+		if home == "" {
+			return places
+		}
+		base = filepath.Join(home, ".config")
+	}
+	return append(places, filepath.Join(base, "dragoman", "config.yaml"))
+}
+
+// Load reads and parses a file with the environment of this process. As with
+// Parse, the Snapshot is nil exactly when the Problems have an error.
+func Load(path string) (*Snapshot, Problems) {
+	b, mode, err := read(path)
+	if err != nil {
+		return nil, Problems{unreadable(path, err)}
+	}
+	s, problems := Parse(path, b, os.LookupEnv)
+	if s != nil && runtime.GOOS != "windows" && mode.Perm()&0o077 != 0 && holdsSecrets(b, s) {
+		problems = append(problems, Problem{
+			File: path, Warning: true,
+			Text: "holds credentials, and other users of this machine may read it",
+			Hint: "run `chmod 600 " + path + "`, or write ${NAME} in their place",
+		})
+	}
+	return s, problems
+}
+
+// read returns at most one byte more than Parse accepts.
+func read(path string) ([]byte, fs.FileMode, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("is not a regular file")
+	}
+	b, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	return b, st.Mode(), err
+}
+
+func unreadable(path string, err error) Problem {
+	p := Problem{File: path, Text: "cannot be read: " + err.Error()}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		p.Text = "cannot be read: " + pe.Err.Error()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		p.Text, p.Hint = "there is no such file", "name another with -c FILE"
+	}
+	return p
+}
+
+// holdsSecrets reports whether the file itself, rather than the environment,
+// holds what looks like credentials.
+func holdsSecrets(b []byte, s *Snapshot) bool {
+	literal := func(v Secret) bool {
+		// What came from a reference is hardly in the file as well. A value that
+		// is written with escapes is missed, which costs a warning.
+		return v.Reveal() != "" && strings.Contains(string(b), v.Reveal())
+	}
+	for _, srv := range s.Servers {
+		for k, v := range srv.Env {
+			if looksSecret(k) && literal(v) {
+				return true
+			}
+		}
+		for _, f := range srv.Header {
+			if looksSecret(f.Name) && literal(f.Value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// looksSecret reports whether something of this name is likely a credential.
+func looksSecret(name string) bool {
+	name = strings.ToLower(strings.NewReplacer("-", "_", ".", "_").Replace(name))
+	for _, w := range []string{"authorization", "cookie", "token", "secret", "password", "passwd", "api_key", "apikey", "access_key", "private_key", "credential"} {
+		if strings.Contains(name, w) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, "_key")
+}

@@ -1,0 +1,296 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Default returns the configuration of an empty file.
+func Default() *Snapshot {
+	return &Snapshot{
+		Listen:    "127.0.0.1:7300",
+		Identity:  Identity{Name: "dragoman"},
+		Revisions: Revisions{Accept: mcp.Revisions()},
+		Separator: "__",
+		Limits: Limits{
+			Body:                4 << 20,
+			Message:             16 << 20,
+			Call:                60 * time.Second,
+			CallMax:             10 * time.Minute,
+			Start:               30 * time.Second,
+			InitializePerSecond: 5,
+		},
+	}
+}
+
+// Parse turns the content b of the file name into a Snapshot, or reports all of
+// its problems: the Snapshot is nil exactly when one of them is more than a
+// warning. env looks up an environment variable; nil knows none. Relative paths in
+// the file count from its folder. Parse is pure and keeps neither argument.
+func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, Problems) {
+	if env == nil {
+		env = func(string) (string, bool) { return "", false }
+	}
+	c := &compiler{file: name, env: env}
+	s := Default()
+	s.File = name
+	root := c.readTree(b)
+	if root == nil {
+		root = &node{line: 1, col: 1}
+	}
+	top := c.object(root, "")
+	entries := top.get("mcpServers")
+	ours := top.object("dragoman")
+	c.foreignTop(top)
+	if ours == nil {
+		ours = c.object(&node{}, "dragoman")
+	}
+	c.readOurs(ours, s)
+	settings := ours.object("servers")
+	ours.done()
+	c.readServers(entries, settings, s)
+	c.problems.sort()
+	if c.problems.Err() != nil {
+		return nil, c.problems
+	}
+	return s, c.problems
+}
+
+// foreignTop reports the members of the file that are not ours. Files of other
+// clients have many; what looks like a slip of the pen is more than a warning.
+func (c *compiler) foreignTop(top *object) {
+	for _, m := range top.unknown() {
+		switch {
+		case m.key == "$schema" || strings.HasPrefix(m.key, "x-"):
+		case m.key == "servers" && top.get("mcpServers") == nil:
+			c.problem(m.place(), join("", m.key), "servers stand under the key mcpServers here", "rename it")
+		default:
+			if s := suggest(m.key, []string{"mcpServers", "dragoman"}); s != "" {
+				c.problem(m.place(), join("", m.key), "unknown key", "did you mean "+s+"?")
+				continue
+			}
+			c.warning(m.place(), join("", m.key), "unknown key, ignored", "")
+		}
+	}
+}
+
+func (c *compiler) readOurs(o *object, s *Snapshot) {
+	o.boolean("allowUnauthenticatedNetworkAccess", &s.AllowUnauthenticatedNetworkAccess)
+	if n := o.text("listen", &s.Listen); n != nil {
+		if err := CheckListen(s.Listen, s.AllowUnauthenticatedNetworkAccess, "dragoman.allowUnauthenticatedNetworkAccess: true"); err != nil {
+			c.problem(n, o.at("listen"), err.Text, err.Hint)
+		}
+	}
+	c.readIdentity(o.object("server"), s)
+	c.readRevisions(o.object("revisions"), s)
+	if n := o.object("names"); n != nil {
+		c.readSeparator(n, s)
+	}
+	if l := o.object("limits"); l != nil {
+		c.readLimits(l, &s.Limits)
+	}
+	o.list("allowedHosts", false, func(n *node, path string, e expansion) {
+		if bad := badHost(e.text); bad != "" {
+			c.problem(n, path, n.shown()+" "+bad, "write a host name, with :port only if it is not to be any port")
+			return
+		}
+		s.Hosts = append(s.Hosts, strings.ToLower(e.text))
+	})
+	o.list("allowedOrigins", false, func(n *node, path string, e expansion) {
+		if bad := badOrigin(e.text); bad != "" {
+			c.problem(n, path, n.shown()+" "+bad, "write scheme://host or scheme://host:port, exactly as browsers send it")
+			return
+		}
+		s.Origins = append(s.Origins, strings.ToLower(e.text))
+	})
+	if l := o.object("log"); l != nil {
+		levels := []string{"debug", "info", "warn", "error"}
+		i := l.choice("level", levels, 1)
+		s.Log.Level = []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}[i]
+		s.Log.JSON = l.choice("format", []string{"text", "json"}, 0) == 1
+		l.done()
+	}
+}
+
+func (c *compiler) readIdentity(o *object, s *Snapshot) {
+	id := &s.Identity
+	if o == nil {
+		o = c.object(&node{}, "dragoman.server")
+	}
+	o.text("name", &id.Name)
+	o.text("title", &id.Title)
+	o.text("version", &id.Version)
+	if i := o.object("instructions"); i != nil {
+		c.readInstructions(i, &id.Instructions)
+	}
+	o.done()
+	for _, v := range []struct {
+		name string
+		dst  *string
+	}{{"DRAGOMAN_SERVER_NAME", &id.Name}, {"DRAGOMAN_SERVER_TITLE", &id.Title}, {"DRAGOMAN_SERVER_VERSION", &id.Version}} {
+		if text, ok := c.env(v.name); ok && text != "" {
+			*v.dst = text
+		}
+	}
+	if id.Name == "" {
+		c.problem(o.n, o.at("name"), "must not be empty", "remove the key to be called dragoman")
+	}
+	for _, text := range []string{id.Name, id.Title, id.Version} {
+		if len(text) > 256 || strings.ContainsFunc(text, isControl) {
+			c.problem(o.n, o.path, "a name, title or version has at most 256 bytes and no control characters", "")
+			break
+		}
+	}
+}
+
+func (c *compiler) readInstructions(o *object, in *Instructions) {
+	var sources []string
+	if o.text("text", &in.Text) != nil {
+		sources = append(sources, "text")
+	}
+	if n := o.text("file", &in.File); n != nil {
+		sources = append(sources, "file")
+		in.File = c.relative(n, o.at("file"), in.File)
+	}
+	if o.get("command") != nil {
+		sources = append(sources, "command")
+		in.Command = o.texts("command")
+		if len(in.Command) == 0 || in.Command[0] == "" {
+			c.problem(o.get("command"), o.at("command"), "must be a program and its arguments", "write [program, argument, …]")
+		}
+	}
+	if len(sources) > 1 {
+		c.problem(o.n, o.path, "has "+strings.Join(sources, " and "), "keep one of them")
+	}
+	in.Join = Join(o.choice("join", joins, int(OwnFirst)))
+	if len(sources) == 0 && in.Join == OwnOnly {
+		c.problem(o.n, o.path, "join is own-only, but there are no instructions of our own", "add text, file or command")
+	}
+	o.done()
+}
+
+func (c *compiler) readRevisions(o *object, s *Snapshot) {
+	if o == nil {
+		return
+	}
+	if n := o.get("accept"); n != nil {
+		var accept []mcp.Revision
+		o.list("accept", false, func(n *node, path string, e expansion) {
+			r, ok := mcp.ParseRevision(e.text)
+			switch {
+			case !ok:
+				c.problem(n, path, n.shown()+" is not a revision", "write "+oneOf(revisionDates()))
+			case slices.Contains(accept, r):
+				c.warning(n, path, n.shown()+" stands here twice", "")
+			default:
+				accept = append(accept, r)
+			}
+		})
+		if n.kind == sequenceKind && len(n.items) == 0 {
+			c.problem(n, o.at("accept"), "accepts nothing", "list at least one revision, or remove the key to accept all")
+		}
+		slices.SortFunc(accept, func(a, b mcp.Revision) int {
+			if a.Newer(b) {
+				return -1
+			}
+			return 1
+		})
+		s.Revisions.Accept = accept
+	}
+	s.Revisions.Refuse = o.choice("otherwise", []string{"negotiate", "refuse"}, 0) == 1
+	o.done()
+}
+
+func revisionDates() []string {
+	var out []string
+	for _, r := range mcp.Revisions() {
+		out = append(out, r.String())
+	}
+	return out
+}
+
+func (c *compiler) readSeparator(o *object, s *Snapshot) {
+	if n := o.text("separator", &s.Separator); n != nil {
+		path := o.at("separator")
+		switch {
+		case s.Separator == "" || len(s.Separator) > 8 || strings.Trim(s.Separator, "_-./") != "":
+			c.problem(n, path, "must be one to eight of the characters _ - . /", "")
+		case strings.Trim(s.Separator, "_-") != "":
+			c.warning(n, path, "some clients accept only letters, digits, _ and - in the name of a tool", "use _ or -")
+		}
+	}
+	o.done()
+}
+
+const (
+	leastTime = time.Second
+	mostTime  = 24 * time.Hour
+	leastSize = 1 << 10
+	mostSize  = 1 << 30
+)
+
+func (c *compiler) readLimits(o *object, l *Limits) {
+	o.size("body", &l.Body, leastSize, mostSize)
+	o.size("message", &l.Message, leastSize, mostSize)
+	o.duration("call", &l.Call, leastTime, mostTime)
+	o.duration("callMax", &l.CallMax, leastTime, mostTime)
+	o.duration("start", &l.Start, leastTime, mostTime)
+	o.count("initializePerSecond", &l.InitializePerSecond, 1, 10_000)
+	if l.Call > l.CallMax {
+		c.problem(o.n, o.at("call"), fmt.Sprintf("%s is longer than callMax, which is %s", short(l.Call), short(l.CallMax)), "raise callMax or lower call")
+	}
+	o.done()
+}
+
+// relative makes a path of the file count from the file's folder.
+func (c *compiler) relative(n *node, path, p string) string {
+	switch {
+	case p == "":
+		c.problem(n, path, "must not be empty", "")
+		return ""
+	case p == "~" || strings.HasPrefix(p, "~/"):
+		c.problem(n, path, "~ is not replaced here", "write ${HOME}")
+		return ""
+	case filepath.IsAbs(p):
+		return p
+	}
+	return filepath.Join(filepath.Dir(c.file), p)
+}
+
+func badHost(h string) string {
+	switch {
+	case h == "":
+		return "is empty"
+	case strings.Contains(h, "*"):
+		return "contains *, which allows too much"
+	case strings.Contains(h, "://"), strings.ContainsAny(h, "/?#@ "), strings.ContainsFunc(h, isControl):
+		return "is not a host"
+	}
+	if u, err := url.Parse("http://" + h); err != nil || u.Host != h {
+		return "is not a host"
+	}
+	return ""
+}
+
+func badOrigin(o string) string {
+	switch {
+	case o == "null":
+		return "would allow every sandboxed page"
+	case strings.Contains(o, "*"):
+		return "contains *, which allows too much"
+	}
+	u, err := url.Parse(o)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
+		return "is not an origin"
+	}
+	return ""
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 }

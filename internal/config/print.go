@@ -1,0 +1,232 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// AppendYAML appends the whole configuration, defaults included, as a file that
+// Parse accepts. Credentials and everything that came from the environment are
+// masked, so the file is for reading and not for use.
+func (s *Snapshot) AppendYAML(dst []byte) []byte {
+	p := printer{b: dst}
+	p.mapping(0, "mcpServers", len(s.Servers), func() {
+		for i := range s.Servers {
+			p.server(&s.Servers[i])
+		}
+	})
+	p.line(0, "dragoman:")
+	p.text(1, "listen", s.Listen)
+	if s.AllowUnauthenticatedNetworkAccess {
+		p.line(1, "allowUnauthenticatedNetworkAccess: true")
+	}
+	p.identity(&s.Identity)
+	p.line(1, "revisions:")
+	var dates []string
+	for _, r := range s.Revisions.Accept {
+		dates = append(dates, r.String())
+	}
+	p.list(2, "accept", dates)
+	p.text(2, "otherwise", choose(s.Revisions.Refuse, "refuse", "negotiate"))
+	p.line(1, "names:")
+	p.text(2, "separator", s.Separator)
+	p.line(1, "limits:")
+	p.text(2, "body", bytesText(s.Limits.Body))
+	p.text(2, "message", bytesText(s.Limits.Message))
+	p.text(2, "call", short(s.Limits.Call))
+	p.text(2, "callMax", short(s.Limits.CallMax))
+	p.text(2, "start", short(s.Limits.Start))
+	p.line(2, "initializePerSecond: "+strconv.Itoa(s.Limits.InitializePerSecond))
+	p.list(1, "allowedHosts", s.Hosts)
+	p.list(1, "allowedOrigins", s.Origins)
+	p.mapping(1, "servers", len(s.Servers), func() {
+		for i := range s.Servers {
+			p.settings(&s.Servers[i])
+		}
+	})
+	p.line(1, "log:")
+	p.text(2, "level", levelName(s.Log.Level))
+	p.text(2, "format", choose(s.Log.JSON, "json", "text"))
+	return p.b
+}
+
+type printer struct{ b []byte }
+
+func (p *printer) server(s *Server) {
+	p.line(1, word(s.Name)+":")
+	if s.Kind == KindStdio {
+		p.text(2, "command", s.Command)
+		args := s.shownArgs
+		if args == nil {
+			args = s.Args
+		}
+		p.list(2, "args", maskArgs(args))
+		if s.Dir != "" {
+			p.text(2, "cwd", s.Dir)
+		}
+	} else {
+		p.text(2, "url", s.Describe())
+		if s.Kind != KindAuto {
+			p.text(2, "type", s.Kind.String())
+		}
+	}
+	if len(s.Env) > 0 {
+		p.line(2, "env:")
+		for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+			p.text(3, k, s.Env[k].String())
+		}
+	}
+	if len(s.Header) > 0 {
+		p.line(2, "headers:")
+		for _, f := range s.Header {
+			p.text(3, f.Name, f.Value.String())
+		}
+	}
+	if s.Disabled {
+		p.line(2, "disabled: true")
+	}
+}
+
+func (p *printer) identity(id *Identity) {
+	p.line(1, "server:")
+	p.text(2, "name", id.Name)
+	if id.Title != "" {
+		p.text(2, "title", id.Title)
+	}
+	if id.Version != "" {
+		p.text(2, "version", id.Version)
+	}
+	in := &id.Instructions
+	p.line(2, "instructions:")
+	switch {
+	case in.Text != "":
+		p.text(3, "text", in.Text)
+	case in.File != "":
+		p.text(3, "file", in.File)
+	case len(in.Command) > 0:
+		p.list(3, "command", maskArgs(in.Command))
+	}
+	p.text(3, "join", in.Join.String())
+}
+
+func (p *printer) settings(s *Server) {
+	p.line(2, word(s.Name)+":")
+	p.text(3, "prefix", s.Prefix)
+	p.text(3, "isolation", s.Isolation.String())
+	if s.Revision != mcp.Unknown {
+		p.text(3, "revision", s.Revision.String())
+	}
+	if s.Dialect != "" {
+		p.text(3, "dialect", s.Dialect)
+	}
+	p.line(3, fmt.Sprintf("lazy: %t", s.Lazy))
+	p.text(3, "callTimeout", short(s.CallTimeout))
+	p.text(3, "callMax", short(s.CallMax))
+	p.text(3, "startTimeout", short(s.StartTimeout))
+	filters := []struct {
+		name string
+		f    *Filter
+	}{{"tools", &s.Expose.Tools}, {"prompts", &s.Expose.Prompts}, {"resources", &s.Expose.Resources}}
+	begun := false
+	for _, x := range filters {
+		if len(x.f.Allow) == 0 && len(x.f.Deny) == 0 {
+			continue
+		}
+		if !begun {
+			p.line(3, "expose:")
+			begun = true
+		}
+		p.line(4, x.name+":")
+		if len(x.f.Allow) > 0 {
+			p.list(5, "allow", x.f.Allow)
+		}
+		if len(x.f.Deny) > 0 {
+			p.list(5, "deny", x.f.Deny)
+		}
+	}
+}
+
+func (p *printer) line(indent int, text string) {
+	p.b = append(p.b, strings.Repeat("  ", indent)...)
+	p.b = append(p.b, text...)
+	p.b = append(p.b, '\n')
+}
+
+func (p *printer) text(indent int, key, value string) { p.line(indent, word(key)+": "+word(value)) }
+
+func (p *printer) list(indent int, key string, values []string) {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = word(v)
+	}
+	p.line(indent, key+": ["+strings.Join(words, ", ")+"]")
+}
+
+func (p *printer) mapping(indent int, key string, n int, body func()) {
+	if n == 0 {
+		p.line(indent, key+": {}")
+		return
+	}
+	p.line(indent, key+":")
+	body()
+}
+
+// word writes text as a YAML scalar: as it is where nothing else could be read
+// into it, in double quotes otherwise.
+func word(s string) string {
+	plain := s != ""
+	for i := range len(s) {
+		c := s[i]
+		if !(isNameByte(c) || c == '/' && i > 0 || c == ':' && i+1 < len(s) && i > 0 && s[i+1] != ' ') {
+			plain = false
+		}
+	}
+	// A word that begins with a letter can still be null or a boolean; one that
+	// begins with anything else a number, or punctuation with a meaning.
+	first := byte(0)
+	if s != "" {
+		first = s[0]
+	}
+	letter := first >= 'a' && first <= 'z' || first >= 'A' && first <= 'Z'
+	switch strings.ToLower(s) {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf":
+		letter = false
+	}
+	if plain && letter {
+		return s
+	}
+	// JSON's quoting is YAML's; Go's differs in \a, \v, \x and \U, which are YAML
+	// too.
+	return strconv.Quote(s)
+}
+
+// maskArgs hides what a command line says openly although its name says that it
+// is a credential: --token X, --token=X, TOKEN=X and "Authorization: X".
+func maskArgs(args []string) []string {
+	out := slices.Clone(args)
+	for i, a := range out {
+		if at := strings.IndexAny(a, "=:"); at > 0 && looksSecret(a[:at]) {
+			out[i] = a[:at+1] + mask
+			continue
+		}
+		if i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.HasPrefix(a, "-") && looksSecret(args[i-1]) {
+			out[i] = mask
+		}
+	}
+	return out
+}
+
+func choose(cond bool, yes, no string) string {
+	if cond {
+		return yes
+	}
+	return no
+}
+
+func levelName(l slog.Level) string { return strings.ToLower(l.String()) }

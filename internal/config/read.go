@@ -1,0 +1,310 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// compiler is one run of Parse.
+type compiler struct {
+	file     string
+	env      func(string) (string, bool)
+	problems Problems
+	// quiet turns the problems with references into warnings: a server that is
+	// disabled may lack its variables.
+	quiet bool
+}
+
+func (c *compiler) problem(at *node, path, text, hint string) {
+	c.report(at, path, text, hint, false)
+}
+
+func (c *compiler) warning(at *node, path, text, hint string) {
+	c.report(at, path, text, hint, true)
+}
+
+func (c *compiler) report(at *node, path, text, hint string, warning bool) {
+	const most = 200 // of a file that is wrong from end to end
+	if len(c.problems) >= most {
+		return
+	}
+	p := Problem{File: c.file, Path: path, Text: text, Hint: hint, Warning: warning}
+	if at != nil {
+		p.Line, p.Col = at.line, at.col
+	}
+	c.problems = append(c.problems, p)
+}
+
+// object reads the members of one mapping and remembers which it was asked for,
+// so that the rest can be reported.
+type object struct {
+	c     *compiler
+	path  string
+	n     *node
+	known []string
+}
+
+// object returns a reader of n, which must be a mapping. Nothing at all counts
+// as an empty one, and so does, once reported, anything else.
+func (c *compiler) object(n *node, path string) *object {
+	switch n.kind {
+	case mappingKind, nullKind:
+	default:
+		c.problem(n, path, "must be a mapping, not "+n.kind.String(), "")
+		n = &node{line: n.line, col: n.col}
+	}
+	return &object{c: c, path: path, n: n}
+}
+
+// get returns the value of a member, nil when it is absent or has none.
+func (o *object) get(key string) *node {
+	if !slices.Contains(o.known, key) {
+		o.known = append(o.known, key)
+	}
+	for i := range o.n.members {
+		if m := &o.n.members[i]; m.key == key && m.value.kind != nullKind {
+			return m.value
+		}
+	}
+	return nil
+}
+
+func (o *object) at(key string) string { return join(o.path, key) }
+
+// object returns a reader of a member, nil when it is absent.
+func (o *object) object(key string) *object {
+	if o.get(key) == nil {
+		return nil
+	}
+	for i := range o.n.members {
+		if m := &o.n.members[i]; m.key == key {
+			return o.c.object(m.whole(), o.at(key))
+		}
+	}
+	return nil
+}
+
+// unknown yields the members that nobody asked for.
+func (o *object) unknown() []*member {
+	var out []*member
+	for i := range o.n.members {
+		if m := &o.n.members[i]; !slices.Contains(o.known, m.key) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// done reports each member that nobody asked for as a problem.
+func (o *object) done() {
+	for _, m := range o.unknown() {
+		hint := "it knows " + oneOf(o.known)
+		if s := suggest(m.key, o.known); s != "" {
+			hint = "did you mean " + s + "?"
+		}
+		o.c.problem(m.place(), o.at(m.key), "unknown key", hint)
+	}
+}
+
+// whole returns the value as it is, except that it begins at its key: there
+// editors should jump for what is wrong with all of it.
+func (m *member) whole() *node {
+	n := *m.value
+	n.line, n.col = m.line, m.col
+	return &n
+}
+
+func (m *member) place() *node { return &node{line: m.line, col: m.col} }
+
+// scalar returns a single value with its references replaced.
+func (c *compiler) scalar(n *node, path string) (expansion, bool) {
+	if n.kind != scalarKind {
+		c.problem(n, path, "must be a single value, not "+n.kind.String(), "")
+		return expansion{}, false
+	}
+	e, bad, hint := expand(n.text, c.env)
+	if bad != "" {
+		c.report(n, path, bad, hint, c.quiet)
+		return expansion{}, false
+	}
+	if strings.ContainsRune(e.text, 0) {
+		c.problem(n, path, "must not contain a NUL character", "")
+		return expansion{}, false
+	}
+	return e, true
+}
+
+// text reads a text into dst and returns its node, nil when dst was left alone.
+func (o *object) text(key string, dst *string) *node {
+	n := o.get(key)
+	if n == nil {
+		return nil
+	}
+	e, ok := o.c.scalar(n, o.at(key))
+	if !ok {
+		return nil
+	}
+	*dst = e.text
+	return n
+}
+
+func (o *object) boolean(key string, dst *bool) {
+	var s string
+	n := o.text(key, &s)
+	if n == nil {
+		return
+	}
+	switch strings.ToLower(s) {
+	case "true":
+		*dst = true
+	case "false":
+		*dst = false
+	default:
+		o.c.problem(n, o.at(key), "must be true or false", "")
+	}
+}
+
+// choice reads one of names and returns its index, or def.
+func (o *object) choice(key string, names []string, def int) int {
+	var s string
+	n := o.text(key, &s)
+	if n == nil {
+		return def
+	}
+	if i := slices.Index(names, s); i >= 0 {
+		return i
+	}
+	hint := "write " + oneOf(names)
+	if g := suggest(s, names); g != "" {
+		hint = "did you mean " + g + "? " + hint
+	}
+	o.c.problem(n, o.at(key), n.shown()+" is not possible here", hint)
+	return def
+}
+
+// shown returns the text of a scalar as it stands in the file, hence without
+// what its references stand for.
+func (n *node) shown() string { return strconv.Quote(printable(n.text)) }
+
+func (o *object) duration(key string, dst *time.Duration, least, most time.Duration) {
+	var s string
+	n := o.text(key, &s)
+	if n == nil {
+		return
+	}
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		hint := "write a number with its unit, for example 90s, 5m or 1h30m"
+		if _, err := strconv.Atoi(s); err == nil {
+			hint = "add the unit, for example 90s or 5m"
+		}
+		o.c.problem(n, o.at(key), n.shown()+" is not a duration", hint)
+	case d < least || d > most:
+		o.c.problem(n, o.at(key), fmt.Sprintf("must be between %s and %s", short(least), short(most)), "")
+	default:
+		*dst = d
+	}
+}
+
+// short writes a duration without the zeros at its end: 10m, not 10m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+var units = []struct {
+	suffix string
+	factor int
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1}}
+
+func (o *object) size(key string, dst *int, least, most int) {
+	var s string
+	n := o.text(key, &s)
+	if n == nil {
+		return
+	}
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 40)
+		if err != nil {
+			break
+		}
+		if v > uint64(most/u.factor) || int(v)*u.factor < least {
+			o.c.problem(n, o.at(key), "must be between "+bytesText(least)+" and "+bytesText(most), "")
+			return
+		}
+		*dst = int(v) * u.factor
+		return
+	}
+	o.c.problem(n, o.at(key), n.shown()+" is not a size", "write a number of bytes or one with a unit, for example 512KiB or 4MiB")
+}
+
+// bytesText writes a size in the largest unit in which it is whole.
+func bytesText(n int) string {
+	for _, u := range []int{2, 1, 0} {
+		if f := units[u].factor; n >= f && n%f == 0 {
+			return strconv.Itoa(n/f) + units[u].suffix
+		}
+	}
+	return strconv.Itoa(n)
+}
+
+func (o *object) count(key string, dst *int, least, most int) {
+	var s string
+	n := o.text(key, &s)
+	if n == nil {
+		return
+	}
+	v, err := strconv.Atoi(s)
+	if err != nil || v < least || v > most {
+		o.c.problem(n, o.at(key), fmt.Sprintf("must be a whole number between %d and %d", least, most), "")
+		return
+	}
+	*dst = v
+}
+
+// list reads a list of texts. One text alone counts as a list of one where
+// alone allows it.
+func (o *object) list(key string, alone bool, each func(n *node, path string, e expansion)) {
+	n := o.get(key)
+	if n == nil {
+		return
+	}
+	path := o.at(key)
+	items := n.items
+	switch {
+	case n.kind == scalarKind && alone:
+		items = []*node{n}
+	case n.kind != sequenceKind:
+		o.c.problem(n, path, "must be a list, not "+n.kind.String(), "write ["+strings.TrimSpace(printable(n.text))+"]")
+		return
+	}
+	for i, it := range items {
+		p := path
+		if n.kind == sequenceKind {
+			p += "[" + strconv.Itoa(i) + "]"
+		}
+		if e, ok := o.c.scalar(it, p); ok {
+			each(it, p, e)
+		}
+	}
+}
+
+func (o *object) texts(key string) []string {
+	var out []string
+	o.list(key, false, func(_ *node, _ string, e expansion) { out = append(out, e.text) })
+	return out
+}

@@ -1,0 +1,402 @@
+package config
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// foreign are the members of a server that other clients write and that mean
+// nothing here. They are named so that none is taken for a slip of the pen.
+var foreign = []string{
+	"alwaysAllow", "autoApprove", "autoStart", "capabilities", "category", "debug",
+	"description", "displayName", "envFile", "gallery", "icon", "id", "instructions", "metadata", "name",
+	"oauth", "priority", "roots", "scope", "tags", "title", "transportOptions", "trust", "version",
+}
+
+// foreignFilters are those by which other clients hide tools.
+var foreignFilters = []string{"disabledTools", "enabledTools", "excludeTools", "includeTools", "tools"}
+
+func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
+	if entries == nil {
+		entries = &node{}
+	}
+	all := c.object(entries, "mcpServers")
+	if settings == nil {
+		settings = c.object(&node{}, "dragoman.servers")
+	}
+	var names []string
+	prefixes := map[string]string{}
+	for _, m := range all.n.members {
+		path := all.at(m.key)
+		names = append(names, m.key)
+		if bad := badName(m.key); bad != "" {
+			c.problem(m.place(), path, "the name "+bad, "use letters, digits, _, - and ., at most 64 of them")
+		}
+		if m.value.kind == nullKind {
+			c.problem(m.place(), path, "has neither command nor url", "")
+			continue
+		}
+		srv := Server{
+			Name: m.key, Prefix: m.key,
+			CallTimeout: s.Limits.Call, CallMax: s.Limits.CallMax, StartTimeout: s.Limits.Start,
+		}
+		c.readEntry(c.object(m.whole(), path), &srv)
+		if own := settings.object(m.key); own != nil {
+			c.readSettings(own, &srv)
+		}
+		if other, taken := prefixes[srv.Prefix]; taken && !srv.Disabled {
+			c.problem(m.place(), path, "has the same prefix as "+join("mcpServers", other),
+				"give one of them another: dragoman.servers."+printable(m.key)+".prefix")
+		} else if !srv.Disabled {
+			prefixes[srv.Prefix] = m.key
+		}
+		srv.Fingerprint = fingerprint(&srv)
+		s.Servers = append(s.Servers, srv)
+	}
+	for _, m := range settings.n.members {
+		if slices.Contains(names, m.key) {
+			continue
+		}
+		hint := "add it there, or remove this"
+		if g := suggest(m.key, names); g != "" {
+			hint = "did you mean " + printable(g) + "?"
+		}
+		c.problem(m.place(), settings.at(m.key), "there is no server of this name under mcpServers", hint)
+	}
+}
+
+// badName says what is wrong with a server's name, "" when nothing is. Names
+// stand in URLs and before the names of tools.
+func badName(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case len(name) > 64:
+		return "is longer than 64 characters"
+	case strings.Trim(name, ".") == "":
+		return "consists of dots"
+	}
+	for i := range len(name) {
+		if !isNameByte(name[i]) {
+			return "contains a character that cannot stand there"
+		}
+	}
+	return ""
+}
+
+// readEntry reads one member of mcpServers.
+func (c *compiler) readEntry(o *object, srv *Server) {
+	o.boolean("disabled", &srv.Disabled)
+	enabled := true
+	o.boolean("enabled", &enabled)
+	srv.Disabled = srv.Disabled || !enabled
+	c.quiet = srv.Disabled
+	defer func() { c.quiet = false }()
+
+	kind, typed := c.readKind(o)
+	command := o.get("command")
+	c.readCommand(o, command, srv)
+	address, as := c.readAddress(o, srv)
+	if !typed {
+		kind = as
+	}
+	c.readHeaders(o, srv)
+	srv.Kind = kind
+	misspelt := c.foreignMembers(o, srv)
+	switch {
+	case command == nil && address == nil && misspelt:
+	case command == nil && address == nil:
+		c.problem(o.n, o.path, "has neither command nor url", "add command and args for a program, or url for a server that runs already")
+	case command != nil && address != nil:
+		c.problem(o.n, o.path, "has both command and url", "keep one of them")
+	case command != nil:
+		if typed && kind != KindStdio && kind != KindAuto {
+			c.problem(o.n, o.path, "has a command, but its type is "+kind.String(), "remove type, or write url in place of command")
+		}
+		if len(srv.Header) > 0 {
+			c.problem(o.get("headers"), o.at("headers"), "a program is sent no headers", "use env")
+		}
+		srv.Kind = KindStdio
+	default:
+		if kind == KindStdio {
+			c.problem(o.n, o.path, "has a url, but its type is stdio", "remove type, or write command in place of url")
+		}
+		for _, key := range []string{"args", "env", "cwd"} {
+			if n := o.get(key); n != nil && (len(n.items) > 0 || len(n.members) > 0 || n.kind == scalarKind) {
+				c.warning(n, o.at(key), "is not used for a server with a url", "")
+			}
+		}
+		srv.Args, srv.shownArgs, srv.Env, srv.Dir = nil, nil, nil, ""
+	}
+}
+
+// foreignMembers reports what we do not use, and whether something looks like a
+// slip of the pen in what we do.
+func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
+	ours := []string{"command", "args", "env", "cwd", "url", "headers", "type", "disabled"}
+	for _, m := range o.unknown() {
+		path := o.at(m.key)
+		switch {
+		case m.key == "timeout":
+			c.warning(m.place(), path, "is not used: clients do not agree on its unit", "write dragoman.servers."+printable(srv.Name)+".callTimeout")
+		case slices.Contains(foreignFilters, m.key):
+			c.warning(m.place(), path, "is not used", "write dragoman.servers."+printable(srv.Name)+".expose.tools")
+		case slices.Contains(foreign, m.key):
+			c.warning(m.place(), path, "is not used", "")
+		default:
+			if s := suggest(m.key, ours); s != "" {
+				c.problem(m.place(), path, "unknown key", "did you mean "+s+"?")
+				misspelt = true
+				continue
+			}
+			c.warning(m.place(), path, "unknown key, ignored", "")
+		}
+	}
+	return misspelt
+}
+
+// readKind reads type, for which some clients write transport or transportType,
+// and whose values they spell in several ways.
+func (c *compiler) readKind(o *object) (k Kind, typed bool) {
+	for _, key := range []string{"type", "transport", "transportType"} {
+		var s string
+		n := o.text(key, &s)
+		if n == nil || typed {
+			continue
+		}
+		typed = true
+		switch strings.ToLower(fold(s)) {
+		case "stdio", "local":
+			k = KindStdio
+		case "http", "streamablehttp":
+			k = KindHTTP
+		case "sse":
+			k = KindSSE
+		case "auto", "remote":
+			k = KindAuto
+		default:
+			typed = false
+			c.problem(n, o.at(key), n.shown()+" is not a kind of server", "write stdio, http or sse, or remove the key")
+		}
+	}
+	return k, typed
+}
+
+func (c *compiler) readCommand(o *object, command *node, srv *Server) {
+	if command != nil {
+		switch e, ok := c.scalar(command, o.at("command")); {
+		case command.kind == sequenceKind: // reported by scalar
+		case !ok:
+		case e.text == "":
+			c.problem(command, o.at("command"), "must not be empty", "")
+		default:
+			srv.Command = e.text
+		}
+	}
+	o.list("args", false, func(_ *node, _ string, e expansion) {
+		srv.Args = append(srv.Args, e.text)
+		srv.shownArgs = append(srv.shownArgs, e.shown)
+	})
+	if command != nil && len(srv.Args) == 0 && strings.Contains(srv.Command, " ") && !filepath.IsAbs(srv.Command) {
+		c.warning(command, o.at("command"), "has spaces and is run as one word, without a shell", "move what follows the first word to args")
+	}
+	if runner := unpinned(srv.Command, srv.Args); command != nil && runner != "" {
+		c.warning(command, o.at("command"), runner+" will run whatever version of the package is newest", "pin it, for example package@1.2.3")
+	}
+	if n := o.text("cwd", &srv.Dir); n != nil {
+		srv.Dir = c.relative(n, o.at("cwd"), srv.Dir)
+	}
+	if env := o.object("env"); env != nil {
+		srv.Env = make(map[string]Secret, len(env.n.members))
+		for _, m := range env.n.members {
+			path := env.at(m.key)
+			if m.key == "" || strings.ContainsAny(m.key, "=\x00") {
+				c.problem(m.place(), path, "is not a name of a variable", "")
+				continue
+			}
+			if m.value.kind == nullKind {
+				c.problem(m.place(), path, "has no value", `write "" for an empty one, or ${`+printable(m.key)+`} to pass it on`)
+				continue
+			}
+			if e, ok := c.scalar(m.value, path); ok {
+				srv.Env[m.key] = NewSecret(e.text)
+			}
+		}
+	}
+}
+
+// readAddress reads url, for which some clients write httpUrl or serverUrl.
+func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
+	for _, key := range []string{"url", "httpUrl", "serverUrl"} {
+		n := o.get(key)
+		if n == nil || at != nil {
+			continue
+		}
+		at = n
+		if key == "httpUrl" {
+			as = KindHTTP
+		}
+		e, ok := c.scalar(n, o.at(key))
+		if !ok {
+			continue
+		}
+		if bad, hint := badURL(e.text); bad != "" {
+			c.problem(n, o.at(key), bad, hint)
+			continue
+		}
+		srv.URL = e.text
+		srv.shownURL = maskURL(e.text)
+		if e.from {
+			srv.shownURL = maskURL(e.shown)
+		}
+	}
+	return at, as
+}
+
+// badURL says what is wrong with a server's URL. It does not repeat the URL,
+// which may hold credentials.
+func badURL(text string) (bad, hint string) {
+	const form = "write http://host:port/path or https://host/path"
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "is not a URL", form
+	case u.Scheme == "ws" || u.Scheme == "wss":
+		return "MCP has no WebSocket transport", form
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "must begin with http:// or https://", form
+	case u.Hostname() == "":
+		return "names no host", form
+	case u.Fragment != "":
+		return "must not have a fragment (what follows #)", ""
+	}
+	if p := u.Port(); p != "" {
+		if _, err := strconv.ParseUint(p, 10, 16); err != nil {
+			return "has a port that does not exist", form
+		}
+	}
+	return "", ""
+}
+
+// ownHeaders are set by the transport itself.
+var ownHeaders = []string{
+	"Accept", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Keep-Alive",
+	"Last-Event-Id", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade",
+}
+
+func (c *compiler) readHeaders(o *object, srv *Server) {
+	h := o.object("headers")
+	if h == nil {
+		return
+	}
+	seen := map[string]bool{}
+	for _, m := range h.n.members {
+		path := h.at(m.key)
+		if bad, hint := badHeader(m.key); bad != "" {
+			c.problem(m.place(), path, bad, hint)
+			continue
+		}
+		if m.value.kind == nullKind {
+			c.problem(m.place(), path, "has no value", "")
+			continue
+		}
+		if seen[http.CanonicalHeaderKey(m.key)] {
+			c.problem(m.place(), path, "stands here twice: names of headers do not depend on case", "")
+			continue
+		}
+		seen[http.CanonicalHeaderKey(m.key)] = true
+		e, ok := c.scalar(m.value, path)
+		if !ok {
+			continue
+		}
+		if bad := badHeaderValue(e.text); bad != "" {
+			c.problem(m.value, path, bad, "")
+			continue
+		}
+		srv.Header = append(srv.Header, Field{Name: m.key, Value: NewSecret(e.text)})
+	}
+}
+
+func badHeader(name string) (bad, hint string) {
+	for i := range len(name) {
+		// RFC 9110 §5.6.2, token
+		if c := name[i]; !isNameByte(c) && !strings.ContainsRune("!#$%&'*+^`|~", rune(c)) {
+			return "is not a name of a header", ""
+		}
+	}
+	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	switch {
+	case name == "":
+		return "is not a name of a header", ""
+	case slices.Contains(ownHeaders, canonical), strings.HasPrefix(canonical, "Mcp-Param-"):
+		return "is a header that dragoman sets itself", "remove it"
+	}
+	return "", ""
+}
+
+func badHeaderValue(v string) string {
+	// RFC 9110 §5.5; net/http refuses the rest when it is too late to say where.
+	if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		return "a header's value must be one line without control characters"
+	}
+	return ""
+}
+
+// readSettings reads what dragoman.servers says of one server.
+func (c *compiler) readSettings(o *object, srv *Server) {
+	if n := o.text("prefix", &srv.Prefix); n != nil {
+		if bad := badName(srv.Prefix); bad != "" {
+			c.problem(n, o.at("prefix"), n.shown()+" "+bad, "use letters, digits, _, - and ., at most 64 of them")
+		}
+	}
+	srv.Isolation = Isolation(o.choice("isolation", isolations, int(IsolateAuto)))
+	var date string
+	if n := o.text("revision", &date); n != nil {
+		r, ok := mcp.ParseRevision(date)
+		if !ok {
+			c.problem(n, o.at("revision"), n.shown()+" is not a revision", "write "+oneOf(revisionDates()))
+		}
+		srv.Revision = r
+	}
+	if n := o.text("dialect", &srv.Dialect); n != nil && badName(srv.Dialect) != "" {
+		c.problem(n, o.at("dialect"), n.shown()+" is not a name of a dialect", "")
+	}
+	o.boolean("lazy", &srv.Lazy)
+	o.duration("callTimeout", &srv.CallTimeout, leastTime, mostTime)
+	if o.get("callMax") == nil && srv.CallTimeout > srv.CallMax {
+		srv.CallMax = srv.CallTimeout
+	}
+	o.duration("callMax", &srv.CallMax, leastTime, mostTime)
+	o.duration("startTimeout", &srv.StartTimeout, leastTime, mostTime)
+	if srv.CallTimeout > srv.CallMax {
+		c.problem(o.n, o.at("callMax"), fmt.Sprintf("%s is shorter than callTimeout, which is %s", short(srv.CallMax), short(srv.CallTimeout)), "raise callMax or lower callTimeout")
+	}
+	if e := o.object("expose"); e != nil {
+		c.readFilter(e, "tools", &srv.Expose.Tools)
+		c.readFilter(e, "prompts", &srv.Expose.Prompts)
+		c.readFilter(e, "resources", &srv.Expose.Resources)
+		e.done()
+	}
+	o.done()
+}
+
+func (c *compiler) readFilter(o *object, key string, f *Filter) {
+	n := o.object(key)
+	if n == nil {
+		return
+	}
+	f.Allow, f.Deny = n.texts("allow"), n.texts("deny")
+	if a := n.get("allow"); a != nil && a.kind == sequenceKind && len(a.items) == 0 {
+		c.problem(a, n.at("allow"), "an empty list would allow everything", `remove it, or write deny: ["*"] to show nothing`)
+	}
+	n.done()
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// suggest returns the candidate that a mistyped word most likely stands for, ""
+// when none is near.
+func suggest(word string, candidates []string) string {
+	best, bestAt := "", max(1, len(word)/3)+1
+	for _, c := range candidates {
+		if strings.EqualFold(fold(word), fold(c)) {
+			return c
+		}
+		if d := distance(strings.ToLower(word), strings.ToLower(c), bestAt); d < bestAt {
+			best, bestAt = c, d
+		}
+	}
+	return best
+}
+
+// fold makes one of callTimeout, call_timeout and call-timeout.
+func fold(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(s) }
+
+// distance is the number of characters to insert, remove or replace that turns a
+// into b, or limit when it is at least that.
+func distance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
+		}
+	}
+	return min(row[len(b)], limit)
+}
+
+// oneOf lists the choices for a message: "a, b or c".
+func oneOf(choices []string) string {
+	if len(choices) < 2 {
+		return strings.Join(choices, "")
+	}
+	last := len(choices) - 1
+	return strings.Join(choices[:last], ", ") + " or " + choices[last]
+}
+
+// printable makes text of the file fit for a terminal: short, and without
+// characters that a terminal would act on.
+func printable(s string) string {
+	const most = 60
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return strconv.QuoteToGraphic(s)
+		}
+	}
+	return s
+}
+
+// join appends a key to a path: mcpServers.gh, mcpServers["a.b"].url.
+func join(path, key string) string {
+	plain := key != ""
+	for _, c := range []byte(key) {
+		if !isNameByte(c) || c == '.' {
+			plain = false
+		}
+	}
+	switch {
+	case !plain && len(key) > 60:
+		key = printable(key)
+		fallthrough
+	case !plain:
+		return path + "[" + strconv.QuoteToGraphic(key) + "]"
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
+func isNameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+}

@@ -1,0 +1,338 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// The bounds of a file. The parser below us recurses, so what nests too deeply
+// is refused before it sees it.
+const (
+	MaxFile    = 1 << 20 // bytes
+	maxDepth   = 64      // of brackets and braces
+	maxColumn  = 256     // where a block's key or dash may begin
+	maxMembers = 100_000 // of all mappings, after merging
+)
+
+type kind uint8
+
+const (
+	nullKind kind = iota
+	scalarKind
+	mappingKind
+	sequenceKind
+)
+
+func (k kind) String() string {
+	return [...]string{"nothing", "a single value", "a mapping", "a list"}[k]
+}
+
+// node is a value of the file with the place where it begins. Nodes that aliases
+// refer to are shared and never written to after readTree.
+type node struct {
+	kind      kind
+	text      string // of a scalar: as written, without quotes
+	quoted    bool
+	members   []member
+	items     []*node
+	line, col int
+}
+
+type member struct {
+	key       string
+	value     *node
+	line, col int // of the key
+}
+
+// readTree parses the one document of a file. It returns nil when the file is
+// empty or when it has reported a problem that makes the rest meaningless.
+func (c *compiler) readTree(b []byte) (root *node) {
+	if len(b) > MaxFile {
+		c.problem(nil, "", "the file is larger than 1 MiB", "")
+		return nil
+	}
+	if !utf8.Valid(b) {
+		line, col := invalidUTF8(b)
+		c.problem(&node{line: line, col: col}, "", "the file is not UTF-8", "save it as UTF-8")
+		return nil
+	}
+	src := strings.TrimPrefix(string(b), "\ufeff")
+	defer func() {
+		// The YAML library is fed whatever a user's editor left half written. A
+		// panic in it must be a refused file and not a dead gateway.
+		if v := recover(); v != nil {
+			root = nil
+			c.problem(nil, "", "the file could not be read as YAML", "the YAML reader said: "+firstLine(fmt.Sprint(v)))
+		}
+	}()
+	t := treeReader{c: c, lines: strings.Split(src, "\n"), anchors: map[string]*node{}}
+	tokens := lexer.Tokenize(src)
+	if !t.shallow(tokens) {
+		return nil
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		t.syntax(err, src)
+		return nil
+	}
+	var docs []*ast.DocumentNode
+	for _, d := range file.Docs {
+		if d.Body != nil && d.Body.Type() != ast.CommentType {
+			docs = append(docs, d)
+		}
+	}
+	if len(docs) == 0 {
+		return nil
+	}
+	if len(docs) > 1 {
+		c.problem(t.at(docs[1].Body), "", "a second document begins here", "keep everything in one document; remove the line ---")
+		return nil
+	}
+	return t.read(docs[0].Body)
+}
+
+type treeReader struct {
+	c       *compiler
+	lines   []string
+	anchors map[string]*node
+	members int
+}
+
+// shallow refuses what nests so deeply that parsing it would take long.
+func (t *treeReader) shallow(tokens token.Tokens) bool {
+	depth := 0
+	for _, tk := range tokens {
+		at := tk
+		switch tk.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		case token.MappingValueType:
+			if tk.Prev != nil {
+				at = tk.Prev // the key
+			}
+		case token.SequenceEntryType, token.MappingKeyType:
+		default:
+			continue
+		}
+		if depth > maxDepth || depth <= 0 && at.Position.Column > maxColumn {
+			t.c.problem(t.place(tk), "", "the file nests too deeply", "")
+			return false
+		}
+	}
+	return true
+}
+
+func (t *treeReader) syntax(err error, src string) {
+	var at *node
+	text := firstLine(err.Error())
+	var ye yaml.Error
+	if errors.As(err, &ye) {
+		text = firstLine(ye.GetMessage())
+		if tk := ye.GetToken(); tk != nil {
+			at = t.place(tk)
+		}
+	}
+	hint := "check indentation, quotes and brackets here and on the line before"
+	switch {
+	case strings.Contains(text, "'\t'") || strings.Contains(text, "tab"):
+		text, hint = "a tab cannot indent YAML", "use spaces"
+	case looksCommented(src):
+		hint = "JSON with // comments is not YAML; write # comments instead"
+	}
+	t.c.problem(at, "", "syntax error: "+text, hint)
+}
+
+func (t *treeReader) read(n ast.Node) *node {
+	if n == nil {
+		return &node{}
+	}
+	out := t.at(n)
+	switch n := n.(type) {
+	case *ast.NullNode:
+	case *ast.StringNode:
+		out.kind, out.text = scalarKind, n.Value
+		out.quoted = n.Token.Type == token.SingleQuoteType || n.Token.Type == token.DoubleQuoteType
+	case *ast.LiteralNode:
+		out.kind, out.quoted, out.text = scalarKind, true, n.Value.Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		out.kind, out.text = scalarKind, n.GetToken().Value
+	case *ast.MappingNode:
+		out.kind = mappingKind
+		t.readMapping(out, n.Values)
+	case *ast.MappingValueNode:
+		out.kind = mappingKind
+		t.readMapping(out, []*ast.MappingValueNode{n})
+	case *ast.SequenceNode:
+		out.kind = sequenceKind
+		for _, v := range n.Values {
+			out.items = append(out.items, t.read(v))
+		}
+	case *ast.AnchorNode:
+		// The name is known only after its value was read, so that nothing can
+		// contain itself.
+		v := t.read(n.Value)
+		t.anchors[n.Name.GetToken().Value] = v
+		return v
+	case *ast.AliasNode:
+		name := n.Value.GetToken().Value
+		v, ok := t.anchors[name]
+		if !ok {
+			t.c.problem(out, "", "nothing before this is named &"+printable(name), "")
+			return out
+		}
+		return v
+	case *ast.TagNode:
+		v := t.read(n.Value)
+		if n.Start.Value == "!!str" && v.kind == scalarKind {
+			str := *v
+			str.quoted = true
+			return &str
+		}
+		if !strings.HasPrefix(n.Start.Value, "!!") {
+			t.c.problem(out, "", "the tag "+printable(n.Start.Value)+" means nothing here", "remove it")
+		}
+		return v
+	default:
+		t.c.problem(out, "", "this cannot stand here", "")
+	}
+	return out
+}
+
+func (t *treeReader) readMapping(out *node, values []*ast.MappingValueNode) {
+	index := map[string]int{}
+	var merged []*node
+	for _, v := range values {
+		if v.Key.IsMergeKey() {
+			merged = append(merged, t.merges(t.read(v.Value))...)
+			continue
+		}
+		key := t.read(keyNode(v.Key))
+		if key.kind != scalarKind && (key.kind != nullKind || key.line == 0) {
+			t.c.problem(key, "", "a key must be a single word", "")
+			continue
+		}
+		if key.kind == nullKind {
+			key.text = v.Key.GetToken().Value
+		}
+		if first, dup := index[key.text]; dup {
+			t.c.problem(key, "", "the key "+printable(key.text)+" stands here a second time",
+				fmt.Sprintf("the first is on line %d; remove or rename one", out.members[first].line))
+			continue
+		}
+		index[key.text] = len(out.members)
+		t.add(out, member{key: key.text, value: t.read(v.Value), line: key.line, col: key.col})
+	}
+	for _, m := range merged {
+		for _, mm := range m.members {
+			if _, own := index[mm.key]; !own {
+				index[mm.key] = len(out.members)
+				t.add(out, mm)
+			}
+		}
+	}
+}
+
+func (t *treeReader) add(out *node, m member) {
+	if t.members++; t.members <= maxMembers {
+		out.members = append(out.members, m)
+	} else if t.members == maxMembers+1 {
+		t.c.problem(out, "", "the file has too many members", "")
+	}
+}
+
+// merges returns the mappings that the value of a << key stands for.
+func (t *treeReader) merges(v *node) []*node {
+	switch v.kind {
+	case mappingKind:
+		return []*node{v}
+	case sequenceKind:
+		var out []*node
+		for _, i := range v.items {
+			if i.kind == mappingKind {
+				out = append(out, i)
+				continue
+			}
+			t.c.problem(i, "", "<< can merge only mappings", "")
+		}
+		return out
+	}
+	t.c.problem(v, "", "<< can merge only mappings", "")
+	return nil
+}
+
+func keyNode(k ast.MapKeyNode) ast.Node {
+	if mk, ok := k.(*ast.MappingKeyNode); ok {
+		return mk.Value
+	}
+	return k
+}
+
+// at returns an empty node at the place where n begins.
+func (t *treeReader) at(n ast.Node) *node {
+	tk := n.GetToken()
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		if len(n.Values) > 0 && !n.IsFlowStyle {
+			tk = n.Values[0].Key.GetToken()
+		}
+	case *ast.MappingValueNode:
+		tk = n.Key.GetToken()
+	}
+	if tk == nil {
+		return &node{}
+	}
+	return t.place(tk)
+}
+
+// place returns an empty node at a token. The lexer does not count the tabs that
+// indent a line of JSON as columns; editors do.
+func (t *treeReader) place(tk *token.Token) *node {
+	if tk.Position == nil {
+		return &node{line: 1, col: 1}
+	}
+	line, col := tk.Position.Line, max(tk.Position.Column, 1)
+	if i := line - 1; i >= 0 && i < len(t.lines) {
+		l := t.lines[i]
+		col += len(l) - len(strings.TrimLeft(l, "\t"))
+	}
+	return &node{line: line, col: col}
+}
+
+func invalidUTF8(b []byte) (line, col int) {
+	line, col = 1, 1
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		if col++; r == '\n' {
+			line, col = line+1, 1
+		}
+		b = b[size:]
+	}
+	return line, col
+}
+
+func looksCommented(src string) bool {
+	for l := range strings.Lines(src) {
+		if strings.HasPrefix(strings.TrimSpace(l), "//") {
+			return true
+		}
+	}
+	return false
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
