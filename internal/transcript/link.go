@@ -1,0 +1,104 @@
+package transcript
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"time"
+)
+
+// limit is how long one step may take.
+const limit = 10 * time.Second
+
+// quiet is how long nothing may come before an empty expectation is complete,
+// with -update only.
+const quiet = 300 * time.Millisecond
+
+var errSlow = errors.New("nothing came within 10s")
+
+// Link is one end of a pipe in memory. Reads and writes wait for each other, as
+// with io.Pipe.
+type Link struct {
+	io.Reader
+	w *io.PipeWriter
+	r *io.PipeReader
+}
+
+// Pipe returns the two ends of a link: one for the gateway, one for Ends.
+func Pipe() (a, b *Link) {
+	ar, bw := io.Pipe()
+	br, aw := io.Pipe()
+	return &Link{Reader: ar, r: ar, w: aw}, &Link{Reader: br, r: br, w: bw}
+}
+
+func (l *Link) Write(p []byte) (int, error) { return l.w.Write(p) }
+
+// CloseWrite lets the other end read io.EOF; this end can still read.
+func (l *Link) CloseWrite() error { return l.w.Close() }
+
+// Close ends both directions.
+func (l *Link) Close() error { return errors.Join(l.w.Close(), l.r.Close()) }
+
+// party is one end of a link as the runner plays it.
+type party struct {
+	name  string
+	conn  io.ReadWriteCloser
+	lines chan string // closed by the reader, which listens until the link ends
+	err   error       // why the reader ended; read after lines is closed
+	ended bool        // this party has closed what it sends
+}
+
+// read hands on the lines that arrive. It ends with the link.
+func (p *party) read() {
+	defer close(p.lines)
+	in := bufio.NewReader(p.conn)
+	for {
+		line, err := in.ReadString('\n')
+		if n := len(line); n > 0 && line[n-1] == '\n' {
+			line = line[:n-1]
+		} else if n > 0 {
+			line += " (and no line end)"
+		}
+		if line != "" {
+			p.lines <- line
+		}
+		if err != nil {
+			p.err = err
+			return
+		}
+	}
+}
+
+// next waits for a line.
+func (p *party) next(within time.Duration) (string, error) {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case line, ok := <-p.lines:
+		if !ok {
+			return "", p.err
+		}
+		return line, nil
+	case <-timer.C:
+		return "", errSlow
+	}
+}
+
+// send writes a line. A gateway that does not read for too long loses the link,
+// so that the write ends.
+func (p *party) send(line string) error {
+	timer := time.AfterFunc(limit, func() { p.conn.Close() })
+	defer timer.Stop()
+	_, err := io.WriteString(p.conn, line+"\n")
+	return err
+}
+
+// finish ends what the party sends, and all of the link where the link cannot end
+// one direction alone.
+func (p *party) finish() error {
+	p.ended = true
+	if half, ok := p.conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return p.conn.Close()
+}
