@@ -1,0 +1,108 @@
+package mcp
+
+import (
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+)
+
+// Call is one request of a client on its way to an answer: the client's own
+// bytes, what we read in them, and what is to be changed. It belongs to the
+// goroutine that serves the request.
+type Call struct {
+	Msg    *jsonrpc.Message
+	Method *Method // nil for a method that we do not know
+	Client *ClientFacts
+
+	Meta  jsonrpc.Span // params._meta in Msg.Raw
+	Token jsonrpc.Span // its progressToken
+
+	// Level is the least severe log message that this call wants, 0 for none.
+	Level LogLevel
+	// Name is what the call is about, as the server knows it: the tool, prompt or
+	// URI of params after any renaming, "" when the method has none.
+	Name string
+	// Headers are the Mcp-Param-* fields that the client sent; HTTP says that its
+	// link has headers at all.
+	Headers []mirror.Header
+	HTTP    bool
+	// Edits are the changes that the call needs whatever the server's revision:
+	// names without their prefix, a cursor of the server's own.
+	Edits jsonrpc.Edits
+}
+
+// NewCall reads what every call needs from a request.
+func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientFacts) *Call {
+	c := &Call{Msg: m, Method: LookupMethod(m.Method), Client: client, Meta: meta, Level: client.LogLevel}
+	if !meta.IsZero() {
+		c.Token = jsonrpc.Find(m.Raw, meta, KeyProgressToken)
+	}
+	if c.Method != nil && c.Method.NameKey != "" {
+		c.Name, _ = jsonrpc.Text(m.Raw, m.Param(c.Method.NameKey))
+	}
+	return c
+}
+
+// Reply is the answer to a call on its way back: a Result or a Failure as the
+// server wrote it, or as we did.
+type Reply struct {
+	Msg   *jsonrpc.Message
+	Edits jsonrpc.Edits // changes that the client needs whatever its revision
+	// From is the revision in whose words Msg stands; Unknown for our own words,
+	// which are those of the client.
+	From Revision
+	// Server identifies itself on results of the modern era; nil adds nothing.
+	Server []byte
+}
+
+// Answer makes a reply of our own from a result object.
+func Answer(result []byte) *Reply {
+	raw := jsonrpc.AppendResult(nil, "0", result)
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+	if err != nil {
+		// Results that we write ourselves are ours to keep valid.
+		return Fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "internal error"})
+	}
+	return &Reply{Msg: m}
+}
+
+// Fail makes a reply of our own from any error.
+func Fail(err error) *Reply {
+	raw := jsonrpc.AppendError(nil, "0", Wire(err))
+	m, scanErr := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+	if scanErr != nil {
+		m = &jsonrpc.Message{Raw: raw, Kind: jsonrpc.Failure}
+	}
+	return &Reply{Msg: m}
+}
+
+// Code returns the reply's error code, 0 for a result.
+func (r *Reply) Code() int64 {
+	if r.Msg.Kind != jsonrpc.Failure {
+		return 0
+	}
+	n, ok := jsonrpc.Int(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, r.Msg.Error, "code"))
+	if !ok || n == 0 {
+		return jsonrpc.CodeInternal
+	}
+	return n
+}
+
+// ResultType returns the kind of result, "complete" where none is given
+// (2026-07-28 §Base, "ResultType").
+func (r *Reply) ResultType() string {
+	if r.Msg.Kind != jsonrpc.Result {
+		return ""
+	}
+	at := r.Msg.ResultMember("resultType")
+	if at.IsZero() {
+		return ResultComplete
+	}
+	s, _ := jsonrpc.Text(r.Msg.Raw, at)
+	return s
+}
+
+// The types of result of the core protocol.
+const (
+	ResultComplete      = "complete"
+	ResultInputRequired = "input_required"
+)

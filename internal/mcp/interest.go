@@ -1,0 +1,92 @@
+package mcp
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Interest is what somebody wants to hear of outside of calls: the notification
+// filter of 2026-07-28 §Subscriptions, and what resources/subscribe and standing
+// notifications add up to in the legacy revisions.
+type Interest struct {
+	Tools, Prompts, Resources bool            // list changes
+	URIs                      map[string]bool // updates of these resources
+}
+
+// Empty reports whether nothing is wanted.
+func (i Interest) Empty() bool { return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0 }
+
+// Filter returns the interest as the notifications object of a listen or of its
+// acknowledgement.
+func (i Interest) Filter() []byte {
+	out := []byte{'{'}
+	flag := func(name string, on bool) {
+		if !on {
+			return
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, '"'), name...), `":true`...)
+	}
+	flag("toolsListChanged", i.Tools)
+	flag("promptsListChanged", i.Prompts)
+	flag("resourcesListChanged", i.Resources)
+	if len(i.URIs) > 0 {
+		uris := make([]string, 0, len(i.URIs))
+		for uri := range i.URIs {
+			uris = append(uris, uri)
+		}
+		slices.Sort(uris)
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, `"resourceSubscriptions":[`...)
+		for n, uri := range uris {
+			if n > 0 {
+				out = append(out, ',')
+			}
+			out = jsonrpc.AppendQuote(out, uri)
+		}
+		out = append(out, ']')
+	}
+	return append(out, '}')
+}
+
+// ParseInterest reads the notifications object of a listen. Unknown members are
+// ignored; the error says which member has the wrong type.
+func ParseInterest(raw []byte, at jsonrpc.Span) (Interest, error) {
+	i := Interest{URIs: map[string]bool{}}
+	if jsonrpc.KindOf(raw, at) != '{' {
+		return i, errors.New("notifications must be an object")
+	}
+	flags := map[string]*bool{"toolsListChanged": &i.Tools, "promptsListChanged": &i.Prompts, "resourcesListChanged": &i.Resources}
+	for name, to := range flags {
+		v := jsonrpc.Find(raw, at, name)
+		switch jsonrpc.KindOf(raw, v) {
+		case 0:
+		case 't':
+			*to = true
+		case 'f':
+		default:
+			return i, errors.New(name + " must be a boolean")
+		}
+	}
+	list := jsonrpc.Find(raw, at, "resourceSubscriptions")
+	switch jsonrpc.KindOf(raw, list) {
+	case 0:
+	case '[':
+		for e := range jsonrpc.Elements(raw, list) {
+			uri, ok := jsonrpc.Text(raw, e)
+			if !ok {
+				return i, errors.New("resourceSubscriptions must be an array of strings")
+			}
+			i.URIs[uri] = true
+		}
+	default:
+		return i, errors.New("resourceSubscriptions must be an array of strings")
+	}
+	return i, nil
+}
