@@ -1,0 +1,11 @@
+// Package dialect turns the neutral forms of package mcp into the words of one
+// protocol revision and back. The neutral form is a message's own bytes plus the
+// edits that it needs, so turning means splicing: members that a revision does
+// not know are cut, members that it requires are added, and every other byte
+// passes through.
+//
+// It does no I/O, keeps no state and starts no goroutine; all of it is safe for
+// concurrent use. Each revision owns one file, named by its date, and gives one
+// codec; legacy.go and modern.go hold what the revisions of an era share. What a
+// revision cannot express is a named loss, never a silent drop.
+package dialect

@@ -1,0 +1,105 @@
+package dialect
+
+import (
+	"bytes"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// legacy is what the revisions with a handshake share: a request carries no
+// description of its sender, a result no type.
+type legacy struct{ rev mcp.Revision }
+
+func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
+	e := c.Edits
+	m := c.Msg
+	e.Replace(m.IDAt, []byte(s.ID))
+	if !c.Token.IsZero() && s.Token != nil {
+		e.Replace(c.Token, s.Token)
+	}
+	if c.Client.Revision.Can(mcp.PerRequestMeta) {
+		// The session said all this at initialize. Reserved keys belong to one hop.
+		e.Object(m.Raw, c.Meta, mcp.IsPerRequestKey)
+	}
+	if m.Method == mcp.MethodCallTool && !m.Params.IsZero() && m.Param("arguments").IsZero() {
+		// Optional in every revision, but servers die of its absence.
+		e.Object(m.Raw, m.Params, nil, jsonrpc.Field{Key: "arguments", Value: emptyObject})
+	}
+	return jsonrpc.Splice(dst, m.Raw, &e)
+}
+
+func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
+	e := r.Edits
+	e.Replace(r.Msg.IDAt, []byte(c.Msg.ID))
+	if r.Msg.Kind == jsonrpc.Failure && r.From.Modern() {
+		l.failure(&e, c, r)
+	}
+	// resultType, ttlMs and cacheScope stay: the older schemas allow further
+	// members, and their readers ignore them.
+	return jsonrpc.Splice(dst, r.Msg.Raw, &e)
+}
+
+// failure turns the codes that a legacy client cannot know into ones that it can.
+func (l legacy) failure(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
+	raw := r.Msg.Raw
+	at := jsonrpc.Find(raw, r.Msg.Error, "code")
+	switch r.Code() {
+	case jsonrpc.CodeInvalidParams:
+		// 2026-07-28 §Resources, "Error Handling": a missing resource is -32602
+		// there and was -32002 before.
+		if c.Msg.Method == mcp.MethodReadResource && l.rev.Can(mcp.ResourceNotFoundCode) && aboutResource(raw, r.Msg.Error) {
+			e.Replace(at, jsonInt(mcp.CodeResourceNotFound))
+		}
+	case mcp.CodeMissingCapability, mcp.CodeHeaderMismatch, mcp.CodeUnsupportedVersion:
+		e.Replace(at, jsonInt(jsonrpc.CodeInvalidRequest))
+	}
+}
+
+// aboutResource tells a missing resource from other invalid parameters: the
+// specification's own example names the URI in data.
+func aboutResource(raw []byte, errAt jsonrpc.Span) bool {
+	data := jsonrpc.Find(raw, errAt, "data")
+	if !jsonrpc.Find(raw, data, "uri").IsZero() {
+		return true
+	}
+	msg, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, errAt, "message"))
+	return bytes.Contains(bytes.ToLower([]byte(msg)), []byte("not found"))
+}
+
+func (l legacy) hello(h *mcp.Hello) []byte {
+	version := quote(l.rev.String())
+	if h.Raw != nil && h.Revision.Legacy() {
+		// The same era: the server's own words, with the version that this client
+		// agreed to.
+		return spliceObject(h.Raw, nil, jsonrpc.Field{Key: "protocolVersion", Value: version})
+	}
+	out := append([]byte(`{"protocolVersion":`), version...)
+	out = append(out, `,"capabilities":`...)
+	out = append(out, orEmpty(h.Capabilities)...)
+	out = append(out, `,"serverInfo":`...)
+	if h.Info == nil {
+		out = append(out, `{"name":"unknown","version":"0"}`...)
+	} else {
+		out = append(out, h.Info...)
+	}
+	if h.Instructions != nil {
+		out = append(append(out, `,"instructions":`...), h.Instructions...)
+	}
+	return append(out, '}')
+}
+
+func orEmpty(object []byte) []byte {
+	if object == nil {
+		return emptyObject
+	}
+	return object
+}
+
+func spliceObject(raw []byte, drop func([]byte) bool, set ...jsonrpc.Field) []byte {
+	var e jsonrpc.Edits
+	e.Object(raw, jsonrpc.Whole(raw), drop, set...)
+	return jsonrpc.Splice(make([]byte, 0, len(raw)+128), raw, &e)
+}
+
+func jsonInt(n int64) []byte { return []byte(jsonrpc.IntID(n)) }

@@ -1,0 +1,200 @@
+package dialect
+
+import (
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// modern is what revisions with per-request metadata share.
+type modern struct{ rev mcp.Revision }
+
+func (d modern) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
+	e := c.Edits
+	m := c.Msg
+	e.Replace(m.IDAt, []byte(s.ID))
+	if !c.Token.IsZero() && s.Token != nil {
+		e.Replace(c.Token, s.Token)
+	}
+	if c.Client.Revision != d.rev {
+		d.describe(&e, c, s)
+	}
+	return jsonrpc.Splice(dst, m.Raw, &e)
+}
+
+// describe stamps on a legacy client's request what its session knows of it
+// (2026-07-28 §Base, "Per-request protocol fields").
+func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
+	m := c.Msg
+	set := PerRequest(d.rev, s.Info, s.Capabilities)
+	if s.Level != 0 {
+		set = append(set, jsonrpc.Field{Key: mcp.KeyLogLevel, Value: quote(s.Level.String())})
+	}
+	if !c.Meta.IsZero() {
+		// Some clients send single reserved keys in the old era; what the session
+		// says takes their place.
+		e.Object(m.Raw, c.Meta, func(k []byte) bool {
+			return mcp.IsPerRequestKey(k) && !named(set, k)
+		}, set...)
+		return
+	}
+	meta := jsonrpc.Field{Key: mcp.KeyMeta, Value: object(set)}
+	if !m.Params.IsZero() {
+		e.Object(m.Raw, m.Params, nil, meta)
+		return
+	}
+	envelope := jsonrpc.Whole(m.Raw)
+	e.Object(m.Raw, envelope, nil, jsonrpc.Field{Key: "params", Value: object([]jsonrpc.Field{meta})})
+}
+
+func named(set []jsonrpc.Field, key []byte) bool {
+	for _, f := range set {
+		if f.Key == string(key) {
+			return true
+		}
+	}
+	return false
+}
+
+func object(set []jsonrpc.Field) []byte {
+	out := []byte{'{'}
+	for i, f := range set {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendQuote(out, f.Key)
+		out = append(append(out, ':'), f.Value...)
+	}
+	return append(out, '}')
+}
+
+func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
+	e := r.Edits
+	m := r.Msg
+	e.Replace(m.IDAt, []byte(c.Msg.ID))
+	switch {
+	case m.Kind == jsonrpc.Failure && r.From.Legacy():
+		failureFromLegacy(&e, c, r)
+	case m.Kind == jsonrpc.Result && !r.From.Modern():
+		d.completeResult(&e, c, r)
+	}
+	return jsonrpc.Splice(dst, m.Raw, &e)
+}
+
+// completeResult adds to a legacy server's result what a modern one must have
+// (2026-07-28 §Base, "ResultType"; §Caching). The values are the most careful
+// ones: stale at once, for this client alone.
+func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
+	m := r.Msg
+	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
+		e.Replace(m.Result, []byte(`{"resultType":"complete"}`))
+		return
+	}
+	keys := []string{"resultType", "ttlMs", "cacheScope", mcp.KeyMeta}
+	var at [4]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, m.Result, keys, at[:])
+	var set [4]jsonrpc.Field
+	n := 0
+	add := func(key string, value []byte) {
+		set[n] = jsonrpc.Field{Key: key, Value: value}
+		n++
+	}
+	if at[0].IsZero() {
+		add("resultType", complete)
+	}
+	if c.Method != nil && c.Method.Cacheable {
+		if at[1].IsZero() {
+			add("ttlMs", zero)
+		}
+		if at[2].IsZero() {
+			add("cacheScope", private)
+		}
+	}
+	if r.Server != nil {
+		who := jsonrpc.Field{Key: mcp.KeyServerInfo, Value: r.Server}
+		switch {
+		case at[3].IsZero():
+			add(mcp.KeyMeta, object([]jsonrpc.Field{who}))
+		case jsonrpc.Find(m.Raw, at[3], mcp.KeyServerInfo).IsZero():
+			e.Object(m.Raw, at[3], nil, who)
+		}
+	}
+	e.Object(m.Raw, m.Result, nil, set[:n]...)
+}
+
+var (
+	complete = []byte(`"complete"`)
+	private  = []byte(`"private"`)
+	zero     = []byte("0")
+)
+
+// failureFromLegacy turns codes that a modern peer must not emit into ones that
+// it may (2026-07-28 §Base, "Error Codes").
+func failureFromLegacy(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
+	raw := r.Msg.Raw
+	code := r.Code()
+	at := jsonrpc.Find(raw, r.Msg.Error, "code")
+	var to int64
+	var note jsonrpc.Field
+	switch {
+	case code == mcp.CodeResourceNotFound:
+		to = jsonrpc.CodeInvalidParams
+		if c.Name != "" && c.Method != nil && c.Method.NameKey == "uri" {
+			note = jsonrpc.Field{Key: "uri", Value: quote(c.Name)}
+		}
+	case code <= -32020 && code >= -32099:
+		to = jsonrpc.CodeInternal
+		note = jsonrpc.Field{Key: "upstreamCode", Value: jsonInt(code)}
+	case jsonrpc.KindOf(raw, at) != '0':
+		// A string or nothing where a number belongs.
+		to = jsonrpc.CodeInternal
+		if !at.IsZero() {
+			note = jsonrpc.Field{Key: "upstreamCode", Value: at.Of(raw)}
+		}
+	default:
+		return
+	}
+	if at.IsZero() {
+		e.Object(raw, r.Msg.Error, nil, jsonrpc.Field{Key: "code", Value: jsonInt(to)})
+		return
+	}
+	e.Replace(at, jsonInt(to))
+	if note.Key == "" {
+		return
+	}
+	data := jsonrpc.Find(raw, r.Msg.Error, "data")
+	switch jsonrpc.KindOf(raw, data) {
+	case 0:
+		e.Object(raw, r.Msg.Error, nil, jsonrpc.Field{Key: "data", Value: object([]jsonrpc.Field{note})})
+	case '{':
+		if jsonrpc.Find(raw, data, note.Key).IsZero() {
+			e.Object(raw, data, nil, note)
+		}
+	}
+}
+
+func (d modern) hello(h *mcp.Hello) []byte {
+	versions := []byte{'['}
+	for i, v := range h.Versions {
+		if i > 0 {
+			versions = append(versions, ',')
+		}
+		versions = jsonrpc.AppendQuote(versions, v)
+	}
+	versions = append(versions, ']')
+	if h.Raw != nil && h.Revision.Modern() {
+		return spliceObject(h.Raw, nil, jsonrpc.Field{Key: "supportedVersions", Value: versions})
+	}
+	set := []jsonrpc.Field{
+		{Key: "resultType", Value: complete},
+		{Key: "supportedVersions", Value: versions},
+		{Key: "capabilities", Value: orEmpty(h.Capabilities)},
+	}
+	if h.Instructions != nil {
+		set = append(set, jsonrpc.Field{Key: "instructions", Value: h.Instructions})
+	}
+	set = append(set, jsonrpc.Field{Key: "ttlMs", Value: zero}, jsonrpc.Field{Key: "cacheScope", Value: private})
+	if h.Info != nil {
+		set = append(set, jsonrpc.Field{Key: mcp.KeyMeta, Value: object([]jsonrpc.Field{{Key: mcp.KeyServerInfo, Value: h.Info}})})
+	}
+	return object(set)
+}
