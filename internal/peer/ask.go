@@ -1,0 +1,143 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// ask is a request of a server that we put to a client and that has no answer
+// yet. It is resolved exactly once.
+type ask struct {
+	done  chan struct{} // closed by resolve
+	reply *jsonrpc.Message
+	err   error
+}
+
+func (a *ask) resolve(m *jsonrpc.Message, err error) {
+	a.reply, a.err = m, err
+	close(a.done)
+}
+
+// maxAsks bounds the questions that one client has open.
+const maxAsks = 64
+
+// put sends a server's request to the client through send and waits.
+func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func([]byte) error) (*jsonrpc.Message, error) {
+	a := &ask{done: make(chan struct{})}
+	c.mu.Lock()
+	if c.closed != nil || len(c.asks) >= maxAsks {
+		c.mu.Unlock()
+		return nil, ErrCannotAsk
+	}
+	c.lastAsk++
+	n := c.lastAsk
+	if c.asks == nil {
+		c.asks = make(map[int64]*ask)
+	}
+	c.asks[n] = a
+	c.mu.Unlock()
+
+	id := jsonrpc.IntID(n)
+	var e jsonrpc.Edits
+	e.Replace(m.IDAt, []byte(id))
+	err := send(jsonrpc.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
+	if err == nil {
+		select {
+		case <-a.done:
+			if a.err != nil {
+				return nil, a.err
+			}
+			return withID(a.reply, m.ID)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		// §Cancellation: whoever asked may take the question back.
+		_ = send(jsonrpc.AppendNotification(nil, mcp.NoteCancelled,
+			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed it has ended"}`...)))
+	}
+	c.mu.Lock()
+	delete(c.asks, n)
+	c.mu.Unlock()
+	return nil, err
+}
+
+// withID gives an answer the id under which the server knows its question.
+func withID(m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
+	var e jsonrpc.Edits
+	e.Replace(m.IDAt, []byte(id))
+	raw := jsonrpc.Splice(make([]byte, 0, len(m.Raw)+len(id)), m.Raw, &e)
+	return jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+}
+
+// answered resolves the question that a client's response belongs to. Others are
+// dropped: answers that come twice, late, or to nothing.
+func (c *Client) answered(m *jsonrpc.Message) {
+	n, ok := jsonrpc.Int([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	a := c.asks[n]
+	delete(c.asks, n)
+	c.mu.Unlock()
+	if a != nil {
+		a.resolve(m, nil)
+	}
+}
+
+// callSink is the way back to a client while one of its requests runs. It keeps
+// the order of what is written, and lets nothing follow the answer.
+type callSink struct {
+	client    *Client
+	responder transport.Responder
+	live      bool // the client can be asked while the call runs
+
+	writing  sync.Mutex // held while the responder writes: one at a time
+	finished bool
+}
+
+func (s *callSink) Notify(b []byte) { _ = s.event(b) }
+
+func (s *callSink) event(b []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.finished {
+		return errAnswered
+	}
+	return s.responder.Event(b)
+}
+
+func (s *callSink) finish(b []byte, code int64) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.finished {
+		return
+	}
+	s.finished = true
+	_ = s.responder.Finish(b, code)
+}
+
+var errAnswered = errors.New("the request has its answer")
+
+func (s *callSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	if !s.live {
+		return nil, ErrCannotAsk
+	}
+	return s.client.put(ctx, m, s.event)
+}
+
+// standing is the way to a legacy client outside of any request.
+type standing struct{ client *Client }
+
+func (s standing) Facts() *mcp.ClientFacts { return s.client.facts.Load() }
+
+func (s standing) Notify(b []byte) { _ = s.client.out.Send(b) }
+
+func (s standing) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return s.client.put(ctx, m, s.client.out.Send)
+}

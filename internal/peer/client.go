@@ -1,0 +1,329 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Reception is how the clients of one endpoint are received. Its fields are not
+// written to after the first Accept.
+type Reception struct {
+	Host Host
+	// Accept lists the legacy revisions that initialize agrees to; nil means all.
+	// With Strict a version outside the list is refused, otherwise the newest one
+	// in the list is offered instead.
+	Legacy []mcp.Revision
+	Strict bool
+	// Observe is told of each handshake and each call; nil observes nothing.
+	Observe Observer
+	Log     *slog.Logger
+
+	conversations atomic.Uint64
+}
+
+// Observer is told what happens, for metrics. Its methods must not block.
+type Observer interface {
+	Handshake(client string, rev mcp.Revision, ok bool)
+}
+
+// Accept begins a conversation with a client; see transport.Acceptor.
+func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
+	c := &Client{reception: r, from: p, out: out}
+	if out != nil {
+		c.number = r.conversations.Add(1)
+	}
+	return c
+}
+
+// Client is our conversation with one client: a legacy session, a pipe on which
+// both eras may be spoken, or a single modern HTTP request.
+type Client struct {
+	reception *Reception
+	from      transport.Peer
+	out       transport.Outbox // nil for a single request
+	number    uint64
+
+	facts atomic.Pointer[mcp.ClientFacts] // set by initialize; nil before
+
+	mu       sync.Mutex
+	closed   error // why, once the conversation has ended
+	inflight map[jsonrpc.ID]*inflight
+	asks     map[int64]*ask
+	lastAsk  int64
+	detach   func()
+}
+
+// inflight is a client's request that has no answer yet.
+type inflight struct {
+	cancel context.CancelCauseFunc
+}
+
+// Facts returns what initialize told, nil before it.
+func (c *Client) Facts() *mcp.ClientFacts { return c.facts.Load() }
+
+// Request serves one request; see transport.Conversation.
+func (c *Client) Request(ctx context.Context, in transport.Incoming, r transport.Responder) {
+	opening, bad := in.Opening, (*jsonrpc.Error)(nil)
+	if opening.Revision == mcp.Unknown {
+		opening, bad = mcp.Classify(in.Msg, in.Version, in.HTTP)
+		if bad == nil && opening.Revision.Modern() {
+			bad = mcp.CheckModern(in.Msg, opening)
+		}
+	}
+	if bad != nil {
+		c.fail(in.Msg.ID, r, bad)
+		return
+	}
+	if opening.Revision.Modern() {
+		c.modern(ctx, in, opening, r)
+		return
+	}
+	c.legacy(ctx, in, opening, r)
+}
+
+// enter puts a request into the table of those in flight. Only conversations that
+// outlive a request need one.
+func (c *Client) enter(ctx context.Context, id jsonrpc.ID) (context.Context, func(), *jsonrpc.Error) {
+	if c.out == nil {
+		return ctx, func() {}, nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed != nil {
+		cancel(c.closed)
+		return ctx, func() {}, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the conversation has ended"}
+	}
+	if _, dup := c.inflight[id]; dup {
+		cancel(nil)
+		// §Base, all revisions: an id must not be used again while in flight.
+		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running"}
+	}
+	if c.inflight == nil {
+		c.inflight = make(map[jsonrpc.ID]*inflight)
+	}
+	f := &inflight{cancel: cancel}
+	c.inflight[id] = f
+	return ctx, func() {
+		c.mu.Lock()
+		if c.inflight[id] == f {
+			delete(c.inflight, id)
+		}
+		c.mu.Unlock()
+		cancel(nil)
+	}, nil
+}
+
+func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder) {
+	m := in.Msg
+	if method := mcp.LookupMethod(m.Method); method != nil && !method.In(o.Revision) {
+		// Removed methods, whoever stands behind us (2026-07-28 §Changelog).
+		c.fail(m.ID, r, methodNotFound(m.Method))
+		return
+	}
+	ctx, leave, bad := c.enter(ctx, m.ID)
+	if bad != nil {
+		c.fail(m.ID, r, bad)
+		return
+	}
+	defer leave()
+	call := mcp.NewCall(m, o.Meta, c.perRequest(m, o))
+	call.Headers, call.HTTP = in.Params, in.HTTP
+	call.Level = call.Client.LogLevel
+	if m.Method == mcp.MethodDiscover {
+		h, err := c.reception.Host.Hello(ctx, call.Client)
+		c.observe(call.Client, err)
+		if err != nil {
+			reply := mcp.Fail(err)
+			_ = r.Finish(encode(call, reply), reply.Code())
+			return
+		}
+		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, h)), 0)
+		return
+	}
+	c.serve(ctx, call, &callSink{client: c, responder: r})
+}
+
+// perRequest reads what a modern request says of its sender.
+func (c *Client) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientFacts {
+	var at [3]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, o.Meta, perRequestKeys, at[:])
+	f := &mcp.ClientFacts{
+		Revision:     o.Revision,
+		Info:         at[0].Of(m.Raw),
+		Capabilities: at[1].Of(m.Raw),
+		Principal:    c.from.Principal,
+		Conversation: c.number,
+	}
+	if !at[2].IsZero() {
+		s, _ := jsonrpc.Text(m.Raw, at[2])
+		f.LogLevel, _ = mcp.ParseLogLevel(s)
+	}
+	return f
+}
+
+var perRequestKeys = []string{mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
+
+func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder) {
+	m := in.Msg
+	facts := c.facts.Load()
+	switch {
+	case m.Method == mcp.MethodInitialize:
+		c.initialize(ctx, m, o, r)
+		return
+	case m.Method == mcp.MethodPing:
+		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, []byte("{}")), 0)
+		return
+	case facts == nil && c.from.Transport != "http":
+		// Reference servers answer any request before initialize, and clients rely
+		// on it; so they are served as what a client without a version is.
+		facts = c.adopt(o.Revision)
+	case facts == nil:
+		facts = c.adopt(o.Revision)
+	}
+	ctx, leave, bad := c.enter(ctx, m.ID)
+	if bad != nil {
+		c.fail(m.ID, r, bad)
+		return
+	}
+	defer leave()
+	call := mcp.NewCall(m, o.Meta, facts)
+	if m.Method == mcp.MethodSetLevel {
+		c.setLevel(m, facts)
+	}
+	c.serve(ctx, call, &callSink{client: c, responder: r, live: true})
+}
+
+// adopt makes a session for a client that never asked for one.
+func (c *Client) adopt(rev mcp.Revision) *mcp.ClientFacts {
+	f := &mcp.ClientFacts{Revision: rev, Principal: c.from.Principal, Conversation: c.number}
+	if !c.facts.CompareAndSwap(nil, f) {
+		return c.facts.Load()
+	}
+	return f
+}
+
+func (c *Client) setLevel(m *jsonrpc.Message, old *mcp.ClientFacts) {
+	s, _ := jsonrpc.Text(m.Raw, m.Param("level"))
+	if level, ok := mcp.ParseLogLevel(s); ok {
+		f := *old
+		f.LogLevel = level
+		c.facts.Store(&f)
+	}
+}
+
+// serve runs a call to its end.
+func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink) {
+	reply, err := c.reception.Host.Call(ctx, call, s)
+	if err != nil {
+		reply = mcp.Fail(err)
+	}
+	if errors.Is(context.Cause(ctx), ErrCancelled) {
+		// §Cancellation, all revisions: no answer for a request that was cancelled.
+		s.finish(nil, 0)
+		return
+	}
+	s.finish(encode(call, reply), reply.Code())
+}
+
+func encode(call *mcp.Call, reply *mcp.Reply) []byte {
+	return dialect.Reply(make([]byte, 0, len(reply.Msg.Raw)+256), call, reply)
+}
+
+func (c *Client) fail(id jsonrpc.ID, r transport.Responder, e *jsonrpc.Error) {
+	_ = r.Finish(jsonrpc.AppendError(nil, id, e), e.Code)
+}
+
+func methodNotFound(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + method}
+}
+
+// OneWay takes a notification or a response; see transport.Conversation.
+func (c *Client) OneWay(ctx context.Context, in transport.Incoming) error {
+	m := in.Msg
+	if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
+		c.answered(m)
+		return nil
+	}
+	switch m.Method {
+	case mcp.NoteCancelled:
+		c.cancelled(m)
+	case mcp.NoteInitialized:
+		c.attach()
+	default:
+		f := c.facts.Load()
+		if f == nil {
+			return nil
+		}
+		c.reception.Host.Notice(ctx, f, m)
+	}
+	return nil
+}
+
+// cancelled ends the request that a notification names. Unknown and finished ones
+// are ignored (§Cancellation, all revisions).
+func (c *Client) cancelled(m *jsonrpc.Message) {
+	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
+	c.mu.Lock()
+	f := c.inflight[id]
+	c.mu.Unlock()
+	if f != nil {
+		f.cancel(ErrCancelled)
+	}
+}
+
+func (c *Client) attach() {
+	f := c.facts.Load()
+	if f == nil || c.out == nil {
+		return
+	}
+	c.mu.Lock()
+	if c.closed != nil || c.detach != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.detach = func() {}
+	c.mu.Unlock()
+	detach := c.reception.Host.Attach(f, standing{c})
+	c.mu.Lock()
+	if c.closed == nil {
+		c.detach, detach = detach, nil
+	}
+	c.mu.Unlock()
+	if detach != nil {
+		detach()
+	}
+}
+
+// Close ends the conversation; see transport.Conversation.
+func (c *Client) Close(cause error) {
+	if cause == nil {
+		cause = errors.New("the client is gone")
+	}
+	c.mu.Lock()
+	if c.closed != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = cause
+	inflight, asks, detach := c.inflight, c.asks, c.detach
+	c.inflight, c.asks, c.detach = nil, nil, nil
+	c.mu.Unlock()
+	for _, f := range inflight {
+		f.cancel(cause)
+	}
+	for _, a := range asks {
+		a.resolve(nil, cause)
+	}
+	if detach != nil {
+		detach()
+	}
+}

@@ -1,0 +1,196 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// flow is what comes back for one call before its answer: it puts it into the
+// client's words and hands it on. It is used by the goroutine of the call alone,
+// but for the questions that it starts.
+type flow struct {
+	server *Server
+	call   *mcp.Call
+	sink   Sink
+	n      int64
+	ctx    context.Context // the call's; its end takes open questions back
+
+	timer   *time.Timer
+	idle    time.Duration
+	hardEnd time.Time // zero for none
+
+	progress float64
+	seen     bool
+	pace     *rate.Limiter
+}
+
+// The deadlines of a call where the options say nothing.
+const (
+	defaultIdle = 60 * time.Second
+	defaultHard = 10 * time.Minute
+)
+
+var (
+	errIdle   = errors.New("nothing was heard in time")
+	errHard   = errors.New("the call took too long in all")
+	errClosed = errors.New("the connection to the server was closed")
+)
+
+// limit puts the deadlines on a call's context. A listen has none.
+func (f *flow) limit(ctx context.Context) (context.Context, func()) {
+	if f.call.Msg.Method == mcp.MethodListen {
+		return ctx, func() {}
+	}
+	idle, hard := f.server.opts.Idle, f.server.opts.Hard
+	if idle == 0 {
+		idle = defaultIdle
+	}
+	if hard == 0 {
+		hard = defaultHard
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	f.idle = idle
+	if hard > 0 {
+		f.hardEnd = time.Now().Add(hard)
+	}
+	if wait, ok := f.wait(); ok {
+		f.timer = time.AfterFunc(wait, func() {
+			if !f.hardEnd.IsZero() && !time.Now().Before(f.hardEnd) {
+				cancel(errHard)
+				return
+			}
+			cancel(errIdle)
+		})
+	}
+	return ctx, func() {
+		if f.timer != nil {
+			f.timer.Stop()
+		}
+		cancel(nil)
+	}
+}
+
+// wait returns how long the call may go on if nothing more is heard.
+func (f *flow) wait() (time.Duration, bool) {
+	switch {
+	case f.hardEnd.IsZero():
+		return f.idle, f.idle > 0
+	case f.idle <= 0:
+		return time.Until(f.hardEnd), true
+	}
+	return min(f.idle, time.Until(f.hardEnd)), true
+}
+
+// alive starts the idle time anew.
+func (f *flow) alive() {
+	if f.timer == nil {
+		return
+	}
+	if wait, ok := f.wait(); ok {
+		f.timer.Reset(wait)
+	}
+}
+
+// take passes on one message that belongs to the call.
+func (f *flow) take(m *jsonrpc.Message) {
+	f.alive()
+	if m.Kind == jsonrpc.Request {
+		f.server.question(m, f)
+		return
+	}
+	switch m.Method {
+	case mcp.NoteProgress:
+		f.takeProgress(m)
+	case mcp.NoteMessage:
+		f.takeLog(m)
+	case mcp.NoteCancelled:
+		f.server.takeBack(m)
+	default:
+		f.forward(m)
+	}
+}
+
+// forward passes on a notification. The one thing of this hop in it is the id of
+// the listen that it belongs to (2026-07-28 §Subscriptions, "Receiving
+// Notifications").
+func (f *flow) forward(m *jsonrpc.Message) {
+	meta := m.Param(mcp.KeyMeta)
+	at := jsonrpc.Find(m.Raw, meta, mcp.KeySubscriptionID)
+	if at.IsZero() {
+		if f.server.opts.Notice != nil && !belongsToCall(m.Method) {
+			f.server.opts.Notice(m)
+			return
+		}
+		f.sink.Notify(m.Raw)
+		return
+	}
+	var e jsonrpc.Edits
+	e.Replace(at, []byte(f.call.Msg.ID))
+	f.sink.Notify(jsonrpc.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
+}
+
+// belongsToCall reports whether a notification on a call's stream is about the
+// call. List changes and updates may travel there too, and are everybody's.
+func belongsToCall(method string) bool {
+	switch method {
+	case mcp.NoteToolsChanged, mcp.NoteResourcesChanged, mcp.NotePromptsChanged, mcp.NoteResourceUpdated:
+		return false
+	}
+	return true
+}
+
+// takeProgress gives progress the client's token (§Progress, all revisions).
+// What has no taker, goes backwards or comes in floods is dropped.
+func (f *flow) takeProgress(m *jsonrpc.Message) {
+	if f.call.Token.IsZero() {
+		return
+	}
+	var at [2]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, m.Params, []string{"progressToken", "progress"}, at[:])
+	if at[0].IsZero() {
+		return
+	}
+	p, err := strconv.ParseFloat(string(at[1].Of(m.Raw)), 64)
+	if err == nil {
+		if f.seen && p < f.progress {
+			return
+		}
+		f.progress, f.seen = p, true
+	}
+	if f.pace == nil {
+		f.pace = rate.NewLimiter(20, 100)
+	}
+	if !f.pace.Allow() {
+		return
+	}
+	var e jsonrpc.Edits
+	e.Replace(at[0], f.call.Token.Of(f.call.Msg.Raw))
+	f.sink.Notify(jsonrpc.Splice(make([]byte, 0, len(m.Raw)+32), m.Raw, &e))
+}
+
+// takeLog passes on a log message that the client wants: a modern one only when
+// it asked for the level with this request (2026-07-28 §Logging), a legacy one
+// unless it chose a more severe level.
+func (f *flow) takeLog(m *jsonrpc.Message) {
+	if WantsLog(f.call.Client.Revision, f.call.Level, m) {
+		f.sink.Notify(m.Raw)
+	}
+}
+
+// WantsLog reports whether a client that asked for level gets the log message m.
+func WantsLog(rev mcp.Revision, level mcp.LogLevel, m *jsonrpc.Message) bool {
+	if level == 0 {
+		// A legacy client that never chose a level leaves it to the server.
+		return rev.Legacy()
+	}
+	s, _ := jsonrpc.Text(m.Raw, m.Param("level"))
+	got, ok := mcp.ParseLogLevel(s)
+	return !ok || got >= level
+}

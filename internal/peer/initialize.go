@@ -1,0 +1,134 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// initialize answers the handshake of the legacy revisions (§Lifecycle).
+func (c *Client) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Opening, r transport.Responder) {
+	if c.facts.Load() != nil && c.number != 0 && c.facts.Load().Info != nil {
+		c.fail(m.ID, r, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this session is already initialized"})
+		return
+	}
+	f, bad := c.offered(m)
+	if bad != nil {
+		c.observe(&mcp.ClientFacts{}, bad)
+		c.fail(m.ID, r, bad)
+		return
+	}
+	call := mcp.NewCall(m, o.Meta, f)
+	h, err := c.reception.Host.Hello(ctx, f)
+	c.observe(f, err)
+	if err != nil {
+		reply := mcp.Fail(err)
+		_ = r.Finish(encode(call, reply), reply.Code())
+		return
+	}
+	c.facts.Store(f)
+	_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(f.Revision, h)), 0)
+	// Clients are known that never send notifications/initialized; everything but
+	// standing notices works for them.
+}
+
+// offered reads what a client offers at initialize and settles the revision.
+func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) {
+	var at [3]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, m.Params, []string{"protocolVersion", "capabilities", "clientInfo"}, at[:])
+	date, isText := jsonrpc.Text(m.Raw, at[0])
+	if !at[0].IsZero() && !isText {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "protocolVersion must be a string"}
+	}
+	rev, ok := c.reception.settle(date)
+	if !ok {
+		return nil, c.reception.refuseVersion(date)
+	}
+	f := &mcp.ClientFacts{
+		Revision:     rev,
+		Info:         []byte(`{}`),
+		Principal:    c.from.Principal,
+		Conversation: c.number,
+	}
+	// Copies, since the session must not keep the whole request alive.
+	if jsonrpc.KindOf(m.Raw, at[1]) == '{' {
+		f.Capabilities = bytes.Clone(at[1].Of(m.Raw))
+	}
+	if jsonrpc.KindOf(m.Raw, at[2]) == '{' {
+		f.Info = bytes.Clone(at[2].Of(m.Raw))
+	}
+	return f, nil
+}
+
+// settle answers an offered date with the revision to speak (2025-11-25
+// §Lifecycle, "Version Negotiation": the same one if we support it, otherwise the
+// newest that we do).
+func (r *Reception) settle(date string) (mcp.Revision, bool) {
+	accepted := r.Legacy
+	if accepted == nil {
+		accepted = mcp.Revisions(mcp.Handshake)
+	}
+	offered, known := mcp.ParseRevision(date)
+	best := mcp.Unknown
+	for _, rev := range accepted {
+		if !rev.Legacy() {
+			continue
+		}
+		if known && rev == offered {
+			return rev, true
+		}
+		if rev.Newer(best) {
+			best = rev
+		}
+	}
+	return best, !r.Strict && best != mcp.Unknown
+}
+
+// refuseVersion is the strict mode's answer. It names the versions in every
+// spelling that clients are known to read.
+func (r *Reception) refuseVersion(date string) *jsonrpc.Error {
+	list := []byte{'['}
+	for i, rev := range r.Legacy {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = jsonrpc.AppendQuote(list, rev.String())
+	}
+	list = append(list, ']')
+	got := jsonrpc.AppendQuote(nil, sanitise(date))
+	d := append([]byte(`{"supported":`), list...)
+	d = append(append(d, `,"requested":`...), got...)
+	d = append(append(d, `,"supported_versions":`...), list...)
+	d = append(append(d, `,"received_version":`...), got...)
+	d = append(d, `,"code":"INVALID_PROTOCOL_VERSION"}`...)
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version", Data: d}
+}
+
+func (c *Client) observe(f *mcp.ClientFacts, err error) {
+	if c.reception.Observe == nil {
+		return
+	}
+	name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name"))
+	c.reception.Observe.Handshake(sanitise(name), f.Revision, err == nil)
+}
+
+// sanitise makes what a peer calls itself fit for a log line or a label.
+func sanitise(s string) string {
+	const most = 64
+	out := make([]rune, 0, len(s))
+	for _, r := range s {
+		if len(out) == most {
+			out = append(out, '…')
+			break
+		}
+		if r < ' ' || r == 0x7f || r == 0xfffd || (r >= 0x80 && r < 0xa0) || (r >= 0x200b && r <= 0x200f) || (r >= 0x2028 && r <= 0x202e) || (r >= 0x2060 && r <= 0x206f) || r >= 0xe0000 {
+			r = '_'
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}

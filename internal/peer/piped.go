@@ -1,0 +1,361 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// piped is a link on which all calls share one pipe, so that answers, progress
+// and questions must be told apart by their ids and tokens.
+type piped struct {
+	server  *Server
+	pipe    transport.Pipe
+	reading sync.WaitGroup
+
+	mu      sync.Mutex
+	pending map[int64]*pending
+	onLate  func(*jsonrpc.Message) // hears answers that were no longer waited for
+	ended   error                  // why the pipe has ended
+	odd     int64                  // messages that belonged to nothing
+}
+
+// pending is a request that has no answer yet.
+type pending struct {
+	call *mcp.Call     // nil for the handshake's
+	wake chan struct{} // one slot; signals that something was added
+
+	// Under piped.mu:
+	events []*jsonrpc.Message
+	bytes  int
+	lost   int // events dropped because the client was too slow
+	answer *jsonrpc.Message
+	err    error
+	keep   bool // the answer still tells something when nobody waits any more
+	left   bool // nobody waits any more
+}
+
+// The bounds of what waits for a slow client.
+const (
+	maxEvents     = 256
+	maxEventBytes = 1 << 20
+)
+
+func newPiped(s *Server, p transport.Pipe) *piped {
+	l := &piped{server: s, pipe: p, pending: make(map[int64]*pending)}
+	s.link = l
+	l.reading.Go(l.read)
+	return l
+}
+
+func (l *piped) register(n int64, p *pending) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		return fmt.Errorf("%w: %w", transport.ErrNotSent, l.ended)
+	}
+	l.pending[n] = p
+	return nil
+}
+
+func (l *piped) retire(n int64) {
+	l.mu.Lock()
+	delete(l.pending, n)
+	l.mu.Unlock()
+}
+
+func (l *piped) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
+	return l.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call}, f.take)
+}
+
+func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
+	if err := l.register(n, p); err != nil {
+		return nil, err
+	}
+	if err := l.pipe.Write(body); err != nil {
+		l.retire(n)
+		return nil, err
+	}
+	for {
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+			l.mu.Lock()
+			if p.left = true; !p.keep {
+				delete(l.pending, n)
+			}
+			l.mu.Unlock()
+			return nil, context.Cause(ctx)
+		}
+		l.mu.Lock()
+		events, answer, err := p.events, p.answer, p.err
+		p.events, p.bytes = nil, 0
+		l.mu.Unlock()
+		for _, m := range events {
+			on(m)
+		}
+		if answer != nil || err != nil {
+			return answer, err
+		}
+	}
+}
+
+// Exchange sends a request of the handshake; see handshake.Link.
+func (l *piped) Exchange(ctx context.Context, method string, params []byte, _ *transport.Rules) (*jsonrpc.Message, error) {
+	n := l.server.lastID.Add(1)
+	p := &pending{wake: make(chan struct{}, 1), keep: true}
+	return l.run(ctx, jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), method, params), n, p, func(m *jsonrpc.Message) {
+		if m.Kind == jsonrpc.Request {
+			l.server.question(m, nil)
+		}
+	})
+}
+
+// Post sends a notification of the handshake; see handshake.Link.
+func (l *piped) Post(_ context.Context, method string, params []byte, _ *transport.Rules) error {
+	return l.pipe.Write(jsonrpc.AppendNotification(nil, method, params))
+}
+
+// OnLate says who hears late answers; see handshake.LateAnswers.
+func (l *piped) OnLate(f func(*jsonrpc.Message)) {
+	l.mu.Lock()
+	l.onLate = f
+	l.mu.Unlock()
+}
+
+func (l *piped) post(_ context.Context, out *transport.Outgoing) error {
+	return l.pipe.Write(out.Body)
+}
+
+// cancel tells the server that nobody waits any more (§Cancellation, all
+// revisions; on pipes the modern ones too).
+func (l *piped) cancel(n int64, reason string) {
+	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":`...)
+	params = append(jsonrpc.AppendQuote(params, reason), '}')
+	_ = l.pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params))
+}
+
+func (l *piped) close() error {
+	err := l.pipe.Close()
+	l.reading.Wait()
+	return err
+}
+
+// read is the only reader of the pipe. It never waits for a client.
+func (l *piped) read() {
+	for {
+		m, err := l.pipe.Read()
+		var refused *jsonrpc.Error
+		switch {
+		case errors.As(err, &refused):
+			// A line that is no message: noise, kept by the transport.
+			l.noteOdd("refused", refused.Message)
+		case err != nil:
+			l.finish(err)
+			return
+		default:
+			l.dispatch(m)
+		}
+	}
+}
+
+// finish fails everything that waits.
+func (l *piped) finish(err error) {
+	l.mu.Lock()
+	l.ended = err
+	all := l.pending
+	l.pending = make(map[int64]*pending)
+	for _, p := range all {
+		p.err = err
+		p.signal()
+	}
+	l.mu.Unlock()
+	l.server.end(err)
+}
+
+// signal wakes whoever waits for p. It is called under piped.mu and never blocks.
+func (p *pending) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *piped) dispatch(m *jsonrpc.Message) {
+	switch m.Kind {
+	case jsonrpc.Result, jsonrpc.Failure:
+		l.answered(m)
+	case jsonrpc.Request:
+		l.add(l.owner(m), m, l.orphan)
+	case jsonrpc.Notification:
+		switch m.Method {
+		case mcp.NoteProgress:
+			l.add(l.byNumber(m.Raw, m.Param("progressToken")), m, func(m *jsonrpc.Message) { l.noteOdd(m.Method, "") })
+		case mcp.NoteCancelled:
+			if n, ok := number(m.Raw, m.Param("requestId")); ok && l.isListen(n) {
+				// 2026-07-28 §Cancellation: a server ends a listen this way.
+				l.endListen(n)
+				return
+			}
+			l.server.takeBack(m)
+		default:
+			sub := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeySubscriptionID)
+			if !sub.IsZero() {
+				l.add(l.byNumber(m.Raw, sub), m, func(m *jsonrpc.Message) { l.noteOdd(m.Method, "") })
+				return
+			}
+			if m.Method == mcp.NoteMessage {
+				// Nothing in a log message names its request, so only a call that is
+				// alone, or whose neighbours are the same client's, can be meant.
+				l.add(l.sole(), m, l.orphan)
+				return
+			}
+			l.orphan(m)
+		}
+	}
+}
+
+// orphan takes what belongs to no call.
+func (l *piped) orphan(m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Request {
+		l.server.question(m, nil)
+		return
+	}
+	if l.server.opts.Notice != nil {
+		l.server.opts.Notice(m)
+	}
+}
+
+// add queues m for the call p, or gives it to other when there is none.
+func (l *piped) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
+	if p == nil {
+		other(m)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.Method == mcp.NoteProgress && len(p.events) > 0 && len(p.events) >= maxEvents/2 {
+		// Of a flood of progress only the newest matters.
+		if last := len(p.events) - 1; p.events[last].Method == mcp.NoteProgress {
+			p.bytes += len(m.Raw) - len(p.events[last].Raw)
+			p.events[last] = m
+			return
+		}
+	}
+	if len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0 {
+		p.lost++
+		return
+	}
+	p.events = append(p.events, m)
+	p.bytes += len(m.Raw)
+	p.signal()
+}
+
+func (l *piped) answered(m *jsonrpc.Message) {
+	n, ok := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
+	l.mu.Lock()
+	p := l.pending[n]
+	if !ok || p == nil {
+		l.mu.Unlock()
+		// No id, null or 0: an answer to a notification of ours, as some servers
+		// give; otherwise late or made up. Nobody gets it.
+		l.noteOdd("answer", string(m.ID))
+		return
+	}
+	delete(l.pending, n)
+	p.answer = m
+	p.signal()
+	var late func(*jsonrpc.Message)
+	if p.left {
+		late = l.onLate
+	}
+	l.mu.Unlock()
+	if late != nil {
+		late(m)
+	}
+}
+
+// number reads an id or token of ours, even when it has come back as a string or
+// with a fraction of zero.
+func number(raw []byte, at jsonrpc.Span) (int64, bool) {
+	if at.IsZero() {
+		return 0, false
+	}
+	b := bytes.Trim(at.Of(raw), `"`)
+	b = bytes.TrimSuffix(b, []byte(".0"))
+	return jsonrpc.Int(b, jsonrpc.Span{End: len(b)})
+}
+
+func (l *piped) byNumber(raw []byte, at jsonrpc.Span) *pending {
+	n, ok := number(raw, at)
+	if !ok {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pending[n]
+}
+
+// owner returns the call that a server's request belongs to: the one that its
+// progress token names, else the only one in flight, or any when all of them are
+// one client's. Nothing is guessed.
+func (l *piped) owner(m *jsonrpc.Message) *pending {
+	if p := l.byNumber(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken)); p != nil {
+		return p
+	}
+	return l.sole()
+}
+
+// sole returns the oldest call in flight when all that are belong to one client,
+// nil otherwise. Requests without a conversation around them are clients of their
+// own.
+func (l *piped) sole() *pending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var first int64
+	var found *pending
+	for n, p := range l.pending {
+		if p.call == nil || p.call.Msg.Method == mcp.MethodListen {
+			continue
+		}
+		if found != nil && (p.call.Client.Conversation == 0 || p.call.Client.Conversation != found.call.Client.Conversation) {
+			return nil
+		}
+		if found == nil || n < first {
+			first, found = n, p
+		}
+	}
+	return found
+}
+
+func (l *piped) isListen(n int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.pending[n]
+	return p != nil && p.call != nil && p.call.Msg.Method == mcp.MethodListen
+}
+
+func (l *piped) endListen(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.pending[n]; p != nil {
+		delete(l.pending, n)
+		p.err = errListenEnded
+		p.signal()
+	}
+}
+
+var errListenEnded = errors.New("the server ended the subscription")
+
+func (l *piped) noteOdd(what, detail string) {
+	l.mu.Lock()
+	l.odd++
+	l.mu.Unlock()
+	l.server.opts.Log.Debug("message belongs to nothing", "server", l.server.opts.Name, "what", clip(what), "detail", clip(detail))
+}

@@ -1,0 +1,136 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Poster is the client half of Streamable HTTP as a conversation uses it.
+type Poster interface {
+	Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error)
+	Post(ctx context.Context, out *transport.Outgoing) error
+	// Listen keeps the standing stream of legacy revisions open until ctx ends or
+	// the server has none.
+	Listen(ctx context.Context, rules *transport.Rules, in transport.Inbox) error
+	// Terminate ends the session, where there is one.
+	Terminate(ctx context.Context) error
+}
+
+// posted is a link on which each call has an exchange of its own, so that the
+// stream tells what belongs to it.
+type posted struct {
+	server    *Server
+	http      Poster
+	listening sync.WaitGroup
+}
+
+func newPosted(s *Server, h Poster) *posted {
+	l := &posted{server: s, http: h}
+	s.link = l
+	return l
+}
+
+// Exchange sends a request of the handshake; see handshake.Link.
+func (l *posted) Exchange(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error) {
+	id := jsonrpc.IntID(l.server.lastID.Add(1))
+	return l.http.Do(ctx, &transport.Outgoing{
+		Body: jsonrpc.AppendRequest(nil, id, method, params), ID: id, Method: method, Rules: rules,
+	}, func(*jsonrpc.Message) {})
+}
+
+// Post sends a notification of the handshake; see handshake.Link.
+func (l *posted) Post(ctx context.Context, method string, params []byte, rules *transport.Rules) error {
+	return l.http.Post(ctx, &transport.Outgoing{
+		Body: jsonrpc.AppendNotification(nil, method, params), Method: method, Rules: rules,
+	})
+}
+
+func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
+	m, err := l.http.Do(ctx, out, f.take)
+	var status *transport.StatusError
+	if errors.As(err, &status) && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !l.server.lost(status) && !transient(status.Status) {
+		// An error answer is an answer, whatever its status.
+		return answerTo(status.Msg, out.ID)
+	}
+	return m, err
+}
+
+// transient reports statuses that speak for the way, not for the server.
+func transient(status int) bool {
+	switch status {
+	case 401, 403, 407, 429, 502, 503, 504:
+		return true
+	}
+	return false
+}
+
+// answerTo gives an error that came without an id the one of its request.
+func answerTo(m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
+	if !m.IDAt.IsZero() {
+		return m, nil
+	}
+	var e jsonrpc.Edits
+	e.Object(m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "id", Value: []byte(id)})
+	raw := jsonrpc.Splice(nil, m.Raw, &e)
+	return jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
+}
+
+func (l *posted) post(ctx context.Context, out *transport.Outgoing) error {
+	return l.http.Post(ctx, out)
+}
+
+// cancel tells a legacy server; a modern one has seen its stream closed.
+func (l *posted) cancel(n int64, reason string) {
+	if l.server.rules().CloseIsCancel {
+		return
+	}
+	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":`...)
+	params = append(jsonrpc.AppendQuote(params, reason), '}')
+	ctx, stop := context.WithTimeout(l.server.life, 10*time.Second)
+	defer stop()
+	_ = l.post(ctx, &transport.Outgoing{
+		Body: jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params), Method: mcp.NoteCancelled, Rules: l.server.rules(),
+	})
+}
+
+// listen opens the standing stream on which a legacy server says what belongs to
+// no call (2025-03-26 §Transports, "Listening for Messages from the Server").
+func (l *posted) listen() {
+	if !l.server.rules().Sessions {
+		return
+	}
+	l.listening.Go(func() {
+		err := l.http.Listen(l.server.life, l.server.rules(), func(m *jsonrpc.Message) {
+			switch {
+			case m.Kind == jsonrpc.Request:
+				l.server.question(m, nil)
+			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled:
+				l.server.takeBack(m)
+			case m.Kind == jsonrpc.Notification && l.server.opts.Notice != nil:
+				l.server.opts.Notice(m)
+			}
+		})
+		if err != nil && l.server.life.Err() == nil {
+			l.server.opts.Log.Debug("no standing stream", "server", l.server.opts.Name, "cause", err.Error())
+		}
+	})
+}
+
+// close ends the session politely. The server's life has ended by now, so the
+// farewell has a short time of its own.
+func (l *posted) close() error {
+	l.listening.Wait()
+	if !l.server.rules().Sessions {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+	defer stop()
+	_ = l.http.Terminate(ctx)
+	return nil
+}

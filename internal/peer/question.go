@@ -1,0 +1,110 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// question answers a request of the server, on a goroutine of its own that Close
+// waits for. f is the call that it belongs to, nil when that is unknown.
+func (s *Server) question(m *jsonrpc.Message, f *flow) {
+	if m.Method == mcp.MethodPing {
+		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+		return
+	}
+	if opened := s.opening.Load(); opened != nil && !opened.Revision.Can(mcp.AskedMidCall) {
+		// 2026-07-28 §stdio, §Streamable HTTP: a modern server must not send
+		// requests, and must not be answered.
+		s.opts.Log.Warn("request from a modern server dropped", "server", s.opts.Name, "method", clip(m.Method))
+		return
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		s.respond(refusal(m, "too many questions are open"))
+		return
+	}
+	base := s.life
+	if f != nil {
+		base = f.ctx
+	}
+	ctx, cancel := context.WithCancelCause(base)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		cancel(nil)
+		<-s.slots
+		return
+	}
+	if s.asked == nil {
+		s.asked = make(map[jsonrpc.ID]context.CancelCauseFunc)
+	}
+	s.asked[m.ID] = cancel
+	s.asking.Go(func() {
+		defer func() {
+			s.mu.Lock()
+			delete(s.asked, m.ID)
+			s.mu.Unlock()
+			cancel(nil)
+			<-s.slots
+		}()
+		answer, err := s.ask(ctx, m, f)
+		switch {
+		case errors.Is(err, errTakenBack):
+		case err != nil:
+			s.opts.Log.Warn("question refused", "server", s.opts.Name, "method", clip(m.Method), "cause", err.Error())
+			s.respond(refusal(m, err.Error()))
+		default:
+			s.respond(answer.Raw)
+		}
+	})
+}
+
+var errTakenBack = errors.New("the server took its question back")
+
+func (s *Server) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc.Message, error) {
+	var answer *jsonrpc.Message
+	var err error
+	if f != nil {
+		answer, err = f.sink.Ask(ctx, m)
+	} else if s.opts.Ask != nil {
+		answer, err = s.opts.Ask(ctx, m)
+	} else {
+		err = ErrCannotAsk
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errTakenBack) {
+		return nil, errTakenBack
+	}
+	return answer, err
+}
+
+// takeBack ends a question that the server cancels (§Cancellation of the legacy
+// revisions: either side may).
+func (s *Server) takeBack(m *jsonrpc.Message) {
+	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
+	s.mu.Lock()
+	cancel := s.asked[id]
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel(errTakenBack)
+	}
+}
+
+func (s *Server) respond(body []byte) {
+	if err := s.link.post(s.life, &transport.Outgoing{Body: body, Rules: s.rules()}); err != nil {
+		s.opts.Log.Debug("answer to a question was not delivered", "server", s.opts.Name, "cause", err.Error())
+	}
+}
+
+func refusal(m *jsonrpc.Message, why string) []byte {
+	return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
+		Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s cannot be answered: %s", clip(m.Method), why),
+	})
+}
+
+func clip(s string) string { return sanitise(s) }

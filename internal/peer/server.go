@@ -1,0 +1,181 @@
+package peer
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// ServerOptions say how a conversation with a server is led. The zero value
+// works: nothing is heard outside of calls, and questions outside of calls are
+// refused.
+type ServerOptions struct {
+	Name string // the server's configured name, for errors and logs
+
+	// Info and Capabilities describe us, or the client that we speak for, as
+	// Implementation and ClientCapabilities objects. Nil capabilities mean none.
+	Info, Capabilities []byte
+
+	// Notice hears notifications that belong to no call. It runs on the goroutine
+	// that reads the link and must not block.
+	Notice func(m *jsonrpc.Message)
+	// Ask answers a server's request that could not be attributed to a call.
+	// ErrCannotAsk refuses it. It may block.
+	Ask func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
+
+	// Idle ends a call on which nothing has happened for this long, Hard one that
+	// has run this long in all. Zero means 60 s and 10 min; negative disables.
+	Idle, Hard time.Duration
+
+	// Params returns what a tool wants mirrored into headers, and whether the tool
+	// is known at all. Nil knows none.
+	Params func(ctx context.Context, tool string) ([]mirror.Param, bool)
+
+	Log *slog.Logger
+}
+
+// Server is our conversation with one server, after its handshake.
+type Server struct {
+	opts    ServerOptions
+	link    link
+	opening atomic.Pointer[handshake.Outcome] // nil until the handshake is done
+
+	life    context.Context // the conversation's own; ends with its link
+	end     context.CancelCauseFunc
+	lastID  atomic.Int64 // ids are counted from 1 and never 0
+	running atomic.Int64
+	asking  sync.WaitGroup
+	slots   chan struct{} // one per question that is open
+
+	mu    sync.Mutex
+	closing bool
+	asked   map[jsonrpc.ID]context.CancelCauseFunc // questions that the server may take back
+}
+
+// link is what the two kinds of link have in common for a conversation.
+type link interface {
+	// call sends a request and returns its answer. While it runs, what belongs to
+	// it is given to the flow, by the goroutine that called.
+	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
+	// post sends a notification or a response.
+	post(ctx context.Context, out *transport.Outgoing) error
+	// cancel tells the server that a call was given up, where hanging up does not.
+	cancel(n int64, reason string)
+	close() error
+}
+
+// maxQuestions bounds the requests of one server that are open at once.
+const maxQuestions = 64
+
+func newServer(o ServerOptions) *Server {
+	s := &Server{opts: o, slots: make(chan struct{}, maxQuestions)}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	if s.opts.Log == nil {
+		s.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return s
+}
+
+// Opening returns how the handshake went.
+func (s *Server) Opening() *handshake.Outcome { return s.opening.Load() }
+
+// Revision returns the revision that is spoken.
+func (s *Server) Revision() mcp.Revision { return s.opening.Load().Revision }
+
+// Hello returns what the server said of itself.
+func (s *Server) Hello() *mcp.Hello { return &s.opening.Load().Hello }
+
+// Gone is closed when the link has ended; Err says why.
+func (s *Server) Gone() <-chan struct{} { return s.life.Done() }
+
+// Err returns why the link has ended, nil while it stands.
+func (s *Server) Err() error { return context.Cause(s.life) }
+
+// Running returns how many calls are in flight.
+func (s *Server) Running() int { return int(s.running.Load()) }
+
+// Call relays one call and blocks until its answer, the end of ctx, the end of
+// the link or the deadline. The error is a *mcp.Error, a server's own error is a
+// Reply. Safe for concurrent use.
+func (s *Server) Call(ctx context.Context, c *mcp.Call, sink Sink) (*mcp.Reply, error) {
+	s.running.Add(1)
+	defer s.running.Add(-1)
+	n := s.lastID.Add(1)
+	f := &flow{server: s, call: c, sink: sink, n: n}
+	ctx, stop := f.limit(ctx)
+	defer stop()
+	f.ctx = ctx
+
+	opened := s.opening.Load()
+	rev := opened.Revision
+	stamp := dialect.Stamp{ID: jsonrpc.IntID(n), Info: c.Client.Info, Capabilities: c.Client.Capabilities, Level: c.Level}
+	if !c.Token.IsZero() {
+		stamp.Token = []byte(stamp.ID)
+	}
+	out := transport.Outgoing{ID: stamp.ID, Method: c.Msg.Method, Name: c.Name, Rules: &opened.Rules}
+	if out.Rules.MirrorHeaders && s.opts.Params != nil && c.Msg.Method == mcp.MethodCallTool {
+		specs, known := s.opts.Params(ctx, c.Name)
+		if known {
+			out.Params = mirror.HeadersFor(specs, c.Msg.Raw, c.Msg.Param("arguments"))
+		} else {
+			// 2026-07-28 §Streamable HTTP: what is not recognised is forwarded.
+			out.Params = c.Headers
+		}
+	}
+	out.Body = dialect.Request(make([]byte, 0, len(c.Msg.Raw)+320), rev, c, &stamp)
+	answer, err := s.link.call(ctx, &out, f)
+	if err != nil {
+		if ctx.Err() != nil {
+			s.link.cancel(n, "the client has given up or the time is over")
+		}
+		return nil, s.failure(ctx, c, err)
+	}
+	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info}, nil
+}
+
+// Notify sends a notification in the server's own words; params may be nil.
+func (s *Server) Notify(ctx context.Context, method string, params []byte) error {
+	return s.link.post(ctx, &transport.Outgoing{
+		Body: jsonrpc.AppendNotification(nil, method, params), Method: method, Rules: s.rules(),
+	})
+}
+
+// Forward sends a client's notification as it is.
+func (s *Server) Forward(ctx context.Context, raw []byte, method string) error {
+	return s.link.post(ctx, &transport.Outgoing{Body: raw, Method: method, Rules: s.rules()})
+}
+
+func (s *Server) rules() *transport.Rules {
+	if opened := s.opening.Load(); opened != nil {
+		return &opened.Rules
+	}
+	return &transport.Rules{}
+}
+
+// End says that the conversation is over without waiting for anything; whoever
+// owns it still has to Close it.
+func (s *Server) End(cause error) { s.end(cause) }
+
+// Close ends the conversation and waits until nothing of it runs. The link is
+// closed; a child behind it is its owner's to stop.
+func (s *Server) Close(cause error) error {
+	if cause == nil {
+		cause = errClosed
+	}
+	s.end(cause)
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	err := s.link.close()
+	s.asking.Wait()
+	return err
+}
