@@ -62,6 +62,8 @@ type Error struct {
 	// Err is ErrDiedOnProbe, ErrTrySSE, what the Link returned, or several of
 	// these; nil when the server's own answer is all there is.
 	Err error
+
+	healthy bool // it has answered a probe at an earlier connection
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -70,10 +72,10 @@ func (e *Error) Error() string { return e.Text }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Remember reports whether the failure is a trait of the server that later
-// connections should start from: that it dies on the probe, or speaks a dialect.
-// All others may pass.
+// connections should start from: that it dies on the probe, which one that was
+// Known to be modern does not, or speaks a dialect. All others may pass.
 func (e *Error) Remember() bool {
-	return e.Dialect != "" || errors.Is(e.Err, ErrDiedOnProbe)
+	return e.Dialect != "" || errors.Is(e.Err, ErrDiedOnProbe) && !e.healthy
 }
 
 // hints say what to do, by cause.
@@ -97,12 +99,16 @@ var hints = map[Cause]string{
 // fail makes the error of the current state. The last step of the trace says
 // what was sent and what came back.
 func (o *opening) fail(cause Cause, err error) *Error {
-	e := &Error{Step: string(o.state), Cause: cause, Err: err}
+	e := &Error{Step: string(o.state), Cause: cause, Err: err, healthy: o.offer.Known.Modern()}
 	var status *transport.StatusError
 	if errors.As(err, &status) {
 		e.RetryAfter = status.RetryAfter
 	}
 	hint := hints[cause]
+	if cause == CauseRefused && status != nil && status.Msg == nil {
+		// A web server that knows nothing of MCP at this place.
+		hint = hints[CauseBadAnswer]
+	}
 	if e.RetryAfter > 0 && (cause == CauseRateLimited || cause == CauseUnavailable) {
 		hint = "try again in " + e.RetryAfter.String()
 	}

@@ -251,7 +251,7 @@ func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 		err = errors.Join(also, err)
 	}
 	r.err = err
-	if cause != CauseServerError && cause != CauseTimeout && o.mayProbe(false) {
+	if cause == CauseRefused && o.mayProbe(false) {
 		o.note(sent, got, "it may have become a modern server, so it is asked")
 		return o.probeAfter(r, cause)
 	}
@@ -264,7 +264,8 @@ func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 // nothing. certain says that a modern server gave itself away, so that the probe
 // cannot be what it died of.
 func (o *opening) mayProbe(certain bool) bool {
-	return o.probes < 2 && o.offer.Pin == mcp.Unknown && (certain || !o.told && !o.offer.SkipProbe)
+	bearable := !o.offer.SkipProbe || o.offer.Known.Modern()
+	return o.probes < 2 && o.offer.Pin == mcp.Unknown && (certain || !o.told && bearable)
 }
 
 // probeAfter probes after initialize was refused; when that does not help, the

@@ -224,7 +224,7 @@ func (r *reply) got() string {
 	case halted:
 		return "nothing until it was called off"
 	default:
-		return "the end of the link (" + clean(r.err.Error(), maxSaid) + ")"
+		return "the end of the connection (" + clean(r.err.Error(), maxSaid) + ")"
 	}
 }
 

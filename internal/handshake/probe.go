@@ -313,7 +313,7 @@ func (o *opening) takeLate(sent, got string) bool {
 	}
 	v := judge(m)
 	said := "late, for " + mcp.MethodDiscover + ": " + describe(m)
-	o.find(FoundLateProbe, "it answered server/discover after "+o.limit.String()+", so it starts slowly")
+	o.find(FoundLateProbe, "it answered server/discover later than "+o.limit.String()+", so it starts slowly")
 	if v.modern {
 		if sent != "" {
 			o.note(sent, got, "the probe's answer came and decides")

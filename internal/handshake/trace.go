@@ -153,7 +153,9 @@ func texts(raw []byte, array jsonrpc.Span) []string {
 	var out []string
 	for at := range jsonrpc.Elements(raw, array) {
 		if s, ok := jsonrpc.Text(raw, at); ok {
-			out = append(out, clean(s, 40))
+			if s = clean(s, 40); s != "" {
+				out = append(out, s)
+			}
 		}
 		if len(out) == maxVersions {
 			break

@@ -1,0 +1,153 @@
+package handshake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// turn is what a scripted server does with one message of ours.
+type turn struct {
+	to     string        // the method that it expects
+	after  time.Duration // before it answers
+	msg    string        // a JSON-RPC message
+	status int           // of a transport.StatusError, whose body msg is
+	kind   string        // its content type
+	retry  time.Duration // its Retry-After
+	err    error         // of the link
+	mute   bool          // no answer until ctx ends
+	late   string        // with mute: an answer that comes all the same
+	lateAt time.Duration // after the message was sent
+}
+
+func result(to, json string) turn {
+	return turn{to: to, msg: `{"jsonrpc":"2.0","id":1,"result":` + json + `}`}
+}
+
+func errorTo(to, json string) turn {
+	return turn{to: to, msg: `{"jsonrpc":"2.0","id":1,"error":` + json + `}`}
+}
+
+func (t turn) with(status int) turn { t.status, t.kind = status, "application/json"; return t }
+
+func (t turn) in(d time.Duration) turn { t.after = d; return t }
+
+func page(to string, status int) turn {
+	return turn{to: to, status: status, kind: "text/html"}
+}
+
+func mute(to string) turn { return turn{to: to, mute: true} }
+
+func dies(to string) turn { return turn{to: to, err: io.EOF} }
+
+// The turns that most scripts are made of.
+var (
+	discovered  = result(mcp.MethodDiscover, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"instructions":"Hi.","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}},"ttlMs":0}`)
+	unknown     = errorTo(mcp.MethodDiscover, `{"code":-32601,"message":"Method not found"}`)
+	initialized = turn{to: mcp.NoteInitialized}
+)
+
+func speaks(version string) turn {
+	return result(mcp.MethodInitialize, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`)
+}
+
+// script is a Link to a server that follows its turns, and fails the test when
+// something else is sent.
+type script struct {
+	t     testing.TB
+	turns []turn
+	next  int
+	sent  []sentMessage
+
+	mu     sync.Mutex
+	onLate func(*jsonrpc.Message)
+}
+
+type sentMessage struct {
+	method string
+	params string
+	rules  transport.Rules
+}
+
+func (s *script) OnLate(f func(*jsonrpc.Message)) {
+	s.mu.Lock()
+	s.onLate = f
+	s.mu.Unlock()
+}
+
+func (s *script) Exchange(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error) {
+	return s.play(ctx, method, params, rules)
+}
+
+func (s *script) Post(ctx context.Context, method string, params []byte, rules *transport.Rules) error {
+	_, err := s.play(ctx, method, params, rules)
+	return err
+}
+
+func (s *script) play(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error) {
+	s.sent = append(s.sent, sentMessage{method, string(params), *rules})
+	if params != nil {
+		if err := jsonrpc.Valid(params, jsonrpc.Limits{}); err != nil {
+			s.t.Errorf("%s: params %s: %v", method, params, err)
+		}
+	}
+	if s.next == len(s.turns) || s.turns[s.next].to != method {
+		s.t.Errorf("message %d is %s, which the script does not have there", s.next+1, method)
+		return nil, io.ErrClosedPipe
+	}
+	t := s.turns[s.next]
+	s.next++
+	if t.late != "" {
+		m := scan(s.t, t.late)
+		time.AfterFunc(t.lateAt, func() {
+			s.mu.Lock()
+			f := s.onLate
+			s.mu.Unlock()
+			if f != nil {
+				f(m)
+			}
+		})
+	}
+	if t.mute {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	if t.after > 0 {
+		timer := time.NewTimer(t.after)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	switch {
+	case t.err != nil:
+		return nil, t.err
+	case t.status != 0:
+		e := &transport.StatusError{Status: t.status, ContentType: t.kind, RetryAfter: t.retry, Body: []byte(t.msg)}
+		if t.msg != "" {
+			e.Msg = scan(s.t, t.msg)
+		}
+		return nil, fmt.Errorf("post: %w", e)
+	case t.msg == "":
+		return nil, nil
+	}
+	return scan(s.t, t.msg), nil
+}
+
+func scan(t testing.TB, text string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Scan([]byte(text), jsonrpc.Limits{Tolerant: true})
+	if err != nil {
+		t.Fatalf("scan %s: %v", text, err)
+	}
+	return m
+}
