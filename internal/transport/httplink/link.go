@@ -1,0 +1,277 @@
+package httplink
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// maxRedirects is how often one request follows a redirect.
+const maxRedirects = 3
+
+// Options configure a Link. The zero value works.
+type Options struct {
+	// HTTP carries the requests. Nil means a DefaultTransport of the Link's own,
+	// whose idle connections Close ends; one that is given stays its owner's.
+	HTTP http.RoundTripper
+	// Header is sent on every request to the address's origin and nowhere else. A
+	// field named Host replaces the host that the server sees.
+	Header []transport.HeaderField
+	// UserAgent is sent unless Header has one; "" means "dragoman".
+	UserAgent string
+}
+
+// Link is an address and what goes with every request to it. It is immutable and
+// safe for concurrent use.
+type Link struct {
+	rt     http.RoundTripper
+	own    *http.Transport // nil when rt was given
+	url    *url.URL
+	host   string // "" unless configured
+	header http.Header
+	plan   *http.Request // copied for each request, so that the URL is parsed once
+}
+
+// DefaultTransport returns a transport fit for many calls to few servers: idle
+// connections are kept, nothing is compressed (messages are small and latency
+// counts), and a server that cannot be reached is given up after 10 s.
+func DefaultTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           1024,
+		MaxIdleConnsPerHost:    256,
+		IdleConnTimeout:        90 * time.Second,
+		TLSHandshakeTimeout:    10 * time.Second,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 128 << 10,
+	}
+}
+
+// New returns a Link to an absolute http or https URL. A user and password in it
+// become an Authorization header, unless o has one, and are not kept in the URL.
+func New(address string, o Options) (*Link, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		// The error of package url repeats the address, which may hold a password.
+		return nil, errors.New("the URL cannot be parsed")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("the URL must begin with http:// or https://, not %q", u.Scheme)
+	}
+	if u.Hostname() == "" {
+		return nil, errors.New("the URL names no host")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	l := &Link{rt: o.HTTP, header: make(http.Header, len(o.Header)+2)}
+	if l.rt == nil {
+		l.own = DefaultTransport()
+		l.rt = l.own
+	}
+	agent := o.UserAgent
+	if agent == "" {
+		agent = "dragoman"
+	}
+	l.header["User-Agent"] = []string{agent}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		pair := u.User.Username() + ":" + password
+		l.header["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(pair))}
+		u.User = nil
+	}
+	set := make(map[string]bool, len(o.Header))
+	for _, f := range o.Header {
+		if !validName(f.Name) {
+			return nil, fmt.Errorf("header name %q is invalid", f.Name)
+		}
+		if !validValue(f.Value) {
+			return nil, fmt.Errorf("the value of header %s is invalid", f.Name) // it may be a secret
+		}
+		name := textproto.CanonicalMIMEHeaderKey(f.Name)
+		if name == "Host" {
+			l.host = f.Value
+			continue
+		}
+		if !set[name] {
+			delete(l.header, name)
+			set[name] = true
+		}
+		l.header[name] = append(l.header[name], f.Value)
+	}
+	l.at(u)
+	return l, nil
+}
+
+func (l *Link) at(u *url.URL) {
+	l.url = u
+	l.plan = &http.Request{URL: u, Host: l.host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+}
+
+// Close ends the idle connections of a Link that has its own transport. Requests
+// in flight go on; so may later ones.
+func (l *Link) Close() {
+	if l.own != nil {
+		l.own.CloseIdleConnections()
+	}
+}
+
+// ErrForeign reports an address of another origin than the configured one, which
+// is never sent anything.
+var ErrForeign = errors.New("address is of another origin")
+
+// Resolve returns a Link to a reference as it stands in something that came from
+// l's address, with the same configuration. It returns ErrForeign when the
+// reference leads to another origin or names a user.
+func (l *Link) Resolve(reference string) (*Link, error) {
+	u, err := l.url.Parse(reference)
+	if err != nil {
+		return nil, errors.New("the address cannot be parsed")
+	}
+	if u.User != nil || !sameOrigin(l.url, u) {
+		return nil, ErrForeign
+	}
+	u.Fragment, u.RawFragment = "", ""
+	r := *l
+	r.at(u)
+	return &r, nil
+}
+
+// String returns the address without its query, for people and logs.
+func (l *Link) String() string {
+	u := *l.url
+	u.RawQuery = ""
+	return u.String()
+}
+
+// NewHeader returns a header of its own for one request: the configured fields,
+// and room for n more.
+func (l *Link) NewHeader(n int) http.Header {
+	h := make(http.Header, len(l.header)+n)
+	for k, v := range l.header {
+		// The values are shared: whoever sets a field replaces its slice.
+		h[k] = v[:len(v):len(v)]
+	}
+	return h
+}
+
+// Send sends one request and returns as soon as the response's header is there.
+// The caller must Close the response, and until then must leave h and body alone;
+// afterwards nothing refers to body any more. An error that wraps
+// transport.ErrNotSent says that no byte of body has left, or that a server which
+// got some said that it did not look at them.
+//
+// A redirect to the same origin is followed up to three times, with the same
+// method and body: hence for a body only 307 and 308 are (RFC 9110 §15.4). Any
+// other redirect is returned as it is.
+func (l *Link) Send(ctx context.Context, method string, h http.Header, body []byte) (*Response, error) {
+	r := &Response{}
+	r.payload.b = body
+	req := l.plan.WithContext(ctx)
+	req.Method = method
+	req.Header = h
+	if body != nil {
+		req.Body = &r.payload
+		req.GetBody = r.payload.again
+		req.ContentLength = int64(len(body))
+	}
+	for hops := 0; ; hops++ {
+		resp, err := l.rt.RoundTrip(req)
+		if err != nil {
+			unsent := r.payload.release()
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			if body != nil && unsent {
+				err = fmt.Errorf("%w: %w", transport.ErrNotSent, err)
+			}
+			return nil, err
+		}
+		r.Response = resp
+		next := l.redirect(req.URL, resp, body != nil)
+		if next == nil || hops == maxRedirects {
+			return r, nil
+		}
+		drain(resp)
+		req = req.WithContext(ctx) // a request must not be changed once it was sent
+		req.URL = next
+		if body != nil {
+			req.Body, _ = r.payload.again()
+		}
+	}
+}
+
+// redirect returns where a response sends us, nil when we do not go there.
+func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.URL {
+	switch resp.StatusCode {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
+		if hasBody {
+			return nil
+		}
+	default:
+		return nil
+	}
+	location := resp.Header.Get("Location")
+	if location == "" {
+		return nil
+	}
+	u, err := from.Parse(location)
+	if err != nil || u.User != nil || !sameOrigin(from, u) {
+		return nil
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u
+}
+
+// drain ends a response whose body does not matter so that its connection can be
+// used again, if there is little left of it.
+func drain(resp *http.Response) {
+	io.CopyN(io.Discard, resp.Body, 4<<10)
+	resp.Body.Close()
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
+}
+
+func portOf(u *url.URL) string {
+	switch p := u.Port(); {
+	case p != "":
+		return p
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}
+
+// validName reports whether s is a header field name (RFC 9110 §5.1).
+func validName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// validValue reports whether s may be sent as a header field value.
+func validValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,159 @@
+package httplink
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// maxErrorBody is how much of the body of a refusal is read.
+const maxErrorBody = 64 << 10
+
+// ErrTooLarge reports a body over the limit.
+var ErrTooLarge = errors.New("response exceeds the size limit")
+
+// Response is the answer to one Send, its body not yet read. It must be closed.
+type Response struct {
+	*http.Response
+	payload payload
+}
+
+// Close ends the exchange: the rest of the body is not wanted.
+func (r *Response) Close() {
+	r.Body.Close()
+	r.payload.release()
+}
+
+// Discard reads a little more, so that the connection of a response without a
+// body worth reading is kept, and closes it.
+func (r *Response) Discard() {
+	drain(r.Response)
+	r.payload.release()
+}
+
+// Media is what a Content-Type says, as far as it matters here.
+type Media uint8
+
+// The media types of MCP's answers.
+const (
+	Other Media = iota
+	JSON
+	Events
+)
+
+// Media returns what the response says its body is.
+func (r *Response) Media() Media {
+	var v string
+	if values := r.Header["Content-Type"]; len(values) > 0 {
+		v = values[0]
+	}
+	switch v { // the two that nearly every answer has
+	case "application/json":
+		return JSON
+	case "text/event-stream":
+		return Events
+	}
+	v, _, _ = strings.Cut(v, ";")
+	v = strings.TrimSpace(v)
+	switch {
+	case strings.EqualFold(v, "application/json"):
+		return JSON
+	case strings.EqualFold(v, "text/event-stream"):
+		return Events
+	}
+	return Other
+}
+
+// ReadAll reads a body of at most limit bytes, with one allocation when its
+// length is known. It returns ErrTooLarge without reading more than that.
+func (r *Response) ReadAll(limit int) ([]byte, error) {
+	n := r.ContentLength
+	if n > int64(limit) {
+		return nil, ErrTooLarge
+	}
+	if n >= 0 {
+		b := make([]byte, n)
+		if _, err := io.ReadFull(r.Body, b); err != nil {
+			return nil, broken(err)
+		}
+		return b, nil
+	}
+	b := make([]byte, 0, 1024)
+	for {
+		m, err := r.Body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+m]
+		switch {
+		case len(b) > limit:
+			return nil, ErrTooLarge
+		case err == io.EOF:
+			return b, nil
+		case err != nil:
+			return nil, broken(err)
+		case len(b) == cap(b):
+			grown := make([]byte, len(b), min(2*cap(b), limit+1))
+			copy(grown, b)
+			b = grown
+		}
+	}
+}
+
+func broken(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Refused reads what it can of a response that is no success, or no answer, and
+// closes it. Reading the body is part of the exchange and bound by its context.
+func (r *Response) Refused() *transport.StatusError {
+	e := &transport.StatusError{
+		Status:      r.StatusCode,
+		ContentType: r.Header.Get("Content-Type"),
+		RetryAfter:  retryAfter(r.Header.Get("Retry-After"), time.Now()),
+		Challenge:   strings.Join(r.Header.Values("WWW-Authenticate"), ", "),
+	}
+	if r.Media() == Events {
+		// A stream may never end, and is no error that anybody would explain.
+		r.Close()
+		return e
+	}
+	body := io.LimitReader(r.Body, maxErrorBody)
+	e.Body, _ = io.ReadAll(body)
+	r.Discard()
+	if b := bytes.TrimLeft(e.Body, " \t\r\n"); len(b) > 0 && b[0] == '{' {
+		e.Msg, _ = jsonrpc.Scan(e.Body, jsonrpc.Limits{Tolerant: true})
+	}
+	return e
+}
+
+// NotMCP makes the error for a success whose body, already read, is no answer. It
+// closes the response.
+func (r *Response) NotMCP(body []byte) *transport.StatusError {
+	r.Close()
+	return &transport.StatusError{
+		Status:      r.StatusCode,
+		ContentType: r.Header.Get("Content-Type"),
+		Body:        bytes.Clone(body[:min(len(body), maxErrorBody)]),
+	}
+}
+
+// retryAfter reads seconds or a date (RFC 9110 §10.2.3); 0 for anything else and
+// for what is past. It is bounded by a day.
+func retryAfter(v string, now time.Time) time.Duration {
+	const most = 24 * time.Hour
+	if s, err := strconv.ParseInt(v, 10, 64); err == nil {
+		return time.Duration(min(max(s, 0), int64(most/time.Second))) * time.Second
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return min(max(t.Sub(now), 0), most)
+	}
+	return 0
+}
