@@ -1,0 +1,96 @@
+# Plain make, nothing to install: `make` checks a change, `make help` lists the rest.
+# Go 1.26 is enough for test, lint, fuzz, bench and cross; -race needs a C
+# compiler, conformance and peers need npm.
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS  := -s -w -X github.com/dragoman-mcp/dragoman/internal/cli.version=$(VERSION)
+TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
+# Modules of their own, so that users do not download what only tests need.
+NESTED   := test bench
+FUZZTIME ?= 10s
+COUNT    ?= 6
+BENCH    ?= .
+TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+.DEFAULT_GOAL := check
+.PHONY: check help build vet test lint race race-short fuzz bench bench-diff bench-compare conformance peers cross tidy release-check clean
+
+check: build vet lint race-short ## what a change has to pass: build, vet, lint, short race tests
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/dragoman, static and reproducible
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/dragoman
+
+vet: ## go vet in every module
+	go vet ./...
+	@for m in $(NESTED); do echo "go vet ./... in $$m"; (cd $$m && go vet ./...) || exit 1; done
+
+test: ## every test, in every module
+	go test ./...
+	@for m in $(NESTED); do echo "go test ./... in $$m"; (cd $$m && go test ./...) || exit 1; done
+
+# govulncheck is left out: it needs the vulnerability database over the network,
+# and a check that fails without it would make the others depend on it.
+lint: ## gofmt and staticcheck; exceptions stand in staticcheck.conf
+	@unformatted=$$(gofmt -l $(wildcard */)); test -z "$$unformatted" || { echo "gofmt wants these:"; echo "$$unformatted"; exit 1; }
+	$(TOOL) staticcheck ./...
+	@for m in $(NESTED); do echo "staticcheck ./... in $$m"; (cd $$m && $(TOOL) staticcheck ./...) || exit 1; done
+
+race: ## every test of the main module under the race detector
+	go test -race ./...
+
+race-short:
+	go test -race -short ./...
+
+# The targets are discovered: `go test -list` prints names, then their package.
+fuzz: ## each fuzz target for FUZZTIME=10s
+	@mkdir -p bin && go test -list '^Fuzz' ./... > bin/fuzz.list || { cat bin/fuzz.list; exit 1; }
+	@awk '/^Fuzz/ { names[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' bin/fuzz.list | \
+	while read -r package name; do \
+		echo "== $$package $$name for $(FUZZTIME)"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+	done
+
+bench: ## benchmarks, COUNT=6 times, into bin/bench.txt for benchstat
+	@mkdir -p bin
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./... | tee bin/bench.txt
+
+bench-diff: ## compare two such files: make bench-diff OLD=a.txt NEW=b.txt
+	$(TOOL) benchstat $(OLD) $(NEW)
+
+bench-compare: ## measure Dragoman against other ways across the same road
+	cd bench && go run .
+
+conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP, -v
+	cd test && go run ./conformance $(ARGS)
+
+peers: ## interop with clients and servers that nobody here wrote
+	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 10m ./interop/...
+
+cross: ## build and vet for every platform that we release for
+	@for t in $(TARGETS); do \
+		echo "== $$t"; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 go build ./... || exit 1; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 go vet ./... || exit 1; \
+	done
+
+tidy: ## go mod tidy in every module
+	go mod tidy
+	@for m in $(NESTED) tools; do echo "go mod tidy in $$m"; (cd $$m && go mod tidy) || exit 1; done
+
+release-check: ## what has to hold before a tag: clean, tidy, documented, reproducible
+	@test -z "$$(git status --porcelain)" || { echo "the work tree is not clean"; exit 1; }
+	go mod tidy -diff
+	@for m in $(NESTED) tools; do echo "go mod tidy -diff in $$m"; (cd $$m && go mod tidy -diff) || exit 1; done
+	@ls changelog/unreleased/*.md | grep -qv README.md || { echo "changelog/unreleased is empty: what is there to release?"; exit 1; }
+	@$(MAKE) --no-print-directory check cross
+	@mkdir -p bin/again
+	@CGO_ENABLED=0 go build -a -trimpath -ldflags '$(LDFLAGS)' -o bin/again/ ./cmd/dragoman
+	@cmp bin/dragoman bin/again/dragoman || { echo "two builds differ"; exit 1; }
+	@rm -r bin/again
+	@echo "ready to tag; version would be $(VERSION)"
+
+clean: ## remove what was built; the caches stay
+	rm -rf bin
