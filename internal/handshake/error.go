@@ -2,6 +2,7 @@ package handshake
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -108,6 +109,16 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	if cause == CauseRefused && status != nil && status.Msg == nil {
 		// A web server that knows nothing of MCP at this place.
 		hint = hints[CauseBadAnswer]
+	}
+	if cause == CauseAuth && status != nil {
+		switch status.Status {
+		case http.StatusForbidden:
+			// Servers that guard against DNS rebinding answer so, too (2025-03-26
+			// §Transports, "Security Warning").
+			hint = "check what its credential allows, and by which host name it wants to be called"
+		case http.StatusProxyAuthRequired:
+			hint = "check the credential of the proxy on the way to it"
+		}
 	}
 	if e.RetryAfter > 0 && (cause == CauseRateLimited || cause == CauseUnavailable) {
 		hint = "try again in " + e.RetryAfter.String()

@@ -219,8 +219,9 @@ func (o *opening) otherVersion(f *failure, r *reply, sent, got string) (state, *
 	switch {
 	case modern && o.offer.Pin != mcp.Unknown:
 		return "", o.fail(CausePinned, r.err)
-	case modern:
-		// It was asked as a modern server and did not answer like one.
+	case modern || best != mcp.Unknown:
+		// It was asked as a modern server and did not answer like one, or it
+		// refuses one version after the other.
 		return "", o.fail(CauseRefused, r.err)
 	}
 	e := o.fail(CauseNoCommonVersion, r.err)

@@ -81,7 +81,8 @@ const (
 	wholeTimeout     = 30 * time.Second
 )
 
-// timeouts returns the limits of a probe and of the whole.
+// timeouts returns the limits of a probe and of the whole. A probe that has the
+// whole time has no limit of its own, or the two would race for which ends it.
 func (o *Offer) timeouts() (probe, whole time.Duration) {
 	probe, whole = o.ProbeTimeout, o.Timeout
 	if whole <= 0 {
@@ -94,7 +95,7 @@ func (o *Offer) timeouts() (probe, whole time.Duration) {
 		}
 	}
 	if o.Pin.Modern() {
-		return whole, whole
+		return 0, whole
 	}
 	return min(probe, whole/2), whole
 }

@@ -177,7 +177,7 @@ var field = []scene{
 	{name: "strict, twice", offer: pipe, turns: []turn{
 		unknown, errorTo(initial, `{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["2025-06-18"]}}`),
 		errorTo(initial, `{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["2025-03-26"]}}`),
-	}, cause: CauseNoCommonVersion},
+	}, cause: CauseRefused},
 	{name: "strict, nothing in common", offer: pipe, turns: []turn{
 		unknown, errorTo(initial, `{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["1.0","2023-01-01"]}}`),
 	}, cause: CauseNoCommonVersion},
