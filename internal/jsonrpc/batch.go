@@ -25,9 +25,8 @@ func IsBatch(b []byte) bool {
 // empty or is none, the error is an *Error and no element may be acted on; what
 // is wrong with one element only is reported in its Item.
 func ScanBatch(b []byte, lim Limits) ([]Item, error) {
-	var s scanner
-	s.init(b, lim)
-	s.frames, s.keys = s.frameRoom[:0], s.keyRoom[:0]
+	s := scannerOf(b, &lim)
+	defer s.release()
 	i := s.value(0)
 	if i >= 0 {
 		i = s.finish(i)

@@ -5,6 +5,7 @@
 // duplicate member, bounded depth and tokens) and remembers where the few
 // members that others route on lie. Splice is the only way to change a message:
 // it copies every byte that no edit covers. The package knows no MCP, does no
-// I/O, keeps no state and starts no goroutine; all of it is safe for concurrent
-// use as long as nobody writes to a Message's bytes.
+// I/O, keeps nothing but pooled scratch memory and starts no goroutine; all of it
+// but Edits is safe for concurrent use as long as nobody writes to a Message's
+// bytes.
 package jsonrpc

@@ -19,12 +19,8 @@ import (
 // Both members of a pair that others could read differently (METHOD beside
 // method, two ids) are refused rather than chosen between.
 func Scan(b []byte, lim Limits) (*Message, error) {
-	var s scanner
-	s.init(b, lim)
-	// Slices of the scanner's own arrays are made here, where it is a local, so
-	// that it stays on the stack.
-	s.frames, s.keys = s.frameRoom[:0], s.keyRoom[:0]
-
+	s := scannerOf(b, &lim)
+	defer s.release()
 	var e envelope
 	end := s.envelope(&e)
 	if end >= 0 {
@@ -36,7 +32,7 @@ func Scan(b []byte, lim Limits) (*Message, error) {
 	}
 	m := new(Message)
 	m.Raw = b
-	if err := s.judge(&e, lim, m); err != nil {
+	if err := s.judge(&e, &lim, m); err != nil {
 		err.ID = e.readID(b, lim.Tolerant)
 		return nil, err
 	}
@@ -192,7 +188,7 @@ func isInteger(n []byte) bool {
 }
 
 // judge decides what kind of message the envelope makes and fills in m.
-func (s *scanner) judge(e *envelope, lim Limits, m *Message) *Error {
+func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 	b := s.b
 	switch {
 	case !e.object:
@@ -243,7 +239,7 @@ func (s *scanner) judge(e *envelope, lim Limits, m *Message) *Error {
 	return invalid("none of method, result and error")
 }
 
-func (s *scanner) judgeCall(e *envelope, lim Limits, m *Message, null bool) *Error {
+func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Error {
 	b := s.b
 	if null {
 		return invalid("id is null")
@@ -283,7 +279,7 @@ func methodName(name []byte, names func([]byte) (string, bool)) string {
 	return string(name)
 }
 
-func (s *scanner) judgeResult(e *envelope, lim Limits, m *Message, null bool) *Error {
+func (s *scanner) judgeResult(e *envelope, lim *Limits, m *Message, null bool) *Error {
 	switch {
 	case m.ID == "":
 		return invalid("result without an id")
@@ -299,7 +295,7 @@ func (s *scanner) judgeResult(e *envelope, lim Limits, m *Message, null bool) *E
 // judgeFailure accepts an error without an id and with an id of null: JSON-RPC
 // 2.0 §5 wants null where the id could not be read, MCP 2025-11-25 and later
 // leave the member out.
-func (s *scanner) judgeFailure(e *envelope, lim Limits, m *Message) *Error {
+func (s *scanner) judgeFailure(e *envelope, lim *Limits, m *Message) *Error {
 	b := s.b
 	if b[e.failure.Start] != '{' {
 		return invalid("error is not an object")
@@ -328,9 +324,8 @@ func invalid(why string) *Error {
 // within the same limits, whatever the value is. Its errors are those of Scan,
 // without an id.
 func Valid(b []byte, lim Limits) error {
-	var s scanner
-	s.init(b, lim)
-	s.frames, s.keys = s.frameRoom[:0], s.keyRoom[:0]
+	s := scannerOf(b, &lim)
+	defer s.release()
 	i := s.value(0)
 	if i >= 0 {
 		i = s.finish(i)

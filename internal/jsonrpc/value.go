@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+	"sync"
 )
 
 // The defaults of Limits.
@@ -16,8 +17,7 @@ const (
 )
 
 // scanner walks over one JSON text once, from left to right, and checks it.
-// It needs no more memory than the names of the objects that are open at a time:
-// up to the room below that is none of the heap's.
+// It needs no more memory than the names of the objects that are open at a time.
 type scanner struct {
 	b      []byte
 	err    *Error // of JSON; the scan ended there
@@ -31,9 +31,26 @@ type scanner struct {
 	frames []int32 // of each open container: where its names begin in keys, or array
 	keys   []name
 	table  []int32 // scratch of closeObject
+}
 
-	frameRoom [32]int32
-	keyRoom   [48]name
+// scanners are kept for the memory of their stacks, at most some 30 KiB each.
+var scanners = sync.Pool{New: func() any {
+	return &scanner{frames: make([]int32, 0, 32), keys: make([]name, 0, 64)}
+}}
+
+// release gives the scanner back. s.err outlives it.
+func (s *scanner) release() {
+	if cap(s.keys) > 1<<10 {
+		s.keys = make([]name, 0, 64)
+	}
+	if cap(s.table) > 1<<11 {
+		s.table = nil
+	}
+	if cap(s.frames) > 1<<10 {
+		s.frames = make([]int32, 0, 32)
+	}
+	s.b, s.err = nil, nil
+	scanners.Put(s)
 }
 
 // array marks the frame of an array, which has no names.
@@ -50,7 +67,10 @@ type name struct {
 	end   int32  // of the closing quote; ^end when the name has escapes
 }
 
-func (s *scanner) init(b []byte, lim Limits) {
+// scannerOf returns a scanner for b, to be released after use.
+func scannerOf(b []byte, lim *Limits) *scanner {
+	s := scanners.Get().(*scanner)
+	s.frames, s.keys = s.frames[:0], s.keys[:0]
 	s.b, s.duplicate = b, -1
 	s.tokens, s.depth = lim.Tokens, lim.Depth
 	if s.tokens <= 0 {
@@ -67,6 +87,7 @@ func (s *scanner) init(b []byte, lim Limits) {
 		s.b = nil
 		s.err = &Error{Code: CodeParse, Message: "message is longer than " + strconv.Itoa(most) + " bytes"}
 	}
+	return s
 }
 
 // fail notes why the text is not JSON and returns -1. The first failure holds.
@@ -95,6 +116,7 @@ func (s *scanner) failTokens() int {
 	return -1
 }
 
+// spend counts one more value or name.
 func (s *scanner) spend() bool {
 	s.tokens--
 	return s.tokens >= 0
