@@ -1,0 +1,153 @@
+package load
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/echo"
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+)
+
+func startEcho(t *testing.T, era words.Era) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	s := &echo.HTTP{Era: era}
+	go func() { done <- s.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+func TestClientAndEcho(t *testing.T) {
+	for _, era := range []words.Era{words.Modern, words.Legacy} {
+		t.Run(era.String(), func(t *testing.T) {
+			addr := startEcho(t, era)
+			c, err := Gather(addr, era, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Disperse()
+			for _, size := range []int{MinSize, 256, 1024, 64 << 10} {
+				c.Prepare(size)
+				s, err := c.Run(0) // one call each
+				if err != nil || s.Calls != 4 || s.P99 < s.P50 || s.P50 <= 0 {
+					t.Fatalf("%d: %+v %v", size, s, err)
+				}
+			}
+			one := c.clients[0]
+			if err := one.List(); err != nil {
+				t.Error(err)
+			}
+			if era == words.Modern {
+				if err := one.Discover(); err != nil {
+					t.Error(err)
+				}
+			} else {
+				if ok, err := one.Listen(); ok || err != nil {
+					t.Error(ok, err)
+				}
+			}
+			if err := c.clients[1].Leave(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Every way to answer that is wrong must be seen, and the right ones must pass.
+func TestCallChecks(t *testing.T) {
+	const right = `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete","content":[{"type":"text","text":"TEXT"}]}}`
+	for _, c := range []struct{ name, answer, fault string }{
+		{"right", right, ""},
+		{"other order", `{ "result" : {"content":[{"text":"TEXT","type":"text"}], "resultType":"complete","x":{}}, "id":ID,"jsonrpc":"2.0"}`, ""},
+		{"stream", "event: message\ndata: {\"method\":\"notifications/message\"}\n\ndata: " + right + "\n\n", ""},
+		{"id as string", strings.Replace(right, "ID", `"ID"`, 1), "answer to"},
+		{"id of another", strings.Replace(right, "ID", "7", 1), "answer to 7"},
+		{"no id", strings.Replace(right, `"id":ID,`, ``, 1), "answer to"},
+		{"text of another", strings.Replace(right, "TEXT", strings.Repeat("x", 256), 1), "different from byte 0"},
+		{"text cut", strings.Replace(right, `TEXT"}`, `CUT"}`, 1), "different from byte"},
+		{"error", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32603,"message":"m"}}`, "-32603"},
+		{"tool error", strings.Replace(right, `"content"`, `"isError":true,"content"`, 1), "the tool failed"},
+		{"no resultType", strings.Replace(right, `"resultType":"complete",`, ``, 1), "resultType"},
+		{"no content", `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete"}}`, "content"},
+		{"image", strings.Replace(right, `"type":"text"`, `"type":"image"`, 1), "image"},
+		{"no version", strings.Replace(right, `"jsonrpc":"2.0",`, ``, 1), "JSON-RPC"},
+		{"half", right[:40], "jsonspan"},
+		{"stream without answer", "data: {\"method\":\"x\"}\n\n", "no answer"},
+		{"stream with two", "data: " + right + "\n\ndata: " + right + "\n\n", "2 answers"},
+		{"status", "", "HTTP 503"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var client *Client
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if c.answer == "" {
+					w.WriteHeader(503)
+					return
+				}
+				if strings.Contains(c.answer, "data: ") {
+					w.Header().Set("Content-Type", "text/event-stream")
+				}
+				// The client waits for this answer, so its buffers hold still.
+				text := string(client.text)
+				out := strings.NewReplacer("ID", string(client.id), "TEXT", text, "CUT", text[:len(text)-1]).Replace(c.answer)
+				_, _ = w.Write([]byte(out))
+			}))
+			defer srv.Close()
+			client, err := Dial(strings.TrimPrefix(srv.URL, "http://"), words.Modern, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = client.Close() }()
+			client.Prepare(256)
+			_, err = client.Call()
+			if c.fault == "" && err != nil || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
+				t.Fatalf("got %v, want %q", err, c.fault)
+			}
+		})
+	}
+}
+
+func TestTextsAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	addr := startEcho(t, words.Modern)
+	for n := range 2 {
+		c, err := Dial(addr, words.Modern, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Prepare(64)
+		for range 3 {
+			if _, err := c.Call(); err != nil {
+				t.Fatal(err)
+			}
+			if text := string(c.text); seen[text] || seen[string(c.id)] {
+				t.Errorf("%s twice", text)
+			} else {
+				seen[text], seen[string(c.id)] = true, true
+			}
+		}
+		_ = c.Close()
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	s := make([]int, 100)
+	for i := range s {
+		s[i] = i
+	}
+	if Quantile(s, 0.5) != 50 || Quantile(s, 0.99) != 99 || Quantile(s, 1) != 99 || Quantile([]int(nil), 0.5) != 0 {
+		t.Error(Quantile(s, 0.5), Quantile(s, 0.99), Quantile(s, 1))
+	}
+}

@@ -1,0 +1,112 @@
+package load
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+)
+
+// Crowd is a number of clients that call at the same time.
+type Crowd struct {
+	clients []*Client
+	all     []time.Duration // latencies of the last slice, for their room
+}
+
+// Slice is what a crowd saw in one slice of time.
+type Slice struct {
+	Calls    int
+	Elapsed  time.Duration // from the first write to the last answer
+	P50, P99 time.Duration
+}
+
+// Gather dials n clients of era to addr and opens their sessions.
+func Gather(addr string, era words.Era, n int) (*Crowd, error) {
+	c := &Crowd{}
+	for i := range n {
+		client, err := Dial(addr, era, i)
+		if err == nil {
+			c.clients = append(c.clients, client)
+			client.taken = make([]time.Duration, 0, 64<<10)
+			err = client.Open()
+		}
+		if err != nil {
+			c.Disperse()
+			return nil, fmt.Errorf("client %d: %w", i, err)
+		}
+	}
+	return c, nil
+}
+
+// Disperse closes the connections, not the sessions.
+func (c *Crowd) Disperse() {
+	for _, client := range c.clients {
+		_ = client.Close()
+	}
+}
+
+// Prepare sets the size of the text of the calls to come.
+func (c *Crowd) Prepare(size int) {
+	for _, client := range c.clients {
+		client.Prepare(size)
+	}
+}
+
+// Run calls until d has passed, lets the calls in flight finish, counts those too
+// and returns when all clients have. The first wrong answer ends everything.
+func (c *Crowd) Run(d time.Duration) (Slice, error) {
+	var wg sync.WaitGroup
+	errs := make([]error, len(c.clients))
+	start := time.Now()
+	end := start.Add(d)
+	for i, client := range c.clients {
+		wg.Go(func() {
+			errs[i] = client.run(end)
+		})
+	}
+	wg.Wait()
+	s := Slice{Elapsed: time.Since(start)}
+	for i, err := range errs {
+		if err != nil {
+			return Slice{}, fmt.Errorf("client %d: %w", i, err)
+		}
+	}
+	c.all = c.all[:0]
+	for _, client := range c.clients {
+		c.all = append(c.all, client.taken...)
+	}
+	slices.Sort(c.all)
+	s.Calls = len(c.all)
+	s.P50, s.P99 = Quantile(c.all, 0.50), Quantile(c.all, 0.99)
+	return s, nil
+}
+
+// run makes at least one call.
+func (c *Client) run(end time.Time) error {
+	c.taken = c.taken[:0]
+	if err := c.conn.SetDeadline(end.Add(answerTimeout)); err != nil {
+		return err
+	}
+	for {
+		taken, err := c.Call()
+		if err != nil {
+			return err
+		}
+		c.taken = append(c.taken, taken)
+		if !time.Now().Before(end) {
+			return nil
+		}
+	}
+}
+
+// Quantile returns the value below which the share q of sorted lies, the nearest
+// that was measured; zero if nothing was.
+func Quantile[T any](sorted []T, q float64) T {
+	if len(sorted) == 0 {
+		var zero T
+		return zero
+	}
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}

@@ -1,0 +1,134 @@
+// Package proc starts the processes of a measurement, and asks the operating
+// system what they cost.
+//
+// CPU time is user plus system of all threads of one process, ended ones
+// included, children not: the clock that the kernel keeps for every process
+// (clock_getcpuclockid(3)), which counts nanoseconds where /proc/PID/stat counts
+// hundredths of a second. Memory is the resident set. Both exist on Linux only;
+// elsewhere the functions fail and nothing can be measured.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	stopWait = 5 * time.Second // from SIGTERM to SIGKILL
+	tailSize = 4 << 10         // bytes of stderr that are kept
+)
+
+// Process is a child that runs until Stop.
+type Process struct {
+	name  string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	tail  tail
+	done  chan struct{} // closed once the process was waited for
+	err   error         // of Wait; read after done
+}
+
+// Start runs path with args. Its stdin is a pipe that stays open until Stop, so
+// that a child of ours can notice when we are gone; its stdout is dropped and the
+// end of its stderr kept. env is added to our own.
+func Start(name string, env []string, path string, args ...string) (*Process, error) {
+	p := &Process{name: name, cmd: exec.Command(path, args...), done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stderr = &p.tail
+	p.cmd.WaitDelay = time.Second // a grandchild may hold stderr open
+	stdin, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.stdin = stdin
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// PID is the operating system's number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Await returns once addr accepts a connection, or fails with what the process
+// said when it ended or the time was up.
+func (p *Process) Await(addr string, limit time.Duration) error {
+	end := time.Now().Add(limit)
+	for {
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			return conn.Close()
+		}
+		if time.Now().After(end) {
+			return p.Explain(errors.New("does not listen on " + addr))
+		}
+		select {
+		case <-p.done:
+			return p.Explain(fmt.Errorf("ended at once: %v", p.err))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Explain adds to err what the process last said on stderr.
+func (p *Process) Explain(err error) error {
+	if said := strings.TrimSpace(p.tail.String()); said != "" {
+		return fmt.Errorf("%s: %w; its stderr ends: %s", p.name, err, said)
+	}
+	return fmt.Errorf("%s: %w", p.name, err)
+}
+
+// Stop ends the process and waits for it. Stopping twice is fine.
+func (p *Process) Stop() {
+	_ = p.stdin.Close()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(stopWait):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+// tail keeps the end of what is written to it. Safe for concurrent use.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, b...)
+	if cut := len(t.b) - tailSize; cut > 0 {
+		t.b = append(t.b[:0], t.b[cut:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.b)
+}
+
+// FreeAddr is a loopback address where nobody listens at the moment.
+func FreeAddr() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
+}

@@ -1,0 +1,56 @@
+package proc
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestOwnFigures(t *testing.T) {
+	before, err := CPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		_ = strings.Repeat("x", 10_000)
+	}
+	if after, err := CPU(os.Getpid()); err != nil || after <= before {
+		t.Errorf("CPU: %v, %v, %v", before, after, err)
+	}
+	if n, err := Resident(os.Getpid()); err != nil || n < 1<<20 || n > 1<<33 {
+		t.Errorf("Resident: %d, %v", n, err)
+	}
+	if n, err := Busy(); err != nil || n <= 0 {
+		t.Errorf("Busy: %v, %v", n, err)
+	}
+	if _, err := CPU(1 << 22); err == nil {
+		t.Error("CPU of nobody")
+	}
+}
+
+func TestStartStop(t *testing.T) {
+	p, err := Start("cat", nil, "/bin/sh", "-c", "echo said >&2; cat; exit 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The shell and cat, or cat in its place: at least the process itself is ours.
+	if all, err := Descendants(os.Getpid()); err != nil || !slices.Contains(all, p.PID()) {
+		t.Errorf("Descendants: %v, %v", all, err)
+	}
+	p.Stop()
+	p.Stop()
+	if _, err := CPU(p.PID()); err == nil {
+		t.Error("still there after Stop")
+	}
+}
+
+func TestTail(t *testing.T) {
+	var s tail
+	for range 3 {
+		_, _ = s.Write([]byte(strings.Repeat("a", tailSize-1) + "b"))
+	}
+	if got := s.String(); len(got) != tailSize || !strings.HasSuffix(got, "ab") {
+		t.Errorf("%d bytes, ends %q", len(got), got[len(got)-2:])
+	}
+}

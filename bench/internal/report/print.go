@@ -1,0 +1,173 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// JSON writes the report as one object.
+func (r *Report) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// Text writes the report for a terminal.
+func (r *Report) Text(w io.Writer) error { return r.print(w, table.text, "") }
+
+// Markdown writes the report for a document.
+func (r *Report) Markdown(w io.Writer) error { return r.print(w, table.markdown, "### ") }
+
+// table is a heading, and rows of which the first is the names of the columns.
+type table struct {
+	title string
+	rows  [][]string
+}
+
+func (r *Report) print(w io.Writer, format func(table) string, mark string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s\n", r.Date, r.Command)
+	fmt.Fprintf(&b, "%s, %d cores, %s, %s, GOMAXPROCS %s; %d clients, %d rounds of %s.\n", r.CPU, r.Cores, r.Kernel, r.Go, r.GOMAXPROCS, r.Clients, r.Rounds, r.Slice)
+	if len(r.Load) > 0 {
+		fmt.Fprintf(&b, "Other processes used %.1f %% of the machine during load.", 100*r.Foreign)
+		if r.Foreign > 0.05 {
+			b.WriteString(" That is too much to quote absolute figures; ratios suffer less.")
+		}
+		b.WriteString("\n")
+	}
+	for _, t := range r.tables() {
+		if len(t.rows) > 1 {
+			fmt.Fprintf(&b, "\n%s%s\n\n%s", mark, t.title, format(t))
+		}
+	}
+	if len(r.Failures) > 0 {
+		fmt.Fprintf(&b, "\n%sFailures\n\n", mark)
+		for _, f := range r.Failures {
+			fmt.Fprintf(&b, "- %s\n", f)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *Report) tables() []table {
+	var all []table
+	for i := 0; i < len(r.Load); {
+		n := i
+		t := table{title: "Load, " + size(r.Load[i].Size), rows: [][]string{{"contestant", "calls/s", "p50 µs", "p99 µs", "CPU µs/call", "min..max", "child µs/call", "CPU ratio", "min..max", "calls/s ratio"}}}
+		for ; n < len(r.Load) && r.Load[n].Size == r.Load[i].Size; n++ {
+			t.rows = append(t.rows, r.Load[n].row())
+		}
+		all = append(all, t)
+		i = n
+	}
+	h := table{title: "Handshake on a new connection, one at a time", rows: [][]string{{"contestant", "opening", "p50 µs", "p99 µs", "p50 to direct"}}}
+	for _, v := range r.Handshakes {
+		ratio := "-"
+		if v.Ratio > 0 {
+			ratio = fmt.Sprintf("%.2f", v.Ratio)
+		}
+		h.rows = append(h.rows, []string{v.String(), v.Opening, fmt.Sprintf("%.0f", v.P50), fmt.Sprintf("%.0f", v.P99), ratio})
+	}
+	s := table{title: "Start to the first answered tools/list, on stdio", rows: [][]string{{"contestant", "ms", "min..max"}}}
+	for _, v := range r.Starts {
+		s.rows = append(s.rows, []string{v.String(), fmt.Sprintf("%.1f", v.Time.Median), fmt.Sprintf("%.1f..%.1f", v.Time.Min, v.Time.Max)})
+	}
+	m := table{title: "Resident memory of an idle legacy session", rows: [][]string{{"server", "keeps open", "sessions", "KiB each", "note"}}}
+	for _, v := range r.Idles {
+		m.rows = append(m.rows, []string{v.Server, v.Kind, fmt.Sprint(v.Sessions), fmt.Sprintf("%.2f", v.Bytes/1024), v.Note})
+	}
+	g := table{title: "Targets", rows: [][]string{{"promise", "who", "measured", "target", "rounds", "verdict"}}}
+	for _, v := range r.Targets {
+		sign, verdict := "<=", "miss"
+		if v.AtLeast {
+			sign = ">="
+		}
+		if v.Kept() {
+			verdict = "PASS"
+		}
+		g.rows = append(g.rows, []string{v.Promise, v.Who, fmt.Sprintf("%.2f %s", v.Value, v.Unit), fmt.Sprintf("%s %.2f", sign, v.Limit), v.Spread, verdict})
+	}
+	return append(all, h, s, m, g)
+}
+
+func (l Load) row() []string {
+	row := []string{l.String(), fmt.Sprintf("%.0f", l.Rate.Median), fmt.Sprintf("%.0f", l.P50.Median), fmt.Sprintf("%.0f", l.P99.Median)}
+	if l.CPU == nil {
+		row = append(row, "-", "-")
+	} else {
+		row = append(row, fmt.Sprintf("%.1f", l.CPU.Median), fmt.Sprintf("%.1f..%.1f", l.CPU.Min, l.CPU.Max))
+	}
+	if l.ChildCPU == nil {
+		row = append(row, "-")
+	} else {
+		row = append(row, fmt.Sprintf("%.1f", l.ChildCPU.Median))
+	}
+	if l.CPURatio == nil {
+		row = append(row, "-", "-")
+	} else {
+		row = append(row, fmt.Sprintf("%.2f", l.CPURatio.Median), fmt.Sprintf("%.2f..%.2f", l.CPURatio.Min, l.CPURatio.Max))
+	}
+	if l.Rates == nil {
+		return append(row, "-")
+	}
+	return append(row, fmt.Sprintf("%.2f", l.Rates.Median))
+}
+
+// text aligns the columns: the first to the left, figures to the right.
+func (t table) text() string {
+	width := make([]int, len(t.rows[0]))
+	for _, row := range t.rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if t.figures(i) {
+				line.WriteString(pad + cell + "  ")
+			} else {
+				line.WriteString(cell + pad + "  ")
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+func (t table) markdown() string {
+	var b strings.Builder
+	for n, row := range t.rows {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if n > 0 {
+			continue
+		}
+		b.WriteString("|")
+		for i := range row {
+			if t.figures(i) {
+				b.WriteString("--:|")
+			} else {
+				b.WriteString("---|")
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// figures says whether every cell of a column begins like a number.
+func (t table) figures(column int) bool {
+	for _, row := range t.rows[1:] {
+		if c := row[column]; c == "" || !strings.ContainsRune("0123456789-<>", rune(c[0])) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestSummarize(t *testing.T) {
+	if s := Summarize([]float64{5, 1, 3}); s != (Spread{3, 1, 5}) {
+		t.Error(s)
+	}
+	if s := Summarize([]float64{4, 1, 3, 2}); s != (Spread{2.5, 1, 4}) {
+		t.Error(s)
+	}
+	if s := Summarize(nil); s != (Spread{}) {
+		t.Error(s)
+	}
+	if s := Ratio([]float64{2, 6, 4}, []float64{1, 2, 4}); s == nil || *s != (Spread{2, 1, 3}) {
+		t.Error(s)
+	}
+	if Ratio([]float64{1}, nil) != nil || Ratio([]float64{1}, []float64{0}) != nil {
+		t.Error("a ratio of nothing")
+	}
+}
+
+func sample() *Report {
+	ratio := func(v float64) *Spread { return &Spread{v, v - 0.1, v + 0.1} }
+	row := func(path, client, upstream string, size int, cpu, rate float64) Load {
+		return Load{Who: Who{path, client, upstream}, Size: size, CPU: ratio(50), CPURatio: ratio(cpu), Rates: ratio(rate)}
+	}
+	return &Report{
+		Failures: []string{"a failure"},
+		Load: []Load{
+			{Who: Who{Direct, "M", "M"}, Size: 256},
+			row(Proxy, "M", "M", 256, 1, 1),
+			row(HTTP, "M", "M", 256, 1.25, 0.8),  // both kept, to the hair
+			row(HTTP, "L", "L", 256, 1.26, 0.79), // neither
+			row(HTTP, "M", "L", 256, 9, 0),       // no promise at this size
+			row(Stdio, "L", "M", 256, 0.75, 0),   // kept
+			row(HTTP, "M", "L", 1024, 1.5, 0),    // kept
+			row(HTTP, "L", "L", 65536, 1.8, 0),   // not
+			row(Stdio, "L", "L", 65536, 9, 0),    // no promise
+		},
+		Handshakes: []Handshake{{Who: Who{Direct, "L", "L"}}, {Who: Who{HTTP, "L", "L"}, Ratio: 2.1}, {Who: Who{Proxy, "L", "L"}, Ratio: 2.5}},
+		Starts:     []Start{{Who: Who{Direct, "L", "L"}}, {Who: Who{Stdio, "L", "L"}, Time: Spread{12, 11, 30}}},
+		Idles: []Idle{
+			{Server: "bare", Kind: Connected, Bytes: 40 << 10}, {Server: "dragoman", Kind: Connected, Bytes: 39 << 10},
+			{Server: "dragoman", Kind: Streaming, Bytes: 90 << 10}, {Server: "dragoman", Kind: Alone, Bytes: 1025},
+		},
+	}
+}
+
+func TestJudge(t *testing.T) {
+	r := sample()
+	r.Judge()
+	var got []string
+	for _, v := range r.Targets {
+		verdict := "miss"
+		if v.Kept() {
+			verdict = "PASS"
+		}
+		got = append(got, v.Who+": "+v.Promise+": "+verdict)
+	}
+	want := []string{
+		"dragoman http M>M: CPU per call, 256 B: PASS",
+		"dragoman http M>M: calls/s, 256 B: PASS",
+		"dragoman http L>L: CPU per call, 256 B: miss",
+		"dragoman http L>L: calls/s, 256 B: miss",
+		"dragoman stdio L>M: CPU per call, 256 B: PASS",
+		"dragoman http M>L: CPU per call, 1 KiB: PASS",
+		"dragoman http L>L: CPU per call, 64 KiB: miss",
+		"dragoman http L>L: , p50 to direct: miss",
+		"dragoman stdio L>L: start to first answered list: PASS",
+		"dragoman: idle session, connection: PASS",
+		"dragoman: idle session, no connection: miss",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestPrint(t *testing.T) {
+	r := sample()
+	r.Judge()
+	var text, markdown, object strings.Builder
+	if err := r.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Markdown(&markdown); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.JSON(&object); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Load, 256 B\n", "Load, 64 KiB\n", "dragoman http M>M", "PASS", "miss", "- a failure"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("text lacks %q:\n%s", want, text.String())
+		}
+	}
+	for _, line := range strings.Split(markdown.String(), "\n") {
+		if strings.HasPrefix(line, "|") && !strings.HasSuffix(line, "|") {
+			t.Errorf("bad row %q", line)
+		}
+	}
+	if !json.Valid([]byte(object.String())) || !strings.Contains(object.String(), `"cpu_to_proxy"`) {
+		t.Error(object.String())
+	}
+}

@@ -1,0 +1,107 @@
+package report
+
+import "fmt"
+
+// Target is one promise and how it was kept.
+type Target struct {
+	Promise string  `json:"promise"`
+	Who     string  `json:"who"`
+	Value   float64 `json:"value"`
+	Limit   float64 `json:"limit"`
+	AtLeast bool    `json:"at_least,omitempty"` // else at most
+	Unit    string  `json:"unit"`
+	Spread  string  `json:"spread,omitempty"`
+}
+
+// Kept says whether the promise was.
+func (t Target) Kept() bool {
+	if t.AtLeast {
+		return t.Value >= t.Limit
+	}
+	return t.Value <= t.Limit
+}
+
+// The promises. Ratios are to ReverseProxy carrying the same client's words at the
+// same size over HTTP; for handshakes, to the same opening without anything between.
+const (
+	sameEraCPU   = 1.25     // 256 B to 1 KiB
+	sameEraRate  = 0.8      // 256 B to 1 KiB
+	sameEraLarge = 1.75     // 64 KiB
+	mixedCPU     = 1.5      // 1 KiB
+	stdioCPU     = 0.75     // 256 B to 1 KiB
+	handshake    = 2.0      // p50
+	firstList    = 25.0     // ms
+	connected    = 33 << 10 // bytes, or what the bare server of the run takes
+	alone        = 1 << 10  // bytes
+)
+
+// Judge fills in Targets from what was measured. What was not measured is not
+// judged.
+func (r *Report) Judge() {
+	r.Targets = nil
+	for _, l := range r.Load {
+		r.judgeLoad(l)
+	}
+	for _, h := range r.Handshakes {
+		if h.Path == HTTP && h.Ratio > 0 {
+			r.add(Target{Promise: h.Opening + ", p50 to direct", Who: h.String(), Value: h.Ratio, Limit: handshake, Unit: "x"})
+		}
+	}
+	for _, s := range r.Starts {
+		if s.Path == Stdio {
+			r.add(Target{Promise: "start to first answered list", Who: s.String(), Value: s.Time.Median, Limit: firstList, Unit: "ms", Spread: between(s.Time)})
+		}
+	}
+	r.judgeIdle()
+}
+
+func (r *Report) judgeLoad(l Load) {
+	small := l.Size >= 256 && l.Size <= 1024
+	same := l.Client == l.Upstream
+	cpu := func(limit float64) {
+		if l.CPURatio != nil {
+			r.add(Target{Promise: "CPU per call, " + size(l.Size), Who: l.String(), Value: l.CPURatio.Median, Limit: limit, Unit: "x", Spread: between(*l.CPURatio)})
+		}
+	}
+	switch {
+	case l.Path == Stdio && small:
+		cpu(stdioCPU)
+	case l.Path != HTTP:
+	case !same:
+		if l.Size == 1024 {
+			cpu(mixedCPU)
+		}
+	case small:
+		cpu(sameEraCPU)
+		if l.Rates != nil {
+			r.add(Target{Promise: "calls/s, " + size(l.Size), Who: l.String(), Value: l.Rates.Median, Limit: sameEraRate, AtLeast: true, Unit: "x", Spread: between(*l.Rates)})
+		}
+	case l.Size == 64<<10:
+		cpu(sameEraLarge)
+	}
+}
+
+func (r *Report) judgeIdle() {
+	limit := float64(connected)
+	for _, i := range r.Idles {
+		if i.Server == "bare" && i.Kind == Connected {
+			limit = max(limit, i.Bytes)
+		}
+	}
+	for _, i := range r.Idles {
+		t := Target{Promise: "idle session, " + i.Kind, Who: i.Server, Value: i.Bytes / 1024, Unit: "KiB"}
+		switch {
+		case i.Server == "bare":
+		case i.Kind == Connected:
+			t.Limit = limit / 1024
+			r.add(t)
+		case i.Kind == Alone:
+			t.Limit = alone / 1024
+			r.add(t)
+		}
+	}
+}
+
+func (r *Report) add(t Target) { r.Targets = append(r.Targets, t) }
+
+func between(s Spread) string { return fmt.Sprintf("%.2f to %.2f", s.Min, s.Max) }
