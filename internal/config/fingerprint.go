@@ -9,29 +9,6 @@ import (
 	"slices"
 )
 
-// Complete fills in what a Server that was not read from a file lacks: its kind,
-// the limits of Default and the fingerprint. What is set stays.
-func Complete(s Server) Server {
-	d := Default().Limits
-	if s.Command != "" {
-		s.Kind = KindStdio
-	}
-	if s.Prefix == "" {
-		s.Prefix = s.Name
-	}
-	if s.CallTimeout == 0 {
-		s.CallTimeout = d.Call
-	}
-	if s.CallMax == 0 {
-		s.CallMax = max(d.CallMax, s.CallTimeout)
-	}
-	if s.StartTimeout == 0 {
-		s.StartTimeout = d.Start
-	}
-	s.Fingerprint = fingerprint(&s)
-	return s
-}
-
 // fingerprint hashes what a running server cannot take over without a new start.
 // Each part is preceded by its length, so that no two lists look alike.
 func fingerprint(s *Server) string {

@@ -438,8 +438,9 @@ func TestFingerprint(t *testing.T) {
 			t.Errorf("%s: no restart", text)
 		}
 	}
-	if c := Complete(Server{Name: "a", Command: "x", Args: []string{"b", "c"}, Dir: "/d", Env: map[string]Secret{"A": NewSecret("1")}}); c.Fingerprint != want || c.CallTimeout != time.Minute {
-		t.Errorf("Complete: %+v", c)
+	c, p := Complete(Server{Name: "a", Command: "x", Args: []string{"b", "c"}, Dir: "/d", Env: map[string]Secret{"A": NewSecret("1")}})
+	if p != nil || c.Fingerprint != want || c.CallTimeout != time.Minute {
+		t.Errorf("Complete: %+v %v", c, p)
 	}
 }
 
@@ -453,6 +454,27 @@ func TestFilter(t *testing.T) {
 	} {
 		if got := matches(tt.pattern, tt.name); got != tt.want {
 			t.Errorf("matches(%q, %q) = %t", tt.pattern, tt.name, got)
+		}
+	}
+}
+
+func TestCompleteChecks(t *testing.T) {
+	for _, tt := range []struct {
+		s    Server
+		want string
+	}{
+		{Server{}, "neither"},
+		{Server{Command: "x", URL: "http://h"}, "both"},
+		{Server{Command: "x", Header: []Field{{Name: "A"}}}, "headers: a program"},
+		{Server{Command: "x", Env: map[string]Secret{"A=": {}}}, "is not a name of a variable"},
+		{Server{Command: "x", Dialect: "a b"}, "dialect"},
+		{Server{URL: "ftp://h"}, "url: must begin with http"},
+		{Server{URL: "http://h", Dir: "/"}, "working directory"},
+		{Server{URL: "http://h", Header: []Field{{Name: "A b"}}}, "is not a name of a header"},
+		{Server{URL: "http://h", Header: []Field{{Name: "A", Value: NewSecret("x\ny")}}}, "one line"},
+	} {
+		if _, p := Complete(tt.s); p == nil || !strings.Contains(p.String(), tt.want) {
+			t.Errorf("%+v: %v, want %s", tt.s, p, tt.want)
 		}
 	}
 }

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Complete checks a Server that was not read from a file and fills in what it
+// lacks: its kind, the limits of Default and the fingerprint. What is set stays.
+// A problem has no place, and its path begins at the server: "url", "env.K".
+func Complete(s Server) (Server, *Problem) {
+	switch {
+	case s.Command == "" && s.URL == "":
+		return s, &Problem{Text: "neither a command nor a URL is given"}
+	case s.Command != "" && s.URL != "":
+		return s, &Problem{Text: "both a command and a URL are given"}
+	case s.Command != "":
+		s.Kind = KindStdio
+		if len(s.Header) > 0 {
+			return s, &Problem{Path: "headers", Text: "a program is sent no headers", Hint: "use its environment"}
+		}
+	default:
+		if bad, hint := badURL(s.URL); bad != "" {
+			return s, &Problem{Path: "url", Text: bad, Hint: hint}
+		}
+		if len(s.Env) > 0 || s.Dir != "" {
+			return s, &Problem{Path: "url", Text: "a server with a URL has no environment or working directory of ours"}
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		if k == "" || strings.ContainsAny(k, "=\x00") {
+			return s, &Problem{Path: join("env", k), Text: "is not a name of a variable"}
+		}
+	}
+	for _, f := range s.Header {
+		path := join("headers", f.Name)
+		if bad, hint := badHeader(f.Name); bad != "" {
+			return s, &Problem{Path: path, Text: bad, Hint: hint}
+		}
+		if bad := badHeaderValue(f.Value.Reveal()); bad != "" {
+			return s, &Problem{Path: path, Text: bad}
+		}
+	}
+	if s.Dialect != "" && badName(s.Dialect) != "" {
+		return s, &Problem{Path: "dialect", Text: "is not a name of a dialect"}
+	}
+	d := Default().Limits
+	if s.Prefix == "" {
+		s.Prefix = s.Name
+	}
+	if s.CallTimeout == 0 {
+		s.CallTimeout = d.Call
+	}
+	if s.CallMax == 0 {
+		s.CallMax = max(d.CallMax, s.CallTimeout)
+	}
+	if s.StartTimeout == 0 {
+		s.StartTimeout = d.Start
+	}
+	s.Fingerprint = fingerprint(&s)
+	return s, nil
+}
