@@ -1,0 +1,157 @@
+package stdio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// The usual bounds of one message, in bytes.
+const (
+	MaxFromClient   = 4 << 20
+	MaxFromUpstream = 16 << 20
+)
+
+// Options of a Pipe. The zero value is that of a pipe towards a client.
+type Options struct {
+	// Limits of one message. Limits.Bytes counts a line without the white space
+	// at its end; 0 means MaxFromClient.
+	Limits jsonrpc.Limits
+	// Queue bounds the bytes that wait while a write is under way; Write blocks
+	// beyond it. A larger message waits alone. 0 means 1 MiB.
+	Queue int
+	// WriteTimeout is how long the other end may take nothing while we write.
+	// After it the pipe can send nothing any more. 0 means 10 s.
+	WriteTimeout time.Duration
+}
+
+// ErrTooLarge is wrapped by the *BadLine of a line beyond the limit. A server
+// that sends one has to be restarted: what it said is lost.
+var ErrTooLarge = errors.New("message too large")
+
+// BadLine reports a line that is no message. The pipe goes on after it. It
+// unwraps to Err, to ErrTooLarge where that is the reason, and to
+// io.ErrUnexpectedEOF where the stream ended within the line.
+type BadLine struct {
+	Err   *jsonrpc.Error
+	Line  []byte // at most its first 256 bytes, as they came: not for a terminal
+	cause error
+}
+
+func (e *BadLine) Error() string { return e.Err.Error() }
+
+// Unwrap makes errors.As find the *jsonrpc.Error and errors.Is the reason.
+func (e *BadLine) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.cause}
+}
+
+// Pipe carries messages over a pair of byte streams. It implements
+// transport.Pipe: one goroutine may read, any number may write and close.
+type Pipe struct {
+	limits jsonrpc.Limits
+	in     *lines
+	out    *writer
+	r      io.Reader
+	closed chan struct{}
+	once   sync.Once
+	err    error // of Close
+}
+
+var _ transport.Pipe = (*Pipe)(nil)
+
+// NewPipe returns a Pipe that reads from r and writes to w, and owns both. Close
+// can unblock a Read only where r is an io.Closer whose Close does so. Where w
+// has SetWriteDeadline that bounds the writes, otherwise closing w must unblock
+// them.
+func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
+	if o.Limits.Bytes <= 0 {
+		o.Limits.Bytes = MaxFromClient
+	}
+	return &Pipe{
+		limits: o.Limits,
+		in:     newLines(r, o.Limits.Bytes),
+		out:    newWriter(w, o.Queue, o.WriteTimeout),
+		r:      r,
+		closed: make(chan struct{}),
+	}
+}
+
+// Read returns the next message, whose bytes are the caller's.
+//
+// A *BadLine (2026-07-28 §stdio: what is not a valid message must not be there,
+// yet servers print banners) and a *transport.Batch are refused frames: both
+// unwrap to a *jsonrpc.Error, and reading goes on. Anything else is final: io.EOF
+// when the other end is through, io.ErrClosedPipe after Close. A message whose
+// newline is missing at the end of the stream is delivered if it is complete,
+// else it is a *BadLine.
+func (p *Pipe) Read() (*jsonrpc.Message, error) {
+	line, err := p.in.next()
+	var cause error
+	switch err {
+	case nil:
+	case errTooLong:
+		return nil, &BadLine{
+			Err: &jsonrpc.Error{
+				Code:    jsonrpc.CodeInvalidRequest,
+				Message: fmt.Sprintf("message exceeds %d bytes", p.limits.Bytes),
+			},
+			Line:  line,
+			cause: ErrTooLarge,
+		}
+	case errUnterminated:
+		cause = io.ErrUnexpectedEOF
+	default:
+		select {
+		case <-p.closed:
+			return nil, io.ErrClosedPipe
+		default:
+		}
+		if errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
+			return nil, io.EOF // Stop has ended the reading
+		}
+		return nil, err
+	}
+	if jsonrpc.IsBatch(line) {
+		if cause == nil || jsonrpc.Valid(line, p.limits) == nil {
+			return nil, &transport.Batch{Raw: line}
+		}
+	}
+	m, err := jsonrpc.Scan(line, p.limits)
+	if err == nil {
+		return m, nil
+	}
+	bad := &BadLine{Line: join(line, nil, shownBytes), cause: cause}
+	if !errors.As(err, &bad.Err) {
+		bad.Err = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "invalid message"}
+	}
+	return nil, bad
+}
+
+// Write sends one message. It returns when the message has been handed to the
+// operating system. White space that would end the line is replaced by blanks:
+// JSON has none inside of strings, and elsewhere one is as good as another.
+//
+// Its errors are final for the pipe. They wrap transport.ErrNotSent when no byte
+// of b has left, os.ErrDeadlineExceeded when the other end has stopped reading.
+func (p *Pipe) Write(b []byte) error { return p.out.write(b) }
+
+// Close closes both streams. It unblocks Read and Write.
+func (p *Pipe) Close() error {
+	p.once.Do(func() {
+		close(p.closed)
+		p.err = p.out.close()
+		if c, ok := p.r.(io.Closer); ok {
+			p.err = errors.Join(p.err, c.Close())
+		}
+	})
+	return p.err
+}

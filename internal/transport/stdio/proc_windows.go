@@ -1,0 +1,103 @@
+package stdio
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+var errExecFormat error = windows.ERROR_BAD_EXE_FORMAT
+
+// family is the job of a child: all of its descendants are in it, and they die
+// with the last handle of the job, which is ours.
+type family struct {
+	job   windows.Handle
+	child windows.Handle
+}
+
+// prepare has the child wait until it is in its job, so that nothing it starts
+// can escape.
+func prepare(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW,
+		HideWindow:    true,
+	}
+}
+
+func (f *family) adopt(p *os.Process) (err error) {
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	if f.job, err = windows.CreateJobObject(nil, nil); err != nil {
+		return fmt.Errorf("create job: %w", err)
+	}
+	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
+		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{
+			LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
+		},
+	}
+	if _, err = windows.SetInformationJobObject(f.job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
+		return fmt.Errorf("limit job: %w", err)
+	}
+	const access = windows.PROCESS_SET_QUOTA | windows.PROCESS_TERMINATE | windows.SYNCHRONIZE
+	if f.child, err = windows.OpenProcess(access, false, uint32(p.Pid)); err != nil {
+		return fmt.Errorf("open process: %w", err)
+	}
+	if err = windows.AssignProcessToJobObject(f.job, f.child); err != nil {
+		return fmt.Errorf("assign to job: %w", err)
+	}
+	return resume(uint32(p.Pid))
+}
+
+// resume lets the only thread of a suspended process run.
+func resume(pid uint32) error {
+	all, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
+	if err != nil {
+		return fmt.Errorf("list threads: %w", err)
+	}
+	defer windows.CloseHandle(all)
+	entry := windows.ThreadEntry32{Size: uint32(unsafe.Sizeof(windows.ThreadEntry32{}))}
+	for err = windows.Thread32First(all, &entry); err == nil; err = windows.Thread32Next(all, &entry) {
+		if entry.OwnerProcessID != pid {
+			continue
+		}
+		thread, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, entry.ThreadID)
+		if err != nil {
+			return fmt.Errorf("open thread: %w", err)
+		}
+		defer windows.CloseHandle(thread)
+		if _, err := windows.ResumeThread(thread); err != nil {
+			return fmt.Errorf("resume thread: %w", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("find thread: %w", err)
+}
+
+func (f *family) awaitExit() { _, _ = windows.WaitForSingleObject(f.child, windows.INFINITE) }
+
+func (f *family) note() {}
+
+// terminate is kill: there is no polite signal that a process without a console
+// of ours would get.
+func (f *family) terminate() { f.kill() }
+
+func (f *family) kill() { _ = windows.TerminateJobObject(f.job, 1) }
+
+func (f *family) bury() {}
+
+func (f *family) close() {
+	for _, h := range []*windows.Handle{&f.job, &f.child} {
+		if *h != 0 {
+			_ = windows.CloseHandle(*h)
+			*h = 0
+		}
+	}
+}

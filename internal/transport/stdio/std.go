@@ -1,0 +1,103 @@
+package stdio
+
+import (
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Std returns a Pipe over our own standard input and output, towards the client
+// that started us. It works on descriptors of its own, so that neither a client
+// that is gone (EPIPE) ends the process by a signal nor Close takes 0 and 1 away;
+// the client sees the end of our output when the process ends. From now on nobody
+// else may read standard input or write to standard output (2026-07-28 §stdio: a
+// server MUST NOT write anything to stdout that is not a message).
+//
+// On a system or a file that offers no polling (Windows, and a terminal outside
+// of Linux) one goroutine stays in its read after Close, until input arrives or
+// the process ends; a write there has no timeout.
+func Std(o Options) (*Pipe, error) {
+	in, err := ownDescriptor(os.Stdin, false)
+	if err != nil {
+		return nil, err
+	}
+	out, err := ownDescriptor(os.Stdout, true)
+	if err != nil {
+		_ = in.Close()
+		return nil, err
+	}
+	var r io.Reader = in
+	if st, err := in.Stat(); in.SetReadDeadline(time.Time{}) != nil && (err != nil || !st.Mode().IsRegular()) {
+		r = newPump(in)
+	}
+	return NewPipe(r, out, o), nil
+}
+
+// pump makes reads from a file that cannot be unblocked end at Close.
+type pump struct {
+	chunks chan []byte
+	taken  chan struct{} // the last chunk is used up
+	closed chan struct{}
+	once   sync.Once
+	rest   []byte
+	err    error // set before chunks is closed
+}
+
+func newPump(f *os.File) *pump {
+	p := &pump{chunks: make(chan []byte), taken: make(chan struct{}), closed: make(chan struct{})}
+	go p.run(f) // nobody can wait for it, see Std
+	return p
+}
+
+func (p *pump) run(f *os.File) {
+	defer f.Close()
+	defer close(p.chunks)
+	buf := make([]byte, readBuffer)
+	for {
+		n, err := f.Read(buf)
+		if n > 0 {
+			select {
+			case p.chunks <- buf[:n]:
+			case <-p.closed:
+				return
+			}
+			select {
+			case <-p.taken:
+			case <-p.closed:
+				return
+			}
+		}
+		if err != nil {
+			p.err = err
+			return
+		}
+	}
+}
+
+func (p *pump) Read(b []byte) (int, error) {
+	if len(p.rest) == 0 {
+		select {
+		case <-p.closed:
+			return 0, os.ErrClosed
+		case chunk, ok := <-p.chunks:
+			if !ok {
+				return 0, p.err
+			}
+			p.rest = chunk
+		}
+	}
+	n := copy(b, p.rest)
+	if p.rest = p.rest[n:]; len(p.rest) == 0 {
+		select {
+		case p.taken <- struct{}{}:
+		case <-p.closed:
+		}
+	}
+	return n, nil
+}
+
+func (p *pump) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}

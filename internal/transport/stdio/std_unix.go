@@ -1,0 +1,47 @@
+//go:build unix
+
+package stdio
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownDescriptor returns another descriptor of f, one that can be polled where
+// that does no harm. Whether reads and writes block is a property of what the
+// descriptor refers to, which other processes may share: our shell its terminal,
+// the next command its pipe. So on Linux a pipe or a terminal is opened anew, and
+// elsewhere a terminal is left alone. The client's end is another thing in any
+// case.
+func ownDescriptor(f *os.File, write bool) (*os.File, error) {
+	fd := int(f.Fd())
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, os.NewSyscallError("fstat", err)
+	}
+	kind := st.Mode & unix.S_IFMT
+	if reopens && (kind == unix.S_IFIFO || kind == unix.S_IFCHR) {
+		mode := unix.O_RDONLY
+		if write {
+			mode = unix.O_WRONLY
+		}
+		own, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), mode|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			return os.NewFile(uintptr(own), f.Name()), nil
+		}
+		// No /proc, a terminal of another user, or a pipe without a reader.
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, os.NewSyscallError("dup", err)
+	}
+	if kind == unix.S_IFIFO || kind == unix.S_IFSOCK {
+		if err := unix.SetNonblock(own, true); err != nil {
+			_ = unix.Close(own)
+			return nil, os.NewSyscallError("fcntl", err)
+		}
+	}
+	return os.NewFile(uintptr(own), f.Name()), nil
+}

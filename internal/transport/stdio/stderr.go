@@ -1,0 +1,178 @@
+package stdio
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	defaultStderr = 1 << 20
+	// maxLine bounds one line of standard error that is shown or handed out, in
+	// bytes; the rest of it stays in the ring only.
+	maxLine = 4 << 10
+)
+
+// ring keeps the last bytes that were written to it. It grows as they come and
+// is safe for concurrent use.
+type ring struct {
+	mu   sync.Mutex
+	size int
+	buf  []byte
+	at   int // where the next byte goes once buf has its full size
+}
+
+func (r *ring) write(b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(b) > r.size {
+		b = b[len(b)-r.size:]
+	}
+	if room := r.size - len(r.buf); room > 0 {
+		n := min(room, len(b))
+		r.buf = append(r.buf, b[:n]...)
+		b = b[n:]
+	}
+	for len(b) > 0 {
+		n := copy(r.buf[r.at:], b)
+		r.at = (r.at + n) % r.size
+		b = b[n:]
+	}
+}
+
+// bytes returns a copy of what is kept, oldest first.
+func (r *ring) bytes() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(append(make([]byte, 0, len(r.buf)), r.buf[r.at:]...), r.buf[:r.at]...)
+}
+
+// drain reads r to its end, into keep and, line by line, into each (which may be
+// nil). It never waits for anybody but each.
+func drain(r io.Reader, keep *ring, each func(line []byte)) error {
+	buf := make([]byte, readBuffer)
+	var line []byte // what has come of the current line, at most maxLine of it
+	for {
+		n, err := r.Read(buf)
+		keep.write(buf[:n])
+		if each != nil {
+			for b := buf[:n]; len(b) > 0; {
+				part, rest, ended := bytes.Cut(b, []byte{'\n'})
+				line = append(line, part[:min(len(part), maxLine-len(line))]...)
+				if ended {
+					each(trimRight(line))
+					line = line[:0]
+				}
+				b = rest
+			}
+		}
+		if err != nil {
+			if each != nil && len(line) > 0 {
+				each(trimRight(line))
+			}
+			if err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, os.ErrClosed) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// tail returns the last n lines of b that show anything, fit for a terminal.
+func tail(b []byte, n int) []string {
+	var last []string
+	for len(b) > 0 && len(last) < n {
+		b = bytes.TrimRight(b, "\r\n")
+		i := bytes.LastIndexByte(b, '\n')
+		if line := Printable(b[i+1:]); line != "" {
+			last = append(last, line)
+		}
+		b = b[:max(i, 0)]
+	}
+	for i, j := 0, len(last)-1; i < j; i, j = i+1, j-1 {
+		last[i], last[j] = last[j], last[i]
+	}
+	return last
+}
+
+// Printable returns a line from a child as it may be shown on a terminal or in a
+// log: what stands after the last carriage return, without escape sequences, and
+// with everything invisible or not UTF-8 spelled out. It is cut after 4 KiB.
+func Printable(line []byte) string {
+	line = trimRight(line)
+	if i := bytes.LastIndexByte(line, '\r'); i >= 0 {
+		line = line[i+1:] // a progress bar that overwrote itself
+	}
+	var s strings.Builder
+	for len(line) > 0 {
+		if s.Len() >= maxLine {
+			s.WriteString("…")
+			break
+		}
+		if line[0] == 0x1b {
+			line = line[escapeLen(line):]
+			continue
+		}
+		r, size := utf8.DecodeRune(line)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			s.WriteString(`\x` + strconv.FormatUint(uint64(line[0])|0x100, 16)[1:])
+		case r == '\t' || unicode.IsPrint(r):
+			s.WriteRune(r)
+		case unicode.Is(unicode.Zs, r):
+			s.WriteByte(' ')
+		default:
+			q := strconv.QuoteRuneToASCII(r)
+			s.WriteString(q[1 : len(q)-1])
+		}
+		line = line[size:]
+	}
+	return strings.TrimRight(s.String(), " \t")
+}
+
+// escapeLen returns the length of the escape sequence that b begins with
+// (ECMA-48: CSI, the strings OSC, DCS, SOS, PM and APC, and the short ones).
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return len(b)
+	}
+	switch b[1] {
+	case '[':
+		for i := 2; i < len(b); i++ {
+			if b[i] >= 0x40 && b[i] <= 0x7e {
+				return i + 1
+			}
+			if b[i] < 0x20 || b[i] > 0x7e {
+				return i // broken off
+			}
+		}
+		return len(b)
+	case ']', 'P', 'X', '^', '_':
+		for i := 2; i < len(b); i++ {
+			if b[i] == 0x07 {
+				return i + 1
+			}
+			if b[i] == 0x1b {
+				if i+1 < len(b) && b[i+1] == '\\' {
+					return i + 2
+				}
+				return i
+			}
+		}
+		return len(b)
+	}
+	i := 1
+	for i < len(b) && b[i] >= 0x20 && b[i] <= 0x2f {
+		i++
+	}
+	if i < len(b) && b[i] >= 0x30 && b[i] <= 0x7e {
+		i++
+	}
+	return i
+}
