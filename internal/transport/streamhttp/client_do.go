@@ -1,0 +1,247 @@
+package streamhttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
+)
+
+// Do sends one request and returns its answer, a Result or a Failure: the one
+// with out.ID, in whatever spelling, or a Failure without an id, which can answer
+// nothing else. What arrives before it goes to in, from this goroutine; a nil in
+// drops it.
+//
+// The end of ctx closes the response at once and is returned as its cause. Other
+// errors: *transport.StatusError for a response that is no success, or a success
+// that is no answer; one that wraps transport.ErrNotSent when the server has seen
+// nothing of the request; ErrNoAnswer, ErrTooLarge, and what net/http reports.
+func (c *Client) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
+	resp, err := c.link.Send(ctx, http.MethodPost, c.header(out), out.Body)
+	if err != nil {
+		return nil, err
+	}
+	if !success(resp) {
+		return nil, resp.Refused()
+	}
+	if out.Method == mcp.MethodInitialize && out.Rules != nil && out.Rules.Sessions {
+		c.learn(resp.Header)
+	}
+	switch resp.Media() {
+	case httplink.JSON:
+		return c.answer(ctx, resp, out)
+	case httplink.Events:
+		return c.follow(ctx, resp, out, in)
+	}
+	return nil, resp.Refused()
+}
+
+// answer reads a response that is one JSON object.
+func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *transport.Outgoing) (*jsonrpc.Message, error) {
+	b, err := resp.ReadAll(c.limits.Bytes)
+	if err != nil {
+		resp.Close()
+		return nil, ended(ctx, err)
+	}
+	m, err := jsonrpc.Scan(b, c.limits)
+	if err != nil {
+		return nil, resp.NotMCP(b)
+	}
+	if !c.answers(m, out.ID) {
+		if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
+			c.drop(&c.drops.strays, "answer to another request", m)
+		}
+		return nil, resp.NotMCP(b)
+	}
+	resp.Close()
+	return m, nil
+}
+
+// readers are lent to one response at a time.
+var readers = sync.Pool{New: func() any { return new(eventstream.Reader) }}
+
+// follow reads a response that is a stream of events, and its continuations.
+func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
+	rules := out.Rules
+	if rules == nil {
+		rules = &anyRules
+	}
+	s := &stream{c: c, rules: rules, id: out.ID, in: in}
+	s.rd = readers.Get().(*eventstream.Reader)
+	defer func() {
+		s.rd.Reset(nil, eventstream.Limits{}) // it must not keep the connection
+		readers.Put(s.rd)
+	}()
+	for barren := 0; ; {
+		s.rd.Reset(resp.Body, eventstream.Limits{Bytes: c.limits.Bytes})
+		m, barrenNow, err := s.read()
+		if m != nil {
+			c.finish(resp, s.rd)
+			return m, nil
+		}
+		resp.Close()
+		switch {
+		case errors.Is(err, eventstream.ErrTooLarge) && ctx.Err() == nil:
+			return nil, ErrTooLarge
+		case ctx.Err() != nil || !rules.Resumable || s.last == "":
+			return nil, ended(ctx, err)
+		}
+		if !barrenNow {
+			barren = 0
+		} else if barren++; barren == maxBarren {
+			return nil, ended(ctx, err)
+		}
+		if resp, err = s.resume(ctx, barren); err != nil {
+			return nil, ended(ctx, err)
+		}
+	}
+}
+
+// stream is one stream of events across the connections that carry it.
+type stream struct {
+	c     *Client
+	rules *transport.Rules
+	id    jsonrpc.ID // of the request that it answers, "" for a standing stream
+	in    transport.Inbox
+	rd    *eventstream.Reader
+
+	last  string // id to continue after, "" when it cannot be continued
+	retry time.Duration
+}
+
+// read takes events from the connection in hand until the answer has come, which
+// it returns, or the connection is over. barren says that it was so soon and
+// without an event.
+func (s *stream) read() (answer *jsonrpc.Message, barren bool, err error) {
+	opened := time.Now()
+	events := 0
+	for {
+		e, err := s.rd.Next()
+		if err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF // for whoever waits for an answer
+			}
+			return nil, events == 0 && time.Since(opened) < maxRetry, err
+		}
+		events++
+		if e.HasRetry {
+			// 2025-11-25 §Transports, "Sending Messages to the Server" 6. What a
+			// server asks for is respected within reason.
+			s.retry = min(max(e.Retry, minRetry), maxRetry)
+		}
+		if e.HasID && (e.ID == "" || eventstream.ValidID(e.ID)) {
+			s.last = e.ID
+		}
+		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
+			continue
+		}
+		if m := s.take(e.Data); m != nil {
+			return m, false, nil
+		}
+	}
+}
+
+// take deals with the data of one event and returns it if it is the answer.
+func (s *stream) take(data []byte) *jsonrpc.Message {
+	c := s.c
+	m, err := jsonrpc.Scan(data, c.limits)
+	if err != nil {
+		c.drop(&c.drops.unreadable, "event is no JSON-RPC message", nil)
+		return nil
+	}
+	switch m.Kind {
+	case jsonrpc.Result, jsonrpc.Failure:
+		if s.id != "" && c.answers(m, s.id) {
+			return m
+		}
+		c.drop(&c.drops.strays, "answer to another request", m)
+		return nil
+	case jsonrpc.Request:
+		if !s.rules.RequestsOnSSE {
+			// 2026-07-28 §Streamable HTTP, "Receiving Messages": MUST NOT.
+			c.drop(&c.drops.requests, "request on a response stream", m)
+			return nil
+		}
+	}
+	if s.in != nil {
+		s.in(m)
+	}
+	return nil
+}
+
+// answers reports whether m is the answer to the request id. A response belongs to
+// its request by HTTP already, so the id need only not contradict that.
+func (c *Client) answers(m *jsonrpc.Message, id jsonrpc.ID) bool {
+	switch {
+	case m.Kind == jsonrpc.Failure && (m.ID == "" || m.ID == "null"):
+		return true
+	case m.Kind != jsonrpc.Result && m.Kind != jsonrpc.Failure:
+		return false
+	case m.ID == id:
+		return true
+	case plainID(m.ID) == plainID(id):
+		c.drops.respelled.Add(1)
+		return true
+	}
+	return false
+}
+
+// plainID strips an id of what some servers put on it or take off it: quotes, and
+// a fraction of zero.
+func plainID(id jsonrpc.ID) string {
+	s := string(id)
+	if len(s) >= 2 && s[0] == '"' {
+		s = s[1 : len(s)-1]
+	}
+	if whole, fraction, ok := strings.Cut(s, "."); ok && strings.Trim(fraction, "0") == "" {
+		s = whole
+	}
+	return s
+}
+
+// lingering decides whether to wait for the end of a stream behind its answer.
+type lingering struct{ skip atomic.Int32 }
+
+const (
+	lingerTime = 10 * time.Millisecond
+	lingerSkip = 64   // streams that are not waited for after one that did not end
+	lingerMost = 1024 // events that are read behind an answer
+)
+
+// finish ends a stream whose answer has come. Servers should end it themselves
+// (2026-07-28 §Streamable HTTP, "Receiving Messages"); an HTTP/1 connection can be
+// used again only once they did, so that is worth a moment, unless the server is
+// known not to.
+func (c *Client) finish(resp *httplink.Response, rd *eventstream.Reader) {
+	defer resp.Close()
+	if resp.ProtoMajor >= 2 {
+		return
+	}
+	if skip := c.linger.skip.Load(); skip > 0 {
+		c.linger.skip.Add(-1)
+		return
+	}
+	timer := time.AfterFunc(lingerTime, func() { resp.Body.Close() })
+	for range lingerMost {
+		e, err := rd.Next()
+		if err != nil {
+			break
+		}
+		if len(e.Data) > 0 {
+			c.drop(&c.drops.late, "event after the answer", nil)
+		}
+	}
+	if !timer.Stop() {
+		c.linger.skip.Store(lingerSkip)
+	}
+}
