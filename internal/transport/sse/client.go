@@ -1,0 +1,186 @@
+package sse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
+)
+
+// ErrNoEndpoint reports a stream that did not say where messages go, or that named
+// a place which must not be used.
+var ErrNoEndpoint = errors.New("the stream names no usable endpoint")
+
+// ErrTooLarge reports an event over the size limit. The link is over.
+var ErrTooLarge = errors.New("an event exceeds the size limit")
+
+// ClientOptions configure a link to a server. The zero value works.
+type ClientOptions struct {
+	// HTTP, Header and UserAgent are those of httplink.Options.
+	HTTP      http.RoundTripper
+	Header    []transport.HeaderField
+	UserAgent string
+	// Limits bound one message from the server. Bytes 0 means 16 MiB. They are
+	// always tolerant.
+	Limits jsonrpc.Limits
+	// WriteTimeout bounds one Write; 0 means 30 s, for servers are free to answer a
+	// POST only after they have dealt with its message.
+	WriteTimeout time.Duration
+}
+
+// maxEndpoint is the longest address of an endpoint that is accepted, in bytes.
+const maxEndpoint = 8 << 10
+
+// pipe is the client's end of one stream and its endpoint.
+type pipe struct {
+	post    *httplink.Link
+	link    *httplink.Link // of the stream
+	resp    *httplink.Response
+	rd      *eventstream.Reader
+	limits  jsonrpc.Limits
+	timeout time.Duration
+
+	life   context.Context // ends with Close
+	end    context.CancelCauseFunc
+	closed atomic.Bool
+}
+
+var errClosed = errors.New("link was closed")
+
+// Dial opens the stream of an HTTP+SSE server (2024-11-05 §Transports, "HTTP with
+// SSE") and waits for it to name its endpoint. ctx bounds only that. The endpoint
+// must be of the URL's origin, else nothing is ever sent to it, least of all
+// credentials; the specification leaves that open.
+//
+// Errors are a *transport.StatusError when the server refuses or answers something
+// that is no stream, ErrNoEndpoint, or what net/http reports. On the Pipe, Read
+// returns io.EOF when the server ends the stream, and another error when the
+// stream breaks or was closed here. Write returns a *transport.StatusError when
+// the server refuses a message; the Pipe goes on.
+func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, error) {
+	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, Header: o.Header, UserAgent: o.UserAgent})
+	if err != nil {
+		return nil, err
+	}
+	p := &pipe{link: link, limits: o.Limits, timeout: o.WriteTimeout}
+	p.limits.Tolerant = true
+	if p.limits.Bytes <= 0 {
+		p.limits.Bytes = 16 << 20
+	}
+	if p.timeout <= 0 {
+		p.timeout = 30 * time.Second
+	}
+	// The stream outlives ctx, so ctx ends it only while we are in here.
+	p.life, p.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { p.end(context.Cause(ctx)) })
+	err = p.open()
+	if !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// open sends the GET and reads up to the endpoint event.
+func (p *pipe) open() error {
+	h := p.link.NewHeader(2)
+	h["Accept"] = []string{"text/event-stream"}
+	h["Cache-Control"] = []string{"no-store"}
+	resp, err := p.link.Send(p.life, http.MethodGet, h, nil)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK || resp.Media() != httplink.Events {
+		return resp.Refused()
+	}
+	p.resp = resp
+	p.rd = eventstream.NewReader(resp.Body, eventstream.Limits{Bytes: p.limits.Bytes})
+	for {
+		e, err := p.rd.Next()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNoEndpoint, err)
+		}
+		if len(e.Data) == 0 {
+			continue
+		}
+		// "the server MUST send an endpoint event" first: what comes instead is no
+		// server of this kind.
+		if e.Name != "endpoint" || len(e.Data) > maxEndpoint {
+			return fmt.Errorf("%w: its first event is another", ErrNoEndpoint)
+		}
+		if p.post, err = p.link.Resolve(string(e.Data)); err != nil {
+			return fmt.Errorf("%w: %w", ErrNoEndpoint, err)
+		}
+		return nil
+	}
+}
+
+// Read implements transport.Pipe.
+func (p *pipe) Read() (*jsonrpc.Message, error) {
+	for {
+		e, err := p.rd.Next()
+		switch {
+		case err == nil:
+		case p.closed.Load():
+			return nil, errClosed
+		case err == eventstream.ErrTooLarge:
+			return nil, ErrTooLarge
+		case err == io.EOF:
+			return nil, io.EOF
+		default:
+			return nil, fmt.Errorf("stream broke off: %w", err)
+		}
+		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
+			continue
+		}
+		return jsonrpc.Scan(e.Data, p.limits)
+	}
+}
+
+// Write implements transport.Pipe.
+func (p *pipe) Write(b []byte) error {
+	if p.closed.Load() {
+		return fmt.Errorf("%w: %w", transport.ErrNotSent, errClosed)
+	}
+	ctx, cancel := context.WithTimeout(p.life, p.timeout)
+	defer cancel()
+	h := p.post.NewHeader(1)
+	h["Content-Type"] = []string{"application/json"}
+	resp, err := p.post.Send(ctx, http.MethodPost, h, b)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return resp.Refused()
+	}
+	if resp.Media() == httplink.Events {
+		resp.Close() // it might never end
+	} else {
+		resp.Discard() // servers say 202 or 200, some with a word or two
+	}
+	return nil
+}
+
+// Close implements transport.Pipe.
+func (p *pipe) Close() error {
+	if p.closed.Swap(true) {
+		return nil
+	}
+	p.end(errClosed)
+	if p.resp != nil {
+		p.resp.Close()
+	}
+	p.link.Close()
+	return nil
+}
