@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"math/bits"
+	"strings"
 )
 
 // What is in this file trusts that raw was scanned and checks nothing again. On
@@ -108,7 +109,7 @@ func Int(raw []byte, s Span) (int64, bool) {
 	if dot := bytes.IndexByte(b, '.'); dot >= 0 {
 		b = b[:dot]
 	}
-	negative := b[0] == '-'
+	negative := len(b) > 0 && b[0] == '-'
 	if negative {
 		b = b[1:]
 	}
@@ -169,7 +170,7 @@ func keyIs(b []byte, key Span, want string) bool {
 
 func insideIs(inside []byte, want string) bool {
 	if string(inside) == want {
-		return true
+		return strings.IndexByte(want, '\\') < 0 // else it is an escape that looks so
 	}
 	// No escape is shorter than what it stands for, so only a longer text than
 	// the wanted one can have any.

@@ -1,0 +1,58 @@
+package jsonrpc
+
+import (
+	"testing"
+	"unicode/utf8"
+)
+
+// runeLen agrees with unicode/utf8 on every first and second byte, with the
+// third and fourth at the edges, and with any number of bytes left.
+func TestRuneLen(t *testing.T) {
+	edges := []byte{0x00, 0x7f, 0x80, 0xbf, 0xc0, 0xff}
+	for first := 0x80; first <= 0xff; first++ {
+		for second := range 256 {
+			for _, third := range edges {
+				for _, fourth := range edges {
+					b := []byte{byte(first), byte(second), third, fourth}
+					for n := 1; n <= len(b); n++ {
+						r, want := utf8.DecodeRune(b[:n])
+						if r == utf8.RuneError && want == 1 {
+							want = 0
+						}
+						if got := runeLen(b[:n]); got != want {
+							t.Fatalf("% x: %d, want %d", b[:n], got, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Every byte at every offset from the eight that are looked at together.
+func TestTextBytes(t *testing.T) {
+	for c := range 256 {
+		for before := range 18 {
+			for after := range 18 {
+				b := []byte{'"'}
+				for range before {
+					b = append(b, 'a')
+				}
+				b = append(b, byte(c))
+				for range after {
+					b = append(b, '~')
+				}
+				b = append(b, '"')
+				got := Valid(b, Limits{}) == nil
+				// After a backslash stands a tilde or the last quote, after a quote a
+				// tilde or, where there is none, one quote too many.
+				if want := ' ' <= c && c < 0x80 && c != '"' && c != '\\'; got != want {
+					t.Fatalf("%q: %v", b, got)
+				}
+				if end := skipText(b, 0); c != '"' && c != '\\' && end != len(b) {
+					t.Fatalf("%q: ends at %d", b, end)
+				}
+			}
+		}
+	}
+}
