@@ -43,6 +43,12 @@ type request struct {
 	valid              bool
 }
 
+// Reply answers msg in the words of era, appending to dst; nil if nothing is to be
+// said. It is for servers that bring their own transport.
+func Reply(dst []byte, era words.Era, msg []byte) []byte {
+	return reply(dst, era, parse(msg)).body
+}
+
 func parse(msg []byte) (q request) {
 	err := jsonspan.Members(msg, func(key, value []byte) {
 		switch string(key) {

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/words"
 )
 
-// resultOf returns the result in msg, which must be the one answer to id.
-func resultOf(msg, id []byte) ([]byte, error) {
+// ResultOf returns the result in msg, which must be the one answer to id.
+func ResultOf(msg, id []byte) ([]byte, error) {
 	var gotID, result, failed []byte
 	version := false
 	err := jsonspan.Members(msg, func(key, value []byte) {

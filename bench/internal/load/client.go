@@ -30,6 +30,8 @@ const (
 	idDigits = 15
 	// MinSize is the shortest text that has room for both marks.
 	MinSize = 2 * idDigits
+	// MaxClients is how many clients can number their requests apart.
+	MaxClients = 1000
 )
 
 // Client is one MCP client. Not safe for concurrent use.
@@ -51,7 +53,7 @@ type Client struct {
 	taken []time.Duration // latencies of the current slice
 }
 
-// Dial connects the client with the given number, below 1000, to addr.
+// Dial connects the client with the given number, below MaxClients, to addr.
 func Dial(addr string, era words.Era, number int) (*Client, error) {
 	conn, err := net.DialTimeout("tcp", addr, dialTimeout)
 	if err != nil {
@@ -129,6 +131,12 @@ func (c *Client) Listen() (ok bool, err error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("GET: HTTP %d", c.answer.Status)
+}
+
+// Reopen opens another session, and leaves the one there was to itself.
+func (c *Client) Reopen() error {
+	c.session = ""
+	return c.Open()
 }
 
 // Share makes c speak in the session of other, over its own connection.
@@ -210,16 +218,16 @@ func (c *Client) result(id []byte) ([]byte, error) {
 		return nil, fmt.Errorf("HTTP %d %.200s", a.Status, a.Body)
 	}
 	if !a.EventStream() {
-		return resultOf(a.Body, id)
+		return ResultOf(a.Body, id)
 	}
 	var result []byte
 	err := errors.New("no answer on the event stream")
 	found := 0
 	wire.Events(a.Body, func(data []byte) {
 		// Notifications may come before the answer; they have a method.
-		if !isRequest(data) {
+		if !IsRequest(data) {
 			found++
-			result, err = resultOf(data, id)
+			result, err = ResultOf(data, id)
 		}
 	})
 	if found > 1 {
@@ -268,7 +276,8 @@ func (c *Client) newID() string {
 	return strconv.FormatUint(c.next-1, 10)
 }
 
-func isRequest(msg []byte) bool {
+// IsRequest says whether msg is a request or a notification, not an answer.
+func IsRequest(msg []byte) bool {
 	found := false
 	_ = jsonspan.Members(msg, func(key, _ []byte) { found = found || string(key) == "method" })
 	return found

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/load"
+	"github.com/dragoman-mcp/dragoman/bench/internal/proc"
+	"github.com/dragoman-mcp/dragoman/bench/internal/report"
+)
+
+// options are the flags of a comparison, checked.
+type options struct {
+	slice        time.Duration
+	rounds       int
+	clients      int
+	sizes        []int
+	cells        []string // "MM": the client's era, then the upstream's
+	paths        []string
+	parts        []string
+	handshakes   int
+	starts       int
+	idle, alone  int // sessions
+	root         string
+	dragoman     string
+	dragomanArgs []string
+	proxyPool    bool
+	json, md     bool
+}
+
+var (
+	allCells = []string{"MM", "LL", "ML", "LM"}
+	allPaths = []string{report.Direct, report.Proxy, report.HTTP, report.Stdio}
+	allParts = []string{"load", "handshake", "start", "idle"}
+)
+
+func parseOptions(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.DurationVar(&o.slice, "time", 700*time.Millisecond, "length of one slice of load")
+	flags.IntVar(&o.rounds, "rounds", 5, "slices per contestant and size")
+	flags.IntVar(&o.clients, "clients", 64, "clients, each with one call in flight")
+	sizes := flags.String("sizes", "256,1024,65536", "bytes of text in each call and answer")
+	cells := flags.String("cells", strings.Join(allCells, ","), "eras, client's then upstream's: M is modern, L legacy")
+	paths := flags.String("paths", strings.Join(allPaths, ","), "contestants: none in the middle, ReverseProxy, Dragoman to HTTP, Dragoman to stdio")
+	only := flags.String("only", strings.Join(allParts, ","), "what to measure")
+	flags.IntVar(&o.handshakes, "handshakes", 200, "handshakes per contestant")
+	flags.IntVar(&o.starts, "starts", 15, "starts per contestant")
+	flags.IntVar(&o.idle, "idle", 2000, "idle sessions with a connection")
+	flags.IntVar(&o.alone, "alone", 10_000, "idle sessions without a connection")
+	flags.StringVar(&o.root, "root", "..", "where Dragoman's module is")
+	flags.StringVar(&o.dragoman, "dragoman", "", "measure this binary instead of building one")
+	extra := flags.String("dragoman-args", "", "more arguments for `dragoman run`, separated by spaces")
+	flags.BoolVar(&o.proxyPool, "proxy-pool", false, "give ReverseProxy a buffer pool")
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	flags.BoolVar(&o.md, "markdown", false, "print Markdown")
+	if err := parse(flags, args); err != nil {
+		return o, err
+	}
+	var problems []error
+	pick := func(name, list string, all []string) (picked []string) {
+		for item := range strings.SplitSeq(list, ",") {
+			item = strings.TrimSpace(item)
+			if !slices.Contains(all, item) {
+				problems = append(problems, fmt.Errorf("-%s: %q is none of %s", name, item, strings.Join(all, ", ")))
+			}
+			picked = append(picked, item)
+		}
+		return picked
+	}
+	o.cells = pick("cells", strings.ToUpper(strings.ReplaceAll(*cells, ">", "")), allCells)
+	o.paths = pick("paths", *paths, allPaths)
+	o.parts = pick("only", *only, allParts)
+	for item := range strings.SplitSeq(*sizes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(item))
+		if err != nil || n < load.MinSize || n > 4<<20 {
+			problems = append(problems, fmt.Errorf("-sizes: %q is not between %d and %d", item, load.MinSize, 4<<20))
+		}
+		o.sizes = append(o.sizes, n)
+	}
+	for name, n := range map[string]int{"rounds": o.rounds, "clients": o.clients, "handshakes": o.handshakes, "starts": o.starts, "idle": o.idle, "alone": o.alone, "time": int(o.slice)} {
+		if n < 1 {
+			problems = append(problems, fmt.Errorf("-%s must be positive", name))
+		}
+	}
+	if o.clients > load.MaxClients {
+		problems = append(problems, fmt.Errorf("-clients: at most %d", load.MaxClients))
+	}
+	if o.json && o.md {
+		problems = append(problems, errors.New("-json and -markdown exclude each other"))
+	}
+	o.dragomanArgs = strings.Fields(*extra)
+	if len(problems) > 0 {
+		return o, usageError{errors.Join(problems...)}
+	}
+	return o, nil
+}
+
+// compare is the whole run.
+func compare(ctx context.Context, args []string) error {
+	o, err := parseOptions(args)
+	if err != nil {
+		return err
+	}
+	s := &stage{options: o}
+	defer s.strike()
+	if err := s.set(ctx); err != nil {
+		return err
+	}
+	r := heading(o, args)
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context, *report.Report) error
+	}{{"load", s.measureLoad}, {"handshake", s.measureHandshakes}, {"start", s.measureStarts}, {"idle", s.measureIdle}} {
+		if !slices.Contains(o.parts, part.name) {
+			continue
+		}
+		if err := part.measure(ctx, r); err != nil {
+			return err
+		}
+	}
+	r.Failures = s.failures
+	r.Judge()
+	switch {
+	case o.json:
+		err = r.JSON(os.Stdout)
+	case o.md:
+		err = r.Markdown(os.Stdout)
+	default:
+		err = r.Text(os.Stdout)
+	}
+	if err == nil && len(s.failures) > 0 {
+		err = fmt.Errorf("%d contestants failed", len(s.failures))
+	}
+	return err
+}
+
+// heading says what was run where.
+func heading(o options, args []string) *report.Report {
+	cpu, kernel := proc.Machine()
+	gomaxprocs := os.Getenv("GOMAXPROCS")
+	if gomaxprocs == "" {
+		gomaxprocs = "default"
+	}
+	return &report.Report{
+		Date:    time.Now().Format(time.DateOnly),
+		Command: strings.TrimSpace("go run . " + strings.Join(args, " ")),
+		CPU:     cpu, Cores: runtime.NumCPU(), Kernel: kernel, Go: runtime.Version(), GOMAXPROCS: gomaxprocs,
+		Clients: o.clients, Rounds: o.rounds, Slice: o.slice.String(),
+	}
+}
+
+// build makes the Dragoman to measure, as a user would.
+func build(ctx context.Context, root, dir string) (string, error) {
+	binary, err := filepath.Abs(filepath.Join(dir, "dragoman"))
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/dragoman")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./cmd/dragoman: %w: %.2000s", err, out)
+	}
+	return binary, nil
+}

@@ -1,0 +1,111 @@
+// Command bench measures what Dragoman costs, side by side with nothing in the
+// middle and with httputil.ReverseProxy, in one run on one machine.
+//
+// Without a subcommand it starts every contestant as a process of its own, lets
+// clients call through them in short slices, round robin, checks every answer, and
+// prints costs, ratios and whether the targets are met. It exits 1 if a contestant
+// failed or gave a wrong answer (a missed target is not a failure), 2 on wrong use.
+// The subcommands are the processes that it starts: echo, the upstream; proxy, the
+// ReverseProxy; bare, a plain HTTP server as the measure of an idle connection.
+// All of it stays on the loopback interface. Linux only; see README.md.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/echo"
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	args := os.Args[1:]
+	run := compare
+	if len(args) > 0 {
+		switch args[0] {
+		case "echo":
+			run, args = serveEcho, args[1:]
+		case "proxy":
+			run, args = serveProxy, args[1:]
+		case "bare":
+			run, args = serveBare, args[1:]
+		}
+	}
+	err := run(ctx, args)
+	switch e := err.(type) {
+	case nil:
+	case usageError:
+		if e.error != flag.ErrHelp {
+			fmt.Fprintln(os.Stderr, "bench: error:", e)
+		}
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "bench: error:", err)
+		os.Exit(1)
+	}
+}
+
+// usageError is the caller's fault: exit 2.
+type usageError struct{ error }
+
+// parse parses args, which must be flags only.
+func parse(flags *flag.FlagSet, args []string) error {
+	flags.Init(flags.Name(), flag.ContinueOnError)
+	if err := flags.Parse(args); err != nil {
+		return usageError{err}
+	}
+	if flags.NArg() > 0 {
+		return usageError{fmt.Errorf("unexpected argument %q", flags.Arg(0))}
+	}
+	return nil
+}
+
+func serveEcho(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bench echo", flag.ContinueOnError)
+	addr := flags.String("http", "", "serve Streamable HTTP on `ADDR`, at /mcp")
+	stdio := flags.Bool("stdio", false, "serve on stdin and stdout")
+	name := flags.String("era", "modern", "speak `ERA`: modern (2026-07-28) or legacy (2025-11-25 and before)")
+	untilEOF := flags.Bool("until-eof", false, "with -http, end when stdin does")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	era, ok := words.ParseEra(*name)
+	if !ok {
+		return usageError{fmt.Errorf("-era %s: neither modern nor legacy", *name)}
+	}
+	if *stdio == (*addr != "") {
+		return usageError{fmt.Errorf("give either -http ADDR or -stdio")}
+	}
+	if *stdio {
+		return echo.Stdio(era, os.Stdin, os.Stdout)
+	}
+	ln, err := net.Listen("tcp", *addr)
+	if err != nil {
+		return err
+	}
+	s := &echo.HTTP{Era: era}
+	return s.Serve(endWithStdin(ctx, *untilEOF), ln)
+}
+
+// endWithStdin returns a context that also ends when stdin does, so that a server
+// does not outlive the comparison that started it. Its goroutine ends with the
+// process: a read of stdin cannot be called off.
+func endWithStdin(ctx context.Context, wanted bool) context.Context {
+	if !wanted {
+		return ctx
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return ctx
+}

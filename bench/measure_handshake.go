@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/load"
+	"github.com/dragoman-mcp/dragoman/bench/internal/report"
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+)
+
+// measureHandshakes times how a client opens a conversation: it connects, then
+// says server/discover (modern), or initialize and notifications/initialized
+// (legacy). One at a time, the contestants by turns.
+func (s *stage) measureHandshakes(ctx context.Context, r *report.Report) error {
+	say("handshake: %d each", s.handshakes)
+	taken := map[*contestant][]time.Duration{}
+	for range s.handshakes {
+		for _, c := range s.fit() {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			d, err := c.shakeHands()
+			if err != nil {
+				s.drop(c, err)
+				continue
+			}
+			taken[c] = append(taken[c], d)
+		}
+	}
+	direct := map[string]float64{} // p50 by the client's era
+	for _, c := range s.fit() {
+		all := slices.Sorted(slices.Values(taken[c]))
+		h := report.Handshake{
+			Who: c.Who, Opening: "initialize, initialized", Times: len(all),
+			P50: micros(load.Quantile(all, 0.50)), P99: micros(load.Quantile(all, 0.99)),
+		}
+		if c.client == words.Modern {
+			h.Opening = "server/discover"
+		}
+		if c.Path == report.Direct { // comes first, see line
+			direct[c.Client] = h.P50
+		} else if base := direct[c.Client]; base > 0 {
+			h.Ratio = h.P50 / base
+		}
+		r.Handshakes = append(r.Handshakes, h)
+	}
+	return nil
+}
+
+func (c *contestant) shakeHands() (time.Duration, error) {
+	start := time.Now()
+	client, err := load.Dial(c.addr, c.client, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = client.Close() }()
+	if c.client == words.Modern {
+		err = client.Discover()
+	} else {
+		err = client.Open()
+	}
+	if err != nil {
+		return 0, err
+	}
+	taken := time.Since(start)
+	return taken, client.Leave()
+}

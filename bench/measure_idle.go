@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/load"
+	"github.com/dragoman-mcp/dragoman/bench/internal/proc"
+	"github.com/dragoman-mcp/dragoman/bench/internal/report"
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+)
+
+const (
+	// firstSessions are opened before memory is read: what a process allocates once
+	// is not the price of a session.
+	firstSessions = 100
+	// enoughSessions is what must be open for a figure; a server that refuses more
+	// than that has a limit, which is a note and no failure.
+	enoughSessions = 1000
+	settling       = time.Second
+)
+
+// idleEnv makes garbage small against what lives, in every server alike: resident
+// memory is to be that of the sessions, not of how they came to be.
+var idleEnv = []string{"GOGC=10"}
+
+// measureIdle reads how the memory of a fresh process grows with idle legacy
+// sessions, for a plain HTTP server and for Dragoman in front of a legacy upstream.
+func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
+	kinds := []struct {
+		server, kind string
+		sessions     int
+		open         func(addr string, n int, keep *[]*load.Client) error
+	}{
+		{"bare", report.Connected, s.idle, openConnected},
+		{"dragoman", report.Connected, s.idle, openConnected},
+		{"bare", report.Streaming, s.idle, openStreaming},
+		{"dragoman", report.Streaming, s.idle, openStreaming},
+		{"dragoman", report.Alone, s.alone, openAlone},
+	}
+	for _, k := range kinds {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if k.server == "dragoman" && (s.dragoman == "" || !s.wants(report.HTTP)) {
+			continue
+		}
+		say("idle: %s, %d sessions, %s", k.server, k.sessions, k.kind)
+		binary, args := s.self, func(addr string) []string { return []string{"bare", "-until-eof", "-listen", addr} }
+		if k.server == "dragoman" {
+			c := &contestant{Who: report.Who{Path: report.HTTP}, client: words.Legacy, upstream: words.Legacy}
+			binary, args = s.dragoman, func(addr string) []string { return s.arguments(c, addr) }
+		}
+		row := report.Idle{Server: k.server, Kind: k.kind}
+		if err := s.growth(ctx, &row, binary, args, k.sessions, k.open); err != nil {
+			s.fail(k.server+", idle with "+k.kind, err)
+			continue
+		}
+		r.Idles = append(r.Idles, row)
+	}
+	return nil
+}
+
+// growth fills in row.
+func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, args func(string) []string, n int, open func(string, int, *[]*load.Client) error) error {
+	p, addr, err := s.launch(row.Server, idleEnv, binary, args)
+	if p != nil {
+		defer p.Stop()
+	}
+	if err != nil {
+		return err
+	}
+	var clients []*load.Client
+	defer func() {
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}()
+	resident := func() (int64, error) {
+		select {
+		case <-time.After(settling):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		return proc.Resident(p.PID())
+	}
+	for i := range firstSessions {
+		if err := open(addr, i, &clients); err != nil {
+			return p.Explain(err)
+		}
+	}
+	before, err := resident()
+	if err != nil {
+		return err
+	}
+	for row.Sessions < n {
+		if err := open(addr, firstSessions+row.Sessions, &clients); err != nil {
+			if row.Sessions < enoughSessions {
+				return p.Explain(fmt.Errorf("session %d: %w", row.Sessions, err))
+			}
+			row.Note = fmt.Sprintf("refused the next: %.80v", err)
+			break
+		}
+		row.Sessions++
+	}
+	after, err := resident()
+	if err != nil {
+		return err
+	}
+	row.Bytes = float64(after-before) / float64(row.Sessions)
+	return nil
+}
+
+// openConnected opens a session that keeps the connection it was opened on.
+func openConnected(addr string, n int, keep *[]*load.Client) error {
+	c, err := load.Dial(addr, words.Legacy, n%load.MaxClients)
+	if err != nil {
+		return err
+	}
+	*keep = append(*keep, c)
+	return c.Open()
+}
+
+// openStreaming opens a session with a second connection that listens.
+func openStreaming(addr string, n int, keep *[]*load.Client) error {
+	if err := openConnected(addr, n, keep); err != nil {
+		return err
+	}
+	all := *keep
+	listener, err := load.Dial(addr, words.Legacy, n%load.MaxClients)
+	if err != nil {
+		return err
+	}
+	*keep = append(all, listener)
+	listener.Share(all[len(all)-1])
+	ok, err := listener.Listen()
+	if err == nil && !ok {
+		err = fmt.Errorf("GET: no stream is offered")
+	}
+	return err
+}
+
+// openAlone opens a session over a connection that all of them share, so that none
+// has one of its own.
+func openAlone(addr string, n int, keep *[]*load.Client) error {
+	if len(*keep) == 0 {
+		return openConnected(addr, n, keep)
+	}
+	return (*keep)[0].Reopen()
+}

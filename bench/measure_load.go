@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/load"
+	"github.com/dragoman-mcp/dragoman/bench/internal/proc"
+	"github.com/dragoman-mcp/dragoman/bench/internal/report"
+)
+
+// warmUp is the slice before the first that counts, for each size: buffers grow,
+// connections open, sessions start.
+const warmUp = 200 * time.Millisecond
+
+// sample is one slice of one contestant.
+type sample struct {
+	load.Slice
+	cpu, childCPU time.Duration
+	children      int
+}
+
+// measureLoad gives every contestant its slices, round robin.
+func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
+	for _, c := range s.fit() {
+		crowd, err := load.Gather(c.addr, c.client, s.clients)
+		if err != nil {
+			s.drop(c, err)
+			continue
+		}
+		c.crowd = crowd
+	}
+	before := s.account()
+	for _, size := range s.sizes {
+		say("load, %d bytes: %d contestants, %d rounds of %v", size, len(s.fit()), s.rounds, s.slice)
+		for round := range s.rounds + 1 {
+			for _, c := range s.fit() {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if round == 0 {
+					c.crowd.Prepare(size)
+					if _, err := c.crowd.Run(warmUp); err != nil {
+						s.drop(c, err)
+					}
+					continue
+				}
+				taken, err := c.sample(s.slice)
+				if err != nil {
+					s.drop(c, err)
+					continue
+				}
+				c.samples[size] = append(c.samples[size], taken)
+			}
+		}
+	}
+	r.Foreign = s.account().foreign(before)
+	for _, size := range s.sizes {
+		for _, c := range s.fit() {
+			r.Load = append(r.Load, s.row(c, size))
+		}
+	}
+	for _, c := range s.contestants {
+		if c.crowd != nil {
+			c.crowd.Disperse()
+			c.crowd = nil
+		}
+	}
+	return nil
+}
+
+// drop takes c out of the run.
+func (s *stage) drop(c *contestant, err error) {
+	if c.middle != nil {
+		err = c.middle.Explain(err)
+	}
+	c.err = err
+	s.fail(c.String(), err)
+}
+
+// sample runs one slice and reads what it cost.
+func (c *contestant) sample(d time.Duration) (sample, error) {
+	var cost, after usage
+	var err error
+	if c.middle != nil {
+		if cost, err = read(c.middle.PID()); err != nil {
+			return sample{}, err
+		}
+	}
+	slice, err := c.crowd.Run(d)
+	if err != nil {
+		return sample{}, err
+	}
+	if c.middle != nil {
+		if after, err = read(c.middle.PID()); err != nil {
+			return sample{}, err
+		}
+	}
+	s := sample{Slice: slice, cpu: after.own - cost.own, children: len(after.children)}
+	for pid, used := range after.children {
+		s.childCPU += used - cost.children[pid]
+	}
+	return s, nil
+}
+
+// usage is the CPU time of a process and of its descendants so far.
+type usage struct {
+	own      time.Duration
+	children map[int]time.Duration
+}
+
+func read(pid int) (u usage, err error) {
+	if u.own, err = proc.CPU(pid); err != nil {
+		return u, err
+	}
+	children, err := proc.Descendants(pid)
+	if err != nil {
+		return u, err
+	}
+	u.children = map[int]time.Duration{}
+	for _, child := range children {
+		if used, err := proc.CPU(child); err == nil { // else it has just ended
+			u.children[child] = used
+		}
+	}
+	return u, nil
+}
+
+// row sums up the samples of c, beside those of the ReverseProxy that carried the
+// same client's words.
+func (s *stage) row(c *contestant, size int) report.Load {
+	row := report.Load{Who: c.Who, Size: size}
+	var rate, p50, p99, cpu, childCPU []float64
+	for _, v := range c.samples[size] {
+		row.Calls += v.Calls
+		row.Children = max(row.Children, v.children)
+		rate = append(rate, v.rate())
+		p50 = append(p50, micros(v.P50))
+		p99 = append(p99, micros(v.P99))
+		cpu = append(cpu, micros(v.cpu)/float64(v.Calls))
+		childCPU = append(childCPU, micros(v.childCPU)/float64(v.Calls))
+	}
+	row.Rate, row.P50, row.P99 = report.Summarize(rate), report.Summarize(p50), report.Summarize(p99)
+	if c.middle == nil {
+		return row
+	}
+	spread := report.Summarize(cpu)
+	row.CPU = &spread
+	if row.Children > 0 {
+		spread := report.Summarize(childCPU)
+		row.ChildCPU = &spread
+	}
+	for _, p := range s.contestants {
+		if p.Path != report.Proxy || p.client != c.client || p == c {
+			continue
+		}
+		var proxyRate, proxyCPU []float64
+		for _, v := range p.samples[size] {
+			proxyRate = append(proxyRate, v.rate())
+			proxyCPU = append(proxyCPU, micros(v.cpu)/float64(v.Calls))
+		}
+		row.CPURatio, row.Rates = report.Ratio(cpu, proxyCPU), report.Ratio(rate, proxyRate)
+	}
+	return row
+}
+
+func (v sample) rate() float64 { return float64(v.Calls) / v.Elapsed.Seconds() }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// account is a moment in the life of the machine.
+type account struct {
+	at         time.Time
+	busy, ours time.Duration
+}
+
+func (s *stage) account() account {
+	a := account{at: time.Now()}
+	a.busy, _ = proc.Busy()
+	own, err := proc.CPU(os.Getpid())
+	if err != nil {
+		return a
+	}
+	a.ours = own
+	for _, p := range s.processes {
+		if u, err := read(p.PID()); err == nil {
+			a.ours += u.own
+			for _, used := range u.children {
+				a.ours += used
+			}
+		}
+	}
+	return a
+}
+
+// foreign is the share of the machine that processes not ours used since before.
+func (a account) foreign(before account) float64 {
+	all := a.at.Sub(before.at) * time.Duration(runtime.NumCPU())
+	return max(0, float64((a.busy-before.busy)-(a.ours-before.ours))/float64(all))
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/echo"
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+)
+
+// serveProxy is the reference: what a careful person gets from the standard
+// library in twenty lines.
+func serveProxy(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bench proxy", flag.ContinueOnError)
+	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")
+	to := flags.String("to", "", "forward to `URL` (its scheme and host)")
+	pool := flags.Bool("pool", false, "give the proxy a buffer pool")
+	untilEOF := flags.Bool("until-eof", false, "end when stdin does")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	target, err := url.Parse(*to)
+	if err != nil || target.Host == "" {
+		return usageError{fmt.Errorf("-to %q is not a URL", *to)}
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		// The default of two idle connections per host would measure dialling.
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: 1024,
+			IdleConnTimeout:     90 * time.Second,
+			DisableCompression:  true,
+		},
+	}
+	if *pool {
+		proxy.BufferPool = &buffers{}
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// An upstream may answer before it has read all of the request. Without this
+		// the server then stops reading, and large answers are cut off.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})
+	return serve(endWithStdin(ctx, *untilEOF), *addr, handler)
+}
+
+// buffers keeps the 32 KiB that ReverseProxy copies a body with.
+type buffers struct{ pool sync.Pool }
+
+func (p *buffers) Get() []byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, 32<<10)
+}
+
+func (p *buffers) Put(b []byte) { p.pool.Put(&b) }
+
+// serveBare is net/http and as little else as keeps a legacy client content: the
+// measure of what an idle connection costs any Go server.
+func serveBare(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bench bare", flag.ContinueOnError)
+	addr := flags.String("listen", "127.0.0.1:0", "listen on `ADDR`")
+	untilEOF := flags.Bool("until-eof", false, "end when stdin does")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	var sessions atomic.Uint64
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method {
+		case http.MethodGet:
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		case http.MethodPost:
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return
+			}
+			answer := echo.Reply(nil, words.Legacy, body)
+			if answer == nil {
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			if r.Header.Get("Mcp-Session-Id") == "" {
+				w.Header().Set("Mcp-Session-Id", fmt.Sprintf("bare-%016x", sessions.Add(1)))
+			}
+			_, _ = w.Write(answer)
+		default:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}
+	})
+	return serve(endWithStdin(ctx, *untilEOF), *addr, handler)
+}
+
+func serve(ctx context.Context, addr string, handler http.Handler) error {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/load"
+	"github.com/dragoman-mcp/dragoman/bench/internal/proc"
+	"github.com/dragoman-mcp/dragoman/bench/internal/report"
+	"github.com/dragoman-mcp/dragoman/bench/internal/words"
+)
+
+const listenLimit = 10 * time.Second // for a process to listen
+
+// stage is where the contestants stand: the processes of a run.
+type stage struct {
+	options
+	self      string // this binary
+	dir       string // temporary
+	upstreams [2]string
+	processes []*proc.Process
+	// contestants, in the order of their turns; one that failed has err set and is
+	// passed over from then on.
+	contestants []*contestant
+	failures    []string
+}
+
+// contestant is one way from a client of one era to an upstream of one.
+type contestant struct {
+	report.Who
+	client, upstream words.Era
+	addr             string
+	middle           *proc.Process // nil when direct
+	crowd            *load.Crowd
+	samples          map[int][]sample // by size
+	err              error
+}
+
+// set starts every process, and opens a first conversation through each.
+func (s *stage) set(ctx context.Context) error {
+	var err error
+	if s.self, err = os.Executable(); err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp("", "dragoman-bench-"); err != nil {
+		return err
+	}
+	for _, era := range []words.Era{words.Modern, words.Legacy} {
+		p, addr, err := s.launch("echo "+era.String(), nil, s.self, func(addr string) []string {
+			return []string{"echo", "-until-eof", "-http", addr, "-era", era.String()}
+		})
+		if p != nil {
+			s.processes = append(s.processes, p)
+		}
+		if err != nil {
+			return err
+		}
+		s.upstreams[era] = addr
+	}
+	if s.dragoman == "" && (s.wants(report.HTTP) || s.wants(report.Stdio)) {
+		say("building dragoman")
+		if s.dragoman, err = build(ctx, s.root, s.dir); err != nil {
+			s.fail("dragoman", err)
+		}
+	}
+	s.line()
+	for _, c := range s.contestants {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := s.enter(c); err != nil {
+			c.err = err
+			s.fail(c.String(), err)
+		}
+	}
+	return nil
+}
+
+// line lists the contestants. Direct and ReverseProxy do not translate, so they
+// stand in the two same-era cells only; those of a missing Dragoman are left out.
+func (s *stage) line() {
+	eras := map[byte]words.Era{'M': words.Modern, 'L': words.Legacy}
+	for _, path := range allPaths {
+		if !s.wants(path) || s.dragoman == "" && (path == report.HTTP || path == report.Stdio) {
+			continue
+		}
+		for _, cell := range allCells {
+			client, upstream := eras[cell[0]], eras[cell[1]]
+			if path == report.Direct || path == report.Proxy {
+				// A mixed cell is compared with the client's own era.
+				if client != upstream || !slices.ContainsFunc(s.cells, func(c string) bool { return c[0] == cell[0] }) {
+					continue
+				}
+			} else if !slices.Contains(s.cells, cell) {
+				continue
+			}
+			s.contestants = append(s.contestants, &contestant{
+				Who:    report.Who{Path: path, Client: client.Letter(), Upstream: upstream.Letter()},
+				client: client, upstream: upstream, samples: map[int][]sample{},
+			})
+		}
+	}
+}
+
+// enter starts the process in the middle, if any, and sees an answered list.
+func (s *stage) enter(c *contestant) error {
+	if c.Path == report.Direct {
+		c.addr = s.upstreams[c.upstream]
+		return nil
+	}
+	var err error
+	c.middle, c.addr, err = s.launch(c.String(), nil, s.binary(c.Path), func(addr string) []string { return s.arguments(c, addr) })
+	if c.middle != nil {
+		s.processes = append(s.processes, c.middle)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.firstList(c); err != nil {
+		return c.middle.Explain(err)
+	}
+	return nil
+}
+
+func (s *stage) binary(path string) string {
+	if path == report.Proxy {
+		return s.self
+	}
+	return s.dragoman
+}
+
+// arguments are those of the process in the middle.
+func (s *stage) arguments(c *contestant, addr string) []string {
+	switch c.Path {
+	case report.Proxy:
+		return []string{"proxy", "-until-eof", "-listen", addr, "-to", "http://" + s.upstreams[c.upstream], fmt.Sprintf("-pool=%v", s.proxyPool)}
+	case report.HTTP:
+		args := append([]string{"run", "--listen", addr}, s.dragomanArgs...)
+		return append(args, "http://"+s.upstreams[c.upstream]+"/mcp")
+	}
+	args := append([]string{"run", "--listen", addr}, s.dragomanArgs...)
+	return append(append(args, "--"), s.child(c.upstream)...)
+}
+
+// child is the command line of an upstream on stdio.
+func (s *stage) child(era words.Era) []string {
+	return []string{s.self, "echo", "-stdio", "-era", era.String()}
+}
+
+func (s *stage) firstList(c *contestant) error {
+	client, err := load.Dial(c.addr, c.client, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	if err := client.Open(); err != nil {
+		return err
+	}
+	if err := client.List(); err != nil {
+		return err
+	}
+	return client.Leave()
+}
+
+// launch starts a process that is to listen on a free address, and waits until it
+// does. The process is returned even then when it does not.
+func (s *stage) launch(name string, env []string, binary string, args func(addr string) []string) (*proc.Process, string, error) {
+	addr, err := proc.FreeAddr()
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := proc.Start(name, env, binary, args(addr)...)
+	if err != nil {
+		return nil, "", err
+	}
+	return p, addr, p.Await(addr, listenLimit)
+}
+
+// strike ends every process and removes what was built.
+func (s *stage) strike() {
+	for _, c := range s.contestants {
+		if c.crowd != nil {
+			c.crowd.Disperse()
+		}
+	}
+	for _, p := range slices.Backward(s.processes) { // the middle before its upstream
+		p.Stop()
+	}
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir)
+	}
+}
+
+func (s *stage) wants(path string) bool { return slices.Contains(s.paths, path) }
+
+func (s *stage) fail(who string, err error) {
+	s.failures = append(s.failures, who+": "+err.Error())
+	say("FAILED %s: %v", who, err)
+}
+
+// fit lists the contestants that have not failed.
+func (s *stage) fit() []*contestant {
+	return slices.DeleteFunc(slices.Clone(s.contestants), func(c *contestant) bool { return c.err != nil })
+}
+
+// say tells the person who waits; results go to stdout.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...) }
