@@ -61,6 +61,7 @@ func NewClient(url string, o ClientOptions) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{link: link, limits: o.Limits, log: o.Logger}
+	c.linger.time = lingerTime
 	c.limits.Tolerant = true
 	if c.limits.Bytes <= 0 {
 		c.limits.Bytes = 16 << 20

@@ -210,7 +210,10 @@ func plainID(id jsonrpc.ID) string {
 }
 
 // lingering decides whether to wait for the end of a stream behind its answer.
-type lingering struct{ skip atomic.Int32 }
+type lingering struct {
+	time time.Duration
+	skip atomic.Int32
+}
 
 const (
 	lingerTime = 10 * time.Millisecond
@@ -231,7 +234,7 @@ func (c *Client) finish(resp *httplink.Response, rd *eventstream.Reader) {
 		c.linger.skip.Add(-1)
 		return
 	}
-	timer := time.AfterFunc(lingerTime, func() { resp.Body.Close() })
+	timer := time.AfterFunc(c.linger.time, func() { resp.Body.Close() })
 	for range lingerMost {
 		e, err := rd.Next()
 		if err != nil {

@@ -375,8 +375,10 @@ func TestClientReusesConnections(t *testing.T) {
 		case "events":
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, events(msgNotice, msgReply))
+			w.(http.Flusher).Flush()
 		}
 	})
+	c.linger.time = time.Minute // however busy the machine
 	for range 5 {
 		for _, form := range []string{"json", "accepted", "refused", "events"} {
 			out := outgoing(legacyRules)
@@ -423,6 +425,55 @@ func TestClientNotSent(t *testing.T) {
 	}
 	if err := c.Post(t.Context(), outgoing(modernRules)); !errors.Is(err, transport.ErrNotSent) {
 		t.Errorf("Post: %v", err)
+	}
+}
+
+// Over HTTP/2 streams share one connection, and ending one leaves the others alone.
+func TestClientHTTP2(t *testing.T) {
+	var conns sync.Map
+	over := make(chan struct{})
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conns.Store(r.RemoteAddr, r.ProtoMajor)
+		w.Header().Set("Content-Type", "text/event-stream")
+		if r.Header.Get("X-Hang") != "" {
+			io.WriteString(w, events(msgNotice))
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			close(over)
+			return
+		}
+		io.WriteString(w, events(msgNotice, msgReply))
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	rt := DefaultTransport()
+	rt.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	defer rt.CloseIdleConnections()
+	c, err := NewClient(s.URL, ClientOptions{HTTP: rt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Do(t.Context(), outgoing(modernRules), nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	hang := outgoing(modernRules)
+	hang.Header = []transport.HeaderField{{Name: "X-Hang", Value: "1"}}
+	if _, err := c.Do(ctx, hang, func(*jsonrpc.Message) { cancel() }); err != context.Canceled {
+		t.Error(err)
+	}
+	<-over
+	if _, err := c.Do(t.Context(), outgoing(modernRules), nil); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	conns.Range(func(_, proto any) bool {
+		n++
+		return proto == 2
+	})
+	if n != 1 {
+		t.Errorf("%d connections, or not HTTP/2", n)
 	}
 }
 
