@@ -1,18 +1,157 @@
 package stdio
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
+// childMode is the variable that turns the test binary into the child of a test.
+const childMode = "STDIO_TEST_CHILD"
+
 func TestMain(m *testing.M) {
-	if mode := os.Getenv("STDIO_TEST_CHILD"); mode != "" {
+	if mode := os.Getenv(childMode); mode != "" {
+		// No child outlives its test, whatever goes wrong.
+		time.AfterFunc(time.Minute, func() { os.Exit(99) })
 		child(mode)
 		return
 	}
 	leaktest.Main(m)
 }
 
-func child(string) {}
+// child is what a server does in the tests.
+func child(mode string) {
+	switch mode {
+	case "echo": // answers each line by itself, and ends with its input
+		_, _ = io.Copy(os.Stdout, os.Stdin)
+	case "std": // echo through Std
+		p, err := Std(Options{})
+		if err != nil {
+			panic(err)
+		}
+		for {
+			m, err := p.Read()
+			if err != nil {
+				_ = p.Close()
+				fmt.Fprint(os.Stderr, err)
+				return
+			}
+			if err := p.Write(m.Raw); err != nil {
+				fmt.Fprint(os.Stderr, err)
+				os.Exit(4)
+			}
+		}
+	case "exit":
+		fmt.Fprintln(os.Stderr, "GITHUB_TOKEN is not set")
+		os.Exit(3)
+	case "half": // answers half, then dies
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		fmt.Print(pong[:12])
+		os.Exit(1)
+	case "flood": // never ends its line
+		for {
+			if _, err := os.Stdout.Write(bytes.Repeat([]byte("x"), 1<<16)); err != nil {
+				return
+			}
+		}
+	case "mute": // closes its output and goes on
+		_ = os.Stdout.Close()
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "deaf": // closes its input and goes on
+		_ = os.Stdin.Close()
+		fmt.Println(hello)
+		forever()
+	case "idle": // reads nothing
+		fmt.Println(hello)
+		forever()
+	case "stubborn": // ends neither with its input nor when asked to
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println(hello)
+		forever()
+	case "polite": // ends when asked to
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGTERM)
+		fmt.Println(hello)
+		<-c
+		os.Exit(7)
+	case "noise": // a lot on standard error, then an answer
+		line := []byte(strings.Repeat("n", 99) + "\n")
+		for range 1 << 15 {
+			_, _ = os.Stderr.Write(line)
+		}
+		_, _ = os.Stderr.Write(bytes.Repeat([]byte("m"), 4<<20)) // and no newline
+		fmt.Println(pong)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "env":
+		fmt.Fprint(os.Stderr, strings.Join(os.Environ(), "\n"))
+	case "files":
+		entries, _ := os.ReadDir("/proc/self/fd")
+		for _, e := range entries {
+			where, _ := os.Readlink("/proc/self/fd/" + e.Name())
+			fmt.Fprintln(os.Stderr, e.Name(), where)
+		}
+	case "parent", "parent-detached": // leaves somebody behind who holds its pipes open
+		startKin(mode == "parent-detached")
+		fmt.Println(hello)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "deserter", "deserter-detached":
+		startKin(mode == "deserter-detached")
+		fmt.Println(hello)
+	case "starter": // starts a child through Start, says its pid, and is killed
+		runtime.GOMAXPROCS(4)
+		p, err := Start(context.Background(), specOf("stubborn"))
+		if err != nil {
+			panic(err)
+		}
+		if _, err := p.Pipe().Read(); err != nil {
+			panic(err)
+		}
+		// Threads come and go; the child must not go with them.
+		for range 50 {
+			done := make(chan struct{})
+			go func() {
+				runtime.LockOSThread() // and never unlock: the thread ends
+				close(done)
+			}()
+			<-done
+		}
+		time.Sleep(50 * time.Millisecond)
+		fmt.Printf("{\"jsonrpc\":\"2.0\",\"method\":\"pid\",\"params\":{\"pid\":%d}}\n", p.PID())
+		forever()
+	}
+}
+
+func forever() { time.Sleep(time.Hour) }
+
+// startKin starts a child that inherits everything, says its pid and does not
+// wait for it.
+func startKin(detached bool) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{childMode + "=stubborn"}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	detach(cmd, detached)
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	fmt.Printf("{\"jsonrpc\":\"2.0\",\"method\":\"pid\",\"params\":{\"pid\":%d}}\n", cmd.Process.Pid)
+}
+
+// specOf returns how to start the test binary as a child.
+func specOf(mode string) Spec {
+	return Spec{
+		Command: os.Args[0], Env: Environ(map[string]string{childMode: mode}),
+		DrainDelay: 50 * time.Millisecond, // what a Stop costs that nobody reads along with
+	}
+}

@@ -150,7 +150,9 @@ func (p *Pipe) Close() error {
 		close(p.closed)
 		p.err = p.out.close()
 		if c, ok := p.r.(io.Closer); ok {
-			p.err = errors.Join(p.err, c.Close())
+			if err := c.Close(); !errors.Is(err, os.ErrClosed) {
+				p.err = errors.Join(p.err, err)
+			}
 		}
 	})
 	return p.err

@@ -19,7 +19,7 @@ const (
 	// a pipe of Linux holds.
 	writeChunk = 64 << 10
 	// keptBuffer is the largest buffer that an idle writer keeps.
-	keptBuffer = 64 << 10
+	keptBuffer = 128 << 10
 )
 
 // writer sends lines by group commit: while one goroutine writes, the lines of

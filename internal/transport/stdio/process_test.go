@@ -1,0 +1,485 @@
+package stdio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// start starts the test binary as a child and sees to its end.
+func start(t *testing.T, spec Spec) *Process {
+	t.Helper()
+	p, err := Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func read(t *testing.T, p *Process) *jsonrpc.Message {
+	t.Helper()
+	m, err := p.Pipe().Read()
+	if err != nil {
+		t.Fatalf("read: %v; its stderr: %q", err, p.StderrTail(5))
+	}
+	return m
+}
+
+// readPID reads the message in which a child names another process.
+func readPID(t *testing.T, p *Process) int {
+	t.Helper()
+	m := read(t, p)
+	pid, ok := jsonrpc.Int(m.Raw, m.Param("pid"))
+	if m.Method != "pid" || !ok {
+		t.Fatalf("got %s", m.Raw)
+	}
+	return int(pid)
+}
+
+func wantEOF(t *testing.T, p *Process) {
+	t.Helper()
+	if _, err := p.Pipe().Read(); err != io.EOF {
+		t.Errorf("got %v, want EOF", err)
+	}
+}
+
+func wantExit(t *testing.T, p *Process, text string) {
+	t.Helper()
+	<-p.Exited()
+	if got := p.ExitText(); got != text && runtime.GOOS != "windows" {
+		t.Errorf("it ended with %q, want %q", got, text)
+	}
+}
+
+// gone waits until there is no such process, or a zombie at most.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(b), ") Z ") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d lives on: %s", pid, b)
+		}
+	}
+}
+
+func needProc(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("looks into /proc")
+	}
+}
+
+func TestEcho(t *testing.T) {
+	t.Parallel()
+	p := start(t, specOf("echo"))
+	if err := p.Pipe().Write([]byte(ping)); err != nil {
+		t.Fatal(err)
+	}
+	if m := read(t, p); string(m.Raw) != ping {
+		t.Errorf("got %s", m.Raw)
+	}
+	if p.ExitText() != "" || p.ExitCode() != -1 || p.PID() == 0 || p.Started().IsZero() {
+		t.Errorf("it seems to have ended: %s", p.ExitText())
+	}
+	var reader sync.WaitGroup
+	reader.Go(func() { wantEOF(t, p) })
+	if err := p.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	reader.Wait()
+	wantExit(t, p, "exit status 0")
+	if err := p.Pipe().Write([]byte(ping)); !errors.Is(err, transport.ErrNotSent) {
+		t.Errorf("got %v, want ErrNotSent", err)
+	}
+}
+
+func TestU01_CommandCannotRun(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string, mode fs.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	path := []string{"PATH=relative" + string(filepath.ListSeparator) + dir}
+	plain := file("plain", "text", 0o600)
+	cases := []struct {
+		name string
+		spec Spec
+		is   error
+		hint string
+		unix bool
+	}{
+		{"empty", Spec{}, nil, "", false},
+		{"missing in PATH", Spec{Command: "no-such-command", Env: path}, exec.ErrNotFound, "PATH=", false},
+		{"no PATH", Spec{Command: "sh"}, exec.ErrNotFound, "no PATH", false},
+		{"missing", Spec{Command: filepath.Join(dir, "none")}, fs.ErrNotExist, "does not exist", true},
+		{"not executable", Spec{Command: plain}, fs.ErrPermission, "not executable", true},
+		{"not executable in PATH", Spec{Command: "plain", Env: path}, fs.ErrPermission, "must not be executed", true},
+		{"no interpreter", Spec{Command: file("script", "#!/no/such/thing\n", 0o700)}, fs.ErrNotExist, "interpreter", true},
+		{"wrong format", Spec{Command: file("binary", "\x7fELFnonsense", 0o700)}, errExecFormat, "another machine", true},
+		{"a folder", Spec{Command: dir}, nil, "", true},
+		{"no working folder", Spec{Command: os.Args[0], Dir: filepath.Join(dir, "none")}, fs.ErrNotExist, "folder", false},
+		{"file as working folder", Spec{Command: os.Args[0], Dir: plain}, nil, "folder", false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if c.unix && runtime.GOOS == "windows" {
+				t.Skip("files have no mode there")
+			}
+			p, err := Start(t.Context(), c.spec)
+			if err == nil {
+				_ = p.Stop(t.Context())
+				t.Fatal("it runs")
+			}
+			var failed *StartError
+			if !errors.As(err, &failed) {
+				t.Fatalf("got %T %v", err, err)
+			}
+			if !strings.HasPrefix(err.Error(), "exec: ") || strings.Count(err.Error(), "exec:") != 1 {
+				t.Errorf("it says %q", err)
+			}
+			if c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("got %v, want %v", err, c.is)
+			}
+			if !strings.Contains(failed.Hint, c.hint) {
+				t.Errorf("it hints %q, want %q", failed.Hint, c.hint)
+			}
+		})
+	}
+}
+
+func TestCommandIsFoundInTheChildsPath(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Symlink(os.Args[0], filepath.Join(dir, "server")); err != nil {
+		t.Skip(err)
+	}
+	for _, spec := range []Spec{
+		{Command: "server", Env: []string{childMode + "=exit", "PATH=" + dir}},
+		{Command: "./server", Env: []string{childMode + "=exit"}, Dir: dir},
+	} {
+		wantExit(t, start(t, spec), "exit status 3")
+	}
+}
+
+func TestU02_ExitIsExplained(t *testing.T) {
+	t.Parallel()
+	p := start(t, specOf("exit"))
+	wantEOF(t, p)
+	wantExit(t, p, "exit status 3")
+	if p.ExitCode() != 3 {
+		t.Errorf("exit code %d", p.ExitCode())
+	}
+	wantLines(t, p.StderrTail(20), "GITHUB_TOKEN is not set")
+}
+
+func TestU06_HalfALineAndExit(t *testing.T) {
+	t.Parallel()
+	p := start(t, specOf("half"))
+	if err := p.Pipe().Write([]byte(ping)); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, transcript(p.Pipe()), "bad -32700 cut")
+	wantExit(t, p, "exit status 1")
+}
+
+func TestU13_EndlessLine(t *testing.T) {
+	t.Parallel()
+	spec := specOf("flood")
+	spec.Options.Limits.Bytes = 1 << 20
+	spec.ExitGrace = time.Millisecond
+	p := start(t, spec)
+	if _, err := p.Pipe().Read(); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestU14_OutputClosed(t *testing.T) {
+	t.Parallel()
+	p := start(t, specOf("mute"))
+	wantEOF(t, p)
+	select {
+	case <-p.Exited():
+		t.Error("it has ended")
+	default:
+	}
+}
+
+func TestU15_InputClosed(t *testing.T) {
+	t.Parallel()
+	spec := specOf("deaf")
+	spec.ExitGrace = time.Millisecond
+	p := start(t, spec)
+	read(t, p)
+	if err := p.Pipe().Write([]byte(ping)); !errors.Is(err, transport.ErrNotSent) {
+		t.Errorf("got %v, want ErrNotSent", err)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantExit(t, p, "signal: terminated")
+}
+
+func TestU16_InputFull(t *testing.T) {
+	t.Parallel()
+	spec := specOf("idle")
+	spec.Options.WriteTimeout = 50 * time.Millisecond
+	spec.ExitGrace = time.Millisecond
+	p := start(t, spec)
+	var err error
+	for err == nil {
+		err = p.Pipe().Write([]byte(strings.Repeat("x", 1000)))
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want a timeout", err)
+	}
+}
+
+// Whoever holds the pipes open hangs nobody, and whoever is in the group or was a
+// descendant when Stop began is dead after it.
+func TestU17_Grandchildren(t *testing.T) {
+	needProc(t)
+	for _, mode := range []string{"parent", "parent-detached", "deserter"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			spec := specOf(mode)
+			p := start(t, spec)
+			pid := readPID(t, p)
+			if mode == "deserter" {
+				// The child ends by itself; nobody has called Stop.
+				<-p.Exited()
+			} else if err := p.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			gone(t, pid)
+		})
+	}
+}
+
+// A descendant that has left the group and lost its parent is out of reach. It
+// must not hang us all the same; its own end is the test binary's business.
+func TestU17_WhoLeftTheGroupHangsNobody(t *testing.T) {
+	needProc(t)
+	t.Parallel()
+	spec := specOf("deserter-detached")
+	p := start(t, spec)
+	pid := readPID(t, p)
+	read(t, p)
+	for {
+		if _, err := p.Pipe().Read(); err != nil {
+			if err != io.EOF {
+				t.Errorf("got %v, want EOF", err)
+			}
+			break
+		}
+	}
+	wantExit(t, p, "exit status 0")
+	if err := p.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	kill(t, pid)
+	gone(t, pid)
+}
+
+func TestU18_Stubborn(t *testing.T) {
+	t.Parallel()
+	spec := specOf("stubborn")
+	spec.ExitGrace, spec.TermGrace = 10*time.Millisecond, 50*time.Millisecond
+	p := start(t, spec)
+	read(t, p)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if err := p.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	wantExit(t, p, "signal: killed")
+}
+
+func TestStopAsksBeforeItKills(t *testing.T) {
+	t.Parallel()
+	spec := specOf("polite")
+	spec.ExitGrace, spec.TermGrace = time.Millisecond, time.Minute
+	p := start(t, spec)
+	read(t, p)
+	if err := p.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantExit(t, p, "exit status 7")
+}
+
+func TestStopHurriesWhenTheContextEnds(t *testing.T) {
+	t.Parallel()
+	spec := specOf("stubborn")
+	spec.ExitGrace, spec.TermGrace = time.Hour, time.Hour
+	p := start(t, spec)
+	read(t, p)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := Start(ctx, spec); err != context.Canceled {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestS14_NoiseOnStandardError(t *testing.T) {
+	t.Parallel()
+	spec := specOf("noise")
+	spec.StderrBytes = 64 << 10
+	var lines, longest int
+	spec.OnStderr = func(line []byte) {
+		lines++
+		longest = max(longest, len(line))
+	}
+	p := start(t, spec)
+	if m := read(t, p); string(m.Raw) != pong {
+		t.Errorf("got %s", m.Raw)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if lines != 1<<15+1 || longest != maxLine {
+		t.Errorf("%d lines, the longest of %d bytes", lines, longest)
+	}
+	if got := p.Stderr(); len(got) != 64<<10 || strings.Trim(string(got), "m") != "" {
+		t.Errorf("kept %d bytes", len(got))
+	}
+	if got := p.StderrTail(5); len(got) != 1 || len(got[0]) > maxLine+len("…") {
+		t.Errorf("the tail has %d lines", len(got))
+	}
+}
+
+func TestS19_EnvironmentIsWhatWeGive(t *testing.T) {
+	t.Setenv("CANARY_TOKEN", "hunter2")
+	t.Setenv("HTTPS_PROXY", "http://user:pass@proxy")
+	t.Setenv("LC_TIME", "C")
+	spec := specOf("env")
+	spec.Env = Environ(map[string]string{childMode: "env", "API_KEY": "given", "LANG": "xx"})
+	p := start(t, spec)
+	<-p.Exited()
+	got := string(p.Stderr())
+	for _, want := range []string{"API_KEY=given", "LANG=xx", "LC_TIME=C", "PATH="} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	for _, secret := range []string{"CANARY_TOKEN", "hunter2", "PROXY"} {
+		if strings.Contains(got, secret) {
+			t.Errorf("%s in\n%s", secret, got)
+		}
+	}
+	spec.Env = []string{childMode + "=env"}
+	p = start(t, spec)
+	<-p.Exited()
+	if got := string(p.Stderr()); got != childMode+"=env" && runtime.GOOS != "windows" {
+		t.Errorf("the environment is %q", got)
+	}
+}
+
+func TestOnlyStandardStreamsAreInherited(t *testing.T) {
+	needProc(t)
+	f, err := os.Open(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p := start(t, specOf("files"))
+	<-p.Exited()
+	for _, line := range p.StderrTail(100) {
+		fd, where, _ := strings.Cut(line, " ")
+		// Beyond the three the child has what its own runtime and its look have opened.
+		if fd > "2" && (strings.Contains(where, f.Name()) || strings.HasPrefix(where, "pipe:") || strings.HasPrefix(where, "socket:")) {
+			t.Errorf("descriptor %s is %s", fd, where)
+		}
+	}
+}
+
+// When we are killed the child dies too, and not before: it does not depend on a
+// thread that may end.
+func TestChildDiesWithUs(t *testing.T) {
+	needProc(t)
+	t.Parallel()
+	p := start(t, specOf("starter"))
+	pid := readPID(t, p)
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
+		t.Fatal("the child's child has died with a thread")
+	}
+	kill(t, p.PID())
+	wantExit(t, p, "signal: killed")
+	gone(t, pid)
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	proc, err := os.FindProcess(pid)
+	if err == nil {
+		err = proc.Kill()
+		_ = proc.Release()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStd(t *testing.T) {
+	t.Parallel()
+	p := start(t, specOf("std"))
+	for range 3 {
+		if err := p.Pipe().Write([]byte(ping)); err != nil {
+			t.Fatal(err)
+		}
+		if m := read(t, p); string(m.Raw) != ping {
+			t.Errorf("got %s", m.Raw)
+		}
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantExit(t, p, "exit status 0")
+	wantLines(t, p.StderrTail(5), "EOF")
+}
+
+// A client that is gone is an error of the write, not the end of the process.
+func TestStdSurvivesABrokenPipe(t *testing.T) {
+	t.Parallel()
+	p := start(t, specOf("std"))
+	_ = p.output.Close()
+	if err := p.Pipe().Write([]byte(ping)); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, p, "exit status 4")
+	if tail := p.StderrTail(1); len(tail) != 1 || !strings.HasPrefix(tail[0], transport.ErrNotSent.Error()) {
+		t.Errorf("it says %q", tail)
+	}
+}
