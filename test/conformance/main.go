@@ -118,6 +118,9 @@ func (r *rig) runAll(ctx context.Context, chosen []*leg, parallel int) (passed, 
 		})
 	}
 	for _, l := range chosen {
+		if ctx.Err() != nil {
+			break
+		}
 		next <- l
 	}
 	close(next)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -71,7 +72,7 @@ func (p *process) stop() error {
 
 // ready waits until something accepts connections at addr.
 func (p *process) ready(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not within %v", readyWithin))
 	defer cancel()
 	var d net.Dialer
 	for {
@@ -82,7 +83,7 @@ func (p *process) ready(ctx context.Context, addr string) error {
 		case <-p.done:
 			return fmt.Errorf("%s ended before it listened: %v", filepath.Base(p.cmd.Path), p.err)
 		case <-ctx.Done():
-			return fmt.Errorf("%s did not listen at %s within %v", filepath.Base(p.cmd.Path), addr, readyWithin)
+			return fmt.Errorf("%s does not listen at %s: %w", filepath.Base(p.cmd.Path), addr, context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -103,6 +104,9 @@ func freeAddr() (string, error) {
 func listening(ctx context.Context, logFile string, argv func(addr string) []string) (*process, string, error) {
 	var last error
 	for range 3 {
+		if ctx.Err() != nil {
+			return nil, "", errors.Join(last, context.Cause(ctx))
+		}
 		addr, err := freeAddr()
 		if err != nil {
 			return nil, "", err
@@ -138,26 +142,36 @@ func run(ctx context.Context, dir string, env []string, out io.Writer, argv ...s
 	return err
 }
 
-// orphans waits for the last process that runs the program exe to end and returns
-// an error when one is still there after goneWithin. Every leg has its own link
-// to the server's binary, so that it can tell its own from others. It sees
+// orphans waits for the last process that runs the program exe to end. One that is
+// still there after goneWithin is killed and makes an error. Every leg has its own
+// link to the server's binary, so that it can tell its own from others. It sees
 // nothing where there is no /proc.
 func orphans(exe string) error {
 	deadline := time.Now().Add(goneWithin)
 	for {
-		var left []string
-		links, _ := filepath.Glob("/proc/[0-9]*/exe")
-		for _, l := range links {
-			if target, err := os.Readlink(l); err == nil && target == exe {
-				left = append(left, strings.Split(l, "/")[2])
-			}
-		}
+		left := running(exe)
 		if len(left) == 0 {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("left behind: %s, process %s", filepath.Base(exe), strings.Join(left, " "))
+			for _, pid := range left {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return fmt.Errorf("left behind: %s, process %v", filepath.Base(exe), left)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// running returns the ids of the processes that run the program exe.
+func running(exe string) (pids []int) {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, l := range links {
+		if target, err := os.Readlink(l); err == nil && target == exe {
+			if pid, err := strconv.Atoi(strings.Split(l, "/")[2]); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }

@@ -48,9 +48,12 @@ func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int,
 	} else {
 		err = r.runClient(ctx, l, dir)
 	}
-	found, readErr := results(filepath.Join(dir, "results"), l.side)
-	if err = errors.Join(err, readErr); err != nil {
-		return 0, 0, fmt.Errorf("%s: %w; see %s", l.name(), err, dir)
+	var found map[string]outcome
+	if err == nil {
+		found, err = results(filepath.Join(dir, "results"), l.side)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w\nsee %s", l.name(), err, dir)
 	}
 
 	names := slices.Sorted(maps.Keys(found))
