@@ -34,8 +34,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 		return nil, true
 	}
 	rc := http.NewResponseController(w)
+	start := time.Now()
 	renew := func() error { return rc.SetReadDeadline(time.Now().Add(lim.Idle)) }
-	timed := lim.Idle > 0 && renew() == nil
+	timed := lim.Idle > 0 && rc.SetReadDeadline(start.Add(lim.Idle)) == nil
 	var err error
 	if n := r.ContentLength; n > 0 && n <= bodyStep {
 		b = make([]byte, n)
@@ -43,7 +44,11 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 	} else {
 		b, err = readSteps(r.Body, n, lim.Bytes, renew)
 	}
-	if timed {
+	if time.Since(start) > time.Second && hasWriteTimeout(r) {
+		// The server has counted since the headers came.
+		_ = rc.SetWriteDeadline(time.Now().Add(WriteTimeout))
+	}
+	if timed && err == nil {
 		// Otherwise the deadline would count as the client hanging up.
 		_ = rc.SetReadDeadline(time.Time{})
 	}

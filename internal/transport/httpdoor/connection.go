@@ -74,12 +74,11 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 	// 2026-07-28 §Streamable HTTP, "Receiving Messages".
 	h["X-Accel-Buffering"] = noBuffer
 	h["X-Content-Type-Options"] = nosniff
-	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	c = &Connection{
 		stream: s,
 		w:      w,
 		rc:     http.NewResponseController(w),
-		rearm:  server != nil && server.WriteTimeout > 0,
+		rearm:  hasWriteTimeout(r),
 		wake:   make(chan struct{}, 1),
 	}
 	if len(s.conns) >= maxConnections {

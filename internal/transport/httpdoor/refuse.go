@@ -36,8 +36,17 @@ func (e *Denied) Error() string {
 	return e.Reason
 }
 
+// drain is how long a refused request may take to send the rest of its body,
+// which net/http reads before it answers.
+const drain = 5 * time.Second
+
 // Refuse answers with a JSON-RPC error. An empty id leaves the member out.
 func Refuse(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
+	refuse(w, time.Now().Add(drain), status, id, e)
+}
+
+func refuse(w http.ResponseWriter, until time.Time, status int, id jsonrpc.ID, e *jsonrpc.Error) {
+	_ = http.NewResponseController(w).SetReadDeadline(until)
 	h := w.Header()
 	h["Content-Type"] = TypeJSON
 	h["X-Content-Type-Options"] = nosniff
@@ -48,7 +57,7 @@ func Refuse(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) 
 // RefuseAndClose is Refuse for a request whose body is not read to its end.
 func RefuseAndClose(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	w.Header()["Connection"] = closing
-	Refuse(w, status, id, e)
+	refuse(w, past, status, id, e)
 }
 
 // RefuseDenied answers what an authenticator did not let in.
@@ -81,4 +90,31 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 func RefuseMethod(w http.ResponseWriter, allow string) {
 	w.Header()["Allow"] = []string{allow}
 	Refuse(w, http.StatusMethodNotAllowed, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the method is not allowed here"})
+}
+
+// WriteLarge writes a body that may take longer than the server's write timeout:
+// each 64 KiB may take stall.
+func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Duration) error {
+	rc := http.NewResponseController(w)
+	for len(b) > 0 {
+		_ = rc.SetWriteDeadline(time.Now().Add(stall))
+		n := min(len(b), writeStep)
+		if _, err := w.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	if hasWriteTimeout(r) {
+		_ = rc.SetWriteDeadline(time.Now().Add(stall))
+	} else {
+		_ = rc.SetWriteDeadline(time.Time{})
+	}
+	return nil
+}
+
+// hasWriteTimeout reports whether r's server arms a write deadline for each
+// request anew. If not, one that we leave behind would hit the next request.
+func hasWriteTimeout(r *http.Request) bool {
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	return server != nil && server.WriteTimeout > 0
 }

@@ -1,0 +1,376 @@
+package streamhttp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// hall is a fake of what stands behind a door. Its zero value answers initialize
+// with the revision asked for and every other request with {"ok":true}.
+type hall struct {
+	serve  func(ctx context.Context, in transport.Incoming, r transport.Responder)
+	oneWay func(in transport.Incoming) error
+
+	mu    sync.Mutex
+	convs []*guest
+	calls []string // methods of what arrived
+}
+
+func (h *hall) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
+	g := &guest{hall: h, peer: p, out: out, gone: make(chan struct{})}
+	h.mu.Lock()
+	h.convs = append(h.convs, g)
+	h.mu.Unlock()
+	return g
+}
+
+func (h *hall) called() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string(nil), h.calls...)
+}
+
+func (h *hall) guests() []*guest {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]*guest(nil), h.convs...)
+}
+
+type guest struct {
+	hall *hall
+	peer transport.Peer
+	out  transport.Outbox
+	once sync.Once
+	gone chan struct{}
+}
+
+func (g *guest) note(in transport.Incoming) {
+	g.hall.mu.Lock()
+	g.hall.calls = append(g.hall.calls, in.Msg.Method)
+	g.hall.mu.Unlock()
+}
+
+func (g *guest) Request(ctx context.Context, in transport.Incoming, r transport.Responder) {
+	g.note(in)
+	m := in.Msg
+	switch {
+	case m.Method == mcp.MethodInitialize && in.Opening.Revision.Legacy():
+		v := m.Param("protocolVersion").Of(m.Raw)
+		if v == nil {
+			v = []byte(`"2025-11-25"`)
+		}
+		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":`+string(v)+`}`)), 0)
+	case g.hall.serve != nil:
+		g.hall.serve(ctx, in, r)
+	default:
+		finish(in, r)
+	}
+}
+
+func finish(in transport.Incoming, r transport.Responder) {
+	_ = r.Finish(jsonrpc.AppendResult(nil, in.Msg.ID, []byte(`{"ok":true}`)), 0)
+}
+
+func (g *guest) OneWay(_ context.Context, in transport.Incoming) error {
+	g.note(in)
+	if g.hall.oneWay != nil {
+		return g.hall.oneWay(in)
+	}
+	return nil
+}
+
+func (g *guest) Close(error) { g.once.Do(func() { close(g.gone) }) }
+
+// door is a Server behind a real HTTP server.
+type door struct {
+	t      testing.TB
+	hall   *hall
+	server *Server
+	url    string
+	client *http.Client
+}
+
+func open(t testing.TB, h *hall, change func(*Options)) *door {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openOn(t, h, change, l, nil)
+}
+
+// openOn serves on l; dial is nil for the network.
+func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial func() (net.Conn, error)) *door {
+	o := Options{Acceptor: h, Endpoint: "test"}
+	if change != nil {
+		change(&o)
+	}
+	s := NewServer(o)
+	hs := httpdoor.NewHTTPServer(s)
+	ctx, cancel := context.WithCancel(context.Background())
+	hs.BaseContext = func(net.Listener) context.Context { return ctx }
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = hs.Serve(l) })
+	wg.Go(func() { _ = s.Run(ctx) })
+	tr := &http.Transport{}
+	if dial != nil {
+		tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return dial() }
+	}
+	d := &door{t: t, hall: h, server: s, url: "http://" + l.Addr().String() + "/mcp", client: &http.Client{Transport: tr}}
+	t.Cleanup(func() {
+		cancel()
+		_ = s.Close()
+		tr.CloseIdleConnections()
+		_ = hs.Close()
+		wg.Wait()
+		if n := s.flights.len(); n != 0 {
+			t.Errorf("%d requests in flight after Close", n)
+		}
+		for _, g := range h.guests() {
+			select {
+			case <-g.gone:
+			default:
+				t.Errorf("a conversation was never closed: %+v", g.peer)
+			}
+		}
+	})
+	return d
+}
+
+// pipes is a listener in memory, for tests with simulated time.
+type pipes struct {
+	conns chan net.Conn
+	once  sync.Once
+	done  chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error { p.once.Do(func() { close(p.done) }); return nil }
+
+func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+
+func (p *pipes) dial() (net.Conn, error) {
+	a, b := net.Pipe()
+	select {
+	case p.conns <- b:
+		return a, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "localhost" }
+
+// openPipes is open with a network in memory.
+func openPipes(t testing.TB, h *hall, change func(*Options)) (*door, *pipes) {
+	l := newPipes()
+	return openOn(t, h, change, l, l.dial), l
+}
+
+// send makes a request. Headers are "Name: value"; one without a value removes
+// what post sets by itself.
+func (d *door) send(ctx context.Context, method, body string, headers ...string) *http.Response {
+	d.t.Helper()
+	resp, err := d.try(ctx, method, body, headers...)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return resp
+}
+
+func (d *door) try(ctx context.Context, method, body string, headers ...string) (*http.Response, error) {
+	var rd io.Reader
+	if method == http.MethodPost {
+		rd = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, d.url, rd)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if rd != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, ": ")
+		switch {
+		case name == "Host":
+			req.Host = value
+		case !ok:
+			req.Header.Del(strings.TrimSuffix(name, ":"))
+		default:
+			if name == "Accept" || name == "Content-Type" {
+				req.Header.Del(name)
+			}
+			req.Header.Add(name, value)
+		}
+	}
+	return d.client.Do(req)
+}
+
+// heard is a response that has been read.
+type heard struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (d *door) do(method, body string, headers ...string) heard {
+	d.t.Helper()
+	resp := d.send(context.Background(), method, body, headers...)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return heard{resp.StatusCode, resp.Header, string(b)}
+}
+
+func (d *door) post(body string, headers ...string) heard {
+	d.t.Helper()
+	return d.do(http.MethodPost, body, headers...)
+}
+
+// want checks a status and the error code, 0 for none.
+func (r heard) want(t testing.TB, status int, code int64) {
+	t.Helper()
+	if r.status != status {
+		t.Errorf("status %d, want %d; body %s", r.status, status, r.body)
+	}
+	if got := r.code(); got != code {
+		t.Errorf("error code %d, want %d; body %s", got, code, r.body)
+	}
+}
+
+func (r heard) message() *jsonrpc.Message {
+	m, _ := jsonrpc.Scan([]byte(r.body), jsonrpc.Limits{})
+	return m
+}
+
+func (r heard) code() int64 {
+	m := r.message()
+	if m == nil || m.Kind != jsonrpc.Failure {
+		return 0
+	}
+	n, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+	return n
+}
+
+func (r heard) id() jsonrpc.ID {
+	if m := r.message(); m != nil {
+		return m.ID
+	}
+	return ""
+}
+
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+
+// modernCall is a tools/call of the modern era and its headers.
+func modernCall(id string) (string, []string) {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"star","arguments":{},` + modernMeta + `}}`,
+		[]string{"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: star"}
+}
+
+// callModern makes a good modern call and reports whether it was answered well.
+func (d *door) callModern() {
+	d.t.Helper()
+	body, headers := modernCall("7")
+	r := d.post(body, headers...)
+	if r.status != 200 || !strings.Contains(r.body, `"id":7`) {
+		d.t.Errorf("a good call got %d %s", r.status, r.body)
+	}
+}
+
+const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+// initialize opens a session and returns its header.
+func (d *door) initialize(version string, headers ...string) string {
+	d.t.Helper()
+	r := d.post(strings.ReplaceAll(initializeBody, "%s", version), headers...)
+	r.want(d.t, 200, 0)
+	id := r.header.Get("Mcp-Session-Id")
+	if id == "" {
+		d.t.Fatalf("no session id; body %s", r.body)
+	}
+	return "Mcp-Session-Id: " + id
+}
+
+func call(id string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"star","arguments":{}}}`
+}
+
+// feed reads an event stream.
+type feed struct {
+	t    testing.TB
+	resp *http.Response
+	rd   *eventstream.Reader
+}
+
+func readEvents(t testing.TB, resp *http.Response) *feed {
+	t.Helper()
+	if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		b, _ := io.ReadAll(resp.Body)
+		t.Fatalf("no event stream: %d %s", resp.StatusCode, b)
+	}
+	return &feed{t, resp, eventstream.NewReader(resp.Body, eventstream.Limits{})}
+}
+
+func (e *feed) next() eventstream.Event {
+	e.t.Helper()
+	ev, err := e.rd.Next()
+	if err != nil {
+		e.t.Fatalf("next event: %v", err)
+	}
+	return ev
+}
+
+// ends checks that nothing more comes.
+func (e *feed) ends() {
+	e.t.Helper()
+	if ev, err := e.rd.Next(); err == nil {
+		e.t.Errorf("one event too many: %s", ev.Data)
+	}
+}
+
+func (e *feed) close() { _ = e.resp.Body.Close() }
+
+// raw sends bytes and returns the connection and a reader of responses.
+func (d *door) raw(text string) (net.Conn, *bufio.Reader) {
+	d.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(d.url, "http://"), "/mcp"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.Copy(c, bytes.NewReader([]byte(text))); err != nil {
+		d.t.Fatal(err)
+	}
+	return c, bufio.NewReader(c)
+}

@@ -1,0 +1,210 @@
+package streamhttp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// Options configure a Server. Only Acceptor is required; zero values mean the
+// defaults that stand beside them.
+type Options struct {
+	Acceptor transport.Acceptor
+	Endpoint string          // the route's name, for transport.Peer
+	Guard    *httpdoor.Guard // nil allows the loopback names only
+
+	// Principal says who sent a request; an error refuses it, with 401 unless it is
+	// an *httpdoor.Denied that says otherwise. Nil: nobody has to say.
+	Principal func(*http.Request) (string, error)
+	// AllowInitialize says whether a client may open one more session, and if not
+	// when to try again. Nil allows all.
+	AllowInitialize func(remote, principal string) (retryAfter time.Duration, ok bool)
+	// RefuseBare answers 400 to a legacy request outside of any session. Without
+	// it, clients that never open one are adopted: their requests share a
+	// conversation per principal, address and revision.
+	RefuseBare bool
+
+	MaxBody     int64                // bytes of a POST; 4 MiB
+	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
+	MaxSessions int                  // 10,000
+	SessionIdle time.Duration        // without a request or stream; 30 min
+	SessionMax  time.Duration        // of a session's life; 24 h
+	Replay      time.Duration        // that events are kept for a client to come back; 2 min
+	LateStream  time.Duration        // until a response becomes a stream with keep-alives; 10 s, at most 20 s
+	Stream      httpdoor.StreamRules // Slow is set by NewServer
+
+	Log *slog.Logger // nil logs nothing
+}
+
+// Server is the door of one endpoint towards clients of Streamable HTTP, of every
+// revision that has it: modern requests, which stand alone, and legacy sessions.
+// It is an http.Handler and safe for concurrent use.
+//
+// Run looks after sessions that are idle; Drain and Close end them.
+type Server struct {
+	opts   Options
+	rules  *httpdoor.StreamRules
+	limits jsonrpc.Limits
+	body   httpdoor.BodyLimits
+	log    *slog.Logger
+
+	epoch    time.Time
+	table    table
+	flights  flights
+	counts   counts
+	draining atomic.Bool
+}
+
+// NewServer returns a server. It starts no goroutine.
+func NewServer(o Options) *Server {
+	or(&o.MaxBody, 4<<20)
+	or(&o.BodyIdle, 30*time.Second)
+	or(&o.MaxSessions, 10_000)
+	or(&o.SessionIdle, 30*time.Minute)
+	or(&o.SessionMax, 24*time.Hour)
+	or(&o.Replay, 2*time.Minute)
+	or(&o.LateStream, 10*time.Second)
+	o.LateStream = min(o.LateStream, 20*time.Second)
+	s := &Server{
+		opts:   o,
+		limits: jsonrpc.Limits{Bytes: int(o.MaxBody), Names: mcp.MethodName},
+		body:   httpdoor.BodyLimits{Bytes: o.MaxBody, Idle: o.BodyIdle},
+		log:    o.Log,
+		epoch:  time.Now(),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	o.Stream.Slow = func() { s.counts.slowReaders.Add(1) }
+	s.rules = o.Stream.Defaults()
+	s.table.init()
+	s.flights.init()
+	return s
+}
+
+func or[T comparable](at *T, value T) {
+	var zero T
+	if *at == zero {
+		*at = value
+	}
+}
+
+// now is the time since the server was made; the wall clock may jump.
+func (s *Server) now() time.Duration { return time.Since(s.epoch) }
+
+// ServeHTTP serves one request to the endpoint.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.opts.Guard.Admit(w, r) {
+		return
+	}
+	principal := ""
+	if s.opts.Principal != nil {
+		var err error
+		if principal, err = s.opts.Principal(r); err != nil {
+			s.counts.denied.Add(1)
+			httpdoor.RefuseDenied(w, err)
+			return
+		}
+	}
+	switch r.Method {
+	case http.MethodPost:
+		s.post(w, r, principal)
+	case http.MethodGet:
+		s.get(w, r, principal)
+	case http.MethodDelete:
+		s.delete(w, r, principal)
+	default:
+		s.counts.refused.Add(1)
+		httpdoor.RefuseMethod(w, "GET, POST, DELETE")
+	}
+}
+
+// peer describes the sender of r.
+func (s *Server) peer(r *http.Request, principal string) transport.Peer {
+	return transport.Peer{Transport: "http", Principal: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
+}
+
+// refuse answers with an error and counts it.
+func (s *Server) refuse(w http.ResponseWriter, status int, id jsonrpc.ID, code int64, why string) {
+	s.counts.refused.Add(1)
+	httpdoor.Refuse(w, status, id, &jsonrpc.Error{Code: code, Message: why})
+}
+
+// headers are those that decide whose a request is.
+type headers struct {
+	version string // MCP-Protocol-Version, "" when absent
+	session string // Mcp-Session-Id, "" when absent
+}
+
+// readHeaders reads them; ok is false, and the request answered, when one stands
+// there twice, since others on the way may have read the other one.
+func (s *Server) readHeaders(w http.ResponseWriter, r *http.Request) (h headers, ok bool) {
+	var twice bool
+	if h.version, twice = only(r.Header[mcp.HeaderVersion]); !twice {
+		h.session, twice = only(r.Header[mcp.HeaderSession])
+	}
+	if twice {
+		s.refuse(w, http.StatusBadRequest, "", mcp.CodeHeaderMismatch, "header mismatch: a header stands there twice")
+	}
+	return h, !twice
+}
+
+func only(values []string) (v string, twice bool) {
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[0], len(values) > 1
+}
+
+// Run looks after sessions until ctx ends, and returns its error. Without it
+// nothing expires until MaxSessions is reached.
+func (s *Server) Run(ctx context.Context) error {
+	every := max(min(s.opts.SessionIdle/4, s.opts.Replay/4, 15*time.Second), 10*time.Millisecond)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.sweep()
+			s.forget()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Drain lets the GET streams go, which do not end by themselves, and refuses new
+// sessions and streams. Requests go on. It does not wait.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	for _, ses := range s.table.all() {
+		ses.out.Release()
+	}
+}
+
+var errClosed = errors.New("the endpoint is closed")
+
+// Close ends all conversations and waits until every request has returned. A
+// request of the modern era ends with its connection: cancel the HTTP server's
+// base context, or close it, before. Close is idempotent.
+func (s *Server) Close() error {
+	s.draining.Store(true)
+	convs := s.flights.close()
+	for _, ses := range s.table.takeAll() {
+		s.end(ses, errClosed)
+		ses.out.Cut()
+	}
+	for _, c := range convs {
+		c.Close(errClosed)
+	}
+	s.flights.wait()
+	return nil
+}

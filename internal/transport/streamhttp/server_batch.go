@@ -1,0 +1,220 @@
+package streamhttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// maxAbreast is how many requests of one batch run at a time.
+const maxAbreast = 8
+
+// batch serves an array of messages. One revision has them (2025-03-26 §Base
+// Protocol, "Batching"); from all others nothing of an array is executed.
+func (s *Server) batch(w http.ResponseWriter, r *http.Request, principal string, h headers, body []byte) {
+	rev := mcp.Assumed
+	if h.version != "" {
+		rev, _ = mcp.ParseRevision(h.version)
+	}
+	var ses *session
+	if h.session != "" && !rev.Modern() {
+		if ses = s.enter(w, principal, h); ses == nil {
+			return
+		}
+		defer s.leave(ses)
+		rev = ses.revision()
+	}
+	if !rev.Can(mcp.Batches) {
+		s.refuse(w, http.StatusBadRequest, s.orNull("", h, principal), jsonrpc.CodeInvalidRequest, "batches do not exist in this protocol revision")
+		return
+	}
+	items, err := jsonrpc.ScanBatch(body, s.limits)
+	if err != nil {
+		s.refuseScan(w, h, principal, err)
+		return
+	}
+	requests := 0
+	for _, it := range items {
+		switch m := it.Message; {
+		case m == nil:
+			requests++ // it gets an answer, too
+		case m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification:
+			o, bad := mcp.Classify(m, h.version, true)
+			if bad != nil || o.Revision.Modern() || m.Method == mcp.MethodInitialize {
+				// 2025-03-26 §Lifecycle, "Initialization": not part of a batch. Modern messages
+				// stand alone.
+				s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "a message of this batch must stand alone")
+				return
+			}
+			if m.Kind == jsonrpc.Request {
+				requests++
+			}
+		case ses == nil:
+			s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "a response is not expected here")
+			return
+		}
+	}
+	switch {
+	case ses != nil:
+	case requests == 0:
+		s.counts.dropped.Add(int64(len(items)))
+		w.WriteHeader(http.StatusAccepted)
+		return
+	case s.opts.RefuseBare:
+		s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "Mcp-Session-Id is missing")
+		return
+	default:
+		var ok bool
+		if ses, ok = s.adopt(w, r, principal, "null", rev); !ok {
+			return
+		}
+		defer s.leave(ses)
+	}
+	s.runBatch(w, r, ses, h, items, requests)
+}
+
+// runBatch hands the messages over in order; requests run abreast, and their
+// answers go back in one array or, where something came before them, as events.
+func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, h headers, items []jsonrpc.Item, requests int) {
+	all := &response{server: s, w: w, r: r, id: "null", session: ses}
+	all.conv = ses.conv
+	if requests == 0 {
+		for _, it := range items {
+			s.counts.notes.Add(1)
+			_ = s.tell(r.Context(), ses.conv, transport.Incoming{Msg: it.Message, Version: h.version, HTTP: true})
+		}
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if !s.flights.add(&all.flight) {
+		s.limited(w, http.StatusServiceUnavailable, "null", "shutdown", "this server is shutting down", 5*time.Second)
+		return
+	}
+	defer all.land()
+	all.late = time.AfterFunc(s.opts.LateStream, all.turn)
+	defer all.settle()
+
+	ctx := ses.during(r)
+	b := &batch{all: all, answers: make([][]byte, 0, requests)}
+	var running sync.WaitGroup
+	defer running.Wait()
+	slots := make(chan struct{}, maxAbreast)
+	for _, it := range items {
+		m := it.Message
+		switch {
+		case m == nil:
+			e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "no JSON-RPC message"}
+			_ = errors.As(it.Err, &e)
+			id := e.ID
+			if id == "" {
+				id = "null"
+			}
+			b.add(jsonrpc.AppendError(nil, id, e))
+			continue
+		case m.Kind != jsonrpc.Request:
+			s.counts.notes.Add(1)
+			_ = s.tell(r.Context(), ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true})
+			continue
+		}
+		s.counts.legacy.Add(1)
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			b.run(ctx, s, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true})
+		})
+	}
+	running.Wait()
+	b.finish()
+}
+
+// batch collects the answers to the requests of one array.
+type batch struct {
+	all *response
+
+	mu      sync.Mutex
+	answers [][]byte // that have not been sent
+}
+
+// run serves one request of the batch.
+func (b *batch) run(ctx context.Context, s *Server, conv transport.Conversation, in transport.Incoming) {
+	one := &oneOf{batch: b}
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(p)
+		}
+		if !one.done {
+			_ = one.Finish(jsonrpc.AppendError(nil, in.Msg.ID, errInternal), errInternal.Code)
+		}
+	}()
+	conv.Request(ctx, in, one)
+}
+
+// add takes an answer: at once, if the response is a stream by now.
+func (b *batch) add(answer []byte) {
+	b.all.mu.Lock()
+	streams := b.all.state == streaming
+	b.all.mu.Unlock()
+	if streams {
+		_ = b.all.Event(answer)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answers = append(b.answers, bytes.Clone(answer))
+}
+
+// finish sends the answers that are left: as events of a stream that has begun,
+// or as an array.
+func (b *batch) finish() {
+	b.all.mu.Lock()
+	streams := b.all.state == streaming
+	if !streams {
+		b.all.state = finished
+	}
+	b.all.mu.Unlock()
+	b.mu.Lock()
+	answers := b.answers
+	b.answers = nil
+	b.mu.Unlock()
+	if streams {
+		for _, a := range answers {
+			_ = b.all.Event(a)
+		}
+		_ = b.all.Finish(nil, 0)
+		return
+	}
+	if len(answers) == 0 { // all were cancelled
+		b.all.w.Header()["Content-Type"] = eventType
+		b.all.w.WriteHeader(http.StatusOK)
+		return
+	}
+	array := append([]byte{'['}, bytes.Join(answers, []byte{','})...)
+	_ = writeJSON(b.all.w, b.all.r, http.StatusOK, append(array, ']'), b.all.server.rules.Stall)
+}
+
+// oneOf is the Responder of one request of a batch.
+type oneOf struct {
+	batch *batch
+	done  bool
+}
+
+func (o *oneOf) Event(b []byte) error { return o.batch.all.Event(b) }
+
+func (o *oneOf) Finish(b []byte, _ int64) error {
+	if o.done {
+		return httpdoor.ErrEnded
+	}
+	o.done = true
+	if len(b) > 0 {
+		o.batch.add(b)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package streamhttp
+
+import "sync/atomic"
+
+// counts are what a Server counts.
+type counts struct {
+	modern, legacy, notes                  atomic.Int64
+	refused, denied, limited               atomic.Int64
+	opened, ended, expired, evicted        atomic.Int64
+	streams, resumed, slowReaders, dropped atomic.Int64
+	panics                                 atomic.Int64
+}
+
+// Counts is a snapshot of a Server's counters, each since its start, but for the
+// last two, which are as of now.
+type Counts struct {
+	ModernRequests int64 // handed to a conversation
+	LegacyRequests int64 // the same, batches counted by element
+	OneWay         int64 // notifications and responses
+	Refused        int64 // answered with 4xx by the door itself, without those of the Guard
+	Denied         int64 // not authenticated
+	Limited        int64 // sessions refused with 429 or 503
+	SessionsOpened int64
+	SessionsEnded  int64 // for any reason
+	Expired        int64 // of these, by age or idleness
+	Evicted        int64 // of these, idle ones that made room
+	Streams        int64 // event streams begun, of POST and GET
+	Resumed        int64 // of these, with Last-Event-ID
+	SlowReaders    int64 // connections closed because nobody read
+	Dropped        int64 // notifications outside of any session
+	Panics         int64
+
+	Sessions int // now, adopted clients included
+	InFlight int // now, GET streams included
+}
+
+// Counts returns the counters.
+func (s *Server) Counts() Counts {
+	c := &s.counts
+	return Counts{
+		ModernRequests: c.modern.Load(),
+		LegacyRequests: c.legacy.Load(),
+		OneWay:         c.notes.Load(),
+		Refused:        c.refused.Load(),
+		Denied:         c.denied.Load(),
+		Limited:        c.limited.Load(),
+		SessionsOpened: c.opened.Load(),
+		SessionsEnded:  c.ended.Load(),
+		Expired:        c.expired.Load(),
+		Evicted:        c.evicted.Load(),
+		Streams:        c.streams.Load(),
+		Resumed:        c.resumed.Load(),
+		SlowReaders:    c.slowReaders.Load(),
+		Dropped:        c.dropped.Load(),
+		Panics:         c.panics.Load(),
+		Sessions:       s.table.len(),
+		InFlight:       s.flights.len(),
+	}
+}

@@ -1,0 +1,80 @@
+package streamhttp
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// sessionOf returns the session of a GET or DELETE, acquired, or answers. Modern
+// clients have neither (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP
+// Revisions").
+func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, principal string) *session {
+	h, ok := s.readHeaders(w, r)
+	if !ok {
+		return nil
+	}
+	if rev, _ := mcp.ParseRevision(h.version); h.session == "" || rev.Modern() {
+		s.counts.refused.Add(1)
+		httpdoor.RefuseMethod(w, "POST")
+		return nil
+	}
+	return s.enter(w, principal, h)
+}
+
+// get serves the stream of what belongs to no request, or resumes another one
+// (2025-11-25 §Transports, "Listening for Messages from the Server",
+// "Resumability and Redelivery").
+func (s *Server) get(w http.ResponseWriter, r *http.Request, principal string) {
+	ses := s.sessionOf(w, r, principal)
+	if ses == nil {
+		return
+	}
+	defer s.leave(ses)
+	if _, events := httpdoor.Accepts(r.Header); !events {
+		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "Accept must list text/event-stream")
+		return
+	}
+	last, twice := only(r.Header[mcp.HeaderLastEvent])
+	stream, seen, resumes := &ses.out, uint64(0), last != ""
+	if resumes {
+		var ok bool
+		if stream, seen, ok = ses.find(last); !ok || twice {
+			// Not 404, which would end the session for the client.
+			s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "Last-Event-ID names no stream that can be resumed")
+			return
+		}
+	}
+	var f flight
+	if s.draining.Load() || !s.flights.add(&f) {
+		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "this server is shutting down", 5*time.Second)
+		return
+	}
+	defer f.land()
+	s.counts.streams.Add(1)
+	var c *httpdoor.Connection
+	if resumes {
+		s.counts.resumed.Add(1)
+		c = stream.Resume(w, r, seen)
+	} else {
+		c = stream.Attach(w, r)
+	}
+	_ = c.Run(r.Context())
+}
+
+// delete ends a session for its client (2025-11-25 §Transports, "Session
+// Management" 5).
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, principal string) {
+	ses := s.sessionOf(w, r, principal)
+	if ses == nil {
+		return
+	}
+	defer s.leave(ses)
+	if s.table.take(ses) {
+		s.end(ses, errDeleted)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,199 @@
+package streamhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// legacy serves a request or notification of the revisions with a handshake.
+func (s *Server) legacy(w http.ResponseWriter, r *http.Request, principal string, h headers, m *jsonrpc.Message, o mcp.Opening) {
+	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o}
+	opens := m.Kind == jsonrpc.Request && m.Method == mcp.MethodInitialize
+	switch {
+	case h.session != "":
+		ses := s.enter(w, principal, h)
+		if ses == nil {
+			return
+		}
+		defer s.leave(ses)
+		if opens {
+			s.refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "this session is initialized already")
+			return
+		}
+		if rev := ses.revision(); rev != mcp.Unknown {
+			in.Opening.Revision = rev
+		}
+		s.inSession(w, r, ses, in)
+	case opens:
+		s.initialize(w, r, principal, in)
+	case m.Kind == jsonrpc.Notification:
+		// It is about a session, and there is none.
+		s.counts.dropped.Add(1)
+		w.WriteHeader(http.StatusAccepted)
+	case s.opts.RefuseBare:
+		// 2025-11-25 §Transports, "Session Management" 2.
+		s.refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "Mcp-Session-Id is missing")
+	default:
+		ses, ok := s.adopt(w, r, principal, m.ID, o.Revision)
+		if !ok {
+			return
+		}
+		defer s.leave(ses)
+		s.inSession(w, r, ses, in)
+	}
+}
+
+// inSession hands a message to a session's conversation.
+func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session, in transport.Incoming) {
+	if in.Msg.Kind == jsonrpc.Notification {
+		s.oneWay(w, r, ses.conv, in)
+		return
+	}
+	s.counts.legacy.Add(1)
+	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses}
+	res.conv = ses.conv
+	s.serve(ses.during(r), res, in)
+}
+
+// during is the context of a legacy request: it ends with the session, not with
+// the connection, since hanging up is no cancellation there (2025-11-25
+// §Transports, "Sending Messages to the Server" 6). Values are the request's.
+func (ses *session) during(r *http.Request) context.Context {
+	return sessionContext{ses.ctx, r.Context()}
+}
+
+type sessionContext struct {
+	context.Context
+	values context.Context
+}
+
+func (c sessionContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
+}
+
+var errNoSession = errors.New("initialize did not succeed")
+
+// initialize opens a session. Its id goes out with an answer that is a result.
+func (s *Server) initialize(w http.ResponseWriter, r *http.Request, principal string, in transport.Incoming) {
+	peer := s.peer(r, principal)
+	if s.draining.Load() {
+		s.limited(w, http.StatusServiceUnavailable, in.Msg.ID, "shutdown", "this server is shutting down", 5*time.Second)
+		return
+	}
+	if allow := s.opts.AllowInitialize; allow != nil {
+		if after, ok := allow(peer.Remote, principal); !ok {
+			s.limited(w, http.StatusTooManyRequests, in.Msg.ID, "rate_limited", "too many sessions are being opened", max(after, time.Second))
+			return
+		}
+	}
+	if !s.reserve() {
+		s.limited(w, http.StatusServiceUnavailable, in.Msg.ID, "overload", "too many sessions are open", time.Minute)
+		return
+	}
+	s.counts.legacy.Add(1)
+	ses := s.newSession(principal)
+	ses.id = newSessionID()
+	ses.active.Add(1)
+	ses.conv = s.opts.Acceptor.Accept(peer, ses)
+	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, birth: unborn}
+	res.conv = ses.conv
+	defer s.settleBirth(res)
+	s.serve(ses.during(r), res, in)
+}
+
+// settleBirth ends a session that has not come about, and lets go of one that has.
+func (s *Server) settleBirth(res *response) {
+	ses := res.session
+	defer s.leave(ses)
+	switch res.birth {
+	case born:
+		return
+	case shown: // its id is out, but initialize failed
+		if s.table.take(ses) {
+			s.end(ses, errNoSession)
+		}
+	default:
+		s.table.unreserve()
+		ses.cancel(errNoSession)
+		ses.conv.Close(errNoSession)
+	}
+}
+
+// show makes a new session findable and sends its id with the response.
+func (s *Server) show(res *response) {
+	s.table.put(res.session)
+	s.counts.opened.Add(1)
+	res.w.Header()[mcp.HeaderSession] = []string{res.session.id}
+	res.birth = shown
+}
+
+// negotiated reads the revision from the answer to initialize.
+func negotiated(answer []byte) mcp.Revision {
+	m, err := jsonrpc.Scan(answer, jsonrpc.Limits{Bytes: len(answer) + 1, Tolerant: true})
+	if err != nil {
+		return mcp.Unknown
+	}
+	date, _ := jsonrpc.Text(m.Raw, m.ResultMember("protocolVersion"))
+	rev, _ := mcp.ParseRevision(date)
+	return rev
+}
+
+// adopt returns the conversation of a client that opens no session, acquired.
+// When ok is false the request has been answered.
+func (s *Server) adopt(w http.ResponseWriter, r *http.Request, principal string, id jsonrpc.ID, rev mcp.Revision) (ses *session, ok bool) {
+	peer := s.peer(r, principal)
+	key := bareKey{principal, peer.Remote, rev}
+	if ses = s.table.acquireBare(key); ses != nil {
+		return ses, true
+	}
+	if s.draining.Load() {
+		s.limited(w, http.StatusServiceUnavailable, id, "shutdown", "this server is shutting down", 5*time.Second)
+		return nil, false
+	}
+	if allow := s.opts.AllowInitialize; allow != nil {
+		if after, ok := allow(peer.Remote, principal); !ok {
+			s.limited(w, http.StatusTooManyRequests, id, "rate_limited", "too many sessions are being opened", max(after, time.Second))
+			return nil, false
+		}
+	}
+	if !s.reserve() {
+		s.limited(w, http.StatusServiceUnavailable, id, "overload", "too many sessions are open", time.Minute)
+		return nil, false
+	}
+	made := s.newSession(principal)
+	made.bare = key
+	made.rev.Store(uint32(rev))
+	made.conv = s.opts.Acceptor.Accept(peer, made)
+	ses = s.table.putBare(made)
+	if ses == made {
+		s.counts.opened.Add(1)
+	} else { // somebody was faster
+		made.cancel(errNoSession)
+		made.conv.Close(errNoSession)
+	}
+	return ses, true
+}
+
+// limited refuses for now.
+func (s *Server) limited(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
+	s.counts.limited.Add(1)
+	httpdoor.SetRetryAfter(w, after)
+	httpdoor.Refuse(w, status, id, mcp.Wire(&mcp.Error{
+		Message:    why,
+		Origin:     mcp.FromGateway,
+		Cause:      cause,
+		Outcome:    mcp.NotSent,
+		Retryable:  true,
+		RetryAfter: after,
+	}))
+}

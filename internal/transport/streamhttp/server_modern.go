@@ -1,0 +1,105 @@
+package streamhttp
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// modern serves a message that stands alone: a conversation of its own, which
+// ends with the response. The client's hanging up cancels it (2026-07-28
+// §Streamable HTTP, "Cancellation").
+func (s *Server) modern(w http.ResponseWriter, r *http.Request, principal string, h headers, m *jsonrpc.Message, o mcp.Opening) {
+	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o}
+	if m.Kind == jsonrpc.Notification {
+		// Headers of notifications are not defined, so that none are required.
+		conv := s.opts.Acceptor.Accept(s.peer(r, principal), nil)
+		defer conv.Close(nil)
+		s.oneWay(w, r, conv, in)
+		return
+	}
+	bad := checkMirrors(r.Header, m)
+	if bad == nil {
+		bad = mcp.CheckModern(m, o)
+	}
+	if bad != nil {
+		s.counts.refused.Add(1)
+		httpdoor.Refuse(w, http.StatusBadRequest, m.ID, bad)
+		return
+	}
+	in.Params = paramHeaders(r.Header)
+	s.counts.modern.Add(1)
+	res := &response{server: s, w: w, r: r, id: m.ID, modern: true}
+	res.conv = s.opts.Acceptor.Accept(s.peer(r, principal), nil)
+	s.serve(r.Context(), res, in)
+}
+
+// checkMirrors compares the headers that mirror the body with the body
+// (2026-07-28 §Streamable HTTP, "Server Validation"). Names of headers are
+// compared without case, which net/http has seen to, and values with it.
+func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
+	method := h[mcp.HeaderMethod]
+	switch {
+	case len(method) == 0:
+		return mismatch(m, "header mismatch: Mcp-Method is missing")
+	case len(method) > 1 || method[0] != m.Method:
+		return mismatch(m, "header mismatch: Mcp-Method is not the body's method")
+	}
+	known := mcp.LookupMethod(m.Method)
+	if known == nil || known.NameKey == "" {
+		return nil
+	}
+	name := h[mcp.HeaderName]
+	at := m.Param(known.NameKey)
+	if jsonrpc.KindOf(m.Raw, at) != '"' {
+		if len(name) != 0 {
+			return mismatch(m, "header mismatch: Mcp-Name is not in the body")
+		}
+		return nil // nothing to mirror; the body is for the conversation to refuse
+	}
+	// Nearly always the two are the same bytes.
+	if len(name) == 1 && plain(name[0]) && string(m.Raw[at.Start+1:at.End-1]) == name[0] {
+		return nil
+	}
+	text, _ := jsonrpc.Text(m.Raw, at)
+	bad := mirror.CheckValue("Mcp-Name", name, text)
+	if bad != nil {
+		bad.ID = m.ID
+	}
+	return bad
+}
+
+func mismatch(m *jsonrpc.Message, why string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: why, ID: m.ID}
+}
+
+// plain reports whether a header's value means itself, in a header and in JSON.
+func plain(v string) bool {
+	for i := range len(v) {
+		if c := v[i]; c < ' ' || c > '~' || c == '\\' || c == '"' {
+			return false
+		}
+	}
+	return !strings.HasPrefix(v, "=?")
+}
+
+// paramHeaders returns the Mcp-Param-* headers, ordered by name; nil for none.
+func paramHeaders(h http.Header) (fields []transport.HeaderField) {
+	for name, values := range h {
+		if len(name) > len(mcp.HeaderParam) && name[:len(mcp.HeaderParam)] == mcp.HeaderParam {
+			for _, v := range values {
+				fields = append(fields, transport.HeaderField{Name: name, Value: v})
+			}
+		}
+	}
+	if len(fields) > 1 {
+		slices.SortStableFunc(fields, func(a, b transport.HeaderField) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return fields
+}

@@ -1,0 +1,186 @@
+package streamhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// post serves one message, or a batch.
+func (s *Server) post(w http.ResponseWriter, r *http.Request, principal string) {
+	if !httpdoor.IsJSON(r.Header) {
+		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "Content-Type must be application/json, in UTF-8")
+		return
+	}
+	if json, events := httpdoor.Accepts(r.Header); !json || !events {
+		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "Accept must list both application/json and text/event-stream")
+		return
+	}
+	h, ok := s.readHeaders(w, r)
+	if !ok {
+		return
+	}
+	body, ok := httpdoor.ReadBody(w, r, s.body)
+	if !ok {
+		s.counts.refused.Add(1)
+		return
+	}
+	if jsonrpc.IsBatch(body) {
+		s.batch(w, r, principal, h, body)
+		return
+	}
+	m, err := jsonrpc.Scan(body, s.limits)
+	if err != nil {
+		s.refuseScan(w, h, principal, err)
+		return
+	}
+	if m.Kind != jsonrpc.Request && m.Kind != jsonrpc.Notification {
+		s.answer(w, r, principal, h, m)
+		return
+	}
+	o, bad := mcp.Classify(m, h.version, true)
+	switch {
+	case bad != nil:
+		s.counts.refused.Add(1)
+		httpdoor.Refuse(w, http.StatusBadRequest, bad.ID, bad)
+	case o.Revision.Modern():
+		// The session header is from an earlier revision: ignored, never echoed
+		// (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions").
+		s.modern(w, r, principal, h, m, o)
+	default:
+		s.legacy(w, r, principal, h, m, o)
+	}
+}
+
+// refuseScan answers what is no message. Where its id cannot be read, revisions
+// that want an id of null get it, and the others no member at all.
+func (s *Server) refuseScan(w http.ResponseWriter, h headers, principal string, err error) {
+	var e *jsonrpc.Error
+	if !errors.As(err, &e) {
+		e = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is no JSON-RPC message"}
+	}
+	s.counts.refused.Add(1)
+	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, principal), e)
+}
+
+func (s *Server) orNull(id jsonrpc.ID, h headers, principal string) jsonrpc.ID {
+	if id != "" {
+		return id
+	}
+	rev, _ := mcp.ParseRevision(h.version)
+	if rev == mcp.Unknown && h.session != "" {
+		if ses := s.table.acquire(h.session, principal); ses != nil {
+			rev = ses.revision()
+			ses.release(s.now())
+		}
+	}
+	if rev.Can(mcp.NullIDErrors) {
+		return "null"
+	}
+	return ""
+}
+
+// answer takes a client's response to a request of ours. Only sessions have such
+// requests; modern clients must not send any (2026-07-28 §Streamable HTTP,
+// "Sending Messages" 4).
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, principal string, h headers, m *jsonrpc.Message) {
+	rev, _ := mcp.ParseRevision(h.version)
+	if h.session == "" || rev.Modern() {
+		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "a response is not expected here")
+		return
+	}
+	ses := s.enter(w, principal, h)
+	if ses == nil {
+		return
+	}
+	defer s.leave(ses)
+	s.oneWay(w, r, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true})
+}
+
+// enter returns the session that the headers name, acquired, or answers: 404 for
+// one that is not there, 400 for a version that is not the session's.
+func (s *Server) enter(w http.ResponseWriter, principal string, h headers) *session {
+	ses := s.table.acquire(h.session, principal)
+	if ses == nil {
+		// 2025-11-25 §Transports, "Session Management" 3.
+		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
+		return nil
+	}
+	if h.version == "" {
+		return ses
+	}
+	// The header must be valid (2025-11-25 §Transports, "Protocol Version Header")
+	// and should be the negotiated one. We insist, for whoever else reads it; the
+	// session stays as it is.
+	named, known := mcp.ParseRevision(h.version)
+	switch rev := ses.revision(); {
+	case !known:
+		s.counts.refused.Add(1)
+		httpdoor.Refuse(w, http.StatusBadRequest, "", mcp.UnsupportedVersion("", h.version))
+	case rev != mcp.Unknown && named != rev:
+		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "MCP-Protocol-Version is not the version of this session")
+	default:
+		return ses
+	}
+	s.leave(ses)
+	return nil
+}
+
+func (s *Server) leave(ses *session) { ses.release(s.now()) }
+
+// oneWay hands over a notification or a response and answers 202.
+func (s *Server) oneWay(w http.ResponseWriter, r *http.Request, conv transport.Conversation, in transport.Incoming) {
+	s.counts.notes.Add(1)
+	if err := s.tell(r.Context(), conv, in); err != nil {
+		s.counts.refused.Add(1)
+		httpdoor.Refuse(w, http.StatusBadRequest, "", mcp.Wire(err))
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// tell is conv.OneWay; a panic in it becomes an error.
+func (s *Server) tell(ctx context.Context, conv transport.Conversation, in transport.Incoming) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(p)
+			err = errInternal
+		}
+	}()
+	return conv.OneWay(ctx, in)
+}
+
+// panicked notes a bug. What the panic says may hold anything, so that it is for
+// the log alone.
+func (s *Server) panicked(p any) {
+	s.counts.panics.Add(1)
+	s.log.LogAttrs(context.Background(), slog.LevelError, "panic while serving a request",
+		slog.String("endpoint", s.opts.Endpoint),
+		slog.String("panic", fmt.Sprint(p)),
+		slog.String("stack", string(debug.Stack())))
+}
+
+// errInternal is what a client gets to see of a bug, and errSessionEnded what it
+// gets when its session ended before the answer came.
+var (
+	errInternal = mcp.Wire(&mcp.Error{
+		Message: "internal error",
+		Origin:  mcp.FromGateway,
+		Cause:   "internal",
+		Outcome: mcp.UnknownIf,
+	})
+	errSessionEnded = mcp.Wire(&mcp.Error{
+		Message: "the session has ended",
+		Origin:  mcp.FromClient,
+		Cause:   "session_ended",
+		Outcome: mcp.UnknownIf,
+	})
+)

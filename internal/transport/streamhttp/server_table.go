@@ -1,0 +1,229 @@
+package streamhttp
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// evictable is how long a session must have been idle to make room for a new one.
+const evictable = 2 * time.Minute
+
+var (
+	errExpired = errors.New("the session was idle for too long")
+	errAged    = errors.New("the session has reached its greatest age")
+	errEvicted = errors.New("the session was idle and made room for another")
+	errDeleted = errors.New("the client has ended the session")
+)
+
+// table holds a server's sessions. No lock is held while one is opened or ended.
+type table struct {
+	mu       sync.RWMutex
+	byID     map[string]*session
+	bare     map[bareKey]*session
+	reserved int // sessions that are being opened
+}
+
+func (t *table) init() {
+	t.byID = make(map[string]*session)
+	t.bare = make(map[bareKey]*session)
+}
+
+func (t *table) len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.byID) + len(t.bare)
+}
+
+// acquire returns the session of that id and principal, nil if there is none. It
+// stays until it is released.
+func (t *table) acquire(id, principal string) *session {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	ses := t.byID[id]
+	// A session belongs to whoever opened it (2025-11-25 §Security Best Practices,
+	// "Session Hijacking"); for all others it does not exist.
+	if ses == nil || ses.principal != principal {
+		return nil
+	}
+	ses.active.Add(1)
+	return ses
+}
+
+func (t *table) acquireBare(key bareKey) *session {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	ses := t.bare[key]
+	if ses != nil {
+		ses.active.Add(1)
+	}
+	return ses
+}
+
+// putBare puts a new session in for its key, or returns the one that is there
+// already. Either is acquired. The reservation is used up.
+func (t *table) putBare(ses *session) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reserved--
+	if there := t.bare[ses.bare]; there != nil {
+		ses = there
+	}
+	t.bare[ses.bare] = ses
+	ses.active.Add(1)
+	return ses
+}
+
+// put makes a session findable by its id. The reservation is used up.
+func (t *table) put(ses *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reserved--
+	t.byID[ses.id] = ses
+}
+
+// take removes a session; it reports false if somebody else has.
+func (t *table) take(ses *session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.takeLocked(ses)
+}
+
+func (t *table) takeLocked(ses *session) bool {
+	if ses.id != "" {
+		if t.byID[ses.id] != ses {
+			return false
+		}
+		delete(t.byID, ses.id)
+		return true
+	}
+	if t.bare[ses.bare] != ses {
+		return false
+	}
+	delete(t.bare, ses.bare)
+	return true
+}
+
+func (t *table) all() []*session {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]*session, 0, len(t.byID)+len(t.bare))
+	for _, ses := range t.byID {
+		out = append(out, ses)
+	}
+	for _, ses := range t.bare {
+		out = append(out, ses)
+	}
+	return out
+}
+
+func (t *table) takeAll() []*session {
+	out := t.all()
+	left := out[:0]
+	for _, ses := range out {
+		if t.take(ses) {
+			left = append(left, ses)
+		}
+	}
+	return left
+}
+
+// unreserve gives back a reservation that came to nothing.
+func (t *table) unreserve() {
+	t.mu.Lock()
+	t.reserved--
+	t.mu.Unlock()
+}
+
+// reserve takes a place for a session that is about to be opened.
+func (t *table) reserve(most int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.byID)+len(t.bare)+t.reserved >= most {
+		return false
+	}
+	t.reserved++
+	return true
+}
+
+// oldestIdle takes the session out that has been idle longest, if that is long
+// enough; nil otherwise.
+func (t *table) oldestIdle(before time.Duration) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var oldest *session
+	look := func(ses *session) {
+		if ses.active.Load() == 0 && time.Duration(ses.seen.Load()) < before &&
+			(oldest == nil || ses.seen.Load() < oldest.seen.Load()) {
+			oldest = ses
+		}
+	}
+	for _, ses := range t.byID {
+		look(ses)
+	}
+	for _, ses := range t.bare {
+		look(ses)
+	}
+	if oldest != nil {
+		t.takeLocked(oldest)
+	}
+	return oldest
+}
+
+// overdue takes out the sessions that nobody has used since idle, or that were
+// opened before aged.
+func (t *table) overdue(idle, aged time.Duration) (out []*session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	look := func(ses *session) {
+		if ses.active.Load() == 0 && time.Duration(ses.seen.Load()) < idle || ses.born < aged {
+			t.takeLocked(ses)
+			out = append(out, ses)
+		}
+	}
+	for _, ses := range t.byID {
+		look(ses)
+	}
+	for _, ses := range t.bare {
+		look(ses)
+	}
+	return out
+}
+
+// sweep ends the sessions whose time is over.
+func (s *Server) sweep() {
+	now := s.now()
+	for _, ses := range s.table.overdue(now-s.opts.SessionIdle, now-s.opts.SessionMax) {
+		s.counts.expired.Add(1)
+		cause := errExpired
+		if ses.born < now-s.opts.SessionMax {
+			cause = errAged
+		}
+		s.end(ses, cause)
+	}
+}
+
+// forget drops what sessions have kept for their clients for long enough.
+func (s *Server) forget() {
+	for _, ses := range s.table.all() {
+		ses.forget(s.opts.Replay)
+	}
+}
+
+// reserve takes a place for a new session, if need be that of an idle one.
+func (s *Server) reserve() bool {
+	if s.table.reserve(s.opts.MaxSessions) {
+		return true
+	}
+	s.sweep()
+	if s.table.reserve(s.opts.MaxSessions) {
+		return true
+	}
+	ses := s.table.oldestIdle(s.now() - evictable)
+	if ses == nil {
+		return false
+	}
+	s.counts.evicted.Add(1)
+	s.end(ses, errEvicted)
+	return s.table.reserve(s.opts.MaxSessions)
+}

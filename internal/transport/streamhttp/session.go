@@ -1,0 +1,190 @@
+package streamhttp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// The bounds of what a session keeps for its client to come back to.
+const (
+	maxFinished = 16      // streams that have ended
+	keptBytes   = 1 << 20 // in all of these together, and one stream more
+)
+
+// session is a legacy conversation that outlives its requests: one opened by
+// initialize, or an adopted one of a client that opens none. It owns no goroutine
+// and, while nothing waits in it, well under 1 KiB.
+type session struct {
+	id        string // "" for an adopted one
+	principal string
+	bare      bareKey // of an adopted one
+	conv      transport.Conversation
+	ctx       context.Context // its own lifetime
+	cancel    context.CancelCauseFunc
+
+	rev    atomic.Uint32 // mcp.Revision; Unknown until initialize was answered
+	born   time.Duration // since the server's epoch, as is seen
+	seen   atomic.Int64  // when a request or stream last came or went
+	active atomic.Int32  // requests and streams; not idle while there are any
+
+	tag string          // begins its event ids; random, and not the secret that id is
+	out httpdoor.Stream // messages that belong to no request
+
+	mu       sync.Mutex
+	last     uint32 // number of the latest stream
+	streams  map[uint32]*httpdoor.Stream
+	finished []uint32 // of these, those that have ended, oldest first
+}
+
+// bareKey tells clients apart that have no session.
+type bareKey struct {
+	principal, remote string
+	rev               mcp.Revision
+}
+
+// newSession returns a session that is in no table yet. Its conversation is set
+// by the caller, who needs the session for it.
+func (s *Server) newSession(principal string) *session {
+	ses := &session{principal: principal, born: s.now()}
+	ses.ctx, ses.cancel = context.WithCancelCause(context.Background())
+	ses.seen.Store(int64(ses.born))
+	var tag [4]byte
+	_, _ = rand.Read(tag[:]) // never fails
+	ses.tag = hex.EncodeToString(tag[:])
+	ses.out.Init(s.rules, ses.tag+"-0-", httpdoor.Wait)
+	return ses
+}
+
+// newSessionID returns 192 random bits in visible ASCII (2025-11-25 §Transports,
+// "Session Management" 1).
+func newSessionID() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func (ses *session) revision() mcp.Revision { return mcp.Revision(ses.rev.Load()) }
+
+// Send implements transport.Outbox. An adopted client has no stream to open.
+func (ses *session) Send(b []byte) error {
+	if ses.id == "" && ses.bare != (bareKey{}) {
+		return transport.ErrNoStream
+	}
+	return ses.out.Push("message", b)
+}
+
+func (ses *session) release(now time.Duration) {
+	ses.seen.Store(int64(now))
+	ses.active.Add(-1)
+}
+
+// addStream makes st one that its client can come back to, and numbers it.
+func (ses *session) addStream(st *httpdoor.Stream, rules *httpdoor.StreamRules) (number uint32) {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	ses.last++
+	if ses.streams == nil {
+		ses.streams = make(map[uint32]*httpdoor.Stream)
+	}
+	ses.streams[ses.last] = st
+	st.Init(rules, ses.tag+"-"+strconv.FormatUint(uint64(ses.last), 10)+"-", httpdoor.Keep)
+	return ses.last
+}
+
+// retire notes that a stream has ended. It is kept a while, for what its client
+// may have missed.
+func (ses *session) retire(number uint32) {
+	ses.mu.Lock()
+	ses.finished = append(ses.finished, number)
+	ses.mu.Unlock()
+	ses.forget(time.Hour)
+}
+
+// find returns the stream that an event id belongs to and the event's number.
+// Ids of other sessions are unknown here, and so are those of streams that are no
+// longer kept.
+func (ses *session) find(eventID string) (st *httpdoor.Stream, number uint64, ok bool) {
+	rest, ok := strings.CutPrefix(eventID, ses.tag+"-")
+	if !ok {
+		return nil, 0, false
+	}
+	which, _, _ := strings.Cut(rest, "-")
+	n, err := strconv.ParseUint(which, 10, 32)
+	if err != nil {
+		return nil, 0, false
+	}
+	st = &ses.out
+	if n != 0 {
+		ses.mu.Lock()
+		st = ses.streams[uint32(n)]
+		ses.mu.Unlock()
+	}
+	if st == nil {
+		return nil, 0, false
+	}
+	number, ok = st.Number(eventID)
+	return st, number, ok
+}
+
+// forget drops what is too old, or too much, to be kept for the client.
+func (ses *session) forget(age time.Duration) {
+	ses.out.Forget(age)
+	ses.mu.Lock()
+	if len(ses.streams) == 0 {
+		ses.mu.Unlock()
+		return
+	}
+	numbers := append([]uint32(nil), ses.finished...)
+	streams := make([]*httpdoor.Stream, len(numbers))
+	for i, n := range numbers {
+		streams[i] = ses.streams[n]
+	}
+	ses.mu.Unlock()
+
+	// From the newest to the oldest, as far as there is room. One that is being
+	// read goes on by itself when it is no longer in the table.
+	total, drop := 0, make(map[uint32]bool)
+	for i := len(numbers) - 1; i >= 0; i-- {
+		kept := streams[i].Forget(age)
+		if kept == 0 || total >= keptBytes || len(numbers)-i > maxFinished {
+			drop[numbers[i]] = true
+		}
+		total += kept
+	}
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	left := ses.finished[:0]
+	for _, n := range ses.finished {
+		if drop[n] {
+			delete(ses.streams, n)
+		} else {
+			left = append(left, n)
+		}
+	}
+	if ses.finished = left; len(left) == 0 {
+		ses.finished = nil
+	}
+	if len(ses.streams) == 0 {
+		ses.streams = nil
+	}
+}
+
+// end closes a session that is in no table any more. What it has in flight is
+// cancelled; its streams end when they have said so.
+func (s *Server) end(ses *session, cause error) {
+	s.counts.ended.Add(1)
+	ses.cancel(cause)
+	ses.conv.Close(cause)
+	ses.out.End()
+}
