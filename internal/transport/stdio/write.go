@@ -18,7 +18,9 @@ const (
 	// writeChunk is what the other end must take within one write timeout: what
 	// a pipe of Linux holds.
 	writeChunk = 64 << 10
-	// keptBuffer is the largest buffer that an idle writer keeps.
+	// An idle writer keeps so many groups with buffers of at most that size: one
+	// that gathers, one on its way, one whose members are only waking up.
+	keptGroups = 3
 	keptBuffer = 128 << 10
 )
 
@@ -38,7 +40,7 @@ type writer struct {
 	mu    sync.Mutex // never held across a write
 	busy  bool       // a group is on its way, or its successor about to leave
 	next  *group     // gathers; nil when nobody waits
-	spare *group     // for reuse
+	spare []*group   // for reuse, at most keptGroups
 	err   error      // why nothing can be sent any more
 	turn  sync.Cond  // next may leave; one goroutine waits
 	space sync.Cond  // next has left
@@ -113,13 +115,13 @@ func (w *writer) write(b []byte) error {
 }
 
 func (w *writer) openLocked() *group {
-	g := w.spare
-	if g == nil {
-		g = new(group)
-		g.over.L = &w.mu
+	if n := len(w.spare); n > 0 {
+		w.next, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		w.next = new(group)
+		w.next.over.L = &w.mu
 	}
-	w.spare, w.next = nil, g
-	return g
+	return w.next
 }
 
 func (w *writer) recycleLocked(g *group) {
@@ -127,7 +129,9 @@ func (w *writer) recycleLocked(g *group) {
 		g.buf = nil
 	}
 	g.buf, g.done, g.sent, g.err = g.buf[:0], false, 0, nil
-	w.spare = g
+	if len(w.spare) < keptGroups {
+		w.spare = append(w.spare, g)
+	}
 }
 
 // sendLocked lets the group leave that has gathered. It gives up the lock while
