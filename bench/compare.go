@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,7 +61,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&o.alone, "alone", 10_000, "idle sessions without a connection")
 	flags.StringVar(&o.root, "root", "..", "where Dragoman's module is")
 	flags.StringVar(&o.dragoman, "dragoman", "", "measure this binary instead of building one")
-	extra := flags.String("dragoman-args", "", "more arguments for `dragoman run`, separated by spaces")
+	extra := flags.String("dragoman-args", "", "more `ARGUMENTS` for dragoman run, separated by spaces")
 	flags.BoolVar(&o.proxyPool, "proxy-pool", false, "give ReverseProxy a buffer pool")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	flags.BoolVar(&o.md, "markdown", false, "print Markdown")
@@ -107,7 +108,9 @@ func parseOptions(args []string) (options, error) {
 }
 
 // compare is the whole run.
-func compare(ctx context.Context, args []string) error {
+func compare(ctx context.Context, args []string) error { return compareTo(ctx, args, os.Stdout) }
+
+func compareTo(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parseOptions(args)
 	if err != nil {
 		return err
@@ -133,14 +136,14 @@ func compare(ctx context.Context, args []string) error {
 	r.Judge()
 	switch {
 	case o.json:
-		err = r.JSON(os.Stdout)
+		err = r.JSON(out)
 	case o.md:
-		err = r.Markdown(os.Stdout)
+		err = r.Markdown(out)
 	default:
-		err = r.Text(os.Stdout)
+		err = r.Text(out)
 	}
 	if err == nil && len(s.failures) > 0 {
-		err = fmt.Errorf("%d contestants failed", len(s.failures))
+		err = fmt.Errorf("%d failed, see above", len(s.failures))
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func (s *stage) measureIdle(ctx context.Context, r *report.Report) error {
 
 // growth fills in row.
 func (s *stage) growth(ctx context.Context, row *report.Idle, binary string, args func(string) []string, n int, open func(string, int, *[]*load.Client) error) error {
-	p, addr, err := s.launch(row.Server, idleEnv, binary, args)
+	p, addr, err := s.launch(idleEnv, binary, args)
 	if p != nil {
 		defer p.Stop()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/bench/internal/report"
 )
 
-// warmUp is the slice before the first that counts, for each size: buffers grow,
+// warmUp bounds the slice before the first that counts, for each size: buffers grow,
 // connections open, sessions start.
 const warmUp = 200 * time.Millisecond
 
@@ -42,7 +42,7 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 				}
 				if round == 0 {
 					c.crowd.Prepare(size)
-					if _, err := c.crowd.Run(warmUp); err != nil {
+					if _, err := c.crowd.Run(min(warmUp, s.slice)); err != nil {
 						s.drop(c, err)
 					}
 					continue

@@ -49,14 +49,14 @@ func (s *stage) set(ctx context.Context) error {
 		return err
 	}
 	for _, era := range []words.Era{words.Modern, words.Legacy} {
-		p, addr, err := s.launch("echo "+era.String(), nil, s.self, func(addr string) []string {
+		p, addr, err := s.launch(nil, s.self, func(addr string) []string {
 			return []string{"echo", "-until-eof", "-http", addr, "-era", era.String()}
 		})
 		if p != nil {
 			s.processes = append(s.processes, p)
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("upstream: %w", err)
 		}
 		s.upstreams[era] = addr
 	}
@@ -112,7 +112,7 @@ func (s *stage) enter(c *contestant) error {
 		return nil
 	}
 	var err error
-	c.middle, c.addr, err = s.launch(c.String(), nil, s.binary(c.Path), func(addr string) []string { return s.arguments(c, addr) })
+	c.middle, c.addr, err = s.launch(nil, s.binary(c.Path), func(addr string) []string { return s.arguments(c, addr) })
 	if c.middle != nil {
 		s.processes = append(s.processes, c.middle)
 	}
@@ -167,12 +167,12 @@ func (s *stage) firstList(c *contestant) error {
 
 // launch starts a process that is to listen on a free address, and waits until it
 // does. The process is returned even then when it does not.
-func (s *stage) launch(name string, env []string, binary string, args func(addr string) []string) (*proc.Process, string, error) {
+func (s *stage) launch(env []string, binary string, args func(addr string) []string) (*proc.Process, string, error) {
 	addr, err := proc.FreeAddr()
 	if err != nil {
 		return nil, "", err
 	}
-	p, err := proc.Start(name, env, binary, args(addr)...)
+	p, err := proc.Start(env, binary, args(addr)...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -28,7 +28,6 @@ const (
 
 // Process is a child that runs until Stop.
 type Process struct {
-	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
 	tail  tail
@@ -39,8 +38,8 @@ type Process struct {
 // Start runs path with args. Its stdin is a pipe that stays open until Stop, so
 // that a child of ours can notice when we are gone; its stdout is dropped and the
 // end of its stderr kept. env is added to our own.
-func Start(name string, env []string, path string, args ...string) (*Process, error) {
-	p := &Process{name: name, cmd: exec.Command(path, args...), done: make(chan struct{})}
+func Start(env []string, path string, args ...string) (*Process, error) {
+	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = &p.tail
 	p.cmd.WaitDelay = time.Second // a grandchild may hold stderr open
@@ -50,7 +49,7 @@ func Start(name string, env []string, path string, args ...string) (*Process, er
 	}
 	p.stdin = stdin
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	go func() {
 		p.err = p.cmd.Wait()
@@ -84,10 +83,10 @@ func (p *Process) Await(addr string, limit time.Duration) error {
 
 // Explain adds to err what the process last said on stderr.
 func (p *Process) Explain(err error) error {
-	if said := strings.TrimSpace(p.tail.String()); said != "" {
-		return fmt.Errorf("%s: %w; its stderr ends: %s", p.name, err, said)
+	if said := strings.Fields(p.tail.String()); len(said) > 0 {
+		return fmt.Errorf("%w; its stderr ends: %s", err, strings.Join(said, " "))
 	}
-	return fmt.Errorf("%s: %w", p.name, err)
+	return err
 }
 
 // Stop ends the process and waits for it. Stopping twice is fine.

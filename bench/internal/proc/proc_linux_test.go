@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func TestOwnFigures(t *testing.T) {
 }
 
 func TestStartStop(t *testing.T) {
-	p, err := Start("cat", nil, "/bin/sh", "-c", "echo said >&2; cat; exit 3")
+	p, err := Start(nil, "/bin/sh", "-c", "echo said >&2; cat; exit 3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +41,9 @@ func TestStartStop(t *testing.T) {
 	}
 	p.Stop()
 	p.Stop()
+	if err := p.Explain(errors.New("gone")); err.Error() != "gone; its stderr ends: said" {
+		t.Error(err)
+	}
 	if _, err := CPU(p.PID()); err == nil {
 		t.Error("still there after Stop")
 	}

@@ -45,7 +45,7 @@ func sample() *Report {
 		Handshakes: []Handshake{{Who: Who{Direct, "L", "L"}}, {Who: Who{HTTP, "L", "L"}, Ratio: 2.1}, {Who: Who{Proxy, "L", "L"}, Ratio: 2.5}},
 		Starts:     []Start{{Who: Who{Direct, "L", "L"}}, {Who: Who{Stdio, "L", "L"}, Time: Spread{12, 11, 30}}},
 		Idles: []Idle{
-			{Server: "bare", Kind: Connected, Bytes: 40 << 10}, {Server: "dragoman", Kind: Connected, Bytes: 39 << 10},
+			{Server: "bare", Kind: Connected, Bytes: 19 << 10}, {Server: "dragoman", Kind: Connected, Bytes: 21 << 10},
 			{Server: "dragoman", Kind: Streaming, Bytes: 90 << 10}, {Server: "dragoman", Kind: Alone, Bytes: 1025},
 		},
 	}
@@ -73,6 +73,7 @@ func TestJudge(t *testing.T) {
 		"dragoman http L>L: , p50 to direct: miss",
 		"dragoman stdio L>L: start to first answered list: PASS",
 		"dragoman: idle session, connection: PASS",
+		"dragoman: idle session, connection, above bare: miss",
 		"dragoman: idle session, no connection: miss",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -31,8 +31,8 @@ const (
 	stdioCPU     = 0.75     // 256 B to 1 KiB
 	handshake    = 2.0      // p50
 	firstList    = 25.0     // ms
-	connected    = 33 << 10 // bytes, or what the bare server of the run takes
-	alone        = 1 << 10  // bytes
+	connected    = 33 << 10 // bytes, the connection included
+	alone        = 1 << 10  // bytes, and what a connected one may take above the bare server's
 )
 
 // Judge fills in Targets from what was measured. What was not measured is not
@@ -81,11 +81,14 @@ func (r *Report) judgeLoad(l Load) {
 	}
 }
 
+// judgeIdle takes the promise for a connected session twice: by the figure, and by
+// the words "no dearer than a connection to a bare Go server", to which the session
+// itself may add what one without a connection may take.
 func (r *Report) judgeIdle() {
-	limit := float64(connected)
+	bare := 0.0
 	for _, i := range r.Idles {
 		if i.Server == "bare" && i.Kind == Connected {
-			limit = max(limit, i.Bytes)
+			bare = i.Bytes
 		}
 	}
 	for _, i := range r.Idles {
@@ -93,8 +96,13 @@ func (r *Report) judgeIdle() {
 		switch {
 		case i.Server == "bare":
 		case i.Kind == Connected:
-			t.Limit = limit / 1024
+			t.Limit = connected / 1024
 			r.add(t)
+			if bare > 0 {
+				t.Promise += ", above bare"
+				t.Value, t.Limit = (i.Bytes-bare)/1024, alone/1024
+				r.add(t)
+			}
 		case i.Kind == Alone:
 			t.Limit = alone / 1024
 			r.add(t)

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/bench/internal/load"
+	"github.com/dragoman-mcp/dragoman/bench/internal/report"
+)
+
+// TestMain lets the test binary be every process that a comparison starts: itself
+// with a subcommand, and with "run" a stand-in for Dragoman that translates nothing.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "echo", "proxy", "bare":
+			main()
+			os.Exit(0)
+		case "run":
+			fmt.Fprintln(os.Stderr, standIn(os.Args[2:]))
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func standIn(args []string) error {
+	switch {
+	case args[0] == "--":
+		return syscall.Exec(args[1], args[1:], os.Environ())
+	case args[2] != "--":
+		return serveProxy(context.Background(), []string{"-until-eof", "-listen", args[1], "-to", strings.TrimSuffix(args[2], "/mcp")})
+	}
+	return bridge(args[1], args[3:])
+}
+
+// bridge is HTTP to a child on stdio, one message at a time.
+func bridge(addr string, child []string) error {
+	cmd := exec.Command(child[0], child[1:]...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	lines := bufio.NewReader(stdout)
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return http.Serve(ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || len(body) == 0 {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = stdin.Write(append(body, '\n'))
+		if bytes.Contains(body, []byte(`"notifications/`)) {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		line, _ := lines.ReadBytes('\n')
+		w.Header().Set("Mcp-Session-Id", "one")
+		_, _ = w.Write(line)
+	}))
+}
+
+// The whole comparison, short: what must work works, what must fail is a failure.
+func TestCompare(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = compareTo(t.Context(), []string{"-dragoman", self, "-time", "10ms", "-rounds", "2", "-clients", "4", "-sizes", "256,65536",
+		"-cells", "MM,LL,ML", "-only", "load,handshake,start", "-handshakes", "3", "-starts", "1", "-json"}, &out)
+	var r report.Report
+	if json.Unmarshal(out.Bytes(), &r) != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	// The stand-in translates nothing, so exactly the mixed cell fails, on both paths.
+	if err == nil || len(r.Failures) != 2 || !strings.HasPrefix(r.Failures[0], "dragoman http M>L: ") || !strings.HasPrefix(r.Failures[1], "dragoman stdio M>L: ") {
+		t.Fatalf("%v: %q", err, r.Failures)
+	}
+	if len(r.Load) != 2*8 || len(r.Handshakes) != 8 || len(r.Starts) != 4 {
+		t.Fatalf("%d, %d, %d rows", len(r.Load), len(r.Handshakes), len(r.Starts))
+	}
+	for _, l := range r.Load {
+		if l.Calls < 2*4 || l.Rate.Median <= 0 || l.P99.Median < l.P50.Median {
+			t.Errorf("%v: %+v", l.Who, l)
+		}
+		if (l.CPU == nil) != (l.Path == report.Direct) || (l.CPURatio != nil) != (l.Path == report.HTTP || l.Path == report.Stdio) {
+			t.Errorf("%v: CPU %v, ratio %v", l.Who, l.CPU, l.CPURatio)
+		}
+		if (l.ChildCPU != nil) != (l.Path == report.Stdio) || (l.Children == 1) != (l.Path == report.Stdio) {
+			t.Errorf("%v: child CPU %v, %d children", l.Who, l.ChildCPU, l.Children)
+		}
+	}
+	if len(r.Targets) == 0 {
+		t.Error("no targets")
+	}
+}
+
+// Sessions are opened, counted and, where the server offers streams, listened on.
+func TestIdleOpeners(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- serveBare(ctx, []string{"-listen", addr}) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	for {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			_ = conn.Close()
+			break
+		}
+	}
+	for name, c := range map[string]struct {
+		open  func(string, int, *[]*load.Client) error
+		conns int
+	}{"connected": {openConnected, 3}, "streaming": {openStreaming, 6}, "alone": {openAlone, 1}} {
+		var clients []*load.Client
+		for i := range 3 {
+			if err := c.open(addr, i, &clients); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if len(clients) != c.conns {
+			t.Errorf("%s: %d connections", name, len(clients))
+		}
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	o, err := parseOptions([]string{"-cells", "M>L,ll", "-sizes", "30, 64"})
+	if err != nil || strings.Join(o.cells, " ") != "ML LL" || len(o.sizes) != 2 {
+		t.Errorf("%+v %v", o, err)
+	}
+	for _, args := range []string{"-cells MX", "-sizes 1", "-paths x", "-only x", "-rounds 0", "-time 0s", "-clients 5000", "-json -markdown", "stray", "-nope"} {
+		if _, err := parseOptions(strings.Fields(args)); err == nil {
+			t.Errorf("%s: accepted", args)
+		} else if _, ok := err.(usageError); !ok {
+			t.Errorf("%s: %T", args, err)
+		}
+	}
+}
