@@ -1,0 +1,261 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// listening is the one subscriptions/listen that stands for all who want to hear
+// of a modern server's changes (2026-07-28 §Subscriptions).
+type listening struct {
+	union  string // what it asks for, as a key
+	cancel context.CancelCauseFunc
+	acked  chan struct{} // closed when the server has acknowledged, or the listen has ended
+	done   chan struct{} // closed when its goroutine has returned
+
+	honoured mcp.Interest // set before acked is closed
+	err      error
+}
+
+// unionLocked is what everybody together wants to hear.
+func (u *Upstream) unionLocked() mcp.Interest {
+	all := mcp.Interest{URIs: map[string]bool{}}
+	for _, p := range u.pools {
+		for _, w := range p.standing {
+			all.Tools = all.Tools || w.want.Tools
+			all.Prompts = all.Prompts || w.want.Prompts
+			all.Resources = all.Resources || w.want.Resources
+			for uri := range w.want.URIs {
+				all.URIs[uri] = true
+			}
+		}
+	}
+	return all
+}
+
+// relisten brings the listen in line with what is wanted now: a new one is open
+// before the old one is closed, so that nothing is missed in between. It blocks
+// until the server has acknowledged, or for a few seconds.
+func (u *Upstream) relisten(ctx context.Context) {
+	u.mu.Lock()
+	if u.modern == nil || u.closed {
+		u.mu.Unlock()
+		return
+	}
+	union := u.unionLocked()
+	key := string(union.Filter())
+	old := u.listen
+	if old != nil && old.union == key {
+		u.mu.Unlock()
+		u.awaitAck(ctx, old)
+		return
+	}
+	var next *listening
+	if !union.Empty() {
+		next = &listening{union: key, acked: make(chan struct{}), done: make(chan struct{})}
+		var life context.Context
+		life, next.cancel = context.WithCancelCause(u.life)
+		u.work.Go(func() {
+			defer close(next.done)
+			u.keepListening(life, next)
+		})
+	}
+	u.listen = next
+	u.mu.Unlock()
+	if next != nil {
+		u.awaitAck(ctx, next)
+	}
+	if old != nil {
+		old.cancel(errReplaced)
+	}
+}
+
+var errReplaced = errors.New("another listen has taken its place")
+
+func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
+	t := time.NewTimer(5 * time.Second)
+	defer t.Stop()
+	select {
+	case <-l.acked:
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// keepListening holds a listen open and opens it again when it breaks.
+func (u *Upstream) keepListening(ctx context.Context, l *listening) {
+	wait := time.Second
+	for {
+		err := u.listenOnce(ctx, l)
+		if ctx.Err() != nil {
+			return
+		}
+		u.opts.Log.Info("listen ended", "server", u.spec.Name, "cause", reason(err))
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		wait = min(2*wait, time.Minute)
+	}
+}
+
+func reason(err error) string {
+	if err == nil {
+		return "the server ended it"
+	}
+	return err.Error()
+}
+
+func (u *Upstream) listenOnce(ctx context.Context, l *listening) error {
+	s, release, err := u.acquire(ctx, nil, false)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if !s.server.Revision().Can(mcp.Listen) {
+		return errEraChanged
+	}
+	params := append(append([]byte(`{"notifications":`), l.union...), '}')
+	r, err := s.server.Call(ctx, ownCall(mcp.MethodListen, params, nil), &listenSink{u: u, l: l})
+	if err == nil && r.Code() != 0 {
+		err = errors.New("the server refuses to be listened to")
+	}
+	u.mu.Lock()
+	l.ackLocked(mcp.Interest{}, err)
+	u.mu.Unlock()
+	return err
+}
+
+// ackLocked is called under Upstream.mu; only the first call counts.
+func (l *listening) ackLocked(honoured mcp.Interest, err error) {
+	select {
+	case <-l.acked:
+	default:
+		l.honoured, l.err = honoured, err
+		close(l.acked)
+	}
+}
+
+// listenSink hears what a listen delivers.
+type listenSink struct {
+	u *Upstream
+	l *listening
+}
+
+func (s *listenSink) Notify(b []byte) {
+	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
+	if err != nil {
+		return
+	}
+	if m.Method == mcp.NoteAcknowledged {
+		got, _ := mcp.ParseInterest(m.Raw, m.Param("notifications"))
+		s.u.mu.Lock()
+		s.l.ackLocked(got, nil)
+		s.u.mu.Unlock()
+		return
+	}
+	s.u.mu.Lock()
+	current := s.u.listen == s.l
+	s.u.mu.Unlock()
+	if current {
+		s.u.heardByAll(m)
+	}
+}
+
+func (s *listenSink) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, peer.ErrCannotAsk
+}
+
+// heardByAll takes a notice of a modern server.
+func (u *Upstream) heardByAll(m *jsonrpc.Message) {
+	kind := changedList(m.Method)
+	if kind == "tools" {
+		u.forgetTools()
+	}
+	u.mu.Lock()
+	var to []*Standing
+	for _, p := range u.pools {
+		to = append(to, u.audienceLocked(p, m)...)
+	}
+	u.mu.Unlock()
+	for _, w := range to {
+		w.deliver(m)
+	}
+	if kind != "" && u.opts.Changed != nil {
+		u.opts.Changed(kind)
+	}
+}
+
+// listenFor makes a modern server watch a resource for a legacy client.
+func (u *Upstream) listenFor(ctx context.Context, method, uri string) (*mcp.Reply, error) {
+	u.relisten(ctx)
+	u.mu.Lock()
+	l := u.listen
+	u.mu.Unlock()
+	if method == mcp.MethodSubscribe && l != nil {
+		u.mu.Lock()
+		refused := l.err != nil || isClosed(l.acked) && !l.honoured.URIs[uri]
+		u.mu.Unlock()
+		if refused {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the server does not watch this resource"}
+		}
+	}
+	return mcp.Answer([]byte("{}")), nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Honoured returns the part of what w wants that the server has agreed to tell:
+// by its acknowledgement where it is modern, by its capabilities where not.
+func (w *Standing) Honoured(ctx context.Context) (mcp.Interest, error) {
+	u := w.upstream
+	s, release, err := u.acquire(ctx, w.facts, false)
+	if err != nil {
+		return mcp.Interest{}, err
+	}
+	defer release()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	caps := s.server.Hello().Capabilities
+	can := func(path ...string) bool {
+		at := jsonrpc.Whole(caps)
+		for _, k := range path {
+			at = jsonrpc.Find(caps, at, k)
+		}
+		return string(at.Of(caps)) == "true"
+	}
+	got := mcp.Interest{URIs: map[string]bool{}}
+	if l := u.listen; s.server.Revision().Can(mcp.Listen) && l != nil && isClosed(l.acked) && l.err == nil {
+		got.Tools, got.Prompts, got.Resources = l.honoured.Tools, l.honoured.Prompts, l.honoured.Resources
+		for uri := range w.want.URIs {
+			got.URIs[uri] = l.honoured.URIs[uri]
+		}
+	} else {
+		got.Tools, got.Prompts, got.Resources = can("tools", "listChanged"), can("prompts", "listChanged"), can("resources", "listChanged")
+		for uri := range w.want.URIs {
+			got.URIs[uri] = can("resources", "subscribe")
+		}
+	}
+	got.Tools, got.Prompts, got.Resources = got.Tools && w.want.Tools, got.Prompts && w.want.Prompts, got.Resources && w.want.Resources
+	for uri, ok := range got.URIs {
+		if !ok {
+			delete(got.URIs, uri)
+		}
+	}
+	return got, nil
+}

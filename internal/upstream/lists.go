@@ -1,0 +1,140 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+)
+
+// The bounds of a list that is walked to its end.
+const (
+	maxPages     = 1000
+	maxListBytes = 16 << 20
+)
+
+// List walks a list to its end on behalf of f, who may be nil, and returns the
+// items as the server wrote them. complete is false when a bound was hit or the
+// cursor went in circles; what was read until then is returned.
+func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error) {
+	info := mcp.LookupMethod(method)
+	if info == nil || info.ListKey == "" {
+		return nil, false, fmt.Errorf("%s is no list", method)
+	}
+	s, release, err := u.acquire(ctx, f, false)
+	if err != nil {
+		return nil, false, err
+	}
+	defer release()
+	seen := map[string]bool{}
+	var params []byte
+	size := 0
+	for page := 0; page < maxPages && size <= maxListBytes; page++ {
+		r, err := s.server.Call(ctx, ownCall(method, params, f), deaf{})
+		if err != nil {
+			return nil, false, err
+		}
+		if r.Code() == jsonrpc.CodeMethodNotFound {
+			return nil, true, nil
+		}
+		if r.Code() != 0 {
+			return nil, false, &mcp.Error{
+				Origin: mcp.FromUpstream, Upstream: u.spec.Name, Cause: "refused", Outcome: mcp.Failed,
+				Message: fmt.Sprintf("server %q refuses %s", u.spec.Name, method), Op: "list " + u.spec.Name,
+			}
+		}
+		raw := r.Msg.Raw
+		size += len(raw)
+		for e := range jsonrpc.Elements(raw, r.Msg.ResultMember(info.ListKey)) {
+			items = append(items, e.Of(raw))
+		}
+		cursor := r.Msg.ResultMember("nextCursor")
+		if jsonrpc.KindOf(raw, cursor) != '"' {
+			return items, true, nil
+		}
+		c := string(cursor.Of(raw))
+		if seen[c] {
+			return items, false, nil
+		}
+		seen[c] = true
+		params = append(append([]byte(`{"cursor":`), c...), '}')
+	}
+	return items, false, nil
+}
+
+// toolSpecs is what the server's tools want mirrored into headers.
+type toolSpecs struct {
+	done   chan struct{} // closed when params is set
+	params map[string][]mirror.Param
+	ok     bool
+}
+
+func (u *Upstream) forgetTools() {
+	u.mu.Lock()
+	u.tools = nil
+	u.mu.Unlock()
+}
+
+// ToolParams returns which arguments a tool wants mirrored into headers, and
+// whether the server has such a tool. It reads the tools once and again after
+// they have changed.
+func (u *Upstream) ToolParams(ctx context.Context, tool string) ([]mirror.Param, bool) {
+	u.mu.Lock()
+	t := u.tools
+	load := t == nil
+	if load {
+		t = &toolSpecs{done: make(chan struct{})}
+		u.tools = t
+	}
+	u.mu.Unlock()
+	if load {
+		u.loadTools(ctx, t)
+	}
+	select {
+	case <-t.done:
+		p, ok := t.params[tool]
+		return p, ok
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+func (u *Upstream) loadTools(ctx context.Context, t *toolSpecs) {
+	defer close(t.done)
+	items, _, err := u.List(ctx, nil, mcp.MethodListTools)
+	if err != nil {
+		u.opts.Log.Debug("tools could not be read", "server", u.spec.Name, "cause", err.Error())
+		u.mu.Lock()
+		if u.tools == t {
+			u.tools = nil
+		}
+		u.mu.Unlock()
+		return
+	}
+	t.params = make(map[string][]mirror.Param, len(items))
+	for _, raw := range items {
+		var at [2]jsonrpc.Span
+		jsonrpc.FindAll(raw, jsonrpc.Whole(raw), []string{"name", "inputSchema"}, at[:])
+		name, ok := jsonrpc.Text(raw, at[0])
+		if !ok {
+			continue
+		}
+		params, err := mirror.ParseParams(raw, at[1])
+		if err != nil {
+			u.opts.Log.Warn("tool left out: its x-mcp-header is invalid", "server", u.spec.Name, "tool", name, "cause", err.Error())
+			continue
+		}
+		t.params[name] = params
+	}
+	t.ok = true
+}
+
+// paramsOf is ToolParams for the headers that we send. A child has none.
+func (u *Upstream) paramsOf(ctx context.Context, tool string) ([]mirror.Param, bool) {
+	if u.spec.Command != "" {
+		return nil, false
+	}
+	return u.ToolParams(ctx, tool)
+}

@@ -1,0 +1,267 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// pool holds the sessions that may serve the same clients. Its fields are
+// guarded by Upstream.mu.
+type pool struct {
+	key      string
+	facts    mcp.ClientFacts // for whom the sessions are opened
+	sessions []*session      // home first
+	opening  *opening        // the open that is under way, nil for none
+	freed    chan struct{}   // closed when a lane may have become free
+	standing []*Standing
+}
+
+// opening is an open that several callers may wait for.
+type opening struct {
+	done chan struct{} // closed when s or err is set
+	s    *session
+	err  error
+}
+
+// maxLanes bounds the sessions of one pool; further calls wait for a free one.
+const maxLanes = 16
+
+// key returns the pool that a client's calls belong to.
+func (u *Upstream) key(f *mcp.ClientFacts) string {
+	if f == nil || u.spec.Isolation == Shared {
+		return ""
+	}
+	caps := string(f.Capabilities)
+	if !canBeAsked(f) {
+		// What a client is asked for decides; without that, all are alike, the
+		// session that nobody has opened yet included.
+		caps = ""
+	}
+	if f.Principal == "" {
+		return caps
+	}
+	return f.Principal + "\x00" + caps
+}
+
+// capabilities returns what is declared to a legacy server on behalf of f.
+func (u *Upstream) capabilities(f *mcp.ClientFacts) []byte {
+	if f == nil || !canBeAsked(f) {
+		return nil
+	}
+	return f.Capabilities
+}
+
+// canBeAsked reports whether a legacy server's questions can reach the client at
+// all. A capability that it could not live up to is never declared.
+func canBeAsked(f *mcp.ClientFacts) bool {
+	return f.Revision.Can(mcp.AskedMidCall) && len(f.Capabilities) > 2
+}
+
+// acquire returns a session for a client, opening one when none fits. forCall
+// says that a call will run on it: then a lane is chosen such that questions can
+// be attributed. release must be called once.
+func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientFacts, forCall bool) (s *session, release func(), err error) {
+	for {
+		s, wait, err := u.pick(f, forCall)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s != nil {
+			return s, func() { u.release(s) }, nil
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, nil, u.unavailable(context.Cause(ctx), "cancelled")
+		}
+	}
+}
+
+// pick returns a session, or a channel to wait on before trying again.
+func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (*session, <-chan struct{}, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return nil, nil, u.unavailable(errStopped, "removed")
+	}
+	if u.modern != nil {
+		u.modern.users++
+		return u.modern, nil, nil
+	}
+	key := u.key(f)
+	p := u.pools[key]
+	if p == nil {
+		p = &pool{key: key, freed: make(chan struct{})}
+		if f != nil {
+			p.facts = *f
+		}
+		u.pools[key] = p
+	}
+	if s := u.chooseLocked(p, f, forCall); s != nil {
+		s.users++
+		if f != nil && forCall {
+			s.owner = f.Conversation
+			s.calls++
+		}
+		return s, nil, nil
+	}
+	if p.opening != nil {
+		select {
+		case <-p.opening.done:
+			err := p.opening.err
+			p.opening = nil
+			if err != nil {
+				return nil, nil, err
+			}
+		default:
+			return nil, p.opening.done, nil
+		}
+	}
+	if len(p.sessions) >= maxLanes {
+		return nil, p.freed, nil
+	}
+	if wait := time.Until(u.notBefore); wait > 0 && u.lastErr != nil {
+		return nil, nil, u.lastErr
+	}
+	u.openLocked(p, f)
+	return nil, p.opening.done, nil
+}
+
+// chooseLocked returns a session of the pool that may take the call, nil when a
+// further one is needed.
+func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *session {
+	if len(p.sessions) == 0 || forCall && u.spec.Isolation == PerCall {
+		return nil
+	}
+	home := p.sessions[0]
+	if !forCall || f == nil || !home.shared || u.spec.Isolation == Shared || !canBeAsked(f) {
+		return home
+	}
+	// On a shared pipe a question belongs to the one client whose calls run there.
+	var free *session
+	for _, s := range p.sessions {
+		switch {
+		case s.calls == 0 && (free == nil || s.owner == f.Conversation):
+			free = s
+		case s.calls > 0 && f.Conversation != 0 && s.owner == f.Conversation:
+			return s
+		}
+	}
+	return free
+}
+
+func (u *Upstream) release(s *session) {
+	u.mu.Lock()
+	s.users--
+	if s.calls > 0 {
+		s.calls--
+	}
+	p := s.pool
+	if p != nil && s.calls == 0 {
+		close(p.freed)
+		p.freed = make(chan struct{})
+	}
+	end := u.spec.Isolation == PerCall && s.users == 0 && p != nil
+	if end {
+		p.removeLocked(s)
+	}
+	u.mu.Unlock()
+	if end {
+		u.work.Go(func() { s.shut(errCallOver) })
+	}
+}
+
+var errCallOver = errors.New("the call is over and the session was for it alone")
+
+func (p *pool) removeLocked(s *session) {
+	for i, x := range p.sessions {
+		if x == s {
+			p.sessions = append(p.sessions[:i:i], p.sessions[i+1:]...)
+			return
+		}
+	}
+}
+
+// openLocked starts an open for the pool. It goes on when its first caller gives
+// up, since others may wait for it too.
+func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
+	o := &opening{done: make(chan struct{})}
+	p.opening = o
+	u.setStateLocked(Starting, "")
+	u.work.Go(func() {
+		s, err := u.open(u.life, p, f)
+		u.mu.Lock()
+		if err == nil && u.closed {
+			err = u.unavailable(errStopped, "removed")
+			defer s.shut(errStopped)
+		}
+		if err != nil {
+			u.failedLocked(err)
+			o.err = err
+		} else {
+			u.openedLocked(p, s)
+			o.s = s
+			p.opening = nil
+		}
+		u.mu.Unlock()
+		close(o.done)
+		if err == nil && u.opts.Changed != nil {
+			u.opts.Changed("")
+		}
+	})
+}
+
+func (u *Upstream) openedLocked(p *pool, s *session) {
+	u.failures, u.lastErr, u.notBefore = 0, nil, time.Time{}
+	opened := s.server.Opening()
+	u.status.Revision = opened.Revision
+	if opened.Remember() {
+		u.era = opened.Revision
+	}
+	u.setStateLocked(Ready, "")
+	if opened.Revision.Modern() {
+		s.pool = nil
+		if u.modern == nil {
+			u.modern = s
+		}
+		return
+	}
+	s.pool = p
+	p.sessions = append(p.sessions, s)
+}
+
+// failedLocked starts the back-off: 1, 2, 4 … 60 s after failures in a row.
+func (u *Upstream) failedLocked(err error) {
+	u.failures++
+	wait := time.Second << min(u.failures-1, 6)
+	u.notBefore = time.Now().Add(min(wait, time.Minute))
+	u.lastErr = err
+	u.setStateLocked(Broken, err.Error())
+	u.opts.Log.Warn("server could not be opened", "server", u.spec.Name, "cause", err.Error(), "next", min(wait, time.Minute).String())
+}
+
+// drop takes a session out of service; its calls fail by themselves.
+func (u *Upstream) drop(s *session, cause error) {
+	u.mu.Lock()
+	if u.modern == s {
+		u.modern = nil
+	}
+	if s.pool != nil {
+		s.pool.removeLocked(s)
+	}
+	u.mu.Unlock()
+	s.server.End(cause)
+}
+
+// unavailable is the error of a call that found no session.
+func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
+	return &mcp.Error{
+		Origin: mcp.FromGateway, Upstream: u.spec.Name, Outcome: mcp.NotSent, Cause: word,
+		Message: fmt.Sprintf("server %q is not available", u.spec.Name), Retryable: word != "removed",
+		Op: "open " + u.spec.Name, Err: cause,
+	}
+}

@@ -1,0 +1,232 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
+)
+
+// session is one conversation with the server and, on stdio, the child behind
+// it.
+type session struct {
+	server *peer.Server
+	child  *stdio.Process // nil on HTTP
+	shared bool           // all calls share one pipe
+	ending sync.Once
+
+	// Under Upstream.mu:
+	pool  *pool // nil for the link to a modern server
+	users int   // acquired and not released
+	calls int   // of clients that can be asked
+	owner uint64
+	level mcp.LogLevel // set at the server; 0 for never
+}
+
+// shut ends the session and its child and waits for both.
+func (s *session) shut(cause error) {
+	s.ending.Do(func() {
+		_ = s.server.Close(cause)
+		if s.child != nil {
+			_ = s.child.Stop(context.Background())
+		}
+	})
+}
+
+// open starts or dials the server and leads the handshake, for the client f.
+func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*session, error) {
+	defer u.step("")
+	limit := u.spec.Start
+	if limit <= 0 {
+		limit = 30 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	s, err := u.dial(ctx, p, f)
+	if errors.Is(err, handshake.ErrDiedOnProbe) {
+		u.mu.Lock()
+		u.skipProbe = true
+		u.mu.Unlock()
+		s, err = u.dial(ctx, p, f)
+	}
+	if errors.Is(err, handshake.ErrTrySSE) && u.spec.Kind == "" {
+		u.mu.Lock()
+		u.sse = true
+		u.mu.Unlock()
+		first := err
+		if s, err = u.dial(ctx, p, f); err != nil {
+			u.mu.Lock()
+			u.sse = false
+			u.mu.Unlock()
+			err = first
+		}
+	}
+	var failed *handshake.Error
+	if u.opts.Trace != nil && errors.As(err, &failed) {
+		u.opts.Trace(u.spec.Name, failed.Trace.String())
+	}
+	if err != nil {
+		return nil, u.openError(err)
+	}
+	if u.opts.Trace != nil {
+		u.opts.Trace(u.spec.Name, s.server.Opening().Trace.String())
+	}
+	u.work.Go(func() { u.mourn(s) })
+	return s, nil
+}
+
+// step says what is being done while somebody waits; "" says that it is over.
+func (u *Upstream) step(text string) {
+	if u.opts.Progress != nil {
+		u.opts.Progress(u.spec.Name, text)
+	}
+}
+
+// dial makes one attempt over the transport that is known or configured.
+func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*session, error) {
+	u.mu.Lock()
+	offer := handshake.Offer{Pin: u.spec.Pin, Known: u.era, SkipProbe: u.skipProbe, Timeout: u.spec.Start}
+	overSSE := u.sse || u.spec.Kind == "sse"
+	u.mu.Unlock()
+	s := &session{shared: true}
+	o := peer.ServerOptions{
+		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
+		Idle: u.spec.Idle, Hard: u.spec.Hard, Log: u.opts.Log,
+		Notice: func(m *jsonrpc.Message) { u.heard(p, s, m) },
+		Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+			return u.askStanding(ctx, p, m)
+		},
+		Params: u.paramsOf,
+	}
+	if f != nil && len(f.Info) > 2 {
+		o.Info = f.Info
+	}
+	var err error
+	switch {
+	case u.spec.Command != "":
+		err = u.spawn(ctx, s, offer, o)
+	case overSSE:
+		u.step("connecting to " + u.spec.URL + " over HTTP+SSE")
+		offer.SkipProbe = true
+		var pipe transport.Pipe
+		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{Header: u.header()}); err == nil {
+			s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
+		}
+	default:
+		u.step("connecting to " + u.spec.URL)
+		var c *streamhttp.Client
+		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header()}); err == nil {
+			s.shared = false
+			s.server, err = peer.OpenHTTP(ctx, c, offer, o)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (u *Upstream) header() []transport.HeaderField {
+	out := make([]transport.HeaderField, len(u.spec.Header))
+	for i, h := range u.spec.Header {
+		out[i] = transport.HeaderField{Name: h.Name, Value: h.Value}
+	}
+	return out
+}
+
+func (u *Upstream) spawn(ctx context.Context, s *session, offer handshake.Offer, o peer.ServerOptions) error {
+	u.step("starting " + u.spec.Command)
+	child, err := stdio.Start(ctx, stdio.Spec{
+		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env), Dir: u.spec.Dir,
+	})
+	if err != nil {
+		return err
+	}
+	s.server, err = peer.OpenPipe(ctx, child.Pipe(), offer, o)
+	if err != nil {
+		_ = child.Stop(context.Background())
+		return u.withChild(err, child)
+	}
+	s.child = child
+	return nil
+}
+
+// childError adds to a failed handshake what the child left behind.
+type childError struct {
+	err    error
+	exit   string
+	stderr []string
+}
+
+func (e *childError) Error() string {
+	s := e.err.Error()
+	if e.exit != "" {
+		s += "; the process ended: " + e.exit
+	}
+	if len(e.stderr) > 0 {
+		s += "; its stderr said: " + strings.Join(e.stderr, " | ")
+	}
+	return s
+}
+
+func (e *childError) Unwrap() error { return e.err }
+
+func (u *Upstream) withChild(err error, child *stdio.Process) error {
+	return &childError{err: err, exit: child.ExitText(), stderr: child.StderrTail(5)}
+}
+
+// openError says why the server could not be opened, in the words that a client
+// and an operator get.
+func (u *Upstream) openError(err error) *mcp.Error {
+	e := u.unavailable(err, "connect")
+	var he *handshake.Error
+	if errors.As(err, &he) {
+		e.Cause = string(he.Cause)
+		e.RetryAfter = he.RetryAfter
+		e.Message = fmt.Sprintf("server %q could not be opened: %s", u.spec.Name, he.Text)
+	} else if u.spec.Command != "" {
+		e.Cause = "exec"
+		e.Message = fmt.Sprintf("server %q could not be started", u.spec.Name)
+	}
+	return e
+}
+
+// mourn waits for the end of a session and clears up after it.
+func (u *Upstream) mourn(s *session) {
+	<-s.server.Gone()
+	cause := s.server.Err()
+	u.mu.Lock()
+	if u.modern == s {
+		u.modern = nil
+	}
+	p := s.pool
+	if p != nil {
+		p.removeLocked(s)
+	}
+	unexpected := !u.closed && !errors.Is(cause, errCallOver) && !errors.Is(cause, errEraChanged)
+	if unexpected && u.modern == nil && (p == nil || len(p.sessions) == 0) {
+		u.setStateLocked(Idle, "the server ended: "+cause.Error())
+	}
+	u.mu.Unlock()
+	s.shut(cause)
+	if !unexpected {
+		return
+	}
+	if s.child != nil {
+		u.opts.Log.Warn("server ended", "server", u.spec.Name, "exit", s.child.ExitText(), "stderr", strings.Join(s.child.StderrTail(3), " | "))
+	} else {
+		u.opts.Log.Info("connection to server ended", "server", u.spec.Name, "cause", cause.Error())
+	}
+	u.restore(p)
+}

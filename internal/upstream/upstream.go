@@ -1,0 +1,275 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// Isolation says who may share a session of a legacy server.
+type Isolation string
+
+// The isolations. The zero value is Auto.
+const (
+	Auto    Isolation = "auto"   // one pool per principal and capability set
+	Shared  Isolation = "shared" // one session for everybody
+	PerCall Isolation = "call"   // a fresh session for every call
+)
+
+// Spec describes a server. It is not written to after New.
+type Spec struct {
+	Name string
+
+	// Command starts a child on stdio; otherwise URL names an endpoint.
+	Command string
+	Args    []string
+	Env     map[string]string // beside the allow list
+	Dir     string
+
+	URL    string
+	Header []Header
+	Kind   string // "http", "sse", or "" to find out
+
+	Isolation Isolation
+	Pin       mcp.Revision // Unknown negotiates
+
+	// Start bounds spawning and the handshake, 0 means 30 s. Idle and Hard bound a
+	// call; see peer.ServerOptions.
+	Start, Idle, Hard time.Duration
+}
+
+// Header is a configured HTTP header.
+type Header struct{ Name, Value string }
+
+// Options say who hears of an upstream's life. The zero value works.
+type Options struct {
+	// Info is the Implementation object by which we introduce ourselves when no
+	// client stands behind a session yet.
+	Info []byte
+	// Changed hears that a list of the server has changed: "tools", "prompts" or
+	// "resources", or "" for anything, as after a restart. It must not block.
+	Changed func(kind string)
+	// Progress hears what is being done while somebody waits.
+	Progress func(server, step string)
+	// Trace hears how each handshake went, a line for each step.
+	Trace func(server, trace string)
+	Log   *slog.Logger
+}
+
+// Upstream is one server that we look after. New makes it, Close ends it.
+type Upstream struct {
+	spec Spec
+	opts Options
+
+	life context.Context
+	end  context.CancelCauseFunc
+	work sync.WaitGroup // opens, session ends, listens
+
+	mu        sync.Mutex
+	pools     map[string]*pool
+	modern    *session // the one link to a modern server
+	era       mcp.Revision
+	skipProbe bool
+	sse       bool
+	status    Status
+	failures  int       // opens that failed in a row
+	notBefore time.Time // no open before then
+	lastErr   error
+	closed    bool
+	tools     *toolSpecs
+	listen    *listening
+}
+
+// State is a word for how a server is.
+type State string
+
+// The states.
+const (
+	Idle     State = "idle"     // not needed so far
+	Starting State = "starting" // an open is under way
+	Ready    State = "ready"
+	Broken   State = "failed" // the last open failed; see Reason
+)
+
+// Status is how a server is, for people.
+type Status struct {
+	Name     string
+	State    State
+	Since    time.Time
+	Reason   string // of a failure, a sentence
+	Revision mcp.Revision
+	Sessions int
+	Running  int // calls in flight
+}
+
+// New returns an upstream that starts nothing yet.
+func New(spec Spec, o Options) *Upstream {
+	u := &Upstream{spec: spec, opts: o, pools: make(map[string]*pool)}
+	if u.opts.Log == nil {
+		u.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	u.life, u.end = context.WithCancelCause(context.Background())
+	u.status = Status{Name: spec.Name, State: Idle, Since: time.Now()}
+	return u
+}
+
+// Name returns the configured name.
+func (u *Upstream) Name() string { return u.spec.Name }
+
+// Status returns how the server is now.
+func (u *Upstream) Status() Status {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.status
+	count := func(x *session) {
+		s.Sessions++
+		s.Running += x.server.Running()
+	}
+	if u.modern != nil {
+		count(u.modern)
+	}
+	for _, p := range u.pools {
+		for _, x := range p.sessions {
+			count(x)
+		}
+	}
+	return s
+}
+
+func (u *Upstream) setStateLocked(st State, reason string) {
+	if u.status.State != st || u.status.Reason != reason {
+		u.status.State, u.status.Reason, u.status.Since = st, reason, time.Now()
+	}
+}
+
+var errStopped = errors.New("the server was removed or Dragoman is stopping")
+
+// Close ends all sessions and their children and waits for them. ctx bounds the
+// politeness, not the end: when it is over children are killed.
+func (u *Upstream) Close(ctx context.Context) {
+	u.mu.Lock()
+	u.closed = true
+	all := u.sessionsLocked()
+	u.mu.Unlock()
+	u.end(errStopped)
+	for _, s := range all {
+		s.shut(errStopped)
+	}
+	u.work.Wait()
+}
+
+func (u *Upstream) sessionsLocked() []*session {
+	var all []*session
+	if u.modern != nil {
+		all = append(all, u.modern)
+	}
+	for _, p := range u.pools {
+		all = append(all, p.sessions...)
+	}
+	return all
+}
+
+// Hello returns what the server said of itself, opening it for the client f when
+// it is not open yet; f may be nil. While the server is away the last word that
+// it gave is not repeated: the error says what is wrong.
+func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+	s, release, err := u.acquire(ctx, f, false)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return s.server.Hello(), nil
+}
+
+// Call relays a call; see peer.Server.Call. A call that provably did not arrive,
+// or that is read-only, is sent once more over a fresh session.
+func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.Reply, error) {
+	for try := 0; ; try++ {
+		s, release, err := u.acquire(ctx, c.Client, true)
+		if err != nil {
+			return nil, err
+		}
+		u.raiseLevel(ctx, s, c)
+		reply, err := s.server.Call(ctx, c, sink)
+		release()
+		if err == nil {
+			if try == 0 && u.foreign(s, reply) {
+				continue
+			}
+			return u.mended(ctx, c, sink, s, reply, try)
+		}
+		var e *mcp.Error
+		if !errors.As(err, &e) || try > 0 || ctx.Err() != nil {
+			return nil, err
+		}
+		lost := errors.Is(err, peer.ErrSessionLost)
+		if lost || e.Cause == "exited" {
+			u.drop(s, err)
+		}
+		if !lost && e.Outcome != mcp.NotSent && !(e.Retryable && e.Cause == "exited") {
+			return nil, err
+		}
+		if e.Cause == "auth_required" || e.Cause == "overloaded" {
+			return nil, err
+		}
+		u.opts.Log.Info("call is sent again", "server", u.spec.Name, "cause", e.Cause)
+	}
+}
+
+// foreign recognises, by the answer to a call, that the server now speaks the
+// other era: after a deploy, say. The call was refused as a whole then, so it may
+// be sent again.
+func (u *Upstream) foreign(s *session, r *mcp.Reply) bool {
+	code := r.Code()
+	if code == 0 {
+		return false
+	}
+	if s.server.Revision().Legacy() && mcp.IsModernCode(code) {
+		u.forget(s)
+		return true
+	}
+	return false
+}
+
+// forget drops what is remembered of the server's era, and the session with it.
+func (u *Upstream) forget(s *session) {
+	u.mu.Lock()
+	u.era, u.sse = mcp.Unknown, false
+	u.mu.Unlock()
+	u.opts.Log.Info("the server has changed its era", "server", u.spec.Name)
+	u.drop(s, errEraChanged)
+}
+
+var errEraChanged = errors.New("the server speaks another era now")
+
+// mended gives a call a second chance when a modern server misses a mirrored
+// header: the tool's schema has changed since we read it (2026-07-28 §Streamable
+// HTTP, "Client Behavior").
+func (u *Upstream) mended(ctx context.Context, c *mcp.Call, sink peer.Sink, s *session, r *mcp.Reply, try int) (*mcp.Reply, error) {
+	if r.Code() != mcp.CodeHeaderMismatch || c.Msg.Method != mcp.MethodCallTool || !s.server.Revision().Can(mcp.MirroredHeaders) || u.spec.Command != "" {
+		return r, nil
+	}
+	u.forgetTools()
+	return s.server.Call(ctx, c, sink)
+}
+
+// Forward passes on a client's notification to the sessions that it concerns.
+// Modern servers have none to be told.
+func (u *Upstream) Forward(ctx context.Context, f *mcp.ClientFacts, raw []byte, method string) {
+	u.mu.Lock()
+	var to []*session
+	if p := u.pools[u.key(f)]; p != nil {
+		to = append(to, p.sessions...)
+	}
+	u.mu.Unlock()
+	for _, s := range to {
+		if err := s.server.Forward(ctx, raw, method); err != nil {
+			u.opts.Log.Debug("notification was not delivered", "server", u.spec.Name, "method", method, "cause", err.Error())
+		}
+	}
+}

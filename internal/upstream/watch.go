@@ -1,0 +1,364 @@
+package upstream
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// Standing is somebody who hears a server's notices: a legacy client for as long
+// as it is there, a modern one for as long as it listens.
+type Standing struct {
+	upstream *Upstream
+	pool     *pool
+	facts    *mcp.ClientFacts
+	want     mcp.Interest
+	deliver  func(*jsonrpc.Message)
+	asker    peer.Standing // nil for whom questions cannot be put to
+}
+
+// Stand registers somebody. deliver gets the server's own messages, on the
+// goroutine that reads the link, and must not block. asker is asked what the
+// server wants to know outside of calls, nil for nobody.
+func (u *Upstream) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) *Standing {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key := u.key(f)
+	p := u.pools[key]
+	if p == nil {
+		p = &pool{key: key, freed: make(chan struct{}), facts: *f}
+		u.pools[key] = p
+	}
+	w := &Standing{upstream: u, pool: p, facts: f, deliver: deliver, asker: asker, want: mcp.Interest{URIs: map[string]bool{}}}
+	p.standing = append(p.standing, w)
+	return w
+}
+
+// Close ends it; the last one that watched a resource unsubscribes.
+func (w *Standing) Close() {
+	u := w.upstream
+	u.mu.Lock()
+	for i, x := range w.pool.standing {
+		if x == w {
+			w.pool.standing = append(w.pool.standing[:i:i], w.pool.standing[i+1:]...)
+			break
+		}
+	}
+	uris := make([]string, 0, len(w.want.URIs))
+	for uri := range w.want.URIs {
+		if !w.pool.watchedLocked(uri) {
+			uris = append(uris, uri)
+		}
+	}
+	u.mu.Unlock()
+	if len(uris) == 0 {
+		u.relisten(u.life)
+		return
+	}
+	u.work.Go(func() {
+		ctx, stop := context.WithTimeout(u.life, 10*time.Second)
+		defer stop()
+		for _, uri := range uris {
+			_, _ = u.subscription(ctx, w, mcp.MethodUnsubscribe, uri)
+		}
+	})
+}
+
+// Lists says which list changes are wanted from now on.
+func (w *Standing) Lists(ctx context.Context, tools, prompts, resources bool) {
+	u := w.upstream
+	u.mu.Lock()
+	w.want.Tools, w.want.Prompts, w.want.Resources = tools, prompts, resources
+	u.mu.Unlock()
+	u.relisten(ctx)
+}
+
+// Subscribe watches a resource. The reply is the server's, or ours where another
+// client has the server watch it already.
+func (w *Standing) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
+	u := w.upstream
+	u.mu.Lock()
+	already := w.pool.watchedLocked(uri)
+	w.want.URIs[uri] = true
+	u.mu.Unlock()
+	if already {
+		return mcp.Answer([]byte("{}")), nil
+	}
+	r, err := u.subscription(ctx, w, mcp.MethodSubscribe, uri)
+	if err != nil || r.Code() != 0 {
+		u.mu.Lock()
+		delete(w.want.URIs, uri)
+		u.mu.Unlock()
+	}
+	return r, err
+}
+
+// Unsubscribe stops watching a resource.
+func (w *Standing) Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
+	u := w.upstream
+	u.mu.Lock()
+	delete(w.want.URIs, uri)
+	still := w.pool.watchedLocked(uri)
+	u.mu.Unlock()
+	if still {
+		return mcp.Answer([]byte("{}")), nil
+	}
+	return u.subscription(ctx, w, mcp.MethodUnsubscribe, uri)
+}
+
+func (p *pool) watchedLocked(uri string) bool {
+	for _, w := range p.standing {
+		if w.want.URIs[uri] {
+			return true
+		}
+	}
+	return false
+}
+
+// subscription makes the server watch a resource or stop: by a request where it
+// has sessions, by a listen with the new union where it has not.
+func (u *Upstream) subscription(ctx context.Context, w *Standing, method, uri string) (*mcp.Reply, error) {
+	s, release, err := u.acquire(ctx, w.facts, false)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if s.server.Revision().Can(mcp.Listen) {
+		return u.listenFor(ctx, method, uri)
+	}
+	params := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
+	return s.server.Call(ctx, ownCall(method, params, w.facts), deaf{})
+}
+
+// ownCall makes a call of our own on behalf of a client.
+func ownCall(method string, params []byte, f *mcp.ClientFacts) *mcp.Call {
+	g := mcp.ClientFacts{Revision: mcp.LatestLegacy}
+	if f != nil {
+		g = *f
+		g.LogLevel = 0
+	}
+	if g.Revision.Modern() {
+		// Our own words are those of a legacy client: the codec adds the rest.
+		g.Revision = mcp.LatestLegacy
+	}
+	raw := jsonrpc.AppendRequest(nil, "1", method, params)
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+	if err != nil {
+		m = &jsonrpc.Message{Raw: raw, Kind: jsonrpc.Request, Method: method}
+	}
+	return mcp.NewCall(m, m.Param(mcp.KeyMeta), &g)
+}
+
+// deaf is the sink of calls of which only the answer matters.
+type deaf struct{}
+
+func (deaf) Notify([]byte) {}
+
+func (deaf) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, peer.ErrCannotAsk
+}
+
+// heard takes a notice of a legacy session, or one outside of any listen.
+func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message) {
+	kind := changedList(m.Method)
+	if kind == "tools" {
+		u.forgetTools()
+	}
+	u.mu.Lock()
+	if s.pool == nil && u.modern == s {
+		u.mu.Unlock()
+		u.heardByAll(m)
+		return
+	}
+	to := u.audienceLocked(p, m)
+	u.mu.Unlock()
+	for _, w := range to {
+		w.deliver(m)
+	}
+	if kind != "" && u.opts.Changed != nil {
+		u.opts.Changed(kind)
+	}
+}
+
+func changedList(method string) string {
+	switch method {
+	case mcp.NoteToolsChanged:
+		return "tools"
+	case mcp.NotePromptsChanged:
+		return "prompts"
+	case mcp.NoteResourcesChanged:
+		return "resources"
+	}
+	return ""
+}
+
+// audienceLocked returns who of a pool hears a notice.
+func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message) []*Standing {
+	var uri string
+	if m.Method == mcp.NoteResourceUpdated {
+		uri, _ = jsonrpc.Text(m.Raw, m.Param("uri"))
+	}
+	var to []*Standing
+	for _, w := range p.standing {
+		if w.wants(m, uri) {
+			to = append(to, w)
+		}
+	}
+	return to
+}
+
+func (w *Standing) wants(m *jsonrpc.Message, uri string) bool {
+	switch m.Method {
+	case mcp.NoteToolsChanged:
+		return w.want.Tools
+	case mcp.NotePromptsChanged:
+		return w.want.Prompts
+	case mcp.NoteResourcesChanged:
+		return w.want.Resources
+	case mcp.NoteResourceUpdated:
+		if w.want.URIs[uri] {
+			return true
+		}
+		// Schema of ResourceUpdatedNotification, all revisions: the URI may be a
+		// sub-resource of the one that was subscribed to.
+		for have := range w.want.URIs {
+			if strings.HasPrefix(uri, strings.TrimSuffix(have, "/")+"/") {
+				return true
+			}
+		}
+		return false
+	case mcp.NoteMessage:
+		if w.asker == nil {
+			return false
+		}
+		f := w.asker.Facts()
+		return f != nil && peer.WantsLog(f.Revision, f.LogLevel, m)
+	}
+	// What we do not know belongs to whoever holds a session.
+	return w.asker != nil
+}
+
+// askStanding puts a question that belongs to no call to the one client that
+// holds the session. With several it is nobody's.
+func (u *Upstream) askStanding(ctx context.Context, p *pool, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	var one peer.Standing
+	for waited := 0; ; waited++ {
+		u.mu.Lock()
+		n := 0
+		for _, w := range p.standing {
+			if w.asker != nil {
+				one = w.asker
+				n++
+			}
+		}
+		u.mu.Unlock()
+		if n == 1 {
+			return one.Ask(ctx, m)
+		}
+		if n > 1 || waited == 20 {
+			return nil, peer.ErrCannotAsk
+		}
+		// Servers ask for roots right after the handshake, before the client that
+		// the session is for has finished its own.
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// restore brings the subscriptions of a lost session back.
+func (u *Upstream) restore(p *pool) {
+	if p == nil {
+		u.mu.Lock()
+		wanted := !u.unionLocked().Empty()
+		u.mu.Unlock()
+		if wanted {
+			u.relisten(u.life)
+		}
+		return
+	}
+	u.mu.Lock()
+	type pair struct {
+		w   *Standing
+		uri string
+	}
+	var todo []pair
+	seen := map[string]bool{}
+	for _, w := range p.standing {
+		for uri := range w.want.URIs {
+			if !seen[uri] {
+				seen[uri] = true
+				todo = append(todo, pair{w, uri})
+			}
+		}
+	}
+	u.mu.Unlock()
+	for _, x := range todo {
+		ctx, stop := context.WithTimeout(u.life, 30*time.Second)
+		_, err := u.subscription(ctx, x.w, mcp.MethodSubscribe, x.uri)
+		stop()
+		if err != nil {
+			u.opts.Log.Warn("subscription could not be restored", "server", u.spec.Name, "cause", err.Error())
+			return
+		}
+	}
+}
+
+// raiseLevel sees to it that a legacy server says what the call wants to hear.
+func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Call) {
+	if c.Level == 0 || s.server.Revision().Modern() {
+		return
+	}
+	u.mu.Lock()
+	enough := s.level != 0 && s.level <= c.Level
+	if !enough {
+		s.level = c.Level
+	}
+	u.mu.Unlock()
+	if enough || jsonrpc.Find(s.server.Hello().Capabilities, jsonrpc.Whole(s.server.Hello().Capabilities), "logging").IsZero() {
+		return
+	}
+	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), c.Level.String()), '}')
+	_, _ = s.server.Call(ctx, ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
+}
+
+// SetLevel answers logging/setLevel. A legacy server is told the most verbose
+// level that anybody in the pool wants; each client still gets only its own.
+func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
+	level, ok := mcp.ParseLogLevel(text(c.Msg, "level"))
+	if !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level is no log level"}
+	}
+	s, release, err := u.acquire(ctx, c.Client, false)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if s.server.Revision().Modern() {
+		return mcp.Answer([]byte("{}")), nil
+	}
+	u.mu.Lock()
+	for _, w := range s.pool.standing {
+		if w.asker == nil {
+			continue
+		}
+		if f := w.asker.Facts(); f != nil && f.Conversation != c.Client.Conversation && f.LogLevel != 0 {
+			level = min(level, f.LogLevel)
+		}
+	}
+	s.level = level
+	u.mu.Unlock()
+	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), level.String()), '}')
+	return s.server.Call(ctx, ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
+}
+
+func text(m *jsonrpc.Message, key string) string {
+	s, _ := jsonrpc.Text(m.Raw, m.Param(key))
+	return s
+}
