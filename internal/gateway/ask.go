@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// maxRounds bounds how often one call may ask for input.
+const maxRounds = 10
+
+// playLive puts the questions of a modern server's input_required result to a
+// legacy client as requests of its own era, and sends the call again with the
+// answers and the state as the server wrote it, until the server is content
+// (2026-07-28 §MRTR, "Client Requirements").
+func (r *Relay) playLive(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, reply *mcp.Reply) (*mcp.Reply, error) {
+	for round := 0; ; round++ {
+		if round == maxRounds {
+			return nil, badAnswer(u, fmt.Sprintf("asked for input more than %d times", maxRounds))
+		}
+		m := reply.Msg
+		asks := m.ResultMember("inputRequests")
+		var answers []byte
+		if empty(m.Raw, asks) {
+			// Only a state: the server sheds load. It is not asked again at once.
+			if err := pause(ctx, min(100*time.Millisecond<<round, 5*time.Second)); err != nil {
+				return nil, err
+			}
+		} else {
+			var err error
+			if answers, err = putAll(ctx, s, m.Raw, asks); err != nil {
+				return nil, unanswered(u, err)
+			}
+		}
+		next := *c
+		next.Edits = c.Edits
+		var set []jsonrpc.Field
+		if answers != nil {
+			set = append(set, jsonrpc.Field{Key: "inputResponses", Value: answers})
+		}
+		if state := m.ResultMember("requestState"); !state.IsZero() {
+			set = append(set, jsonrpc.Field{Key: "requestState", Value: state.Of(m.Raw)})
+		}
+		next.Edits.Object(c.Msg.Raw, c.Msg.Params, nil, set...)
+		var err error
+		if reply, err = u.Call(ctx, &next, s); err != nil {
+			return nil, err
+		}
+		if reply.ResultType() != mcp.ResultInputRequired {
+			return reply, nil
+		}
+		if err := checkInputRequired(u, c, reply); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func empty(raw []byte, object jsonrpc.Span) bool {
+	for range jsonrpc.Members(raw, object) {
+		return false
+	}
+	return true
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// errDeclined is a question that the client answered with an error.
+var errDeclined = errors.New("the client answered a question with an error")
+
+// putAll puts all questions of a round to the client, at the same time, and
+// returns the answers as an InputResponses object.
+func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span) ([]byte, error) {
+	type asked struct {
+		key    []byte
+		answer []byte
+		err    error
+	}
+	var all []*asked
+	var wait sync.WaitGroup
+	for ask := range jsonrpc.Members(raw, asks) {
+		a := &asked{key: ask.Key.Of(raw)}
+		all = append(all, a)
+		if len(all) > 32 {
+			a.err = errors.New("too many questions in one round")
+			break
+		}
+		q := question(raw, ask.Value)
+		wait.Go(func() {
+			m, err := s.Ask(ctx, q)
+			switch {
+			case err != nil:
+				a.err = err
+			case m.Kind == jsonrpc.Failure:
+				a.err = errDeclined
+			default:
+				a.answer = m.Result.Of(m.Raw)
+			}
+		})
+	}
+	wait.Wait()
+	out := []byte{'{'}
+	for i, a := range all {
+		if a.err != nil {
+			return nil, a.err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, a.key...), ':'), a.answer...)
+	}
+	return append(out, '}'), nil
+}
+
+// question turns an input request, {"method":…,"params":…}, into a message.
+func question(raw []byte, at jsonrpc.Span) *jsonrpc.Message {
+	var e jsonrpc.Edits
+	body := at.Of(raw)
+	e.Object(body, jsonrpc.Whole(body), nil,
+		jsonrpc.Field{Key: "jsonrpc", Value: []byte(`"2.0"`)}, jsonrpc.Field{Key: "id", Value: []byte("0")})
+	out := jsonrpc.Splice(nil, body, &e)
+	m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Tolerant: true})
+	if err != nil {
+		return &jsonrpc.Message{Raw: out, Kind: jsonrpc.Request}
+	}
+	return m
+}
+
+func unanswered(u Upstream, err error) error {
+	if errors.Is(err, peer.ErrCannotAsk) {
+		return &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "cannot_ask", Outcome: mcp.Failed, Err: err,
+			Message: fmt.Sprintf("server %q needs input that this client cannot be asked for", u.Name()),
+		}
+	}
+	return &mcp.Error{
+		Origin: mcp.FromClient, Upstream: u.Name(), Cause: "unanswered", Outcome: mcp.Failed, Err: err,
+		Message: fmt.Sprintf("server %q needs input and did not get it", u.Name()),
+	}
+}

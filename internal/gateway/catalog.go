@@ -1,0 +1,368 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// catalog keeps the last good list of each server, and what they look like
+// joined. Lists are read in the background: a request waits for a server only
+// within the grace that began when the reading did, so that one that is slow or
+// dead delays nobody for long.
+type catalog struct {
+	mu       sync.Mutex
+	parts    map[partKey]*part
+	editions map[string]*edition // by method; absent when to be made anew
+	work     sync.WaitGroup      // readings
+}
+
+type partKey struct{ method, server string }
+
+// part is what one server says to one method. The method "" stands for its Hello.
+type part struct {
+	items   [][]byte
+	hello   *mcp.Hello
+	have    bool // it has answered at least once
+	fresh   bool // and nothing has changed since
+	changed bool // while the reading was under way
+	reading *reading
+}
+
+// reading is one attempt to get a part.
+type reading struct {
+	started  time.Time
+	done     chan struct{} // closed at the end
+	finished time.Time     // zero while it runs
+	missed   bool          // somebody went away without it
+}
+
+// edition is a joined list as clients see it.
+type edition struct {
+	table *table
+	items []listed
+}
+
+// listed is one item as clients see it.
+type listed struct {
+	key  string // the offered name or URI
+	json []byte
+}
+
+// The times of a reading.
+const (
+	defaultGrace = 1500 * time.Millisecond
+	readingLimit = time.Minute
+	retryReading = 2 * time.Second
+)
+
+// Changed says that a server's lists may have changed: kind is "tools", "prompts",
+// "resources", or "" for everything, its Hello included.
+func (g *Merged) Changed(server, kind string) {
+	g.catalog.mu.Lock()
+	defer g.catalog.mu.Unlock()
+	for key, p := range g.catalog.parts {
+		if key.server == server && (kind == "" || key.method != "" && strings.HasPrefix(key.method, kind)) {
+			p.fresh, p.changed = false, true
+		}
+	}
+}
+
+// readLocked sees to it that a part is being read where it has to be, and returns
+// the reading to wait for, nil for none.
+func (g *Merged) readLocked(method string, u Upstream) (*part, *reading) {
+	key := partKey{method, u.Name()}
+	p := g.catalog.parts[key]
+	if p == nil {
+		p = &part{}
+		if g.catalog.parts == nil {
+			g.catalog.parts = make(map[partKey]*part)
+		}
+		g.catalog.parts[key] = p
+	}
+	r := p.reading
+	switch {
+	case p.fresh || g.drainedLocked():
+		return p, nil
+	case r != nil && r.finished.IsZero():
+		return p, r
+	case r != nil && !p.changed && time.Since(r.finished) < retryReading:
+		return p, nil // it has just failed
+	}
+	r = &reading{started: time.Now(), done: make(chan struct{})}
+	p.reading, p.changed = r, false
+	g.catalog.work.Go(func() { g.read(method, u, p, r) })
+	return p, r
+}
+
+// read gets one part from its server.
+func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
+	ctx, cancel := context.WithTimeout(g.life(), readingLimit)
+	defer cancel()
+	h, err := u.Hello(ctx, nil)
+	var items [][]byte
+	if err == nil && method != "" {
+		if capability := mcp.LookupMethod(method).Capability; h.Capabilities == nil || has(h.Capabilities, capability) {
+			items, _, err = u.List(ctx, nil, method)
+		}
+	}
+	g.catalog.mu.Lock()
+	r.finished = time.Now()
+	announce := false
+	if err == nil {
+		announce = r.missed && !sameItems(p.items, items)
+		p.items, p.hello, p.have, p.fresh = items, h, true, !p.changed
+		delete(g.catalog.editions, method)
+	}
+	g.catalog.mu.Unlock()
+	close(r.done)
+	if announce {
+		g.announce(changeOf(method))
+	}
+}
+
+// changeOf returns the notification that says that a list has changed.
+func changeOf(method string) string {
+	switch method {
+	case mcp.MethodListTools:
+		return mcp.NoteToolsChanged
+	case mcp.MethodListPrompts:
+		return mcp.NotePromptsChanged
+	}
+	return mcp.NoteResourcesChanged
+}
+
+func sameItems(a, b [][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !bytes.Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// await waits for readings, each until its grace is over.
+func (g *Merged) await(ctx context.Context, all []*reading) {
+	grace := g.Grace
+	if grace == 0 {
+		grace = defaultGrace
+	}
+	for _, r := range all {
+		left := time.Until(r.started.Add(grace))
+		t := time.NewTimer(max(left, 0))
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+		case <-t.C:
+			g.catalog.mu.Lock()
+			r.missed = true
+			g.catalog.mu.Unlock()
+		}
+		t.Stop()
+	}
+}
+
+// refresh reads what has to be read of a method and waits for it with grace.
+func (g *Merged) refresh(ctx context.Context, method string) {
+	g.catalog.mu.Lock()
+	var all []*reading
+	for _, u := range g.Upstreams {
+		if _, r := g.readLocked(method, u); r != nil {
+			all = append(all, r)
+		}
+	}
+	g.catalog.mu.Unlock()
+	g.await(ctx, all)
+}
+
+// edition returns the joined list of a method.
+func (g *Merged) edition(ctx context.Context, method string) *edition {
+	g.refresh(ctx, method)
+	g.catalog.mu.Lock()
+	defer g.catalog.mu.Unlock()
+	e := g.catalog.editions[method]
+	if e == nil {
+		e = g.buildLocked(method)
+		if g.catalog.editions == nil {
+			g.catalog.editions = make(map[string]*edition)
+		}
+		g.catalog.editions[method] = e
+	}
+	return e
+}
+
+// hellos returns what the servers have said of themselves, nil for those that
+// have not so far.
+func (g *Merged) hellos(ctx context.Context) []*mcp.Hello {
+	g.refresh(ctx, "")
+	g.catalog.mu.Lock()
+	defer g.catalog.mu.Unlock()
+	out := make([]*mcp.Hello, len(g.Upstreams))
+	for i, u := range g.Upstreams {
+		if p := g.catalog.parts[partKey{"", u.Name()}]; p != nil {
+			out[i] = p.hello
+		}
+	}
+	return out
+}
+
+func has(object []byte, key string) bool {
+	return !jsonrpc.Find(object, jsonrpc.Whole(object), key).IsZero()
+}
+
+// buildLocked makes the table and the items that clients see. Servers come in the order
+// of the configuration, items in the order of their server.
+func (g *Merged) buildLocked(method string) *edition {
+	j := &edition{table: newTable()}
+	key := "name"
+	switch method {
+	case mcp.MethodListResources:
+		key = "uri"
+	case mcp.MethodListTemplates:
+		key = "uriTemplate"
+	}
+	for _, u := range g.Upstreams {
+		p := g.catalog.parts[partKey{method, u.Name()}]
+		if p == nil {
+			continue
+		}
+		for _, raw := range p.items {
+			at := jsonrpc.Find(raw, jsonrpc.Whole(raw), key)
+			name, ok := jsonrpc.Text(raw, at)
+			if !ok || name == "" {
+				continue
+			}
+			offered, json := name, raw
+			if key == "name" {
+				offered = g.Names.Join(g.prefix(u), name)
+				var e jsonrpc.Edits
+				e.Replace(at, jsonrpc.AppendQuote(nil, offered))
+				json = jsonrpc.Splice(make([]byte, 0, len(raw)+32), raw, &e)
+			}
+			if j.table.add(offered, route{u, name}) {
+				j.items = append(j.items, listed{offered, json})
+			}
+		}
+	}
+	return j
+}
+
+// find returns where an offered name leads. A name that is not known may belong
+// to a server that has not been heard so far: that one is waited for, and no
+// other.
+func (g *Merged) find(ctx context.Context, method, name string) (route, bool) {
+	g.catalog.mu.Lock()
+	e := g.catalog.editions[method]
+	g.catalog.mu.Unlock()
+	if e != nil {
+		if r, ok := e.table.routes[name]; ok {
+			return r, true
+		}
+	}
+	r, ok := g.edition(ctx, method).table.routes[name]
+	if ok {
+		return r, true
+	}
+	g.catalog.mu.Lock()
+	var late []*reading
+	for _, u := range g.Upstreams {
+		if p, r := g.readLocked(method, u); r != nil && !p.have && g.Names.mayBe(g.prefix(u), name) {
+			late = append(late, r)
+		}
+	}
+	g.catalog.mu.Unlock()
+	for _, r := range late {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+		}
+	}
+	if len(late) == 0 {
+		return route{}, false
+	}
+	r, ok = g.edition(ctx, method).table.routes[name]
+	return r, ok
+}
+
+// pageSize is how many items a page of a joined list has.
+const pageSize = 500
+
+// list answers a list with one page of the joined one. Its cursor says which page
+// of which edition, so that a page asked for after a change is still a page.
+func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
+	start := ""
+	if at := c.Msg.Param("cursor"); !at.IsZero() {
+		text, ok := jsonrpc.Text(c.Msg.Raw, at)
+		if start, ok = openCursor(c.Msg.Method, text, ok); !ok {
+			// §Pagination, "Error Handling", all revisions.
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not one of ours"}
+		}
+	}
+	j := g.edition(ctx, c.Msg.Method)
+	items := j.items
+	if start != "" {
+		for i, x := range items {
+			if x.key == start {
+				items = items[i+1:]
+				break
+			}
+		}
+	}
+	more := len(items) > pageSize
+	if more {
+		items = items[:pageSize]
+	}
+	out := append(jsonrpc.AppendQuote([]byte{'{'}, c.Method.ListKey), ':', '[')
+	for i, x := range items {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, x.json...)
+	}
+	out = append(out, ']')
+	if more {
+		out = append(out, `,"nextCursor":`...)
+		out = jsonrpc.AppendQuote(out, makeCursor(c.Msg.Method, items[len(items)-1].key))
+	}
+	return mcp.Answer(append(out, '}')), nil
+}
+
+// A cursor names the last item of the page before, so that items added between
+// two pages shift nothing.
+func makeCursor(method, after string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte("drg1\x00" + method + "\x00" + after))
+}
+
+func openCursor(method, cursor string, isText bool) (after string, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || !isText {
+		return "", false
+	}
+	after, ok = strings.CutPrefix(string(b), "drg1\x00"+method+"\x00")
+	return after, ok && after != ""
+}
+
+// byTemplate returns the server one of whose templates a URI fits: the one with
+// the longest literal beginning.
+func (g *Merged) byTemplate(ctx context.Context, uri string) Upstream {
+	j := g.edition(ctx, mcp.MethodListTemplates)
+	var best Upstream
+	length := -1
+	for _, t := range j.table.order {
+		head, rest, _ := strings.Cut(t, "{")
+		tail := rest[strings.LastIndexByte(rest, '}')+1:]
+		if strings.HasPrefix(uri, head) && strings.HasSuffix(uri, tail) && len(uri) >= len(head)+len(tail) && len(head) > length {
+			best, length = j.table.routes[t].server, len(head)
+		}
+	}
+	return best
+}

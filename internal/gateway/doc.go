@@ -1,0 +1,11 @@
+// Package gateway is the heart of Dragoman: it stands between the conversations
+// with clients and the servers behind, and knows which server a name belongs to,
+// how a call, a question and a notice cross from one era to the other, and what a
+// client is told that we are.
+//
+// Single is one server, names untouched; Merged is many behind one endpoint, with
+// names of the form server__tool. Both are peer.Hosts. The package does no I/O of
+// its own and starts no goroutine that outlives the call it is for: servers are
+// reached through the interface Upstream. Everything exported is safe for
+// concurrent use.
+package gateway

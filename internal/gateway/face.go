@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Face is how Dragoman introduces itself when it stands for many servers.
+type Face struct {
+	Name, Title, Version string
+	// Instructions returns our own text, "" for none or when it cannot be had: a
+	// text that fails must never fail a handshake. Nil means none.
+	Instructions func(ctx context.Context) string
+	Join         Join
+}
+
+// Join says what becomes of the servers' own instructions.
+type Join string
+
+// The ways to join instructions. The zero value is OwnFirst.
+const (
+	OwnFirst       Join = "own-first"
+	UpstreamsFirst Join = "upstreams-first"
+	OwnOnly        Join = "own-only"
+	UpstreamsOnly  Join = "upstreams-only"
+)
+
+// hello makes the introduction. The capabilities are those that can really be
+// served: the union of the servers', with what the gateway does itself.
+func (f *Face) hello(ctx context.Context, names []string, hellos []*mcp.Hello) *mcp.Hello {
+	return &mcp.Hello{
+		Info:         f.info(),
+		Capabilities: union(hellos),
+		Instructions: f.instructions(ctx, names, hellos),
+	}
+}
+
+func (f *Face) info() []byte {
+	out := jsonrpc.AppendQuote([]byte(`{"name":`), f.Name)
+	if f.Title != "" {
+		out = jsonrpc.AppendQuote(append(out, `,"title":`...), f.Title)
+	}
+	return append(jsonrpc.AppendQuote(append(out, `,"version":`...), f.Version), '}')
+}
+
+// instructions joins the texts; each server's stands under its name.
+func (f *Face) instructions(ctx context.Context, names []string, hellos []*mcp.Hello) []byte {
+	var own string
+	if f.Instructions != nil && f.Join != UpstreamsOnly {
+		own = strings.TrimSpace(f.Instructions(ctx))
+	}
+	var theirs []string
+	if f.Join != OwnOnly {
+		for i, h := range hellos {
+			if h == nil {
+				continue
+			}
+			text, _ := jsonrpc.Text(h.Instructions, jsonrpc.Whole(h.Instructions))
+			if text = strings.TrimSpace(text); text != "" {
+				theirs = append(theirs, "## "+names[i]+"\n\n"+text)
+			}
+		}
+	}
+	parts := theirs
+	switch {
+	case own == "":
+	case f.Join == UpstreamsFirst:
+		parts = append(parts, own)
+	default:
+		parts = append([]string{own}, parts...)
+	}
+	return jsonrpc.AppendQuote(nil, strings.Join(parts, "\n\n"))
+}
+
+// union returns the capabilities of all servers together. tools, prompts and
+// resources say listChanged because the joined lists change when a server comes
+// or goes, whatever the server itself says.
+func union(hellos []*mcp.Hello) []byte {
+	var logging, completions, tools, prompts, resources, subscribe bool
+	for _, h := range hellos {
+		if h == nil {
+			continue
+		}
+		logging = logging || has(h.Capabilities, "logging")
+		// 2024-11-05 has completion without a capability for it; whoever has prompts
+		// or resources may have it then.
+		completions = completions || has(h.Capabilities, "completions")
+		tools = tools || has(h.Capabilities, "tools")
+		prompts = prompts || has(h.Capabilities, "prompts")
+		if has(h.Capabilities, "resources") {
+			resources = true
+			at := jsonrpc.Find(h.Capabilities, jsonrpc.Whole(h.Capabilities), "resources")
+			if h.Revision.Can(mcp.Listen) || string(jsonrpc.Find(h.Capabilities, at, "subscribe").Of(h.Capabilities)) == "true" {
+				subscribe = true
+			}
+		}
+	}
+	out := []byte{'{'}
+	add := func(on bool, member string) {
+		if !on {
+			return
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, member...)
+	}
+	add(completions, `"completions":{}`)
+	add(logging, `"logging":{}`)
+	add(prompts, `"prompts":{"listChanged":true}`)
+	add(resources && subscribe, `"resources":{"listChanged":true,"subscribe":true}`)
+	add(resources && !subscribe, `"resources":{"listChanged":true}`)
+	// A gateway whose servers are all away still has tools when they come back.
+	add(tools || len(out) == 1, `"tools":{"listChanged":true}`)
+	return append(out, '}')
+}

@@ -1,0 +1,208 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// Merged presents many servers as one: names of the form server__tool, URIs routed
+// by owner, lists joined. A server that is slow or dead is left out of them and
+// delays nobody.
+type Merged struct {
+	Relay     *Relay
+	Upstreams []Upstream // in the order of the configuration
+	Names     Names
+	// Prefixes are the prefixes of the servers that have another than their name.
+	Prefixes map[string]string
+	Face     Face
+	// Grace is how long a joined answer waits for a server, counted from when it
+	// was first needed. Zero means 1.5 s.
+	Grace time.Duration
+
+	notices
+	catalog catalog
+}
+
+// Hello introduces Dragoman with what the servers behind can really do.
+func (g *Merged) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+	names := make([]string, len(g.Upstreams))
+	for i, u := range g.Upstreams {
+		names[i] = u.Name()
+	}
+	h := g.Face.hello(ctx, names, g.hellos(ctx))
+	h.Versions = ourVersions
+	return h, nil
+}
+
+// Call answers one request.
+func (g *Merged) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	switch c.Msg.Method {
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
+		return g.list(ctx, c)
+	case mcp.MethodCallTool:
+		return g.named(ctx, c, s, mcp.MethodListTools, "tool")
+	case mcp.MethodGetPrompt:
+		return g.named(ctx, c, s, mcp.MethodListPrompts, "prompt")
+	case mcp.MethodReadResource:
+		u, err := g.owner(ctx, c.Client, c.Name)
+		if err != nil {
+			return nil, err
+		}
+		return g.Relay.relay(ctx, u, c, s)
+	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		u, err := g.owner(ctx, c.Client, c.Name)
+		if err != nil {
+			return nil, err
+		}
+		return g.subscribe(ctx, c, u, c.Name)
+	case mcp.MethodComplete:
+		return g.complete(ctx, c, s)
+	case mcp.MethodSetLevel:
+		return g.setLevel(ctx, c)
+	case mcp.MethodListen:
+		return g.listen(ctx, c, s, g.Upstreams, identity)
+	}
+	if len(g.Upstreams) == 1 {
+		return g.Relay.relay(ctx, g.Upstreams[0], c, s)
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + clip(c.Msg.Method)}
+}
+
+// named relays a call that a name routes. Unknown and hidden names get the same
+// answer.
+func (g *Merged) named(ctx context.Context, c *mcp.Call, s peer.Sink, list, what string) (*mcp.Reply, error) {
+	at := c.Msg.Param("name")
+	if c.Name == "" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
+	}
+	r, ok := g.find(ctx, list, c.Name)
+	if !ok {
+		return nil, unknown(what, c.Name)
+	}
+	c.Edits.Replace(at, jsonrpc.AppendQuote(nil, r.name))
+	c.Name = r.name
+	return g.Relay.relay(ctx, r.server, c, s)
+}
+
+func unknown(what, name string) error {
+	// 2025-11-25 and 2026-07-28 §Tools, "Error Handling"; likewise prompts.
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("Unknown %s: %s", what, clip(name))}
+}
+
+// complete routes completion/complete by what it refers to.
+func (g *Merged) complete(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	raw, ref := c.Msg.Raw, c.Msg.Param("ref")
+	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
+		text, _ := jsonrpc.Text(raw, name)
+		r, ok := g.find(ctx, mcp.MethodListPrompts, text)
+		if !ok {
+			return nil, unknown("prompt", text)
+		}
+		c.Edits.Replace(name, jsonrpc.AppendQuote(nil, r.name))
+		return g.Relay.relay(ctx, r.server, c, s)
+	}
+	uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri"))
+	if !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
+	}
+	if r, ok := g.find(ctx, mcp.MethodListTemplates, uri); ok {
+		return g.Relay.relay(ctx, r.server, c, s)
+	}
+	u, err := g.owner(ctx, c.Client, uri)
+	if err != nil {
+		return nil, err
+	}
+	return g.Relay.relay(ctx, u, c, s)
+}
+
+// setLevel tells every server that has a log; one that does not answer keeps
+// nobody from the others.
+func (g *Merged) setLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
+	if s, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("level")); !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level must be a string"}
+	} else if _, ok := mcp.ParseLogLevel(s); !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level is no log level"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, u := range g.Upstreams {
+		wait.Go(func() { _, _ = u.SetLevel(ctx, c) })
+	}
+	wait.Wait()
+	return mcp.Answer([]byte("{}")), nil
+}
+
+// Notice passes a client's notification on to all servers.
+func (g *Merged) Notice(ctx context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
+	for _, u := range g.Upstreams {
+		u.Forward(ctx, f, m.Raw, m.Method)
+	}
+}
+
+// Attach lets a legacy client hear the standing notices of all servers.
+func (g *Merged) Attach(f *mcp.ClientFacts, s peer.Standing) (detach func()) {
+	return g.attach(f, s, g.Upstreams, identity)
+}
+
+// owner returns the server that a URI belongs to: the one that lists it, else the
+// one whose template it fits, else the only one that has resources at all.
+func (g *Merged) owner(ctx context.Context, f *mcp.ClientFacts, uri string) (Upstream, error) {
+	if uri == "" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
+	}
+	if r, ok := g.find(ctx, mcp.MethodListResources, uri); ok {
+		return r.server, nil
+	}
+	if u := g.byTemplate(ctx, uri); u != nil {
+		return u, nil
+	}
+	code := int64(jsonrpc.CodeInvalidParams)
+	if f.Revision.Can(mcp.ResourceNotFoundCode) {
+		code = mcp.CodeResourceNotFound
+	}
+	data := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
+	return nil, &jsonrpc.Error{Code: code, Message: "Resource not found", Data: data}
+}
+
+// Warm begins to read what clients will ask for first, of the servers that want
+// chooses. It does not wait.
+func (g *Merged) Warm(want func(server string) bool) {
+	g.catalog.mu.Lock()
+	defer g.catalog.mu.Unlock()
+	for _, u := range g.Upstreams {
+		if want(u.Name()) {
+			g.readLocked("", u)
+			g.readLocked(mcp.MethodListTools, u)
+		}
+	}
+}
+
+// prefix returns what stands before the names of a server's items.
+func (g *Merged) prefix(u Upstream) string {
+	if p := g.Prefixes[u.Name()]; p != "" {
+		return p
+	}
+	return u.Name()
+}
+
+// Close ends what goes on in the background and waits for it.
+func (g *Merged) Close() {
+	g.Drain()
+	g.catalog.work.Wait()
+}
+
+// clip keeps what a client sent from filling an answer.
+func clip(s string) string {
+	const most = 128
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

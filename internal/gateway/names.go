@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// maxName is how long a name may be for the clients and models that read it.
+const maxName = 64
+
+// Names gives every item of every server a name of its own. It is a pure function
+// of the servers' names and their items, so names are the same whether there is
+// one server or fifty, and whatever the order they came in.
+type Names struct {
+	Separator string // "__" when empty
+}
+
+func (n Names) separator() string {
+	if n.Separator == "" {
+		return "__"
+	}
+	return n.Separator
+}
+
+// Join returns the name under which a server's item is offered. It is injective:
+// where the plain form could be read in two ways, is too long, or has characters
+// that clients refuse, a hash of both parts takes the tail's place.
+func (n Names) Join(server, item string) string {
+	sep := n.separator()
+	plain := server + sep + item
+	clear := !strings.Contains(server, sep) && !strings.HasSuffix(server, sep[:1]) && !strings.HasPrefix(item, sep[len(sep)-1:])
+	if clear && len(plain) <= maxName && safe(plain) && !hashed(plain) {
+		return plain
+	}
+	sum := sha256.Sum256([]byte(server + "\x00" + item))
+	tail := "_h" + hex.EncodeToString(sum[:5])
+	head := clean(plain)
+	if len(head) > maxName-len(tail) {
+		head = head[:maxName-len(tail)]
+	}
+	return head + tail
+}
+
+// mayBe reports whether an offered name can belong to a server's item.
+func (n Names) mayBe(server, offered string) bool {
+	return strings.HasPrefix(offered, clean(server+n.separator())) || hashed(offered)
+}
+
+// hashed reports whether a plain name looks like one with a hash; it gets one
+// then, so that the two kinds never meet.
+func hashed(s string) bool {
+	const n = 12
+	if len(s) < n || s[len(s)-n:len(s)-n+2] != "_h" {
+		return false
+	}
+	for _, c := range s[len(s)-n+2:] {
+		if !strings.ContainsRune("0123456789abcdef", c) {
+			return false
+		}
+	}
+	return true
+}
+
+// safe reports whether all characters are those that 2025-11-25 §Tools, "Tool
+// Names" recommends. A slash and a dot are among them.
+func safe(s string) bool {
+	return !strings.ContainsFunc(s, unsafe)
+}
+
+func unsafe(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' || r == '/')
+}
+
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unsafe(r) {
+			return '_'
+		}
+		return r
+	}, s)
+}
+
+// route is where an offered name leads.
+type route struct {
+	server Upstream
+	name   string // as the server calls it
+}
+
+// table maps offered names, or URIs, to where they lead.
+type table struct {
+	routes map[string]route
+	order  []string
+}
+
+func newTable() *table { return &table{routes: make(map[string]route)} }
+
+// add reports false when the name is taken.
+func (t *table) add(offered string, r route) bool {
+	if _, taken := t.routes[offered]; taken {
+		return false
+	}
+	t.routes[offered] = r
+	t.order = append(t.order, offered)
+	return true
+}
+
+func (t *table) sort() { slices.Sort(t.order) }

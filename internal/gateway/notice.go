@@ -1,0 +1,339 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// notices keeps who hears what: legacy clients for as long as they are there,
+// modern ones for as long as they listen. The zero value is ready.
+type notices struct {
+	mu       sync.Mutex
+	attached map[uint64]map[string]Standing // conversation, then server
+	hearers  map[*hearer]struct{}
+	ctx      context.Context // ends with Drain; made on first use
+	end      context.CancelFunc
+}
+
+// hearer is a client that is told of changes that no server has told of.
+type hearer struct {
+	want mcp.Interest
+	tell func(method string)
+}
+
+// rename puts the names of a notice into the words that clients know.
+type rename func(u Upstream, m *jsonrpc.Message, e *jsonrpc.Edits)
+
+// maxURIs bounds the resources that one listen watches.
+const maxURIs = 1000
+
+// life returns the context that ends with Drain.
+func (n *notices) life() context.Context {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lifeLocked()
+}
+
+func (n *notices) lifeLocked() context.Context {
+	if n.ctx == nil {
+		n.ctx, n.end = context.WithCancel(context.Background())
+	}
+	return n.ctx
+}
+
+func (n *notices) drainedLocked() bool { return n.life().Err() != nil }
+
+// Drain ends all listens with a result, as a server that goes down should
+// (2026-07-28 §Subscriptions, "Graceful Closure"). It does not wait.
+func (n *notices) Drain() {
+	n.mu.Lock()
+	n.lifeLocked()
+	end := n.end
+	n.mu.Unlock()
+	end()
+}
+
+// announce tells everybody that a list has changed.
+func (n *notices) announce(method string) {
+	n.mu.Lock()
+	all := make([]*hearer, 0, len(n.hearers))
+	for h := range n.hearers {
+		all = append(all, h)
+	}
+	n.mu.Unlock()
+	for _, h := range all {
+		switch {
+		case method == mcp.NoteToolsChanged && !h.want.Tools,
+			method == mcp.NotePromptsChanged && !h.want.Prompts,
+			method == mcp.NoteResourcesChanged && !h.want.Resources:
+		default:
+			h.tell(method)
+		}
+	}
+}
+
+func (n *notices) hear(h *hearer) (stop func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.hearers == nil {
+		n.hearers = make(map[*hearer]struct{})
+	}
+	n.hearers[h] = struct{}{}
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.hearers, h)
+	}
+}
+
+// listen serves subscriptions/listen until the client hangs up, the gateway
+// drains, or the client is too slow to be told.
+func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []Upstream, as rename) (*mcp.Reply, error) {
+	want, err := mcp.ParseInterest(c.Msg.Raw, c.Msg.Param("notifications"))
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	if len(want.URIs) > maxURIs {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("at most %d resources can be watched by one listen", maxURIs)}
+	}
+	q := &queue{wake: make(chan struct{}, 1)}
+	honoured := mcp.Interest{URIs: map[string]bool{}}
+	for _, u := range from {
+		w := u.Stand(c.Client, func(m *jsonrpc.Message) { q.put(u, m) }, nil)
+		defer w.Close()
+		got, err := n.watch(ctx, w, want)
+		if err != nil {
+			if len(from) == 1 {
+				return nil, err
+			}
+			continue
+		}
+		honoured.Tools = honoured.Tools || got.Tools
+		honoured.Prompts = honoured.Prompts || got.Prompts
+		honoured.Resources = honoured.Resources || got.Resources
+		for uri := range got.URIs {
+			honoured.URIs[uri] = true
+		}
+	}
+	defer n.hear(&hearer{want: honoured, tell: func(method string) {
+		if m, err := jsonrpc.Scan(jsonrpc.AppendNotification(nil, method, nil), jsonrpc.Limits{}); err == nil {
+			q.put(nil, m)
+		}
+	}})()
+	id := []byte(c.Msg.ID)
+	meta := append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), id...), '}')
+	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
+	ack = append(append(ack, honoured.Filter()...), '}')
+	s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, ack))
+	for {
+		select {
+		case <-q.wake:
+			for _, x := range q.take() {
+				s.Notify(stamped(x.from, x.m, id, as))
+			}
+		case <-n.life().Done():
+			return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}')), nil
+		case <-ctx.Done():
+			return nil, &mcp.Error{Origin: mcp.FromClient, Cause: "cancelled", Message: "the subscription was ended", Err: context.Cause(ctx)}
+		}
+	}
+}
+
+// watch tells one server what is wanted and returns what it agrees to.
+func (n *notices) watch(ctx context.Context, w Standing, want mcp.Interest) (mcp.Interest, error) {
+	w.Lists(ctx, want.Tools, want.Prompts, want.Resources)
+	for uri := range want.URIs {
+		// A refusal shows in what is honoured.
+		if _, err := w.Subscribe(ctx, uri); err != nil {
+			var wire *jsonrpc.Error
+			if !errors.As(err, &wire) {
+				return mcp.Interest{}, err
+			}
+		}
+	}
+	got, err := w.Honoured(ctx)
+	if err != nil {
+		return got, err
+	}
+	// Lists may have been wanted before the server was open.
+	w.Lists(ctx, want.Tools, want.Prompts, want.Resources)
+	return w.Honoured(ctx)
+}
+
+// stamped puts a notice into the words of a listening client.
+func stamped(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
+	var e jsonrpc.Edits
+	as(u, m, &e)
+	field := jsonrpc.Field{Key: mcp.KeySubscriptionID, Value: id}
+	meta := m.Param(mcp.KeyMeta)
+	switch {
+	case !meta.IsZero():
+		e.Object(m.Raw, meta, nil, field)
+	case !m.Params.IsZero():
+		e.Object(m.Raw, m.Params, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+	default:
+		params := object(jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+		e.Object(m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: params})
+	}
+	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)+96), m.Raw, &e)
+}
+
+func object(f jsonrpc.Field) []byte {
+	out := append(jsonrpc.AppendQuote([]byte{'{'}, f.Key), ':')
+	return append(append(out, f.Value...), '}')
+}
+
+// plain puts a notice into the words of a legacy client: without the id of a
+// listen that is not its own.
+func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
+	var e jsonrpc.Edits
+	as(u, m, &e)
+	meta := m.Param(mcp.KeyMeta)
+	if !jsonrpc.Find(m.Raw, meta, mcp.KeySubscriptionID).IsZero() {
+		e.Object(m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeySubscriptionID })
+	}
+	if e.Len() == 0 {
+		return m.Raw
+	}
+	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
+}
+
+// attach registers a legacy client with the servers it hears.
+func (n *notices) attach(f *mcp.ClientFacts, s peer.Standing, from []Upstream, as rename) (detach func()) {
+	for _, u := range from {
+		w := n.standing(f, s, u, as)
+		w.Lists(context.Background(), true, true, true)
+	}
+	stop := n.hear(&hearer{want: mcp.Interest{Tools: true, Prompts: true, Resources: true}, tell: func(method string) {
+		s.Notify(jsonrpc.AppendNotification(nil, method, nil))
+	}})
+	return func() {
+		stop()
+		n.mu.Lock()
+		mine := n.attached[f.Conversation]
+		delete(n.attached, f.Conversation)
+		n.mu.Unlock()
+		for _, w := range mine {
+			w.Close()
+		}
+	}
+}
+
+// standing returns the registration of a legacy client with one server.
+func (n *notices) standing(f *mcp.ClientFacts, s peer.Standing, u Upstream, as rename) Standing {
+	n.mu.Lock()
+	w := n.attached[f.Conversation][u.Name()]
+	n.mu.Unlock()
+	if w != nil {
+		return w
+	}
+	w = u.Stand(f, func(m *jsonrpc.Message) {
+		s.Notify(plain(u, m, as))
+	}, s)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.attached == nil {
+		n.attached = make(map[uint64]map[string]Standing)
+	}
+	if n.attached[f.Conversation] == nil {
+		n.attached[f.Conversation] = make(map[string]Standing)
+	}
+	n.attached[f.Conversation][u.Name()] = w
+	return w
+}
+
+// subscribe answers resources/subscribe and resources/unsubscribe.
+func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, uri string) (*mcp.Reply, error) {
+	uriText, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+	if !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "uri must be a string"}
+	}
+	if uri == "" {
+		uri = uriText
+	}
+	n.mu.Lock()
+	w := n.attached[c.Client.Conversation][u.Name()]
+	n.mu.Unlock()
+	if w == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "subscriptions need a session: send notifications/initialized first"}
+	}
+	if c.Msg.Method == mcp.MethodSubscribe {
+		return w.Subscribe(ctx, uri)
+	}
+	return w.Unsubscribe(ctx, uri)
+}
+
+// queue holds notices for a listening client. A notice says only that something
+// has changed, so one that waits already stands for a further one of its kind;
+// that bounds the queue by the number of things watched.
+type queue struct {
+	wake chan struct{} // one slot
+
+	mu   sync.Mutex
+	list []queued
+}
+
+type queued struct {
+	from Upstream
+	m    *jsonrpc.Message
+}
+
+func (q *queue) put(u Upstream, m *jsonrpc.Message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.list {
+		if q.list[i].from == u && q.list[i].m.Method == m.Method && string(q.list[i].m.Param("uri").Of(q.list[i].m.Raw)) == string(m.Param("uri").Of(m.Raw)) {
+			q.list[i].m = m
+			return
+		}
+	}
+	if len(q.list) >= 2*maxURIs {
+		return
+	}
+	q.list = append(q.list, queued{u, m})
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) take() []queued {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := q.list
+	q.list = nil
+	return list
+}
+
+// cutInvalid removes from a list of tools those whose annotations are invalid.
+func cutInvalid(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits) {
+	var all []jsonrpc.Span
+	bad := map[int]bool{}
+	for t := range jsonrpc.Elements(raw, list) {
+		if _, err := mirror.ParseParams(raw, jsonrpc.Find(raw, t, "inputSchema")); err != nil {
+			bad[len(all)] = true
+		}
+		all = append(all, t)
+	}
+	if len(bad) == 0 {
+		return
+	}
+	out := []byte{'['}
+	for i, t := range all {
+		if bad[i] {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, t.Of(raw)...)
+	}
+	e.Replace(list, append(out, ']'))
+}

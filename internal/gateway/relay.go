@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// relay takes a call to its server and the answer back, rounds of questions
+// included. The call's edits already say what the server calls things.
+func (r *Relay) relay(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	reply, err := r.exchange(ctx, u, c, s)
+	if r.Observe != nil {
+		if err != nil {
+			r.Observe(u.Name(), c.Client.Revision, mcp.Unknown, mcp.Wire(err).Code)
+		} else {
+			r.Observe(u.Name(), c.Client.Revision, reply.From, reply.Code())
+		}
+	}
+	return reply, err
+}
+
+func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool {
+		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers":
+		// whoever processes the body must check them, known or not to the server.
+		if params, known := u.ToolParams(ctx, c.Name); known {
+			if bad := mirror.CheckHeaders(params, c.Msg.Raw, c.Msg.Param("arguments"), c.Headers); bad != nil {
+				return nil, bad
+			}
+		}
+	}
+	if c.Client.Revision.Can(mcp.InputRequired) {
+		if err := r.unseal(u, c); err != nil {
+			return nil, err
+		}
+	}
+	reply, err := u.Call(ctx, c, s)
+	if err != nil {
+		return nil, err
+	}
+	if !reply.From.Can(mcp.InputRequired) || reply.ResultType() != mcp.ResultInputRequired {
+		return reply, nil
+	}
+	if err := checkInputRequired(u, c, reply); err != nil {
+		return nil, err
+	}
+	if c.Client.Revision.Can(mcp.InputRequired) {
+		return r.seal(u, c, reply)
+	}
+	return r.playLive(ctx, u, c, s, reply)
+}
+
+// checkInputRequired holds a server to what an input_required result may be
+// (2026-07-28 §MRTR, "Server Requirements").
+func checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) error {
+	m := reply.Msg
+	if c.Method == nil || !c.Method.MayAsk {
+		return badAnswer(u, "asked for input on "+c.Msg.Method)
+	}
+	asks := m.ResultMember("inputRequests")
+	if asks.IsZero() && m.ResultMember("requestState").IsZero() {
+		return badAnswer(u, "asked for input without saying which")
+	}
+	missing := map[string]bool{}
+	for ask := range jsonrpc.Members(m.Raw, asks) {
+		method, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, ask.Value, "method"))
+		capability := askCapability(method)
+		if capability == "" {
+			return badAnswer(u, "asked with a method that is no question")
+		}
+		if !declares(c.Client, capability) {
+			missing[capability] = true
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	need := []byte{'{'}
+	for _, k := range []string{"elicitation", "roots", "sampling"} {
+		if missing[k] {
+			if len(need) > 1 {
+				need = append(need, ',')
+			}
+			need = append(append(append(need, '"'), k...), `":{}`...)
+		}
+	}
+	need = append(need, '}')
+	return &jsonrpc.Error{
+		Code:    mcp.CodeMissingCapability,
+		Message: fmt.Sprintf("server %q needs something of the client that it has not declared", u.Name()),
+		Data:    append(append([]byte(`{"requiredCapabilities":`), need...), '}'),
+	}
+}
+
+// askCapability returns the client capability behind a server's request.
+func askCapability(method string) string {
+	switch method {
+	case mcp.MethodElicit:
+		return "elicitation"
+	case mcp.MethodSample:
+		return "sampling"
+	case mcp.MethodListRoots:
+		return "roots"
+	}
+	return ""
+}
+
+func declares(f *mcp.ClientFacts, capability string) bool {
+	at := jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability)
+	return jsonrpc.KindOf(f.Capabilities, at) == '{'
+}
+
+func badAnswer(u Upstream, what string) error {
+	return &mcp.Error{
+		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "bad_response", Outcome: mcp.UnknownIf,
+		Message: fmt.Sprintf("server %q broke the protocol: it %s", u.Name(), what), Op: "relay " + u.Name(),
+	}
+}

@@ -1,0 +1,40 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// Upstream is a server as the gateway uses it.
+type Upstream interface {
+	// Name returns its configured name.
+	Name() string
+	// Hello returns what the server says of itself, opening it for f where needed.
+	Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error)
+	// Call relays one call. The error is what the client gets, see mcp.Wire.
+	Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error)
+	// List walks a list to its end; complete is false when a bound cut it off.
+	List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error)
+	// ToolParams returns what a tool wants mirrored into headers.
+	ToolParams(ctx context.Context, tool string) (params []mirror.Param, known bool)
+	// SetLevel answers logging/setLevel.
+	SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error)
+	// Forward passes on a client's notification.
+	Forward(ctx context.Context, f *mcp.ClientFacts, raw []byte, method string)
+	// Stand registers somebody who hears the server's notices.
+	Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) Standing
+}
+
+// Standing is somebody who hears a server's notices until Close.
+type Standing interface {
+	Lists(ctx context.Context, tools, prompts, resources bool)
+	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
+	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)
+	// Honoured returns what of all this the server has agreed to tell.
+	Honoured(ctx context.Context) (mcp.Interest, error)
+	Close()
+}
