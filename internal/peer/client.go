@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -31,7 +32,7 @@ type Reception struct {
 
 // Observer is told what happens, for metrics. Its methods must not block.
 type Observer interface {
-	Handshake(client string, rev mcp.Revision, ok bool)
+	Handshake(client string, rev mcp.Revision, took time.Duration, ok bool)
 }
 
 // Accept begins a conversation with a client; see transport.Acceptor.
@@ -139,8 +140,9 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 	call.Headers, call.HTTP = in.Params, in.HTTP
 	call.Level = call.Client.LogLevel
 	if m.Method == mcp.MethodDiscover {
+		start := time.Now()
 		h, err := c.reception.Host.Hello(ctx, call.Client)
-		c.observe(call.Client, err)
+		c.observe(call.Client, start, err)
 		if err != nil {
 			reply := mcp.Fail(err)
 			_ = r.Finish(encode(call, reply), reply.Code())

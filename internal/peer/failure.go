@@ -11,7 +11,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 
 // ErrSessionLost is wrapped by the error of a call that the server refused
 // because it does not know our session any more. Nothing was executed.
@@ -38,7 +42,14 @@ func (s *Server) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error
 		e.Cause, e.Message = "shutdown", "the request was ended before its answer came"
 	case errors.As(err, &status):
 		s.status(e, status)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.Is(err, io.ErrClosedPipe):
+	case errors.Is(err, streamhttp.ErrSessionLost):
+		e.Cause, e.Message, e.Outcome = "session_lost", "the server has lost the session", mcp.NotSent
+		e.Err = errors.Join(ErrSessionLost, err)
+	case errors.Is(err, streamhttp.ErrNoAnswer):
+		e.Cause, e.Message = "cut_off", "the server's response ended before the answer"
+	case errors.Is(err, streamhttp.ErrTooLarge), errors.Is(err, stdio.ErrTooLarge):
+		e.Cause, e.Message = "too_large", "the server's answer is too large"
+	case isEOF(err), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.Is(err, io.ErrClosedPipe):
 		e.Cause, e.Message = "exited", "the server ended before its answer came"
 	default:
 		e.Cause, e.Message = networkCause(err)

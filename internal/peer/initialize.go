@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -16,15 +17,16 @@ func (c *Client) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Openi
 		c.fail(m.ID, r, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this session is already initialized"})
 		return
 	}
+	start := time.Now()
 	f, bad := c.offered(m)
 	if bad != nil {
-		c.observe(&mcp.ClientFacts{}, bad)
+		c.observe(&mcp.ClientFacts{}, start, bad)
 		c.fail(m.ID, r, bad)
 		return
 	}
 	call := mcp.NewCall(m, o.Meta, f)
 	h, err := c.reception.Host.Hello(ctx, f)
-	c.observe(f, err)
+	c.observe(f, start, err)
 	if err != nil {
 		reply := mcp.Fail(err)
 		_ = r.Finish(encode(call, reply), reply.Code())
@@ -108,12 +110,12 @@ func (r *Reception) refuseVersion(date string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version", Data: d}
 }
 
-func (c *Client) observe(f *mcp.ClientFacts, err error) {
+func (c *Client) observe(f *mcp.ClientFacts, start time.Time, err error) {
 	if c.reception.Observe == nil {
 		return
 	}
 	name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name"))
-	c.reception.Observe.Handshake(sanitise(name), f.Revision, err == nil)
+	c.reception.Observe.Handshake(sanitise(name), f.Revision, time.Since(start), err == nil)
 }
 
 // sanitise makes what a peer calls itself fit for a log line or a label.

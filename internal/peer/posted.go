@@ -19,7 +19,7 @@ type Poster interface {
 	// the server has none.
 	Listen(ctx context.Context, rules *transport.Rules, in transport.Inbox) error
 	// Terminate ends the session, where there is one.
-	Terminate(ctx context.Context) error
+	Terminate(ctx context.Context, rules *transport.Rules) error
 }
 
 // posted is a link on which each call has an exchange of its own, so that the
@@ -131,6 +131,6 @@ func (l *posted) close() error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 	defer stop()
-	_ = l.http.Terminate(ctx)
+	_ = l.http.Terminate(ctx, l.server.rules())
 	return nil
 }

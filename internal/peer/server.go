@@ -56,7 +56,7 @@ type Server struct {
 	asking  sync.WaitGroup
 	slots   chan struct{} // one per question that is open
 
-	mu    sync.Mutex
+	mu      sync.Mutex
 	closing bool
 	asked   map[jsonrpc.ID]context.CancelCauseFunc // questions that the server may take back
 }

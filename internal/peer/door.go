@@ -1,0 +1,192 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// maxAtOnce bounds the requests of one pipe that run at the same time.
+const maxAtOnce = 1024
+
+// ServePipe leads the conversation with the client at the other end of a pipe. It
+// returns nil when the client closed its end, and otherwise what broke the pipe or
+// the cause of ctx; by then everything that the conversation started is over. The
+// pipe is closed.
+func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
+	d := &door{pipe: p, slots: make(chan struct{}, maxAtOnce)}
+	d.conversation = r.Accept(from, pipeOutbox{p}).(*Client)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
+	defer stop()
+	err := d.read(ctx)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	d.conversation.Close(errors.Join(errGone, err))
+	d.running.Wait()
+	_ = p.Close()
+	return err
+}
+
+var errGone = errors.New("the client is gone")
+
+// door takes messages from a pipe to its conversation.
+type door struct {
+	pipe         transport.Pipe
+	conversation *Client
+	running      sync.WaitGroup
+	slots        chan struct{}
+}
+
+type pipeOutbox struct{ pipe transport.Pipe }
+
+func (o pipeOutbox) Send(b []byte) error { return o.pipe.Write(b) }
+
+// read is the pipe's only reader. It returns nil at the end of input.
+func (d *door) read(ctx context.Context) error {
+	for {
+		m, err := d.pipe.Read()
+		var batch *transport.Batch
+		var refused *jsonrpc.Error
+		switch {
+		case errors.As(err, &batch):
+			d.batch(ctx, batch)
+		case errors.As(err, &refused):
+			_ = d.pipe.Write(jsonrpc.AppendError(nil, d.errorID(refused.ID), refused))
+		case isEOF(err):
+			return nil
+		case err != nil:
+			return err
+		default:
+			d.message(ctx, m, lineResponder{d.pipe})
+		}
+	}
+}
+
+func (d *door) message(ctx context.Context, m *jsonrpc.Message, r transport.Responder) {
+	in := transport.Incoming{Msg: m}
+	if m.Kind != jsonrpc.Request {
+		_ = d.conversation.OneWay(ctx, in)
+		if b, ok := r.(*batchResponder); ok {
+			b.done()
+		}
+		return
+	}
+	if m.Method == mcp.MethodInitialize {
+		// What follows on the pipe is spoken in the revision agreed on here.
+		d.conversation.Request(ctx, in, r)
+		return
+	}
+	select {
+	case d.slots <- struct{}{}:
+	default:
+		_ = r.Finish(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running"}), jsonrpc.CodeInternal)
+		return
+	}
+	d.running.Go(func() {
+		defer func() { <-d.slots }()
+		d.conversation.Request(ctx, in, r)
+	})
+}
+
+// errorID returns the id of an error about a message that could not be read:
+// null in the revisions that want it, otherwise none (2026-07-28 §Base, "Error
+// Responses").
+func (d *door) errorID(known jsonrpc.ID) jsonrpc.ID {
+	if known != "" {
+		return known
+	}
+	if f := d.conversation.Facts(); f != nil && f.Revision.Can(mcp.NullIDErrors) {
+		return "null"
+	}
+	return ""
+}
+
+// lineResponder answers on the pipe.
+type lineResponder struct{ pipe transport.Pipe }
+
+func (r lineResponder) Event(b []byte) error { return r.pipe.Write(b) }
+
+func (r lineResponder) Finish(b []byte, _ int64) error {
+	if len(b) == 0 {
+		return nil
+	}
+	return r.pipe.Write(b)
+}
+
+// batch serves an array of messages to a client of the one revision that has
+// them, and refuses it to others (2025-03-26 §Base Protocol, "Batching").
+func (d *door) batch(ctx context.Context, b *transport.Batch) {
+	f := d.conversation.Facts()
+	if f == nil || !f.Revision.Can(mcp.Batches) {
+		var refused *jsonrpc.Error
+		errors.As(b, &refused)
+		_ = d.pipe.Write(jsonrpc.AppendError(nil, d.errorID(""), refused))
+		return
+	}
+	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw) + 1})
+	if err != nil {
+		var refused *jsonrpc.Error
+		if errors.As(err, &refused) {
+			_ = d.pipe.Write(jsonrpc.AppendError(nil, d.errorID(refused.ID), refused))
+		}
+		return
+	}
+	answers := &batchAnswers{pipe: d.pipe, left: len(items)}
+	for _, item := range items {
+		r := &batchResponder{all: answers}
+		if item.Err != nil {
+			bad := mcp.Wire(item.Err)
+			_ = r.Finish(jsonrpc.AppendError(nil, d.errorID(bad.ID), bad), bad.Code)
+			continue
+		}
+		d.message(ctx, item.Message, r)
+	}
+}
+
+// batchAnswers collects the answers to a batch and writes them when the last one
+// is there.
+type batchAnswers struct {
+	pipe transport.Pipe
+
+	mu   sync.Mutex
+	out  []byte
+	left int
+}
+
+func (a *batchAnswers) add(b []byte) error {
+	a.mu.Lock()
+	if len(b) > 0 {
+		if len(a.out) == 0 {
+			a.out = append(a.out, '[')
+		} else {
+			a.out = append(a.out, ',')
+		}
+		a.out = append(a.out, b...)
+	}
+	a.left--
+	var whole []byte
+	if a.left == 0 && len(a.out) > 0 {
+		whole = append(a.out, ']')
+	}
+	a.mu.Unlock()
+	if whole == nil {
+		return nil
+	}
+	return a.pipe.Write(whole)
+}
+
+type batchResponder struct{ all *batchAnswers }
+
+func (r *batchResponder) Event(b []byte) error { return r.all.pipe.Write(b) }
+
+func (r *batchResponder) Finish(b []byte, _ int64) error { return r.all.add(b) }
+
+// done counts a member that has no answer.
+func (r *batchResponder) done() { _ = r.all.add(nil) }
