@@ -2,8 +2,9 @@
 # Go 1.26 is enough for test, lint, fuzz, bench and cross; -race needs a C
 # compiler, conformance and peers need npm.
 
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-LDFLAGS  := -s -w -X github.com/dragoman-mcp/dragoman/internal/cli.version=$(VERSION)
+# A tagged commit names the release; otherwise the program asks its build info.
+VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --exact-match --dirty 2>/dev/null))
+LDFLAGS  := -s -w -X github.com/dragoman-mcp/dragoman/internal/cli.release=$(VERSION)
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 # Modules of their own, so that users do not download what only tests need.
 NESTED   := test bench
@@ -90,7 +91,7 @@ release-check: ## what has to hold before a tag: clean, tidy, documented, reprod
 	@CGO_ENABLED=0 go build -a -trimpath -ldflags '$(LDFLAGS)' -o bin/again/ ./cmd/dragoman
 	@cmp bin/dragoman bin/again/dragoman || { echo "two builds differ"; exit 1; }
 	@rm -r bin/again
-	@echo "ready to tag; version would be $(VERSION)"
+	@bin/dragoman version
 
 clean: ## remove what was built; the caches stay
 	rm -rf bin
