@@ -172,9 +172,8 @@ func insideIs(inside []byte, want string) bool {
 	if string(inside) == want {
 		return strings.IndexByte(want, '\\') < 0 // else it is an escape that looks so
 	}
-	// No escape is shorter than what it stands for, so only a longer text than
-	// the wanted one can have any.
-	return len(inside) > len(want) && bytes.IndexByte(inside, '\\') >= 0 &&
+	// What an escape stands for is shorter than the escape, by six times at most.
+	return len(inside) > len(want) && len(inside) <= 6*len(want) && bytes.IndexByte(inside, '\\') >= 0 &&
 		string(appendText(nil, inside)) == want
 }
 
@@ -285,14 +284,13 @@ func skipContainer(b []byte, i int) int {
 func skipText(b []byte, i int) int {
 	i++
 	for {
-		for i+8 <= len(b) {
+		for near := i + 32; i+8 <= len(b) && i < near; i += 8 {
 			w := binary.LittleEndian.Uint64(b[i:])
 			q, e := w^ones*'"', w^ones*'\\'
 			if m := ((q-ones)&^q | (e-ones)&^e) & highs; m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 				break
 			}
-			i += 8
 		}
 		if i >= len(b) {
 			return -1
@@ -302,8 +300,23 @@ func skipText(b []byte, i int) int {
 			return i + 1
 		case '\\':
 			i += 2
-		default:
-			i++
+			continue
 		}
+		// Nothing near: go for the next quote. It is escaped when the backslashes
+		// before it are odd in number; those of one quote are not counted for
+		// another, so that the whole stays linear.
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return -1
+		}
+		quote, from := i+n, i
+		i = quote
+		for i > from && b[i-1] == '\\' {
+			i--
+		}
+		if (quote-i)&1 == 0 {
+			return quote + 1
+		}
+		i = quote + 1
 	}
 }

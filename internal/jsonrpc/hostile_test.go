@@ -304,6 +304,27 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Long names with escapes, alike but for the end, are told apart in linear time.
+func TestLongEscapedNames(t *testing.T) {
+	long := `"\u0061` + strings.Repeat("a", 1<<16)
+	var b strings.Builder
+	b.WriteString(`{"jsonrpc":"2.0","id":1,"method":"x","params":{"z":{`)
+	for i := range few - 2 {
+		b.WriteString(long + string(rune('a'+i)) + `":0,`)
+	}
+	start := time.Now()
+	accept(t, b.String()+long+`A":0}}}`)
+	refuse(t,
+		hostile{"inner", b.String() + long + `a":0}}}`, CodeInvalidRequest, "1"},
+		hostile{"outer", b.String() + long + `A":0},"y":1,"y":2}}`, CodeInvalidRequest, "1"},
+		hostile{"after", b.String() + long + `A":0},"y":{"a":1,"a":2}}}`, CodeInvalidRequest, "1"},
+		hostile{"once plain", b.String() + `"aa` + long[len(`"\u0061a`):] + `a":0}}}`, CodeInvalidRequest, "1"},
+	)
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
 // A message whose every name is new costs linear time and memory.
 func TestManyNames(t *testing.T) {
 	var b strings.Builder

@@ -21,6 +21,19 @@ func stops(w uint64) uint64 {
 	return (w | (quote - ones) | (backslash - ones) | (w - ones*' ')) & highs
 }
 
+// shortText returns the length of the string at i, with its quotes, where that is
+// at most nine and all of it is plain; otherwise 0, whatever stands there.
+func shortText(b []byte, i int) int {
+	if i+9 > len(b) {
+		return 0
+	}
+	n := bits.TrailingZeros64(stops(binary.LittleEndian.Uint64(b[i+1:])))>>3 + 1
+	if n > 8 || b[i+n] != '"' {
+		return 0
+	}
+	return n + 1
+}
+
 // text scans the string whose opening quote stands at i. It returns the offset
 // behind the closing quote, or -1 when s.err is set, and whether there was an
 // escape.
@@ -56,6 +69,17 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 			i++ // in the last bytes of the text, where no eight are left
 		default:
 			for i < len(b) && b[i] >= utf8.RuneSelf {
+				// Most of what is not ASCII is a plain three-byte form.
+				for i+4 <= len(b) {
+					w := binary.LittleEndian.Uint32(b[i:])
+					if w&0xC0C0F0 != 0x8080E0 || w&0xFF == 0xE0 || w&0xFF == 0xED {
+						break
+					}
+					i += 3
+				}
+				if i == len(b) || b[i] < utf8.RuneSelf {
+					break
+				}
 				n := runeLen(b[i:])
 				if n == 0 {
 					return s.fail(i, "invalid UTF-8"), false

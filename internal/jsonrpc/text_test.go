@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -51,6 +52,24 @@ func TestTextBytes(t *testing.T) {
 				}
 				if end := skipText(b, 0); c != '"' && c != '\\' && end != len(b) {
 					t.Fatalf("%q: ends at %d", b, end)
+				}
+			}
+		}
+	}
+}
+
+// Runs of backslashes before a quote, near and far from the string's start.
+func TestSkipTextEscapes(t *testing.T) {
+	for before := range 80 {
+		for slashes := range 10 {
+			for after := range 40 {
+				s := `"` + strings.Repeat("a", before) + strings.Repeat(`\\`, slashes) + `\"` + strings.Repeat("b", after) + `\\`
+				b := []byte(s + `","c"`)
+				if end := skipText(b, 0); end != len(s)+1 {
+					t.Fatalf("%s: %d, want %d", b, end, len(s)+1)
+				}
+				if end := skipText([]byte(s), 0); end != -1 {
+					t.Fatalf("%s: %d, want -1", s, end)
 				}
 			}
 		}

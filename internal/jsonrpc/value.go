@@ -28,6 +28,10 @@ type scanner struct {
 	// -1 when there is none. It does not end the scan.
 	duplicate int
 
+	// hashed makes closeObject look at every object: one had long names that only
+	// decoding can tell apart.
+	hashed bool
+
 	frames []int32 // of each open container: where its names begin in keys, or array
 	keys   []name
 	table  []int32 // scratch of closeObject
@@ -71,7 +75,7 @@ type name struct {
 func scannerOf(b []byte, lim *Limits) *scanner {
 	s := scanners.Get().(*scanner)
 	s.frames, s.keys = s.frames[:0], s.keys[:0]
-	s.b, s.duplicate = b, -1
+	s.b, s.duplicate, s.hashed = b, -1, false
 	s.tokens, s.depth = lim.Tokens, lim.Depth
 	if s.tokens <= 0 {
 		s.tokens = defaultTokens
@@ -147,7 +151,9 @@ func (s *scanner) value(i int) int {
 		}
 		switch c := b[i]; c {
 		case '"':
-			if i, _ = s.text(i); i < 0 {
+			if n := shortText(b, i); n > 0 {
+				i += n
+			} else if i, _ = s.text(i); i < 0 {
 				return -1
 			}
 		case '{', '[':
@@ -234,27 +240,17 @@ func (s *scanner) key(i, base int) int {
 	if !s.spend() {
 		return s.failTokens()
 	}
-	start := i + 1
-	i, escaped := s.text(i)
+	k, i := s.name(i)
 	if i < 0 {
 		return -1
 	}
-	k := name{start: int32(start), end: int32(i - 1)}
-	if escaped {
-		k.print = printOf(appendText(nil, b[start:i-1]))
-		k.end = ^k.end
-	} else if n := i - 1 - start; start+8 <= len(b) {
-		w := binary.LittleEndian.Uint64(b[start:])
-		if n < 8 {
-			w &= 1<<(8*uint(n)) - 1
-		}
-		k.print = w ^ uint64(n)*lengthPrime
-	} else {
-		k.print = printOf(b[start : i-1])
-	}
 	if names := s.keys[base:]; len(names) < few {
 		for j := range names {
-			if names[j].print == k.print && s.same(names[j], k) {
+			switch {
+			case names[j].print != k.print:
+			case names[j].costly() || k.costly():
+				s.hashed = true
+			case s.same(names[j], k):
 				s.repeat(k)
 			}
 		}
@@ -267,6 +263,48 @@ func (s *scanner) key(i, base int) int {
 	return i + 1
 }
 
+// name scans the name whose opening quote stands at i and returns the offset
+// behind it too.
+func (s *scanner) name(i int) (name, int) {
+	b := s.b
+	start := i + 1
+	if start+8 > len(b) {
+		return s.oddName(i)
+	}
+	w := binary.LittleEndian.Uint64(b[start:])
+	if m := stops(w); m != 0 {
+		n := bits.TrailingZeros64(m) >> 3
+		if b[start+n] != '"' {
+			return s.oddName(i)
+		}
+		w &= 1<<(8*uint(n)) - 1
+		return name{w ^ uint64(n)*lengthPrime, int32(start), int32(start + n)}, start + n + 1
+	}
+	// A longer name: its print is of the first eight bytes, which were plain.
+	i, escaped := s.text(start + 7)
+	if escaped || i < 0 {
+		return s.oddName(start - 1)
+	}
+	n := i - 1 - start
+	return name{w ^ uint64(n)*lengthPrime, int32(start), int32(i - 1)}, i
+}
+
+// oddName is name for names with escapes or beyond ASCII and for those at the end
+// of the text.
+func (s *scanner) oddName(i int) (name, int) {
+	start := i + 1
+	i, escaped := s.text(i)
+	if i < 0 {
+		return name{}, -1
+	}
+	k := name{start: int32(start), end: int32(i - 1)}
+	if escaped {
+		k.end = ^k.end
+	}
+	k.print = printOf(s.unescaped(k))
+	return k, i
+}
+
 const lengthPrime = 0x9E3779B97F4A7C15
 
 func printOf(text []byte) uint64 {
@@ -276,6 +314,9 @@ func printOf(text []byte) uint64 {
 	}
 	return w ^ uint64(len(text))*lengthPrime
 }
+
+// costly reports whether the name is too long to decode for each comparison.
+func (k name) costly() bool { return k.end < 0 && ^k.end-k.start > 64 }
 
 func (s *scanner) repeat(k name) {
 	if s.duplicate < 0 {
@@ -307,7 +348,7 @@ var seed = maphash.MakeSeed()
 func (s *scanner) closeObject(base int) {
 	names := s.keys[base:]
 	s.keys = s.keys[:base]
-	if len(names) <= few {
+	if len(names) <= few && !s.hashed {
 		return
 	}
 	size := 1 << bits.Len(uint(2*len(names)))
