@@ -69,8 +69,8 @@ func Elements(raw []byte, arr Span) iter.Seq[Span] {
 }
 
 // KindOf returns what kind of JSON value s is by the byte that such values begin
-// with: one of { [ " t f n, or 0 for any number. It returns the byte 0 when s is
-// absent or no value begins there.
+// with: one of '{', '[', '"', 't', 'f' and 'n', or '0' for any number. It is the
+// zero byte when s is absent or no value begins there.
 func KindOf(raw []byte, s Span) byte {
 	if !within(raw, s) {
 		return 0

@@ -66,7 +66,9 @@ type Limits struct {
 
 	// Tolerant accepts what real servers get wrong and what cannot be mistaken
 	// for something else: a missing jsonrpc member, an id of null in an answer, a
-	// fractional id, a string as an error's code. It never loosens the JSON.
+	// fractional id, a result that is no object, a null error beside a result and
+	// the reverse, an error without a message or whose code is missing, a string
+	// or a fraction. It never loosens the JSON.
 	Tolerant bool
 
 	// Names returns the shared string for a method's name where it knows it, so
@@ -75,7 +77,8 @@ type Limits struct {
 	Names func(name []byte) (string, bool)
 }
 
-// The longest id and method that Scan accepts, in bytes of JSON text.
+// The longest id and method that Scan accepts, in bytes of JSON text: the quotes
+// of a string and its escapes count.
 const (
 	MaxID     = 1 << 10
 	MaxMethod = 256
