@@ -29,7 +29,10 @@ func Classify(m *jsonrpc.Message, header string, http bool) (Opening, *jsonrpc.E
 	if at.IsZero() {
 		return classifyBare(m, o, header)
 	}
-	date, ok := jsonrpc.Text(m.Raw, at)
+	date, ok := header, true
+	if jsonrpc.KindOf(m.Raw, at) != '"' || string(m.Raw[at.Start+1:at.End-1]) != header {
+		date, ok = jsonrpc.Text(m.Raw, at)
+	}
 	if !ok {
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta "+KeyVersion+" must be a string")
 	}
