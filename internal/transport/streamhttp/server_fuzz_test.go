@@ -1,0 +1,62 @@
+package streamhttp
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// FuzzPost: whatever arrives, the door answers with a status that HTTP knows and
+// with a body that is JSON-RPC, and a good call after it works.
+func FuzzPost(f *testing.F) {
+	good, lines := modernCall("7")
+	f.Add("POST", good, strings.Join(lines, "\n"))
+	f.Add("POST", call("1"), "")
+	f.Add("POST", `[`+call("1")+`,{"jsonrpc":"2.0","id":2,"result":{}}]`, "MCP-Protocol-Version: 2025-03-26")
+	f.Add("POST", strings.ReplaceAll(initializeBody, "%s", "2025-11-25"), "Mcp-Session-Id: x")
+	f.Add("POST", `{"jsonrpc":"2.0","method":"notifications/foo"}`, "Mcp-Session-Id: SESSION")
+	f.Add("POST", call("1"), "Mcp-Session-Id: SESSION\nMCP-Protocol-Version: 2025-11-25")
+	f.Add("GET", "", "Mcp-Session-Id: SESSION\nLast-Event-ID: 00-1-0")
+	f.Add("DELETE", "", "Origin: null")
+	f.Add("POST", "{", "Content-Type: application/json; charset=\"\nAccept: */*;q=0.0")
+	s := NewServer(Options{Acceptor: &hall{}, MaxBody: 64 << 10})
+	serve := func(method, body string, headers []string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "http://localhost/mcp", strings.NewReader(body))
+		r.Method = method
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		for _, l := range headers {
+			name, value, _ := strings.Cut(l, ":")
+			r.Header[http.CanonicalHeaderKey(name)] = append(r.Header[http.CanonicalHeaderKey(name)][:0:0], strings.TrimSpace(value))
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w
+	}
+	f.Cleanup(func() { _ = s.Close() })
+	session := serve("POST", strings.ReplaceAll(initializeBody, "%s", "2025-11-25"), nil).Header().Get("Mcp-Session-Id")
+	f.Fuzz(func(t *testing.T, method, body, headers string) {
+		headers = strings.ReplaceAll(headers, "SESSION", session)
+		if method == "GET" && strings.Contains(headers, session) {
+			method = "DELETE" // a stream does not end
+		}
+		w := serve(method, body, strings.Split(headers, "\n"))
+		if w.Code < 200 || w.Code > 599 || http.StatusText(w.Code) == "" {
+			t.Errorf("status %d", w.Code)
+		}
+		if b := w.Body.Bytes(); len(b) > 0 && w.Header().Get("Content-Type") == "application/json" && !jsonrpc.IsBatch(b) {
+			if _, err := jsonrpc.Scan(b, jsonrpc.Limits{Tolerant: true}); err != nil {
+				t.Errorf("%d %s: %v", w.Code, b, err)
+			}
+		}
+		if s.counts.panics.Load() != 0 {
+			t.Error("a panic")
+		}
+		if w := serve("POST", good, lines); w.Code != 200 {
+			t.Errorf("a good call got %d %s", w.Code, w.Body)
+		}
+	})
+}
