@@ -1,0 +1,315 @@
+package netsim
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Faults are what goes wrong in one direction of a link. The zero value is a
+// perfect direction.
+type Faults struct {
+	// Latency is how long after its writing a byte, or the end, can be read.
+	Latency time.Duration
+	// ChunkBytes is the most that one Read returns; 0 means what one Write gave.
+	ChunkBytes int
+	// DropAfterBytes resets the whole link when so many bytes have been written:
+	// they can still be read, then both sides get ECONNRESET. 0 means never, a
+	// negative number resets on the first write.
+	DropAfterBytes int
+	// HalfCloseAfterBytes ends this direction when so many bytes have been
+	// written: they can be read, then io.EOF; further writes get EPIPE. 0 means
+	// never, a negative number ends it on the first write.
+	HalfCloseAfterBytes int
+}
+
+// Options of a link between a, which dials, and b, which accepts.
+type Options struct {
+	Up   Faults // from a to b
+	Down Faults // from b to a
+	// Buffer is how many bytes wait in each direction before Write blocks; 0 means
+	// 64 KiB.
+	Buffer int
+}
+
+// Conn is one end of a link. It implements net.Conn.
+type Conn struct {
+	link          *link
+	in, out       *half
+	local, remote net.Addr
+	closed        bool     // under link.mu
+	read, write   deadline // under link.mu
+	onClose       func()
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// link is what both ends share.
+type link struct {
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced whenever something has changed
+}
+
+// half is one direction.
+type half struct {
+	faults Faults
+	buffer int
+	queue  []segment
+	size   int   // bytes in queue
+	passed int   // bytes written so far
+	end    error // what Read returns after the queue and Write at once; nil while open
+	endAt  time.Time
+	unread bool // the reader has closed
+}
+
+type segment struct {
+	data []byte
+	at   time.Time // when it arrives
+}
+
+type deadline struct{ at time.Time }
+
+// NewLink returns the two ends of a link. Close both.
+func NewLink(o Options) (a, b *Conn) {
+	return newLink(o, addr("127.0.0.1", 49152), addr("127.0.0.1", 80))
+}
+
+func newLink(o Options, from, to net.Addr) (a, b *Conn) {
+	if o.Buffer <= 0 {
+		o.Buffer = 64 << 10
+	}
+	l := &link{changed: make(chan struct{})}
+	up := &half{faults: o.Up, buffer: o.Buffer}
+	down := &half{faults: o.Down, buffer: o.Buffer}
+	a = &Conn{link: l, in: down, out: up, local: from, remote: to}
+	b = &Conn{link: l, in: up, out: down, local: to, remote: from}
+	return a, b
+}
+
+func addr(ip string, port int) net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(ip), uint16(port)))
+}
+
+func (l *link) notifyLocked() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// waitLocked gives up the lock until something changes or t comes; the zero t
+// never does.
+func (l *link) waitLocked(t ...time.Time) {
+	var first time.Time
+	for _, t := range t {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	changed := l.changed
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	if first.IsZero() {
+		<-changed
+		return
+	}
+	timer := time.NewTimer(time.Until(first))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	}
+}
+
+func (d deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+
+// Read implements net.Conn.
+func (c *Conn) Read(b []byte) (int, error) {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	for {
+		h, now := c.in, time.Now()
+		var next time.Time // when something arrives
+		switch {
+		case c.closed:
+			return 0, c.fault("read", net.ErrClosed)
+		case c.read.passed():
+			return 0, c.fault("read", os.ErrDeadlineExceeded)
+		case len(b) == 0:
+			return 0, nil
+		case len(h.queue) > 0:
+			first := &h.queue[0]
+			if first.at.After(now) {
+				next = first.at
+				break
+			}
+			n := copy(b, first.data)
+			if first.data = first.data[n:]; len(first.data) == 0 {
+				h.queue = h.queue[1:]
+			}
+			h.size -= n
+			c.link.notifyLocked()
+			return n, nil
+		case h.end != nil:
+			if h.endAt.After(now) {
+				next = h.endAt
+				break
+			}
+			if h.end == io.EOF {
+				return 0, io.EOF
+			}
+			return 0, c.fault("read", h.end)
+		}
+		c.link.waitLocked(next, c.read.at)
+	}
+}
+
+// Write implements net.Conn. Like TCP's it returns when the bytes are on their
+// way.
+func (c *Conn) Write(b []byte) (int, error) {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	sent := 0
+	for {
+		h := c.out
+		switch {
+		case c.closed:
+			return sent, c.fault("write", net.ErrClosed)
+		case c.write.passed():
+			return sent, c.fault("write", os.ErrDeadlineExceeded)
+		case h.end == io.EOF, h.unread:
+			return sent, c.fault("write", syscall.EPIPE)
+		case h.end != nil:
+			return sent, c.fault("write", h.end)
+		case sent == len(b):
+			return sent, nil
+		}
+		n := min(len(b)-sent, h.buffer-h.size)
+		if n <= 0 {
+			c.link.waitLocked(c.write.at)
+			continue
+		}
+		if h.faults.ChunkBytes > 0 {
+			n = min(n, h.faults.ChunkBytes)
+		}
+		n = min(n, left(h.faults.DropAfterBytes, h.passed), left(h.faults.HalfCloseAfterBytes, h.passed))
+		if n > 0 {
+			data := append([]byte(nil), b[sent:sent+n]...)
+			h.queue = append(h.queue, segment{data, time.Now().Add(h.faults.Latency)})
+			h.size += n
+			h.passed += n
+			sent += n
+		}
+		done := sent == len(b)
+		if left(h.faults.HalfCloseAfterBytes, h.passed) == 0 {
+			h.endLocked(io.EOF)
+		}
+		if left(h.faults.DropAfterBytes, h.passed) == 0 {
+			c.resetLocked()
+		}
+		c.link.notifyLocked()
+		if done {
+			return sent, nil
+		}
+	}
+}
+
+// left returns how many bytes may still pass before a fault that is due after so
+// many.
+func left(after, passed int) int {
+	switch {
+	case after == 0:
+		return int(^uint(0) >> 1)
+	case after < 0:
+		return 0
+	}
+	return max(0, after-passed)
+}
+
+func (h *half) endLocked(err error) {
+	if h.end == nil {
+		h.end, h.endAt = err, time.Now().Add(h.faults.Latency)
+	}
+}
+
+func (c *Conn) resetLocked() {
+	c.in.endLocked(syscall.ECONNRESET)
+	c.out.endLocked(syscall.ECONNRESET)
+}
+
+// Close implements net.Conn: the other end reads what was sent, then io.EOF.
+func (c *Conn) Close() error {
+	c.link.mu.Lock()
+	if c.closed {
+		c.link.mu.Unlock()
+		return c.fault("close", net.ErrClosed)
+	}
+	c.closed = true
+	c.out.endLocked(io.EOF)
+	c.in.unread, c.in.queue, c.in.size = true, nil, 0
+	c.link.notifyLocked()
+	c.link.mu.Unlock()
+	if c.onClose != nil {
+		c.onClose()
+	}
+	return nil
+}
+
+// CloseWrite ends our direction only, as net.TCPConn's does.
+func (c *Conn) CloseWrite() error {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	if c.closed {
+		return c.fault("close", net.ErrClosed)
+	}
+	c.out.endLocked(io.EOF)
+	c.link.notifyLocked()
+	return nil
+}
+
+// Reset breaks the link, as a cable that is cut or a process that dies: after
+// what is on its way both ends get ECONNRESET. The end must still be closed.
+func (c *Conn) Reset() {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	c.resetLocked()
+	c.link.notifyLocked()
+}
+
+// LocalAddr implements net.Conn.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr implements net.Conn.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.read, t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.write, t) }
+
+func (c *Conn) setDeadline(d *deadline, t time.Time) error {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	if c.closed {
+		return c.fault("set", net.ErrClosed)
+	}
+	d.at = t
+	c.link.notifyLocked()
+	return nil
+}
+
+func (c *Conn) fault(op string, err error) error {
+	if errno, ok := err.(syscall.Errno); ok {
+		err = os.NewSyscallError(op, errno)
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
+}
