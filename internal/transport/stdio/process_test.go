@@ -419,7 +419,7 @@ func TestOnlyStandardStreamsAreInherited(t *testing.T) {
 	for _, line := range p.StderrTail(100) {
 		fd, where, _ := strings.Cut(line, " ")
 		// Beyond the three the child has what its own runtime and its look have opened.
-		if fd > "2" && (strings.Contains(where, f.Name()) || strings.HasPrefix(where, "pipe:") || strings.HasPrefix(where, "socket:")) {
+		if (len(fd) > 1 || fd > "2") && (strings.Contains(where, f.Name()) || strings.HasPrefix(where, "pipe:") || strings.HasPrefix(where, "socket:")) {
 			t.Errorf("descriptor %s is %s", fd, where)
 		}
 	}
