@@ -92,7 +92,7 @@ func holdsSecrets(b []byte, s *Snapshot) bool {
 	literal := func(v Secret) bool {
 		// What came from a reference is hardly in the file as well. A value that
 		// is written with escapes is missed, which costs a warning.
-		return v.Reveal() != "" && strings.Contains(string(b), v.Reveal())
+		return v.Reveal() != "" && v.Reveal() != mask && strings.Contains(string(b), v.Reveal())
 	}
 	for _, srv := range s.Servers {
 		for k, v := range srv.Env {

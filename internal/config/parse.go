@@ -72,7 +72,7 @@ func (c *compiler) foreignTop(top *object) {
 		case m.key == "servers" && top.get("mcpServers") == nil:
 			c.problem(m.place(), join("", m.key), "servers stand under the key mcpServers here", "rename it")
 		default:
-			if s := suggest(m.key, []string{"mcpServers", "dragoman"}); s != "" {
+			if s := Suggest(m.key, []string{"mcpServers", "dragoman"}); s != "" {
 				c.problem(m.place(), join("", m.key), "unknown key", "did you mean "+s+"?")
 				continue
 			}

@@ -198,12 +198,22 @@ func word(s string) string {
 	case "null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf":
 		letter = false
 	}
-	if plain && letter {
+	if plain && (letter || quantity(s)) {
 		return s
 	}
 	// JSON's quoting is YAML's; Go's differs in \a, \v, \x and \U, which are YAML
 	// too.
 	return strconv.Quote(s)
+}
+
+// quantity reports whether s is a number with one of our units after it, which
+// nothing takes for a plain number.
+func quantity(s string) bool {
+	switch strings.TrimLeft(s, "0123456789") {
+	case "s", "m", "h", "KiB", "MiB", "GiB":
+		return true
+	}
+	return false
 }
 
 // maskArgs hides what a command line says openly although its name says that it

@@ -102,7 +102,7 @@ func (o *object) unknown() []*member {
 func (o *object) done() {
 	for _, m := range o.unknown() {
 		hint := "it knows " + oneOf(o.known)
-		if s := suggest(m.key, o.known); s != "" {
+		if s := Suggest(m.key, o.known); s != "" {
 			hint = "did you mean " + s + "?"
 		}
 		o.c.problem(m.place(), o.at(m.key), "unknown key", hint)
@@ -178,7 +178,7 @@ func (o *object) choice(key string, names []string, def int) int {
 		return i
 	}
 	hint := "write " + oneOf(names)
-	if g := suggest(s, names); g != "" {
+	if g := Suggest(s, names); g != "" {
 		hint = "did you mean " + g + "? " + hint
 	}
 	o.c.problem(n, o.at(key), n.shown()+" is not possible here", hint)

@@ -66,7 +66,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 			continue
 		}
 		hint := "add it there, or remove this"
-		if g := suggest(m.key, names); g != "" {
+		if g := Suggest(m.key, names); g != "" {
 			hint = "did you mean " + printable(g) + "?"
 		}
 		c.problem(m.place(), settings.at(m.key), "there is no server of this name under mcpServers", hint)
@@ -152,7 +152,7 @@ func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 		case slices.Contains(foreign, m.key):
 			c.warning(m.place(), path, "is not used", "")
 		default:
-			if s := suggest(m.key, ours); s != "" {
+			if s := Suggest(m.key, ours); s != "" {
 				c.problem(m.place(), path, "unknown key", "did you mean "+s+"?")
 				misspelt = true
 				continue

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// suggest returns the candidate that a mistyped word most likely stands for, ""
+// Suggest returns the candidate that a mistyped word most likely stands for, ""
 // when none is near.
-func suggest(word string, candidates []string) string {
+func Suggest(word string, candidates []string) string {
 	best, bestAt := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
 		if strings.EqualFold(fold(word), fold(c)) {

@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+func (a *app) callCommand() *cobra.Command {
+	var t targetFlags
+	var file, target, tool, jsonArgs string
+	var command, pairs, accept []string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "call (URL TOOL | NAME TOOL | TOOL -- COMMAND [ARG]...) [flags]",
+		Short: "Call one tool and print its result",
+		Long: `Call one tool of a server and print its result. The server is a URL, the name of
+one in the configuration, or a command after --; with a command, the tool and all
+flags come before the --.
+
+An argument is given as --arg name=value. The tool's own schema says whether the
+value is a text, a number, true or false, or a list or an object in JSON; a list
+may also be given by repeating the argument. Without a schema it is a text.
+--arg name:=JSON gives JSON whatever the schema says. --json-args gives all
+arguments as one JSON object, from standard input when it is -.
+
+Texts of the result go to standard output as they are; pictures, sound and other
+bytes are only mentioned on standard error, and are in the output of --json. The
+exit code is 1 when the tool reports an error.`,
+		Example: `  dragoman call https://mcp.example.com/mcp search --arg query=bridges --arg limit=5
+
+  # With a command, the tool comes before it.
+  dragoman call add --arg a=2 --arg b=3 -- npx -y @modelcontextprotocol/server-everything@2025.9.25
+
+  # All arguments as JSON, the whole result as JSON.
+  dragoman call gh create_issue --json-args '{"title":"Bug","labels":["ui"]}' --json
+
+  # A tool that asks: answer its form in advance.
+  dragoman call deploy start --accept environment=staging --accept confirm=true`,
+		Args: func(c *cobra.Command, args []string) error {
+			target, tool, command = "", "", nil
+			if dash := c.ArgsLenAtDash(); dash >= 0 {
+				args, command = args[:dash], args[dash:]
+				switch {
+				case len(command) == 0:
+					return usagef("write `dragoman call TOOL -- COMMAND`", "nothing stands after --")
+				case len(args) == 0:
+					return usagef("write `dragoman call TOOL -- "+clean(strings.Join(command, " "))+"`", "no tool is given")
+				case len(args) > 1:
+					return usagef("write only the tool before --", "both %q and a command are given", args[0])
+				}
+				tool = args[0]
+				return nil
+			}
+			switch len(args) {
+			case 0:
+				return usagef("write `dragoman call URL TOOL`, `dragoman call NAME TOOL` or `dragoman call TOOL -- COMMAND`", "no server is given")
+			case 1:
+				if isURL(args[0]) {
+					return usagef("run `dragoman list "+clean(args[0])+"` for its tools", "no tool is given")
+				}
+				return usagef("write a server before it, or a command after --", "only %q is given, but a call needs a server and a tool", args[0])
+			case 2:
+				target, tool = args[0], args[1]
+				return nil
+			}
+			return usagef("give arguments as --arg name=value, and put -- before a command", "%q stands after the tool", args[2])
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			arguments, err := parseArguments("--arg", pairs)
+			if err != nil {
+				return err
+			}
+			answers, err := parseArguments("--accept", accept)
+			if err != nil {
+				return err
+			}
+			base, err := a.readJSONArgs(jsonArgs)
+			if err != nil {
+				return err
+			}
+			server, err := a.target(&t, target, command, file)
+			if err != nil {
+				return err
+			}
+			var result []byte
+			err = a.talk(c.Context(), server, a.answerWith(answers), func(s Session) error {
+				result, err = a.callTool(c.Context(), s, server, tool, base, arguments)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return a.printResult(result, asJSON)
+		},
+		ValidArgsFunction: a.completeTarget(&file),
+	}
+	f := inOrder(c)
+	f.StringArrayVar(&pairs, "arg", nil, "an argument, as `name=value` or name:=JSON; may be repeated")
+	f.StringVar(&jsonArgs, "json-args", "", "all arguments as a `JSON` object, - for standard input")
+	f.BoolVar(&asJSON, "json", false, "print the whole result as the server sent it, byte for byte")
+	f.StringArrayVar(&accept, "accept", nil, "a field of the form with which the server may ask back, as `name=value`; may be repeated")
+	addConfigFlag(c, &file)
+	t.add(f)
+	return c
+}
+
+// readJSONArgs returns the object of --json-args, nil when it is not given.
+func (a *app) readJSONArgs(text string) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	const most = 4 << 20
+	b, from := []byte(text), "--json-args"
+	if text == "-" {
+		var err error
+		if b, err = io.ReadAll(io.LimitReader(a.stdin, most+1)); err != nil {
+			return nil, err
+		}
+		from = "standard input"
+	}
+	if err := jsonrpc.Valid(b, jsonrpc.Limits{Bytes: most}); err != nil {
+		return nil, usagef(`write an object, for example '{"name":"value"}'`, "%s is not valid JSON: %v", from, err)
+	}
+	if jsonrpc.KindOf(b, jsonrpc.Whole(b)) != '{' {
+		return nil, usagef(`write an object, for example '{"name":"value"}'`, "%s is not a JSON object", from)
+	}
+	return b, nil
+}
+
+// callTool finds out what types the arguments have, and calls.
+func (a *app) callTool(ctx context.Context, s Session, server config.Server, tool string, base []byte, arguments []argument) ([]byte, error) {
+	var names []string
+	var form schema
+	if needTypes(arguments) {
+		a.status.Step(server.Name, "looking up "+tool)
+		items, err := s.List(ctx, "tools")
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil {
+			// A server that cannot list may still be able to run.
+			a.log.LogAttrs(ctx, slog.LevelDebug, "the tools could not be listed; arguments are texts", slog.Any("error", err))
+		}
+		for _, raw := range items {
+			whole := jsonrpc.Whole(raw)
+			name := textOf(raw, whole, "name")
+			names = append(names, name)
+			if name == tool {
+				form = schemaOf(raw, jsonrpc.Find(raw, whole, "inputSchema"))
+			}
+		}
+	}
+	args, err := form.object(base, "--arg", arguments)
+	if err != nil {
+		return nil, err
+	}
+	a.status.Step(server.Name, "calling "+tool)
+	result, err := s.Call(ctx, tool, args, func(progress, total float64, message string) {
+		a.status.Detail(progressText(server.Name, tool, progress, total, message))
+	})
+	var wire *jsonrpc.Error
+	if err == nil || len(names) == 0 || !errors.As(err, &wire) {
+		return result, err
+	}
+	for _, n := range names {
+		if n == tool {
+			return nil, err
+		}
+	}
+	if near := config.Suggest(tool, names); near != "" {
+		return nil, withHint(err, "did you mean %s?", near)
+	}
+	return nil, withHint(err, "the server has no tool of this name; `dragoman list` shows those that it has")
+}
+
+func progressText(server, tool string, progress, total float64, message string) string {
+	text := server + ": " + tool
+	if total > 0 {
+		text += " " + strconv.Itoa(int(100*min(1, max(0, progress/total)))) + " %"
+	}
+	if message != "" {
+		text += ": " + message
+	}
+	return text
+}
+
+func (a *app) printResult(result []byte, asJSON bool) error {
+	if asJSON {
+		if _, err := a.stdout.Write(append(result[:len(result):len(result)], '\n')); err != nil {
+			return err
+		}
+	} else if err := a.printContent(result); err != nil {
+		return err
+	}
+	if failed := jsonrpc.Find(result, jsonrpc.Whole(result), "isError"); jsonrpc.KindOf(result, failed) == 't' {
+		a.status.label(red, "error", "the tool reported an error")
+		return errReported
+	}
+	return nil
+}
+
+// answerWith answers a server's questions from what was given beforehand. Nil
+// says that nobody can be asked.
+func (a *app) answerWith(given []argument) func(string, []byte) ([]byte, string) {
+	if len(given) == 0 {
+		return nil
+	}
+	return func(message string, raw []byte) ([]byte, string) {
+		form := schemaOf(raw, jsonrpc.Whole(raw))
+		var fill []argument
+		var missing []string
+		for _, g := range given {
+			if form.has(g.key) {
+				fill = append(fill, g)
+			}
+		}
+	required:
+		for _, name := range form.required() {
+			for _, g := range fill {
+				if g.key == name {
+					continue required
+				}
+			}
+			missing = append(missing, "--accept "+name+"=…")
+		}
+		content, err := form.object(nil, "--accept", fill)
+		switch {
+		case len(raw) == 0:
+			a.status.Printf("the server asked: %s; that is no form, so it was declined", message)
+		case len(missing) > 0:
+			a.status.Printf("the server asked: %s; declined, because it also needs %s", message, strings.Join(missing, " "))
+		case err != nil:
+			a.status.Printf("the server asked: %s; declined, because %v", message, err)
+		default:
+			if a.verbose {
+				a.status.Printf("the server asked: %s; answered", message)
+			}
+			return content, "accept"
+		}
+		return nil, "decline"
+	}
+}

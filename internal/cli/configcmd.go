@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "config",
+		Short: "Check or print the configuration",
+		Long: `Check a configuration without starting anything, or print what it amounts to.
+docs/configuration.md describes every key.`,
+		Example: `  dragoman config check
+  dragoman config print -c ~/.cursor/mcp.json`,
+	}, a.configCheckCommand(), a.configPrintCommand())
+}
+
+func (a *app) configCheckCommand() *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check [-c FILE]",
+		Short: "Report every problem of a configuration",
+		Long: `Report every problem of a configuration at once, a line each, in the form
+FILE:LINE:COLUMN: KEY: what is wrong; what to do. Nothing is started. The last
+line is "ok", and the exit code 0, when the file can be used; warnings do not
+prevent that.`,
+		Example: `  dragoman config check
+  dragoman config check -c /etc/dragoman.yaml && systemctl reload dragoman`,
+		Args: none,
+		RunE: func(*cobra.Command, []string) error {
+			path, ok := a.configPath(file)
+			if !ok {
+				return a.noConfig()
+			}
+			_, problems := config.Load(path)
+			err := problems.Err()
+			if asJSON {
+				if e := a.printProblems(path, err == nil, problems); e != nil {
+					return e
+				}
+			} else {
+				for _, p := range problems {
+					if _, e := fmt.Fprintln(a.stdout, p.String()); e != nil {
+						return e
+					}
+				}
+			}
+			switch {
+			case err != nil:
+				return errReported
+			case asJSON:
+				return nil
+			}
+			_, err = fmt.Fprintln(a.stdout, "ok")
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	inOrder(c).BoolVar(&asJSON, "json", false, "print JSON")
+	addConfigFlag(c, &file)
+	return c
+}
+
+// printProblems prints the outcome of a check for scripts.
+func (a *app) printProblems(path string, ok bool, problems config.Problems) error {
+	type problem struct {
+		Line    int    `json:"line,omitempty"`
+		Column  int    `json:"column,omitempty"`
+		Path    string `json:"path,omitempty"`
+		Text    string `json:"text"`
+		Hint    string `json:"hint,omitempty"`
+		Warning bool   `json:"warning"`
+	}
+	out := struct {
+		File     string    `json:"file"`
+		OK       bool      `json:"ok"`
+		Problems []problem `json:"problems"`
+	}{File: path, OK: ok, Problems: []problem{}}
+	for _, p := range problems {
+		out.Problems = append(out.Problems, problem{p.Line, p.Col, p.Path, p.Text, p.Hint, p.Warning})
+	}
+	e := json.NewEncoder(a.stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(out)
+}
+
+func (a *app) configPrintCommand() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "print [-c FILE]",
+		Short: "Print what a configuration amounts to",
+		Long: `Print a configuration with all defaults filled in. Credentials, variables and
+whatever came from the environment are shown as ***, so that the output may be
+shown to others. Without a configuration, the defaults are printed.`,
+		Example: `  dragoman config print
+  dragoman config print -c ~/.cursor/mcp.json`,
+		Args: none,
+		RunE: func(*cobra.Command, []string) error {
+			snapshot := config.Default()
+			path, ok := a.configPath(file)
+			if ok {
+				var problems config.Problems
+				if snapshot, problems = config.Load(path); snapshot == nil {
+					return problems.Err()
+				}
+			} else if !a.quiet {
+				err := a.noConfig()
+				if !errors.Is(err, errNoConfig) {
+					return err
+				}
+				a.status.Printf("there is no configuration; these are the defaults")
+			}
+			_, err := a.stdout.Write(snapshot.AppendYAML(nil))
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	inOrder(c)
+	addConfigFlag(c, &file)
+	return c
+}

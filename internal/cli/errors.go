@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+)
+
+// usageError is a command line that cannot be understood: exit code 2.
+type usageError struct {
+	text string
+	hint string // what to type; "" points at the command's help
+}
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(hint, format string, args ...any) error {
+	return &usageError{text: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// hinted is an error together with the next step.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (e *hinted) Error() string { return e.err.Error() }
+func (e *hinted) Unwrap() error { return e.err }
+
+func withHint(err error, format string, args ...any) error {
+	return &hinted{err: err, hint: fmt.Sprintf(format, args...)}
+}
+
+// printError says what went wrong and, a line each, what to do about it. An error
+// of several lines is one error and the hints that come with it.
+func (a *app) printError(err error) {
+	var bad *config.Error
+	if errors.As(err, &bad) {
+		for _, p := range bad.Problems {
+			a.status.line(p.String())
+		}
+		first := bad.Problems[0]
+		text := "the configuration has a problem"
+		if n := len(bad.Problems); n > 1 {
+			text = fmt.Sprintf("the configuration has %d problems", n)
+		}
+		a.status.label(red, "error", text)
+		if first.Line > 0 {
+			a.status.label(yellow, "hint", "correct "+first.File+", then run `dragoman config check -c "+first.File+"`")
+		}
+		return
+	}
+	text, more, _ := strings.Cut(err.Error(), "\n")
+	a.status.label(red, "error", strings.TrimSpace(text))
+	for l := range strings.Lines(more) {
+		if l = strings.TrimSpace(l); l != "" {
+			a.status.label(yellow, "hint", l)
+		}
+	}
+	for _, h := range hintsOf(err) {
+		a.status.label(yellow, "hint", h)
+	}
+}
+
+func hintsOf(err error) []string {
+	var out []string
+	var u *usageError
+	if errors.As(err, &u) && u.hint != "" {
+		out = append(out, u.hint)
+	}
+	var h *hinted
+	if errors.As(err, &h) {
+		out = append(out, h.hint)
+	}
+	var given interface{ Hint() string }
+	if errors.As(err, &given) && given.Hint() != "" {
+		out = append(out, given.Hint())
+	}
+	if len(out) > 0 {
+		return out
+	}
+	var op *net.OpError
+	listening := errors.As(err, &op) && op.Op == "listen"
+	switch {
+	case listening && errors.Is(err, syscall.EADDRINUSE):
+		out = append(out, "another program listens there; stop it or choose another address with --listen")
+	case listening && errors.Is(err, syscall.EACCES):
+		out = append(out, "ports below 1024 need privileges; choose a higher one with --listen")
+	case listening:
+		out = append(out, "choose another address with --listen, for example 127.0.0.1:7300")
+	case errors.Is(err, exec.ErrNotFound):
+		out = append(out, "check the spelling and PATH, or write the program's whole path")
+	}
+	return out
+}
+
+// traceOf returns the trace of the handshake that an error ended.
+func traceOf(err error) string {
+	var h *handshake.Error
+	if errors.As(err, &h) {
+		return h.Trace.String()
+	}
+	return ""
+}
+
+// checked makes a usage error of whatever cobra finds wrong with flags.
+func checked(c *cobra.Command, err error) error {
+	return usagef("run `"+c.CommandPath()+" --help`", "%s", lowerFirst(err.Error()))
+}
+
+func lowerFirst(s string) string {
+	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && s[1] >= 'a' && s[1] <= 'z' {
+		return string(s[0]+'a'-'A') + s[1:]
+	}
+	return s
+}

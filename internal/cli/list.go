@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+var listKinds = []string{"tools", "resources", "prompts", "templates"}
+
+func (a *app) listCommand() *cobra.Command {
+	var t targetFlags
+	var file, kind, target string
+	var command []string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list [tools|resources|prompts|templates] (URL | NAME | -- COMMAND [ARG]...)",
+		Short: "List what a server offers",
+		Long: `List the tools of a server, or its resources, prompts or resource templates,
+with the first line of each description. The server is a URL, the name of one in
+the configuration, or a command after --.`,
+		Example: `  dragoman list https://mcp.example.com/mcp
+  dragoman list resources -- npx -y @modelcontextprotocol/server-everything@2025.9.25
+
+  # The names of all tools of a configured server, for a script.
+  dragoman list gh --json | jq -r '.[].name'`,
+		Args: func(c *cobra.Command, args []string) error {
+			kind, target, command = "tools", "", nil
+			if dash := c.ArgsLenAtDash(); dash >= 0 {
+				args, command = args[:dash], args[dash:]
+				if len(command) == 0 {
+					return usagef("write `dragoman list -- COMMAND`", "nothing stands after --")
+				}
+			}
+			words := len(args)
+			if words > 0 && slices.Contains(listKinds, args[0]) {
+				kind, args = args[0], args[1:]
+			} else if words == 2 || words == 1 && command != nil {
+				return usagef("write "+strings.Join(listKinds, ", "), "%q cannot be listed", args[0])
+			}
+			switch {
+			case len(args) > 1:
+				return usagef("put -- before a command", "%q stands after %q", args[1], args[0])
+			case len(args) == 1 && command != nil:
+				return usagef("keep one of them", "both %q and a command are given", args[0])
+			case len(args) == 1:
+				target = args[0]
+			case command == nil:
+				return usagef("write `dragoman list URL`, `dragoman list NAME` or `dragoman list -- COMMAND`", "no server is given")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			server, err := a.target(&t, target, command, file)
+			if err != nil {
+				return err
+			}
+			var items [][]byte
+			err = a.talk(c.Context(), server, nil, func(s Session) error {
+				a.status.Step(server.Name, "listing "+kind)
+				items, err = s.List(c.Context(), kind)
+				return err
+			})
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.printItems(items)
+			case len(items) == 0:
+				a.status.Printf("%s has no %s", server.Name, kind)
+				return nil
+			}
+			return a.printTable(rowsOf(kind, items))
+		},
+		ValidArgsFunction: a.completeTarget(&file, listKinds...),
+	}
+	f := inOrder(c)
+	f.BoolVar(&asJSON, "json", false, "print a JSON array of what the server sent, byte for byte")
+	addConfigFlag(c, &file)
+	t.add(f)
+	return c
+}
+
+// rowsOf returns the name and the first line of the description of each item.
+func rowsOf(kind string, items [][]byte) [][2]string {
+	name := map[string]string{"resources": "uri", "templates": "uriTemplate"}[kind]
+	if name == "" {
+		name = "name"
+	}
+	rows := make([][2]string, len(items))
+	for i, raw := range items {
+		whole := jsonrpc.Whole(raw)
+		rows[i][0], _ = jsonrpc.Text(raw, jsonrpc.Find(raw, whole, name))
+		for _, key := range []string{"description", "title", "name"} {
+			text, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, whole, key))
+			if text, _, _ = strings.Cut(strings.TrimSpace(text), "\n"); text != "" && text != rows[i][0] {
+				rows[i][1] = strings.TrimSpace(text)
+				break
+			}
+		}
+	}
+	return rows
+}

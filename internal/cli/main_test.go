@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+)
+
+var update = flag.Bool("update", false, "write the generated files")
+
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int { return leaktest.Run(l.m) }
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){
+		"dragoman": func() { os.Exit(Main(fakeBackend())) },
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/xdg")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits runs a command that must end with a certain code: exits 2 dragoman ...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG]...")
+	}
+	code := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if args[0] != strconv.Itoa(code) {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// fakeBackend prints what it was asked for and answers from the environment:
+// FAKE_TOOLS, FAKE_RESULT and FAKE_ERROR.
+func fakeBackend() Backend {
+	fail := func() error {
+		switch text := os.Getenv("FAKE_ERROR"); {
+		case text == "":
+			return nil
+		case strings.HasPrefix(text, "-"):
+			var code int64
+			_, _ = fmt.Sscan(text, &code)
+			_, message, _ := strings.Cut(text, " ")
+			return &jsonrpc.Error{Code: code, Message: message}
+		default:
+			return errors.New(text)
+		}
+	}
+	return Backend{
+		Run: func(ctx context.Context, o RunOptions) error {
+			if err := fail(); err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Stdout, "run %s listen=%q\n", describe(o.Server), o.Listen)
+			if o.Listen != "" {
+				o.Ready("http://" + o.Listen + "/mcp")
+			}
+			o.Log.Info("the log", "secret", config.NewSecret("x"))
+			if os.Getenv("FAKE_WAIT") != "" {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			_, err := io.Copy(o.Stdout, o.Stdin)
+			return err
+		},
+		Serve: func(_ context.Context, o ServeOptions) error {
+			if err := fail(); err != nil {
+				return err
+			}
+			fmt.Fprintf(o.Stdout, "serve file=%q servers=%d listen=%q stdio=%t demo=%t\n",
+				o.ConfigPath, len(o.Config.Servers), o.Listen, o.Stdio, o.Demo)
+			o.Ready(Endpoints{MCP: "http://" + o.Config.Listen + "/mcp", Console: "http://" + o.Config.Listen + "/console/"})
+			return nil
+		},
+		Connect: func(ctx context.Context, o ConnectOptions) (Session, error) {
+			o.Progress(o.Server.Name, "starting")
+			if wait := os.Getenv("FAKE_WAIT"); wait != "" {
+				fmt.Fprintln(os.Stderr, "waiting")
+				<-ctx.Done()
+				if wait == "stubborn" {
+					fmt.Fprintln(os.Stderr, "still here")
+					select {}
+				}
+				return nil, ctx.Err()
+			}
+			if err := fail(); err != nil && os.Getenv("FAKE_AT") == "" {
+				return nil, err
+			}
+			return &fakeSession{o: o, fail: fail}, nil
+		},
+	}
+}
+
+func describe(s config.Server) string {
+	out := "name=" + s.Name
+	if s.Command != "" {
+		out += fmt.Sprintf(" command=%q", append([]string{s.Command}, s.Args...))
+	} else {
+		out += " url=" + s.URL
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		out += " env:" + k + "=" + s.Env[k].Reveal()
+	}
+	for _, f := range s.Header {
+		out += " header:" + f.Name + "=" + f.Value.Reveal()
+	}
+	if s.Dir != "" {
+		out += " dir=" + s.Dir
+	}
+	if s.Dialect != "" {
+		out += " dialect=" + s.Dialect
+	}
+	if s.Revision != 0 {
+		out += " revision=" + s.Revision.String()
+	}
+	return out
+}
+
+type fakeSession struct {
+	o    ConnectOptions
+	fail func() error
+}
+
+func (s *fakeSession) List(_ context.Context, kind string) ([][]byte, error) {
+	raw := []byte(os.Getenv("FAKE_ITEMS"))
+	if raw == nil || kind == "prompts" {
+		return nil, nil
+	}
+	var out [][]byte
+	for e := range jsonrpc.Elements(raw, jsonrpc.Whole(raw)) {
+		out = append(out, e.Of(raw))
+	}
+	return out, nil
+}
+
+func (s *fakeSession) Call(_ context.Context, tool string, args []byte, onProgress func(float64, float64, string)) ([]byte, error) {
+	onProgress(1, 2, "half")
+	if err := s.fail(); err != nil {
+		return nil, err
+	}
+	if question := os.Getenv("FAKE_QUESTION"); question != "" && s.o.Answer != nil {
+		content, action := s.o.Answer("who are you?", []byte(question))
+		return fmt.Appendf(nil, `{"content":[{"type":"text","text":"%s %s"}]}`, action, strings.ReplaceAll(string(content), `"`, `\"`)), nil
+	}
+	if result := os.Getenv("FAKE_RESULT"); result != "" {
+		return []byte(result), nil
+	}
+	text := jsonrpc.AppendQuote(nil, describe(s.o.Server)+" "+tool+" "+string(args))
+	return fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, text), nil
+}
+
+func (s *fakeSession) Close() error  { return nil }
+func (s *fakeSession) Trace() string { return "     0 ms  initialize -> 2025-11-25; as offered\n" }

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// printItems prints raw objects as one JSON array, an object to a line.
+func (a *app) printItems(items [][]byte) error {
+	w := bufio.NewWriter(a.stdout)
+	_ = w.WriteByte('[')
+	for i, raw := range items {
+		if i > 0 {
+			_ = w.WriteByte(',')
+		}
+		_ = w.WriteByte('\n')
+		_, _ = w.Write(bytes.TrimSpace(raw))
+	}
+	if len(items) > 0 {
+		_ = w.WriteByte('\n')
+	}
+	_, _ = w.WriteString("]\n")
+	return w.Flush()
+}
+
+// widestName bounds the first column, so that one long name does not push all
+// descriptions off the screen.
+const widestName = 48
+
+// printTable prints names and descriptions in two columns, cut to the width of
+// the terminal where there is one.
+func (a *app) printTable(rows [][2]string) error {
+	column := 0
+	for i := range rows {
+		rows[i][0], rows[i][1] = clean(rows[i][0]), clean(rows[i][1])
+		if n := utf8.RuneCountInString(rows[i][0]); n <= widestName {
+			column = max(column, n)
+		}
+	}
+	w := bufio.NewWriter(a.stdout)
+	for _, r := range rows {
+		line := r[0]
+		if r[1] != "" {
+			line += strings.Repeat(" ", max(0, column-utf8.RuneCountInString(r[0]))) + "  " + r[1]
+		}
+		if a.screen {
+			// A name is never cut: it is what one wants to copy.
+			line = fit(line, max(a.width, utf8.RuneCountInString(r[0])+1))
+		}
+		_, _ = w.WriteString(line + "\n")
+	}
+	return w.Flush()
+}
+
+// printContent prints a tool's result for people: its texts as they are, and a
+// notice for everything that is no text.
+func (a *app) printContent(raw []byte) error {
+	whole := jsonrpc.Whole(raw)
+	w := bufio.NewWriter(a.stdout)
+	printed := false
+	text := func(s string) {
+		printed = true
+		if a.screen {
+			// What a server sends must not be able to drive the terminal.
+			s = cleanLines(strings.ReplaceAll(s, "\r\n", "\n"))
+		}
+		_, _ = w.WriteString(s)
+		if !strings.HasSuffix(s, "\n") {
+			_ = w.WriteByte('\n')
+		}
+	}
+	for item := range jsonrpc.Elements(raw, jsonrpc.Find(raw, whole, "content")) {
+		member := func(key string) string { return textOf(raw, item, key) }
+		switch kind := member("type"); kind {
+		case "text":
+			text(member("text"))
+		case "image", "audio":
+			printed = true
+			a.notice(member("mimeType"), kind, base64Length(raw, jsonrpc.Find(raw, item, "data")))
+		case "resource_link":
+			text(member("uri"))
+		case "resource":
+			inner := jsonrpc.Find(raw, item, "resource")
+			if t := jsonrpc.Find(raw, inner, "text"); !t.IsZero() {
+				s, _ := jsonrpc.Text(raw, t)
+				text(s)
+				continue
+			}
+			printed = true
+			a.notice(textOf(raw, inner, "mimeType"), textOf(raw, inner, "uri"), base64Length(raw, jsonrpc.Find(raw, inner, "blob")))
+		default:
+			printed = true
+			a.notice(kind, "content", item.End-item.Start)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if !printed && !jsonrpc.Find(raw, whole, "structuredContent").IsZero() && !a.quiet {
+		a.status.Printf("the result has only structured content; --json prints it")
+	}
+	return nil
+}
+
+func (a *app) notice(kind, otherwise string, size int) {
+	if kind == "" {
+		kind = otherwise
+	}
+	if !a.quiet {
+		a.status.line("[" + kind + ", " + bytesOf(size) + "]")
+	}
+}
+
+func textOf(raw []byte, obj jsonrpc.Span, key string) string {
+	s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, obj, key))
+	return s
+}
+
+// base64Length returns how many bytes a JSON string of base64 stands for.
+func base64Length(raw []byte, s jsonrpc.Span) int {
+	b := bytes.TrimRight(bytes.Trim(s.Of(raw), `"`), "=")
+	return len(b) * 3 / 4
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dragoman",
+		Short: "Let any MCP client talk to any MCP server",
+		Long: `Dragoman stands between MCP clients and MCP servers and translates, so that any
+client works with any server, whatever revision of the protocol each speaks.
+
+Results go to standard output; everything meant for people goes to standard
+error. The exit code is 0 for success, 1 for a failure, 2 for a wrong command
+line, and 130 after an interrupt.`,
+		Example: `  # Offer one server to a client that cannot talk to it.
+  dragoman run -- npx -y @modelcontextprotocol/server-everything@2025.9.25
+
+  # Offer all servers of dragoman.yaml at one address.
+  dragoman serve
+
+  # Call one tool from a script.
+  dragoman call https://mcp.example.com/mcp search --arg query=bridges`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if !slices.Contains([]string{"", "text", "json"}, a.logFormat) {
+				return usagef("write text or json", "--log-format %s is not possible", a.logFormat)
+			}
+			if a.verbose && a.quiet {
+				return usagef("keep one of them", "--verbose and --quiet contradict each other")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				c.SetOut(a.status)
+				_ = c.Help()
+				return usagef("name a command, for example `dragoman run -- COMMAND`", "no command is given")
+			}
+			return a.unknownCommand(c, args)
+		},
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.status)
+	root.SetIn(a.stdin)
+	root.SetFlagErrorFunc(checked)
+	f := root.PersistentFlags()
+	f.SortFlags = false
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "say more, the trace of each handshake included")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but errors")
+	f.StringVar(&a.logFormat, "log-format", "", "format of the log on standard error: text or json")
+	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.callCommand(), a.configCommand(), a.versionCommand())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	a.describeCompletion(root)
+	root.InitDefaultHelpFlag()
+	return root
+}
+
+// unknownCommand explains a first word that is no command.
+func (a *app) unknownCommand(c *cobra.Command, args []string) error {
+	word := args[0]
+	switch {
+	case c.ArgsLenAtDash() == 0:
+		return usagef("run `dragoman run -- "+clean(strings.Join(args, " "))+"`", "a command to run, but not what to do with it")
+	case isURL(word):
+		return usagef("run `dragoman run "+clean(word)+"`", "%q is not a command but a URL", word)
+	}
+	hint := "run `dragoman --help` for the list of commands"
+	if s := c.SuggestionsFor(word); len(s) > 0 {
+		hint = "did you mean " + strings.Join(s, " or ") + "?"
+	}
+	return usagef(hint, "%q is not a command", word)
+}
+
+// group wraps the sub-commands of a command that does nothing by itself.
+func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		var names []string
+		for _, s := range c.Commands() {
+			names = append(names, c.CommandPath()+" "+s.Name())
+		}
+		hint := "write `" + strings.Join(names, "` or `") + "`"
+		if len(args) > 0 {
+			return usagef(hint, "%q is not possible after %s", args[0], c.CommandPath())
+		}
+		return usagef(hint, "%s needs to know what to do", c.CommandPath())
+	}
+	c.AddCommand(subs...)
+	return c
+}
+
+// none refuses arguments.
+func none(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("run `"+c.CommandPath()+" --help`", "%s takes no argument, but %q is given", c.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// inOrder keeps flags in the order in which they are declared, which is that of
+// importance.
+func inOrder(c *cobra.Command) *pflag.FlagSet {
+	c.Flags().SortFlags = false
+	return c.Flags()
+}
+
+func (a *app) describeCompletion(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Short = "Print a script that completes commands in your shell"
+		c.Long = `Print a script that completes commands, flags and the names of configured
+servers when you press Tab. Each shell loads it in its own way; see
+"dragoman completion SHELL --help".`
+		c.Example = `  # Now, in this bash.
+  source <(dragoman completion bash)
+
+  # For good, in fish.
+  dragoman completion fish > ~/.config/fish/completions/dragoman.fish`
+		group(c)
+	}
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+const openFlag = "allow-unauthenticated-network-access"
+
+func addOpenFlag(c *cobra.Command, open *bool) {
+	c.Flags().BoolVar(open, openFlag, false, "let --listen be reached from other machines, although nobody has to say who they are")
+}
+
+func checkListen(address string, open bool) error {
+	if p := config.CheckListen(address, open, "--"+openFlag); p != nil {
+		return usagef(p.Hint, "%s", p.Text)
+	}
+	return nil
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var t targetFlags
+	var listen string
+	var open bool
+	c := &cobra.Command{
+		Use:   "run [flags] (URL | -- COMMAND [ARG]...)",
+		Short: "Offer one server, translated, under its own names",
+		Long: `Offer one server to a client that could not talk to it by itself. Put it in
+place of the server's own command in the client's configuration: names of tools,
+identity and instructions stay the server's own.
+
+The client is served on standard input and output, or over HTTP with --listen.
+The command inherits only basic variables such as PATH and HOME; give it others
+with --env.`,
+		Example: `  # In a client's configuration, before the command that it had so far.
+  dragoman run -- npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv
+
+  # A server on the network, for a client that knows only stdio.
+  dragoman run --header "Authorization: Bearer $TOKEN" https://mcp.example.com/mcp
+
+  # A program, for clients that know only HTTP.
+  dragoman run --listen 127.0.0.1:7301 --env DEBUG=1 -- ./server`,
+		Args: func(c *cobra.Command, args []string) error {
+			dash := c.ArgsLenAtDash()
+			switch {
+			case dash < 0 && len(args) == 1 && isURL(args[0]), dash == 0 && len(args) > 0:
+				return nil
+			case len(args) == 0:
+				return usagef("write `dragoman run URL` or `dragoman run -- COMMAND`", "no server is given")
+			case dash > 0:
+				return usagef("keep what stands before -- or what stands after it", "both %q and a command are given", args[0])
+			case isURL(args[0]):
+				return usagef("remove it", "%q stands after the URL", args[1])
+			}
+			return usagef("put -- before a command: `dragoman run -- "+clean(args[0])+"`", "%q is not a URL", args[0])
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			a.startLog(slog.LevelInfo, nil)
+			if listen != "" {
+				if err := checkListen(listen, open); err != nil {
+					return err
+				}
+			}
+			command, address := args, ""
+			if c.ArgsLenAtDash() < 0 {
+				command, address = nil, args[0]
+			}
+			server, err := t.server(command, address)
+			if err != nil {
+				return err
+			}
+			// On standard streams the one who waits is a client; a person reads its log
+			// afterwards, if at all.
+			if listen != "" {
+				a.begin()
+			}
+			err = a.backend.Run(c.Context(), RunOptions{
+				Server: server, Listen: listen, Log: a.log, Progress: a.status.Step,
+				Trace: a.tracer(), Stdin: a.stdin, Stdout: a.stdout, Version: version(),
+				Ready: func(url string) {
+					a.status.End()
+					if !a.quiet {
+						a.status.Printf("%s is at %s", server.Name, url)
+					}
+				},
+			})
+			return ended(c.Context(), err)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := inOrder(c)
+	f.StringVar(&listen, "listen", "", "serve HTTP at this `ADDR` (host:port) in place of standard streams")
+	t.add(f)
+	addOpenFlag(c, &open)
+	return c
+}

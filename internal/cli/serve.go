@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var file, listen string
+	var stdio, demo, open bool
+	c := &cobra.Command{
+		Use:   "serve [flags]",
+		Short: "Offer many servers at one address",
+		Long: `Offer all servers of a configuration at one address, to clients of every
+revision. Their tools are named SERVER__TOOL, and these names do not change when
+servers are added.
+
+A configuration that changes is checked whole and then taken over while calls go
+on; a faulty one is reported and changes nothing. docs/configuration.md describes
+it. Existing files with mcpServers work as they are.`,
+		Example: `  # Serve what ./dragoman.yaml or ~/.config/dragoman/config.yaml says.
+  dragoman serve
+
+  # Serve the servers that another client has configured, on another port.
+  dragoman serve -c ~/.cursor/mcp.json --listen 127.0.0.1:7400
+
+  # Look around without configuring anything.
+  dragoman serve --demo`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if listen != "" {
+				if err := checkListen(listen, open); err != nil {
+					return err
+				}
+			}
+			path, found := a.configPath(file)
+			snapshot := config.Default()
+			var problems config.Problems
+			switch {
+			case found:
+				if snapshot, problems = config.Load(path); snapshot == nil {
+					return problems.Err()
+				}
+			case !demo:
+				err := a.noConfig()
+				return withHint(err, "%s; or look around with `dragoman serve --demo`", hintsOf(err)[0])
+			}
+			a.startLog(slog.LevelInfo, &snapshot.Log)
+			for _, p := range problems.Warnings() {
+				a.log.LogAttrs(c.Context(), slog.LevelWarn, "the configuration can be improved", slog.String("at", p.String()))
+			}
+			a.begin()
+			err := a.backend.Serve(c.Context(), ServeOptions{
+				ConfigPath: path, Config: snapshot, Listen: listen, Stdio: stdio, Demo: demo,
+				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Stdin: a.stdin, Stdout: a.stdout, Version: version(),
+				Ready: func(e Endpoints) {
+					a.status.End()
+					if a.quiet {
+						return
+					}
+					if e.MCP != "" {
+						a.status.Printf("MCP clients connect to %s", e.MCP)
+					}
+					if e.Console != "" {
+						a.status.Printf("the console is at %s", e.Console)
+					}
+				},
+			})
+			return ended(c.Context(), err)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := inOrder(c)
+	addConfigFlag(c, &file)
+	f.StringVar(&listen, "listen", "", "serve HTTP at this `ADDR` (host:port) in place of the configured one")
+	f.BoolVar(&stdio, "stdio", false, "serve a client on standard input and output as well")
+	f.BoolVar(&demo, "demo", false, "add servers to try things out with")
+	addOpenFlag(c, &open)
+	return c
+}

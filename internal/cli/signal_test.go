@@ -1,0 +1,62 @@
+//go:build unix
+
+package cli
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestSignals runs this test binary as the program (see TestMain), interrupts it
+// when it has said that it waits, and looks at how it ends.
+func TestSignals(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, args, wait string
+		// After each of these lines the signal is sent.
+		lines  []string
+		signal syscall.Signal
+		code   int
+	}{
+		{"a command that was waited for", "list http://h", "1", []string{"waiting"}, syscall.SIGINT, 130},
+		{"terminated", "call http://h t", "1", []string{"waiting"}, syscall.SIGTERM, 143},
+		{"a command that runs until it is told to stop", "run --listen 127.0.0.1:1 http://h", "1", []string{"h is at"}, syscall.SIGTERM, 0},
+		{"one that does not stop", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGTERM, 130},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), self)
+			cmd.Args = append([]string{"dragoman", "--log-format", "json"}, strings.Fields(tt.args)...)
+			cmd.Env = append(os.Environ(), "FAKE_WAIT="+tt.wait)
+			stderr, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := tt.lines
+			for s := bufio.NewScanner(stderr); s.Scan(); {
+				if strings.Contains(s.Text(), "error") {
+					t.Errorf("it said %s", s.Text())
+				}
+				if len(lines) > 0 && strings.Contains(s.Text(), lines[0]) {
+					lines = lines[1:]
+					if err := cmd.Process.Signal(tt.signal); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			_ = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != tt.code {
+				t.Errorf("%v, want exit code %d", cmd.ProcessState, tt.code)
+			}
+		})
+	}
+}

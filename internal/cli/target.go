@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"errors"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// targetFlags say how to reach a server that is named on the command line.
+type targetFlags struct {
+	dialect, revision, dir string
+	env, header            []string
+}
+
+func (t *targetFlags) add(f *pflag.FlagSet) {
+	f.StringArrayVar(&t.env, "env", nil, "set a variable for the command, as `K=V`; may be repeated")
+	f.StringArrayVar(&t.header, "header", nil, "send a header to the URL, as `'K: V'`; may be repeated")
+	f.StringVar(&t.dir, "cwd", "", "run the command in this `DIR`")
+	f.StringVar(&t.revision, "revision", "", "speak only the revision of this `DATE` with the server")
+	f.StringVar(&t.dialect, "dialect", "", "speak the dialect of this `NAME` with the server")
+}
+
+func (t *targetFlags) given() string {
+	switch {
+	case len(t.env) > 0:
+		return "--env"
+	case len(t.header) > 0:
+		return "--header"
+	case t.dir != "":
+		return "--cwd"
+	case t.revision != "":
+		return "--revision"
+	case t.dialect != "":
+		return "--dialect"
+	}
+	return ""
+}
+
+func isURL(s string) bool {
+	return strings.Contains(s, "://")
+}
+
+// server returns the server of a command, or of a URL when command is empty.
+func (t *targetFlags) server(command []string, address string) (config.Server, error) {
+	s := config.Server{Name: "server", Dir: t.dir, Dialect: t.dialect}
+	if len(command) > 0 {
+		s.Name = nameFor(filepath.Base(command[0]))
+		s.Command, s.Args = command[0], command[1:]
+		if len(t.header) > 0 {
+			return s, usagef("use --env", "--header is for URLs; a command is sent no headers")
+		}
+	} else {
+		s.URL = address
+		if u, err := url.Parse(address); err == nil {
+			s.Name = nameFor(u.Hostname())
+		}
+		if len(t.env) > 0 || t.dir != "" {
+			return s, usagef("remove it", "%s is for commands, and this is a URL", t.given())
+		}
+	}
+	for _, kv := range t.env {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return s, usagef("write --env NAME=VALUE", "--env %q has no =", fit(kv, 40))
+		}
+		if s.Env == nil {
+			s.Env = map[string]config.Secret{}
+		}
+		s.Env[k] = config.NewSecret(v)
+	}
+	for _, kv := range t.header {
+		k, v, ok := strings.Cut(kv, ":")
+		if !ok || k == "" {
+			return s, usagef("write --header 'Name: value'", "--header has no colon")
+		}
+		s.Header = append(s.Header, config.Field{Name: strings.TrimSpace(k), Value: config.NewSecret(strings.TrimSpace(v))})
+	}
+	if t.revision != "" {
+		r, ok := mcp.ParseRevision(t.revision)
+		if !ok {
+			var dates []string
+			for _, r := range mcp.Revisions() {
+				dates = append(dates, r.String())
+			}
+			return s, usagef("write one of "+strings.Join(dates, ", "), "--revision %s does not exist", t.revision)
+		}
+		s.Revision = r
+	}
+	s, p := config.Complete(s)
+	if p != nil {
+		text := p.Text
+		if p.Path != "" {
+			text = p.Path + " " + text
+		}
+		return s, usagef(p.Hint, "%s", text)
+	}
+	return s, nil
+}
+
+// nameFor makes a server's name of whatever it is called elsewhere.
+func nameFor(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("_.-", r):
+			return r
+		}
+		return '-'
+	}, s)
+	if len(s) > 64 {
+		s = s[:64]
+	}
+	if strings.Trim(s, ".-") == "" {
+		return "server"
+	}
+	return s
+}
+
+// target resolves what list and call were pointed at: a command, a URL, or the
+// name of a configured server.
+func (a *app) target(t *targetFlags, word string, command []string, file string) (config.Server, error) {
+	if len(command) > 0 || isURL(word) {
+		return t.server(command, word)
+	}
+	if given := t.given(); given != "" {
+		return config.Server{}, usagef("write it into the configuration", "%s cannot be combined with the name of a configured server", given)
+	}
+	path, ok := a.configPath(file)
+	if !ok {
+		return config.Server{}, usagef(
+			"write a URL, put -- before a command, or name a configuration with -c FILE",
+			"%q is neither a URL nor a command, and there is no configuration in which it could be a server", word)
+	}
+	snapshot, problems := config.Load(path)
+	if err := problems.Err(); err != nil {
+		return config.Server{}, err
+	}
+	s, ok := snapshot.Server(word)
+	if !ok {
+		hint := "it has no servers yet"
+		var names []string
+		for _, s := range snapshot.Servers {
+			names = append(names, s.Name)
+		}
+		if len(names) > 0 {
+			hint = "it has " + strings.Join(names, ", ")
+		}
+		return s, usagef(hint, "%s has no server named %q", path, word)
+	}
+	return s, nil
+}
+
+// configPath returns the file that was named, or the one that is found.
+func (a *app) configPath(file string) (string, bool) {
+	if file != "" {
+		return file, true
+	}
+	return config.Find(a.env)
+}
+
+var errNoConfig = errors.New("there is no configuration")
+
+// noConfig says where a configuration was looked for.
+func (a *app) noConfig() error {
+	return withHint(errNoConfig, "write one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
+}
+
+// completeTarget offers the names of configured servers, after what else may
+// stand there.
+func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		out := []string{}
+		switch {
+		case len(args) == 0:
+			out = append(out, first...)
+		case len(args) > 1 || len(first) == 0:
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if path, ok := a.configPath(*file); ok {
+			if s, _ := config.Load(path); s != nil {
+				for _, srv := range s.Servers {
+					out = append(out, cobra.CompletionWithDesc(srv.Name, clean(srv.Describe())))
+				}
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func addConfigFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVarP(file, "config", "c", "", "the configuration `FILE` (default: dragoman.yaml, .yml or .json here, else config.yaml in ~/.config/dragoman)")
+	_ = c.MarkFlagFilename("config", "yaml", "yml", "json")
+}

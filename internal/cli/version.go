@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// release is set by the linker when a release is built.
+var release string
+
+// version returns what this program is called to peers and people: the release,
+// the version of the module, or "dev".
+func version() string {
+	if release != "" {
+		return release
+	}
+	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" && b.Main.Version != "(devel)" {
+		return strings.TrimPrefix(b.Main.Version, "v")
+	}
+	return "dev"
+}
+
+// commit returns the source that this program was built from, "" when unknown.
+func commit() string {
+	out, modified := "", ""
+	if b, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range b.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				out = s.Value
+			case "vcs.modified":
+				if s.Value == "true" {
+					modified = "+modified"
+				}
+			}
+		}
+	}
+	if out == "" {
+		return ""
+	}
+	return out + modified
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, and the revisions of MCP that it speaks",
+		Long: `Print the version of this program, what it was built from, and the revisions of
+the Model Context Protocol that it speaks.`,
+		Example: `  dragoman version
+  dragoman version --json | jq -r .version`,
+		Args: none,
+		RunE: func(*cobra.Command, []string) error {
+			var revisions []string
+			for _, r := range mcp.Revisions() {
+				revisions = append(revisions, r.String())
+			}
+			platform := runtime.GOOS + "/" + runtime.GOARCH
+			if !asJSON {
+				text := "dragoman " + version() + " (" + runtime.Version() + ", " + platform + ")\n"
+				if c := commit(); c != "" {
+					text += "commit " + c + "\n"
+				}
+				_, err := fmt.Fprint(a.stdout, text, "speaks MCP ", strings.Join(revisions, ", "), "\n")
+				return err
+			}
+			b := []byte{'{'}
+			for i, m := range [][2]string{{"version", version()}, {"commit", commit()}, {"go", runtime.Version()}, {"platform", platform}} {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = jsonrpc.AppendQuote(b, m[0])
+				b = jsonrpc.AppendQuote(append(b, ':'), m[1])
+			}
+			b = append(b, `,"revisions":[`...)
+			for i, r := range revisions {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = jsonrpc.AppendQuote(b, r)
+			}
+			_, err := a.stdout.Write(append(b, "]}\n"...))
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
