@@ -1,0 +1,361 @@
+package sse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// Options configure a Server. Only Acceptor is required; zero values mean the
+// defaults that stand beside them.
+type Options struct {
+	Acceptor transport.Acceptor
+	Endpoint string          // the route's name, for transport.Peer
+	Guard    *httpdoor.Guard // nil allows the loopback names only
+
+	// Messages is the path to which clients POST, as they see it. "" stands for
+	// "messages" beside the path of the stream.
+	Messages string
+
+	// Principal says who sent a request; an error refuses it, with 401 unless it is
+	// an *httpdoor.Denied that says otherwise. Nil: nobody has to say.
+	Principal func(*http.Request) (string, error)
+	// AllowStream says whether a client may open one more stream, and if not when to
+	// try again. Nil allows all.
+	AllowStream func(remote, principal string) (retryAfter time.Duration, ok bool)
+
+	MaxBody     int64                // bytes of a POST; 4 MiB
+	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
+	MaxStreams  int                  // 1,000
+	MaxInFlight int                  // requests of one client; 64
+	StreamMax   time.Duration        // of a stream's life; 24 h
+	Stream      httpdoor.StreamRules // Slow is set by NewServer
+
+	Log *slog.Logger // nil logs nothing
+}
+
+// Server is the door of one endpoint towards clients of HTTP+SSE (2024-11-05
+// §Transports, "HTTP with SSE"): a GET opens the stream on which all answers come,
+// a POST to the address named there sends a message. It is an http.Handler for
+// both and safe for concurrent use. A conversation lasts as long as its stream.
+type Server struct {
+	opts   Options
+	rules  *httpdoor.StreamRules
+	limits jsonrpc.Limits
+	body   httpdoor.BodyLimits
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	links  map[string]*link
+	shut   shutting
+	served sync.WaitGroup // GET handlers; added to under mu, while not closed
+
+	counts struct {
+		opened, requests, notes, refused, denied, limited, slowReaders, panics atomic.Int64
+	}
+}
+
+type shutting uint8
+
+const (
+	running shutting = iota
+	draining
+	closed
+)
+
+// Counts is a snapshot of a Server's counters, each since its start, but for the
+// last, which is as of now.
+type Counts struct {
+	Opened      int64 // streams
+	Requests    int64
+	OneWay      int64 // notifications and responses
+	Refused     int64 // answered with 4xx by the door itself, without those of the Guard
+	Denied      int64 // not authenticated
+	Limited     int64 // refused with 429 or 503
+	SlowReaders int64 // streams closed because nobody read
+	Panics      int64
+
+	Streams int
+}
+
+// NewServer returns a server. It starts no goroutine.
+func NewServer(o Options) *Server {
+	or(&o.MaxBody, 4<<20)
+	or(&o.BodyIdle, 30*time.Second)
+	or(&o.MaxStreams, 1000)
+	or(&o.MaxInFlight, 64)
+	or(&o.StreamMax, 24*time.Hour)
+	s := &Server{
+		opts:   o,
+		limits: jsonrpc.Limits{Bytes: int(o.MaxBody), Names: mcp.MethodName},
+		body:   httpdoor.BodyLimits{Bytes: o.MaxBody, Idle: o.BodyIdle},
+		log:    o.Log,
+		links:  make(map[string]*link),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	o.Stream.Slow = func() { s.counts.slowReaders.Add(1) }
+	s.rules = o.Stream.Defaults()
+	return s
+}
+
+func or[T comparable](at *T, value T) {
+	var zero T
+	if *at == zero {
+		*at = value
+	}
+}
+
+// Counts returns the counters.
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	streams := len(s.links)
+	s.mu.Unlock()
+	c := &s.counts
+	return Counts{
+		Opened:      c.opened.Load(),
+		Requests:    c.requests.Load(),
+		OneWay:      c.notes.Load(),
+		Refused:     c.refused.Load(),
+		Denied:      c.denied.Load(),
+		Limited:     c.limited.Load(),
+		SlowReaders: c.slowReaders.Load(),
+		Panics:      c.panics.Load(),
+		Streams:     streams,
+	}
+}
+
+// ServeHTTP serves the stream or one message.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.opts.Guard.Admit(w, r) {
+		return
+	}
+	principal := ""
+	if s.opts.Principal != nil {
+		var err error
+		if principal, err = s.opts.Principal(r); err != nil {
+			s.counts.denied.Add(1)
+			httpdoor.RefuseDenied(w, err)
+			return
+		}
+	}
+	switch r.Method {
+	case http.MethodGet:
+		s.stream(w, r, principal)
+	case http.MethodPost:
+		s.message(w, r, principal)
+	default:
+		s.counts.refused.Add(1)
+		httpdoor.RefuseMethod(w, "GET, POST")
+	}
+}
+
+// stream serves a stream from its opening to its end.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal string) {
+	if _, events := httpdoor.Accepts(r.Header); !events {
+		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "Accept must list text/event-stream")
+		return
+	}
+	peer := transport.Peer{Transport: "sse", Principal: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
+	if allow := s.opts.AllowStream; allow != nil {
+		if after, ok := allow(peer.Remote, principal); !ok {
+			s.limited(w, http.StatusTooManyRequests, "", "rate_limited", "too many streams are being opened", max(after, time.Second))
+			return
+		}
+	}
+	l := newLink(s, principal)
+	if !s.add(l) {
+		s.limited(w, http.StatusServiceUnavailable, "", "overload", "no more streams are served for now", time.Minute)
+		return
+	}
+	defer s.served.Done()
+	defer l.end()
+	defer s.remove(l)
+	s.counts.opened.Add(1)
+	c := l.out.Attach(w, r)
+	_ = l.out.Push("endpoint", []byte(s.messages(r)+"?sessionId="+l.id))
+	l.open(s.opts.Acceptor.Accept(peer, l))
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.StreamMax)
+	defer cancel()
+	_ = c.Run(ctx)
+}
+
+// messages returns the path for messages, from the root.
+func (s *Server) messages(r *http.Request) string {
+	if s.opts.Messages != "" {
+		return s.opts.Messages
+	}
+	own, _, _ := strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(own, "/") {
+		own = r.URL.EscapedPath()
+	}
+	return path.Join(path.Dir(own), "messages")
+}
+
+// message takes one message and answers 202 at once; what comes of it goes out on
+// the stream.
+func (s *Server) message(w http.ResponseWriter, r *http.Request, principal string) {
+	if !httpdoor.IsJSON(r.Header) {
+		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "Content-Type must be application/json, in UTF-8")
+		return
+	}
+	id := r.URL.Query().Get("sessionId")
+	if id == "" {
+		// Perhaps a client that tries Streamable HTTP first; it goes on to GET.
+		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "sessionId is missing")
+		return
+	}
+	l := s.link(id, principal)
+	if l == nil {
+		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
+		return
+	}
+	body, ok := httpdoor.ReadBody(w, r, s.body)
+	if !ok {
+		s.counts.refused.Add(1)
+		return
+	}
+	m, err := jsonrpc.Scan(body, s.limits)
+	if err != nil {
+		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is no JSON-RPC message"}
+		_ = errors.As(err, &e)
+		if e.ID == "" {
+			e = &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data, ID: "null"} // JSON-RPC 2.0 §5
+		}
+		s.counts.refused.Add(1)
+		httpdoor.Refuse(w, http.StatusBadRequest, e.ID, e)
+		return
+	}
+	in := transport.Incoming{Msg: m}
+	if m.Kind != jsonrpc.Request {
+		s.counts.notes.Add(1)
+		if err := l.tell(r.Context(), in); err != nil {
+			s.counts.refused.Add(1)
+			httpdoor.Refuse(w, http.StatusBadRequest, "null", mcp.Wire(err))
+			return
+		}
+	} else if !l.begin(in) {
+		s.limited(w, http.StatusServiceUnavailable, m.ID, "overload", "too many requests are in flight", time.Second)
+		return
+	}
+	w.Header()["Content-Type"] = plainText
+	w.WriteHeader(http.StatusAccepted)
+	_, _ = w.Write(accepted)
+}
+
+// The old SDKs answer with this word, and there are clients that read it.
+var (
+	accepted  = []byte("Accepted")
+	plainText = []string{"text/plain; charset=utf-8"}
+)
+
+func (s *Server) refuse(w http.ResponseWriter, status int, id jsonrpc.ID, code int64, why string) {
+	s.counts.refused.Add(1)
+	httpdoor.Refuse(w, status, id, &jsonrpc.Error{Code: code, Message: why})
+}
+
+func (s *Server) limited(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
+	s.counts.limited.Add(1)
+	httpdoor.SetRetryAfter(w, after)
+	httpdoor.Refuse(w, status, id, mcp.Wire(&mcp.Error{
+		Message:    why,
+		Origin:     mcp.FromGateway,
+		Cause:      cause,
+		Outcome:    mcp.NotSent,
+		Retryable:  true,
+		RetryAfter: after,
+	}))
+}
+
+func (s *Server) panicked(p any) {
+	s.counts.panics.Add(1)
+	s.log.LogAttrs(context.Background(), slog.LevelError, "panic while serving a request",
+		slog.String("endpoint", s.opts.Endpoint),
+		slog.String("panic", fmt.Sprint(p)),
+		slog.String("stack", string(debug.Stack())))
+}
+
+// errInternal is what a client gets to see of a bug.
+var errInternal = mcp.Wire(&mcp.Error{
+	Message: "internal error",
+	Origin:  mcp.FromGateway,
+	Cause:   "internal",
+	Outcome: mcp.UnknownIf,
+})
+
+func (s *Server) add(l *link) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shut != running || len(s.links) >= s.opts.MaxStreams {
+		return false
+	}
+	s.links[l.id] = l
+	s.served.Add(1)
+	return true
+}
+
+func (s *Server) remove(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.links, l.id)
+}
+
+// link returns the client's link, nil if there is none of that id and principal.
+func (s *Server) link(id, principal string) *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.links[id]; l != nil && l.principal == principal {
+		return l
+	}
+	return nil
+}
+
+func (s *Server) state() shutting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shut
+}
+
+// shutDown moves on to a later state and returns the links that are there.
+func (s *Server) shutDown(to shutting) []*link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shut = max(s.shut, to)
+	all := make([]*link, 0, len(s.links))
+	for _, l := range s.links {
+		all = append(all, l)
+	}
+	return all
+}
+
+// Drain refuses new streams and ends each one that there is as soon as nothing of
+// it is in flight. It does not wait.
+func (s *Server) Drain() {
+	for _, l := range s.shutDown(draining) {
+		l.releaseIfIdle()
+	}
+}
+
+// Close ends all streams and their conversations and waits for them. It is
+// idempotent.
+func (s *Server) Close() error {
+	for _, l := range s.shutDown(closed) {
+		l.out.Cut()
+	}
+	s.served.Wait()
+	return nil
+}
