@@ -97,11 +97,12 @@ func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 	return nil
 }
 
-// UnsupportedVersion is the answer to a version that nobody here speaks
-// (2026-07-28 §Versioning, "Protocol Version Negotiation").
-func UnsupportedVersion(id jsonrpc.ID, requested string) *jsonrpc.Error {
+// UnsupportedVersion is the answer to a version that is not spoken (2026-07-28
+// §Versioning, "Protocol Version Negotiation"). It lists all revisions, or those
+// that can do all of the features named.
+func UnsupportedVersion(id jsonrpc.ID, requested string, can ...Feature) *jsonrpc.Error {
 	d := []byte(`{"supported":[`)
-	for i, r := range Revisions() {
+	for i, r := range Revisions(can...) {
 		if i > 0 {
 			d = append(d, ',')
 		}
