@@ -1,0 +1,299 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+const (
+	aboutURI = "demo://about"
+	// listsLast is how long clients may keep what never changes here.
+	listsLast = time.Hour
+
+	modernWords = "A small server of the newer era: no handshake, no session, every request stands for itself. " +
+		"Try add for a structured result, weather for an argument that travels in a header too, " +
+		"confirm to be asked before anything happens, slow to see progress. demo://about changes with every tool that is called."
+)
+
+// modern is the server of the revisions without a handshake. It keeps nothing of
+// its clients; what it counts is everybody's.
+type modern struct {
+	*line
+	info    string // an Implementation object
+	tools   toolbox
+	methods map[string]step
+
+	count struct {
+		sync.Mutex
+		calls   int
+		changed chan struct{} // closed and replaced with each call
+	}
+}
+
+func newModern(l *line, version string) *modern {
+	s := &modern{line: l, info: `{"name":"demo-modern","title":"Demo: a modern server","version":` + quote(version) + `}`}
+	s.count.changed = make(chan struct{})
+	s.tools = toolbox{
+		{
+			name: "add", title: "Add", about: "Adds two numbers.",
+			input:  `{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`,
+			output: `{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`,
+			step:   step{run: s.add},
+		}, {
+			name: "weather", title: "Weather", about: "Tells the weather in a city. It is made up, and always the same for the same city.",
+			input: `{"type":"object","properties":{"city":{"type":"string","x-mcp-header":"City"}},"required":["city"]}`,
+			step:  step{run: s.weather},
+		}, {
+			name: "confirm", title: "Confirm", about: "Asks the user before it does something. It does nothing in either case.",
+			input: `{"type":"object","properties":{"action":{"type":"string","description":"What is to be done, such as: paint the shed blue"}},"required":["action"]}`,
+			step:  step{run: s.confirm},
+		}, {
+			name: "slow", title: "Slow", about: "Takes its time and reports progress every second. Can be cancelled.",
+			input: `{"type":"object","properties":{"seconds":{"type":"integer","minimum":1,"maximum":60,"default":5}}}`,
+			step:  step{waits: true, run: s.slow},
+		},
+	}
+	for i, t := range s.tools {
+		s.tools[i].run = func(ctx context.Context, c *call) (string, error) {
+			defer s.counted()
+			return t.run(ctx, c)
+		}
+	}
+	s.methods = map[string]step{
+		mcp.MethodDiscover: fixed(`"supportedVersions":` + versions() +
+			`,"capabilities":{"tools":{},"resources":{"subscribe":true}},"instructions":` + quote(modernWords)),
+		mcp.MethodListTools:     fixed(s.tools.list(true)),
+		mcp.MethodCallTool:      {}, // the tool's own
+		mcp.MethodListResources: fixed(`"resources":[{"uri":"` + aboutURI + `","name":"about","title":"About this server","description":"What this server has done so far.","mimeType":"text/plain"}]`),
+		mcp.MethodListTemplates: fixed(`"resourceTemplates":[]`),
+		mcp.MethodReadResource:  {run: s.read},
+		mcp.MethodListen:        {waits: true, run: s.listen},
+	}
+	return s
+}
+
+// versions is the JSON array of what the server speaks.
+func versions() string {
+	var out []string
+	for _, r := range mcp.Revisions(mcp.PerRequestMeta) {
+		out = append(out, quote(r.String()))
+	}
+	return "[" + strings.Join(out, ",") + "]"
+}
+
+func (s *modern) speaks() mcp.Revision { return mcp.Latest }
+
+// open checks what every request must say of itself (2026-07-28 §Base,
+// "Per-request protocol fields").
+func (s *modern) open(c *call) (step, *jsonrpc.Error) {
+	if c.m.Method == mcp.MethodInitialize {
+		// 2026-07-28 §Versioning: an error to initialize should name our versions.
+		e := refusal(jsonrpc.CodeMethodNotFound, "method not found: initialize; this server speaks %s only, without a handshake", mcp.Latest)
+		e.Data = []byte(`{"supported":` + versions() + `}`)
+		return step{}, e
+	}
+	o, bad := mcp.Classify(c.m, "", false)
+	switch {
+	case bad != nil && bad.Code == mcp.CodeUnsupportedVersion:
+		asked, _ := jsonrpc.Text(c.m.Raw, jsonrpc.Find(c.m.Raw, o.Meta, mcp.KeyVersion))
+		return step{}, mcp.UnsupportedVersion(c.m.ID, asked, mcp.PerRequestMeta)
+	case bad != nil:
+		return step{}, bad
+	case !o.Revision.Modern():
+		return step{}, refusal(jsonrpc.CodeInvalidParams, "_meta must carry %s", mcp.KeyVersion)
+	}
+	if bad := mcp.CheckModern(c.m, o); bad != nil {
+		return step{}, bad
+	}
+	st, ok := s.methods[c.m.Method]
+	if !ok {
+		return step{}, refusal(jsonrpc.CodeMethodNotFound, "method not found: %.64s", c.m.Method)
+	}
+	c.rev = o.Revision
+	c.mayAsk = showsForms(c.m.Raw, jsonrpc.Find(c.m.Raw, o.Meta, mcp.KeyClientCaps))
+	if c.m.Method == mcp.MethodCallTool {
+		return s.tools.pick(c)
+	}
+	return st, paged(c)
+}
+
+// wrap adds what every result has, and to what may be kept for how long
+// (2026-07-28 §Caching, "Cacheable Results").
+func (s *modern) wrap(c *call, members string) string {
+	kind := mcp.ResultComplete
+	if c.resultType != "" {
+		kind = c.resultType
+	}
+	out := `{"resultType":` + quote(kind)
+	if members != "" {
+		out += "," + members
+	}
+	if m := mcp.LookupMethod(c.m.Method); m.Cacheable {
+		lasts := listsLast
+		if c.m.Method == mcp.MethodReadResource {
+			lasts = 0
+		}
+		out += fmt.Sprintf(`,"ttlMs":%d,"cacheScope":"public"`, lasts.Milliseconds())
+	}
+	out += `,"_meta":{`
+	if c.listen {
+		out += quote(mcp.KeySubscriptionID) + ":" + string(c.m.ID) + ","
+	}
+	return out + quote(mcp.KeyServerInfo) + ":" + s.info + "}}"
+}
+
+// hear takes cancellations; other notifications mean nothing here, and responses
+// are not to be sent to a modern server (2026-07-28 §stdio, "Sending Messages").
+func (s *modern) hear(m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled {
+		s.cancel(jsonrpc.ID(m.Param("requestId").Of(m.Raw)))
+	}
+}
+
+func (s *modern) counted() {
+	s.count.Lock()
+	defer s.count.Unlock()
+	s.count.calls++
+	close(s.count.changed)
+	s.count.changed = make(chan struct{})
+}
+
+// called returns how many tools were called, and what is closed with the next.
+func (s *modern) called() (int, <-chan struct{}) {
+	s.count.Lock()
+	defer s.count.Unlock()
+	return s.count.calls, s.count.changed
+}
+
+func (s *modern) add(_ context.Context, c *call) (string, error) {
+	a, err := c.number("a")
+	if err != nil {
+		return "", err
+	}
+	b, err := c.number("b")
+	if err != nil {
+		return "", err
+	}
+	if math.IsInf(a+b, 0) {
+		return "", toolError("The sum is beyond what a double can hold.")
+	}
+	// 2026-07-28 §Tools, "Structured Content": the same as text, for those who
+	// read no structures.
+	sum := `{"sum":` + decimal(a+b) + `}`
+	return text(sum) + `,"structuredContent":` + sum, nil
+}
+
+func (s *modern) weather(_ context.Context, c *call) (string, error) {
+	city, err := c.text("city")
+	if err != nil {
+		return "", err
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(strings.ToLower(city)))
+	n := h.Sum32()
+	skies := [...]string{"clear", "a few clouds", "overcast", "light rain", "fog in the morning", "snow, against all expectation"}
+	return text(fmt.Sprintf("%s: %s, %d °C. (Made up, but reliably so.)", city, skies[n%uint32(len(skies))], int(n>>8%35)-5)), nil
+}
+
+// confirm asks by its first answer and finishes on the retry, which carries all
+// that is needed (2026-07-28 §MRTR).
+func (s *modern) confirm(_ context.Context, c *call) (string, error) {
+	action, err := c.text("action")
+	if err != nil {
+		return "", err
+	}
+	if !c.mayAsk {
+		// 2026-07-28 §Base, "Per-request protocol fields".
+		e := refusal(mcp.CodeMissingCapability, "confirm needs a client that shows forms (elicitation)")
+		e.Data = []byte(`{"requiredCapabilities":{"elicitation":{"form":{}}}}`)
+		return "", e
+	}
+	raw := c.m.Raw
+	answered := jsonrpc.Find(raw, c.m.Param("inputResponses"), "go_ahead")
+	if at := c.m.Param("requestState"); !at.IsZero() {
+		// It carries no authority: whoever makes one up confirms what does nothing
+		// (2026-07-28 §MRTR, "Server Requirements": no seal is needed then).
+		if state, _ := jsonrpc.Text(raw, at); state != "asked: "+action {
+			return "", refusal(jsonrpc.CodeInvalidParams, "params.requestState is not of this question")
+		}
+	} else {
+		answered = jsonrpc.Span{} // to a question that we have not asked
+	}
+	if answered.IsZero() {
+		c.resultType = mcp.ResultInputRequired
+		return `"inputRequests":{"go_ahead":{"method":"` + mcp.MethodElicit + `","params":{"mode":"form","message":` + quote("Shall I really do this: "+action+"?") +
+			`,"requestedSchema":{"type":"object","properties":{"sure":{"type":"boolean","title":"I am sure"}},"required":["sure"]}}}},"requestState":` +
+			quote("asked: "+action), nil
+	}
+	did, sure, err := given(raw, answered, "sure")
+	switch {
+	case err != nil:
+		return "", refusal(jsonrpc.CodeInvalidParams, "params.inputResponses.go_ahead: %v", err)
+	case did == "accept" && jsonrpc.KindOf(raw, sure) == 't':
+		return text("Confirmed: " + action + ". (This is a demo: nothing was done.)"), nil
+	}
+	return text("Not confirmed, so nothing was done."), nil
+}
+
+func (s *modern) slow(ctx context.Context, c *call) (string, error) {
+	n, err := c.integer("seconds", 1, 60, 5)
+	if err != nil {
+		return "", err
+	}
+	err = s.steps(ctx, c, n, time.Second, func(i int) string { return fmt.Sprintf("%d of %d seconds", i, n) })
+	return text("That is done now. Thank you for waiting."), err
+}
+
+func (s *modern) read(_ context.Context, c *call) (string, error) {
+	uri, err := c.readURI()
+	switch {
+	case err != nil:
+		return "", err
+	case uri != aboutURI:
+		return "", c.missing(uri)
+	}
+	n, _ := s.called()
+	return contents(uri, fmt.Sprintf("I speak %s and remember nobody. Tools called so far: %d.", mcp.Latest, n)), nil
+}
+
+// listen tells of changes of the one resource that changes, until it is cancelled
+// or we are told to stop (2026-07-28 §Subscriptions).
+func (s *modern) listen(ctx context.Context, c *call) (string, error) {
+	asked, err := mcp.ParseInterest(c.m.Raw, c.m.Param("notifications"))
+	if err != nil {
+		return "", refusal(jsonrpc.CodeInvalidParams, "params.notifications: %v", err)
+	}
+	about := asked.URIs[aboutURI]
+	kept := mcp.Interest{}
+	if about {
+		kept.URIs = map[string]bool{aboutURI: true}
+	}
+	c.listen = true
+	_, changed := s.called()
+	meta := `{"_meta":{` + quote(mcp.KeySubscriptionID) + ":" + string(c.m.ID) + "},"
+	s.notify(mcp.NoteAcknowledged, meta+`"notifications":`+string(kept.Filter())+"}")
+	for {
+		select {
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); cause == errGone || cause == errCancelled {
+				return "", ctx.Err()
+			}
+			// 2026-07-28 §Cancellation, and §Subscriptions, "Graceful Closure".
+			s.notify(mcp.NoteCancelled, meta+`"requestId":`+string(c.m.ID)+"}")
+			return "", nil
+		case <-changed:
+			_, changed = s.called()
+			if about {
+				s.notify(mcp.NoteResourceUpdated, meta+`"uri":"`+aboutURI+`"}`)
+			}
+		}
+	}
+}
