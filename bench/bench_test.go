@@ -101,14 +101,14 @@ func TestCompare(t *testing.T) {
 	if err == nil || len(r.Failures) != 2 || !strings.HasPrefix(r.Failures[0], "dragoman http M>L: ") || !strings.HasPrefix(r.Failures[1], "dragoman stdio M>L: ") {
 		t.Fatalf("%v: %q", err, r.Failures)
 	}
-	if len(r.Load) != 2*8 || len(r.Handshakes) != 8 || len(r.Starts) != 4 {
+	if len(r.Load) != 2*10 || len(r.Handshakes) != 10 || len(r.Starts) != 4 {
 		t.Fatalf("%d, %d, %d rows", len(r.Load), len(r.Handshakes), len(r.Starts))
 	}
 	for _, l := range r.Load {
 		if l.Calls < 2*4 || l.Rate.Median <= 0 || l.P99.Median < l.P50.Median {
 			t.Errorf("%v: %+v", l.Who, l)
 		}
-		if (l.CPU == nil) != (l.Path == report.Direct) || (l.CPURatio != nil) != (l.Path == report.HTTP || l.Path == report.Stdio) {
+		if (l.CPU == nil) != (l.Path == report.Direct) || (l.CPURatio == nil) != (l.Path == report.Direct || l.Path == report.Proxy) {
 			t.Errorf("%v: CPU %v, ratio %v", l.Who, l.CPU, l.CPURatio)
 		}
 		if (l.ChildCPU != nil) != (l.Path == report.Stdio) || (l.Children == 1) != (l.Path == report.Stdio) {

@@ -35,25 +35,24 @@ type options struct {
 	root         string
 	dragoman     string
 	dragomanArgs []string
-	proxyPool    bool
 	json, md     bool
 }
 
 var (
 	allCells = []string{"MM", "LL", "ML", "LM"}
-	allPaths = []string{report.Direct, report.Proxy, report.HTTP, report.Stdio}
+	allPaths = []string{report.Direct, report.Proxy, report.Pooled, report.HTTP, report.Stdio}
 	allParts = []string{"load", "handshake", "start", "idle"}
 )
 
 func parseOptions(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.DurationVar(&o.slice, "time", 700*time.Millisecond, "length of one slice of load")
+	flags.DurationVar(&o.slice, "time", 600*time.Millisecond, "length of one slice of load")
 	flags.IntVar(&o.rounds, "rounds", 5, "slices per contestant and size")
 	flags.IntVar(&o.clients, "clients", 64, "clients, each with one call in flight")
 	sizes := flags.String("sizes", "256,1024,65536", "bytes of text in each call and answer")
 	cells := flags.String("cells", strings.Join(allCells, ","), "eras, client's then upstream's: M is modern, L legacy")
-	paths := flags.String("paths", strings.Join(allPaths, ","), "contestants: none in the middle, ReverseProxy, Dragoman to HTTP, Dragoman to stdio")
+	paths := flags.String("paths", strings.Join(allPaths, ","), "contestants: none in the middle, ReverseProxy, the same with a buffer pool, Dragoman to HTTP, Dragoman to stdio")
 	only := flags.String("only", strings.Join(allParts, ","), "what to measure")
 	flags.IntVar(&o.handshakes, "handshakes", 200, "handshakes per contestant")
 	flags.IntVar(&o.starts, "starts", 15, "starts per contestant")
@@ -62,7 +61,6 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.root, "root", "..", "where Dragoman's module is")
 	flags.StringVar(&o.dragoman, "dragoman", "", "measure this binary instead of building one")
 	extra := flags.String("dragoman-args", "", "more `ARGUMENTS` for dragoman run, separated by spaces")
-	flags.BoolVar(&o.proxyPool, "proxy-pool", false, "give ReverseProxy a buffer pool")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	flags.BoolVar(&o.md, "markdown", false, "print Markdown")
 	if err := parse(flags, args); err != nil {

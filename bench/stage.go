@@ -79,7 +79,7 @@ func (s *stage) set(ctx context.Context) error {
 	return nil
 }
 
-// line lists the contestants. Direct and ReverseProxy do not translate, so they
+// line lists the contestants. Direct and the proxies do not translate, so they
 // stand in the two same-era cells only; those of a missing Dragoman are left out.
 func (s *stage) line() {
 	eras := map[byte]words.Era{'M': words.Modern, 'L': words.Legacy}
@@ -89,7 +89,7 @@ func (s *stage) line() {
 		}
 		for _, cell := range allCells {
 			client, upstream := eras[cell[0]], eras[cell[1]]
-			if path == report.Direct || path == report.Proxy {
+			if path != report.HTTP && path != report.Stdio {
 				// A mixed cell is compared with the client's own era.
 				if client != upstream || !slices.ContainsFunc(s.cells, func(c string) bool { return c[0] == cell[0] }) {
 					continue
@@ -126,7 +126,7 @@ func (s *stage) enter(c *contestant) error {
 }
 
 func (s *stage) binary(path string) string {
-	if path == report.Proxy {
+	if path == report.Proxy || path == report.Pooled {
 		return s.self
 	}
 	return s.dragoman
@@ -135,8 +135,8 @@ func (s *stage) binary(path string) string {
 // arguments are those of the process in the middle.
 func (s *stage) arguments(c *contestant, addr string) []string {
 	switch c.Path {
-	case report.Proxy:
-		return []string{"proxy", "-until-eof", "-listen", addr, "-to", "http://" + s.upstreams[c.upstream], fmt.Sprintf("-pool=%v", s.proxyPool)}
+	case report.Proxy, report.Pooled:
+		return []string{"proxy", "-until-eof", "-listen", addr, "-to", "http://" + s.upstreams[c.upstream], fmt.Sprintf("-pool=%v", c.Path == report.Pooled)}
 	case report.HTTP:
 		args := append([]string{"run", "--listen", addr}, s.dragomanArgs...)
 		return append(args, "http://"+s.upstreams[c.upstream]+"/mcp")

@@ -49,7 +49,8 @@ func Ratio(a, b []float64) *Spread {
 // Paths, as Who.Path and the flag -paths name them.
 const (
 	Direct = "direct" // no process in the middle
-	Proxy  = "proxy"  // httputil.ReverseProxy
+	Proxy  = "proxy"  // httputil.ReverseProxy, the reference
+	Pooled = "pooled" // the same with a buffer pool
 	HTTP   = "http"   // Dragoman in front of an HTTP upstream
 	Stdio  = "stdio"  // Dragoman in front of its own child
 )
@@ -69,6 +70,8 @@ func (w Who) String() string {
 		return "direct " + cell
 	case Proxy:
 		return "ReverseProxy " + cell
+	case Pooled:
+		return "ReverseProxy+pool " + cell
 	}
 	return "dragoman " + w.Path + " " + cell
 }
