@@ -22,6 +22,12 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 		// The session said all this at initialize. Reserved keys belong to one hop.
 		e.Object(m.Raw, c.Meta, mcp.IsPerRequestKey)
 	}
+	if c.Client.Revision.Can(mcp.InputRequired) && c.Method != nil && c.Method.MayAsk {
+		// What a retry carries was for us: this server asks live.
+		e.Object(m.Raw, m.Params, func(k []byte) bool {
+			return string(k) == "inputResponses" || string(k) == "requestState"
+		})
+	}
 	if m.Method == mcp.MethodCallTool && !m.Params.IsZero() && m.Param("arguments").IsZero() {
 		// Optional in every revision, but servers die of its absence.
 		e.Object(m.Raw, m.Params, nil, jsonrpc.Field{Key: "arguments", Value: emptyObject})

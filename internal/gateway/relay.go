@@ -34,14 +34,14 @@ func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 			}
 		}
 	}
-	if c.Client.Revision.Can(mcp.InputRequired) {
-		if err := r.unseal(u, c); err != nil {
-			return nil, err
-		}
-	}
-	reply, err := u.Call(ctx, c, s)
+	reply, err := r.call(ctx, u, c, s)
 	if err != nil {
 		return nil, err
+	}
+	if reply.From.Legacy() && reply.Code() == mcp.CodeURLElicitationsNeed && c.Client.Revision.Can(mcp.InputRequired) {
+		if asked, err := r.urlsNeeded(u, c, reply); asked != nil || err != nil {
+			return asked, err
+		}
 	}
 	if !reply.From.Can(mcp.InputRequired) || reply.ResultType() != mcp.ResultInputRequired {
 		return reply, nil
@@ -53,6 +53,27 @@ func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 		return r.seal(u, c, reply)
 	}
 	return r.playLive(ctx, u, c, s, reply)
+}
+
+// call sends a call to its server, or goes on with the one that a retry belongs
+// to.
+func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	if c.Client.Revision.Can(mcp.InputRequired) {
+		kind, inner, err := r.open(u, c)
+		switch {
+		case err != nil:
+			return nil, err
+		case kind == 'P':
+			return r.resume(ctx, u, c, s, string(inner))
+		case kind == 'S':
+			// The server's own state, to the byte.
+			c.Edits.Replace(c.Msg.Param("requestState"), inner)
+		}
+		if mayPark(c) {
+			return r.start(ctx, u, c, s)
+		}
+	}
+	return u.Call(ctx, c, s)
 }
 
 // checkInputRequired holds a server to what an input_required result may be

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -17,7 +18,8 @@ import (
 )
 
 // Relay carries what all calls of one daemon share: the keys that request states
-// are sealed with. The zero value is ready.
+// are sealed with, and the calls that are parked. The zero value is ready; Close ends
+// it.
 type Relay struct {
 	// Observe is told of each call once it has its answer; code is the error code,
 	// 0 for a result. It must not block. Nil observes nothing.
@@ -25,11 +27,16 @@ type Relay struct {
 
 	mu   sync.Mutex
 	keys []stateKey // newest first, at most two
+
+	parkMu  sync.Mutex
+	parked  map[string]*parked
+	closed  bool
+	running sync.WaitGroup // calls that may be parked
 }
 
 type stateKey struct {
 	aead cipher.AEAD
-	id   byte
+	id   [keyIDLen]byte
 	born time.Time
 }
 
@@ -38,6 +45,7 @@ const (
 	stateTTL    = 10 * time.Minute
 	keyLife     = 24 * time.Hour
 	sealedStart = "drg1."
+	keyIDLen    = 4
 )
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
@@ -60,14 +68,12 @@ func (r *Relay) key() (stateKey, error) {
 		return stateKey{}, err
 	}
 	k := stateKey{aead: aead, born: time.Now()}
-	if len(r.keys) > 0 {
-		k.id = r.keys[0].id + 1
-	}
+	_, _ = rand.Read(k.id[:])
 	r.keys = append([]stateKey{k}, r.keys[:min(len(r.keys), 1)]...)
 	return k, nil
 }
 
-func (r *Relay) keyByID(id byte) (stateKey, bool) {
+func (r *Relay) keyByID(id [keyIDLen]byte) (stateKey, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range r.keys {
@@ -87,45 +93,54 @@ func (r *Relay) seal(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, err
 	if at.IsZero() {
 		return reply, nil
 	}
-	k, err := r.key()
+	text, err := r.mint(u, c, 'S', at.Of(reply.Msg.Raw))
 	if err != nil {
 		return nil, err
 	}
-	plain := binary.BigEndian.AppendUint64(make([]byte, 0, 8+at.End-at.Start), uint64(time.Now().Add(stateTTL).Unix()))
-	plain = append(plain, at.Of(reply.Msg.Raw)...)
-	sealed := k.aead.Seal([]byte{k.id}, nil, plain, binding(u, c))
-	text := sealedStart + base64.RawURLEncoding.EncodeToString(sealed)
 	reply.Edits.Replace(at, jsonrpc.AppendQuote(nil, text))
 	return reply, nil
 }
 
-// unseal gives the server its own state back, to the byte.
-func (r *Relay) unseal(u Upstream, c *mcp.Call) error {
+// mint makes a state of our own. kind says what inner is: a server's state ('S'),
+// the id of a parked call ('P'), or nothing ('U').
+func (r *Relay) mint(u Upstream, c *mcp.Call, kind byte, inner []byte) (string, error) {
+	k, err := r.key()
+	if err != nil {
+		return "", err
+	}
+	plain := binary.BigEndian.AppendUint64(make([]byte, 0, 9+len(inner)), uint64(time.Now().Add(stateTTL).Unix()))
+	plain = append(append(plain, kind), inner...)
+	sealed := k.aead.Seal(bytes.Clone(k.id[:]), nil, plain, binding(u, c))
+	return sealedStart + base64.RawURLEncoding.EncodeToString(sealed), nil
+}
+
+// open returns what a retry's state holds; kind is 0 when the request has none.
+func (r *Relay) open(u Upstream, c *mcp.Call) (kind byte, inner []byte, err error) {
 	at := c.Msg.Param("requestState")
 	if at.IsZero() {
-		return nil
+		return 0, nil, nil
 	}
 	text, ok := jsonrpc.Text(c.Msg.Raw, at)
 	if !ok || !strings.HasPrefix(text, sealedStart) {
-		return errState
+		return 0, nil, errState
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(text[len(sealedStart):])
-	if err != nil || len(sealed) < 1 {
-		return errState
+	if err != nil || len(sealed) < keyIDLen {
+		return 0, nil, errState
 	}
-	k, ok := r.keyByID(sealed[0])
+	k, ok := r.keyByID([keyIDLen]byte(sealed))
 	if !ok {
-		return errState
+		// Sealed before a restart, or longer ago than any state lives.
+		return 0, nil, errParkLost
 	}
-	plain, err := k.aead.Open(nil, nil, sealed[1:], binding(u, c))
-	if err != nil || len(plain) < 8 {
-		return errState
+	plain, err := k.aead.Open(nil, nil, sealed[keyIDLen:], binding(u, c))
+	if err != nil || len(plain) < 9 {
+		return 0, nil, errState
 	}
 	if time.Now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
-		return errExpired
+		return 0, nil, errExpired
 	}
-	c.Edits.Replace(at, plain[8:])
-	return nil
+	return plain[8], plain[9:], nil
 }
 
 var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired: start the request again"}

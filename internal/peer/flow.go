@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -24,7 +25,8 @@ type flow struct {
 
 	timer   *time.Timer
 	idle    time.Duration
-	hardEnd time.Time // zero for none
+	hardEnd time.Time    // zero for none
+	open    atomic.Int32 // questions that wait for a person, who may take longer than the idle time
 
 	progress float64
 	seen     bool
@@ -62,11 +64,14 @@ func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 	}
 	if wait, ok := f.wait(); ok {
 		f.timer = time.AfterFunc(wait, func() {
-			if !f.hardEnd.IsZero() && !time.Now().Before(f.hardEnd) {
+			switch {
+			case !f.hardEnd.IsZero() && !time.Now().Before(f.hardEnd):
 				cancel(errHard)
-				return
+			case f.open.Load() > 0:
+				f.alive()
+			default:
+				cancel(errIdle)
 			}
-			cancel(errIdle)
 		})
 	}
 	return ctx, func() {

@@ -324,7 +324,7 @@ func (l *piped) sole() *pending {
 		if p.call == nil || p.call.Msg.Method == mcp.MethodListen {
 			continue
 		}
-		if found != nil && (p.call.Client.Conversation == 0 || p.call.Client.Conversation != found.call.Client.Conversation) {
+		if found != nil && !sameClient(p.call, found.call) {
 			return nil
 		}
 		if found == nil || n < first {

@@ -28,6 +28,9 @@ type posted struct {
 	server    *Server
 	http      Poster
 	listening sync.WaitGroup
+
+	mu    sync.Mutex
+	flows map[*flow]struct{} // calls in flight, where the server may ask beside them
 }
 
 func newPosted(s *Server, h Poster) *posted {
@@ -52,6 +55,10 @@ func (l *posted) Post(ctx context.Context, method string, params []byte, rules *
 }
 
 func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
+	if out.Rules.Sessions {
+		l.enter(f)
+		defer l.leave(f)
+	}
 	m, err := l.http.Do(ctx, out, f.take)
 	var status *transport.StatusError
 	if errors.As(err, &status) && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !l.server.lost(status) && !transient(status.Status) {
@@ -59,6 +66,51 @@ func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*j
 		return answerTo(status.Msg, out.ID)
 	}
 	return m, err
+}
+
+func (l *posted) enter(f *flow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.flows == nil {
+		l.flows = make(map[*flow]struct{})
+	}
+	l.flows[f] = struct{}{}
+}
+
+func (l *posted) leave(f *flow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.flows, f)
+}
+
+// owner returns the call that a question on the standing stream belongs to: the
+// one that its progress token names, else the only one in flight, or the oldest
+// when all of them are one legacy client's. Nothing is guessed.
+func (l *posted) owner(m *jsonrpc.Message) *flow {
+	n, named := number(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found *flow
+	for f := range l.flows {
+		if named && f.n == n {
+			return f
+		}
+	}
+	for f := range l.flows {
+		if found != nil && !sameClient(f.call, found.call) {
+			return nil
+		}
+		if found == nil || f.n < found.n {
+			found = f
+		}
+	}
+	return found
+}
+
+// sameClient reports whether two calls are of one client that is asked as a
+// whole, not for one call.
+func sameClient(a, b *mcp.Call) bool {
+	return a.Client.Revision.Can(mcp.AskedMidCall) && a.Client.Conversation != 0 && a.Client.Conversation == b.Client.Conversation
 }
 
 // transient reports statuses that speak for the way, not for the server.
@@ -109,7 +161,7 @@ func (l *posted) listen() {
 		err := l.http.Listen(l.server.life, l.server.rules(), func(m *jsonrpc.Message) {
 			switch {
 			case m.Kind == jsonrpc.Request:
-				l.server.question(m, nil)
+				l.server.question(m, l.owner(m))
 			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled:
 				l.server.takeBack(m)
 			case m.Kind == jsonrpc.Notification && l.server.opts.Notice != nil:

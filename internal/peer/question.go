@@ -71,7 +71,10 @@ func (s *Server) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc
 	var answer *jsonrpc.Message
 	var err error
 	if f != nil {
+		f.open.Add(1)
 		answer, err = f.sink.Ask(ctx, m)
+		f.open.Add(-1)
+		f.alive()
 	} else if s.opts.Ask != nil {
 		answer, err = s.opts.Ask(ctx, m)
 	} else {

@@ -26,6 +26,9 @@ type listening struct {
 func (u *Upstream) unionLocked() mcp.Interest {
 	all := mcp.Interest{URIs: map[string]bool{}}
 	for _, p := range u.pools {
+		if len(p.sessions) > 0 {
+			continue // they hear it from their session
+		}
 		for _, w := range p.standing {
 			all.Tools = all.Tools || w.want.Tools
 			all.Prompts = all.Prompts || w.want.Prompts
@@ -183,6 +186,9 @@ func (u *Upstream) heardByAll(m *jsonrpc.Message) {
 	u.mu.Lock()
 	var to []*Standing
 	for _, p := range u.pools {
+		if len(p.sessions) > 0 {
+			continue
+		}
 		to = append(to, u.audienceLocked(p, m)...)
 	}
 	u.mu.Unlock()

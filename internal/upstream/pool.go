@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -55,10 +56,28 @@ func (u *Upstream) capabilities(f *mcp.ClientFacts) []byte {
 	return f.Capabilities
 }
 
-// canBeAsked reports whether a legacy server's questions can reach the client at
-// all. A capability that it could not live up to is never declared.
+// canBeAsked reports whether a client has declared anything that a server may ask
+// it for. A capability that it does not have is never declared on its behalf.
 func canBeAsked(f *mcp.ClientFacts) bool {
-	return f.Revision.Can(mcp.AskedMidCall) && len(f.Capabilities) > 2
+	if len(f.Capabilities) <= 2 {
+		return false
+	}
+	var at [3]jsonrpc.Span
+	jsonrpc.FindAll(f.Capabilities, jsonrpc.Whole(f.Capabilities), askable, at[:])
+	return !at[0].IsZero() || !at[1].IsZero() || !at[2].IsZero()
+}
+
+var askable = []string{"elicitation", "sampling", "roots"}
+
+// useModernLocked reports whether a client is served over the link to a modern
+// server. A legacy client that can be asked keeps to its own era where the server
+// has it too, since questions are live there; for the others there is no
+// difference that they could see.
+func (u *Upstream) useModernLocked(f *mcp.ClientFacts) bool {
+	if u.modern == nil {
+		return false
+	}
+	return f == nil || !f.Revision.Legacy() || u.noLegacy || !canBeAsked(f)
 }
 
 // acquire returns a session for a client, opening one when none fits. forCall
@@ -88,7 +107,7 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (*session, <-chan stru
 	if u.closed {
 		return nil, nil, u.unavailable(errStopped, "removed")
 	}
-	if u.modern != nil {
+	if u.useModernLocked(f) {
 		u.modern.users++
 		return u.modern, nil, nil
 	}
@@ -147,7 +166,9 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *sess
 		switch {
 		case s.calls == 0 && (free == nil || s.owner == f.Conversation):
 			free = s
-		case s.calls > 0 && f.Conversation != 0 && s.owner == f.Conversation:
+		case s.calls > 0 && f.Revision.Legacy() && s.owner == f.Conversation:
+			// A legacy client hears questions for the whole of itself. A modern one
+			// hears them as the answer to one call, so that call must be alone.
 			return s
 		}
 	}
@@ -219,11 +240,12 @@ func (u *Upstream) openedLocked(p *pool, s *session) {
 	u.failures, u.lastErr, u.notBefore = 0, nil, time.Time{}
 	opened := s.server.Opening()
 	u.status.Revision = opened.Revision
-	if opened.Remember() {
+	if opened.Remember() && (opened.Revision.Modern() || !s.unprobed) {
 		u.era = opened.Revision
 	}
 	u.setStateLocked(Ready, "")
 	if opened.Revision.Modern() {
+		u.noLegacy = !offersLegacy(opened.Hello.Versions)
 		s.pool = nil
 		if u.modern == nil {
 			u.modern = s
@@ -232,6 +254,17 @@ func (u *Upstream) openedLocked(p *pool, s *session) {
 	}
 	s.pool = p
 	p.sessions = append(p.sessions, s)
+}
+
+// offersLegacy reports whether a modern server says that it speaks the old era
+// too.
+func offersLegacy(versions []string) bool {
+	for _, v := range versions {
+		if r, ok := mcp.ParseRevision(v); ok && r.Legacy() {
+			return true
+		}
+	}
+	return false
 }
 
 // failedLocked starts the back-off: 1, 2, 4 … 60 s after failures in a row.

@@ -24,7 +24,10 @@ type session struct {
 	server *peer.Server
 	child  *stdio.Process // nil on HTTP
 	shared bool           // all calls share one pipe
-	ending sync.Once
+	// unprobed: opened with initialize for a legacy client, so that it says nothing
+	// of whether the server is modern too.
+	unprobed bool
+	ending   sync.Once
 
 	// Under Upstream.mu:
 	pool  *pool // nil for the link to a modern server
@@ -95,11 +98,18 @@ func (u *Upstream) step(text string) {
 
 // dial makes one attempt over the transport that is known or configured.
 func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*session, error) {
+	unprobed := false
 	u.mu.Lock()
 	offer := handshake.Offer{Pin: u.spec.Pin, Known: u.era, SkipProbe: u.skipProbe, Timeout: u.spec.Start}
+	if f != nil && f.Revision.Legacy() && !u.noLegacy && u.spec.Pin == mcp.Unknown {
+		// The client's own era first: initialize needs no probe, and a server that
+		// does not have it says so.
+		unprobed = !offer.Known.Legacy()
+		offer.Known = mcp.LatestLegacy
+	}
 	overSSE := u.sse || u.spec.Kind == "sse"
 	u.mu.Unlock()
-	s := &session{shared: true}
+	s := &session{shared: true, unprobed: unprobed}
 	o := peer.ServerOptions{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Idle: u.spec.Idle, Hard: u.spec.Hard, Log: u.opts.Log,

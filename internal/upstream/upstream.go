@@ -74,6 +74,7 @@ type Upstream struct {
 	pools     map[string]*pool
 	modern    *session // the one link to a modern server
 	era       mcp.Revision
+	noLegacy  bool // a modern server that speaks nothing else
 	skipProbe bool
 	sse       bool
 	status    Status
@@ -190,7 +191,7 @@ func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, e
 // or that is read-only, is sent once more over a fresh session.
 func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.Reply, error) {
 	for try := 0; ; try++ {
-		s, release, err := u.acquire(ctx, c.Client, true)
+		s, release, err := u.acquire(ctx, c.Client, c.Method == nil || c.Method.MayAsk)
 		if err != nil {
 			return nil, err
 		}
@@ -239,7 +240,7 @@ func (u *Upstream) foreign(s *session, r *mcp.Reply) bool {
 // forget drops what is remembered of the server's era, and the session with it.
 func (u *Upstream) forget(s *session) {
 	u.mu.Lock()
-	u.era, u.sse = mcp.Unknown, false
+	u.era, u.sse, u.noLegacy = mcp.Unknown, false, false
 	u.mu.Unlock()
 	u.opts.Log.Info("the server has changed its era", "server", u.spec.Name)
 	u.drop(s, errEraChanged)

@@ -1,0 +1,375 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// The bounds of parked calls.
+const (
+	maxParked   = 512
+	maxHeldLogs = 64
+)
+
+// parked is a call of a modern client on a legacy server that asked something in
+// mid-call: the server waits for its answer, the client has been told
+// input_required and will come back with it, or never.
+//
+// It runs from its first request on, on a goroutine of its own, so that the
+// requests of the client can come and go. At most one of them is at the call at
+// any time.
+type parked struct {
+	id     string
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when reply or err is set
+
+	reply *mcp.Reply
+	err   error
+
+	mu      sync.Mutex
+	asked   chan struct{} // one slot; a question has come
+	open    []*openQuestion
+	counter int
+	sink    peer.Sink    // of the request that is at the call, nil for none
+	call    *mcp.Call    // likewise
+	held    [][]byte     // log messages that came while nobody was there
+	expiry  *time.Timer  // runs while nobody is there
+	token   jsonrpc.Span // of the first request, whose token the server's progress bears
+	first   *mcp.Call
+}
+
+// openQuestion is a request of the server that waits for the client's answer.
+type openQuestion struct {
+	key    string
+	m      *jsonrpc.Message
+	answer chan []byte // one slot: the result object
+}
+
+var (
+	errParkExpired = errors.New("the client did not come back with its answers in time")
+	errParkLost    = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+		Message: "the call that this requestState belongs to is over or was lost; it may have been executed",
+		Data:    []byte(`{"origin":"gateway","cause":"park_lost","outcome":"unknown","retryable":false}`)}
+)
+
+// mayPark reports whether a call could end up parked: its client declared that it
+// can be asked, and the method is one that may say input_required.
+func mayPark(c *mcp.Call) bool {
+	return c.Method != nil && c.Method.MayAsk && c.Client.Revision.Can(mcp.InputRequired) &&
+		(declares(c.Client, "elicitation") || declares(c.Client, "sampling") || declares(c.Client, "roots"))
+}
+
+// start runs a call such that it can be parked, and waits for its answer or its
+// first question.
+func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	p := &parked{
+		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
+		sink: s, call: c, first: c, token: c.Token,
+	}
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	p.cancel = cancel
+	r.parkMu.Lock()
+	if r.closed {
+		r.parkMu.Unlock()
+		cancel(nil)
+		return nil, errStopping
+	}
+	r.running.Go(func() {
+		defer cancel(nil)
+		p.reply, p.err = u.Call(life, c, (*parkSink)(p))
+		close(p.done)
+	})
+	r.parkMu.Unlock()
+	return r.attend(ctx, u, c, p)
+}
+
+var errStopping = &mcp.Error{Origin: mcp.FromGateway, Cause: "shutdown", Outcome: mcp.NotSent, Message: "Dragoman is stopping"}
+
+// attend waits with a request at the call, until it has an answer or a question
+// comes; then the call is parked.
+func (r *Relay) attend(ctx context.Context, u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
+	select {
+	case <-p.done:
+		return p.reply, p.err
+	case <-p.asked:
+	case <-ctx.Done():
+		// The client is gone: the server should stop, and know it.
+		p.cancel(context.Cause(ctx))
+		<-p.done
+		return p.reply, p.err
+	}
+	return r.park(u, c, p)
+}
+
+// park answers input_required with the open questions and lets the request go.
+func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
+	state, err := r.mint(u, c, 'P', []byte(p.id))
+	if err != nil {
+		p.cancel(err)
+		<-p.done
+		return nil, err
+	}
+	r.parkMu.Lock()
+	if r.parked == nil {
+		r.parked = make(map[string]*parked)
+	}
+	full := len(r.parked) >= maxParked || r.closed
+	if !full {
+		r.parked[p.id] = p
+	}
+	r.parkMu.Unlock()
+	if full {
+		p.cancel(errors.New("too many calls wait for their clients"))
+		<-p.done
+		return nil, &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "overloaded", Outcome: mcp.UnknownIf,
+			Message: "too many calls wait for answers from their clients",
+		}
+	}
+	p.mu.Lock()
+	p.sink, p.call = nil, nil
+	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	for i, q := range p.open {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(jsonrpc.AppendQuote(out, q.key), ':')
+		out = append(out, request(q.m)...)
+	}
+	out = jsonrpc.AppendQuote(append(out, `},"requestState":`...), state)
+	p.expiry = time.AfterFunc(stateTTL, func() { r.expire(p) })
+	p.mu.Unlock()
+	return mcp.Answer(append(out, '}')), nil
+}
+
+// request strips a server's message to what an input request is: its method and
+// parameters.
+func request(m *jsonrpc.Message) []byte {
+	var e jsonrpc.Edits
+	e.Object(m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" })
+	return bytes.TrimSpace(jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
+}
+
+// expire gives up a parked call whose client did not come back (2026-07-28 §MRTR,
+// "Server Requirements" 8: it need not).
+func (r *Relay) expire(p *parked) {
+	if r.claim(p.id) != nil {
+		p.cancel(errParkExpired)
+	}
+}
+
+// claim takes a parked call out of the table: whoever gets it is alone at it.
+func (r *Relay) claim(id string) *parked {
+	r.parkMu.Lock()
+	defer r.parkMu.Unlock()
+	p := r.parked[id]
+	delete(r.parked, id)
+	return p
+}
+
+// resume goes on with a parked call when its client comes back.
+func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, id string) (*mcp.Reply, error) {
+	answers := c.Msg.Param("inputResponses")
+	if kind := jsonrpc.KindOf(c.Msg.Raw, answers); kind != 0 && kind != '{' {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses must be an object"}
+	}
+	p := r.claim(id)
+	if p == nil {
+		return nil, errParkLost
+	}
+	p.mu.Lock()
+	p.expiry.Stop()
+	bad := p.check(c.Msg.Raw, answers)
+	if bad != nil {
+		p.mu.Unlock()
+		r.parkMu.Lock()
+		r.parked[id] = p
+		r.parkMu.Unlock()
+		p.expiry.Reset(stateTTL)
+		return nil, bad
+	}
+	p.sink, p.call = s, c
+	held := p.held
+	p.held = nil
+	var left []*openQuestion
+	for _, q := range p.open {
+		at := jsonrpc.Find(c.Msg.Raw, answers, q.key)
+		if at.IsZero() {
+			left = append(left, q)
+			continue
+		}
+		q.answer <- at.Of(c.Msg.Raw)
+	}
+	p.open = left
+	p.mu.Unlock()
+	for _, b := range held {
+		s.Notify(b)
+	}
+	if len(left) > 0 {
+		// 2026-07-28 §MRTR, "Error Handling": what is missing is asked for again.
+		select {
+		case <-p.done:
+			return p.reply, p.err
+		default:
+			return r.park(u, c, p)
+		}
+	}
+	return r.attend(ctx, u, c, p)
+}
+
+// check refuses answers that no result of their question can be.
+func (p *parked) check(raw []byte, answers jsonrpc.Span) error {
+	for _, q := range p.open {
+		at := jsonrpc.Find(raw, answers, q.key)
+		if at.IsZero() {
+			continue
+		}
+		invalid := jsonrpc.KindOf(raw, at) != '{'
+		if q.m.Method == mcp.MethodElicit && !invalid {
+			action, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "action"))
+			invalid = action != "accept" && action != "decline" && action != "cancel"
+		}
+		if invalid {
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("inputResponses: %s is no answer to its question", q.key)}
+		}
+	}
+	return nil
+}
+
+// parkSink is the sink of a call that may be parked.
+type parkSink parked
+
+// Notify hands on what comes while a request is at the call. Nobody is told of
+// progress when nobody is there; log messages wait, some of them.
+func (k *parkSink) Notify(b []byte) {
+	p := (*parked)(k)
+	p.mu.Lock()
+	s, c := p.sink, p.call
+	if s == nil {
+		if !bytes.Contains(b, []byte(mcp.NoteProgress)) && len(p.held) < maxHeldLogs {
+			p.held = append(p.held, b)
+		}
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
+	if c != p.first {
+		if b = p.retoken(b, c); b == nil {
+			return
+		}
+	}
+	s.Notify(b)
+}
+
+// retoken gives progress the token of the request that is at the call now.
+func (p *parked) retoken(b []byte, c *mcp.Call) []byte {
+	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
+	if err != nil || m.Method != mcp.NoteProgress {
+		return b
+	}
+	if c.Token.IsZero() {
+		return nil
+	}
+	var e jsonrpc.Edits
+	e.Replace(m.Param("progressToken"), c.Token.Of(c.Msg.Raw))
+	return jsonrpc.Splice(nil, b, &e)
+}
+
+// Ask waits until the client comes back with the answer.
+func (k *parkSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	p := (*parked)(k)
+	capability := askCapability(m.Method)
+	if capability == "" || !declares(p.first.Client, capability) {
+		return nil, peer.ErrCannotAsk
+	}
+	q := &openQuestion{m: m, answer: make(chan []byte, 1)}
+	p.mu.Lock()
+	p.counter++
+	q.key = fmt.Sprintf("%s-%d", capability, p.counter)
+	p.open = append(p.open, q)
+	p.mu.Unlock()
+	select {
+	case p.asked <- struct{}{}:
+	default:
+	}
+	select {
+	case a := <-q.answer:
+		raw := jsonrpc.AppendResult(nil, m.ID, a)
+		return jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+	case <-ctx.Done():
+		p.mu.Lock()
+		for i, x := range p.open {
+			if x == q {
+				p.open = append(p.open[:i:i], p.open[i+1:]...)
+				break
+			}
+		}
+		p.mu.Unlock()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close ends all parked calls and waits for them.
+func (r *Relay) Close() {
+	r.parkMu.Lock()
+	r.closed = true
+	all := r.parked
+	r.parked = nil
+	r.parkMu.Unlock()
+	for _, p := range all {
+		p.mu.Lock()
+		p.expiry.Stop()
+		p.mu.Unlock()
+		p.cancel(errStopping)
+	}
+	r.running.Wait()
+}
+
+// Parked returns how many calls wait for their clients.
+func (r *Relay) Parked() int {
+	r.parkMu.Lock()
+	defer r.parkMu.Unlock()
+	return len(r.parked)
+}
+
+// urlsNeeded turns the error by which a 2025-11-25 server says that the user must
+// visit URLs first into input_required (2025-11-25 §Elicitation, "URL Elicitation
+// Required"). Nothing is parked: the retry is the call anew. It returns nil where
+// the client cannot do that or the error names no URL.
+func (r *Relay) urlsNeeded(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+	raw := reply.Msg.Raw
+	if !mayPark(c) || !declares(c.Client, "elicitation") {
+		return nil, nil
+	}
+	list := jsonrpc.Find(raw, jsonrpc.Find(raw, reply.Msg.Error, "data"), "elicitations")
+	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	n := 0
+	for e := range jsonrpc.Elements(raw, list) {
+		if jsonrpc.Find(raw, e, "url").IsZero() {
+			continue
+		}
+		if n++; n > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, fmt.Sprintf(`"elicitation-%d":{"method":"elicitation/create","params":`, n)...)
+		out = append(append(out, e.Of(raw)...), '}')
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	state, err := r.mint(u, c, 'U', nil)
+	if err != nil {
+		return nil, err
+	}
+	out = jsonrpc.AppendQuote(append(out, `},"requestState":`...), state)
+	return mcp.Answer(append(out, '}')), nil
+}
