@@ -188,9 +188,9 @@ func (c *Connection) wrote(from, to uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !ok && s.cursor == to && from >= s.first:
-		s.cursor = from
-	case to > s.done && to <= s.next():
+	case !ok && s.cursor == to:
+		s.cursor = max(from, s.first)
+	case ok && to > s.done && to <= s.next():
 		s.doneLocked(to)
 	}
 	if !s.replay && ok {

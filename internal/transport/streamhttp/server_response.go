@@ -126,7 +126,6 @@ func (res *response) turn() {
 func (res *response) beginLocked() {
 	s := res.server
 	res.state = streaming
-	res.late.Stop()
 	s.counts.streams.Add(1)
 	if res.birth == unborn {
 		s.show(res)
@@ -150,8 +149,8 @@ func (res *response) beginLocked() {
 	res.writer.Go(func() { _ = c.Run(ctx) })
 }
 
-// Event sends a message before the answer; see transport.Responder. For a legacy
-// client that has hung up it is no error: it may come back.
+// Event sends a message before the answer; see transport.Responder. That nobody
+// reads is no error as long as the client can come back.
 func (res *response) Event(b []byte) error {
 	res.mu.Lock()
 	if res.state == undecided {
@@ -162,11 +161,7 @@ func (res *response) Event(b []byte) error {
 	if state == finished {
 		return httpdoor.ErrEnded
 	}
-	err := stream.Push("message", b)
-	if !res.modern {
-		return nil
-	}
-	return err
+	return stream.Push("message", b)
 }
 
 // Finish sends the answer; see transport.Responder.
@@ -210,9 +205,6 @@ func (res *response) finishStream(b []byte, code int64) error {
 	res.stream.End()
 	if res.number != 0 {
 		res.session.retire(res.number)
-	}
-	if !res.modern {
-		return nil
 	}
 	return err
 }

@@ -1,0 +1,102 @@
+package httpdoor
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestGuard(t *testing.T) {
+	configured := NewGuard([]string{"Mcp.Example.com", "port.example:8443"}, []string{"https://app.example"}, []string{"GET"})
+	rows := []struct {
+		guard        *Guard
+		method, host string
+		origin       []string
+		want         int
+	}{
+		{nil, "GET", "localhost:80", nil, 200},
+		{nil, "GET", "LOCALHOST", nil, 200},
+		{nil, "GET", "127.0.0.1", nil, 200},
+		{nil, "GET", "[::1]:8080", nil, 200},
+		{nil, "GET", "[::1", nil, 403},
+		{nil, "GET", "127.0.0.2", nil, 403},
+		{nil, "GET", "", nil, 403},
+		{nil, "GET", "localhost.", nil, 403},
+		{nil, "PUT", "localhost", nil, 405},
+		{nil, "GET", "localhost:80", []string{"http://localhost:80"}, 200},
+		{nil, "GET", "localhost:80", []string{"https://[::1]:80"}, 200},
+		{nil, "GET", "localhost:80", []string{"http://localhost:81"}, 403},
+		{nil, "GET", "localhost:80", []string{"http://localhost:80/"}, 403},
+		{nil, "GET", "localhost:80", []string{"http://user@localhost:80"}, 403},
+		{nil, "GET", "localhost:80", []string{""}, 403},
+		{nil, "GET", "localhost:80", []string{"null"}, 403},
+		{nil, "GET", "localhost:80", []string{}, 403},
+		{configured, "GET", "mcp.example.com:1234", nil, 200},
+		{configured, "GET", "port.example:8443", nil, 200},
+		{configured, "GET", "port.example:8444", nil, 403},
+		{configured, "GET", "localhost", []string{"https://app.example"}, 200},
+		{configured, "GET", "localhost", []string{"https://app.example", "https://app.example"}, 403},
+		{configured, "GET", "localhost", []string{"https://app.example.evil"}, 403},
+		{configured, "POST", "localhost", nil, 405},
+	}
+	for _, row := range rows {
+		r := httptest.NewRequest(row.method, "/", nil)
+		r.Host = row.host
+		if row.origin != nil {
+			r.Header["Origin"] = row.origin
+		}
+		w := httptest.NewRecorder()
+		row.guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {})).ServeHTTP(w, r)
+		if w.Code != row.want {
+			t.Errorf("%s Host %q Origin %q: %d, want %d", row.method, row.host, row.origin, w.Code, row.want)
+		}
+		if w.Code == 405 && w.Header().Get("Allow") == "" {
+			t.Error("405 without Allow")
+		}
+	}
+	if configured.Refused() != 4 {
+		t.Errorf("%d refused", configured.Refused())
+	}
+	n := testing.AllocsPerRun(100, func() { configured.Admit(nil, guarded) })
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+var guarded = &http.Request{Method: "GET", Host: "mcp.example.com:80", Header: http.Header{}}
+
+func TestRemote(t *testing.T) {
+	for addr, want := range map[string]string{"10.0.0.1:80": "10.0.0.1", "[::1]:80": "::1", "[fe80::1%eth0]:80": "fe80::1%eth0", "@": "@", "": "", "pipe": "pipe"} {
+		if got := Remote(&http.Request{RemoteAddr: addr}); got != want {
+			t.Errorf("%q: %q", addr, got)
+		}
+	}
+}
+
+func TestAcceptsAndIsJSON(t *testing.T) {
+	for accept, want := range map[string][2]bool{
+		"application/json, text/event-stream":           {true, true},
+		"text/event-stream;charset=utf-8;q=0.2":         {false, true},
+		"application/json;q=0.000":                      {false, false},
+		"application/json; q=0, */*;q=0.1":              {true, true},
+		"text/*,,application/problem+json":              {false, true},
+		"application/json-seq, xtext/event-stream":      {false, false},
+		" application/JSON ;v=1,\ttext/event-stream\t ": {true, true},
+	} {
+		json, events := Accepts(http.Header{"Accept": {accept}})
+		if json != want[0] || events != want[1] {
+			t.Errorf("%q: %v %v", accept, json, events)
+		}
+	}
+	for ct, want := range map[string]bool{
+		"application/json": true, "application/json;charset=utf-8": true, "application/json; x=y; CHARSET=UTF8": true,
+		"application/json; charset=latin1": false, "application/json; charset": false, "application/jsonx": false, "": false, "text/json": false,
+	} {
+		if got := IsJSON(http.Header{"Content-Type": {ct}}); got != want {
+			t.Errorf("%q: %v", ct, got)
+		}
+	}
+	if IsJSON(http.Header{}) || IsJSON(http.Header{"Content-Type": {"application/json", "application/json"}}) {
+		t.Error("none or two")
+	}
+}
