@@ -23,8 +23,8 @@ func (a *app) callCommand() *cobra.Command {
 		Use:   "call (URL TOOL | NAME TOOL | TOOL -- COMMAND [ARG]...) [flags]",
 		Short: "Call one tool and print its result",
 		Long: `Call one tool of a server and print its result. The server is a URL, the name of
-one in the configuration, or a command after --; with a command, the tool and all
-flags come before the --.
+one in the configuration, or a command after --; with a command, the tool and
+all flags come before the --.
 
 An argument is given as --arg name=value. The tool's own schema says whether the
 value is a text, a number, true or false, or a list or an object in JSON; a list

@@ -34,12 +34,15 @@ identity and instructions stay the server's own.
 
 The client is served on standard input and output, or over HTTP with --listen.
 The command inherits only basic variables such as PATH and HOME; give it others
-with --env.`,
+with --env. ${NAME} in a variable, in a header and in the URL is replaced from
+the environment, so that no credential has to stand on the command line, where
+every user of the machine can read it; quote it so that the shell leaves it
+alone.`,
 		Example: `  # In a client's configuration, before the command that it had so far.
   dragoman run -- npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv
 
   # A server on the network, for a client that knows only stdio.
-  dragoman run --header "Authorization: Bearer $TOKEN" https://mcp.example.com/mcp
+  dragoman run --header 'Authorization: Bearer ${TOKEN}' https://mcp.example.com/mcp
 
   # A program, for clients that know only HTTP.
   dragoman run --listen 127.0.0.1:7301 --env DEBUG=1 -- ./server`,
@@ -68,7 +71,7 @@ with --env.`,
 			if c.ArgsLenAtDash() < 0 {
 				command, address = nil, args[0]
 			}
-			server, err := t.server(command, address)
+			server, err := t.server(a.env, command, address)
 			if err != nil {
 				return err
 			}

@@ -19,8 +19,8 @@ revision. Their tools are named SERVER__TOOL, and these names do not change when
 servers are added.
 
 A configuration that changes is checked whole and then taken over while calls go
-on; a faulty one is reported and changes nothing. docs/configuration.md describes
-it. Existing files with mcpServers work as they are.`,
+on; a faulty one is reported and changes nothing. docs/configuration.md
+describes it. Existing files with mcpServers work as they are.`,
 		Example: `  # Serve what ./dragoman.yaml or ~/.config/dragoman/config.yaml says.
   dragoman serve
 

@@ -48,7 +48,14 @@ func isURL(s string) bool {
 }
 
 // server returns the server of a command, or of a URL when command is empty.
-func (t *targetFlags) server(command []string, address string) (config.Server, error) {
+func (t *targetFlags) server(env func(string) (string, bool), command []string, address string) (config.Server, error) {
+	secret := func(text string) (config.Secret, error) {
+		v, p := config.Expand(text, env)
+		if p != nil {
+			return config.Secret{}, usagef(p.Hint, "%s", p.Text)
+		}
+		return config.NewSecret(v), nil
+	}
 	s := config.Server{Name: "server", Dir: t.dir, Dialect: t.dialect}
 	if len(command) > 0 {
 		s.Name = nameFor(filepath.Base(command[0]))
@@ -57,7 +64,11 @@ func (t *targetFlags) server(command []string, address string) (config.Server, e
 			return s, usagef("use --env", "--header is for URLs; a command is sent no headers")
 		}
 	} else {
-		s.URL = address
+		whole, err := secret(address)
+		if err != nil {
+			return s, err
+		}
+		s.URL = whole.Reveal()
 		if u, err := url.Parse(address); err == nil {
 			s.Name = nameFor(u.Hostname())
 		}
@@ -73,14 +84,21 @@ func (t *targetFlags) server(command []string, address string) (config.Server, e
 		if s.Env == nil {
 			s.Env = map[string]config.Secret{}
 		}
-		s.Env[k] = config.NewSecret(v)
+		var err error
+		if s.Env[k], err = secret(v); err != nil {
+			return s, err
+		}
 	}
 	for _, kv := range t.header {
 		k, v, ok := strings.Cut(kv, ":")
 		if !ok || k == "" {
 			return s, usagef("write --header 'Name: value'", "--header has no colon")
 		}
-		s.Header = append(s.Header, config.Field{Name: strings.TrimSpace(k), Value: config.NewSecret(strings.TrimSpace(v))})
+		value, err := secret(strings.TrimSpace(v))
+		if err != nil {
+			return s, err
+		}
+		s.Header = append(s.Header, config.Field{Name: strings.TrimSpace(k), Value: value})
 	}
 	if t.revision != "" {
 		r, ok := mcp.ParseRevision(t.revision)
@@ -126,7 +144,7 @@ func nameFor(s string) string {
 // name of a configured server.
 func (a *app) target(t *targetFlags, word string, command []string, file string) (config.Server, error) {
 	if len(command) > 0 || isURL(word) {
-		return t.server(command, word)
+		return t.server(a.env, command, word)
 	}
 	if given := t.given(); given != "" {
 		return config.Server{}, usagef("write it into the configuration", "%s cannot be combined with the name of a configured server", given)

@@ -1,8 +1,17 @@
 package config
 
-import (
-	"strings"
-)
+import "strings"
+
+// Expand replaces the references in a value of the command line as it is done in
+// a file: ${NAME}, ${NAME:-default}, and $${ for ${. So a credential need not
+// stand on a command line, which every user of the machine can read.
+func Expand(s string, env func(string) (string, bool)) (string, *Problem) {
+	e, bad, hint := expand(s, env)
+	if bad != "" {
+		return "", &Problem{Text: bad, Hint: hint}
+	}
+	return e.text, nil
+}
 
 // expansion is a value after ${…} has been replaced.
 type expansion struct {

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+const form = `{"type":"object","$defs":{"size":{"enum":[1,2,"big"]},"flag":{"type":["boolean","null"]},"loop":{"$ref":"#/$defs/loop"}},
+"properties":{
+ "text":{"type":"string"},"int":{"type":"integer"},"num":{"type":"number"},"bool":{"type":"boolean"},
+ "flag":{"$ref":"#/$defs/flag"},"size":{"$ref":"#/$defs/size"},"loop":{"$ref":"#/$defs/loop"},"away":{"$ref":"https://h/x"},
+ "opt":{"anyOf":[{"type":"integer"},{"type":"null"}]},"any":{},"obj":{"properties":{"a":{}}},
+ "ints":{"type":"array","items":{"type":"integer"}},"list":{"items":{}},"both":{"type":["string","array"]},
+ "one":{"const":7}
+}}`
+
+func TestTypes(t *testing.T) {
+	s := schemaOf([]byte(form), jsonrpc.Whole([]byte(form)))
+	for _, tt := range []struct{ in, want string }{
+		{"text=5", `"5"`}, {"text=", `""`}, {"text=a=b", `"a=b"`}, {`text=q"\`, `"q\"\\"`},
+		{"int=5", "5"}, {"int=-12345678901234567890123", "-12345678901234567890123"},
+		{"int=5.5", "!a whole number"}, {"int=x", "!a whole number"}, {"int=05", "!a whole number"}, {"int=", "!a whole number"},
+		{"num=5", "5"}, {"num=1e3", "1e3"}, {"num=1.50", "1.50"}, {"num=NaN", "!a number"},
+		{"bool=true", "true"}, {"bool=yes", "!true or false"},
+		{"flag=null", "null"}, {"flag=false", "false"}, {"flag=x", "!true or false or null"},
+		{"size=big", `"big"`}, {"opt=7", "7"}, {"opt=null", "null"}, {"opt=x", "!a whole number or null"},
+		{"any=5", `"5"`}, {"other=5", `"5"`}, {"loop=5", `"5"`}, {"away=5", `"5"`}, {"one=7", "7"},
+		{`obj={"a": 1}`, `{"a": 1}`}, {"obj=x", "!an object in JSON"},
+		{"ints=[1, 2]", "[1, 2]"}, {"ints=1", "[1]"}, {"ints=1 ints=2", "[1,2]"}, {"ints=x", "!a list whose items are each a whole number"},
+		{"list=x", `["x"]`}, {"both=x", `"x"`}, {"int=1 int=2", "!given once"}, {"new=1 new=2", `["1","2"]`},
+		{`int:="x"`, `"x"`}, {"text:={}", "{}"},
+	} {
+		args, err := parseArguments("--arg", strings.Fields(tt.in))
+		if strings.Contains(tt.in, ", ") || strings.Contains(tt.in, ": ") {
+			args, err = parseArguments("--arg", []string{tt.in})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.object(nil, "--arg", args)
+		want, fails := strings.CutPrefix(tt.want, "!")
+		switch {
+		case fails && (err == nil || !strings.HasSuffix(err.Error(), "must be "+want)):
+			t.Errorf("%s: %s %v, want the error %q", tt.in, got, err, want)
+		case !fails && (err != nil || string(got) != string(jsonrpc.AppendQuote([]byte("{"), args[0].key))+":"+want+"}"):
+			t.Errorf("%s: %s %v, want %s", tt.in, got, err, want)
+		case !fails && jsonrpc.Valid(got, jsonrpc.Limits{}) != nil:
+			t.Errorf("%s: %s is not JSON", tt.in, got)
+		}
+	}
+}
+
+// TestEndlessSchema: what a server sends must not keep the command busy.
+func TestEndlessSchema(t *testing.T) {
+	wide := strings.Repeat(`{"$ref":"#/properties/x"},`, 2000) + "{}"
+	raw := []byte(`{"properties":{"x":{"anyOf":[` + wide + `]}}}`)
+	s := schemaOf(raw, jsonrpc.Whole(raw))
+	got, err := s.object(nil, "--arg", []argument{{key: "x", value: "5"}})
+	if err != nil || string(got) != `{"x":"5"}` {
+		t.Errorf("%s %v", got, err)
+	}
+}
+
+func FuzzSchema(f *testing.F) {
+	f.Add([]byte(form), "int", "5")
+	f.Add([]byte(`{"$ref":"#"}`), "a~1b", "[")
+	f.Fuzz(func(t *testing.T, raw []byte, key, value string) {
+		if jsonrpc.Valid(raw, jsonrpc.Limits{}) != nil {
+			return
+		}
+		s := schemaOf(raw, jsonrpc.Whole(raw))
+		got, err := s.object(raw, "--arg", []argument{{key: key, value: value}})
+		if err == nil && jsonrpc.KindOf(raw, jsonrpc.Whole(raw)) == '{' && jsonrpc.Valid(got, jsonrpc.Limits{}) != nil {
+			t.Errorf("%s is not JSON: %v", got, jsonrpc.Valid(got, jsonrpc.Limits{}))
+		}
+	})
+}

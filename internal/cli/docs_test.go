@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func testRoot() *cobra.Command {
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, env: noEnv, status: newStatus(io.Discard, false, noEnv)}
+	return a.root()
+}
+
+// TestReference generates docs/cli.md with -update and finds it stale without.
+func TestReference(t *testing.T) {
+	var b bytes.Buffer
+	b.WriteString("<!-- Code generated from the commands by `go test ./internal/cli -update`; DO NOT EDIT. -->\n\n# The command line\n")
+	reference(&b, testRoot())
+	path := filepath.Join("..", "..", "docs", "cli.md")
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(old), b.String()); d != "" {
+		t.Errorf("docs/cli.md is stale; run `go test ./internal/cli -update`:\n%s", d)
+	}
+}
+
+func reference(b *bytes.Buffer, c *cobra.Command) {
+	if c.HasParent() {
+		fmt.Fprintf(b, "\n## %s\n\n%s.\n", c.CommandPath(), c.Short)
+	}
+	use := c.UseLine()
+	if !c.Runnable() || len(c.Commands()) > 0 {
+		use = c.CommandPath() + " COMMAND"
+	}
+	fmt.Fprintf(b, "\n```\n%s\n```\n\n%s\n", use, strings.TrimSpace(c.Long))
+	if c.Example != "" {
+		fmt.Fprintf(b, "\n```sh\n%s\n```\n", unindent(c.Example))
+	}
+	flags := c.NonInheritedFlags()
+	title := "Flags"
+	if !c.HasParent() {
+		title = "Flags of every command"
+	}
+	if flags.HasAvailableFlags() {
+		fmt.Fprintf(b, "\n%s:\n\n```\n%s```\n", title, strings.TrimRight(flags.FlagUsages(), "\n")+"\n")
+	}
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() && sub.Name() != "help" && c.Name() != "completion" {
+			reference(b, sub)
+		}
+	}
+}
+
+func unindent(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "  ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestHelp holds the texts to what a reader may expect of them.
+func TestHelp(t *testing.T) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Name() == "help" || c.HasParent() && c.Parent().Name() == "completion" || c.Hidden {
+			return
+		}
+		path := c.CommandPath()
+		if c.Short == "" || strings.HasSuffix(c.Short, ".") || c.Long == "" {
+			t.Errorf("%s: Short and Long must be there, Short without a full stop", path)
+		}
+		for l := range strings.Lines(c.Long) {
+			if n := len([]rune(strings.TrimRight(l, "\n"))); n > 80 {
+				t.Errorf("%s: a line of %d characters: %s", path, n, l)
+			}
+		}
+		examples := 0
+		for l := range strings.Lines(c.Example) {
+			switch l = strings.TrimSpace(l); {
+			case strings.HasPrefix(l, "dragoman"), strings.Contains(l, "<(dragoman"):
+				examples++
+			case l != "" && !strings.HasPrefix(l, "#"):
+				t.Errorf("%s: the example %q is no command", path, l)
+			}
+		}
+		if examples < 2 {
+			t.Errorf("%s: %d examples, want two or more", path, examples)
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && (f.Usage == "" || regexp.MustCompile(`^[A-Z]|\.$`).MatchString(f.Usage)) {
+				t.Errorf("%s --%s: %q: lower case, no full stop", path, f.Name, f.Usage)
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(testRoot())
+}
+
+// TestTheContractsCommands: these names are promised to scripts.
+func TestTheContractsCommands(t *testing.T) {
+	var got []string
+	for _, c := range testRoot().Commands() {
+		got = append(got, c.Name())
+	}
+	if want := "call completion config help list run serve version"; strings.Join(got, " ") != want {
+		t.Errorf("commands %s, want %s", strings.Join(got, " "), want)
+	}
+}

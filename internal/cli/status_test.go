@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func noEnv(string) (string, bool) { return "", false }
+
+// syncBuffer is a buffer that a test may read while others write.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.b.Reset()
+	return s.b.String()
+}
+
+func TestSpinner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out syncBuffer
+		s := newStatus(&out, true, noEnv)
+		s.Step("gh", "not yet")
+		time.Sleep(time.Second)
+		if got := out.take(); got != "" {
+			t.Errorf("before Begin: %q", got)
+		}
+		s.Begin()
+		s.Begin()
+		s.Step("gh", "starting npx")
+		time.Sleep(3*time.Second + frameTime/2)
+		got := out.take()
+		if !strings.HasSuffix(got, "\r\x1b[K/ gh: starting npx … 3 s") {
+			t.Errorf("after 3 s: %q", got)
+		}
+		// A record of the log appears above the line, and nothing is left of it there.
+		slog.New(slog.NewTextHandler(s, nil)).Info("hello")
+		if got := out.take(); !strings.HasPrefix(got, "\r\x1b[Ktime=") || !strings.HasSuffix(got, "\n") {
+			t.Errorf("a record: %q", got)
+		}
+		time.Sleep(frameTime)
+		if got := out.take(); strings.Contains(got, "\n") || !strings.Contains(got, "starting npx") {
+			t.Errorf("after a record: %q", got)
+		}
+		s.Step("gh", "")
+		if got := out.take(); got != "\r\x1b[K" {
+			t.Errorf("the step is over: %q", got)
+		}
+		s.Step("gh", "calling x\x1b[2J")
+		s.Detail(strings.Repeat("long ", 100))
+		time.Sleep(frameTime)
+		if got := out.take(); len([]rune(strings.TrimPrefix(got, "\r\x1b[K"))) > 79 || strings.Contains(got, "[2J") {
+			t.Errorf("a long text: %q", got)
+		}
+		s.End()
+		s.End()
+		out.take()
+		time.Sleep(time.Minute)
+		if got := out.take(); got != "" {
+			t.Errorf("after End: %q", got)
+		}
+		s.Begin() // End lets go of the goroutine again, or synctest complains
+		s.End()
+	})
+}
+
+func TestNoticesWithoutTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out syncBuffer
+		s := newStatus(&out, false, noEnv)
+		s.Begin()
+		s.Step("gh", "starting npx")
+		time.Sleep(noticeAfter - time.Millisecond)
+		if got := out.take(); got != "" {
+			t.Errorf("too early: %q", got)
+		}
+		time.Sleep(time.Minute)
+		if got := out.take(); got != "dragoman: gh: starting npx … 5 s so far\n" {
+			t.Errorf("%q", got)
+		}
+		s.Step("gh", "listing tools")
+		time.Sleep(noticeAfter + frameTime)
+		if got := out.take(); !strings.Contains(got, "listing tools") {
+			t.Errorf("%q", got)
+		}
+		s.End()
+	})
+}
+
+func TestColours(t *testing.T) {
+	for _, tt := range []struct {
+		terminal bool
+		env      map[string]string
+		colour   bool
+		frame    string
+	}{
+		{true, nil, true, "|"},
+		{false, nil, false, "|"},
+		{true, map[string]string{"NO_COLOR": "1"}, false, "|"},
+		{true, map[string]string{"TERM": "dumb"}, false, "|"},
+		{true, map[string]string{"LANG": "de_DE.UTF-8"}, true, "⠋"},
+		{true, map[string]string{"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, true, "|"},
+	} {
+		s := newStatus(&bytes.Buffer{}, tt.terminal, func(k string) (string, bool) { v, ok := tt.env[k]; return v, ok })
+		if s.colour != tt.colour || s.frames[0] != tt.frame {
+			t.Errorf("%+v: colour %t, frame %s", tt, s.colour, s.frames[0])
+		}
+	}
+	var out bytes.Buffer
+	newStatus(&out, true, noEnv).label(red, "error", "x\x1b[0m\ny")
+	if got := out.String(); got != "dragoman: \x1b[31merror\x1b[0m: x\\x1b[0m\\ny\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain ä 日本":    "plain ä 日本",
+		"a\tb\nc":       `a\tb\nc`,
+		"\x1b]0;t\a":    `\x1b]0;t\a`,
+		"a\u202eb":      `a\u202eb`,
+		"a\u00a0b":      "a b",
+		"a\xffb\ufffd":  `a\xffb` + "\ufffd",
+		"tag\U000E0041": `tag\U000e0041`,
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := cleanLines("a\tb\r\nc\x1b"); got != "a\tb\\r\nc\\x1b" {
+		t.Errorf("%q", got)
+	}
+	for n, want := range map[int]string{0: "0 bytes", 999: "999 bytes", 1000: "1 kB", 12345: "12 kB", 2_500_000: "2.5 MB"} {
+		if got := bytesOf(n); got != want {
+			t.Errorf("bytesOf(%d) = %s", n, got)
+		}
+	}
+	if got := fit("abcdef", 4); got != "abc…" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestTables(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{stdout: &out, screen: true, width: 30}
+	rows := [][2]string{{"a", "short"}, {"a_longer_name", strings.Repeat("word ", 20)}, {strings.Repeat("n", 60), "cut off"}}
+	if err := a.printTable(rows); err != nil {
+		t.Fatal(err)
+	}
+	want := "a              short\n" +
+		"a_longer_name  word word word…\n" +
+		strings.Repeat("n", 60) + "…\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// examples returns the YAML blocks of docs/configuration.md.
+func examples(t *testing.T) (doc string, blocks []string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part := range strings.SplitSeq(string(b), "```yaml\n") {
+		if block, _, ok := strings.Cut(part, "```"); ok && len(part) < len(b) {
+			blocks = append(blocks, block)
+		}
+	}
+	return string(b), blocks[1:] // what stands before the first block is none
+}
+
+func TestTheDocumentsExamplesAreAccepted(t *testing.T) {
+	_, blocks := examples(t)
+	if len(blocks) < 2 {
+		t.Fatalf("%d examples", len(blocks))
+	}
+	for _, b := range blocks {
+		s, problems := Parse("docs/configuration.md", []byte(b), env("HOME=/home/me", "GITHUB_TOKEN=x"))
+		if s == nil || len(problems) > 0 {
+			t.Errorf("%s\n%s", listing(problems), b)
+		}
+	}
+}
+
+// TestTheDocumentTellsTheDefaults compares the example, which claims to show
+// them, with what they are.
+func TestTheDocumentTellsTheDefaults(t *testing.T) {
+	_, blocks := examples(t)
+	s, _ := Parse("f", []byte(blocks[0]), env("HOME=/home/me", "GITHUB_TOKEN=x"))
+	if s == nil {
+		t.Fatal("the example is not accepted")
+	}
+	want := Default()
+	// Where the comments say that something else than the default is shown.
+	s.File, s.Servers, s.Hosts, s.Origins, s.Identity.Instructions.Text = "", nil, nil, nil, ""
+	if d := cmp.Diff(want, s); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestTheDocumentNamesEveryKey reads the keys out of an error that lists them.
+func TestTheDocumentNamesEveryKey(t *testing.T) {
+	doc, _ := examples(t)
+	for _, path := range []string{"", "server", "server.instructions", "revisions", "names", "limits", "log", "servers.a", "servers.a.expose"} {
+		text := "zzzzzzzzzz: 1"
+		if path != "" {
+			parts := strings.Split(path, ".")
+			slices.Reverse(parts)
+			for _, p := range parts {
+				text = p + ": {" + text + "}"
+			}
+		}
+		_, problems := Parse("f", []byte("{mcpServers: {a: {command: x}}, dragoman: {"+text+"}}"), nil)
+		keys, ok := "", false
+		for _, p := range problems {
+			if k, found := strings.CutPrefix(p.Hint, "it knows "); found {
+				keys, ok = k, true
+			}
+		}
+		if !ok {
+			t.Fatalf("%s: %s", path, listing(problems))
+		}
+		for k := range strings.SplitSeq(strings.ReplaceAll(keys, " or ", ", "), ", ") {
+			if !strings.Contains(doc, "`"+k+"`") && !strings.Contains(doc, "."+k+"`") && !strings.Contains(doc, "."+k+".") && !strings.Contains(doc, "`"+k+".") {
+				t.Errorf("docs/configuration.md does not describe %s", join(join("dragoman", path), k))
+			}
+		}
+	}
+}
