@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// ConnectOptions are those of Connect.
+type ConnectOptions struct {
+	Server   config.Server
+	Log      *slog.Logger
+	Progress func(server, step string) // see RunOptions
+	// Answer answers a question of the server: its message, and the schema of the
+	// form that it wants filled in. content is the form, JSON, when action is
+	// "accept". Nil means that the server is told that nobody can be asked.
+	Answer  func(message string, schema []byte) (content []byte, action string)
+	Version string
+}
+
+// Session is a conversation with a server, for commands. It is a legacy client of
+// our own gateway: whatever the server speaks, questions reach it live.
+type Session struct {
+	upstream *upstream.Upstream
+	host     *gateway.Single
+	facts    *mcp.ClientFacts
+	answer   func(message string, schema []byte) ([]byte, string)
+	detach   func()
+
+	mu    sync.Mutex
+	trace string
+}
+
+// Connect opens a conversation with a server. The error says why it cannot be had.
+func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Server.Name = nameOf(o.Server)
+	s := &Session{answer: o.Answer}
+	s.upstream = newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, version: o.Version, trace: func(_, t string) {
+		s.mu.Lock()
+		s.trace += t
+		s.mu.Unlock()
+	}})
+	s.facts = &mcp.ClientFacts{Revision: mcp.LatestLegacy, Info: ourInfo(o.Version), Conversation: 1}
+	if o.Answer != nil {
+		s.facts.Capabilities = []byte(`{"elicitation":{"form":{}}}`)
+	}
+	s.host = &gateway.Single{Relay: &gateway.Relay{}, Upstream: server{s.upstream}}
+	if _, err := s.host.Hello(ctx, s.facts); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	s.detach = s.host.Attach(s.facts, &sessionSink{s: s})
+	return s, nil
+}
+
+// Trace tells how the conversation was opened, a line for each step.
+func (s *Session) Trace() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trace
+}
+
+// Close ends the conversation and the server behind it.
+func (s *Session) Close() error {
+	if s.detach != nil {
+		s.detach()
+	}
+	s.host.Relay.Close()
+	closeAll([]*upstream.Upstream{s.upstream})
+	return nil
+}
+
+// List returns the raw objects of "tools", "resources", "prompts" or "templates",
+// of all pages.
+func (s *Session) List(ctx context.Context, kind string) ([][]byte, error) {
+	method, ok := map[string]string{
+		"tools": mcp.MethodListTools, "resources": mcp.MethodListResources,
+		"prompts": mcp.MethodListPrompts, "templates": mcp.MethodListTemplates,
+	}[kind]
+	if !ok {
+		return nil, fmt.Errorf("%q is no list: try tools, resources, prompts or templates", kind)
+	}
+	items, complete, err := s.upstream.List(ctx, s.facts, method)
+	if err == nil && !complete {
+		err = errors.New("the list never ends: the server gives cursors that go in circles")
+	}
+	return items, err
+}
+
+// Call calls a tool with args, a JSON object, and returns the raw result. An error
+// answer of the server is a *jsonrpc.Error.
+func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
+	params := jsonrpc.AppendQuote([]byte(`{"name":`), tool)
+	if args == nil {
+		args = []byte("{}")
+	}
+	params = append(append(params, `,"arguments":`...), args...)
+	if onProgress != nil {
+		params = append(params, `,"_meta":{"progressToken":1}`...)
+	}
+	raw := jsonrpc.AppendRequest(nil, "1", mcp.MethodCallTool, append(params, '}'))
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.host.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), s.facts), &sessionSink{s: s, progress: onProgress})
+	if err != nil {
+		return nil, err
+	}
+	if reply.Msg.Kind == jsonrpc.Failure {
+		return nil, wireError(reply.Msg)
+	}
+	return reply.Msg.Result.Of(reply.Msg.Raw), nil
+}
+
+func wireError(m *jsonrpc.Message) *jsonrpc.Error {
+	e := &jsonrpc.Error{}
+	e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+	e.Message, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
+	e.Data = jsonrpc.Find(m.Raw, m.Error, "data").Of(m.Raw)
+	return e
+}
+
+// sessionSink is the client's end of a Session.
+type sessionSink struct {
+	s        *Session
+	progress func(progress, total float64, message string)
+}
+
+func (k *sessionSink) Facts() *mcp.ClientFacts { return k.s.facts }
+
+func (k *sessionSink) Notify(b []byte) {
+	if k.progress == nil {
+		return
+	}
+	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
+	if err != nil || m.Method != mcp.NoteProgress {
+		return
+	}
+	number := func(key string) float64 {
+		f, _ := strconv.ParseFloat(string(m.Param(key).Of(m.Raw)), 64)
+		return f
+	}
+	text, _ := jsonrpc.Text(m.Raw, m.Param("message"))
+	k.progress(number("progress"), number("total"), text)
+}
+
+func (k *sessionSink) Ask(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	if m.Method != mcp.MethodElicit || k.s.answer == nil {
+		return nil, peer.ErrCannotAsk
+	}
+	text, _ := jsonrpc.Text(m.Raw, m.Param("message"))
+	content, action := k.s.answer(text, m.Param("requestedSchema").Of(m.Raw))
+	result := jsonrpc.AppendQuote([]byte(`{"action":`), action)
+	if action == "accept" && content != nil {
+		result = append(append(result, `,"content":`...), content...)
+	}
+	raw := jsonrpc.AppendResult(nil, m.ID, append(result, '}'))
+	return jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+}

@@ -1,0 +1,93 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// stopLimit is how long a server may take to end before it is no longer waited
+// for politely.
+const stopLimit = 10 * time.Second
+
+// server makes an *upstream.Upstream what the gateway asks for.
+type server struct{ *upstream.Upstream }
+
+func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) gateway.Standing {
+	return s.Upstream.Stand(f, deliver, asker)
+}
+
+// hooks are what all upstreams of a daemon report to.
+type hooks struct {
+	log      *slog.Logger
+	progress func(server, step string)
+	trace    func(server, trace string)
+	changed  func(server, kind string)
+	version  string
+}
+
+// newUpstream makes an upstream of a configured server.
+func newUpstream(c config.Server, h hooks) *upstream.Upstream {
+	spec := upstream.Spec{
+		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL,
+		Isolation: upstream.Isolation(c.Isolation.String()), Pin: c.Revision,
+		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax,
+	}
+	if c.Kind == config.KindHTTP || c.Kind == config.KindSSE {
+		spec.Kind = c.Kind.String()
+	}
+	if len(c.Env) > 0 {
+		spec.Env = make(map[string]string, len(c.Env))
+		for k, v := range c.Env {
+			spec.Env[k] = v.Reveal()
+		}
+	}
+	for _, f := range c.Header {
+		spec.Header = append(spec.Header, upstream.Header{Name: f.Name, Value: f.Value.Reveal()})
+	}
+	o := upstream.Options{Info: ourInfo(h.version), Progress: h.progress, Trace: h.trace, Log: h.log}
+	if h.changed != nil {
+		o.Changed = func(kind string) { h.changed(c.Name, kind) }
+	}
+	return upstream.New(spec, o)
+}
+
+// ourInfo is the Implementation object by which we introduce ourselves to servers
+// when no client stands behind a session.
+func ourInfo(version string) []byte {
+	if version == "" {
+		version = "devel"
+	}
+	return append(jsonrpc.AppendQuote([]byte(`{"name":"dragoman","version":`), version), '}')
+}
+
+// closeAll ends upstreams at the same time and waits for them.
+func closeAll(all []*upstream.Upstream) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, u := range all {
+		wait.Go(func() { u.Close(ctx) })
+	}
+	wait.Wait()
+}
+
+// nameOf is what a server is called that has no configured name.
+func nameOf(c config.Server) string {
+	if c.Name != "" {
+		return c.Name
+	}
+	if c.Command != "" {
+		return filepath.Base(c.Command)
+	}
+	return "server"
+}

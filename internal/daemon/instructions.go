@@ -1,0 +1,124 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// instructions reads the text that clients are told and keeps it until its source
+// changes. What cannot be read is "": a handshake never fails for it.
+type instructions struct {
+	mu     sync.Mutex
+	source string // what text was read from
+	text   string
+	mod    time.Time // of a file
+	size   int64
+	until  time.Time // for a command: read again after this
+}
+
+const (
+	maxInstructions     = 256 << 10
+	instructionsCommand = 5 * time.Second
+	instructionsKept    = time.Minute // how long a command's text is used
+)
+
+func (i *instructions) get(ctx context.Context, in config.Instructions, log *slog.Logger) string {
+	switch {
+	case in.Text != "":
+		return in.Text
+	case in.File != "":
+		return i.file(in.File, log)
+	case len(in.Command) > 0:
+		return i.command(ctx, in.Command, log)
+	}
+	return ""
+}
+
+func (i *instructions) file(path string, log *slog.Logger) string {
+	st, err := os.Stat(path)
+	if err != nil {
+		log.Warn("instructions cannot be read", "cause", err.Error())
+		return ""
+	}
+	i.mu.Lock()
+	same := i.source == path && i.mod.Equal(st.ModTime()) && i.size == st.Size()
+	text := i.text
+	i.mu.Unlock()
+	if same {
+		return text
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		log.Warn("instructions cannot be read", "cause", err.Error())
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	text = readText(f, log)
+	i.mu.Lock()
+	i.source, i.text, i.mod, i.size = path, text, st.ModTime(), st.Size()
+	i.mu.Unlock()
+	return text
+}
+
+func (i *instructions) command(ctx context.Context, argv []string, log *slog.Logger) string {
+	source := strings.Join(argv, "\x00")
+	i.mu.Lock()
+	if i.source == source && time.Now().Before(i.until) {
+		defer i.mu.Unlock()
+		return i.text
+	}
+	i.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, instructionsCommand)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = stdio.BaseEnv()
+	cmd.WaitDelay = time.Second
+	var out bounded
+	cmd.Stdout = &out
+	text := ""
+	if err := cmd.Run(); err != nil {
+		log.Warn("the command for the instructions failed", "cause", err.Error())
+	} else {
+		text = readText(strings.NewReader(out.b.String()), log)
+	}
+	i.mu.Lock()
+	i.source, i.text, i.until = source, text, time.Now().Add(instructionsKept)
+	i.mu.Unlock()
+	return text
+}
+
+// bounded keeps the beginning of what is written to it.
+type bounded struct{ b strings.Builder }
+
+func (w *bounded) Write(p []byte) (int, error) {
+	if room := maxInstructions + 1 - w.b.Len(); room > 0 {
+		w.b.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+func readText(r io.Reader, log *slog.Logger) string {
+	b, err := io.ReadAll(io.LimitReader(r, maxInstructions+1))
+	switch {
+	case err != nil:
+		log.Warn("instructions cannot be read", "cause", err.Error())
+		return ""
+	case len(b) > maxInstructions:
+		log.Warn("instructions are too long and left out", "limit", maxInstructions)
+		return ""
+	case !utf8.Valid(b):
+		log.Warn("instructions are not UTF-8 and left out")
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,124 @@
+package daemon
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// metrics counts what happens. Each daemon has its own registry.
+type metrics struct {
+	registry   *prometheus.Registry
+	handshakes *prometheus.CounterVec
+	latency    *prometheus.HistogramVec
+	calls      *prometheus.CounterVec
+	counters   sync.Map // callLabels -> prometheus.Counter
+
+	mu    sync.Mutex
+	names map[string]struct{}
+}
+
+// maxClientNames bounds the label that strangers choose.
+const maxClientNames = 64
+
+type callLabels struct {
+	server, from, to, outcome string
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_handshakes_total", Help: "initialize and server/discover of clients, by what the client calls itself.",
+		}, []string{"client", "revision", "outcome"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "dragoman_handshake_seconds", Help: "Time to answer initialize and server/discover.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"revision"}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_calls_total", Help: "Calls relayed, by server, the eras of client and server, and outcome.",
+		}, []string{"server", "client_era", "server_era", "outcome"}),
+	}
+	m.registry.MustRegister(m.handshakes, m.latency, m.calls,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// watch adds a gauge of each server's state, read when scraped.
+func (m *metrics) watch(all func() []upstream.Status) {
+	m.registry.MustRegister(&states{all: all, desc: prometheus.NewDesc(
+		"dragoman_server_up", "1 while the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil)})
+}
+
+type states struct {
+	all  func() []upstream.Status
+	desc *prometheus.Desc
+}
+
+func (s *states) Describe(c chan<- *prometheus.Desc) { c <- s.desc }
+
+func (s *states) Collect(c chan<- prometheus.Metric) {
+	for _, st := range s.all() {
+		up := 0.0
+		if st.State == upstream.Ready {
+			up = 1
+		}
+		c <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, up, st.Name, string(st.State), st.Revision.String())
+	}
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Handshake is a peer.Observer's.
+func (m *metrics) Handshake(client string, rev mcp.Revision, took time.Duration, ok bool) {
+	m.mu.Lock()
+	if _, known := m.names[client]; !known {
+		if len(m.names) < maxClientNames {
+			if m.names == nil {
+				m.names = make(map[string]struct{})
+			}
+			m.names[client] = struct{}{}
+		} else {
+			client = "other"
+		}
+	}
+	m.mu.Unlock()
+	outcome := "ok"
+	if !ok {
+		outcome = "failed"
+	}
+	m.handshakes.WithLabelValues(client, rev.String(), outcome).Inc()
+	m.latency.WithLabelValues(rev.String()).Observe(took.Seconds())
+}
+
+// Call is a gateway.Relay's Observe.
+func (m *metrics) Call(server string, from, to mcp.Revision, code int64) {
+	l := callLabels{server, era(from), era(to), "ok"}
+	if code != 0 {
+		l.outcome = "error"
+	}
+	c, ok := m.counters.Load(l)
+	if !ok {
+		c, _ = m.counters.LoadOrStore(l, m.calls.WithLabelValues(l.server, l.from, l.to, l.outcome))
+	}
+	c.(prometheus.Counter).Inc()
+}
+
+func era(r mcp.Revision) string {
+	switch {
+	case r.Modern():
+		return "modern"
+	case r.Legacy():
+		return "legacy"
+	}
+	return "unknown"
+}

@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// readyz answers whether clients can be served, with the reason and since when.
+// A server that has failed does not make the daemon unready while another works:
+// its calls alone would fail.
+func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
+	d.mu.Lock()
+	draining, since := d.draining, d.since
+	d.mu.Unlock()
+	all := d.statuses()
+	ready, failed := 0, 0
+	for _, s := range all {
+		switch s.State {
+		case upstream.Broken:
+			failed++
+		case upstream.Ready, upstream.Idle:
+			ready++
+		}
+		if s.Since.After(since) {
+			since = s.Since
+		}
+	}
+	ok, reason := true, "serving"
+	switch {
+	case draining:
+		ok, reason = false, "stopping"
+	case len(all) == 0:
+		reason = "no server is configured"
+	case failed == len(all):
+		ok, reason = false, "no server could be opened"
+	case failed > 0:
+		reason = "some servers could not be opened"
+	case ready < len(all):
+		reason = "some servers are starting"
+	}
+	out := []byte(`{"ready":`)
+	if ok {
+		out = append(out, "true"...)
+	} else {
+		out = append(out, "false"...)
+	}
+	out = jsonrpc.AppendQuote(append(out, `,"reason":`...), reason)
+	out = jsonrpc.AppendQuote(append(out, `,"since":`...), since.UTC().Format(time.RFC3339))
+	out = append(out, `,"servers":[`...)
+	for i, s := range all {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendQuote(append(out, `{"name":`...), s.Name)
+		out = jsonrpc.AppendQuote(append(out, `,"state":`...), string(s.State))
+		out = jsonrpc.AppendQuote(append(out, `,"since":`...), s.Since.UTC().Format(time.RFC3339))
+		if s.Reason != "" {
+			out = jsonrpc.AppendQuote(append(out, `,"reason":`...), s.Reason)
+		}
+		out = append(out, '}')
+	}
+	out = append(out, "]}\n"...)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = w.Write(out)
+}

@@ -1,0 +1,83 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// RunOptions are those of Run.
+type RunOptions struct {
+	Server config.Server
+	Listen string // "" serves standard input and output
+	Log    *slog.Logger
+	// Progress hears what is being done while somebody waits; an empty step says
+	// that it is over.
+	Progress func(server, step string)
+	// Trace hears how the handshakes with the server went.
+	Trace func(server, trace string)
+	// Stdin and Stdout take the place of the process's own, for tests.
+	Stdin   io.Reader
+	Stdout  io.WriteCloser
+	Ready   func(url string) // called once when it listens; not on stdio
+	Version string
+}
+
+// Run offers one server under its own names until ctx ends or, on stdio, the
+// client is gone. It returns nil for either.
+func Run(ctx context.Context, o RunOptions) error {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Server.Name = nameOf(o.Server)
+	u := newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version})
+	defer closeAll([]*upstream.Upstream{u})
+	relay := &gateway.Relay{}
+	defer relay.Close()
+	host := &gateway.Single{Relay: relay, Upstream: server{u}}
+	reception := &peer.Reception{Host: host, Log: o.Log}
+	if o.Listen == "" {
+		return servePipe(ctx, reception, o.Stdin, o.Stdout)
+	}
+	guard := httpdoor.NewGuard(nil, nil, nil)
+	e := newEndpoint("run", reception, endpointOptions{guard: guard, log: o.Log})
+	mux := http.NewServeMux()
+	e.mount(mux, "")
+	return listen(ctx, listenOptions{
+		address: o.Listen, handler: mux, endpoints: []*endpoint{e}, log: o.Log, drain: host.Drain,
+		ready: func(base string) {
+			if o.Ready != nil {
+				o.Ready(base + "/mcp")
+			}
+		},
+	})
+}
+
+// servePipe serves a client on standard input and output, or on what stands for
+// them.
+func servePipe(ctx context.Context, r *peer.Reception, in io.Reader, out io.WriteCloser) error {
+	var pipe transport.Pipe
+	if in != nil {
+		pipe = stdio.NewPipe(in, out, stdio.Options{})
+	} else {
+		std, err := stdio.Std(stdio.Options{})
+		if err != nil {
+			return err
+		}
+		pipe = std
+	}
+	err := r.ServePipe(ctx, pipe, transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

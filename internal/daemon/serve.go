@@ -1,0 +1,392 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// ServeOptions are those of Serve.
+type ServeOptions struct {
+	ConfigPath string // watched for changes; "" when there is no file
+	Config     *config.Snapshot
+	Listen     string // in place of the configuration's; "" leaves that
+	Stdio      bool   // serve a client on standard input and output as well
+	Log        *slog.Logger
+	Progress   func(server, step string) // see RunOptions
+	Trace      func(server, trace string)
+	Stdin      io.Reader
+	Stdout     io.WriteCloser
+	Ready      func(mcp string) // called once when it listens, with the endpoint's URL
+	Version    string
+}
+
+// Serve offers many servers behind one endpoint until ctx ends or, with Stdio, the
+// client on standard input is gone. A changed configuration is taken over while it
+// runs; a bad one is reported and changes nothing.
+func Serve(ctx context.Context, o ServeOptions) error {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	d := newDaemon(o)
+	defer d.close()
+	if err := d.apply(o.Config); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	if o.ConfigPath != "" {
+		running.Go(func() { d.watch(ctx) })
+	}
+	if o.Stdio {
+		running.Go(func() {
+			defer cancel()
+			if err := servePipe(ctx, d.merged.reception, o.Stdin, o.Stdout); err != nil {
+				o.Log.Warn("standard input ended", "cause", err.Error())
+			}
+		})
+	}
+	address := o.Config.Listen
+	if o.Listen != "" {
+		address = o.Listen
+	}
+	return listen(ctx, listenOptions{
+		address: address, handler: d.handler(), endpoints: d.endpoints(), log: o.Log, drain: d.drain,
+		ready: func(base string) {
+			d.warm()
+			if o.Ready != nil {
+				o.Ready(base + "/mcp")
+			}
+		},
+	})
+}
+
+// room is a host with its reception and endpoint.
+type room struct {
+	host      *swap
+	reception *peer.Reception
+	endpoint  *endpoint
+}
+
+// daemon is what Serve leads. The rooms stay for as long as it runs; what stands
+// in them is replaced when the configuration changes.
+type daemon struct {
+	opts    ServeOptions
+	hooks   hooks
+	metrics *metrics
+	relay   *gateway.Relay
+	started time.Time
+	guard   *httpdoor.Guard
+	comers  newcomers
+	texts   instructions
+	merged  *room
+
+	mu        sync.Mutex
+	snapshot  *config.Snapshot
+	upstreams map[string]*upstream.Upstream // by fingerprint
+	order     []*upstream.Upstream
+	gateway   *gateway.Merged
+	single    map[string]*room           // by server name
+	singles   map[string]*gateway.Single // likewise; what stands in single
+	retired   sync.WaitGroup             // upstreams on their way out
+	since     time.Time                  // of the last change of configuration
+	draining  bool
+}
+
+func newDaemon(o ServeOptions) *daemon {
+	d := &daemon{
+		opts: o, metrics: newMetrics(), started: time.Now(), since: time.Now(),
+		upstreams: make(map[string]*upstream.Upstream), single: make(map[string]*room), singles: make(map[string]*gateway.Single),
+	}
+	d.relay = &gateway.Relay{Observe: d.metrics.Call}
+	d.hooks = hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, changed: d.changed}
+	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
+	d.comers.perSecond = o.Config.Limits.InitializePerSecond
+	d.merged = d.newRoom("", o.Config)
+	d.metrics.watch(d.statuses)
+	return d
+}
+
+func (d *daemon) newRoom(name string, s *config.Snapshot) *room {
+	r := &room{host: &swap{}}
+	r.reception = &peer.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Legacy: s.Revisions.Accept, Strict: s.Revisions.Refuse}
+	r.endpoint = newEndpoint(name, r.reception, endpointOptions{guard: d.guard, limits: s.Limits, allow: d.comers.allow, log: d.opts.Log})
+	return r
+}
+
+// changed hears from upstreams that their lists have changed.
+func (d *daemon) changed(server, kind string) {
+	d.mu.Lock()
+	g := d.gateway
+	d.mu.Unlock()
+	if g != nil {
+		g.Changed(server, kind)
+	}
+}
+
+// apply makes a configuration the current one. Servers whose settings are the
+// same keep running.
+func (d *daemon) apply(s *config.Snapshot) error {
+	d.mu.Lock()
+	next := make(map[string]*upstream.Upstream)
+	var order []*upstream.Upstream
+	var enabled []config.Server
+	for _, c := range s.Servers {
+		if c.Disabled {
+			continue
+		}
+		key := c.Name + "\x00" + c.Fingerprint
+		u := d.upstreams[key]
+		if u == nil {
+			u = newUpstream(c, d.hooks)
+		}
+		next[key] = u
+		order = append(order, u)
+		enabled = append(enabled, c)
+	}
+	var old []*upstream.Upstream
+	for key, u := range d.upstreams {
+		if next[key] == nil {
+			old = append(old, u)
+		}
+	}
+	before := d.gateway
+	g := &gateway.Merged{
+		Relay: d.relay, Names: gateway.Names{Separator: s.Separator}, Face: d.face(s),
+		Prefixes: make(map[string]string),
+	}
+	for i, u := range order {
+		g.Upstreams = append(g.Upstreams, server{u})
+		if p := enabled[i].Prefix; p != "" && p != u.Name() {
+			g.Prefixes[u.Name()] = p
+		}
+	}
+	d.snapshot, d.upstreams, d.order, d.gateway, d.since = s, next, order, g, time.Now()
+	type move struct {
+		r *room
+		h peer.Host
+	}
+	moves := []move{{d.merged, g}}
+	gone := d.singles
+	d.singles = make(map[string]*gateway.Single)
+	for _, u := range order {
+		r := d.single[u.Name()]
+		if r == nil {
+			r = d.newRoom(u.Name(), s)
+			d.single[u.Name()] = r
+		}
+		if h := gone[u.Name()]; h != nil && h.Upstream == (server{u}) {
+			d.singles[u.Name()] = h
+			delete(gone, u.Name())
+			continue
+		}
+		h := &gateway.Single{Relay: d.relay, Upstream: server{u}}
+		d.singles[u.Name()] = h
+		moves = append(moves, move{r, h})
+	}
+	d.mu.Unlock()
+	for _, m := range moves {
+		m.r.host.replace(m.h)
+	}
+	for _, h := range gone {
+		h.Drain()
+	}
+	if before != nil {
+		before.Drain()
+	}
+	if len(old) > 0 || before != nil {
+		d.retired.Go(func() {
+			if before != nil {
+				before.Close()
+			}
+			closeAll(old)
+		})
+	}
+	return nil
+}
+
+// face is how we introduce ourselves under a configuration. The environment wins
+// over the file, so that a container can be told without one.
+func (d *daemon) face(s *config.Snapshot) gateway.Face {
+	or := func(env, value string) string {
+		if v := os.Getenv(env); v != "" {
+			return v
+		}
+		return value
+	}
+	f := gateway.Face{
+		Name:    or("DRAGOMAN_SERVER_NAME", s.Identity.Name),
+		Title:   or("DRAGOMAN_SERVER_TITLE", s.Identity.Title),
+		Version: or("DRAGOMAN_SERVER_VERSION", s.Identity.Version),
+		Join:    gateway.Join(s.Identity.Instructions.Join.String()),
+	}
+	if f.Version == "" {
+		f.Version = d.opts.Version
+	}
+	in := s.Identity.Instructions
+	f.Instructions = func(ctx context.Context) string { return d.texts.get(ctx, in, d.opts.Log) }
+	return f
+}
+
+// warm opens what is not lazy, all at once, so that the first client need not
+// wait.
+func (d *daemon) warm() {
+	d.mu.Lock()
+	g, s := d.gateway, d.snapshot
+	d.mu.Unlock()
+	lazy := make(map[string]bool)
+	for _, c := range s.Servers {
+		lazy[c.Name] = c.Lazy
+	}
+	g.Warm(func(server string) bool { return !lazy[server] })
+}
+
+// watch takes over a changed configuration: when the file changes, and on SIGHUP.
+func (d *daemon) watch(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	hup := make(chan os.Signal, 1)
+	notifyReload(hup)
+	defer signal.Stop(hup)
+	reload := make(chan struct{}, 1)
+	running.Go(func() {
+		err := config.Watch(ctx, d.opts.ConfigPath, func([]byte) {
+			select {
+			case reload <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			d.opts.Log.Warn("configuration is not watched", "cause", err.Error())
+		}
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+		case <-reload:
+		}
+		s, problems := config.Load(d.opts.ConfigPath)
+		if s == nil {
+			d.opts.Log.Error("the changed configuration has problems and is not used", "problems", problems.Err().Error())
+			continue
+		}
+		if err := d.apply(s); err != nil {
+			d.opts.Log.Error("the changed configuration could not be used", "cause", err.Error())
+			continue
+		}
+		d.opts.Log.Info("configuration taken over", "servers", len(s.Servers))
+		d.warm()
+	}
+}
+
+// handler routes requests. Rooms of single servers come and go with the
+// configuration, so they are looked up by name.
+func (d *daemon) handler() http.Handler {
+	mux := http.NewServeMux()
+	d.merged.endpoint.mount(mux, "")
+	d.merged.endpoint.mount(mux, "/p/default")
+	for _, prefix := range []string{"/s/{server}/", "/p/default/s/{server}/"} {
+		for _, leaf := range []string{"mcp", "sse", "messages"} {
+			mux.HandleFunc(prefix+leaf, func(w http.ResponseWriter, r *http.Request) {
+				d.serveSingle(w, r, leaf)
+			})
+		}
+	}
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, "ok\n")
+	})
+	mux.HandleFunc("/readyz", d.readyz)
+	mux.Handle("/metrics", d.metrics.handler())
+	return d.guard.Wrap(mux)
+}
+
+func (d *daemon) serveSingle(w http.ResponseWriter, r *http.Request, leaf string) {
+	name := r.PathValue("server")
+	d.mu.Lock()
+	room := d.single[name]
+	if d.singles[name] == nil {
+		room = nil
+	}
+	d.mu.Unlock()
+	switch {
+	case room == nil:
+		http.Error(w, fmt.Sprintf("there is no server %q here", clipName(name)), http.StatusNotFound)
+	case leaf == "mcp":
+		room.endpoint.http.ServeHTTP(w, r)
+	default:
+		room.endpoint.sse.ServeHTTP(w, r)
+	}
+}
+
+func clipName(s string) string {
+	if len(s) > 64 {
+		return s[:64]
+	}
+	return strings.ToValidUTF8(s, "?")
+}
+
+func (d *daemon) endpoints() []*endpoint {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := []*endpoint{d.merged.endpoint}
+	for _, r := range d.single {
+		all = append(all, r.endpoint)
+	}
+	return all
+}
+
+func (d *daemon) statuses() []upstream.Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]upstream.Status, len(d.order))
+	for i, u := range d.order {
+		out[i] = u.Status()
+	}
+	return out
+}
+
+// drain ends what would never end by itself.
+func (d *daemon) drain() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.draining = true
+	d.gateway.Drain()
+	for _, h := range d.singles {
+		h.Drain()
+	}
+}
+
+func (d *daemon) close() {
+	d.mu.Lock()
+	g, order := d.gateway, d.order
+	singles := d.singles
+	d.mu.Unlock()
+	for _, h := range singles {
+		h.Drain()
+	}
+	if g != nil {
+		g.Close()
+	}
+	d.relay.Close()
+	closeAll(order)
+	d.retired.Wait()
+}
