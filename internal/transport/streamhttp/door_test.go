@@ -120,6 +120,9 @@ func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial f
 	}
 	s := NewServer(o)
 	hs := httpdoor.NewHTTPServer(s)
+	hs.Protocols = new(http.Protocols)
+	hs.Protocols.SetHTTP1(true)
+	hs.Protocols.SetUnencryptedHTTP2(true)
 	ctx, cancel := context.WithCancel(context.Background())
 	hs.BaseContext = func(net.Listener) context.Context { return ctx }
 	var wg sync.WaitGroup
