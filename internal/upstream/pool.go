@@ -113,6 +113,12 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (*session, <-chan stru
 	}
 	key := u.key(f)
 	p := u.pools[key]
+	if f == nil && (p == nil || len(p.sessions) == 0) {
+		// Our own questions, about its tools say, need no session of their own.
+		if q := u.anyLocked(); q != nil {
+			p = q
+		}
+	}
 	if p == nil {
 		p = &pool{key: key, freed: make(chan struct{})}
 		if f != nil {
@@ -148,6 +154,17 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (*session, <-chan stru
 	}
 	u.openLocked(p, f)
 	return nil, p.opening.done, nil
+}
+
+// anyLocked returns a pool of nobody in particular that has a session, nil when
+// there is none.
+func (u *Upstream) anyLocked() *pool {
+	for _, p := range u.pools {
+		if p.facts.Principal == "" && len(p.sessions) > 0 {
+			return p
+		}
+	}
+	return nil
 }
 
 // chooseLocked returns a session of the pool that may take the call, nil when a
