@@ -38,7 +38,6 @@ type ServeOptions struct {
 	Config     *config.Snapshot
 	Listen     string // in place of the configuration's; "" leaves that
 	Stdio      bool   // serve a client on standard input and output as well
-	Demo       bool   // add the demonstration's servers
 	Log        *slog.Logger
 	Progress   func(server, step string)  // as in RunOptions
 	Trace      func(server, trace string) // as in RunOptions

@@ -55,7 +55,8 @@ func (a *app) showTrace(server, trace string) {
 
 // talk runs body in a conversation with s.
 func (a *app) talk(ctx context.Context, s config.Server, answer func(string, []byte) ([]byte, string), body func(Session) error) error {
-	a.startLog(slog.LevelWarn, nil)
+	// What goes wrong is in the error that the command ends with.
+	a.startLog(slog.LevelError, nil)
 	session, err := a.connect(ctx, s, answer)
 	if err != nil {
 		return interrupted(ctx, err)

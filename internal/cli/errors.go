@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // usageError is a command line that cannot be understood: exit code 2.
@@ -58,7 +59,7 @@ func (a *app) printError(err error) {
 		}
 		return
 	}
-	text, more, _ := strings.Cut(err.Error(), "\n")
+	text, more, _ := strings.Cut(explain(err), "\n")
 	a.status.label(red, "error", strings.TrimSpace(text))
 	for l := range strings.Lines(more) {
 		if l = strings.TrimSpace(l); l != "" {
@@ -68,6 +69,26 @@ func (a *app) printError(err error) {
 	for _, h := range hintsOf(err) {
 		a.status.label(yellow, "hint", h)
 	}
+}
+
+// explain returns the text of an error. An *mcp.Error has a message for clients
+// and a cause for the log, which may repeat the message's end and go on with what
+// it left out; that is then put on a line of its own.
+func explain(err error) string {
+	var e *mcp.Error
+	if !errors.As(err, &e) || e.Message == "" {
+		return err.Error()
+	}
+	if e.Err == nil {
+		return e.Message
+	}
+	cause := e.Err.Error()
+	for i := range e.Message {
+		if rest, ok := strings.CutPrefix(cause, e.Message[i:]); ok {
+			return e.Message + "\n" + strings.TrimLeft(rest, ";:, ")
+		}
+	}
+	return e.Message + ": " + cause
 }
 
 func hintsOf(err error) []string {

@@ -101,8 +101,8 @@ func fakeBackend() Backend {
 			if err := fail(); err != nil {
 				return err
 			}
-			fmt.Fprintf(o.Stdout, "serve file=%q servers=%d listen=%q stdio=%t demo=%t\n",
-				o.ConfigPath, len(o.Config.Servers), o.Listen, o.Stdio, o.Demo)
+			fmt.Fprintf(o.Stdout, "serve file=%q servers=%d listen=%q stdio=%t\n",
+				o.ConfigPath, len(o.Config.Servers), o.Listen, o.Stdio)
 			o.Ready(Endpoints{MCP: "http://" + o.Config.Listen + "/mcp", Console: "http://" + o.Config.Listen + "/console/"})
 			return nil
 		},

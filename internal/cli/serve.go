@@ -37,6 +37,9 @@ describes it. Existing files with mcpServers work as they are.`,
 				}
 			}
 			path, found := a.configPath(file)
+			if demo {
+				path, found = file, file != ""
+			}
 			snapshot := config.Default()
 			var problems config.Problems
 			switch {
@@ -48,13 +51,20 @@ describes it. Existing files with mcpServers work as they are.`,
 				err := a.noConfig()
 				return withHint(err, "%s; or look around with `dragoman serve --demo`", hintsOf(err)[0])
 			}
+			if demo {
+				var err error
+				if snapshot, err = withDemo(snapshot); err != nil {
+					return err
+				}
+				path = "" // a changed file would take the demonstration away again
+			}
 			a.startLog(slog.LevelInfo, &snapshot.Log)
 			for _, p := range problems.Warnings() {
 				a.log.LogAttrs(c.Context(), slog.LevelWarn, "the configuration can be improved", slog.String("at", p.String()))
 			}
 			a.begin()
 			err := a.backend.Serve(c.Context(), ServeOptions{
-				ConfigPath: path, Config: snapshot, Listen: listen, Stdio: stdio, Demo: demo,
+				ConfigPath: path, Config: snapshot, Listen: listen, Stdio: stdio,
 				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Stdin: a.stdin, Stdout: a.stdout, Version: version(),
 				Ready: func(e Endpoints) {
 					a.status.End()
@@ -77,7 +87,7 @@ describes it. Existing files with mcpServers work as they are.`,
 	addConfigFlag(c, &file)
 	f.StringVar(&listen, "listen", "", "serve HTTP at this `ADDR` (host:port) in place of the configured one")
 	f.BoolVar(&stdio, "stdio", false, "serve a client on standard input and output as well")
-	f.BoolVar(&demo, "demo", false, "add servers to try things out with")
+	f.BoolVar(&demo, "demo", false, "serve two servers to try things out with, and what -c FILE says")
 	addOpenFlag(c, &open)
 	return c
 }

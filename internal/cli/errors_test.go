@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+type selfHinting struct{}
+
+func (selfHinting) Error() string { return "locked" }
+func (selfHinting) Hint() string  { return "unlock it" }
+
+func TestErrors(t *testing.T) {
+	in := func(op string, errno syscall.Errno) error {
+		return fmt.Errorf("serve: %w", &net.OpError{Op: op, Err: errno})
+	}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("broken"), "error: broken"},
+		{errors.New("broken\nits stderr said: x\n\n  and y"), "error: broken|hint: its stderr said: x|hint: and y"},
+		{withHint(errors.New("broken"), "mend %s", "it"), "error: broken|hint: mend it"},
+		{fmt.Errorf("open: %w", selfHinting{}), "error: open: locked|hint: unlock it"},
+		{usagef("write x", "no x"), "error: no x|hint: write x"},
+		{&jsonrpc.Error{Code: -32602, Message: "bad\x1b[0m"}, `error: bad\x1b[0m (-32602)`},
+		{&mcp.Error{Op: "open gh", Message: "server could not be started", Err: exec.ErrNotFound},
+			"error: server could not be started: executable file not found in $PATH|hint: check the spelling and PATH, or write the program's whole path"},
+		{&mcp.Error{Op: "open gh", Message: "not opened: got the end", Err: errors.New("got the end; its stderr said: no token")},
+			"error: not opened: got the end|hint: its stderr said: no token"},
+		{&mcp.Error{Op: "open gh", Message: "not opened: got the end", Err: errors.New("got the end")}, "error: not opened: got the end"},
+		{&mcp.Error{Op: "call gh/x", Message: "it timed out"}, "error: it timed out"},
+		{in("listen", syscall.EADDRINUSE), "error: serve: listen: address already in use|hint: another program listens there; stop it or choose another address with --listen"},
+		{in("listen", syscall.EACCES), "error: serve: listen: permission denied|hint: ports below 1024 need privileges; choose a higher one with --listen"},
+		{in("listen", syscall.EADDRNOTAVAIL), "hint: choose another address with --listen, for example 127.0.0.1:7300"},
+		{in("dial", syscall.ECONNREFUSED), "error: serve: dial: connection refused"},
+	} {
+		var out bytes.Buffer
+		a := &app{status: newStatus(&out, false, noEnv)}
+		a.printError(tt.err)
+		got := strings.TrimSuffix(strings.ReplaceAll(strings.ReplaceAll(out.String(), "dragoman: ", ""), "\n", "|"), "|")
+		if got != tt.want && !strings.HasPrefix(tt.want, "hint") || !strings.HasSuffix(got, tt.want) {
+			t.Errorf("%v:\n got %s\nwant %s", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestTraceOfFailedHandshake(t *testing.T) {
+	err := &mcp.Error{Err: &handshake.Error{Trace: handshake.Trace{{Sent: "initialize", Got: "silence", Reason: "time is over"}}}}
+	if got := traceOf(err); !strings.Contains(got, "initialize -> silence; time is over") {
+		t.Errorf("%q", got)
+	}
+	if got := traceOf(errors.New("x")); got != "" {
+		t.Errorf("%q", got)
+	}
+}
