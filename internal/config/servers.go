@@ -386,8 +386,18 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 		c.readFilter(e, "resources", &srv.Expose.Resources)
 		e.done()
 	}
+	for _, key := range unbuilt {
+		if n := o.get(key); n != nil {
+			c.warning(n, o.at(key), "has no effect, because it is not built yet", "")
+		}
+	}
 	o.done()
 }
+
+// unbuilt are the settings that are read and that nothing obeys so far. Above all
+// a filter must not seem to work. Who builds one takes it off this list and
+// removes the remark from docs/configuration.md.
+var unbuilt = []string{"dialect", "expose"}
 
 func (c *compiler) readFilter(o *object, key string, f *Filter) {
 	n := o.object(key)
