@@ -47,7 +47,7 @@ var (
 func parseOptions(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.DurationVar(&o.slice, "time", 600*time.Millisecond, "length of one slice of load")
+	flags.DurationVar(&o.slice, "time", 500*time.Millisecond, "length of one slice of load")
 	flags.IntVar(&o.rounds, "rounds", 5, "slices per contestant and size")
 	flags.IntVar(&o.clients, "clients", 64, "clients, each with one call in flight")
 	sizes := flags.String("sizes", "256,1024,65536", "bytes of text in each call and answer")
@@ -57,7 +57,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&o.handshakes, "handshakes", 200, "handshakes per contestant")
 	flags.IntVar(&o.starts, "starts", 15, "starts per contestant")
 	flags.IntVar(&o.idle, "idle", 2000, "idle sessions with a connection")
-	flags.IntVar(&o.alone, "alone", 10_000, "idle sessions without a connection")
+	flags.IntVar(&o.alone, "alone", 9000, "idle sessions without a connection")
 	flags.StringVar(&o.root, "root", "..", "where Dragoman's module is")
 	flags.StringVar(&o.dragoman, "dragoman", "", "measure this binary instead of building one")
 	extra := flags.String("dragoman-args", "", "more `ARGUMENTS` for dragoman run, separated by spaces")
