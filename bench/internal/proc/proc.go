@@ -23,25 +23,25 @@ import (
 
 const (
 	stopWait = 5 * time.Second // from SIGTERM to SIGKILL
-	tailSize = 4 << 10         // bytes of stderr that are kept
+	keepSize = 1 << 10         // bytes of stderr that are kept, of its beginning and of its end
 )
 
 // Process is a child that runs until Stop.
 type Process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	tail  tail
+	said  ends
 	done  chan struct{} // closed once the process was waited for
 	err   error         // of Wait; read after done
 }
 
 // Start runs path with args. Its stdin is a pipe that stays open until Stop, so
-// that a child of ours can notice when we are gone; its stdout is dropped and the
-// end of its stderr kept. env is added to our own.
+// that a child of ours can notice when we are gone; its stdout is dropped, of its
+// stderr the beginning and the end are kept. env is added to our own.
 func Start(env []string, path string, args ...string) (*Process, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stderr = &p.tail
+	p.cmd.Stderr = &p.said
 	p.cmd.WaitDelay = time.Second // a grandchild may hold stderr open
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -81,10 +81,10 @@ func (p *Process) Await(addr string, limit time.Duration) error {
 	}
 }
 
-// Explain adds to err what the process last said on stderr.
+// Explain adds to err what the process said on stderr.
 func (p *Process) Explain(err error) error {
-	if said := strings.Fields(p.tail.String()); len(said) > 0 {
-		return fmt.Errorf("%w; its stderr ends: %s", err, strings.Join(said, " "))
+	if said := strings.Fields(p.said.String()); len(said) > 0 {
+		return fmt.Errorf("%w; its stderr: %s", err, strings.Join(said, " "))
 	}
 	return err
 }
@@ -101,26 +101,36 @@ func (p *Process) Stop() {
 	}
 }
 
-// tail keeps the end of what is written to it. Safe for concurrent use.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
+// ends keeps the beginning and the end of what is written to it: a crash has its
+// reason at the beginning, a slow death at the end. Safe for concurrent use.
+type ends struct {
+	mu          sync.Mutex
+	first, last []byte
+	dropped     bool // between first and last
 }
 
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, b...)
-	if cut := len(t.b) - tailSize; cut > 0 {
-		t.b = append(t.b[:0], t.b[cut:]...)
+func (e *ends) Write(b []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rest := b
+	if room := min(keepSize-len(e.first), len(b)); room > 0 {
+		e.first, rest = append(e.first, b[:room]...), b[room:]
+	}
+	e.last = append(e.last, rest...)
+	if cut := len(e.last) - keepSize; cut > 0 {
+		e.last = append(e.last[:0], e.last[cut:]...)
+		e.dropped = true
 	}
 	return len(b), nil
 }
 
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.b)
+func (e *ends) String() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dropped {
+		return string(e.first) + " [...] " + string(e.last)
+	}
+	return string(e.first) + string(e.last)
 }
 
 // FreeAddr is a loopback address where nobody listens at the moment.

@@ -41,7 +41,7 @@ func TestStartStop(t *testing.T) {
 	}
 	p.Stop()
 	p.Stop()
-	if err := p.Explain(errors.New("gone")); err.Error() != "gone; its stderr ends: said" {
+	if err := p.Explain(errors.New("gone")); err.Error() != "gone; its stderr: said" {
 		t.Error(err)
 	}
 	if _, err := CPU(p.PID()); err == nil {
@@ -49,12 +49,16 @@ func TestStartStop(t *testing.T) {
 	}
 }
 
-func TestTail(t *testing.T) {
-	var s tail
-	for range 3 {
-		_, _ = s.Write([]byte(strings.Repeat("a", tailSize-1) + "b"))
+func TestEnds(t *testing.T) {
+	var e ends
+	_, _ = e.Write([]byte("first "))
+	if e.String() != "first " {
+		t.Errorf("%q", e.String())
 	}
-	if got := s.String(); len(got) != tailSize || !strings.HasSuffix(got, "ab") {
-		t.Errorf("%d bytes, ends %q", len(got), got[len(got)-2:])
+	for range 5 {
+		_, _ = e.Write([]byte(strings.Repeat("a", keepSize-1) + "b"))
+	}
+	if got := e.String(); len(got) != 2*keepSize+len(" [...] ") || !strings.HasPrefix(got, "first a") || !strings.HasSuffix(got, "ab") {
+		t.Errorf("%d bytes, %.10q to %q", len(got), got, got[len(got)-10:])
 	}
 }
