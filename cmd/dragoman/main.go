@@ -8,8 +8,16 @@ package main
 
 import (
 	"os"
+	"runtime/debug"
 
 	"github.com/dragoman-mcp/dragoman/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(cli.Daemon())) }
+func main() {
+	if os.Getenv("GOGC") == "" {
+		// Little is alive at any time and much passes through: collecting at twice
+		// the live heap would happen every few large messages.
+		debug.SetGCPercent(400)
+	}
+	os.Exit(cli.Main(cli.Daemon()))
+}

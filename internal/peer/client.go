@@ -233,7 +233,10 @@ func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink) {
 		s.finish(nil, 0)
 		return
 	}
-	s.finish(encode(call, reply), reply.Code())
+	buf := take(len(reply.Msg.Raw) + 256)
+	out := dialect.Reply(*buf, call, reply)
+	s.finish(out, reply.Code())
+	give(buf, out)
 }
 
 func encode(call *mcp.Call, reply *mcp.Reply) []byte {

@@ -131,7 +131,9 @@ func (s *Server) Call(ctx context.Context, c *mcp.Call, sink Sink) (*mcp.Reply, 
 			out.Params = c.Headers
 		}
 	}
-	out.Body = dialect.Request(make([]byte, 0, len(c.Msg.Raw)+320), rev, c, &stamp)
+	buf := take(len(c.Msg.Raw) + 320)
+	out.Body = dialect.Request(*buf, rev, c, &stamp)
+	defer give(buf, out.Body)
 	answer, err := s.link.call(ctx, &out, f)
 	if err != nil {
 		if ctx.Err() != nil {

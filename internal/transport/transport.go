@@ -83,7 +83,8 @@ type Conversation interface {
 	Close(cause error)
 }
 
-// Responder takes what goes back for one request. Calls must not overlap.
+// Responder takes what goes back for one request. Calls must not overlap; what
+// they are given is not kept.
 type Responder interface {
 	// Event sends a message before the answer. On HTTP it turns the response into
 	// a stream of events.

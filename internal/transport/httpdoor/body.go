@@ -66,10 +66,19 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 	return nil, false
 }
 
+// first returns how much room a body gets before any of it has arrived: all that
+// it announces, up to a bound that many slow senders may cost.
+func first(n, limit int64) int64 {
+	if n < 0 {
+		return bodyStep
+	}
+	return min(n+1, limit+1, 4*bodyStep)
+}
+
 // readSteps reads a body that is large, or whose length is not known (n < 0). It
 // calls renew for each step.
 func readSteps(src io.Reader, n, limit int64, renew func() error) ([]byte, error) {
-	b := make([]byte, 0, bodyStep)
+	b := make([]byte, 0, first(n, limit))
 	for step := bodyStep; ; {
 		if len(b) == cap(b) {
 			room := int64(2 * cap(b))
