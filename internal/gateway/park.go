@@ -16,8 +16,9 @@ import (
 
 // The bounds of parked calls.
 const (
-	maxParked   = 512
-	maxHeldLogs = 64
+	maxParked      = 512
+	maxParkedAtOne = 12 // of one server, fewer than its lanes
+	maxHeldLogs    = 64
 )
 
 // parked is a call of a modern client on a legacy server that asked something in
@@ -39,12 +40,14 @@ type parked struct {
 	asked   chan struct{} // one slot; a question has come
 	open    []*openQuestion
 	counter int
-	sink    peer.Sink    // of the request that is at the call, nil for none
-	call    *mcp.Call    // likewise
-	held    [][]byte     // log messages that came while nobody was there
-	expiry  *time.Timer  // runs while nobody is there
-	token   jsonrpc.Span // of the first request, whose token the server's progress bears
-	first   *mcp.Call
+	sink    peer.Sink   // of the request that is at the call, nil for none
+	call    *mcp.Call   // likewise
+	held    [][]byte    // log messages that came while nobody was there
+	expiry  *time.Timer // runs while nobody is there
+	first   *mcp.Call   // whose token the server's progress bears
+
+	server string    // both under Relay.parkMu
+	since  time.Time // of the last time it was parked
 }
 
 // openQuestion is a request of the server that waits for the client's answer.
@@ -73,7 +76,7 @@ func mayPark(c *mcp.Call) bool {
 func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	p := &parked{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
-		sink: s, call: c, first: c, token: c.Token,
+		sink: s, call: c, first: c,
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.cancel = cancel
@@ -123,10 +126,21 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 		r.parked = make(map[string]*parked)
 	}
 	full := len(r.parked) >= maxParked || r.closed
+	var oldest *parked
 	if !full {
+		oldest = r.crowdedLocked(u.Name())
+		if oldest != nil {
+			delete(r.parked, oldest.id)
+		}
+		p.server, p.since = u.Name(), time.Now()
 		r.parked[p.id] = p
 	}
 	r.parkMu.Unlock()
+	if oldest != nil {
+		// Each parked call may hold a session of its own. Clients that never come
+		// back must not keep the others from theirs.
+		oldest.cancel(errCrowded)
+	}
 	if full {
 		p.cancel(errors.New("too many calls wait for their clients"))
 		<-p.done
@@ -150,6 +164,27 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 	p.mu.Unlock()
 	return mcp.Answer(append(out, '}')), nil
 }
+
+// crowdedLocked returns the call of a server that has waited longest for its
+// client, when as many wait as one server may have; nil otherwise.
+func (r *Relay) crowdedLocked(server string) *parked {
+	n := 0
+	var oldest *parked
+	for _, p := range r.parked {
+		if p.server != server {
+			continue
+		}
+		if n++; oldest == nil || p.since.Before(oldest.since) {
+			oldest = p
+		}
+	}
+	if n < maxParkedAtOne {
+		return nil
+	}
+	return oldest
+}
+
+var errCrowded = errors.New("too many later calls wait for their clients")
 
 // request strips a server's message to what an input request is: its method and
 // parameters.

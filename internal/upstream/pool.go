@@ -128,6 +128,10 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (*session, <-chan stru
 	}
 	if s := u.chooseLocked(p, f, forCall); s != nil {
 		s.users++
+		if s.reap != nil {
+			s.reap.Stop()
+			s.reap = nil
+		}
 		if f != nil && forCall {
 			s.owner = f.Conversation
 			s.calls++
@@ -206,12 +210,31 @@ func (u *Upstream) release(s *session) {
 	end := u.spec.Isolation == PerCall && s.users == 0 && p != nil
 	if end {
 		p.removeLocked(s)
+	} else if p != nil && s.users == 0 && len(p.sessions) > 1 && p.sessions[0] != s && s.reap == nil {
+		s.reap = time.AfterFunc(laneIdle, func() { u.reapLane(s) })
 	}
 	u.mu.Unlock()
 	if end {
 		u.work.Go(func() { s.shut(errCallOver) })
 	}
 }
+
+// laneIdle is how long a session beside the home session is kept for the next
+// call that needs one.
+const laneIdle = time.Minute
+
+// reapLane ends a lane that has been idle. Subscriptions are the home session's.
+func (u *Upstream) reapLane(s *session) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed || s.users > 0 || s.reap == nil || s.pool == nil {
+		return
+	}
+	s.pool.removeLocked(s)
+	u.work.Go(func() { s.shut(errIdleLane) })
+}
+
+var errIdleLane = errors.New("the session was idle and another one remains")
 
 var errCallOver = errors.New("the call is over and the session was for it alone")
 
@@ -257,21 +280,28 @@ func (u *Upstream) openedLocked(p *pool, s *session) {
 	u.failures, u.lastErr, u.notBefore = 0, nil, time.Time{}
 	opened := s.server.Opening()
 	u.status.Revision = opened.Revision
-	if opened.Remember() && (opened.Revision.Modern() || !s.unprobed) {
+	if opened.Remember() && (opened.Revision.Modern() || !s.legacyFirst) {
 		u.era = opened.Revision
 	}
 	u.setStateLocked(Ready, "")
 	if opened.Revision.Modern() {
-		u.noLegacy = !offersLegacy(opened.Hello.Versions)
+		// What a server lists is not what it does: one that was offered initialize
+		// first, and is modern all the same, has refused it.
+		u.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
 		s.pool = nil
-		if u.modern == nil {
-			u.modern = s
+		if u.modern != nil {
+			// Another open was faster; one link is enough.
+			u.work.Go(func() { s.shut(errSpare) })
+			return
 		}
+		u.modern = s
 		return
 	}
 	s.pool = p
 	p.sessions = append(p.sessions, s)
 }
+
+var errSpare = errors.New("another connection to the server was opened first")
 
 // offersLegacy reports whether a modern server says that it speaks the old era
 // too.

@@ -24,16 +24,17 @@ type session struct {
 	server *peer.Server
 	child  *stdio.Process // nil on HTTP
 	shared bool           // all calls share one pipe
-	// unprobed: opened with initialize for a legacy client, so that it says nothing
-	// of whether the server is modern too.
-	unprobed bool
-	ending   sync.Once
+	// legacyFirst: opened with initialize for a legacy client, so that a legacy
+	// outcome says nothing of whether the server is modern too.
+	legacyFirst bool
+	ending      sync.Once
 
 	// Under Upstream.mu:
 	pool  *pool // nil for the link to a modern server
 	users int   // acquired and not released
 	calls int   // of clients that can be asked
 	owner uint64
+	reap  *time.Timer  // ends a lane that nobody needs; nil while it is in use
 	level mcp.LogLevel // set at the server; 0 for never
 }
 
@@ -98,18 +99,18 @@ func (u *Upstream) step(text string) {
 
 // dial makes one attempt over the transport that is known or configured.
 func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*session, error) {
-	unprobed := false
+	legacyFirst := false
 	u.mu.Lock()
 	offer := handshake.Offer{Pin: u.spec.Pin, Known: u.era, SkipProbe: u.skipProbe, Timeout: u.spec.Start}
 	if f != nil && f.Revision.Legacy() && !u.noLegacy && u.spec.Pin == mcp.Unknown {
 		// The client's own era first: initialize needs no probe, and a server that
 		// does not have it says so.
-		unprobed = !offer.Known.Legacy()
+		legacyFirst = true
 		offer.Known = mcp.LatestLegacy
 	}
 	overSSE := u.sse || u.spec.Kind == "sse"
 	u.mu.Unlock()
-	s := &session{shared: true, unprobed: unprobed}
+	s := &session{shared: true, legacyFirst: legacyFirst}
 	o := peer.ServerOptions{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Idle: u.spec.Idle, Hard: u.spec.Hard, Log: u.opts.Log,
@@ -212,6 +213,16 @@ func (u *Upstream) openError(err error) *mcp.Error {
 	return e
 }
 
+// wanted reports whether a session's end was our own doing.
+func wanted(cause error) bool {
+	for _, ours := range []error{errCallOver, errEraChanged, errSpare, errIdleLane, errStopped} {
+		if errors.Is(cause, ours) {
+			return true
+		}
+	}
+	return false
+}
+
 // mourn waits for the end of a session and clears up after it.
 func (u *Upstream) mourn(s *session) {
 	<-s.server.Gone()
@@ -224,7 +235,7 @@ func (u *Upstream) mourn(s *session) {
 	if p != nil {
 		p.removeLocked(s)
 	}
-	unexpected := !u.closed && !errors.Is(cause, errCallOver) && !errors.Is(cause, errEraChanged)
+	unexpected := !u.closed && !wanted(cause)
 	if unexpected && u.modern == nil && (p == nil || len(p.sessions) == 0) {
 		u.setStateLocked(Idle, "the server ended: "+cause.Error())
 	}
