@@ -24,9 +24,9 @@ func TestJudge(t *testing.T) {
 		note    string
 	}{
 		{name: "as promised", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3},
-		{name: "failed", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": fail(), "three": pass()}, passed: 2, problem: "two failed"},
-		{name: "missing", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": pass()}, passed: 2, problem: "three did not run"},
-		{name: "empty", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": pass(), "three": {}}, passed: 2, problem: "three failed"},
+		{name: "failed", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": fail(), "three": pass()}, passed: 2, problem: "failed: two"},
+		{name: "missing", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": pass()}, passed: 2, problem: "did not run: three"},
+		{name: "empty", leg: leg{want: 3, of: 3}, found: map[string]outcome{"one": pass(), "two": pass(), "three": {}}, passed: 2, problem: "failed: three"},
 		{name: "excused", leg: leg{want: 3, of: 3, excused: map[string]string{"two": "x"}}, found: map[string]outcome{"one": pass(), "two": fail(), "three": pass()}, passed: 2},
 		{name: "excused in vain", leg: leg{want: 3, of: 3, excused: map[string]string{"two": "x"}}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3, note: "two passes"},
 		{name: "excused unknown", leg: leg{want: 3, of: 3, excused: map[string]string{"four": "x"}}, found: map[string]outcome{"one": pass(), "two": pass(), "three": pass()}, passed: 3, problem: "four is excused and does not exist"},
@@ -117,5 +117,17 @@ func TestGates(t *testing.T) {
 				t.Errorf("the envelope of the newer era got through: %s", on)
 			}
 		})
+	}
+}
+
+func TestTellModern(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"id":1,"result":{"supportedVersions":["2026-07-28","2025-11-25"]}}`: `{"id":1,"result":{"supportedVersions":["2026-07-28"]}}`,
+		`{"id":1,"result":{"text":"\"supportedVersions\""}}`:                  `{"id":1,"result":{"text":"\"supportedVersions\""}}`,
+		`{"id": 1,"result":{}}`: `{"id": 1,"result":{}}`,
+	} {
+		if got := string(tellModern([]byte(in))); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,9 +23,9 @@ func oneEraMode(args []string) int {
 	if len(args) < 2 || (args[0] != "legacy" && args[0] != "modern") {
 		return exitUsage
 	}
-	gate := legacyGate
+	gate, tell := legacyGate, func(line []byte) []byte { return line }
 	if args[0] == "modern" {
-		gate = modernGate
+		gate, tell = modernGate, tellModern
 	}
 	cmd := exec.Command(args[1], args[2:]...)
 	cmd.Stderr = os.Stderr
@@ -53,7 +54,7 @@ func oneEraMode(args []string) int {
 			return err
 		})
 	}()
-	each(fromServer, out.write)
+	each(fromServer, func(line []byte) error { return out.write(tell(line)) })
 	if err := cmd.Wait(); err != nil {
 		fmt.Fprintln(os.Stderr, "one-era:", err)
 		return 1
@@ -112,6 +113,20 @@ func modernGate(line []byte) (pass, answer []byte) {
 		return nil, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"Invalid params: _meta names no protocol version"}}`, e.ID)
 	}
 	return line, nil
+}
+
+// tellModern strikes the older revisions from the answer to server/discover.
+func tellModern(line []byte) []byte {
+	if !bytes.Contains(line, []byte(`"supportedVersions"`)) {
+		return line
+	}
+	var msg, result map[string]json.RawMessage
+	if json.Unmarshal(line, &msg) != nil || json.Unmarshal(msg["result"], &result) != nil || result["supportedVersions"] == nil {
+		return line
+	}
+	result["supportedVersions"] = json.RawMessage(`["2026-07-28"]`)
+	msg["result"] = must(json.Marshal(result))
+	return must(json.Marshal(msg))
 }
 
 // must unwraps what cannot fail: each value was JSON when it was read.

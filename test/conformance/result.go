@@ -117,6 +117,7 @@ type verdict struct {
 // that count; where there is no frozen set, all that were found do.
 func (l *leg) judge(found map[string]outcome, names []string) verdict {
 	v := verdict{names: names}
+	var failed, missing []string
 	for _, n := range names {
 		o, ran := found[n]
 		reason, excused := l.excused[n]
@@ -128,10 +129,16 @@ func (l *leg) judge(found map[string]outcome, names []string) verdict {
 			}
 		case excused:
 		case !ran:
-			v.problems = append(v.problems, n+" did not run")
+			missing = append(missing, n)
 		default:
-			v.problems = append(v.problems, n+" failed")
+			failed = append(failed, n)
 		}
+	}
+	if len(failed) > 0 {
+		v.problems = append(v.problems, "failed: "+strings.Join(failed, ", "))
+	}
+	if len(missing) > 0 {
+		v.problems = append(v.problems, "did not run: "+strings.Join(missing, ", "))
 	}
 	for n := range l.excused {
 		if !slices.Contains(names, n) {
