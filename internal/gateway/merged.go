@@ -148,7 +148,7 @@ func (g *Merged) Notice(ctx context.Context, f *mcp.ClientFacts, m *jsonrpc.Mess
 
 // Attach lets a legacy client hear the standing notices of all servers.
 func (g *Merged) Attach(f *mcp.ClientFacts, s peer.Standing) (detach func()) {
-	return g.attach(f, s, g.Upstreams, identity)
+	return g.attach(f, s, g.Upstreams, identity, true)
 }
 
 // owner returns the server that a URI belongs to: the one that lists it, else the

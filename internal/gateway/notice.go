@@ -16,10 +16,30 @@ import (
 // modern ones for as long as they listen. The zero value is ready.
 type notices struct {
 	mu       sync.Mutex
-	attached map[uint64]map[string]Standing // conversation, then server
+	attached map[uint64]*attachment // by conversation
 	hearers  map[*hearer]struct{}
 	ctx      context.Context // ends with Drain; made on first use
 	end      context.CancelFunc
+}
+
+// attachment is a legacy client that hears servers: one entry for each.
+type attachment struct{ to []attachedTo }
+
+type attachedTo struct {
+	server string
+	w      Standing
+}
+
+func (a *attachment) find(server string) Standing {
+	if a == nil {
+		return nil
+	}
+	for _, x := range a.to {
+		if x.server == server {
+			return x.w
+		}
+	}
+	return nil
 }
 
 // hearer is a client that is told of changes that no server has told of.
@@ -148,7 +168,7 @@ func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []U
 
 // watch tells one server what is wanted and returns what it agrees to.
 func (n *notices) watch(ctx context.Context, w Standing, want mcp.Interest) (mcp.Interest, error) {
-	w.Lists(ctx, want.Tools, want.Prompts, want.Resources)
+	w.Lists(want.Tools, want.Prompts, want.Resources)
 	for uri := range want.URIs {
 		// A refusal shows in what is honoured.
 		if _, err := w.Subscribe(ctx, uri); err != nil {
@@ -158,12 +178,6 @@ func (n *notices) watch(ctx context.Context, w Standing, want mcp.Interest) (mcp
 			}
 		}
 	}
-	got, err := w.Honoured(ctx)
-	if err != nil {
-		return got, err
-	}
-	// Lists may have been wanted before the server was open.
-	w.Lists(ctx, want.Tools, want.Prompts, want.Resources)
 	return w.Honoured(ctx)
 }
 
@@ -206,22 +220,29 @@ func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
 }
 
 // attach registers a legacy client with the servers it hears.
-func (n *notices) attach(f *mcp.ClientFacts, s peer.Standing, from []Upstream, as rename) (detach func()) {
+// announced says that the lists are joined ones, of whose changes the servers know
+// only a part.
+func (n *notices) attach(f *mcp.ClientFacts, s peer.Standing, from []Upstream, as rename, announced bool) (detach func()) {
 	for _, u := range from {
-		w := n.standing(f, s, u, as)
-		w.Lists(context.Background(), true, true, true)
+		n.standing(f, s, u, as).Lists(true, true, true)
 	}
-	stop := n.hear(&hearer{want: mcp.Interest{Tools: true, Prompts: true, Resources: true}, tell: func(method string) {
-		s.Notify(jsonrpc.AppendNotification(nil, method, nil))
-	}})
+	stop := func() {}
+	if announced {
+		stop = n.hear(&hearer{want: mcp.Interest{Tools: true, Prompts: true, Resources: true}, tell: func(method string) {
+			s.Notify(jsonrpc.AppendNotification(nil, method, nil))
+		}})
+	}
 	return func() {
 		stop()
 		n.mu.Lock()
 		mine := n.attached[f.Conversation]
 		delete(n.attached, f.Conversation)
 		n.mu.Unlock()
-		for _, w := range mine {
-			w.Close()
+		if mine == nil {
+			return
+		}
+		for _, x := range mine.to {
+			x.w.Close()
 		}
 	}
 }
@@ -229,7 +250,7 @@ func (n *notices) attach(f *mcp.ClientFacts, s peer.Standing, from []Upstream, a
 // standing returns the registration of a legacy client with one server.
 func (n *notices) standing(f *mcp.ClientFacts, s peer.Standing, u Upstream, as rename) Standing {
 	n.mu.Lock()
-	w := n.attached[f.Conversation][u.Name()]
+	w := n.attached[f.Conversation].find(u.Name())
 	n.mu.Unlock()
 	if w != nil {
 		return w
@@ -240,12 +261,14 @@ func (n *notices) standing(f *mcp.ClientFacts, s peer.Standing, u Upstream, as r
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.attached == nil {
-		n.attached = make(map[uint64]map[string]Standing)
+		n.attached = make(map[uint64]*attachment)
 	}
-	if n.attached[f.Conversation] == nil {
-		n.attached[f.Conversation] = make(map[string]Standing)
+	a := n.attached[f.Conversation]
+	if a == nil {
+		a = &attachment{to: make([]attachedTo, 0, 1)}
+		n.attached[f.Conversation] = a
 	}
-	n.attached[f.Conversation][u.Name()] = w
+	a.to = append(a.to, attachedTo{u.Name(), w})
 	return w
 }
 
@@ -259,7 +282,7 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, uri st
 		uri = uriText
 	}
 	n.mu.Lock()
-	w := n.attached[c.Client.Conversation][u.Name()]
+	w := n.attached[c.Client.Conversation].find(u.Name())
 	n.mu.Unlock()
 	if w == nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "subscriptions need a session: send notifications/initialized first"}

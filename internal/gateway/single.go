@@ -70,7 +70,7 @@ func (g *Single) Notice(ctx context.Context, f *mcp.ClientFacts, m *jsonrpc.Mess
 
 // Attach lets a legacy client hear the server's standing notices.
 func (g *Single) Attach(f *mcp.ClientFacts, s peer.Standing) (detach func()) {
-	return g.attach(f, s, []Upstream{g.Upstream}, identity)
+	return g.attach(f, s, []Upstream{g.Upstream}, identity, false)
 }
 
 // identity leaves a notice as it is.

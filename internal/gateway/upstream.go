@@ -31,7 +31,8 @@ type Upstream interface {
 
 // Standing is somebody who hears a server's notices until Close.
 type Standing interface {
-	Lists(ctx context.Context, tools, prompts, resources bool)
+	// Lists says which list changes are wanted from now on. It does not wait.
+	Lists(tools, prompts, resources bool)
 	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	// Honoured returns what of all this the server has agreed to tell.

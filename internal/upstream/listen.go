@@ -235,6 +235,7 @@ func (w *Standing) Honoured(ctx context.Context) (mcp.Interest, error) {
 		return mcp.Interest{}, err
 	}
 	defer release()
+	u.relisten(ctx)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	caps := s.server.Hello().Capabilities

@@ -295,6 +295,7 @@ func (u *Upstream) openedLocked(p *pool, s *session) {
 			return
 		}
 		u.modern = s
+		u.relistenSoonLocked()
 		return
 	}
 	s.pool = p

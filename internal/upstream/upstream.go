@@ -84,6 +84,8 @@ type Upstream struct {
 	closed    bool
 	tools     *toolSpecs
 	listen    *listening
+	// relistening: a goroutine is about to bring listen in line.
+	relistening bool
 }
 
 // State is a word for how a server is.

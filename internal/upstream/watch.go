@@ -19,6 +19,19 @@ type Standing struct {
 	want     mcp.Interest
 	deliver  func(*jsonrpc.Message)
 	asker    peer.Standing // nil for whom questions cannot be put to
+	index    int           // in pool.standing; under Upstream.mu
+}
+
+// leaveLocked takes w out of the pool, whose order means nothing.
+func (p *pool) leaveLocked(w *Standing) {
+	last := len(p.standing) - 1
+	if w.index > last || p.standing[w.index] != w {
+		return
+	}
+	p.standing[w.index] = p.standing[last]
+	p.standing[w.index].index = w.index
+	p.standing[last] = nil
+	p.standing = p.standing[:last]
 }
 
 // Stand registers somebody. deliver gets the server's own messages, on the
@@ -33,7 +46,7 @@ func (u *Upstream) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), ask
 		p = &pool{key: key, freed: make(chan struct{}), facts: *f}
 		u.pools[key] = p
 	}
-	w := &Standing{upstream: u, pool: p, facts: f, deliver: deliver, asker: asker, want: mcp.Interest{URIs: map[string]bool{}}}
+	w := &Standing{upstream: u, pool: p, facts: f, deliver: deliver, asker: asker, index: len(p.standing)}
 	p.standing = append(p.standing, w)
 	return w
 }
@@ -42,21 +55,16 @@ func (u *Upstream) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), ask
 func (w *Standing) Close() {
 	u := w.upstream
 	u.mu.Lock()
-	for i, x := range w.pool.standing {
-		if x == w {
-			w.pool.standing = append(w.pool.standing[:i:i], w.pool.standing[i+1:]...)
-			break
-		}
-	}
+	w.pool.leaveLocked(w)
 	uris := make([]string, 0, len(w.want.URIs))
 	for uri := range w.want.URIs {
 		if !w.pool.watchedLocked(uri) {
 			uris = append(uris, uri)
 		}
 	}
-	u.mu.Unlock()
-	if len(uris) == 0 {
-		u.relisten(u.life)
+	defer u.mu.Unlock()
+	u.relistenSoonLocked()
+	if len(uris) == 0 || u.closed || u.modern != nil && len(w.pool.sessions) == 0 {
 		return
 	}
 	u.work.Go(func() {
@@ -68,13 +76,28 @@ func (w *Standing) Close() {
 	})
 }
 
-// Lists says which list changes are wanted from now on.
-func (w *Standing) Lists(ctx context.Context, tools, prompts, resources bool) {
+// Lists says which list changes are wanted from now on. It does not wait for the
+// server; Honoured does.
+func (w *Standing) Lists(tools, prompts, resources bool) {
 	u := w.upstream
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	w.want.Tools, w.want.Prompts, w.want.Resources = tools, prompts, resources
-	u.mu.Unlock()
-	u.relisten(ctx)
+	u.relistenSoonLocked()
+}
+
+// relistenSoonLocked brings the listen in line without anybody waiting for it.
+func (u *Upstream) relistenSoonLocked() {
+	if u.modern == nil || u.closed || u.relistening {
+		return
+	}
+	u.relistening = true
+	u.work.Go(func() {
+		u.mu.Lock()
+		u.relistening = false
+		u.mu.Unlock()
+		u.relisten(u.life)
+	})
 }
 
 // Subscribe watches a resource. The reply is the server's, or ours where another
@@ -83,6 +106,9 @@ func (w *Standing) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error
 	u := w.upstream
 	u.mu.Lock()
 	already := w.pool.watchedLocked(uri)
+	if w.want.URIs == nil {
+		w.want.URIs = make(map[string]bool)
+	}
 	w.want.URIs[uri] = true
 	u.mu.Unlock()
 	if already {
