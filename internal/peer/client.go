@@ -37,7 +37,7 @@ type Observer interface {
 
 // Accept begins a conversation with a client; see transport.Acceptor.
 func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
-	c := &Client{reception: r, from: p, out: out}
+	c := &Client{reception: r, principal: p.Principal, out: out}
 	if out != nil {
 		c.number = r.conversations.Add(1)
 	}
@@ -48,7 +48,7 @@ func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Con
 // both eras may be spoken, or a single modern HTTP request.
 type Client struct {
 	reception *Reception
-	from      transport.Peer
+	principal string
 	out       transport.Outbox // nil for a single request
 	number    uint64
 
@@ -162,7 +162,7 @@ func (c *Client) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientFacts 
 		Revision:     o.Revision,
 		Info:         at[0].Of(m.Raw),
 		Capabilities: at[1].Of(m.Raw),
-		Principal:    c.from.Principal,
+		Principal:    c.principal,
 		Conversation: c.number,
 	}
 	if !at[2].IsZero() {
@@ -184,11 +184,9 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 	case m.Method == mcp.MethodPing:
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, []byte("{}")), 0)
 		return
-	case facts == nil && c.from.Transport != "http":
+	case facts == nil:
 		// Reference servers answer any request before initialize, and clients rely
 		// on it; so they are served as what a client without a version is.
-		facts = c.adopt(o.Revision)
-	case facts == nil:
 		facts = c.adopt(o.Revision)
 	}
 	ctx, leave, bad := c.enter(ctx, m.ID)
@@ -206,7 +204,7 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 
 // adopt makes a session for a client that never asked for one.
 func (c *Client) adopt(rev mcp.Revision) *mcp.ClientFacts {
-	f := &mcp.ClientFacts{Revision: rev, Principal: c.from.Principal, Conversation: c.number}
+	f := &mcp.ClientFacts{Revision: rev, Principal: c.principal, Conversation: c.number}
 	if !c.facts.CompareAndSwap(nil, f) {
 		return c.facts.Load()
 	}

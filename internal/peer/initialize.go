@@ -53,7 +53,7 @@ func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) 
 	f := &mcp.ClientFacts{
 		Revision:     rev,
 		Info:         []byte(`{}`),
-		Principal:    c.from.Principal,
+		Principal:    c.principal,
 		Conversation: c.number,
 	}
 	// Copies, since the session must not keep the whole request alive.

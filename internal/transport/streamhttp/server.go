@@ -186,7 +186,9 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	for _, ses := range s.table.all() {
-		ses.out.Release()
+		if out := ses.streamIfAny(); out != nil {
+			out.Release()
+		}
 	}
 }
 
@@ -200,7 +202,9 @@ func (s *Server) Close() error {
 	convs := s.flights.close()
 	for _, ses := range s.table.takeAll() {
 		s.end(ses, errClosed)
-		ses.out.Cut()
+		if out := ses.streamIfAny(); out != nil {
+			out.Cut()
+		}
 	}
 	for _, c := range convs {
 		c.Close(errClosed)

@@ -39,8 +39,11 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, principal string) {
 		return
 	}
 	last, twice := only(r.Header[mcp.HeaderLastEvent])
-	stream, seen, resumes := &ses.out, uint64(0), last != ""
-	if resumes {
+	var stream *httpdoor.Stream
+	seen, resumes := uint64(0), last != ""
+	if !resumes {
+		stream = ses.stream()
+	} else {
 		var ok bool
 		if stream, seen, ok = ses.find(last); !ok || twice {
 			// Not 404, which would end the session for the client.

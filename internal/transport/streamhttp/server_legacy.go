@@ -66,7 +66,7 @@ func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session,
 // the connection, since hanging up is no cancellation there (2025-11-25
 // §Transports, "Sending Messages to the Server" 6). Values are the request's.
 func (ses *session) during(r *http.Request) context.Context {
-	return sessionContext{ses.ctx, r.Context()}
+	return sessionContext{ses.lifetime(), r.Context()}
 }
 
 type sessionContext struct {
@@ -108,7 +108,8 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, principal st
 	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, birth: unborn}
 	res.conv = ses.conv
 	defer s.settleBirth(res)
-	s.serve(ses.during(r), res, in)
+	// Its client has no session yet that it could come back to.
+	s.serve(r.Context(), res, in)
 }
 
 // settleBirth ends a session that has not come about, and lets go of one that has.
@@ -171,7 +172,7 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request, principal string,
 		return nil, false
 	}
 	made := s.newSession(principal)
-	made.bare = key
+	made.bare = &key
 	made.rev.Store(uint32(rev))
 	made.conv = s.opts.Acceptor.Accept(peer, made)
 	ses = s.table.putBare(made)

@@ -81,7 +81,7 @@ func (res *response) settle() {
 	}
 	if res.undone() && (p != nil || res.r.Context().Err() == nil) {
 		e := errInternal
-		if p == nil && res.session != nil && res.session.ctx.Err() != nil {
+		if p == nil && res.session != nil && res.session.over() {
 			e = errSessionEnded
 		}
 		_ = res.Finish(jsonrpc.AppendError(nil, res.id, e), e.Code)

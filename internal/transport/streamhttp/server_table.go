@@ -66,10 +66,10 @@ func (t *table) putBare(ses *session) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reserved--
-	if there := t.bare[ses.bare]; there != nil {
+	if there := t.bare[*ses.bare]; there != nil {
 		ses = there
 	}
-	t.bare[ses.bare] = ses
+	t.bare[*ses.bare] = ses
 	ses.active.Add(1)
 	return ses
 }
@@ -97,10 +97,10 @@ func (t *table) takeLocked(ses *session) bool {
 		delete(t.byID, ses.id)
 		return true
 	}
-	if t.bare[ses.bare] != ses {
+	if ses.bare == nil || t.bare[*ses.bare] != ses {
 		return false
 	}
-	delete(t.bare, ses.bare)
+	delete(t.bare, *ses.bare)
 	return true
 }
 

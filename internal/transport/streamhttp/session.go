@@ -28,21 +28,22 @@ const (
 type session struct {
 	id        string // "" for an adopted one
 	principal string
-	bare      bareKey // of an adopted one
+	bare      *bareKey // of an adopted one, else nil
 	conv      transport.Conversation
-	ctx       context.Context // its own lifetime
-	cancel    context.CancelCauseFunc
+	rules     *httpdoor.StreamRules
 
 	rev    atomic.Uint32 // mcp.Revision; Unknown until initialize was answered
 	born   time.Duration // since the server's epoch, as is seen
 	seen   atomic.Int64  // when a request or stream last came or went
 	active atomic.Int32  // requests and streams; not idle while there are any
 
-	tag string          // begins its event ids; random, and not the secret that id is
-	out httpdoor.Stream // messages that belong to no request
+	tag [4]byte // begins its event ids; random, and not the secret that id is
 
 	mu       sync.Mutex
-	last     uint32 // number of the latest stream
+	ended    error            // why; nil while it lives
+	life     *lifetime        // of what is in flight; nil while nothing is
+	out      *httpdoor.Stream // messages that belong to no request; made on first use
+	last     uint32           // number of the latest stream
 	streams  map[uint32]*httpdoor.Stream
 	finished []uint32 // of these, those that have ended, oldest first
 }
@@ -56,14 +57,77 @@ type bareKey struct {
 // newSession returns a session that is in no table yet. Its conversation is set
 // by the caller, who needs the session for it.
 func (s *Server) newSession(principal string) *session {
-	ses := &session{principal: principal, born: s.now()}
-	ses.ctx, ses.cancel = context.WithCancelCause(context.Background())
+	ses := &session{principal: principal, born: s.now(), rules: s.rules}
 	ses.seen.Store(int64(ses.born))
-	var tag [4]byte
-	_, _ = rand.Read(tag[:]) // never fails
-	ses.tag = hex.EncodeToString(tag[:])
-	ses.out.Init(s.rules, ses.tag+"-0-", httpdoor.Wait)
+	_, _ = rand.Read(ses.tag[:]) // never fails
 	return ses
+}
+
+// lifetime is the context of a session's requests.
+type lifetime struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// lifetime returns the context of the requests that are in flight now. It ends
+// with the session; one that has been idle for a while has none.
+func (ses *session) lifetime() context.Context {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.life == nil {
+		ses.life = new(lifetime)
+		ses.life.ctx, ses.life.cancel = context.WithCancelCause(context.Background())
+		if ses.ended != nil {
+			ses.life.cancel(ses.ended)
+		}
+	}
+	return ses.life.ctx
+}
+
+// cancel ends the session's lifetime, for good.
+func (ses *session) cancel(cause error) {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.ended == nil {
+		ses.ended = cause
+	}
+	if ses.life != nil {
+		ses.life.cancel(cause)
+	}
+}
+
+func (ses *session) over() bool {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	return ses.ended != nil
+}
+
+// prefix returns the beginning of the event ids of stream number n.
+func (ses *session) prefix(n uint32) string {
+	return ses.name() + "-" + strconv.FormatUint(uint64(n), 10) + "-"
+}
+
+func (ses *session) name() string { return hex.EncodeToString(ses.tag[:]) }
+
+// stream returns the stream of messages that belong to no request.
+func (ses *session) stream() *httpdoor.Stream {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	if ses.out == nil {
+		ses.out = new(httpdoor.Stream)
+		ses.out.Init(ses.rules, ses.prefix(0), httpdoor.Wait)
+		if ses.ended != nil {
+			ses.out.End()
+		}
+	}
+	return ses.out
+}
+
+// streamIfAny returns nil where no such message has come and nobody has listened.
+func (ses *session) streamIfAny() *httpdoor.Stream {
+	ses.mu.Lock()
+	defer ses.mu.Unlock()
+	return ses.out
 }
 
 // newSessionID returns 192 random bits in visible ASCII (2025-11-25 §Transports,
@@ -78,10 +142,10 @@ func (ses *session) revision() mcp.Revision { return mcp.Revision(ses.rev.Load()
 
 // Send implements transport.Outbox. An adopted client has no stream to open.
 func (ses *session) Send(b []byte) error {
-	if ses.id == "" && ses.bare != (bareKey{}) {
+	if ses.bare != nil {
 		return transport.ErrNoStream
 	}
-	return ses.out.Push("message", b)
+	return ses.stream().Push("message", b)
 }
 
 func (ses *session) release(now time.Duration) {
@@ -98,7 +162,7 @@ func (ses *session) addStream(st *httpdoor.Stream, rules *httpdoor.StreamRules) 
 		ses.streams = make(map[uint32]*httpdoor.Stream)
 	}
 	ses.streams[ses.last] = st
-	st.Init(rules, ses.tag+"-"+strconv.FormatUint(uint64(ses.last), 10)+"-", httpdoor.Keep)
+	st.Init(rules, ses.prefix(ses.last), httpdoor.Keep)
 	return ses.last
 }
 
@@ -115,7 +179,7 @@ func (ses *session) retire(number uint32) {
 // Ids of other sessions are unknown here, and so are those of streams that are no
 // longer kept.
 func (ses *session) find(eventID string) (st *httpdoor.Stream, number uint64, ok bool) {
-	rest, ok := strings.CutPrefix(eventID, ses.tag+"-")
+	rest, ok := strings.CutPrefix(eventID, ses.name()+"-")
 	if !ok {
 		return nil, 0, false
 	}
@@ -124,8 +188,9 @@ func (ses *session) find(eventID string) (st *httpdoor.Stream, number uint64, ok
 	if err != nil {
 		return nil, 0, false
 	}
-	st = &ses.out
-	if n != 0 {
+	if n == 0 {
+		st = ses.stream()
+	} else {
 		ses.mu.Lock()
 		st = ses.streams[uint32(n)]
 		ses.mu.Unlock()
@@ -139,8 +204,15 @@ func (ses *session) find(eventID string) (st *httpdoor.Stream, number uint64, ok
 
 // forget drops what is too old, or too much, to be kept for the client.
 func (ses *session) forget(age time.Duration) {
-	ses.out.Forget(age)
+	if out := ses.streamIfAny(); out != nil {
+		out.Forget(age)
+	}
 	ses.mu.Lock()
+	if ses.life != nil && ses.active.Load() == 0 {
+		// Whoever comes now makes a new one.
+		ses.life.cancel(nil)
+		ses.life = nil
+	}
 	if len(ses.streams) == 0 {
 		ses.mu.Unlock()
 		return
@@ -186,5 +258,7 @@ func (s *Server) end(ses *session, cause error) {
 	s.counts.ended.Add(1)
 	ses.cancel(cause)
 	ses.conv.Close(cause)
-	ses.out.End()
+	if out := ses.streamIfAny(); out != nil {
+		out.End()
+	}
 }
