@@ -20,7 +20,9 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	}
 	if c.Client.Revision.Can(mcp.PerRequestMeta) {
 		// The session said all this at initialize. Reserved keys belong to one hop.
-		e.Object(m.Raw, c.Meta, mcp.IsPerRequestKey)
+		e.Object(m.Raw, c.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || c.IsJunk(k) })
+	} else if c.HasJunk() {
+		e.Object(m.Raw, c.Meta, c.IsJunk)
 	}
 	if c.Client.Revision.Can(mcp.InputRequired) && c.Method != nil && c.Method.MayAsk {
 		// What a retry carries was for us: this server asks live.

@@ -17,6 +17,8 @@ func (d modern) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	}
 	if c.Client.Revision != d.rev {
 		d.describe(&e, c, s)
+	} else if c.HasJunk() {
+		e.Object(m.Raw, c.Meta, c.IsJunk)
 	}
 	return jsonrpc.Splice(dst, m.Raw, &e)
 }
@@ -33,7 +35,7 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
 		// Some clients send single reserved keys in the old era; what the session
 		// says takes their place.
 		e.Object(m.Raw, c.Meta, func(k []byte) bool {
-			return mcp.IsPerRequestKey(k) && !named(set, k)
+			return c.IsJunk(k) || mcp.IsPerRequestKey(k) && !named(set, k)
 		}, set...)
 		return
 	}
@@ -141,7 +143,7 @@ func failureFromLegacy(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 		if c.Name != "" && c.Method != nil && c.Method.NameKey == "uri" {
 			note = jsonrpc.Field{Key: "uri", Value: quote(c.Name)}
 		}
-	case code <= -32020 && code >= -32099:
+	case code <= -32020 && code >= -32099 && !mcp.IsModernCode(code):
 		to = jsonrpc.CodeInternal
 		note = jsonrpc.Field{Key: "upstreamCode", Value: jsonInt(code)}
 	case jsonrpc.KindOf(raw, at) != '0':

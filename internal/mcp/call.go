@@ -15,6 +15,7 @@ type Call struct {
 
 	Meta  jsonrpc.Span // params._meta in Msg.Raw
 	Token jsonrpc.Span // its progressToken
+	junk  uint8        // which members of Meta go no further; see IsJunk
 
 	// Level is the least severe log message that this call wants, 0 for none.
 	Level LogLevel
@@ -34,7 +35,10 @@ type Call struct {
 func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientFacts) *Call {
 	c := &Call{Msg: m, Method: LookupMethod(m.Method), Client: client, Meta: meta, Level: client.LogLevel}
 	if !meta.IsZero() {
-		c.Token = jsonrpc.Find(m.Raw, meta, KeyProgressToken)
+		var at [4]jsonrpc.Span
+		jsonrpc.FindAll(m.Raw, meta, hopKeys, at[:])
+		c.Token = at[0]
+		c.junk = junkOf(m.Raw, at[1], at[2], at[3])
 	}
 	if c.Method != nil && c.Method.NameKey != "" {
 		c.Name, _ = jsonrpc.Text(m.Raw, m.Param(c.Method.NameKey))

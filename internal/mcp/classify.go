@@ -69,9 +69,11 @@ func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonr
 	switch {
 	case !ok:
 		return o, UnsupportedVersion(m.ID, header)
-	case rev.Modern():
+	case rev.Modern() && m.Kind == jsonrpc.Request:
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must carry "+KeyVersion)
 	}
+	// Of notifications nothing is required: _meta is a request's (2026-07-28 §Base,
+	// "Per-request protocol fields"), and §Cancellation shows one without.
 	o.Revision = rev
 	return o, nil
 }

@@ -1,0 +1,105 @@
+package mcp
+
+import (
+	"bytes"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// The keys of OpenTelemetry trace context, which crosses all hops (2026-07-28
+// §Base, "OpenTelemetry trace context").
+const (
+	KeyTraceparent = "traceparent"
+	KeyTracestate  = "tracestate"
+	KeyBaggage     = "baggage"
+)
+
+// hopKeys are what NewCall reads of _meta.
+var hopKeys = []string{KeyProgressToken, KeyTraceparent, KeyTracestate, KeyBaggage}
+
+const (
+	junkParent uint8 = 1 << iota
+	junkState
+	junkBaggage
+)
+
+// maxTraceText is how long tracestate and baggage may be (W3C Baggage §3.3.1; for
+// tracestate the same).
+const maxTraceText = 8192
+
+// HasJunk reports whether _meta has trace context that is none.
+func (c *Call) HasJunk() bool { return c.junk != 0 }
+
+// IsJunk reports whether a member of _meta is trace context whose value has not
+// the form that W3C Trace Context and Baggage demand. It is dropped rather than
+// passed on to where it would end up in headers and logs; the call itself is fine.
+func (c *Call) IsJunk(key []byte) bool {
+	switch string(key) {
+	case KeyTraceparent:
+		return c.junk&junkParent != 0
+	case KeyTracestate:
+		return c.junk&junkState != 0
+	case KeyBaggage:
+		return c.junk&junkBaggage != 0
+	}
+	return false
+}
+
+func junkOf(raw []byte, parent, state, baggage jsonrpc.Span) (junk uint8) {
+	if !parent.IsZero() && !isTraceparent(unquoted(raw, parent)) {
+		junk |= junkParent
+	}
+	if !state.IsZero() && !isTraceText(unquoted(raw, state)) {
+		junk |= junkState
+	}
+	if !baggage.IsZero() && !isTraceText(unquoted(raw, baggage)) {
+		junk |= junkBaggage
+	}
+	return junk
+}
+
+// unquoted returns the bytes between a string's quotes, nil for anything else. An
+// escape in it makes it no trace text, which has none to escape.
+func unquoted(raw []byte, at jsonrpc.Span) []byte {
+	b := at.Of(raw)
+	if len(b) < 2 || b[0] != '"' {
+		return nil
+	}
+	return b[1 : len(b)-1]
+}
+
+// isTraceparent: version "-" trace-id "-" parent-id "-" flags, in lower case hex;
+// later versions may append more (W3C Trace Context §3.2).
+func isTraceparent(b []byte) bool {
+	if len(b) < 55 || len(b) > 512 || b[2] != '-' || b[35] != '-' || b[52] != '-' {
+		return false
+	}
+	if !isHex(b[:2]) || !isHex(b[3:35]) || !isHex(b[36:52]) || !isHex(b[53:55]) || string(b[:2]) == "ff" {
+		return false
+	}
+	if len(b) > 55 && (string(b[:2]) == "00" || b[55] != '-' || !isTraceText(b[55:])) {
+		return false
+	}
+	return len(bytes.Trim(b[3:35], "0")) > 0 && len(bytes.Trim(b[36:52], "0")) > 0
+}
+
+func isHex(b []byte) bool {
+	for _, c := range b {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func isTraceText(b []byte) bool {
+	if b == nil || len(b) > maxTraceText {
+		return false
+	}
+	for _, c := range b {
+		if c < 0x20 || c > 0x7e || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
