@@ -30,7 +30,7 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 	case json:
 		a.log = slog.New(slog.NewJSONHandler(a.status, o))
 	case a.status.terminal:
-		a.log = slog.New(tint.NewHandler(a.status, &tint.Options{
+		a.log = slog.New(tint.NewTextHandler(a.status, &tint.Options{
 			Level: level, TimeFormat: time.TimeOnly, NoColor: !a.status.colour,
 		}))
 	default:

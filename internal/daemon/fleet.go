@@ -38,7 +38,7 @@ type hooks struct {
 // newUpstream makes an upstream of a configured server.
 func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 	spec := upstream.Spec{
-		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL,
+		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL, Shown: c.Describe(),
 		Isolation: upstream.Isolation(c.Isolation.String()), Pin: c.Revision,
 		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax,
 	}

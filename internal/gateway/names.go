@@ -3,7 +3,6 @@ package gateway
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strings"
 )
 
@@ -105,5 +104,3 @@ func (t *table) add(offered string, r route) bool {
 	t.order = append(t.order, offered)
 	return true
 }
-
-func (t *table) sort() { slices.Sort(t.order) }

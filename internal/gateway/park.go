@@ -104,6 +104,7 @@ func (r *Relay) attend(ctx context.Context, u Upstream, c *mcp.Call, p *parked) 
 	case <-p.done:
 		return p.reply, p.err
 	case <-p.asked:
+		p.gather()
 	case <-ctx.Done():
 		// The client is gone: the server should stop, and know it.
 		p.cancel(context.Cause(ctx))
@@ -111,6 +112,24 @@ func (r *Relay) attend(ctx context.Context, u Upstream, c *mcp.Call, p *parked) 
 		return p.reply, p.err
 	}
 	return r.park(u, c, p)
+}
+
+// gatherTime is how long further questions are waited for after the first: servers
+// ask several at once, and the client should hear them together.
+const gatherTime = 15 * time.Millisecond
+
+func (p *parked) gather() {
+	t := time.NewTimer(gatherTime)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.asked:
+		case <-p.done:
+			return
+		case <-t.C:
+			return
+		}
+	}
 }
 
 // park answers input_required with the open questions and lets the request go.
@@ -190,7 +209,12 @@ var errCrowded = errors.New("too many later calls wait for their clients")
 // parameters.
 func request(m *jsonrpc.Message) []byte {
 	var e jsonrpc.Edits
-	e.Object(m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" })
+	var set []jsonrpc.Field
+	if m.Params.IsZero() {
+		// They may be absent, but there are clients that read them all the same.
+		set = append(set, jsonrpc.Field{Key: "params", Value: []byte("{}")})
+	}
+	e.Object(m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" }, set...)
 	return bytes.TrimSpace(jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
 }
 

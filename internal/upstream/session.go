@@ -97,18 +97,29 @@ func (u *Upstream) step(text string) {
 	}
 }
 
+// shown is how the server is reached, without what may be secret.
+func (u *Upstream) shown() string {
+	if u.spec.Shown != "" {
+		return u.spec.Shown
+	}
+	return u.spec.Name
+}
+
 // dial makes one attempt over the transport that is known or configured.
 func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*session, error) {
 	legacyFirst := false
 	u.mu.Lock()
 	offer := handshake.Offer{Pin: u.spec.Pin, Known: u.era, SkipProbe: u.skipProbe, Timeout: u.spec.Start}
-	if f != nil && f.Revision.Legacy() && !u.noLegacy && u.spec.Pin == mcp.Unknown {
+	overSSE := u.sse || u.spec.Kind == "sse"
+	// A probe over HTTP costs little, and there are modern servers that answer
+	// initialize with a version only to refuse all requests of it afterwards.
+	known := u.spec.Command != "" || overSSE || u.era != mcp.Unknown
+	if f != nil && f.Revision.Legacy() && known && !u.noLegacy && u.spec.Pin == mcp.Unknown {
 		// The client's own era first: initialize needs no probe, and a server that
 		// does not have it says so.
 		legacyFirst = true
 		offer.Known = mcp.LatestLegacy
 	}
-	overSSE := u.sse || u.spec.Kind == "sse"
 	u.mu.Unlock()
 	s := &session{shared: true, legacyFirst: legacyFirst}
 	o := peer.ServerOptions{
@@ -128,14 +139,14 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 	case u.spec.Command != "":
 		err = u.spawn(ctx, s, offer, o)
 	case overSSE:
-		u.step("connecting to " + u.spec.URL + " over HTTP+SSE")
+		u.step("connecting to " + u.shown() + " over HTTP+SSE")
 		offer.SkipProbe = true
 		var pipe transport.Pipe
 		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{Header: u.header()}); err == nil {
 			s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
 		}
 	default:
-		u.step("connecting to " + u.spec.URL)
+		u.step("connecting to " + u.shown())
 		var c *streamhttp.Client
 		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header()}); err == nil {
 			s.shared = false
@@ -157,7 +168,7 @@ func (u *Upstream) header() []transport.HeaderField {
 }
 
 func (u *Upstream) spawn(ctx context.Context, s *session, offer handshake.Offer, o peer.ServerOptions) error {
-	u.step("starting " + u.spec.Command)
+	u.step("starting " + u.shown())
 	child, err := stdio.Start(ctx, stdio.Spec{
 		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env), Dir: u.spec.Dir,
 	})

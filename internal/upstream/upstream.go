@@ -32,6 +32,7 @@ type Spec struct {
 	Dir     string
 
 	URL    string
+	Shown  string // what people may see of Command or URL; "" for the bare name
 	Header []Header
 	Kind   string // "http", "sse", or "" to find out
 
@@ -232,7 +233,7 @@ func (u *Upstream) foreign(s *session, r *mcp.Reply) bool {
 	if code == 0 {
 		return false
 	}
-	if s.server.Revision().Legacy() && mcp.IsModernCode(code) {
+	if s.server.Revision().Legacy() && (code == mcp.CodeUnsupportedVersion || code == mcp.CodeHeaderMismatch) {
 		u.forget(s)
 		return true
 	}
