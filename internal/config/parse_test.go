@@ -311,7 +311,7 @@ func TestWarnings(t *testing.T) {
 		{"mcpServers: {a: {command: uvx, args: [--from, x, y]}}", "uvx will run"},
 		{"mcpServers: {a: {url: 'http://h', env: {A: b}}}", "is not used for a server with a url"},
 		{"dragoman: {names: {separator: .}}", "some clients accept only letters"},
-		{"mcpServers: {a: {command: x}}\ndragoman: {servers: {a: {expose: {tools: {deny: [b]}}}}}", "dragoman.servers.a.expose: has no effect"},
+		{"mcpServers: {a: {command: x}}\ndragoman: {servers: {a: {dialect: codex}}}", "dragoman.servers.a.dialect: has no effect"},
 		{"mcpServers: {a: {command: '${NOPE}', disabled: true}}", "NOPE is not set"},
 	} {
 		s, problems := Parse("f", []byte(tt.text), env())

@@ -394,10 +394,9 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 	o.done()
 }
 
-// unbuilt are the settings that are read and that nothing obeys so far. Above all
-// a filter must not seem to work. Who builds one takes it off this list and
+// unbuilt are the settings that are read and that nothing obeys so far. Who builds one takes it off this list and
 // removes the remark from docs/configuration.md.
-var unbuilt = []string{"dialect", "expose"}
+var unbuilt = []string{"dialect"}
 
 func (c *compiler) readFilter(o *object, key string, f *Filter) {
 	n := o.object(key)

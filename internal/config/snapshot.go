@@ -184,6 +184,16 @@ type Expose struct {
 	Tools, Prompts, Resources Filter // resources by URI, the others by the server's own name
 }
 
+// IsZero reports whether everything is shown.
+func (e Expose) IsZero() bool {
+	for _, f := range []Filter{e.Tools, e.Prompts, e.Resources} {
+		if len(f.Allow) > 0 || len(f.Deny) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Filter chooses names. A pattern is a name in which * stands for any text.
 type Filter struct {
 	Allow []string // empty allows all

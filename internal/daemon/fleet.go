@@ -26,6 +26,22 @@ func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker 
 	return s.Upstream.Stand(f, deliver, asker)
 }
 
+// shown is an upstream as far as clients may see it.
+func shown(u *upstream.Upstream, e config.Expose) gateway.Upstream {
+	if e.IsZero() {
+		return server{u}
+	}
+	return &gateway.Filtered{Upstream: server{u}, Shows: func(kind, name string) bool {
+		switch kind {
+		case "tools":
+			return e.Tools.Allows(name)
+		case "prompts":
+			return e.Prompts.Allows(name)
+		}
+		return e.Resources.Allows(name)
+	}}
+}
+
 // hooks are what all upstreams of a daemon report to.
 type hooks struct {
 	log      *slog.Logger

@@ -172,7 +172,7 @@ func (d *daemon) apply(s *config.Snapshot) error {
 		Prefixes: make(map[string]string),
 	}
 	for i, u := range order {
-		g.Upstreams = append(g.Upstreams, server{u})
+		g.Upstreams = append(g.Upstreams, shown(u, enabled[i].Expose))
 		if p := enabled[i].Prefix; p != "" && p != u.Name() {
 			g.Prefixes[u.Name()] = p
 		}
@@ -185,18 +185,18 @@ func (d *daemon) apply(s *config.Snapshot) error {
 	moves := []move{{d.merged, g}}
 	gone := d.singles
 	d.singles = make(map[string]*gateway.Single)
-	for _, u := range order {
+	for i, u := range order {
 		r := d.single[u.Name()]
 		if r == nil {
 			r = d.newRoom(u.Name(), s)
 			d.single[u.Name()] = r
 		}
-		if h := gone[u.Name()]; h != nil && h.Upstream == (server{u}) {
+		if h := gone[u.Name()]; h != nil && h.Upstream == gateway.Upstream(server{u}) && enabled[i].Expose.IsZero() {
 			d.singles[u.Name()] = h
 			delete(gone, u.Name())
 			continue
 		}
-		h := &gateway.Single{Relay: d.relay, Upstream: server{u}}
+		h := &gateway.Single{Relay: d.relay, Upstream: shown(u, enabled[i].Expose)}
 		d.singles[u.Name()] = h
 		moves = append(moves, move{r, h})
 	}

@@ -163,12 +163,7 @@ func (g *Merged) owner(ctx context.Context, f *mcp.ClientFacts, uri string) (Ups
 	if u := g.byTemplate(ctx, uri); u != nil {
 		return u, nil
 	}
-	code := int64(jsonrpc.CodeInvalidParams)
-	if f.Revision.Can(mcp.ResourceNotFoundCode) {
-		code = mcp.CodeResourceNotFound
-	}
-	data := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
-	return nil, &jsonrpc.Error{Code: code, Message: "Resource not found", Data: data}
+	return nil, missing(f, uri)
 }
 
 // Warm begins to read what clients will ask for first, of the servers that want

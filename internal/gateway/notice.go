@@ -8,7 +8,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
@@ -335,28 +334,21 @@ func (q *queue) take() []queued {
 	return list
 }
 
-// cutInvalid removes from a list of tools those whose annotations are invalid.
-func cutInvalid(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits) {
-	var all []jsonrpc.Span
-	bad := map[int]bool{}
-	for t := range jsonrpc.Elements(raw, list) {
-		if _, err := mirror.ParseParams(raw, jsonrpc.Find(raw, t, "inputSchema")); err != nil {
-			bad[len(all)] = true
-		}
-		all = append(all, t)
-	}
-	if len(bad) == 0 {
-		return
-	}
+// keepOnly removes from an array the items that keep does not want.
+func keepOnly(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits, keep func(item jsonrpc.Span) bool) {
 	out := []byte{'['}
-	for i, t := range all {
-		if bad[i] {
+	cut := false
+	for item := range jsonrpc.Elements(raw, list) {
+		if !keep(item) {
+			cut = true
 			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(out, t.Of(raw)...)
+		out = append(out, item.Of(raw)...)
 	}
-	e.Replace(list, append(out, ']'))
+	if cut {
+		e.Replace(list, append(out, ']'))
+	}
 }

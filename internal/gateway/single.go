@@ -5,6 +5,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
@@ -47,20 +48,31 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 		return g.subscribe(ctx, c, g.Upstream, c.Name)
 	case mcp.MethodListTools:
 		reply, err := g.Relay.relay(ctx, g.Upstream, c, s)
-		if err == nil && reply.From.Can(mcp.MirroredHeaders) {
-			g.leaveOut(ctx, reply)
+		if _, cut := g.Upstream.(*Filtered); err == nil && !cut {
+			keepTools(reply, nil)
 		}
 		return reply, err
 	}
 	return g.Relay.relay(ctx, g.Upstream, c, s)
 }
 
-// leaveOut removes the tools from a list whose x-mcp-header no client may accept
-// (2026-07-28 §Streamable HTTP, "Schema Extension"); towards such a server we are
-// that client.
-func (g *Single) leaveOut(ctx context.Context, reply *mcp.Reply) {
+// keepTools removes tools from a list: those that shows does not want, nil for
+// none, and those whose x-mcp-header no client may accept (2026-07-28 §Streamable
+// HTTP, "Schema Extension"), since towards such a server we are that client. It
+// must be called once for a reply.
+func keepTools(reply *mcp.Reply, shows func(tool jsonrpc.Span) bool) {
 	raw := reply.Msg.Raw
-	cutInvalid(raw, reply.Msg.ResultMember("tools"), &reply.Edits)
+	mirrors := reply.From.Can(mcp.MirroredHeaders)
+	keepOnly(raw, reply.Msg.ResultMember("tools"), &reply.Edits, func(tool jsonrpc.Span) bool {
+		if shows != nil && !shows(tool) {
+			return false
+		}
+		if !mirrors {
+			return true
+		}
+		_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
+		return err == nil
+	})
 }
 
 // Notice passes a client's notification on to the server.

@@ -47,7 +47,11 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 		}
 		raw := r.Msg.Raw
 		size += len(raw)
+		strict := method == mcp.MethodListTools && u.spec.Command == "" && s.server.Revision().Can(mcp.MirroredHeaders)
 		for e := range jsonrpc.Elements(raw, r.Msg.ResultMember(info.ListKey)) {
+			if strict && !u.mayList(raw, e) {
+				continue
+			}
 			items = append(items, e.Of(raw))
 		}
 		cursor := r.Msg.ResultMember("nextCursor")
@@ -62,6 +66,17 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 		params = append(append([]byte(`{"cursor":`), c...), '}')
 	}
 	return items, false, nil
+}
+
+// mayList refuses a tool whose x-mcp-header is invalid, as a client of Streamable
+// HTTP must (2026-07-28 §Streamable HTTP, "Schema Extension").
+func (u *Upstream) mayList(raw []byte, tool jsonrpc.Span) bool {
+	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
+	if err != nil {
+		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
+		u.opts.Log.Warn("tool left out: its x-mcp-header is invalid", "server", u.spec.Name, "tool", name, "cause", err.Error())
+	}
+	return err == nil
 }
 
 // toolSpecs is what the server's tools want mirrored into headers.
@@ -123,7 +138,6 @@ func (u *Upstream) loadTools(ctx context.Context, t *toolSpecs) {
 		}
 		params, err := mirror.ParseParams(raw, at[1])
 		if err != nil {
-			u.opts.Log.Warn("tool left out: its x-mcp-header is invalid", "server", u.spec.Name, "tool", name, "cause", err.Error())
 			continue
 		}
 		t.params[name] = params

@@ -1,0 +1,345 @@
+package daemon
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// journalVar names the file in which a server writes down what happens to it, so
+// that a test sees it across restarts.
+const journalVar = "DAEMON_TEST_JOURNAL"
+
+// beServer is a server on standard input and output. How it opens is its mode:
+//
+//	legacy  speaks 2025-11-25
+//	modern  speaks 2026-07-28 and nothing else
+//	mute    answers nothing at all
+//	exit    says something on standard error and ends with status 3
+//	segv    dies of a signal before its first byte
+//	leave   answers initialize, then ends
+//	noisy   legacy, with a banner, a stream of stderr, and wrong answers between
+//	deaf    legacy, and does not end when it is told to
+//
+// What a call does is its tool's name, see serverTool.
+func beServer(mode string) {
+	s := &fakeServer{mode: mode, out: os.Stdout, running: make(map[jsonrpc.ID]chan struct{})}
+	s.note("start %d", os.Getpid())
+	switch mode {
+	case "exit":
+		fmt.Fprintln(os.Stderr, "THE_TOKEN is not set")
+		os.Exit(3)
+	case "segv":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSEGV)
+		select {}
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
+	case "noisy":
+		fmt.Println("Server started on stdio")
+		go func() {
+			for {
+				_, _ = fmt.Fprintln(os.Stderr, strings.Repeat("noise ", 100))
+				time.Sleep(time.Millisecond)
+			}
+		}()
+	}
+	in := bufio.NewReaderSize(os.Stdin, 1<<16)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1})
+		if err != nil || mode == "mute" {
+			continue
+		}
+		s.take(m)
+	}
+	s.note("eof")
+	if mode == "deaf" {
+		select {}
+	}
+}
+
+type fakeServer struct {
+	mode string
+
+	mu      sync.Mutex
+	out     io.Writer
+	running map[jsonrpc.ID]chan struct{} // closed by a cancellation
+	lastAsk int
+	asks    map[string]chan *jsonrpc.Message
+}
+
+func (s *fakeServer) note(format string, args ...any) {
+	f, err := os.OpenFile(os.Getenv(journalVar), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	fmt.Fprintf(f, format+"\n", args...)
+}
+
+func (s *fakeServer) write(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = s.out.Write(append(b[:len(b):len(b)], '\n'))
+}
+
+func (s *fakeServer) result(m *jsonrpc.Message, result string) {
+	if s.mode == "modern" {
+		result = `{"resultType":"complete",` + result[1:]
+		result = strings.Replace(result, ",}", "}", 1)
+	}
+	s.write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+}
+
+func (s *fakeServer) take(m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
+		s.mu.Lock()
+		c := s.asks[string(m.ID)]
+		delete(s.asks, string(m.ID))
+		s.mu.Unlock()
+		if c != nil {
+			c <- m
+		}
+		return
+	}
+	if s.mode == "noisy" {
+		fmt.Fprintln(os.Stdout, `{"jsonrpc":"2.0","id":424242,"result":{"stray":true}}`)
+		fmt.Fprintln(os.Stdout, `half a {"json`)
+	}
+	switch m.Method {
+	case mcp.MethodDiscover:
+		if s.mode == "modern" {
+			s.result(m, `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}},"serverInfo":{"name":"child","version":"1"},"instructions":"be kind"}`)
+			return
+		}
+	case mcp.MethodInitialize:
+		if s.mode == "modern" {
+			break
+		}
+		s.result(m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"logging":{},"resources":{"subscribe":true,"listChanged":true}},"serverInfo":{"name":"child","version":"1"},"instructions":"be kind"}`)
+		if s.mode == "leave" {
+			os.Exit(0)
+		}
+		return
+	case mcp.MethodListTools:
+		s.note("list")
+		s.result(m, `{"tools":[{"name":"echo","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}},{"name":"hang","inputSchema":{"type":"object"}},{"name":"crash","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"progress","inputSchema":{"type":"object"}},{"name":"pid","inputSchema":{"type":"object"}}]}`)
+		return
+	case mcp.MethodListResources:
+		s.result(m, `{"resources":[{"uri":"test://one","name":"one"}]}`)
+		return
+	case mcp.MethodListen:
+		s.listen(m)
+		return
+	case mcp.MethodCallTool:
+		gone := make(chan struct{})
+		s.mu.Lock()
+		s.running[m.ID] = gone
+		s.mu.Unlock()
+		name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
+		s.note("call %s", name)
+		go func() {
+			s.tool(m, name, gone)
+			s.mu.Lock()
+			delete(s.running, m.ID)
+			s.mu.Unlock()
+		}()
+		return
+	case mcp.NoteCancelled:
+		s.note("cancelled")
+		id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
+		s.mu.Lock()
+		if gone := s.running[id]; gone != nil {
+			close(gone)
+			delete(s.running, id)
+		}
+		s.mu.Unlock()
+		return
+	case mcp.MethodPing, mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		s.result(m, `{}`)
+		return
+	}
+	if m.Kind == jsonrpc.Request {
+		s.write(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"}))
+	}
+}
+
+func (s *fakeServer) listen(m *jsonrpc.Message) {
+	gone := make(chan struct{})
+	s.mu.Lock()
+	s.running[m.ID] = gone
+	s.mu.Unlock()
+	meta := `{"io.modelcontextprotocol/subscriptionId":` + string(m.ID) + `}`
+	s.write(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, []byte(`{"_meta":`+meta+`,"notifications":`+string(m.Param("notifications").Of(m.Raw))+`}`)))
+}
+
+// tool does what its name says.
+func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{}) {
+	args := string(m.Param("arguments").Of(m.Raw))
+	text := func(t string) {
+		s.result(m, `{"content":[{"type":"text","text":`+string(jsonrpc.AppendQuote(nil, t))+`}]}`)
+	}
+	token := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken).Of(m.Raw)
+	progress := func(tok []byte, n int) {
+		s.write(jsonrpc.AppendNotification(nil, mcp.NoteProgress, []byte(fmt.Sprintf(`{"progressToken":%s,"progress":%d,"message":%s}`, tok, n, jsonrpc.AppendQuote(nil, args)))))
+	}
+	switch name {
+	case "echo": // answers with its arguments, after progress that carries them
+		if token != nil {
+			progress(token, 1)
+		}
+		text(args)
+	case "pid":
+		text(fmt.Sprint(os.Getpid()))
+	case "env":
+		text(strings.Join(os.Environ(), "\n"))
+	case "hang": // until cancelled; then says nothing
+		<-gone
+	case "slow":
+		time.Sleep(300 * time.Millisecond)
+		text(args)
+	case "crash":
+		os.Exit(7)
+	case "progress": // dies between progress and answer
+		progress(token, 1)
+		time.Sleep(50 * time.Millisecond)
+		os.Exit(7)
+	case "half": // dies within its answer
+		s.mu.Lock()
+		fmt.Print(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"content":[{"type":"te`)
+		os.Exit(7)
+	case "mute": // closes its output and goes on
+		_ = os.Stdout.Close()
+		select {}
+	case "twice": // and answers one that nobody has asked
+		text("first")
+		text("second")
+		s.write(jsonrpc.AppendResult(nil, "9999", []byte(`{"content":[]}`)))
+	case "request": // a request, which a modern server must not send
+		s.write([]byte(`{"jsonrpc":"2.0","id":"q1","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`))
+		time.Sleep(50 * time.Millisecond)
+		text("done")
+	case "storm": // progress with a wrong token, backwards, in a flood, and after the end
+		progress([]byte("987654"), 1)
+		for i := range 20000 {
+			progress(token, i+1)
+		}
+		progress(token, 1)
+		text("done")
+		progress(token, 30000)
+	case "flood": // notifications without an end, until cancelled
+		for {
+			select {
+			case <-gone:
+				return
+			default:
+				s.write([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
+			}
+		}
+	case "ask":
+		s.mu.Lock()
+		s.lastAsk++
+		id := fmt.Sprintf(`"ask-%d"`, s.lastAsk)
+		if s.asks == nil {
+			s.asks = make(map[string]chan *jsonrpc.Message)
+		}
+		answer := make(chan *jsonrpc.Message, 1)
+		s.asks[id] = answer
+		s.mu.Unlock()
+		s.write([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":{"message":` + string(jsonrpc.AppendQuote(nil, args)) + `,"requestedSchema":{"type":"object","properties":{}}}}`))
+		select {
+		case a := <-answer:
+			text(args + " " + string(a.ResultMember("content").Of(a.Raw)) + string(a.Error.Of(a.Raw)))
+		case <-gone:
+		}
+	default:
+		s.write(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + name}))
+	}
+}
+
+// upstreamUnderTest is the configuration of a server, and its journal.
+type upstreamUnderTest struct {
+	config.Server
+	journal string
+}
+
+// child returns a server of the given mode, named as it is called in the
+// configuration.
+func child(t testing.TB, name, mode string, more ...func(*config.Server)) *upstreamUnderTest {
+	t.Helper()
+	u := &upstreamUnderTest{journal: filepath.Join(t.TempDir(), "journal")}
+	s := config.Server{
+		Name: name, Command: os.Args[0], Dir: t.TempDir(),
+		Env: map[string]config.Secret{asServer: config.NewSecret(mode), journalVar: config.NewSecret(u.journal)},
+	}
+	for _, f := range more {
+		f(&s)
+	}
+	complete, problem := config.Complete(s)
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	u.Server = complete
+	return u
+}
+
+// count returns how often something is in the journal.
+func (u *upstreamUnderTest) count(what string) int {
+	b, _ := os.ReadFile(u.journal)
+	n := 0
+	for line := range strings.SplitSeq(string(b), "\n") {
+		if line == what || strings.HasPrefix(line, what+" ") {
+			n++
+		}
+	}
+	return n
+}
+
+// pids returns those of all processes that the server has been.
+func (u *upstreamUnderTest) pids(t testing.TB) []int {
+	t.Helper()
+	b, _ := os.ReadFile(u.journal)
+	var all []int
+	for line := range strings.SplitSeq(string(b), "\n") {
+		var pid int
+		if n, _ := fmt.Sscanf(line, "start %d", &pid); n == 1 {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// await polls for what another process does.
+func await(t testing.TB, what string, within time.Duration, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(within); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, within)
+		}
+	}
+}
+
+// alive reports whether a process exists that has not ended.
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil && !os.IsNotExist(err)
+	}
+	at := strings.LastIndexByte(string(b), ')')
+	return at > 0 && !strings.HasPrefix(string(b[at+1:]), " Z")
+}

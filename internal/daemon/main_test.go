@@ -1,0 +1,31 @@
+package daemon
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+)
+
+// Two variables turn the test binary into another program: a server (see
+// child_test.go), or a dragoman in front of one.
+const (
+	asServer   = "DAEMON_TEST_SERVER"
+	asDragoman = "DAEMON_TEST_DRAGOMAN"
+)
+
+func TestMain(m *testing.M) {
+	// No child outlives its test, whatever goes wrong.
+	if mode := os.Getenv(asServer); mode != "" {
+		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
+		beServer(mode)
+		return
+	}
+	if mode := os.Getenv(asDragoman); mode != "" {
+		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
+		beDragoman(mode)
+		return
+	}
+	leaktest.Main(m)
+}

@@ -1,0 +1,487 @@
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// rig is a daemon under test, and a client of it.
+type rig struct {
+	t    testing.TB
+	base string // http://127.0.0.1:port
+	http *http.Client
+	log  *journal
+	stop func() error // ends it and returns its error; may be called again
+}
+
+// journal is a log that a test can read while it is written.
+type journal struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.String()
+}
+
+func (j *journal) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// launch starts what start does on a goroutine and waits until it is ready.
+func launch(t testing.TB, start func(ctx context.Context, log *slog.Logger, ready func(string)) error) *rig {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &rig{t: t, log: &journal{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
+	ready := make(chan string, 1)
+	done := make(chan error, 1)
+	go func() { done <- start(ctx, r.log.logger(), func(url string) { ready <- url }) }()
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		r.http.CloseIdleConnections()
+		return <-done
+	})
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Errorf("ended with %v", err)
+		}
+		if text := r.log.String(); strings.Contains(text, "panic") || strings.Contains(text, "goroutine ") {
+			t.Errorf("the log tells of a panic:\n%s", text)
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", tailOf(r.log.String(), 4000))
+		}
+	})
+	select {
+	case url := <-ready:
+		r.base = strings.TrimSuffix(url, "/mcp")
+	case err := <-done:
+		done <- err
+		t.Fatalf("did not start: %v", err)
+	}
+	return r
+}
+
+func tailOf(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
+
+// run offers one server over HTTP.
+func run(t testing.TB, u *upstreamUnderTest) *rig {
+	t.Helper()
+	return launch(t, func(ctx context.Context, log *slog.Logger, ready func(string)) error {
+		return Run(ctx, RunOptions{Server: u.Server, Listen: "127.0.0.1:0", Log: log, Ready: ready, Version: "test"})
+	})
+}
+
+// serve offers many.
+func serve(t testing.TB, s *config.Snapshot, more ...func(*ServeOptions)) *rig {
+	t.Helper()
+	return launch(t, func(ctx context.Context, log *slog.Logger, ready func(string)) error {
+		o := ServeOptions{Config: s, Listen: "127.0.0.1:0", Log: log, Ready: ready, Version: "test"}
+		for _, f := range more {
+			f(&o)
+		}
+		return Serve(ctx, o)
+	})
+}
+
+// snapshot is a configuration of these servers, with room for many newcomers.
+func snapshot(all ...*upstreamUnderTest) *config.Snapshot {
+	s := *config.Default()
+	s.Limits.InitializePerSecond = 10_000
+	for _, u := range all {
+		s.Servers = append(s.Servers, u.Server)
+	}
+	return &s
+}
+
+// answer is an HTTP response, read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// message returns the JSON-RPC message in a, be it the body or the last event.
+func (a answer) message(t testing.TB) *jsonrpc.Message {
+	t.Helper()
+	text := a.body
+	if strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {
+		text = ""
+		for line := range strings.SplitSeq(a.body, "\n") {
+			if data, ok := strings.CutPrefix(line, "data:"); ok && strings.TrimSpace(data) != "" {
+				text = strings.TrimSpace(data)
+			}
+		}
+	}
+	m, err := jsonrpc.Scan([]byte(text), jsonrpc.Limits{Bytes: len(text) + 1, Tolerant: true})
+	if err != nil {
+		t.Fatalf("status %d, no message: %v: %.300q", a.status, err, a.body)
+	}
+	return m
+}
+
+// code returns the error code in a, 0 for a result.
+func (a answer) code(t testing.TB) int64 {
+	t.Helper()
+	return errorCode(a.message(t))
+}
+
+func errorCode(m *jsonrpc.Message) int64 {
+	if m.Kind != jsonrpc.Failure {
+		return 0
+	}
+	n, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+	return n
+}
+
+// datum returns a member of an error's data as text.
+func datum(m *jsonrpc.Message, key string) string {
+	at := jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, m.Error, "data"), key)
+	if s, ok := jsonrpc.Text(m.Raw, at); ok {
+		return s
+	}
+	return string(at.Of(m.Raw))
+}
+
+// post sends a body with headers in pairs. "" takes a header away.
+func (r *rig) post(path, body string, header ...string) answer {
+	r.t.Helper()
+	return r.do(context.Background(), "POST", path, strings.NewReader(body), header...)
+}
+
+func (r *rig) request(ctx context.Context, method, path string, body io.Reader, header ...string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, r.base+path, body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if method == "POST" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i+1 < len(header); i += 2 {
+		switch name, value := header[i], header[i+1]; {
+		case name == "Host":
+			req.Host = value
+		case value == "":
+			req.Header.Del(name)
+		default:
+			if i >= 2 && header[i-2] == name {
+				req.Header.Add(name, value)
+			} else {
+				req.Header.Set(name, value)
+			}
+		}
+	}
+	return r.http.Do(req)
+}
+
+func (r *rig) do(ctx context.Context, method, path string, body io.Reader, header ...string) answer {
+	r.t.Helper()
+	resp, err := r.request(ctx, method, path, body, header...)
+	if err != nil {
+		r.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatalf("%s %s: %v after %.200q", method, path, err, b)
+	}
+	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+const modernVersion = "2026-07-28"
+
+// meta is what every modern request carries.
+const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
+
+// modernBody makes a modern request; params are further members, "" for none.
+func modernBody(id, method, params string) string {
+	if params != "" {
+		params += ","
+	}
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + meta + `}}`
+}
+
+// modern posts a modern request with the headers that mirror it.
+func (r *rig) modern(path, id, method, name, params string, header ...string) answer {
+	r.t.Helper()
+	return r.post(path, modernBody(id, method, params), append(modernHeader(method, name), header...)...)
+}
+
+func modernHeader(method, name string) []string {
+	h := []string{"MCP-Protocol-Version", modernVersion, "Mcp-Method", method}
+	if name != "" {
+		h = append(h, "Mcp-Name", name)
+	}
+	return h
+}
+
+// call calls a tool as a modern client and returns the answer.
+func (r *rig) call(path, tool, args string) answer {
+	r.t.Helper()
+	return r.modern(path, "1", "tools/call", tool, `"name":"`+tool+`","arguments":`+args)
+}
+
+// wantText fails unless a is the result of a tool that said text.
+func (a answer) wantText(t testing.TB, text string) {
+	t.Helper()
+	if got := said(a.message(t)); got != text {
+		t.Errorf("status %d, the tool said %q, want %q: %.400s", a.status, got, text, a.body)
+	}
+}
+
+// said returns the text of a tool's result.
+func said(m *jsonrpc.Message) string {
+	for e := range jsonrpc.Elements(m.Raw, m.ResultMember("content")) {
+		s, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, e, "text"))
+		return s
+	}
+	return ""
+}
+
+// initialize opens a legacy session and returns its id.
+func (r *rig) initialize(path, revision, capabilities string) string {
+	r.t.Helper()
+	a := r.post(path, initializeBody(revision, capabilities))
+	id := a.header.Get("Mcp-Session-Id")
+	if a.status != 200 || id == "" || a.code(r.t) != 0 {
+		r.t.Fatalf("initialize: %d %q %s", a.status, id, a.body)
+	}
+	if n := r.post(path, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id, "MCP-Protocol-Version", revision); n.status != 202 {
+		r.t.Fatalf("initialized: %d %s", n.status, n.body)
+	}
+	return id
+}
+
+func initializeBody(revision, capabilities string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + revision + `","capabilities":` + capabilities + `,"clientInfo":{"name":"t","version":"1"}}}`
+}
+
+func toolCall(id, tool, args string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`
+}
+
+// raw writes bytes to a connection of its own and returns what comes back until
+// the other end closes, or for as long as d.
+func (r *rig) raw(text string, d time.Duration) string {
+	r.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(d))
+	go func() { _, _ = io.WriteString(c, text) }()
+	b, _ := io.ReadAll(c)
+	return string(b)
+}
+
+// stream reads the events of a response one by one.
+type stream struct {
+	t    testing.TB
+	resp *http.Response
+	next chan *jsonrpc.Message // closed at the end
+	stop context.CancelFunc
+}
+
+// open sends a request whose answer is read event by event.
+func (r *rig) open(method, path, body string, header ...string) *stream {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	resp, err := r.request(ctx, method, path, strings.NewReader(body), header...)
+	if err != nil {
+		cancel()
+		r.t.Fatal(err)
+	}
+	s := &stream{t: r.t, resp: resp, next: make(chan *jsonrpc.Message, 1024), stop: cancel}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(s.next)
+		in := bufio.NewReader(resp.Body)
+		for {
+			line, err := in.ReadBytes('\n')
+			data, ok := bytes.CutPrefix(line, []byte("data:"))
+			if data = bytes.TrimSpace(data); ok && len(data) > 0 {
+				if m, err := jsonrpc.Scan(data, jsonrpc.Limits{Bytes: len(data) + 1, Tolerant: true}); err == nil {
+					select {
+					case s.next <- m:
+					case <-ctx.Done():
+					}
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	r.t.Cleanup(func() {
+		cancel()
+		reading.Wait()
+		_ = resp.Body.Close()
+	})
+	return s
+}
+
+// event returns the next message, nil when the stream has ended.
+func (s *stream) event() *jsonrpc.Message {
+	s.t.Helper()
+	select {
+	case m := <-s.next:
+		return m
+	case <-time.After(15 * time.Second):
+		s.t.Fatal("no event came")
+		return nil
+	}
+}
+
+// pipe is a client on standard input and output of a daemon under test.
+type pipe struct {
+	t    testing.TB
+	in   *io.PipeWriter
+	out  *bufio.Reader
+	done chan error
+	log  *journal
+	stop context.CancelFunc
+}
+
+// pipeTo starts what start does with a pair of pipes.
+func pipeTo(t testing.TB, start func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error) *pipe {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	p := &pipe{t: t, in: inW, out: bufio.NewReaderSize(outR, 1<<20), done: make(chan error, 1), log: &journal{}, stop: cancel}
+	go func() {
+		p.done <- start(ctx, p.log.logger(), inR, outW)
+		_ = outW.Close()
+	}()
+	t.Cleanup(func() {
+		cancel()
+		_ = inW.Close()
+		_, _ = io.Copy(io.Discard, p.out)
+		select {
+		case <-p.done:
+		case <-time.After(20 * time.Second):
+			t.Error("did not end")
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", tailOf(p.log.String(), 4000))
+		}
+	})
+	return p
+}
+
+// runPipe offers one server on a pipe.
+func runPipe(t testing.TB, u *upstreamUnderTest) *pipe {
+	t.Helper()
+	return pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
+		return Run(ctx, RunOptions{Server: u.Server, Log: log, Stdin: in, Stdout: out, Version: "test"})
+	})
+}
+
+func (p *pipe) send(line string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// read returns the next message; every line must be one.
+func (p *pipe) read() *jsonrpc.Message {
+	p.t.Helper()
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		p.t.Fatalf("standard output: %v", err)
+	}
+	m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true})
+	if err != nil {
+		p.t.Fatalf("standard output has a line that is no message: %v: %.200q", err, line)
+	}
+	return m
+}
+
+// answerTo returns the response with that id, whatever comes before it.
+func (p *pipe) answerTo(id string) *jsonrpc.Message {
+	p.t.Helper()
+	for {
+		if m := p.read(); string(m.ID) == id && m.Kind != jsonrpc.Request {
+			return m
+		}
+	}
+}
+
+func (p *pipe) initialize(capabilities string) {
+	p.t.Helper()
+	p.send(initializeBody("2025-11-25", capabilities))
+	if m := p.answerTo("1"); m.Kind != jsonrpc.Result {
+		p.t.Fatalf("initialize: %s", m.Raw)
+	}
+	p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+// wait returns how it ended.
+func (p *pipe) wait(within time.Duration) error {
+	p.t.Helper()
+	go func() { _, _ = io.Copy(io.Discard, p.out) }()
+	select {
+	case err := <-p.done:
+		p.done <- err
+		return err
+	case <-time.After(within):
+		p.t.Fatalf("did not end within %v", within)
+		return nil
+	}
+}
+
+// beDragoman is a process that runs dragoman, to be killed: mode is the mode of
+// its one server, served on a pipe or, with "http ", over HTTP.
+func beDragoman(mode string) {
+	mode, overHTTP := strings.CutPrefix(mode, "http ")
+	c, problem := config.Complete(config.Server{
+		Name: "child", Command: os.Args[0],
+		Env: map[string]config.Secret{asServer: config.NewSecret(mode), journalVar: config.NewSecret(os.Getenv(journalVar))},
+	})
+	if problem != nil {
+		panic(problem)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	o := RunOptions{Server: c, Version: "test"}
+	if overHTTP {
+		o.Listen = "127.0.0.1:0"
+		o.Ready = func(url string) { fmt.Println(url) }
+	}
+	if err := Run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

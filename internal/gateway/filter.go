@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// Filtered shows only a part of a server. What is hidden is not listed, and is
+// answered to as what does not exist.
+type Filtered struct {
+	Upstream
+	// Shows reports whether an item is shown; kind is "tools", "prompts" or
+	// "resources", name is the server's own: a URI for resources, and the template
+	// for templates.
+	Shows func(kind, name string) bool
+}
+
+// Call answers for what is hidden and takes it out of lists.
+func (u *Filtered) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	switch c.Msg.Method {
+	case mcp.MethodCallTool:
+		if !u.Shows("tools", c.Name) {
+			return nil, unknown("tool", c.Name)
+		}
+	case mcp.MethodGetPrompt:
+		if !u.Shows("prompts", c.Name) {
+			return nil, unknown("prompt", c.Name)
+		}
+	case mcp.MethodReadResource:
+		if !u.Shows("resources", c.Name) {
+			return nil, missing(c.Client, c.Name)
+		}
+	case mcp.MethodComplete:
+		if err := u.complete(c); err != nil {
+			return nil, err
+		}
+	}
+	reply, err := u.Upstream.Call(ctx, c, s)
+	if err == nil && c.Method != nil && c.Method.ListKey != "" {
+		u.cut(c.Method, reply)
+	}
+	return reply, err
+}
+
+func (u *Filtered) complete(c *mcp.Call) error {
+	raw, ref := c.Msg.Raw, c.Msg.Param("ref")
+	if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "name")); ok && !u.Shows("prompts", name) {
+		return unknown("prompt", name)
+	}
+	if uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri")); ok && !u.Shows("resources", uri) {
+		return missing(c.Client, uri)
+	}
+	return nil
+}
+
+// itemsOf returns the kind of a list's items and the member that names them.
+func itemsOf(m *mcp.Method) (kind, key string) {
+	switch m.Name {
+	case mcp.MethodListResources:
+		return "resources", "uri"
+	case mcp.MethodListTemplates:
+		return "resources", "uriTemplate"
+	case mcp.MethodListPrompts:
+		return "prompts", "name"
+	}
+	return "tools", "name"
+}
+
+func (u *Filtered) shows(m *mcp.Method, raw []byte, item jsonrpc.Span) bool {
+	kind, key := itemsOf(m)
+	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, key))
+	return u.Shows(kind, name)
+}
+
+// cut takes what is hidden out of one page. A list that was filtered is for this
+// client alone, whatever the server says of it (2026-07-28 §Caching, "Choosing a
+// Cache Scope").
+func (u *Filtered) cut(m *mcp.Method, reply *mcp.Reply) {
+	raw := reply.Msg.Raw
+	shows := func(item jsonrpc.Span) bool { return u.shows(m, raw, item) }
+	if m.Name == mcp.MethodListTools {
+		keepTools(reply, shows)
+	} else {
+		keepOnly(raw, reply.Msg.ResultMember(m.ListKey), &reply.Edits, shows)
+	}
+	if scope := reply.Msg.ResultMember("cacheScope"); !scope.IsZero() {
+		reply.Edits.Replace(scope, []byte(`"private"`))
+	}
+}
+
+// List leaves out what is hidden.
+func (u *Filtered) List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error) {
+	items, complete, err = u.Upstream.List(ctx, f, method)
+	m := mcp.LookupMethod(method)
+	if err != nil || m == nil {
+		return items, complete, err
+	}
+	shown := make([][]byte, 0, len(items))
+	for _, raw := range items {
+		if u.shows(m, raw, jsonrpc.Whole(raw)) {
+			shown = append(shown, raw)
+		}
+	}
+	return shown, complete, nil
+}
+
+// Stand keeps updates of hidden resources from being asked for.
+func (u *Filtered) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) Standing {
+	return &filteredStanding{u.Upstream.Stand(f, deliver, asker), u, f}
+}
+
+type filteredStanding struct {
+	Standing
+	u     *Filtered
+	facts *mcp.ClientFacts
+}
+
+func (w *filteredStanding) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
+	if !w.u.Shows("resources", uri) {
+		return nil, missing(w.facts, uri)
+	}
+	return w.Standing.Subscribe(ctx, uri)
+}
+
+// missing says that a resource does not exist, in the client's words (2025-11-25
+// §Resources, "Error Handling": -32002; 2026-07-28: -32602).
+func missing(f *mcp.ClientFacts, uri string) error {
+	code := int64(jsonrpc.CodeInvalidParams)
+	if f.Revision.Can(mcp.ResourceNotFoundCode) {
+		code = mcp.CodeResourceNotFound
+	}
+	data := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
+	return &jsonrpc.Error{Code: code, Message: "Resource not found", Data: data}
+}

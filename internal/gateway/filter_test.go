@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// paper is a server of fixed answers.
+type paper struct {
+	Upstream
+	answer string
+	called int
+}
+
+func (p *paper) Name() string { return "paper" }
+
+func (p *paper) Call(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+	p.called++
+	m, err := jsonrpc.Scan([]byte(p.answer), jsonrpc.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.Reply{Msg: m, From: mcp.R20260728}, nil
+}
+
+func callOf(t *testing.T, method, params string) *mcp.Call {
+	t.Helper()
+	m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":`+params+`}`), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientFacts{Revision: mcp.R20260728})
+}
+
+func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
+	p := &paper{answer: `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[{"name":"a", "inputSchema":{}},{"name":"secret"}, {"name":"b","n":1e400}]}}`}
+	u := &Filtered{Upstream: p, Shows: func(kind, name string) bool { return kind == "tools" && name != "secret" }}
+	reply, err := u.Call(t.Context(), callOf(t, mcp.MethodListTools, "{}"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(jsonrpc.Splice(nil, reply.Msg.Raw, &reply.Edits))
+	want := `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":5,"cacheScope":"private","tools":[{"name":"a", "inputSchema":{}},{"name":"b","n":1e400}]}}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	calls := p.called
+	_, hidden := u.Call(t.Context(), callOf(t, mcp.MethodCallTool, `{"name":"secret"}`), nil)
+	_, absent := (&Filtered{Upstream: p, Shows: func(string, string) bool { return false }}).Call(t.Context(), callOf(t, mcp.MethodCallTool, `{"name":"secret"}`), nil)
+	if hidden == nil || absent == nil || hidden.Error() != absent.Error() || !strings.Contains(hidden.Error(), "-32602") {
+		t.Errorf("hidden: %v, absent: %v", hidden, absent)
+	}
+	if p.called != calls {
+		t.Error("the server was called for a hidden tool")
+	}
+	for _, x := range [][2]string{
+		{mcp.MethodGetPrompt, `{"name":"p"}`}, {mcp.MethodReadResource, `{"uri":"x:y"}`},
+		{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"p"}}`}, {mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":"x:{y}"}}`},
+	} {
+		if _, err := u.Call(t.Context(), callOf(t, x[0], x[1]), nil); err == nil {
+			t.Errorf("%s %s reached the server", x[0], x[1])
+		}
+	}
+}
