@@ -90,7 +90,7 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientFacts, forCall bool
 			return nil, nil, err
 		}
 		if s != nil {
-			return s, func() { u.release(s) }, nil
+			return s, func() { u.release(s, f != nil && forCall && s.pool != nil) }, nil
 		}
 		select {
 		case <-wait:
@@ -196,10 +196,12 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *sess
 	return free
 }
 
-func (u *Upstream) release(s *session) {
+// release gives back what acquire returned; called says that it was for a call
+// that counts in the session's lane.
+func (u *Upstream) release(s *session, called bool) {
 	u.mu.Lock()
 	s.users--
-	if s.calls > 0 {
+	if called {
 		s.calls--
 	}
 	p := s.pool

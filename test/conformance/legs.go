@@ -54,14 +54,10 @@ var legs = []leg{
 }
 
 // legacyOnly are the scenarios of 2026-07-28 that do not pass in front of a server
-// that knows the handshake only. What begins with "open" is ours to mend.
+// that knows the handshake only.
 var legacyOnly = map[string]string{
 	"input-required-result-basic-elicitation": "it looks for the key under which the server's author filed the question; a question of the older era has no key",
 	"input-required-result-multi-round":       "the server's own fallback for older clients ends after one round: the second question stands unasked in its result",
-
-	"input-required-result-multiple-input-requests": "open: the server asks three questions at once, and we pass on the first without waiting for the others",
-	"input-required-result-tampered-state":          "open: every abandoned question holds one of 16 sessions until it times out, and earlier scenarios abandon that many",
-	"server-stateless":                              "open: -32021 from a server that should not know it arrives as -32603",
 }
 
 // modernOnly are the scenarios of 2025-11-25 that do not pass in front of a server
