@@ -19,6 +19,7 @@ type metrics struct {
 	handshakes *prometheus.CounterVec
 	latency    *prometheus.HistogramVec
 	calls      *prometheus.CounterVec
+	losses     *prometheus.CounterVec
 	counters   sync.Map // callLabels -> prometheus.Counter
 
 	mu    sync.Mutex
@@ -45,8 +46,11 @@ func newMetrics() *metrics {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_calls_total", Help: "Calls relayed, by server, the eras of client and server, and outcome.",
 		}, []string{"server", "client_era", "server_era", "outcome"}),
+		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dragoman_losses_total", Help: "What could not be said in the words of the other side.",
+		}, []string{"server", "what"}),
 	}
-	m.registry.MustRegister(m.handshakes, m.latency, m.calls,
+	m.registry.MustRegister(m.handshakes, m.latency, m.calls, m.losses,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -121,4 +125,15 @@ func era(r mcp.Revision) string {
 		return "legacy"
 	}
 	return "unknown"
+}
+
+// Lost is an upstream.Options' Lost. Methods that nobody knows share one label,
+// for clients choose them.
+func (m *metrics) Lost(server, what, _ string) {
+	switch what {
+	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress:
+	default:
+		what = "other"
+	}
+	m.losses.WithLabelValues(server, what).Inc()
 }

@@ -115,7 +115,7 @@ func newDaemon(o ServeOptions) *daemon {
 		upstreams: make(map[string]*upstream.Upstream), single: make(map[string]*room), singles: make(map[string]*gateway.Single),
 	}
 	d.relay = &gateway.Relay{Observe: d.metrics.Call}
-	d.hooks = hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, changed: d.changed}
+	d.hooks = hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, changed: d.changed, lost: d.metrics.Lost}
 	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
 	d.comers.perSecond = o.Config.Limits.InitializePerSecond
 	d.merged = d.newRoom("", o.Config)

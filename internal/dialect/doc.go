@@ -6,6 +6,7 @@
 //
 // It does no I/O, keeps no state and starts no goroutine; all of it is safe for
 // concurrent use. Each revision owns one file, named by its date, and gives one
-// codec; legacy.go and modern.go hold what the revisions of an era share. What a
-// revision cannot express is a named loss, never a silent drop.
+// codec; legacy.go and modern.go hold what the revisions of an era share. Codecs lose
+// nothing: what a revision has no word for stays in the message as it is, or is
+// an error of another number that names the first one.
 package dialect

@@ -57,6 +57,9 @@ type Options struct {
 	Changed func(kind string)
 	// Progress hears what is being done while somebody waits.
 	Progress func(server, step string)
+	// Lost hears of what could not be said in the words of the other side: what is
+	// a method or a kind of message, why a clause of a sentence. It must not block.
+	Lost func(server, what, why string)
 	// Trace hears how each handshake went, a line for each step.
 	Trace func(server, trace string)
 	Log   *slog.Logger
@@ -262,15 +265,28 @@ func (u *Upstream) mended(ctx context.Context, c *mcp.Call, sink peer.Sink, s *s
 	return s.server.Call(ctx, c, sink)
 }
 
+// lost tells of a named loss.
+func (u *Upstream) lost(what, why string) {
+	u.opts.Log.Debug("loss", "server", u.spec.Name, "what", what, "why", why)
+	if u.opts.Lost != nil {
+		u.opts.Lost(u.spec.Name, what, why)
+	}
+}
+
 // Forward passes on a client's notification to the sessions that it concerns.
-// Modern servers have none to be told.
+// Modern servers have none: what a client tells of its own changes is a loss
+// there, since each request describes the client anew.
 func (u *Upstream) Forward(ctx context.Context, f *mcp.ClientFacts, raw []byte, method string) {
 	u.mu.Lock()
 	var to []*session
 	if p := u.pools[u.key(f)]; p != nil {
 		to = append(to, p.sessions...)
 	}
+	modern := u.useModernLocked(f)
 	u.mu.Unlock()
+	if len(to) == 0 && modern {
+		u.lost(method, "2026-07-28 has no notifications of clients")
+	}
 	for _, s := range to {
 		if err := s.server.Forward(ctx, raw, method); err != nil {
 			u.opts.Log.Debug("notification was not delivered", "server", u.spec.Name, "method", method, "cause", err.Error())

@@ -205,6 +205,9 @@ func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message) {
 	for _, w := range to {
 		w.deliver(m)
 	}
+	if len(to) == 0 && m.Method == mcp.NoteMessage {
+		u.lost(m.Method, "nothing in it says whose call it belongs to")
+	}
 	if kind != "" && u.opts.Changed != nil {
 		u.opts.Changed(kind)
 	}
