@@ -196,8 +196,13 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 	}
 	defer leave()
 	call := mcp.NewCall(m, o.Meta, facts)
-	if m.Method == mcp.MethodSetLevel {
+	switch m.Method {
+	case mcp.MethodSetLevel:
 		c.setLevel(m, facts)
+	case mcp.MethodSubscribe:
+		// Clients are known that never send notifications/initialized; who
+		// subscribes wants to hear.
+		c.attach()
 	}
 	c.serve(ctx, call, &callSink{client: c, responder: r, live: true})
 }
