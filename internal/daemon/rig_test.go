@@ -367,10 +367,9 @@ func (s *stream) event() *jsonrpc.Message {
 type pipe struct {
 	t    testing.TB
 	in   *io.PipeWriter
-	out  *bufio.Reader
+	out  chan []byte // lines; closed at the end
 	done chan error
 	log  *journal
-	stop context.CancelFunc
 }
 
 // pipeTo starts what start does with a pair of pipes.
@@ -379,20 +378,31 @@ func pipeTo(t testing.TB, start func(ctx context.Context, log *slog.Logger, in i
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	p := &pipe{t: t, in: inW, out: bufio.NewReaderSize(outR, 1<<20), done: make(chan error, 1), log: &journal{}, stop: cancel}
-	go func() {
+	p := &pipe{t: t, in: inW, out: make(chan []byte, 4096), done: make(chan error, 1), log: &journal{}}
+	var running sync.WaitGroup
+	running.Go(func() {
 		p.done <- start(ctx, p.log.logger(), inR, outW)
 		_ = outW.Close()
-	}()
+	})
+	running.Go(func() {
+		defer close(p.out)
+		in := bufio.NewReaderSize(outR, 1<<16)
+		for {
+			line, err := in.ReadBytes('\n')
+			if len(line) > 0 {
+				p.out <- line
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
 	t.Cleanup(func() {
 		cancel()
 		_ = inW.Close()
-		_, _ = io.Copy(io.Discard, p.out)
-		select {
-		case <-p.done:
-		case <-time.After(20 * time.Second):
-			t.Error("did not end")
+		for range p.out {
 		}
+		running.Wait()
 		if t.Failed() {
 			t.Logf("log:\n%s", tailOf(p.log.String(), 4000))
 		}
@@ -418,15 +428,20 @@ func (p *pipe) send(line string) {
 // read returns the next message; every line must be one.
 func (p *pipe) read() *jsonrpc.Message {
 	p.t.Helper()
-	line, err := p.out.ReadBytes('\n')
-	if err != nil {
-		p.t.Fatalf("standard output: %v", err)
+	select {
+	case line, ok := <-p.out:
+		if !ok {
+			p.t.Fatal("standard output has ended")
+		}
+		m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true})
+		if err != nil {
+			p.t.Fatalf("standard output has a line that is no message: %v: %.200q", err, line)
+		}
+		return m
+	case <-time.After(15 * time.Second):
+		p.t.Fatal("standard output is silent")
 	}
-	m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true})
-	if err != nil {
-		p.t.Fatalf("standard output has a line that is no message: %v: %.200q", err, line)
-	}
-	return m
+	return nil
 }
 
 // answerTo returns the response with that id, whatever comes before it.
@@ -451,7 +466,6 @@ func (p *pipe) initialize(capabilities string) {
 // wait returns how it ended.
 func (p *pipe) wait(within time.Duration) error {
 	p.t.Helper()
-	go func() { _, _ = io.Copy(io.Discard, p.out) }()
 	select {
 	case err := <-p.done:
 		p.done <- err
