@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
@@ -46,7 +47,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	host := &gateway.Single{Relay: relay, Upstream: server{u}}
 	reception := &peer.Reception{Host: host, Log: o.Log}
 	if o.Listen == "" {
-		return servePipe(ctx, reception, o.Stdin, o.Stdout)
+		return servePipe(ctx, reception, host.Drain, o.Stdin, o.Stdout)
 	}
 	guard := httpdoor.NewGuard(nil, nil, nil)
 	e := newEndpoint("run", reception, endpointOptions{guard: guard, log: o.Log})
@@ -63,8 +64,9 @@ func Run(ctx context.Context, o RunOptions) error {
 }
 
 // servePipe serves a client on standard input and output, or on what stands for
-// them.
-func servePipe(ctx context.Context, r *peer.Reception, in io.Reader, out io.WriteCloser) error {
+// them. When ctx ends, drain ends what would never end by itself, and what else
+// runs is cut off: whoever stops a program on a pipe waits for it.
+func servePipe(ctx context.Context, r *peer.Reception, drain func(), in io.Reader, out io.WriteCloser) error {
 	var pipe transport.Pipe
 	if in != nil {
 		pipe = stdio.NewPipe(in, out, stdio.Options{})
@@ -75,7 +77,19 @@ func servePipe(ctx context.Context, r *peer.Reception, in io.Reader, out io.Writ
 		}
 		pipe = std
 	}
-	err := r.ServePipe(ctx, pipe, transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
+	watching.Go(func() {
+		select {
+		case <-ctx.Done():
+			drain()
+			cancel(context.Cause(ctx))
+		case <-life.Done():
+		}
+	})
+	err := r.ServePipe(life, pipe, transport.Peer{Transport: "stdio", Endpoint: "stdio"})
 	if ctx.Err() != nil {
 		return nil
 	}

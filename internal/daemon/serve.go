@@ -57,7 +57,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.Stdio {
 		running.Go(func() {
 			defer cancel()
-			if err := servePipe(ctx, d.merged.reception, o.Stdin, o.Stdout); err != nil {
+			if err := servePipe(ctx, d.merged.reception, d.drain, o.Stdin, o.Stdout); err != nil {
 				o.Log.Warn("standard input ended", "cause", err.Error())
 			}
 		})

@@ -158,11 +158,25 @@ func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []U
 				s.Notify(stamped(x.from, x.m, id, as))
 			}
 		case <-n.life().Done():
-			return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}')), nil
+			return n.farewell(c, s, meta), nil
 		case <-ctx.Done():
+			if n.life().Err() != nil {
+				return n.farewell(c, s, meta), nil
+			}
 			return nil, &mcp.Error{Origin: mcp.FromClient, Cause: "cancelled", Message: "the subscription was ended", Err: context.Cause(ctx)}
 		}
 	}
+}
+
+// farewell is the result of a listen that we end (2026-07-28 §Subscriptions,
+// "Graceful Closure"). Where there is no stream to close a notification says so as
+// well (§Cancellation: a server that tears a subscription down must send one).
+func (n *notices) farewell(c *mcp.Call, s peer.Sink, meta []byte) *mcp.Reply {
+	if !c.HTTP {
+		params := append(append([]byte(`{"requestId":`), c.Msg.ID...), `,"reason":"the server stops","_meta":`...)
+		s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, append(append(params, meta...), '}')))
+	}
+	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}'))
 }
 
 // watch tells one server what is wanted and returns what it agrees to.

@@ -65,6 +65,7 @@ type Client struct {
 // inflight is a client's request that has no answer yet.
 type inflight struct {
 	cancel context.CancelCauseFunc
+	listen bool // it ends with nothing but its client
 }
 
 // Facts returns what initialize told, nil before it.
@@ -92,10 +93,11 @@ func (c *Client) Request(ctx context.Context, in transport.Incoming, r transport
 
 // enter puts a request into the table of those in flight. Only conversations that
 // outlive a request need one.
-func (c *Client) enter(ctx context.Context, id jsonrpc.ID) (context.Context, func(), *jsonrpc.Error) {
+func (c *Client) enter(ctx context.Context, m *jsonrpc.Message) (context.Context, func(), *jsonrpc.Error) {
 	if c.out == nil {
 		return ctx, func() {}, nil
 	}
+	id := m.ID
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +113,7 @@ func (c *Client) enter(ctx context.Context, id jsonrpc.ID) (context.Context, fun
 	if c.inflight == nil {
 		c.inflight = make(map[jsonrpc.ID]*inflight)
 	}
-	f := &inflight{cancel: cancel}
+	f := &inflight{cancel: cancel, listen: m.Method == mcp.MethodListen}
 	c.inflight[id] = f
 	return ctx, func() {
 		c.mu.Lock()
@@ -130,7 +132,7 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 		c.fail(m.ID, r, methodNotFound(m.Method))
 		return
 	}
-	ctx, leave, bad := c.enter(ctx, m.ID)
+	ctx, leave, bad := c.enter(ctx, m)
 	if bad != nil {
 		c.fail(m.ID, r, bad)
 		return
@@ -189,7 +191,7 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 		// on it; so they are served as what a client without a version is.
 		facts = c.adopt(o.Revision)
 	}
-	ctx, leave, bad := c.enter(ctx, m.ID)
+	ctx, leave, bad := c.enter(ctx, m)
 	if bad != nil {
 		c.fail(m.ID, r, bad)
 		return
@@ -308,6 +310,17 @@ func (c *Client) attach() {
 	c.mu.Unlock()
 	if detach != nil {
 		detach()
+	}
+}
+
+// endListens ends what would go on for as long as the client is there.
+func (c *Client) endListens(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.inflight {
+		if f.listen {
+			f.cancel(cause)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -12,6 +13,16 @@ import (
 
 // maxAtOnce bounds the requests of one pipe that run at the same time.
 const maxAtOnce = 1024
+
+// The patience of ServePipe.
+const (
+	// lastWords is how long the requests of a client that has closed its end may go
+	// on: it may have piped in a few lines and still read.
+	lastWords = time.Second
+	// farewell is how long a client that is still there may take to read that we
+	// have ended.
+	farewell = 2 * time.Second
+)
 
 // ServePipe leads the conversation with the client at the other end of a pipe. It
 // returns nil when the client closed its end, and otherwise what broke the pipe or
@@ -22,15 +33,24 @@ func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transp
 	d.conversation = r.Accept(from, pipeOutbox{p}).(*Client)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { _ = p.Close() })
-	defer stop()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		// Requests end with ctx and say so; then nothing is read any more.
+		<-ctx.Done()
+		d.awaitIdle(farewell)
+		_ = p.Close()
+	})
 	err := d.read(ctx)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
+	} else if err == nil {
+		d.conversation.endListens(errGone)
+		d.awaitIdle(lastWords)
 	}
 	d.conversation.Close(errors.Join(errGone, err))
+	cancel(errGone)
 	d.running.Wait()
-	_ = p.Close()
+	watching.Wait()
 	return err
 }
 
@@ -41,7 +61,27 @@ type door struct {
 	pipe         transport.Pipe
 	conversation *Client
 	running      sync.WaitGroup
-	slots        chan struct{}
+	slots        chan struct{} // one is taken by each request that runs
+	opening      chan struct{} // closed when initialize is answered; nil while there is none. Of read
+}
+
+// awaitIdle returns when no request runs, or after d.
+func (d *door) awaitIdle(patience time.Duration) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	taken := 0
+	defer func() {
+		for range taken {
+			<-d.slots
+		}
+	}()
+	for ; taken < maxAtOnce; taken++ {
+		select {
+		case d.slots <- struct{}{}:
+		case <-late.C:
+			return
+		}
+	}
 }
 
 type pipeOutbox struct{ pipe transport.Pipe }
@@ -54,6 +94,12 @@ func (d *door) read(ctx context.Context) error {
 		m, err := d.pipe.Read()
 		var batch *transport.Batch
 		var refused *jsonrpc.Error
+		final := err != nil && !errors.As(err, &batch) && !errors.As(err, &refused)
+		if d.opening != nil && !final {
+			// What follows on the pipe is spoken in the revision agreed on there.
+			<-d.opening
+			d.opening = nil
+		}
 		switch {
 		case errors.As(err, &batch):
 			d.batch(ctx, batch)
@@ -78,19 +124,22 @@ func (d *door) message(ctx context.Context, m *jsonrpc.Message, r transport.Resp
 		}
 		return
 	}
-	if m.Method == mcp.MethodInitialize {
-		// What follows on the pipe is spoken in the revision agreed on here.
-		d.conversation.Request(ctx, in, r)
-		return
-	}
 	select {
 	case d.slots <- struct{}{}:
 	default:
 		_ = r.Finish(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running"}), jsonrpc.CodeInternal)
 		return
 	}
+	done := func() { <-d.slots }
+	if m.Method == mcp.MethodInitialize {
+		// It may take as long as the server behind, and the end of input must be seen
+		// meanwhile.
+		opening := make(chan struct{})
+		d.opening = opening
+		done = func() { <-d.slots; close(opening) }
+	}
 	d.running.Go(func() {
-		defer func() { <-d.slots }()
+		defer done()
 		d.conversation.Request(ctx, in, r)
 	})
 }

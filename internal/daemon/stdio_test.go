@@ -1,0 +1,338 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestHostilePipe sends hostile lines to a whole Dragoman on standard input. Each
+// gets its error, the pipe goes on, and the server hears nothing of it.
+func TestHostilePipe(t *testing.T) {
+	u := child(t, "child", "legacy")
+	p := runPipe(t, u)
+	p.initialize("{}")
+	for _, h := range []struct {
+		row, line string
+		code      int64
+		answers   int
+	}{
+		{"J01 broken", `{`, -32700, 1},
+		{"J02 number", `42`, -32600, 1},
+		{"J02 null", `null`, -32600, 1},
+		{"J04 batch", `[` + toolCall("5", "echo", "{}") + `]`, -32600, 1},
+		{"J06 jsonrpc 1.0", strings.Replace(toolCall("5", "echo", "{}"), "2.0", "1.0", 1), -32600, 1},
+		{"J07 null id", toolCall("null", "echo", "{}"), -32600, 1},
+		{"J08 fraction", toolCall("1.5", "echo", "{}"), -32600, 1},
+		{"J12 long id", toolCall(`"`+strings.Repeat("i", 64<<10)+`"`, "echo", "{}"), -32600, 1},
+		{"J14 case", strings.Replace(toolCall("5", "echo", "{}"), "method", "METHOD", 1), -32600, 1},
+		{"J16 duplicate", strings.Replace(toolCall("5", "echo", "{}"), `"method"`, `"method":"ping","method"`, 1), -32600, 1},
+		{"J18 not UTF-8", toolCall("5", "echo", "\"\xff\xfe\""), -32700, 1},
+		{"J20 deep", toolCall("5", "echo", strings.Repeat("[", 10_001)+strings.Repeat("]", 10_001)), 0, 1},
+		{"J23 two", toolCall("5", "echo", "{}") + toolCall("6", "echo", "{}"), -32700, 1},
+		{"J24 long method", `{"jsonrpc":"2.0","id":5,"method":"` + strings.Repeat("m", 1<<20) + `"}`, -32600, 1},
+		{"J25 array", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[1]}`, -32602, 1},
+		{"J28 unknown notification", `{"jsonrpc":"2.0","method":"notifications/foo"}`, 0, 0},
+		{"S02 blank", " \t \r", 0, 0},
+		{"S04 long", strings.Repeat("x", 5<<20), -32600, 1},
+		{"S05 pretty", "{\n \"jsonrpc\": \"2.0\",\n \"id\": 9,\n \"method\": \"ping\"\n}", -32700, 5},
+		{"L02 second initialize", initializeBody("2025-11-25", "{}"), -32600, 1},
+		{"L13 malformed cancel", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}`, 0, 0},
+		{"L14 answer to nothing", `{"jsonrpc":"2.0","id":5,"result":{}}`, 0, 0},
+	} {
+		t.Run(strings.ReplaceAll(h.row, " ", "_"), func(t *testing.T) {
+			p.t = t
+			calls := u.count("call")
+			p.send(h.line)
+			p.send(`{"jsonrpc":"2.0","id":"after","method":"ping"}`)
+			n := 0
+			for m := p.read(); m.ID != `"after"`; m = p.read() {
+				if n++; m.Kind != jsonrpc.Failure || h.code != 0 && errorCode(m) != h.code {
+					t.Errorf("got %.300s, want code %d", m.Raw, h.code)
+				}
+				if len(m.Raw) > 4<<10 {
+					t.Errorf("the answer has %d bytes", len(m.Raw))
+				}
+			}
+			if n != h.answers {
+				t.Errorf("%d answers, want %d", n, h.answers)
+			}
+			p.send(toolCall("2", "echo", `{"v":1}`))
+			if m := p.answerTo("2"); said(m) != `{"v":1}` {
+				t.Errorf("a good call: %s", m.Raw)
+			}
+			if n := u.count("call") - calls; n != 1 {
+				t.Errorf("the server was called %d times, want once", n)
+			}
+		})
+	}
+	p.t = t
+}
+
+// TestJ13_ReusedID: an id that is still running cannot be used again.
+func TestJ13_ReusedID(t *testing.T) {
+	u := child(t, "child", "legacy")
+	p := runPipe(t, u)
+	p.initialize("{}")
+	p.send(toolCall("7", "slow", `{"first":1}`))
+	await(t, "the call has arrived", 5*time.Second, func() bool { return u.count("call slow") == 1 })
+	p.send(toolCall("7", "echo", `{"second":1}`))
+	if m := p.answerTo("7"); errorCode(m) != -32600 {
+		t.Errorf("the second: %s", m.Raw)
+	}
+	if m := p.answerTo("7"); said(m) != `{"first":1}` {
+		t.Errorf("the first: %s", m.Raw)
+	}
+	if u.count("call echo") != 0 {
+		t.Error("the second was executed")
+	}
+}
+
+// TestT03_BothErasOnePipe: server/discover and modern calls, then initialize and
+// legacy ones, on the same pipe.
+func TestT03_BothErasOnePipe(t *testing.T) {
+	p := runPipe(t, child(t, "child", "legacy"))
+	p.send(modernBody(`"d"`, "server/discover", ""))
+	if m := p.answerTo(`"d"`); m.Kind != jsonrpc.Result {
+		t.Fatalf("discover: %s", m.Raw)
+	}
+	p.send(modernBody(`"c"`, "tools/call", `"name":"echo","arguments":{"era":"modern"}`))
+	if m := p.answerTo(`"c"`); said(m) != `{"era":"modern"}` {
+		t.Errorf("modern call: %s", m.Raw)
+	}
+	p.initialize("{}")
+	p.send(toolCall("2", "echo", `{"era":"legacy"}`))
+	if m := p.answerTo("2"); said(m) != `{"era":"legacy"}` {
+		t.Errorf("legacy call: %s", m.Raw)
+	}
+	p.send(modernBody("3", "tools/call", `"name":"echo","arguments":{"era":"modern"}`))
+	if m := p.answerTo("3"); said(m) != `{"era":"modern"}` {
+		t.Errorf("modern call: %s", m.Raw)
+	}
+}
+
+// TestS10_EndOfInput: a client that goes with calls in flight has them cancelled,
+// and nothing is left.
+func TestS10_EndOfInput(t *testing.T) {
+	u := child(t, "child", "legacy")
+	p := runPipe(t, u)
+	p.initialize("{}")
+	for i := range 3 {
+		p.send(toolCall(fmt.Sprint(10+i), "hang", "{}"))
+	}
+	await(t, "the calls have arrived", 5*time.Second, func() bool { return u.count("call hang") == 3 })
+	_ = p.in.Close()
+	if err := p.wait(5 * time.Second); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if n := u.count("cancelled"); n != 3 {
+		t.Errorf("the server heard of %d cancellations, want 3", n)
+	}
+	u.wantGone(t)
+}
+
+// TestS06_HalfMessage: what ends in the middle is not executed.
+func TestS06_HalfMessage(t *testing.T) {
+	u := child(t, "child", "legacy")
+	p := runPipe(t, u)
+	p.initialize("{}")
+	p.send(`{"jsonrpc":"2.0","id":5,"method":"ping"}`)
+	p.answerTo("5")
+	_, _ = io.WriteString(p.in, `{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"echo"`)
+	_ = p.in.Close()
+	if err := p.wait(2 * time.Second); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if u.count("call") != 0 {
+		t.Error("half a message was executed")
+	}
+	u.wantGone(t)
+}
+
+// TestS06_EndDuringInitialize: a client that goes while the server behind hangs
+// in its start is not waited for.
+func TestS06_EndDuringInitialize(t *testing.T) {
+	u := child(t, "child", "mute")
+	p := runPipe(t, u)
+	p.send(initializeBody("2025-11-25", "{}"))
+	await(t, "the server was started", 5*time.Second, func() bool { return u.count("start") == 1 })
+	_ = p.in.Close()
+	if err := p.wait(5 * time.Second); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	u.wantGone(t)
+}
+
+// TestS12_OnlyMessages: whatever the server does and however much is logged,
+// standard output has nothing but messages; read checks each line.
+func TestS12_OnlyMessages(t *testing.T) {
+	u := child(t, "child", "noisy")
+	p := runPipe(t, u)
+	p.initialize("{}")
+	for i, tool := range []string{"echo", "twice", "storm", "nothing", "echo"} {
+		id := fmt.Sprint(20 + i)
+		p.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":{"i":1},"_meta":{"progressToken":"` + tool + `"}}}`)
+		p.answerTo(id)
+	}
+	p.send(`{"jsonrpc":"2.0","id":30,"method":"resources/subscribe","params":{"uri":"test://one"}}`)
+	p.answerTo("30")
+	p.send(`{"jsonrpc":"2.0","id":31,"method":"logging/setLevel","params":{"level":"debug"}}`)
+	p.answerTo("31")
+}
+
+// TestS16_StrayAnswers: a second answer, and one to nothing, reach nobody.
+func TestS16_StrayAnswers(t *testing.T) {
+	p := runPipe(t, child(t, "child", "noisy"))
+	p.initialize("{}")
+	for i := range 20 {
+		id := fmt.Sprint(100 + i)
+		p.send(toolCall(id, "twice", "{}"))
+		if m := p.read(); string(m.ID) != id || said(m) != "first" {
+			t.Fatalf("got %s", m.Raw)
+		}
+		p.send(toolCall(`"`+id+`"`, "echo", `{"i":`+id+`}`))
+		if m := p.read(); string(m.ID) != `"`+id+`"` || said(m) != `{"i":`+id+`}` {
+			t.Fatalf("got %s", m.Raw)
+		}
+	}
+}
+
+// TestS18_ModernServerAsks: a modern server's request is dropped unanswered.
+func TestS18_ModernServerAsks(t *testing.T) {
+	u := child(t, "child", "modern")
+	r := run(t, u)
+	r.call("/mcp", "request", "{}").wantText(t, "done")
+	if !strings.Contains(r.log.String(), "request from a modern server dropped") {
+		t.Error("the log does not tell")
+	}
+}
+
+// TestS19_Environment: a server gets what is configured and nothing of ours.
+func TestS19_Environment(t *testing.T) {
+	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
+	u := child(t, "child", "legacy", func(s *config.Server) { s.Env["GIVEN"] = config.NewSecret("yes") })
+	r := run(t, u)
+	text := said(r.call("/mcp", "env", "{}").message(t))
+	if strings.Contains(text, "canary") || !strings.Contains(text, "GIVEN=yes") {
+		t.Errorf("the server sees %q", text)
+	}
+}
+
+// TestE12_ProgressStorm: of a flood, of wrong tokens, of backward and of late
+// progress little remains, and all of it is the client's and goes forward.
+func TestE12_ProgressStorm(t *testing.T) {
+	p := runPipe(t, child(t, "child", "legacy"))
+	p.initialize("{}")
+	p.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"storm","arguments":{},"_meta":{"progressToken":"mine"}}}`)
+	n, last := 0, 0
+	for m := p.read(); m.ID != "5"; m = p.read() {
+		token, _ := jsonrpc.Text(m.Raw, m.Param("progressToken"))
+		at, _ := jsonrpc.Int(m.Raw, m.Param("progress"))
+		if m.Method != mcp.NoteProgress || token != "mine" || int(at) < last {
+			t.Fatalf("after %d: %s", last, m.Raw)
+		}
+		n, last = n+1, int(at)
+	}
+	if n == 0 || n > 300 {
+		t.Errorf("%d of 20000 notifications came", n)
+	}
+	p.send(`{"jsonrpc":"2.0","id":6,"method":"ping"}`)
+	if m := p.read(); m.ID != "6" {
+		t.Errorf("after the end came %s", m.Raw)
+	}
+}
+
+// TestServeStdio serves many servers on standard input and output; when the
+// client has gone, all is over.
+func TestServeStdio(t *testing.T) {
+	a, b := child(t, "a", "legacy"), child(t, "b", "modern")
+	p := pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
+		return Serve(ctx, ServeOptions{Config: snapshot(a, b), Listen: "127.0.0.1:0", Stdio: true, Stdin: in, Stdout: out, Log: log})
+	})
+	p.initialize("{}")
+	for i, tool := range []string{"a__echo", "b__echo"} {
+		id := fmt.Sprint(40 + i)
+		p.send(toolCall(id, tool, `{"i":`+id+`}`))
+		if m := p.answerTo(id); said(m) != `{"i":`+id+`}` {
+			t.Errorf("%s: %s", tool, m.Raw)
+		}
+	}
+	_ = p.in.Close()
+	if err := p.wait(10 * time.Second); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	a.wantGone(t)
+	b.wantGone(t)
+}
+
+// wantGone fails when a process of the server still lives.
+func (u *upstreamUnderTest) wantGone(t testing.TB) {
+	t.Helper()
+	for _, pid := range u.pids(t) {
+		await(t, fmt.Sprintf("process %d has ended", pid), 10*time.Second, func() bool { return !alive(pid) })
+	}
+}
+
+// TestLastWords: whoever pipes a few lines in gets the answers to all of them.
+func TestLastWords(t *testing.T) {
+	p := runPipe(t, child(t, "child", "legacy"))
+	p.send(initializeBody("2025-11-25", "{}") + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + toolCall("2", "slow", `{"v":1}`))
+	_ = p.in.Close()
+	if m := p.answerTo("1"); m.Kind != jsonrpc.Result {
+		t.Errorf("initialize: %s", m.Raw)
+	}
+	if m := p.answerTo("2"); said(m) != `{"v":1}` {
+		t.Errorf("the call: %s", m.Raw)
+	}
+	if err := p.wait(5 * time.Second); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestN09_StopOnPipe: when Dragoman is told to stop, a listen on a pipe gets its
+// end in words and a call its error, in good time, and the server is gone.
+func TestN09_StopOnPipe(t *testing.T) {
+	for _, mode := range []string{"legacy", "modern"} {
+		t.Run(mode, func(t *testing.T) {
+			u := child(t, "child", mode)
+			ctx, stop := context.WithCancel(context.Background())
+			p := pipeTo(t, func(_ context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
+				return Run(ctx, RunOptions{Server: u.Server, Log: log, Stdin: in, Stdout: out})
+			})
+			t.Cleanup(stop)
+			p.send(modernBody(`"s1"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`))
+			if m := p.read(); m.Method != mcp.NoteAcknowledged {
+				t.Fatalf("first came %s", m.Raw)
+			}
+			p.send(modernBody("7", "tools/call", `"name":"hang","arguments":{}`))
+			await(t, "the call has arrived", 5*time.Second, func() bool { return u.count("call hang") == 1 })
+			stop()
+			seen := map[string]*jsonrpc.Message{}
+			for range 3 {
+				m := p.read()
+				seen[m.Method+string(m.ID)] = m
+			}
+			if m := seen[mcp.NoteCancelled]; m == nil || string(m.Param("requestId").Of(m.Raw)) != `"s1"` {
+				t.Errorf("no cancellation of the listen: %v", m)
+			}
+			if m := seen[`"s1"`]; m == nil || !strings.Contains(string(m.Raw), `"io.modelcontextprotocol/subscriptionId":"s1"`) || !strings.Contains(string(m.Raw), `"resultType":"complete"`) {
+				t.Errorf("the listen has no result: %v", m)
+			}
+			if m := seen["7"]; m == nil || datum(m, "cause") != "shutdown" || datum(m, "outcome") != "unknown" {
+				t.Errorf("the call has no error: %v", m)
+			}
+			if err := p.wait(5 * time.Second); err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			u.wantGone(t)
+		})
+	}
+}
