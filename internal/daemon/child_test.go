@@ -28,7 +28,7 @@ const journalVar = "DAEMON_TEST_JOURNAL"
 //	modern  speaks 2026-07-28 and nothing else
 //	mute    answers nothing at all
 //	exit    says something on standard error and ends with status 3
-//	segv    dies of a signal before its first byte
+//	kill    dies of a signal before its first byte
 //	leave   answers initialize, then ends
 //	noisy   legacy, with a banner, a stream of stderr, and wrong answers between
 //	deaf    legacy, and does not end when it is told to
@@ -41,8 +41,8 @@ func beServer(mode string) {
 	case "exit":
 		fmt.Fprintln(os.Stderr, "THE_TOKEN is not set")
 		os.Exit(3)
-	case "segv":
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSEGV)
+	case "kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	case "deaf":
 		signal.Ignore(syscall.SIGTERM)

@@ -26,9 +26,12 @@ type Reception struct {
 	// Observe is told of each handshake and each call; nil observes nothing.
 	Observe Observer
 	Log     *slog.Logger
-
-	conversations atomic.Uint64
 }
+
+// conversations counts the conversations of the process. Endpoints share servers,
+// and a server's questions go to the client that they belong to by this number: it
+// must not mean one client at one endpoint and another at the next.
+var conversations atomic.Uint64
 
 // Observer is told what happens, for metrics. Its methods must not block.
 type Observer interface {
@@ -39,7 +42,7 @@ type Observer interface {
 func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
 	c := &Client{reception: r, principal: p.Principal, out: out}
 	if out != nil {
-		c.number = r.conversations.Add(1)
+		c.number = conversations.Add(1)
 	}
 	return c
 }

@@ -1,0 +1,354 @@
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+func impatient(s *config.Server) {
+	s.StartTimeout, s.CallTimeout = 500*time.Millisecond, 300*time.Millisecond
+}
+
+// wantFault fails unless a is the error of a call that a server has not answered.
+func (a answer) wantFault(t testing.TB, cause, outcome string) {
+	t.Helper()
+	m := a.message(t)
+	if errorCode(m) != -32603 || datum(m, "cause") != cause || datum(m, "outcome") != outcome || datum(m, "origin") != "gateway" {
+		t.Errorf("got %d %.400s, want -32603 with cause %s, outcome %s", a.status, a.body, cause, outcome)
+	}
+	if strings.Contains(a.body, "/") && strings.Contains(a.body, "daemon.test") {
+		t.Errorf("the error tells of our insides: %s", a.body)
+	}
+}
+
+// TestU01_NoSuchCommand: what cannot be started fails at once and alone.
+func TestU01_NoSuchCommand(t *testing.T) {
+	dir := t.TempDir()
+	for name, command := range map[string]string{"missing": dir + "/none", "directory": dir} {
+		t.Run(name, func(t *testing.T) {
+			bad := child(t, "bad", "legacy", func(s *config.Server) { s.Command = command })
+			good := child(t, "good", "legacy")
+			r := serve(t, snapshot(bad, good))
+			start := time.Now()
+			r.call("/s/bad/mcp", "echo", "{}").wantFault(t, "exec", "not_sent")
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+			r.call("/mcp", "good__echo", `{"v":1}`).wantText(t, `{"v":1}`)
+			if ready := r.do(t.Context(), "GET", "/readyz", nil); ready.status != 200 || !strings.Contains(ready.body, `"name":"bad","state":"failed"`) {
+				t.Errorf("readyz: %d %s", ready.status, ready.body)
+			}
+		})
+	}
+}
+
+// TestU02_DiesBeforeFirstByte: the error is prompt, the log has the exit and the
+// last words, and the next tries wait.
+func TestU02_DiesBeforeFirstByte(t *testing.T) {
+	for _, x := range []struct{ mode, exit, words string }{
+		{"exit", "exit status 3", "THE_TOKEN is not set"},
+		{"kill", "signal: killed", ""},
+	} {
+		t.Run(x.mode, func(t *testing.T) {
+			u := child(t, "child", x.mode)
+			r := run(t, u)
+			for range 5 {
+				m := r.call("/mcp", "echo", "{}").message(t)
+				if errorCode(m) != -32603 || datum(m, "outcome") != "not_sent" || datum(m, "retryable") != "true" {
+					t.Errorf("got %s", m.Raw)
+				}
+			}
+			if n := u.count("start"); n > 4 {
+				t.Errorf("started %d times in a row", n)
+			}
+			if text := r.log.String(); !strings.Contains(text, x.exit) || !strings.Contains(text, x.words) {
+				t.Errorf("the log does not tell of %q and %q", x.exit, x.words)
+			}
+		})
+	}
+}
+
+// TestU03_DiesAfterInitialize: the list fails, and it is not for ever.
+func TestU03_DiesAfterInitialize(t *testing.T) {
+	r := run(t, child(t, "child", "leave"))
+	a := r.modern("/mcp", "1", "tools/list", "", "")
+	if m := a.message(t); errorCode(m) != -32603 || datum(m, "retryable") != "true" {
+		t.Errorf("got %s", m.Raw)
+	}
+}
+
+// TestP3_AtMostOnce is the promise of that number, for every way to die within a
+// call (U04, U05, U06, U14): the client hears that the call may have been executed,
+// nobody sends it again, and the next call finds a new process.
+func TestP3_AtMostOnce(t *testing.T) {
+	for _, server := range []string{"legacy", "modern"} {
+		for _, tool := range []string{"crash", "progress", "half", "mute"} {
+			for _, client := range []string{"legacy", "modern"} {
+				t.Run(server+"/"+tool+"/"+client, func(t *testing.T) {
+					t.Parallel()
+					u := child(t, "child", server)
+					r := run(t, u)
+					body := strings.Replace(toolCall("5", tool, "{}"), `"arguments"`, `"_meta":{"progressToken":"p"},"arguments"`, 1)
+					var header []string
+					if client == "modern" {
+						body = strings.Replace(modernBody("5", "tools/call", `"name":"`+tool+`"`), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
+						header = modernHeader("tools/call", tool)
+					} else {
+						header = []string{"Mcp-Session-Id", r.initialize("/mcp", "2025-06-18", "{}")}
+					}
+					start := time.Now()
+					a := r.post("/mcp", body, header...)
+					a.wantFault(t, "exited", "unknown")
+					if took := time.Since(start); took > 5*time.Second {
+						t.Errorf("took %v", took)
+					}
+					if got := strings.Contains(a.body, `"progressToken":"p"`); got != (tool == "progress") {
+						t.Errorf("progress seen: %v in %s", got, a.body)
+					}
+					r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
+					if n := u.count("call " + tool); n != 1 {
+						t.Errorf("the call was executed %d times", n)
+					}
+					if n := u.count("start"); n < 2 {
+						t.Errorf("there was no new process")
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestU07_NeverOpens: one that answers nothing is given up in its time, and the
+// others are served meanwhile.
+func TestU07_NeverOpens(t *testing.T) {
+	bad, good := child(t, "bad", "mute", impatient), child(t, "good", "legacy")
+	r := serve(t, snapshot(bad, good))
+	start := time.Now()
+	r.call("/s/bad/mcp", "echo", "{}").wantFault(t, "timeout", "not_sent")
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	r.call("/mcp", "good__echo", `{"v":1}`).wantText(t, `{"v":1}`)
+	list := r.modern("/mcp", "1", "tools/list", "", "")
+	if !strings.Contains(list.body, "good__echo") || strings.Contains(list.body, "bad__") {
+		t.Errorf("the list is %s", list.body)
+	}
+}
+
+// TestU08_NeverAnswers: a call that hangs ends in its time, the server hears of
+// it, and the next call is served by the same process.
+func TestU08_NeverAnswers(t *testing.T) {
+	for _, mode := range []string{"legacy", "modern"} {
+		t.Run(mode, func(t *testing.T) {
+			u := child(t, "child", mode, impatient)
+			r := run(t, u)
+			r.call("/mcp", "hang", "{}").wantFault(t, "timeout", "unknown")
+			await(t, "the cancellation", 5*time.Second, func() bool { return u.count("cancelled") == 1 })
+			r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
+			if u.count("start") != 1 {
+				t.Error("the process was replaced")
+			}
+		})
+	}
+}
+
+// TestU09_Stopped: a process that was stopped delays its own calls only, and works
+// again when it goes on.
+func TestU09_Stopped(t *testing.T) {
+	bad, good := child(t, "bad", "legacy", impatient), child(t, "good", "legacy")
+	r := serve(t, snapshot(bad, good))
+	r.call("/mcp", "bad__echo", `{}`).wantText(t, `{}`)
+	pid := bad.pids(t)[0]
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r.call("/mcp", "bad__echo", `{}`).wantFault(t, "timeout", "unknown")
+	r.call("/mcp", "good__echo", `{"v":1}`).wantText(t, `{"v":1}`)
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the server is back", 10*time.Second, func() bool {
+		return said(r.call("/mcp", "bad__echo", `{"v":2}`).message(t)) == `{"v":2}`
+	})
+}
+
+// TestU11_Flood: a server that floods everybody with notifications keeps nobody
+// from another server, and memory stays flat.
+func TestU11_Flood(t *testing.T) {
+	bad, good := child(t, "bad", "legacy"), child(t, "good", "legacy")
+	r := serve(t, snapshot(bad, good))
+	r.initialize("/mcp", "2025-06-18", "{}")
+	flood := r.open("POST", "/s/bad/mcp", modernBody("1", "tools/call", `"name":"flood"`), modernHeader("tools/call", "flood")...)
+	await(t, "the flood", 5*time.Second, func() bool { return bad.count("call flood") == 1 })
+	for i := range 50 {
+		args := fmt.Sprintf(`{"i":%d}`, i)
+		start := time.Now()
+		r.call("/mcp", "good__echo", args).wantText(t, args)
+		if took := time.Since(start); took > 2*time.Second {
+			t.Fatalf("call %d took %v", i, took)
+		}
+	}
+	flood.stop()
+	await(t, "the cancellation", 10*time.Second, func() bool { return bad.count("cancelled") == 1 })
+}
+
+// TestU18_IgnoresSIGTERM: it is killed.
+func TestU18_IgnoresSIGTERM(t *testing.T) {
+	u := child(t, "child", "deaf")
+	r := run(t, u)
+	r.call("/mcp", "echo", `{}`).wantText(t, `{}`)
+	start := time.Now()
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	u.wantGone(t)
+}
+
+// TestP8_KilledDragoman: when Dragoman is killed its children end too.
+func TestP8_KilledDragoman(t *testing.T) {
+	for _, mode := range []string{"legacy", "deaf"} {
+		t.Run(mode, func(t *testing.T) {
+			u := child(t, "child", mode)
+			d := exec.Command(u.Command)
+			d.Env = append(d.Environ(), asDragoman+"="+mode, journalVar+"="+u.journal)
+			in, err := d.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			d.Stdout, d.Stderr = &out, &out
+			if err := d.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			_, _ = fmt.Fprintln(in, initializeBody("2025-11-25", "{}"))
+			_, _ = fmt.Fprintln(in, toolCall("2", "hang", "{}"))
+			await(t, "the call has arrived", 10*time.Second, func() bool { return u.count("call hang") == 1 })
+			_ = d.Process.Kill()
+			_ = d.Wait()
+			// "deaf" does not end with its input: the kernel must have killed it.
+			u.wantGone(t)
+		})
+	}
+}
+
+// TestX05_AllTheSameIDs: clients that all use the same id and the same progress
+// token on one shared process get their own answers and their own progress.
+func TestX05_AllTheSameIDs(t *testing.T) {
+	const clients = 64
+	calls := 20_000
+	if testing.Short() || raceEnabled {
+		calls = 2_000
+	}
+	for _, mode := range []string{"legacy", "modern"} {
+		t.Run(mode, func(t *testing.T) {
+			u := child(t, "child", mode)
+			r := run(t, u)
+			r.call("/mcp", "echo", "{}").wantText(t, "{}")
+			header := modernHeader("tools/call", "echo")
+			var wait sync.WaitGroup
+			for c := range clients {
+				wait.Go(func() {
+					var session []string
+					if c%2 == 1 {
+						session = []string{"Mcp-Session-Id", r.initialize("/mcp", "2025-11-25", "{}")}
+					}
+					for i := range calls / clients / 2 {
+						args := fmt.Sprintf(`{"c":%d,"i":%d}`, c, i)
+						body, h := strings.Replace(good(args), `"_meta":{`, `"_meta":{"progressToken":"1",`, 1), header
+						if session != nil {
+							body, h = strings.Replace(toolCall("1", "echo", args), `"arguments"`, `"_meta":{"progressToken":"1"},"arguments"`, 1), session
+						}
+						a := r.post("/mcp", body, h...)
+						if m := a.message(t); m.ID != "1" || said(m) != args {
+							t.Errorf("client %d call %d: %s", c, i, m.Raw)
+							return
+						}
+						if err := ownProgress(a.body, args); err != nil {
+							t.Errorf("client %d call %d: %v", c, i, err)
+							return
+						}
+					}
+				})
+			}
+			wait.Wait()
+			if n := len(u.pids(t)); n != 1 {
+				t.Errorf("%d processes", n)
+			}
+		})
+	}
+}
+
+// ownProgress reports progress in a stream of events that is not args' own, and
+// when there is none at all.
+func ownProgress(events, args string) error {
+	n := 0
+	for line := range strings.SplitSeq(events, "\n") {
+		data, ok := strings.CutPrefix(line, "data:")
+		if !ok || !strings.Contains(data, mcp.NoteProgress) {
+			continue
+		}
+		n++
+		m, err := jsonrpc.Scan([]byte(strings.TrimSpace(data)), jsonrpc.Limits{})
+		if err != nil {
+			return err
+		}
+		token, _ := jsonrpc.Text(m.Raw, m.Param("progressToken"))
+		text, _ := jsonrpc.Text(m.Raw, m.Param("message"))
+		if token != "1" || text != args {
+			return fmt.Errorf("progress of somebody else: %s", m.Raw)
+		}
+	}
+	if n != 1 {
+		return fmt.Errorf("%d progress notifications", n)
+	}
+	return nil
+}
+
+// TestQuestionsAcrossEndpoints: two clients that came in by different endpoints are
+// two clients, whatever their numbers there: each is asked its own questions.
+func TestQuestionsAcrossEndpoints(t *testing.T) {
+	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateAuto })
+	r := serve(t, snapshot(u))
+	type client struct{ path, tool, session, args string }
+	clients := []*client{
+		{path: "/mcp", tool: "child__ask", args: `{"who":"A"}`},
+		{path: "/s/child/mcp", tool: "ask", args: `{"who":"B"}`},
+	}
+	for _, c := range clients {
+		c.session = r.initialize(c.path, "2025-11-25", `{"elicitation":{}}`)
+	}
+	var streams []*stream
+	for _, c := range clients {
+		streams = append(streams, r.open("POST", c.path, toolCall("5", c.tool, c.args), "Mcp-Session-Id", c.session))
+	}
+	for i, c := range clients {
+		m := streams[i].event()
+		if m == nil || m.Kind != jsonrpc.Request {
+			t.Fatalf("%s: no question but %v", c.args, m)
+		}
+		if text, _ := jsonrpc.Text(m.Raw, m.Param("message")); text != c.args {
+			t.Errorf("%s was asked %s", c.args, text)
+		}
+		answer := `{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept","content":` + c.args + `}}`
+		if a := r.post(c.path, answer, "Mcp-Session-Id", c.session); a.status != 202 {
+			t.Fatalf("answer: %d %s", a.status, a.body)
+		}
+		if m := streams[i].event(); m == nil || said(m) != c.args+" "+c.args {
+			t.Errorf("%s: got %v", c.args, m)
+		}
+	}
+}
