@@ -243,6 +243,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		text("done")
 		progress(token, 30000)
 	case "flood": // notifications without an end, until cancelled
+		progress(token, 1)
 		for {
 			select {
 			case <-gone:

@@ -188,8 +188,10 @@ func TestU11_Flood(t *testing.T) {
 	bad, good := child(t, "bad", "legacy"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
 	r.initialize("/mcp", "2025-06-18", "{}")
-	flood := r.open("POST", "/s/bad/mcp", modernBody("1", "tools/call", `"name":"flood"`), modernHeader("tools/call", "flood")...)
-	await(t, "the flood", 5*time.Second, func() bool { return bad.count("call flood") == 1 })
+	flood := r.open("POST", "/s/bad/mcp", strings.Replace(modernBody("1", "tools/call", `"name":"flood"`), `"_meta":{`, `"_meta":{"progressToken":1,`, 1), modernHeader("tools/call", "flood")...)
+	if m := flood.event(); m == nil || m.Method != mcp.NoteProgress {
+		t.Fatalf("got %v", m)
+	}
 	for i := range 50 {
 		args := fmt.Sprintf(`{"i":%d}`, i)
 		start := time.Now()
