@@ -47,7 +47,7 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 		}
 		raw := r.Msg.Raw
 		size += len(raw)
-		strict := method == mcp.MethodListTools && u.spec.Command == "" && s.server.Revision().Can(mcp.MirroredHeaders)
+		strict := method == mcp.MethodListTools && !u.spec.piped() && s.server.Revision().Can(mcp.MirroredHeaders)
 		for e := range jsonrpc.Elements(raw, r.Msg.ResultMember(info.ListKey)) {
 			if strict && !u.mayList(raw, e) {
 				continue
@@ -145,9 +145,9 @@ func (u *Upstream) loadTools(ctx context.Context, t *toolSpecs) {
 	t.ok = true
 }
 
-// paramsOf is ToolParams for the headers that we send. A child has none.
+// paramsOf is ToolParams for the headers that we send. A pipe has none.
 func (u *Upstream) paramsOf(ctx context.Context, tool string) ([]mirror.Param, bool) {
-	if u.spec.Command != "" {
+	if u.spec.piped() {
 		return nil, false
 	}
 	return u.ToolParams(ctx, tool)

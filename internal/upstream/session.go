@@ -113,7 +113,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 	overSSE := u.sse || u.spec.Kind == "sse"
 	// A probe over HTTP costs little, and there are modern servers that answer
 	// initialize with a version only to refuse all requests of it afterwards.
-	known := u.spec.Command != "" || overSSE || u.era != mcp.Unknown
+	known := u.spec.piped() || overSSE || u.era != mcp.Unknown
 	if f != nil && f.Revision.Legacy() && known && !u.noLegacy && u.spec.Pin == mcp.Unknown {
 		// The client's own era first: initialize needs no probe, and a server that
 		// does not have it says so.
@@ -136,6 +136,12 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 	}
 	var err error
 	switch {
+	case u.spec.Pipe != nil:
+		u.step("connecting to " + u.shown())
+		var pipe transport.Pipe
+		if pipe, err = u.spec.Pipe(ctx); err == nil {
+			s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
+		}
 	case u.spec.Command != "":
 		err = u.spawn(ctx, s, offer, o)
 	case overSSE:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Isolation says who may share a session of a legacy server.
@@ -31,6 +32,11 @@ type Spec struct {
 	Env     map[string]string // beside the allow list
 	Dir     string
 
+	// Pipe, unless nil, is called for each session in place of starting Command or
+	// dialling URL: for a server within this process, and for tests. The session
+	// owns what it returns and closes it.
+	Pipe func(ctx context.Context) (transport.Pipe, error)
+
 	URL    string
 	Shown  string // what people may see of Command or URL; "" for the bare name
 	Header []Header
@@ -43,6 +49,10 @@ type Spec struct {
 	// call; see peer.ServerOptions.
 	Start, Idle, Hard time.Duration
 }
+
+// piped reports whether the server is known to be at the other end of a pipe that
+// is no HTTP: it has no headers, and no transport is to be found out.
+func (s *Spec) piped() bool { return s.Command != "" || s.Pipe != nil }
 
 // Header is a configured HTTP header.
 type Header struct{ Name, Value string }
@@ -258,7 +268,7 @@ var errEraChanged = errors.New("the server speaks another era now")
 // header: the tool's schema has changed since we read it (2026-07-28 §Streamable
 // HTTP, "Client Behavior").
 func (u *Upstream) mended(ctx context.Context, c *mcp.Call, sink peer.Sink, s *session, r *mcp.Reply, try int) (*mcp.Reply, error) {
-	if r.Code() != mcp.CodeHeaderMismatch || c.Msg.Method != mcp.MethodCallTool || !s.server.Revision().Can(mcp.MirroredHeaders) || u.spec.Command != "" {
+	if r.Code() != mcp.CodeHeaderMismatch || c.Msg.Method != mcp.MethodCallTool || !s.server.Revision().Can(mcp.MirroredHeaders) || u.spec.piped() {
 		return r, nil
 	}
 	u.forgetTools()
