@@ -29,7 +29,8 @@ func (n Names) separator() string {
 func (n Names) Join(server, item string) string {
 	sep := n.separator()
 	plain := server + sep + item
-	clear := !strings.Contains(server, sep) && !strings.HasSuffix(server, sep[:1]) && !strings.HasPrefix(item, sep[len(sep)-1:])
+	// The first separator is the one that was put there, so it can be found again.
+	clear := strings.Index(plain, sep) == len(server) && !strings.HasSuffix(server, sep[:1]) && !strings.HasPrefix(item, sep[len(sep)-1:])
 	if clear && len(plain) <= maxName && safe(plain) && !hashed(plain) {
 		return plain
 	}

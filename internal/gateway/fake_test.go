@@ -1,0 +1,307 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// fake is a server that does what its functions say.
+type fake struct {
+	name  string
+	hello mcp.Hello
+	// call answers calls; nil answers {} in the words of from.
+	call func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error)
+	// list answers lists; nil answers with lists, by method.
+	list   func(ctx context.Context, method string) ([][]byte, error)
+	lists  map[string][]string
+	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
+	params map[string][]mirror.Param
+	honour mcp.Interest
+	stood  func(*fakeStanding)
+	seen   seen
+}
+
+// seen is what a fake was sent, in the words of its own revision.
+type seen struct {
+	mu    sync.Mutex
+	calls []string
+	reads int
+}
+
+func (s *seen) add(c *mcp.Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, string(jsonrpc.Splice(nil, c.Msg.Raw, &c.Edits)))
+}
+
+func (s *seen) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+func (s *seen) lists() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
+func (u *fake) Name() string { return u.name }
+
+func (u *fake) Hello(context.Context, *mcp.ClientFacts) (*mcp.Hello, error) { return &u.hello, nil }
+
+func (u *fake) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	u.seen.add(c)
+	if u.call == nil {
+		return said(mcp.R20251125, `{}`), nil
+	}
+	return u.call(ctx, c, s)
+}
+
+func (u *fake) List(ctx context.Context, _ *mcp.ClientFacts, method string) ([][]byte, bool, error) {
+	u.seen.mu.Lock()
+	u.seen.reads++
+	u.seen.mu.Unlock()
+	if u.list != nil {
+		items, err := u.list(ctx, method)
+		return items, err == nil, err
+	}
+	return items(u.lists[method]...), true, nil
+}
+
+func (u *fake) ToolParams(_ context.Context, tool string) ([]mirror.Param, bool) {
+	p, ok := u.params[tool]
+	return p, ok
+}
+
+func (u *fake) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
+	u.seen.add(c)
+	if u.level != nil {
+		return u.level(ctx, c)
+	}
+	return mcp.Answer([]byte("{}")), nil
+}
+
+func (u *fake) Forward(context.Context, *mcp.ClientFacts, []byte, string) {}
+
+func (u *fake) Stand(_ *mcp.ClientFacts, deliver func(*jsonrpc.Message), _ peer.Standing) Standing {
+	w := &fakeStanding{u: u, deliver: deliver}
+	if u.stood != nil {
+		u.stood(w)
+	}
+	return w
+}
+
+type fakeStanding struct {
+	u       *fake
+	deliver func(*jsonrpc.Message)
+	mu      sync.Mutex
+	want    mcp.Interest
+	closed  bool
+}
+
+func (w *fakeStanding) Lists(tools, prompts, resources bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.want = mcp.Interest{Tools: tools, Prompts: prompts, Resources: resources, URIs: w.want.URIs}
+}
+
+func (w *fakeStanding) Subscribe(_ context.Context, uri string) (*mcp.Reply, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.want.URIs == nil {
+		w.want.URIs = map[string]bool{}
+	}
+	w.want.URIs[uri] = true
+	return mcp.Answer([]byte("{}")), nil
+}
+
+func (w *fakeStanding) Unsubscribe(context.Context, string) (*mcp.Reply, error) {
+	return mcp.Answer([]byte("{}")), nil
+}
+
+func (w *fakeStanding) Honoured(context.Context) (mcp.Interest, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := mcp.Interest{
+		Tools: w.want.Tools && w.u.honour.Tools, Prompts: w.want.Prompts && w.u.honour.Prompts,
+		Resources: w.want.Resources && w.u.honour.Resources, URIs: map[string]bool{},
+	}
+	for uri := range w.want.URIs {
+		if w.u.honour.URIs[uri] {
+			h.URIs[uri] = true
+		}
+	}
+	return h, nil
+}
+
+func (w *fakeStanding) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+}
+
+// ear is a client's side: it keeps what it is told and answers with ask.
+type ear struct {
+	mu    sync.Mutex
+	heard []string
+	ask   func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)
+}
+
+func (e *ear) Notify(b []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.heard = append(e.heard, string(b))
+}
+
+func (e *ear) all() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.heard)
+}
+
+func (e *ear) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	if e.ask == nil {
+		return nil, peer.ErrCannotAsk
+	}
+	return e.ask(ctx, m)
+}
+
+func (e *ear) Facts() *mcp.ClientFacts { return &mcp.ClientFacts{Revision: mcp.R20251125} }
+
+func items(all ...string) [][]byte {
+	out := make([][]byte, len(all))
+	for i, s := range all {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+// said is a result in the words of a revision.
+func said(from mcp.Revision, result string) *mcp.Reply {
+	r := mcp.Answer([]byte(result))
+	r.From = from
+	return r
+}
+
+func message(t testing.TB, raw string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{Bytes: len(raw) + 1})
+	if err != nil {
+		t.Fatalf("%v: %.200s", err, raw)
+	}
+	return m
+}
+
+const asksAll = `{"elicitation":{},"sampling":{},"roots":{}}`
+
+// modern and legacy are calls of clients of the two eras that can be asked.
+func modern(t testing.TB, method, params string) *mcp.Call {
+	return request26(t, "alice", method, params)
+}
+
+func request26(t testing.TB, principal, method, params string) *mcp.Call {
+	t.Helper()
+	m := message(t, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":`+params+`}`)
+	return mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientFacts{
+		Revision: mcp.R20260728, Capabilities: []byte(asksAll), Principal: principal,
+	})
+}
+
+func legacy(t testing.TB, method, params string) *mcp.Call {
+	t.Helper()
+	c := request26(t, "alice", method, params)
+	c.Client = &mcp.ClientFacts{Revision: mcp.R20251125, Capabilities: []byte(asksAll), Principal: "alice", Conversation: 1}
+	return c
+}
+
+// merged is a gateway over servers, closed at the end.
+func merged(t testing.TB, all ...*fake) *Merged {
+	t.Helper()
+	g := &Merged{Relay: &Relay{}, Face: Face{Name: "dragoman", Version: "1"}}
+	for _, u := range all {
+		g.Upstreams = append(g.Upstreams, u)
+	}
+	t.Cleanup(func() {
+		g.Close()
+		g.Relay.Close()
+	})
+	return g
+}
+
+func code(err error) int64 {
+	if err == nil {
+		return 0
+	}
+	return mcp.Wire(err).Code
+}
+
+func text(t testing.TB, r *mcp.Reply, key string) string {
+	t.Helper()
+	raw := jsonrpc.Splice(nil, r.Msg.Raw, &r.Edits)
+	m := message(t, string(raw))
+	s, _ := jsonrpc.Text(m.Raw, m.ResultMember(key))
+	return s
+}
+
+func result(t testing.TB, r *mcp.Reply) string {
+	t.Helper()
+	m := message(t, string(jsonrpc.Splice(nil, r.Msg.Raw, &r.Edits)))
+	return string(m.Result.Of(m.Raw))
+}
+
+// offered walks a joined list to its end and returns the names.
+func offered(t testing.TB, g *Merged, method string) []string {
+	t.Helper()
+	var names []string
+	params := "{}"
+	for {
+		c := modern(t, method, params)
+		r, err := g.Call(t.Context(), c, &ear{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := "name"
+		switch method {
+		case mcp.MethodListResources:
+			key = "uri"
+		case mcp.MethodListTemplates:
+			key = "uriTemplate"
+		}
+		for e := range jsonrpc.Elements(r.Msg.Raw, r.Msg.ResultMember(c.Method.ListKey)) {
+			s, _ := jsonrpc.Text(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, e, key))
+			names = append(names, s)
+		}
+		next := text(t, r, "nextCursor")
+		if next == "" {
+			return names
+		}
+		params = string(append(jsonrpc.AppendQuote([]byte(`{"cursor":`), next), '}'))
+	}
+}
+
+// after is a server's answer that takes its time.
+func after(ctx context.Context, d time.Duration, items [][]byte) ([][]byte, error) {
+	select {
+	case <-time.After(d):
+		return items, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func shows(t *testing.T, got []string, want string) {
+	t.Helper()
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("got %q, want %q", s, want)
+	}
+}
