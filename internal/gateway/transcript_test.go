@@ -1,0 +1,78 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transcript"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// server lets an upstream be what the gateway calls one.
+type server struct{ *upstream.Upstream }
+
+func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) gateway.Standing {
+	return s.Upstream.Stand(f, deliver, asker)
+}
+
+// start is a whole Dragoman before one server, over two pipes in memory. A
+// transcript tells of one connection, so the server can be reached only once.
+func start(t testing.TB, config string) transcript.Ends {
+	t.Helper()
+	if config != "" {
+		t.Fatalf("no configuration is understood: %q", config)
+	}
+	client, runnerClient := transcript.Pipe()
+	behind, runnerUpstream := transcript.Pipe()
+	var reached atomic.Bool
+	u := upstream.New(upstream.Spec{Name: "s", Pipe: func(context.Context) (transport.Pipe, error) {
+		if reached.Swap(true) {
+			return nil, errors.New("the transcript's server was reached before")
+		}
+		return stdio.NewPipe(behind, behind, stdio.Options{}), nil
+	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`)})
+	relay := &gateway.Relay{}
+	reception := &peer.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
+	ended := make(chan error, 1)
+	var running sync.WaitGroup
+	running.Go(func() {
+		err := reception.ServePipe(t.Context(), stdio.NewPipe(client, client, stdio.Options{}), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+		synctest.Wait() // what is told to the server of the client's end is told
+		relay.Close()
+		u.Close(context.Background())
+		ended <- errors.Join(err, client.Close(), behind.Close())
+	})
+	return transcript.Ends{Client: runnerClient, Upstream: runnerUpstream, Wait: func() error {
+		running.Wait()
+		return <-ended
+	}}
+}
+
+const transcripts = "../../testdata/transcripts/*.txtar"
+
+// TestTranscripts plays the conversations of testdata/transcripts, in which the
+// bytes on both sides of Dragoman are written down. Time stands still meanwhile:
+// no step waits for real.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob(transcripts)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { transcript.Run(t, f, start) })
+		})
+	}
+}
