@@ -100,18 +100,42 @@ var errStopping = &mcp.Error{Origin: mcp.FromGateway, Cause: "shutdown", Outcome
 // attend waits with a request at the call, until it has an answer or a question
 // comes; then the call is parked.
 func (r *Relay) attend(ctx context.Context, u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
-	select {
-	case <-p.done:
-		return p.reply, p.err
-	case <-p.asked:
-		p.gather()
-	case <-ctx.Done():
-		// The client is gone: the server should stop, and know it.
-		p.cancel(context.Cause(ctx))
-		<-p.done
-		return p.reply, p.err
+	for {
+		select {
+		case <-p.done:
+			return p.reply, p.err
+		case <-p.asked:
+			p.gather()
+		case <-ctx.Done():
+			// The client is gone: the server should stop, and know it.
+			p.cancel(context.Cause(ctx))
+			<-p.done
+			return p.reply, p.err
+		}
+		switch {
+		case isDone(p.done):
+			return p.reply, p.err
+		case p.waits():
+			return r.park(u, c, p)
+		}
+		// The server has taken its question back, or it has been answered.
 	}
-	return r.park(u, c, p)
+}
+
+func isDone(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// waits reports whether a question is open.
+func (p *parked) waits() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open) > 0
 }
 
 // gatherTime is how long further questions are waited for after the first: servers
@@ -146,12 +170,15 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 	}
 	full := len(r.parked) >= maxParked || r.closed
 	var oldest *parked
+	var out []byte
 	if !full {
 		oldest = r.crowdedLocked(u.Name())
 		if oldest != nil {
 			delete(r.parked, oldest.id)
 		}
 		p.server, p.since = u.Name(), time.Now()
+		// All of it is in place before anybody can find it.
+		out = p.leave(state, func() { r.expire(p) })
 		r.parked[p.id] = p
 	}
 	r.parkMu.Unlock()
@@ -168,7 +195,14 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 			Message: "too many calls wait for answers from their clients",
 		}
 	}
+	return mcp.Answer(out), nil
+}
+
+// leave lets go of the request that is at the call, and returns its result: the
+// open questions. expire is called unless a retry comes in time.
+func (p *parked) leave(state string, expire func()) []byte {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.sink, p.call = nil, nil
 	out := []byte(`{"resultType":"input_required","inputRequests":{`)
 	for i, q := range p.open {
@@ -179,9 +213,8 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 		out = append(out, request(q.m)...)
 	}
 	out = jsonrpc.AppendQuote(append(out, `},"requestState":`...), state)
-	p.expiry = time.AfterFunc(stateTTL, func() { r.expire(p) })
-	p.mu.Unlock()
-	return mcp.Answer(append(out, '}')), nil
+	p.expiry = time.AfterFunc(stateTTL, expire)
+	return append(out, '}')
 }
 
 // crowdedLocked returns the call of a server that has waited longest for its
@@ -249,12 +282,9 @@ func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink
 	p.expiry.Stop()
 	bad := p.check(c.Msg.Raw, answers)
 	if bad != nil {
-		p.mu.Unlock()
-		r.parkMu.Lock()
-		r.parked[id] = p
-		r.parkMu.Unlock()
 		p.expiry.Reset(stateTTL)
-		return nil, bad
+		p.mu.Unlock()
+		return nil, r.putBack(p, bad)
 	}
 	p.sink, p.call = s, c
 	held := p.held
@@ -283,6 +313,24 @@ func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink
 		}
 	}
 	return r.attend(ctx, u, c, p)
+}
+
+// putBack parks a claimed call again whose retry was refused for the reason that
+// it returns.
+func (r *Relay) putBack(p *parked, bad error) error {
+	r.parkMu.Lock()
+	closed := r.closed
+	if !closed {
+		r.parked[p.id] = p
+	}
+	r.parkMu.Unlock()
+	if closed {
+		// Close has not seen it.
+		p.expiry.Stop()
+		p.cancel(errStopping)
+		return errStopping
+	}
+	return bad
 }
 
 // check refuses answers that no result of their question can be.

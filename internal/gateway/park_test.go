@@ -1,0 +1,438 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// asking is a legacy server that asks each of methods during a call, all at once,
+// and answers with what it was told.
+func asking(methods ...string) *fake {
+	u := &fake{name: "old"}
+	u.call = func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		var wait sync.WaitGroup
+		answers := make([]string, len(methods))
+		errs := make([]error, len(methods))
+		for i, method := range methods {
+			raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{"q":%d}}`, i+1, method, i)
+			m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
+			if err != nil {
+				return nil, err
+			}
+			wait.Go(func() {
+				a, err := s.Ask(ctx, m)
+				if errs[i] = err; err == nil {
+					answers[i] = string(a.Result.Of(a.Raw))
+				}
+			})
+		}
+		wait.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return nil, err
+		}
+		return said(mcp.R20251125, `{"answers":[`+strings.Join(answers, ",")+`]}`), nil
+	}
+	return u
+}
+
+func ask(t *testing.T, r *Relay, u Upstream, params string) (*mcp.Reply, error) {
+	t.Helper()
+	return r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, params), &ear{})
+}
+
+// parkedState starts a call and returns the state that it is parked with.
+func parkedState(t *testing.T, r *Relay, u Upstream) (state string, reply *mcp.Reply) {
+	t.Helper()
+	reply, err := ask(t, r, u, `{"name":"t"}`)
+	if err != nil || reply.ResultType() != mcp.ResultInputRequired {
+		t.Fatalf("not parked: %v, %v", reply, err)
+	}
+	return text(t, reply, "requestState"), reply
+}
+
+func answered(state, responses string) string {
+	if responses != "" {
+		responses = `,"inputResponses":` + responses
+	}
+	return `{"name":"t","requestState":"` + state + `"` + responses + `}`
+}
+
+// bubble runs a test with a time of its own and a relay that is closed after it.
+func bubble(t *testing.T, f func(t *testing.T, r *Relay)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &Relay{}
+		defer r.Close()
+		f(t, r)
+	})
+}
+
+const accepted = `{"elicitation-1":{"action":"accept","content":{"x":1e400}}}`
+
+func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := asking(mcp.MethodElicit)
+		state, reply := parkedState(t, r, u)
+		if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"elicitation-1":{"method":"elicitation/create","params":{"q":0}}}` {
+			t.Errorf("asked %s", got)
+		}
+		if r.Parked() != 1 {
+			t.Errorf("%d parked", r.Parked())
+		}
+		reply, err := ask(t, r, u, answered(state, accepted))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := result(t, reply); got != `{"answers":[{"action":"accept","content":{"x":1e400}}]}` {
+			t.Errorf("got %s", got)
+		}
+		if n := len(u.seen.all()); n != 1 {
+			t.Errorf("the tool ran %d times", n)
+		}
+		// A state is good for one retry.
+		if _, err := ask(t, r, u, answered(state, accepted)); !errors.Is(err, error(errParkLost)) {
+			t.Errorf("second retry: %v", err)
+		}
+		if n := len(u.seen.all()); n != 1 {
+			t.Errorf("the tool ran %d times", n)
+		}
+	})
+}
+
+func TestQuestionsOfOneMomentArePutTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := asking(mcp.MethodElicit, mcp.MethodSample, mcp.MethodListRoots)
+		_, reply := parkedState(t, r, u)
+		n := 0
+		for range jsonrpc.Members(reply.Msg.Raw, reply.Msg.ResultMember("inputRequests")) {
+			n++
+		}
+		if n != 3 {
+			t.Errorf("%d questions: %s", n, reply.Msg.Raw)
+		}
+	})
+}
+
+func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := asking(mcp.MethodElicit, mcp.MethodElicit)
+		state, _ := parkedState(t, r, u)
+		for range 3 {
+			reply, err := ask(t, r, u, answered(state, ""))
+			if err != nil || reply.ResultType() != mcp.ResultInputRequired {
+				t.Fatalf("nothing answered: %v, %v", reply, err)
+			}
+			state = text(t, reply, "requestState")
+		}
+		reply, err := ask(t, r, u, answered(state, `{"elicitation-2":{"action":"decline"},"other":{}}`))
+		if err != nil || reply.ResultType() != mcp.ResultInputRequired {
+			t.Fatalf("half answered: %v, %v", reply, err)
+		}
+		asks := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw))
+		if !strings.Contains(asks, "elicitation-1") || strings.Contains(asks, "elicitation-2") {
+			t.Errorf("asked again for %s", asks)
+		}
+		reply, err = ask(t, r, u, answered(text(t, reply, "requestState"), `{"elicitation-1":{"action":"cancel"}}`))
+		if err != nil || !strings.Contains(result(t, reply), `{"action":"cancel"}`) {
+			t.Errorf("answered: %v, %v", reply, err)
+		}
+		if n := len(u.seen.all()); n != 1 {
+			t.Errorf("the tool ran %d times", n)
+		}
+	})
+}
+
+func TestM07_MalformedAnswersAreRefusedAndMayBeGivenAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := asking(mcp.MethodElicit)
+		state, _ := parkedState(t, r, u)
+		for _, bad := range []string{
+			`{"elicitation-1":{"action":"maybe"}}`, `{"elicitation-1":{}}`, `{"elicitation-1":null}`, `{"elicitation-1":"accept"}`,
+			`{"elicitation-1":[{"action":"accept"}]}`, `[]`, `"x"`, `7`,
+		} {
+			if _, err := ask(t, r, u, answered(state, bad)); code(err) != jsonrpc.CodeInvalidParams {
+				t.Errorf("%s: %v", bad, err)
+			}
+		}
+		many := `{"__proto__":{"action":"accept"}`
+		for i := range 10_000 {
+			many += fmt.Sprintf(`,"k%d":1`, i)
+		}
+		reply, err := ask(t, r, u, answered(state, many+`,`+accepted[1:]))
+		if err != nil || !strings.Contains(result(t, reply), "accept") {
+			t.Errorf("good after bad: %v, %v", reply, err)
+		}
+	})
+}
+
+func TestRefusedAnswersDoNotOutliveClose(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := asking(mcp.MethodElicit)
+		state, _ := parkedState(t, r, u)
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				for range 50 {
+					_, _ = r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, answered(state, `{"elicitation-1":1}`)), &ear{})
+				}
+			})
+		}
+		r.Close()
+		wait.Wait()
+		if r.Parked() != 0 {
+			t.Errorf("%d calls parked after Close", r.Parked())
+		}
+	})
+}
+
+func TestT12_ClientGoneBeforeTheQuestionEndsTheCall(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		var cause error
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return nil, cause
+		}}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(peer.ErrCancelled) })
+		_, err := r.relay(ctx, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		if !errors.Is(err, peer.ErrCancelled) || !errors.Is(cause, peer.ErrCancelled) {
+			t.Errorf("client got %v, the server's call ended for %v", err, cause)
+		}
+	})
+}
+
+func TestClientGoneAfterTheQuestionMayComeBack(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := asking(mcp.MethodElicit)
+		ctx, cancel := context.WithCancel(t.Context())
+		reply, err := r.relay(ctx, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if reply, err = ask(t, r, u, answered(text(t, reply, "requestState"), accepted)); err != nil {
+			t.Errorf("came back: %v, %v", reply, err)
+		}
+	})
+}
+
+func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := asking(mcp.MethodElicit)
+		inner := u.call
+		ended := make(chan error, 1)
+		u.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+			reply, err := inner(ctx, c, s)
+			ended <- err
+			return reply, err
+		}
+		state, _ := parkedState(t, r, u)
+		time.Sleep(stateTTL - time.Second)
+		if r.Parked() != 1 {
+			t.Error("given up too early")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, errParkExpired) {
+				t.Errorf("the call ended with %v", err)
+			}
+		default:
+			t.Error("the call goes on")
+		}
+		if r.Parked() != 0 {
+			t.Errorf("%d parked", r.Parked())
+		}
+		if _, err := ask(t, r, u, answered(state, accepted)); code(err) != jsonrpc.CodeInvalidParams {
+			t.Errorf("late retry: %v", err)
+		}
+	})
+}
+
+func TestManyParkedCallsOfOneServerMakeRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := asking(mcp.MethodElicit)
+		var states []string
+		for range maxParkedAtOne + 2 {
+			s, _ := parkedState(t, r, u)
+			states = append(states, s)
+			time.Sleep(time.Second)
+		}
+		if r.Parked() != maxParkedAtOne {
+			t.Errorf("%d parked", r.Parked())
+		}
+		for i, s := range states {
+			_, err := ask(t, r, u, answered(s, accepted))
+			if (err != nil) != (i < 2) {
+				t.Errorf("call %d: %v", i, err)
+			}
+		}
+	})
+}
+
+func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+			short, cancel := context.WithTimeout(ctx, gatherTime/2)
+			defer cancel()
+			_, _ = s.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			time.Sleep(time.Second)
+			return said(mcp.R20251125, `{"done":true}`), nil
+		}}
+		reply, err := ask(t, r, u, `{"name":"t"}`)
+		if err != nil || result(t, reply) != `{"done":true}` {
+			t.Errorf("got %v, %v", reply, err)
+		}
+		if r.Parked() != 0 {
+			t.Errorf("%d parked", r.Parked())
+		}
+	})
+}
+
+func TestCallThatEndsRightAfterItsQuestionIsAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+			short, cancel := context.WithTimeout(ctx, gatherTime/2)
+			defer cancel()
+			_, _ = s.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			return said(mcp.R20251125, `{"done":true}`), nil
+		}}
+		reply, err := ask(t, r, u, `{"name":"t"}`)
+		if err != nil || result(t, reply) != `{"done":true}` {
+			t.Errorf("got %s, %v", result(t, reply), err)
+		}
+	})
+}
+
+func TestSecondQuestionParksAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+			for i := range 3 {
+				if _, err := s.Ask(ctx, message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{}}`, i))); err != nil {
+					return nil, err
+				}
+				time.Sleep(time.Second)
+			}
+			return said(mcp.R20251125, `{"done":true}`), nil
+		}}
+		state, _ := parkedState(t, r, u)
+		for i := 1; i <= 3; i++ {
+			reply, err := ask(t, r, u, answered(state, fmt.Sprintf(`{"elicitation-%d":{"action":"accept"}}`, i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 3 {
+				if result(t, reply) != `{"done":true}` {
+					t.Errorf("got %s", reply.Msg.Raw)
+				}
+				return
+			}
+			if state = text(t, reply, "requestState"); state == "" {
+				t.Fatalf("round %d: %s", i, reply.Msg.Raw)
+			}
+		}
+	})
+}
+
+func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		progress := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":1}}`
+		log := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+			s.Notify([]byte(progress))
+			go func() {
+				time.Sleep(time.Second) // nobody is there
+				s.Notify([]byte(progress))
+				for range 2 * maxHeldLogs {
+					s.Notify([]byte(log))
+				}
+			}()
+			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			s.Notify([]byte(progress))
+			return said(mcp.R20251125, `{}`), err
+		}}
+		one, two := &ear{}, &ear{}
+		reply, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		c := modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":77},"inputResponses":{"roots-1":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
+		if _, err := r.relay(t.Context(), u, c, two); err != nil {
+			t.Fatal(err)
+		}
+		if got := one.all(); len(got) != 1 || got[0] != progress {
+			t.Errorf("the first request heard %q", got)
+		}
+		got := two.all()
+		if len(got) != maxHeldLogs+1 || got[0] != log || got[len(got)-1] != strings.Replace(progress, `"a"`, "77", 1) {
+			t.Errorf("the retry heard %d: %q", len(got), got)
+		}
+	})
+}
+
+func TestCloseEndsWhatIsParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, u := &Relay{}, asking(mcp.MethodElicit)
+		_, _ = parkedState(t, r, u)
+		_, _ = parkedState(t, r, u)
+		r.Close()
+		if r.Parked() != 0 {
+			t.Errorf("%d parked", r.Parked())
+		}
+		if _, err := ask(t, r, u, `{"name":"t"}`); !errors.Is(err, errStopping) {
+			t.Errorf("a call after Close: %v", err)
+		}
+	})
+}
+
+func TestQuestionThatTheClientCannotBeAskedFailsAtTheServer(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		u := asking(mcp.MethodSample)
+		c := modern(t, mcp.MethodCallTool, `{"name":"t"}`)
+		c.Client.Capabilities = []byte(`{"elicitation":{}}`)
+		if _, err := r.relay(t.Context(), u, c, &ear{}); !errors.Is(err, peer.ErrCannotAsk) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
+	const failure = `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"visit","data":{"elicitations":[{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":"1"},{"mode":"form"}]}}}`
+	visited := false
+	u := &fake{name: "old"}
+	u.call = func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+		if visited {
+			return said(mcp.R20251125, `{"done":true}`), nil
+		}
+		return &mcp.Reply{Msg: message(t, failure), From: mcp.R20251125}, nil
+	}
+	r := &Relay{}
+	defer r.Close()
+	state, reply := parkedState(t, r, u)
+	if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"elicitation-1":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":"1"}}}` {
+		t.Errorf("asked %s", got)
+	}
+	visited = true
+	reply, err := ask(t, r, u, answered(state, `{"elicitation-1":{"action":"accept"}}`))
+	if err != nil || result(t, reply) != `{"done":true}` {
+		t.Errorf("after the visit: %v, %v", reply, err)
+	}
+	visited = false
+	if reply, err = r.relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationsNeed {
+		t.Errorf("a client of the server's era: %v, %v", reply, err)
+	}
+}

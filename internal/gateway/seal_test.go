@@ -1,0 +1,263 @@
+package gateway
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+const askName = `{"n":{"method":"elicitation/create","params":{"mode":"form","message":"name?","requestedSchema":{"type":"object","properties":{}}}}}`
+
+// stateful is a modern server that asks once, with a state that stands in the
+// message as given ("" for none), and is then content.
+func stateful(state string) *fake {
+	u := &fake{name: "s"}
+	u.call = func(_ context.Context, c *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+		raw := jsonrpc.Splice(nil, c.Msg.Raw, &c.Edits)
+		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+		if err != nil {
+			return nil, err
+		}
+		if !m.Param("inputResponses").IsZero() {
+			return said(mcp.R20260728, `{"resultType":"complete","content":[]}`), nil
+		}
+		out := `{"resultType":"input_required","inputRequests":` + askName
+		if state != "" {
+			out += `,"requestState":` + state
+		}
+		return said(mcp.R20260728, out+"}"), nil
+	}
+	return u
+}
+
+const toolCall = `{"name":"t","arguments":{"a":1,"b":"é"}%s}`
+
+// retry are the parameters of a call with an answer and a state.
+func retry(params, state string) string {
+	more := `,"inputResponses":{"n":{"action":"accept","content":{}}}`
+	if state != "" {
+		more += `,"requestState":` + string(jsonrpc.AppendQuote(nil, state))
+	}
+	return fmt.Sprintf(params, more)
+}
+
+func first(t *testing.T, r *Relay, u Upstream) (state string) {
+	t.Helper()
+	reply, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, fmt.Sprintf(toolCall, "")), &ear{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply.ResultType() != mcp.ResultInputRequired {
+		t.Fatalf("got %s", reply.Msg.Raw)
+	}
+	return text(t, reply, "requestState")
+}
+
+func TestM01_StateWithAnyByteChangedIsRefused(t *testing.T) {
+	r, u := &Relay{}, stateful(`"secret"`)
+	state := first(t, r, u)
+	if !strings.HasPrefix(state, sealedStart) || strings.Contains(state, "secret") {
+		t.Fatalf("state %q", state)
+	}
+	calls := len(u.seen.all())
+	try := func(what, s string) {
+		t.Helper()
+		_, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, s)), &ear{})
+		if code(err) != jsonrpc.CodeInvalidParams {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(state[len(sealedStart):])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range sealed {
+		b := append([]byte(nil), sealed...)
+		b[i] ^= 1 << (i % 8)
+		try(fmt.Sprintf("bit of byte %d", i), sealedStart+base64.RawURLEncoding.EncodeToString(b))
+	}
+	for _, n := range []int{1, 4, 5, 6, 10, 20, len(state) - 1} {
+		try(fmt.Sprintf("cut to %d", n), state[:n])
+	}
+	try("longer", state+"AAAA")
+	try("empty inside", sealedStart)
+	for _, bad := range []string{"1", "{}", "null", `""`, `["` + state + `"]`} {
+		params := fmt.Sprintf(toolCall, `,"requestState":`+bad)
+		if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, params), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if n := len(u.seen.all()); n != calls {
+		t.Errorf("the server got %d calls", n-calls)
+	}
+	if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
+		t.Errorf("unchanged: %v", err)
+	}
+}
+
+func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
+	r, u := &Relay{}, stateful(`"s"`)
+	state := first(t, r, u)
+	_, err := r.relay(t.Context(), u, request26(t, "bob", mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+	if !errors.Is(err, error(errState)) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestM02_StateExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, u := &Relay{}, stateful(`"s"`)
+		state := first(t, r, u)
+		time.Sleep(stateTTL - time.Second)
+		if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
+			t.Errorf("in time: %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); !errors.Is(err, errExpired) {
+			t.Errorf("too late: %v", err)
+		}
+	})
+}
+
+func TestM03_StateIsForItsRequestAlone(t *testing.T) {
+	r, u := &Relay{}, stateful(`"s"`)
+	state := first(t, r, u)
+	for what, x := range map[string][2]string{
+		"another tool":      {mcp.MethodCallTool, `{"name":"u","arguments":{"a":1,"b":"é"}%s}`},
+		"another argument":  {mcp.MethodCallTool, `{"name":"t","arguments":{"a":2,"b":"é"}%s}`},
+		"one more argument": {mcp.MethodCallTool, `{"name":"t","arguments":{"a":1,"b":"é","c":null}%s}`},
+		"no arguments":      {mcp.MethodCallTool, `{"name":"t"%s}`},
+		"another type":      {mcp.MethodCallTool, `{"name":"t","arguments":{"a":"1","b":"é"}%s}`},
+		"another method":    {mcp.MethodGetPrompt, toolCall},
+	} {
+		if _, err := r.relay(t.Context(), u, modern(t, x[0], retry(x[1], state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	other := stateful(`"s"`)
+	other.name = "other"
+	if _, err := r.relay(t.Context(), other, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+		t.Errorf("another server: %v", err)
+	}
+	for what, params := range map[string]string{
+		"other order and white space": `{ "arguments" : { "b" : "é",` + "\t" + `"a" : 1 } , "name":"t"%s}`,
+		"escapes":                     `{"name":"\u0074","arguments":{"a":1,"b":"\u00e9"}%s}`,
+		"another _meta":               `{"_meta":{"progressToken":9},"name":"t","arguments":{"a":1,"b":"é"}%s}`,
+	} {
+		if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(params, state)), &ear{}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
+	for what, state := range map[string]string{
+		"empty": `""`, "escapes": `"\u00e4\/\n\"ä\u2028"`, "not ASCII": `"日本 👩‍🚀"`, "one of ours": `"drg1.AAAA"`,
+		"1 MiB": `"` + strings.Repeat("x", 1<<20) + `"`, "absent": "",
+	} {
+		r, u := &Relay{}, stateful(state)
+		sealed := first(t, r, u)
+		if (sealed == "") != (state == "") {
+			t.Errorf("%s: sealed as %.40q", what, sealed)
+			continue
+		}
+		raw := retry(toolCall, sealed)
+		big := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":` + raw + `}`
+		m, err := jsonrpc.Scan([]byte(big), jsonrpc.Limits{Bytes: len(big) + 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := modern(t, mcp.MethodCallTool, "{}")
+		if _, err := r.relay(t.Context(), u, mcp.NewCall(m, m.Param(mcp.KeyMeta), c.Client), &ear{}); err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		all := u.seen.all()
+		got := message(t, all[len(all)-1])
+		if back := string(got.Param("requestState").Of(got.Raw)); back != state {
+			t.Errorf("%s: came back as %.40s", what, back)
+		}
+	}
+}
+
+func TestKeysLiveForADayAndAreKeptForOneMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, u := &Relay{}, stateful(`"s"`)
+		send := func(state string) error {
+			_, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+			return err
+		}
+		_ = first(t, r, u)
+		time.Sleep(keyLife - time.Minute)
+		old := first(t, r, u)
+		time.Sleep(2 * time.Minute)
+		young := first(t, r, u)
+		if r.keys[0].id == r.keys[1].id || len(r.keys) != 2 {
+			t.Error("the key was not changed")
+		}
+		if err := errors.Join(send(old), send(young)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(keyLife)
+		_ = first(t, r, u)
+		if err := send(old); err == nil || len(r.keys) != 2 {
+			t.Errorf("a state of a key two days old: %v, %d keys", err, len(r.keys))
+		}
+	})
+}
+
+func TestT11_StateFromBeforeARestartMayHaveBeenExecuted(t *testing.T) {
+	u := stateful(`"s"`)
+	state := first(t, &Relay{}, u)
+	calls := len(u.seen.all())
+	_, err := (&Relay{}).relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+	if code(err) != jsonrpc.CodeInvalidParams || !strings.Contains(err.Error(), "may have been executed") {
+		t.Errorf("got %v", err)
+	}
+	if !strings.Contains(string(mcp.Wire(err).Data), `"outcome":"unknown"`) {
+		t.Errorf("data %s", mcp.Wire(err).Data)
+	}
+	if len(u.seen.all()) != calls {
+		t.Error("the server was called")
+	}
+}
+
+func TestM08_InputRequiredWhereItMayNotBeIsNotRelayed(t *testing.T) {
+	for what, x := range map[string][3]string{
+		"on a list":          {mcp.MethodListTools, "{}", `{"resultType":"input_required","requestState":"s"}`},
+		"with neither field": {mcp.MethodCallTool, `{"name":"t"}`, `{"resultType":"input_required"}`},
+		"with no question":   {mcp.MethodCallTool, `{"name":"t"}`, `{"resultType":"input_required","inputRequests":{"k":{"method":"tools/call","params":{}}}}`},
+		"with no method":     {mcp.MethodCallTool, `{"name":"t"}`, `{"resultType":"input_required","inputRequests":{"k":{}}}`},
+	} {
+		u := &fake{name: "s", call: func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+			return said(mcp.R20260728, x[2]), nil
+		}}
+		for _, c := range []*mcp.Call{modern(t, x[0], x[1]), legacy(t, x[0], x[1])} {
+			reply, err := (&Relay{}).relay(t.Context(), u, c, &ear{})
+			if err == nil || code(err) != jsonrpc.CodeInternal {
+				t.Errorf("%s, to %v: %v, %v", what, c.Client.Revision, reply, err)
+			}
+		}
+	}
+}
+
+func TestM09_QuestionsThatTheClientHasNotDeclaredAreAnError(t *testing.T) {
+	u := &fake{name: "s", call: func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+		return said(mcp.R20260728, `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{}},"b":{"method":"roots/list"},"c":{"method":"elicitation/create","params":{}}}}`), nil
+	}}
+	c := modern(t, mcp.MethodCallTool, `{"name":"t"}`)
+	c.Client.Capabilities = []byte(`{"elicitation":{}}`)
+	_, err := (&Relay{}).relay(t.Context(), u, c, &ear{})
+	if code(err) != mcp.CodeMissingCapability || string(mcp.Wire(err).Data) != `{"requiredCapabilities":{"roots":{},"sampling":{}}}` {
+		t.Errorf("got %v, %s", err, mcp.Wire(err).Data)
+	}
+}
