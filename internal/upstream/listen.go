@@ -127,7 +127,7 @@ func (u *Upstream) listenOnce(ctx context.Context, l *listening) error {
 		return errEraChanged
 	}
 	params := append(append([]byte(`{"notifications":`), l.union...), '}')
-	r, err := s.server.Call(ctx, ownCall(mcp.MethodListen, params, nil), &listenSink{u: u, l: l})
+	r, err := s.server.Call(ctx, u.ownCall(mcp.MethodListen, params, nil), &listenSink{u: u, l: l})
 	if err == nil && r.Code() != 0 {
 		err = errors.New("the server refuses to be listened to")
 	}

@@ -32,7 +32,7 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 	var params []byte
 	size := 0
 	for page := 0; page < maxPages && size <= maxListBytes; page++ {
-		r, err := s.server.Call(ctx, ownCall(method, params, f), deaf{})
+		r, err := s.server.Call(ctx, u.ownCall(method, params, f), deaf{})
 		if err != nil {
 			return nil, false, err
 		}

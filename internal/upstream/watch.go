@@ -157,12 +157,13 @@ func (u *Upstream) subscription(ctx context.Context, w *Standing, method, uri st
 		return u.listenFor(ctx, method, uri)
 	}
 	params := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
-	return s.server.Call(ctx, ownCall(method, params, w.facts), deaf{})
+	return s.server.Call(ctx, u.ownCall(method, params, w.facts), deaf{})
 }
 
-// ownCall makes a call of our own on behalf of a client.
-func ownCall(method string, params []byte, f *mcp.ClientFacts) *mcp.Call {
-	g := mcp.ClientFacts{Revision: mcp.LatestLegacy}
+// ownCall makes a call of our own on behalf of a client; for nobody, it says who we
+// are (2026-07-28 §Base, "Per-request protocol fields": on every request).
+func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientFacts) *mcp.Call {
+	g := mcp.ClientFacts{Revision: mcp.LatestLegacy, Info: u.opts.Info}
 	if f != nil {
 		g = *f
 		g.LogLevel = 0
@@ -354,7 +355,7 @@ func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Call) {
 		return
 	}
 	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), c.Level.String()), '}')
-	_, _ = s.server.Call(ctx, ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
+	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
 }
 
 // SetLevel answers logging/setLevel. A legacy server is told the most verbose
@@ -384,7 +385,7 @@ func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error
 	s.level = level
 	u.mu.Unlock()
 	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), level.String()), '}')
-	return s.server.Call(ctx, ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
+	return s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
 }
 
 func text(m *jsonrpc.Message, key string) string {
