@@ -66,7 +66,10 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 	case mcp.MethodSetLevel:
 		return g.setLevel(ctx, c)
 	case mcp.MethodListen:
-		return g.listen(ctx, c, s, g.Upstreams, identity)
+		return g.listen(ctx, c, s, g.Upstreams, identity, func(uri string) Upstream {
+			u, _ := g.owner(ctx, c.Client, uri)
+			return u
+		})
 	}
 	if len(g.Upstreams) == 1 {
 		return g.Relay.relay(ctx, g.Upstreams[0], c, s)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -113,8 +114,9 @@ func (n *notices) hear(h *hearer) (stop func()) {
 }
 
 // listen serves subscriptions/listen until the client hangs up, the gateway
-// drains, or the client is too slow to be told.
-func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []Upstream, as rename) (*mcp.Reply, error) {
+// drains, or the client is too slow to be told. owner says which server a resource
+// belongs to; nil means that all belong to the one in from.
+func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []Upstream, as rename, owner func(uri string) Upstream) (*mcp.Reply, error) {
 	want, err := mcp.ParseInterest(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
@@ -123,16 +125,28 @@ func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []U
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("at most %d resources can be watched by one listen", maxURIs)}
 	}
 	q := &queue{wake: make(chan struct{}, 1)}
+	all, leave := n.watchAll(ctx, c, q, from, share(want, from, owner))
+	defer leave()
 	honoured := mcp.Interest{URIs: map[string]bool{}}
-	for _, u := range from {
-		w := u.Stand(c.Client, func(m *jsonrpc.Message) { q.put(u, m) }, nil)
-		defer w.Close()
-		got, err := n.watch(ctx, w, want)
-		if err != nil {
-			if len(from) == 1 {
-				return nil, err
+	late := time.NewTimer(defaultGrace)
+	defer late.Stop()
+	patience := late.C
+	if len(from) == 1 {
+		patience = nil // there is nobody whom it could keep waiting
+	}
+	for _, w := range all {
+		got := w.got
+		select {
+		case <-w.done:
+			if w.err != nil && len(from) == 1 {
+				return nil, w.err
 			}
-			continue
+			got = w.got
+		case <-ctx.Done():
+		case <-patience:
+			late.Reset(0) // for the next one too
+			// When it comes after all its lists change ours, and that we tell.
+			got = mcp.Interest{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
 		}
 		honoured.Tools = honoured.Tools || got.Tools
 		honoured.Prompts = honoured.Prompts || got.Prompts
@@ -177,6 +191,61 @@ func (n *notices) farewell(c *mcp.Call, s peer.Sink, meta []byte) *mcp.Reply {
 		s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, append(append(params, meta...), '}')))
 	}
 	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}'))
+}
+
+// watching is what one server is asked to tell a listening client.
+type watching struct {
+	done chan struct{} // closed when got and err are set
+	got  mcp.Interest
+	err  error
+}
+
+// watchAll asks all servers at the same time, so that a slow one delays nobody.
+// leave ends it all and waits.
+func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Upstream, wants []mcp.Interest) (all []*watching, leave func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	var standing []Standing
+	for i, u := range from {
+		w := &watching{done: make(chan struct{})}
+		st := u.Stand(c.Client, func(m *jsonrpc.Message) { q.put(u, m) }, nil)
+		all, standing = append(all, w), append(standing, st)
+		running.Go(func() {
+			defer close(w.done)
+			w.got, w.err = n.watch(ctx, st, wants[i])
+		})
+	}
+	return all, func() {
+		cancel()
+		running.Wait()
+		for _, st := range standing {
+			st.Close()
+		}
+	}
+}
+
+// share returns what each server is to be asked for: changes of lists all of
+// them, a resource its owner.
+func share(want mcp.Interest, from []Upstream, owner func(uri string) Upstream) []mcp.Interest {
+	out := make([]mcp.Interest, len(from))
+	for i := range from {
+		out[i] = want
+		if owner != nil {
+			out[i].URIs = make(map[string]bool)
+		}
+	}
+	if owner == nil {
+		return out
+	}
+	for uri := range want.URIs {
+		at := owner(uri)
+		for i, u := range from {
+			if u == at {
+				out[i].URIs[uri] = true
+			}
+		}
+	}
+	return out
 }
 
 // watch tells one server what is wanted and returns what it agrees to.

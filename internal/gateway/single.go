@@ -41,7 +41,7 @@ var ourVersions = func() []string {
 func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodListen:
-		return g.listen(ctx, c, s, []Upstream{g.Upstream}, identity)
+		return g.listen(ctx, c, s, []Upstream{g.Upstream}, identity, nil)
 	case mcp.MethodSetLevel:
 		return g.Upstream.SetLevel(ctx, c)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
