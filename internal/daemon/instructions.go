@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -24,6 +25,8 @@ type instructions struct {
 	mod    time.Time // of a file
 	size   int64
 	until  time.Time // for a command: read again after this
+
+	running chan struct{} // closed when the command has ended; nil while it does not run
 }
 
 const (
@@ -46,6 +49,9 @@ func (i *instructions) get(ctx context.Context, in config.Instructions, log *slo
 
 func (i *instructions) file(path string, log *slog.Logger) string {
 	st, err := os.Stat(path)
+	if err == nil && !st.Mode().IsRegular() {
+		err = errNoFile // opening a pipe would wait for whoever writes to it
+	}
 	if err != nil {
 		log.Warn("instructions cannot be read", "cause", err.Error())
 		return ""
@@ -70,14 +76,42 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 	return text
 }
 
+var errNoFile = errors.New("is not a regular file")
+
+// command returns what the command last said. It runs once for all who wait, and
+// is not cut short by the one for whom it was started.
 func (i *instructions) command(ctx context.Context, argv []string, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")
-	i.mu.Lock()
-	if i.source == source && time.Now().Before(i.until) {
-		defer i.mu.Unlock()
-		return i.text
+	for {
+		i.mu.Lock()
+		if i.source == source && time.Now().Before(i.until) {
+			defer i.mu.Unlock()
+			return i.text
+		}
+		running := i.running
+		if running == nil {
+			i.running = make(chan struct{})
+		}
+		i.mu.Unlock()
+		if running == nil {
+			break
+		}
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return ""
+		}
 	}
-	i.mu.Unlock()
+	text := output(context.WithoutCancel(ctx), argv, log)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.source, i.text, i.until = source, text, time.Now().Add(instructionsKept)
+	close(i.running)
+	i.running = nil
+	return text
+}
+
+func output(ctx context.Context, argv []string, log *slog.Logger) string {
 	ctx, cancel := context.WithTimeout(ctx, instructionsCommand)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -85,16 +119,11 @@ func (i *instructions) command(ctx context.Context, argv []string, log *slog.Log
 	cmd.WaitDelay = time.Second
 	var out bounded
 	cmd.Stdout = &out
-	text := ""
 	if err := cmd.Run(); err != nil {
 		log.Warn("the command for the instructions failed", "cause", err.Error())
-	} else {
-		text = readText(strings.NewReader(out.b.String()), log)
+		return ""
 	}
-	i.mu.Lock()
-	i.source, i.text, i.until = source, text, time.Now().Add(instructionsKept)
-	i.mu.Unlock()
-	return text
+	return readText(strings.NewReader(out.b.String()), log)
 }
 
 // bounded keeps the beginning of what is written to it.
