@@ -3,7 +3,10 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +44,7 @@ type reading struct {
 	done     chan struct{} // closed at the end
 	finished time.Time     // zero while it runs
 	missed   bool          // somebody went away without it
+	failed   bool          // set with finished
 }
 
 // edition is a joined list as clients see it.
@@ -95,7 +99,12 @@ func (g *Merged) readLocked(method string, u Upstream) (*part, *reading) {
 	case r != nil && !p.changed && time.Since(r.finished) < retryReading:
 		return p, nil // it has just failed
 	}
+	again := r != nil && r.missed && r.failed && !p.changed
 	r = &reading{started: time.Now(), done: make(chan struct{})}
+	if again {
+		// It has had its grace, and nothing says that it is better now.
+		r.started, r.missed = time.Time{}, true
+	}
 	p.reading, p.changed = r, false
 	g.catalog.work.Go(func() { g.read(method, u, p, r) })
 	return p, r
@@ -113,7 +122,7 @@ func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
 		}
 	}
 	g.catalog.mu.Lock()
-	r.finished = time.Now()
+	r.finished, r.failed = time.Now(), err != nil
 	announce := false
 	if err == nil {
 		announce = r.missed && !sameItems(p.items, items)
@@ -299,24 +308,22 @@ const pageSize = 500
 // list answers a list with one page of the joined one. Its cursor says which page
 // of which edition, so that a page asked for after a change is still a page.
 func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
-	start := ""
+	start, place := "", 0
 	if at := c.Msg.Param("cursor"); !at.IsZero() {
 		text, ok := jsonrpc.Text(c.Msg.Raw, at)
-		if start, ok = openCursor(c.Msg.Method, text, ok); !ok {
+		if start, place, ok = openCursor(c.Msg.Method, text, ok); !ok {
 			// §Pagination, "Error Handling", all revisions.
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not one of ours"}
 		}
 	}
 	j := g.edition(ctx, c.Msg.Method)
-	items := j.items
 	if start != "" {
-		for i, x := range items {
-			if x.key == start {
-				items = items[i+1:]
-				break
-			}
+		if i := slices.IndexFunc(j.items, func(x listed) bool { return x.key == start }); i >= 0 {
+			place = i + 1
 		}
 	}
+	place = min(place, len(j.items))
+	items := j.items[place:]
 	more := len(items) > pageSize
 	if more {
 		items = items[:pageSize]
@@ -331,24 +338,32 @@ func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	out = append(out, ']')
 	if more {
 		out = append(out, `,"nextCursor":`...)
-		out = jsonrpc.AppendQuote(out, makeCursor(c.Msg.Method, items[len(items)-1].key))
+		out = jsonrpc.AppendQuote(out, makeCursor(c.Msg.Method, items[len(items)-1].key, place+len(items)))
 	}
 	return mcp.Answer(append(out, '}')), nil
 }
 
 // A cursor names the last item of the page before, so that items added between
-// two pages shift nothing.
-func makeCursor(method, after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte("drg1\x00" + method + "\x00" + after))
+// two pages shift nothing, and its place in case that one is gone. The sum shows
+// that it is ours; there is nothing in it to protect.
+func makeCursor(method, after string, place int) string {
+	text := method + "\x00" + strconv.Itoa(place) + "\x00" + after
+	sum := sha256.Sum256([]byte("drg1\x00" + text))
+	return base64.RawURLEncoding.EncodeToString(append(sum[:6], text...))
 }
 
-func openCursor(method, cursor string, isText bool) (after string, ok bool) {
+func openCursor(method, cursor string, isText bool) (after string, place int, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || !isText {
-		return "", false
+	if err != nil || !isText || len(b) < 6 {
+		return "", 0, false
 	}
-	after, ok = strings.CutPrefix(string(b), "drg1\x00"+method+"\x00")
-	return after, ok && after != ""
+	text, ok := strings.CutPrefix(string(b[6:]), method+"\x00")
+	number, after, found := strings.Cut(text, "\x00")
+	place, err = strconv.Atoi(number)
+	if !ok || !found || err != nil || place < 0 || makeCursor(method, after, place) != cursor {
+		return "", 0, false
+	}
+	return after, place, true
 }
 
 // byTemplate returns the server one of whose templates a URI fits: the one with

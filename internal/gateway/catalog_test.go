@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+func TestSlowAndDeadServersDelayTheFirstListAloneAndByTheGraceAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &fake{name: "slow", list: func(ctx context.Context, _ string) ([][]byte, error) {
+			return after(ctx, 30*time.Second, items(`{"name":"s"}`))
+		}}
+		dead := &fake{name: "dead", list: func(ctx context.Context, _ string) ([][]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		good := &fake{name: "good", lists: map[string][]string{"tools/list": {`{"name":"g"}`}}}
+		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{slow, dead, good}}
+		defer g.Close()
+		heard := &ear{}
+		detach := g.Attach(&mcp.ClientFacts{Revision: mcp.R20251125, Conversation: 9}, heard)
+		defer detach()
+
+		start := time.Now()
+		shows(t, offered(t, g, mcp.MethodListTools), "good__g")
+		if d := time.Since(start); d != defaultGrace {
+			t.Errorf("the first list took %v", d)
+		}
+		// For ten minutes, over all retries of the dead one.
+		announced := false
+		for range 600 {
+			time.Sleep(time.Second)
+			start = time.Now()
+			got := offered(t, g, mcp.MethodListTools)
+			if d := time.Since(start); d != 0 {
+				t.Fatalf("a later list took %v", d)
+			}
+			if len(got) == 2 && !announced {
+				announced = true
+				synctest.Wait()
+				shows(t, got, "slow__s good__g")
+				if n := len(heard.all()); n != 1 || !strings.Contains(heard.all()[0], mcp.NoteToolsChanged) {
+					t.Errorf("announced %q", heard.all())
+				}
+			}
+		}
+		if !announced {
+			t.Error("the slow server never came")
+		}
+	})
+}
+
+func TestLastGoodListIsKeptWhileAServerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		away := false
+		list := items(`{"name":"x"}`)
+		u := &fake{name: "u", list: func(context.Context, string) ([][]byte, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if away {
+				return nil, errors.New("away")
+			}
+			return list, nil
+		}}
+		set := func(gone bool, now ...string) {
+			mu.Lock()
+			defer mu.Unlock()
+			away, list = gone, items(now...)
+		}
+		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		defer g.Close()
+		shows(t, offered(t, g, mcp.MethodListTools), "u__x")
+		set(true)
+		g.Changed("u", "")
+		for range 10 {
+			shows(t, offered(t, g, mcp.MethodListTools), "u__x")
+			time.Sleep(time.Second)
+		}
+		set(false, `{"name":"y"}`)
+		time.Sleep(retryReading)
+		shows(t, offered(t, g, mcp.MethodListTools), "u__y")
+		reads := u.seen.lists()
+		shows(t, offered(t, g, mcp.MethodListTools), "u__y")
+		g.Changed("u", "prompts")
+		g.Changed("other", "")
+		shows(t, offered(t, g, mcp.MethodListTools), "u__y")
+		if u.seen.lists() != reads {
+			t.Error("read again without need")
+		}
+		set(false, `{"name":"z"}`)
+		g.Changed("u", "tools")
+		shows(t, offered(t, g, mcp.MethodListTools), "u__z")
+	})
+}
+
+func TestChangeDuringAReadingIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		u := &fake{name: "u", list: func(ctx context.Context, _ string) ([][]byte, error) {
+			n++
+			return after(ctx, 100*time.Millisecond, items(fmt.Sprintf(`{"name":"v%d"}`, n)))
+		}}
+		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		defer g.Close()
+		g.Warm(func(string) bool { return true })
+		time.Sleep(50 * time.Millisecond)
+		g.Changed("u", "tools")
+		shows(t, offered(t, g, mcp.MethodListTools), "u__v1")
+		shows(t, offered(t, g, mcp.MethodListTools), "u__v2")
+	})
+}
+
+func TestPagesOfAJoinedList(t *testing.T) {
+	var all []string
+	for i := range 2*pageSize + 7 {
+		all = append(all, fmt.Sprintf(`{"name":"t%04d"}`, i))
+	}
+	u := &fake{name: "u", lists: map[string][]string{"tools/list": all}}
+	g := merged(t, u)
+	names := offered(t, g, mcp.MethodListTools)
+	if len(names) != len(all) || !slices.IsSorted(names) {
+		t.Fatalf("%d names", len(names))
+	}
+	page := func(cursor string) *mcp.Reply {
+		t.Helper()
+		r, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{"cursor":"`+cursor+`"}`), &ear{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &ear{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor := text(t, first, "nextCursor")
+	begins := func(r *mcp.Reply, want string) {
+		t.Helper()
+		for e := range jsonrpc.Elements(r.Msg.Raw, r.Msg.ResultMember("tools")) {
+			if got := string(e.Of(r.Msg.Raw)); got != want {
+				t.Errorf("the page begins with %s, want %s", got, want)
+			}
+			return
+		}
+		t.Error("the page is empty")
+	}
+	begins(page(cursor), `{"name":"u__t0500"}`)
+	// An item added before the cursor shifts nothing.
+	u.lists = map[string][]string{"tools/list": append([]string{`{"name":"new"}`}, all...)}
+	g.Changed("u", "tools")
+	begins(page(cursor), `{"name":"u__t0500"}`)
+	// The item that it names is gone: no going back to the beginning.
+	u.lists = map[string][]string{"tools/list": slices.Delete(slices.Clone(all), pageSize-1, pageSize)}
+	g.Changed("u", "tools")
+	begins(page(cursor), `{"name":"u__t0501"}`)
+	// Everything but one is gone.
+	u.lists = map[string][]string{"tools/list": {`{"name":"left"}`}}
+	g.Changed("u", "tools")
+	if got := result(t, page(cursor)); got != `{"tools":[]}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestG04_TamperedCursorIsRefused(t *testing.T) {
+	g := merged(t, &fake{name: "u"})
+	good := makeCursor(mcp.MethodListTools, "u__x", 500)
+	bad := []string{`"x"`, `""`, `7`, `null`, `{}`, `"` + makeCursor(mcp.MethodListPrompts, "u__x", 500) + `"`, `"` + good + `="`}
+	for i := range good {
+		c := byte('A')
+		if good[i] == c {
+			c = 'B'
+		}
+		bad = append(bad, `"`+good[:i]+string(c)+good[i+1:]+`"`, `"`+good[:i]+`"`)
+	}
+	for _, cursor := range bad {
+		if _, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{"cursor":`+cursor+`}`), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+			t.Errorf("%s: %v", cursor, err)
+		}
+	}
+	if _, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{"cursor":"`+good+`"}`), &ear{}); err != nil {
+		t.Errorf("the good one: %v", err)
+	}
+}
