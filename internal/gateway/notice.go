@@ -135,7 +135,7 @@ func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []U
 		patience = nil // there is nobody whom it could keep waiting
 	}
 	for _, w := range all {
-		got := w.got
+		var got mcp.Interest
 		select {
 		case <-w.done:
 			if w.err != nil && len(from) == 1 {
