@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// rounds is a modern server that says each of the results in turn.
+func rounds(results ...string) *fake {
+	u := &fake{name: "new"}
+	n := 0
+	u.call = func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+		r := results[min(n, len(results)-1)]
+		n++
+		return said(mcp.R20260728, r), nil
+	}
+	return u
+}
+
+const (
+	complete = `{"resultType":"complete","content":[]}`
+	twoAsks  = `{"resultType":"input_required","requestState":"\u0053 ä","inputRequests":{"a":{"method":"elicitation/create","params":{"m":1}},"\u0062":{"method":"roots/list"}}}`
+)
+
+// live answers every question with an object that names its method.
+func live() *ear {
+	return &ear{ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+		raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"result":{"to":"%s","n":1e400}}`, m.Method)
+		return jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
+	}}
+}
+
+func TestQuestionsAreAskedLiveAndAnsweredInOneRound(t *testing.T) {
+	u := rounds(twoAsks, complete)
+	reply, err := (&Relay{}).relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
+	if err != nil || result(t, reply) != complete {
+		t.Fatalf("%v, %v", reply, err)
+	}
+	calls := u.seen.all()
+	if len(calls) != 2 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	m := message(t, calls[1])
+	if got := string(m.Param("requestState").Of(m.Raw)); got != `"\u0053 ä"` {
+		t.Errorf("state %s", got)
+	}
+	if got := string(m.Param("inputResponses").Of(m.Raw)); got != `{"a":{"to":"elicitation/create","n":1e400},"\u0062":{"to":"roots/list","n":1e400}}` {
+		t.Errorf("answers %s", got)
+	}
+	if name, _ := jsonrpc.Text(m.Raw, m.Param("name")); name != "t" {
+		t.Errorf("the call became %s", m.Raw)
+	}
+}
+
+func TestT10_ServerThatOnlyPutsOffIsNotAskedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := rounds(`{"resultType":"input_required","inputRequests":{},"requestState":"1"}`, `{"resultType":"input_required","requestState":"2"}`, complete)
+		start := time.Now()
+		_, err := (&Relay{}).relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
+		if d := time.Since(start); err != nil || d != 300*time.Millisecond {
+			t.Errorf("%v after %v", err, d)
+		}
+		calls := u.seen.all()
+		if len(calls) != 3 || !strings.Contains(calls[2], `"requestState":"2"`) || strings.Contains(calls[1], "inputResponses") {
+			t.Errorf("calls %q", calls)
+		}
+	})
+}
+
+func TestRoundsOfOneCallAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, r := range []string{twoAsks, `{"resultType":"input_required","requestState":"s"}`} {
+			u := rounds(r)
+			_, err := (&Relay{}).relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
+			if n := len(u.seen.all()); code(err) != jsonrpc.CodeInternal || n != maxRounds+1 {
+				t.Errorf("%d calls: %v", n, err)
+			}
+		}
+	})
+}
+
+func TestQuestionThatGetsNoAnswerEndsTheCall(t *testing.T) {
+	for what, x := range map[string]struct {
+		ask   func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)
+		cause string
+	}{
+		"cannot ask": {nil, "cannot_ask"},
+		"an error": {func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+			return jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"no"}}`), jsonrpc.Limits{})
+		}, "unanswered"},
+		"gone": {func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) { return nil, errors.New("gone") }, "unanswered"},
+	} {
+		u := rounds(twoAsks, complete)
+		_, err := (&Relay{}).relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{ask: x.ask})
+		var e *mcp.Error
+		if !errors.As(err, &e) || e.Cause != x.cause || len(u.seen.all()) != 1 {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestDeclineIsAnAnswer(t *testing.T) {
+	u := rounds(twoAsks, complete)
+	client := &ear{ask: func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+		return jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":0,"result":{"action":"decline"}}`), jsonrpc.Limits{})
+	}}
+	if _, err := (&Relay{}).relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), client); err != nil {
+		t.Error(err)
+	}
+	if calls := u.seen.all(); len(calls) != 2 || !strings.Contains(calls[1], `"a":{"action":"decline"}`) {
+		t.Errorf("calls %q", calls)
+	}
+}

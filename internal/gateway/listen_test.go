@@ -1,0 +1,222 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// listens is a listen under way.
+type listens struct {
+	ear    *ear
+	cancel context.CancelFunc
+	done   chan struct{}
+	reply  *mcp.Reply
+	err    error
+}
+
+func startListen(t *testing.T, g *Merged, id, filter string) *listens {
+	t.Helper()
+	l := &listens{ear: &ear{}, done: make(chan struct{})}
+	c := modern(t, mcp.MethodListen, `{"notifications":`+filter+`}`)
+	c.Msg = message(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"subscriptions/listen","params":{"notifications":`+filter+`}}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	l.cancel = cancel
+	go func() {
+		defer close(l.done)
+		l.reply, l.err = g.Call(ctx, c, l.ear)
+	}()
+	synctest.Wait()
+	return l
+}
+
+// telling is a server whose notices a test sends with its last function.
+func telling(name string, honour mcp.Interest) (*fake, func(t *testing.T, raw string), func() []*fakeStanding) {
+	u := &fake{name: name, honour: honour}
+	var mu sync.Mutex
+	var all []*fakeStanding
+	u.stood = func(w *fakeStanding) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, w)
+	}
+	stood := func() []*fakeStanding {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]*fakeStanding(nil), all...)
+	}
+	return u, func(t *testing.T, raw string) {
+		for _, w := range stood() {
+			w.deliver(message(t, raw))
+		}
+	}, stood
+}
+
+const (
+	toolsNote = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	ackBegins = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`
+)
+
+func TestN01_AcknowledgementComesFirstWithTheIDAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, tell, stood := telling("u", mcp.Interest{Tools: true})
+		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		text := startListen(t, g, `"1"`, `{"toolsListChanged":true}`)
+		number := startListen(t, g, `1`, `{"toolsListChanged":true,"promptsListChanged":true,"later":{"x":1}}`)
+		tell(t, toolsNote)
+		synctest.Wait()
+		for id, l := range map[string]*listens{`"1"`: text, `1`: number} {
+			got := l.ear.all()
+			if len(got) != 2 || got[0] != ackBegins+id+`},"notifications":{"toolsListChanged":true}}}` || !strings.Contains(got[1], `"io.modelcontextprotocol/subscriptionId":`+id+`}`) {
+				t.Errorf("%s heard %q", id, got)
+			}
+		}
+		text.cancel()
+		<-text.done
+		if text.err == nil {
+			t.Errorf("a listen that was cancelled got %v", text.reply)
+		}
+		tell(t, toolsNote)
+		synctest.Wait()
+		if n := len(text.ear.all()); n != 2 {
+			t.Errorf("%d messages after the end", n)
+		}
+		// N09: the other one gets its result.
+		g.Drain()
+		<-number.done
+		if number.err != nil || result(t, number.reply) != `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":1}}` {
+			t.Errorf("got %v, %v", number.reply, number.err)
+		}
+		got := number.ear.all()
+		if last := got[len(got)-1]; !strings.Contains(last, mcp.NoteCancelled) || !strings.Contains(last, `"requestId":1,`) {
+			t.Errorf("last heard %s", last)
+		}
+		for _, w := range stood() {
+			if !w.closed {
+				t.Error("still registered with the server")
+			}
+		}
+	})
+}
+
+func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, _, _ := telling("u", mcp.Interest{Tools: true})
+		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		l := startListen(t, g, `1`, `{}`)
+		g.announce(mcp.NoteToolsChanged) // N02
+		synctest.Wait()
+		if got := l.ear.all(); len(got) != 1 || got[0] != ackBegins+`1},"notifications":{}}}` {
+			t.Errorf("heard %q", got)
+		}
+		l.cancel()
+		<-l.done
+		g.Close()
+	})
+}
+
+func TestN04_FilterOfTheWrongTypeIsRefused(t *testing.T) {
+	many := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"x:%d"`, i)
+		}
+		return `{"notifications":{"resourceSubscriptions":[` + b.String()[1:] + `]}}`
+	}
+	g := merged(t, &fake{name: "u"})
+	for _, bad := range []string{
+		`{}`, `{"notifications":[]}`, `{"notifications":null}`, `{"notifications":{"toolsListChanged":"yes"}}`,
+		`{"notifications":{"resourceSubscriptions":"x:1"}}`, `{"notifications":{"resourceSubscriptions":[1]}}`,
+		many(maxURIs + 1), // N05
+	} {
+		if _, err := g.Call(t.Context(), modern(t, mcp.MethodListen, bad), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+			t.Errorf("%.60s: %v", bad, err)
+		}
+	}
+}
+
+// stalled is a client's side that takes one message and then waits.
+type stalled struct {
+	ear
+	gate chan struct{}
+}
+
+func (s *stalled) Notify(b []byte) {
+	<-s.gate
+	s.ear.Notify(b)
+}
+
+func TestNoticesThatWaitAreTakenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, tell, _ := telling("u", mcp.Interest{Tools: true, URIs: map[string]bool{"x:1": true, "x:2": true}})
+		u.lists = map[string][]string{"resources/list": {`{"uri":"x:1"}`, `{"uri":"x:2"}`, `{"uri":"x:3"}`}}
+		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		s := &stalled{gate: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c := modern(t, mcp.MethodListen, `{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:1","x:2","x:1","x:3"]}}`)
+			_, _ = g.Call(ctx, c, s)
+		}()
+		synctest.Wait()
+		for range 1000 {
+			tell(t, toolsNote)
+			tell(t, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`)
+			tell(t, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:2"}}`)
+		}
+		close(s.gate)
+		synctest.Wait()
+		got := s.all()
+		if len(got) != 4 || !strings.Contains(got[0], `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:1","x:2"]}`) {
+			t.Errorf("heard %d: %q", len(got), got)
+		}
+		cancel()
+		<-done
+		g.Close()
+	})
+}
+
+// hung is a server that never tells what it honours.
+type hung struct{ *fake }
+
+func (u hung) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) Standing {
+	return hungStanding{u.fake.Stand(f, deliver, asker)}
+}
+
+type hungStanding struct{ Standing }
+
+func (w hungStanding) Honoured(ctx context.Context) (mcp.Interest, error) {
+	<-ctx.Done()
+	return mcp.Interest{}, context.Cause(ctx)
+}
+
+func TestListenWaitsForNoServerLongerThanTheGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, tell, _ := telling("u", mcp.Interest{Tools: true})
+		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{hung{&fake{name: "a"}}, hung{&fake{name: "b"}}, u}}
+		start := time.Now()
+		l := startListen(t, g, `1`, `{"toolsListChanged":true}`)
+		time.Sleep(defaultGrace)
+		synctest.Wait()
+		if got := l.ear.all(); len(got) != 1 || !strings.HasPrefix(got[0], ackBegins) {
+			t.Errorf("after %v: %q", time.Since(start), got)
+		}
+		tell(t, toolsNote)
+		synctest.Wait()
+		if n := len(l.ear.all()); n != 2 {
+			t.Errorf("heard %d", n)
+		}
+		l.cancel()
+		<-l.done
+		g.Close()
+	})
+}
