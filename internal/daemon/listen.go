@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -14,35 +16,108 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// drainLimit is how long running calls may take to end once we are told to stop.
-const drainLimit = 30 * time.Second
+// drainLimit is how long running calls may take to end once we are told to stop,
+// or their server is taken out of the configuration; hangUp is how long their
+// clients may take to read why they were cut off.
+const (
+	drainLimit = 30 * time.Second
+	hangUp     = 2 * time.Second
+)
+
+// doors are the endpoints that are open. They are looked after from when they are
+// added until they are removed or all are closed.
+type doors struct {
+	life    context.Context
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	all      map[*endpoint]context.CancelFunc
+	draining bool
+	closed   bool
+}
+
+func newDoors() *doors {
+	d := &doors{all: make(map[*endpoint]context.CancelFunc)}
+	d.life, d.end = context.WithCancel(context.Background())
+	return d
+}
+
+func (d *doors) add(e *endpoint) {
+	life, end := context.WithCancel(d.life)
+	d.mu.Lock()
+	draining := d.draining || d.closed
+	d.all[e] = end
+	if !d.closed {
+		d.running.Go(func() { e.run(life) })
+	}
+	d.mu.Unlock()
+	if draining {
+		e.drain()
+	}
+}
+
+// remove closes an endpoint and the sessions there.
+func (d *doors) remove(e *endpoint) {
+	d.mu.Lock()
+	end := d.all[e]
+	delete(d.all, e)
+	d.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	e.close()
+}
+
+func (d *doors) drain() {
+	d.mu.Lock()
+	d.draining = true
+	all := slices.Collect(maps.Keys(d.all))
+	d.mu.Unlock()
+	for _, e := range all {
+		e.drain()
+	}
+}
+
+// close ends all sessions and waits until nothing runs at any endpoint. It may be
+// called again.
+func (d *doors) close() {
+	d.end()
+	d.mu.Lock()
+	d.closed = true
+	all := slices.Collect(maps.Keys(d.all))
+	d.mu.Unlock()
+	var wait sync.WaitGroup
+	for _, e := range all {
+		wait.Go(e.close)
+	}
+	wait.Wait()
+	d.running.Wait()
+}
 
 type listenOptions struct {
-	address   string
-	handler   http.Handler
-	endpoints []*endpoint
-	log       *slog.Logger
-	drain     func()            // ends what would never end by itself, when the stop begins
-	ready     func(base string) // called once, with "http://host:port"
+	address string
+	handler http.Handler
+	doors   *doors
+	log     *slog.Logger
+	drain   func()            // ends what would never end by itself, when the stop begins
+	limit   time.Duration     // 0 means drainLimit
+	ready   func(base string) // called once, with "http://host:port"
 }
 
 // listen serves HTTP until ctx ends, then lets what runs come to its end, within
-// bounds. It returns nil after an orderly stop.
+// bounds, and closes the doors. It returns nil after an orderly stop.
 func listen(ctx context.Context, o listenOptions) error {
 	l, err := net.Listen("tcp", o.address)
 	if err != nil {
+		o.doors.close()
 		return listenError(o.address, err)
 	}
-	life, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	srv := httpdoor.NewHTTPServer(o.handler)
-	srv.BaseContext = func(net.Listener) context.Context { return life }
+	srv.BaseContext = func(net.Listener) context.Context { return o.doors.life }
 	srv.ErrorLog = slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)
 	var running sync.WaitGroup
 	defer running.Wait()
-	for _, e := range o.endpoints {
-		running.Go(func() { e.run(life) })
-	}
 	served := make(chan error, 1)
 	running.Go(func() { served <- srv.Serve(l) })
 	if o.ready != nil {
@@ -50,8 +125,8 @@ func listen(ctx context.Context, o listenOptions) error {
 	}
 	select {
 	case err := <-served:
-		cancel()
-		closeEndpoints(o.endpoints)
+		_ = srv.Close()
+		o.doors.close()
 		return fmt.Errorf("serve %s: %w", o.address, err)
 	case <-ctx.Done():
 	}
@@ -59,24 +134,30 @@ func listen(ctx context.Context, o listenOptions) error {
 	if o.drain != nil {
 		o.drain()
 	}
-	for _, e := range o.endpoints {
-		e.drain()
+	o.doors.drain()
+	if o.limit <= 0 {
+		o.limit = drainLimit
 	}
-	polite, stop := context.WithTimeout(context.Background(), drainLimit)
+	polite, stop := context.WithTimeout(context.Background(), o.limit)
 	defer stop()
 	if srv.Shutdown(polite) != nil {
-		o.log.Warn("calls were cut off", "after", drainLimit.String())
+		o.log.Warn("calls are cut off", "after", o.limit.String())
 	}
-	cancel()
+	// What still runs ends with the doors and says so, if its client reads.
+	closed := make(chan struct{})
+	running.Go(func() {
+		defer close(closed)
+		o.doors.close()
+	})
+	short, stopShort := context.WithTimeout(context.Background(), hangUp)
+	defer stopShort()
+	select {
+	case <-closed:
+		_ = srv.Shutdown(short)
+	case <-short.Done():
+	}
 	_ = srv.Close()
-	closeEndpoints(o.endpoints)
 	return nil
-}
-
-func closeEndpoints(all []*endpoint) {
-	for _, e := range all {
-		e.close()
-	}
 }
 
 // listenError says what is wrong with an address and what to do.

@@ -310,7 +310,7 @@ type stream struct {
 	t    testing.TB
 	resp *http.Response
 	next chan *jsonrpc.Message // closed at the end
-	stop context.CancelFunc
+	stop func()
 }
 
 // open sends a request whose answer is read event by event.
@@ -322,7 +322,13 @@ func (r *rig) open(method, path, body string, header ...string) *stream {
 		cancel()
 		r.t.Fatal(err)
 	}
-	s := &stream{t: r.t, resp: resp, next: make(chan *jsonrpc.Message, 1024), stop: cancel}
+	return readStream(r.t, resp, cancel)
+}
+
+// readStream reads the events of a response until stop, which must end it.
+func readStream(t testing.TB, resp *http.Response, stop func()) *stream {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &stream{t: t, resp: resp, next: make(chan *jsonrpc.Message, 1024), stop: func() { cancel(); stop() }}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(s.next)
@@ -343,8 +349,8 @@ func (r *rig) open(method, path, body string, header ...string) *stream {
 			}
 		}
 	})
-	r.t.Cleanup(func() {
-		cancel()
+	t.Cleanup(func() {
+		s.stop()
 		reading.Wait()
 		_ = resp.Body.Close()
 	})

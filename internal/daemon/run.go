@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
@@ -30,6 +31,7 @@ type RunOptions struct {
 	Stdin   io.Reader
 	Stdout  io.WriteCloser
 	Ready   func(url string) // called once when it listens; not on stdio
+	Drain   time.Duration    // that running calls have once ctx has ended; 0 means 30 s. Not on stdio
 	Version string
 }
 
@@ -51,10 +53,12 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	guard := httpdoor.NewGuard(nil, nil, nil)
 	e := newEndpoint("run", reception, endpointOptions{guard: guard, log: o.Log})
+	doors := newDoors()
+	doors.add(e)
 	mux := http.NewServeMux()
 	e.mount(mux, "")
 	return listen(ctx, listenOptions{
-		address: o.Listen, handler: mux, endpoints: []*endpoint{e}, log: o.Log, drain: host.Drain,
+		address: o.Listen, handler: mux, doors: doors, log: o.Log, drain: host.Drain, limit: o.Drain,
 		ready: func(base string) {
 			if o.Ready != nil {
 				o.Ready(base + "/mcp")

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,10 @@ type ServeOptions struct {
 	Stdin      io.Reader
 	Stdout     io.WriteCloser
 	Ready      func(mcp string) // called once when it listens, with the endpoint's URL
-	Version    string
+	// Drain is how long running calls have once ctx has ended, or their server is
+	// taken out of the configuration; 0 means 30 s.
+	Drain   time.Duration
+	Version string
 }
 
 // Serve offers many servers behind one endpoint until ctx ends or, with Stdio, the
@@ -67,7 +71,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		address = o.Listen
 	}
 	return listen(ctx, listenOptions{
-		address: address, handler: d.handler(), endpoints: d.endpoints(), log: o.Log, drain: d.drain,
+		address: address, handler: d.handler(), doors: d.doors, log: o.Log, drain: d.drain, limit: o.Drain,
 		ready: func(base string) {
 			d.warm()
 			if o.Ready != nil {
@@ -95,6 +99,7 @@ type daemon struct {
 	guard   *httpdoor.Guard
 	comers  newcomers
 	texts   instructions
+	doors   *doors
 	merged  *room
 
 	mu        sync.Mutex
@@ -118,15 +123,20 @@ func newDaemon(o ServeOptions) *daemon {
 	d.hooks = hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, changed: d.changed, lost: d.metrics.Lost}
 	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
 	d.comers.perSecond = o.Config.Limits.InitializePerSecond
-	d.merged = d.newRoom("", o.Config)
+	d.doors = newDoors()
+	d.merged = d.newRoom("")
 	d.metrics.watch(d.statuses)
 	return d
 }
 
-func (d *daemon) newRoom(name string, s *config.Snapshot) *room {
+// newRoom makes a room as the configuration says that we started with, see
+// needsRestart.
+func (d *daemon) newRoom(name string) *room {
+	s := d.opts.Config
 	r := &room{host: &swap{}}
 	r.reception = &peer.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Legacy: s.Revisions.Accept, Strict: s.Revisions.Refuse}
 	r.endpoint = newEndpoint(name, r.reception, endpointOptions{guard: d.guard, limits: s.Limits, allow: d.comers.allow, log: d.opts.Log})
+	d.doors.add(r.endpoint)
 	return r
 }
 
@@ -188,7 +198,7 @@ func (d *daemon) apply(s *config.Snapshot) error {
 	for i, u := range order {
 		r := d.single[u.Name()]
 		if r == nil {
-			r = d.newRoom(u.Name(), s)
+			r = d.newRoom(u.Name())
 			d.single[u.Name()] = r
 		}
 		if h := gone[u.Name()]; h != nil && h.Upstream == gateway.Upstream(server{u}) && enabled[i].Expose.IsZero() {
@@ -199,6 +209,13 @@ func (d *daemon) apply(s *config.Snapshot) error {
 		h := &gateway.Single{Relay: d.relay, Upstream: shown(u, enabled[i].Expose)}
 		d.singles[u.Name()] = h
 		moves = append(moves, move{r, h})
+	}
+	var closing []*room
+	for name, r := range d.single {
+		if d.singles[name] == nil {
+			closing = append(closing, r)
+			delete(d.single, name)
+		}
 	}
 	d.mu.Unlock()
 	for _, m := range moves {
@@ -212,13 +229,64 @@ func (d *daemon) apply(s *config.Snapshot) error {
 	}
 	if len(old) > 0 || before != nil {
 		d.retired.Go(func() {
+			d.retire(old, closing)
 			if before != nil {
 				before.Close()
 			}
-			closeAll(old)
 		})
 	}
 	return nil
+}
+
+// retire lets the calls of servers that are no longer configured come to their
+// end, and ends those that do not.
+func (d *daemon) retire(old []*upstream.Upstream, rooms []*room) {
+	limit := d.opts.Drain
+	if limit <= 0 {
+		limit = drainLimit
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	busy := func(u *upstream.Upstream) bool { return u.Status().Running > 0 }
+wait:
+	for slices.ContainsFunc(old, busy) {
+		select {
+		case <-look.C:
+		case <-late.C:
+			d.opts.Log.Warn("calls of servers that were removed are cut off", "after", limit.String())
+			break wait
+		case <-d.doors.life.Done():
+			break wait
+		}
+	}
+	closeAll(old)
+	for _, r := range rooms {
+		d.doors.remove(r.endpoint)
+	}
+}
+
+// needsRestart names what differs between two configurations that is not taken
+// over while we run.
+func needsRestart(a, b *config.Snapshot) (names []string) {
+	for _, x := range []struct {
+		name string
+		same bool
+	}{
+		{"listen", a.Listen == b.Listen},
+		{"revisions", slices.Equal(a.Revisions.Accept, b.Revisions.Accept) && a.Revisions.Refuse == b.Revisions.Refuse},
+		{"limits.body", a.Limits.Body == b.Limits.Body},
+		{"limits.initializePerSecond", a.Limits.InitializePerSecond == b.Limits.InitializePerSecond},
+		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
+		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
+		{"log", a.Log == b.Log},
+	} {
+		if !x.same {
+			names = append(names, x.name)
+		}
+	}
+	return names
 }
 
 // face is how we introduce ourselves under a configuration. The environment wins
@@ -293,6 +361,9 @@ func (d *daemon) watch(ctx context.Context) {
 			continue
 		}
 		d.opts.Log.Info("configuration taken over", "servers", len(s.Servers))
+		if later := needsRestart(d.opts.Config, s); len(later) > 0 {
+			d.opts.Log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
+		}
 		d.warm()
 	}
 }
@@ -344,16 +415,6 @@ func clipName(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-func (d *daemon) endpoints() []*endpoint {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := []*endpoint{d.merged.endpoint}
-	for _, r := range d.single {
-		all = append(all, r.endpoint)
-	}
-	return all
-}
-
 func (d *daemon) statuses() []upstream.Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -376,6 +437,7 @@ func (d *daemon) drain() {
 }
 
 func (d *daemon) close() {
+	d.doors.close()
 	d.mu.Lock()
 	g, order := d.gateway, d.order
 	singles := d.singles

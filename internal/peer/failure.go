@@ -21,6 +21,10 @@ func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 // because it does not know our session any more. Nothing was executed.
 var ErrSessionLost = errors.New("the server has lost the session")
 
+// ErrRemoved is wrapped by the cause of a Close that takes the server out of
+// service; it tells the calls that end with it.
+var ErrRemoved = errors.New("the server was taken out of service")
+
 // failure says in one place what a call that got no answer is reported as.
 func (s *Server) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error {
 	e := &mcp.Error{
@@ -40,6 +44,8 @@ func (s *Server) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error
 		e.Cause, e.Message, e.Origin = "cancelled", "the request was cancelled", mcp.FromClient
 	case ctx.Err() != nil:
 		e.Cause, e.Message = "shutdown", "the request was ended before its answer came"
+	case errors.Is(context.Cause(s.life), ErrRemoved):
+		e.Cause, e.Message = "removed", ErrRemoved.Error()
 	case errors.As(err, &status):
 		s.status(e, status)
 	case errors.Is(err, streamhttp.ErrSessionLost):

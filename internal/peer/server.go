@@ -100,15 +100,17 @@ func (s *Server) Gone() <-chan struct{} { return s.life.Done() }
 // Err returns why the link has ended, nil while it stands.
 func (s *Server) Err() error { return context.Cause(s.life) }
 
-// Running returns how many calls are in flight.
+// Running returns how many calls are in flight, listens aside.
 func (s *Server) Running() int { return int(s.running.Load()) }
 
 // Call relays one call and blocks until its answer, the end of ctx, the end of
 // the link or the deadline. The error is a *mcp.Error, a server's own error is a
 // Reply. Safe for concurrent use.
 func (s *Server) Call(ctx context.Context, c *mcp.Call, sink Sink) (*mcp.Reply, error) {
-	s.running.Add(1)
-	defer s.running.Add(-1)
+	if c.Msg.Method != mcp.MethodListen { // which would go on for ever
+		s.running.Add(1)
+		defer s.running.Add(-1)
+	}
 	n := s.lastID.Add(1)
 	f := &flow{server: s, call: c, sink: sink, n: n}
 	ctx, stop := f.limit(ctx)

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -164,7 +165,7 @@ func (u *Upstream) setStateLocked(st State, reason string) {
 	}
 }
 
-var errStopped = errors.New("the server was removed or Dragoman is stopping")
+var errStopped = fmt.Errorf("%w, or Dragoman is stopping", peer.ErrRemoved)
 
 // Close ends all sessions and their children and waits for them. ctx bounds the
 // politeness, not the end: when it is over children are killed.

@@ -1,0 +1,262 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// written is a daemon whose configuration is a file.
+type written struct {
+	*rig
+	path string
+}
+
+// serveFile serves what text says.
+func serveFile(t testing.TB, text string, more ...func(*ServeOptions)) *written {
+	t.Helper()
+	w := &written{path: filepath.Join(t.TempDir(), "dragoman.yaml")}
+	w.write(t, text)
+	s, problems := config.Load(w.path)
+	if s == nil {
+		t.Fatal(problems.Err())
+	}
+	w.rig = serve(t, s, append([]func(*ServeOptions){func(o *ServeOptions) { o.ConfigPath = w.path }}, more...)...)
+	return w
+}
+
+func (w *written) write(t testing.TB, text string) {
+	t.Helper()
+	next := w.path + ".new"
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, w.path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// text is a configuration file of these servers.
+func text(all ...*upstreamUnderTest) string {
+	out := "dragoman: {limits: {initializePerSecond: 1000}}\nmcpServers:\n"
+	for _, u := range all {
+		out += fmt.Sprintf("  %s: {command: %q, cwd: %q, env: {%s: %q, %s: %q}}\n", u.Name, u.Command, u.Dir,
+			asServer, u.Env[asServer].Reveal(), journalVar, u.journal)
+	}
+	return out
+}
+
+func (w *written) waitLog(t testing.TB, what string, times int) {
+	t.Helper()
+	await(t, what, 10*time.Second, func() bool { return strings.Count(w.log.String(), what) >= times })
+}
+
+// TestReload: a changed file is taken over whole; a server that is in both keeps
+// its process and its sessions, a new one comes, one that is gone ends.
+func TestReload(t *testing.T) {
+	kept, gone, came := child(t, "kept", "legacy"), child(t, "gone", "modern"), child(t, "came", "legacy")
+	w := serveFile(t, text(kept, gone))
+	w.call("/mcp", "kept__echo", "{}").wantText(t, "{}")
+	w.call("/mcp", "gone__echo", "{}").wantText(t, "{}")
+	session := w.initialize("/mcp", "2025-11-25", "{}")
+	single := w.initialize("/s/gone/mcp", "2025-11-25", "{}")
+	events := w.open("GET", "/mcp", "", "Mcp-Session-Id", session)
+	w.write(t, text(came, kept))
+	w.waitLog(t, "configuration taken over", 1)
+	w.call("/mcp", "came__echo", `{"v":1}`).wantText(t, `{"v":1}`)
+	w.post("/mcp", toolCall("5", "kept__echo", `{"v":2}`), "Mcp-Session-Id", session).wantText(t, `{"v":2}`)
+	w.initialize("/s/came/mcp", "2025-06-18", "{}")
+	if a := w.call("/mcp", "gone__echo", "{}"); a.code(t) != -32602 {
+		t.Errorf("a tool of a server that is gone: %s", a.body)
+	}
+	if a := w.call("/s/gone/mcp", "echo", "{}"); a.status != 404 {
+		t.Errorf("a server that is gone: %d", a.status)
+	}
+	if a := w.post("/s/gone/mcp", toolCall("5", "echo", `{}`), "Mcp-Session-Id", single); a.status != 404 {
+		t.Errorf("a session there: %d", a.status)
+	}
+	if m := events.event(); m == nil || !strings.HasSuffix(m.Method, "list_changed") {
+		t.Errorf("the client was told %v", m)
+	}
+	gone.wantGone(t)
+	if n := len(kept.pids(t)); n != 1 {
+		t.Errorf("the server that is in both was started %d times", n)
+	}
+	// And back: the room of the server that returns works.
+	w.write(t, text(gone, kept))
+	w.waitLog(t, "configuration taken over", 2)
+	w.call("/s/gone/mcp", "echo", `{"v":3}`).wantText(t, `{"v":3}`)
+	came.wantGone(t)
+}
+
+// TestP7_BadConfigChangesNothing, by the file and by SIGHUP (W07): every problem is
+// named with its line, what runs goes on, and a good file is taken over after it.
+func TestP7_BadConfigChangesNothing(t *testing.T) {
+	u := child(t, "a", "legacy")
+	w := serveFile(t, text(u))
+	w.call("/mcp", "a__echo", "{}").wantText(t, "{}")
+	slow := make(chan answer, 1)
+	var calling sync.WaitGroup
+	calling.Go(func() { slow <- w.call("/s/a/mcp", "slow", `{"v":"slow"}`) })
+	await(t, "the call has arrived", 5*time.Second, func() bool { return u.count("call slow") == 1 })
+	for i, bad := range []string{
+		"mcpServers: [",
+		"mcpServers:\n  b: {comand: x}\n  c: {command: y, url: z}\n",
+		"mcpServers:\n  a: {command: x}\n  a: {command: y}\n",
+		"",
+	} {
+		w.write(t, bad)
+		if bad == "" {
+			_ = os.Remove(w.path)
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.waitLog(t, "has problems and is not used", i+1)
+		w.call("/mcp", "a__echo", `{"v":1}`).wantText(t, `{"v":1}`)
+	}
+	for _, want := range []string{":1:", ":2:", ":3:", "comand"} {
+		if !strings.Contains(w.log.String(), want) {
+			t.Errorf("the log does not name %q", want)
+		}
+	}
+	calling.Wait()
+	a := <-slow
+	a.wantText(t, `{"v":"slow"}`)
+	if len(u.pids(t)) != 1 {
+		t.Error("the server was started again")
+	}
+	w.write(t, strings.Replace(text(u), "dragoman: {", "dragoman: {revisions: {otherwise: refuse}, server: {title: Changed}, ", 1))
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	w.waitLog(t, "configuration taken over", 1)
+	if a := w.modern("/mcp", "1", "server/discover", "", ""); !strings.Contains(a.body, `"title":"Changed"`) {
+		t.Errorf("discover: %s", a.body)
+	}
+	w.waitLog(t, "change only with a restart\" settings=revisions", 1)
+}
+
+// TestW08_RemovedWithCalls: calls of a server that is taken out come to their end;
+// those that do not in time are told why.
+func TestW08_RemovedWithCalls(t *testing.T) {
+	for _, mode := range []string{"legacy", "modern"} {
+		t.Run(mode, func(t *testing.T) {
+			u, other := child(t, "u", mode), child(t, "other", "legacy")
+			w := serveFile(t, text(u, other), func(o *ServeOptions) { o.Drain = 600 * time.Millisecond })
+			w.call("/s/u/mcp", "echo", "{}").wantText(t, "{}")
+			var calling sync.WaitGroup
+			calling.Go(func() { w.call("/s/u/mcp", "slow", `{"v":1}`).wantText(t, `{"v":1}`) })
+			calling.Go(func() { w.call("/s/u/mcp", "hang", `{}`).wantFault(t, "removed", "unknown") })
+			await(t, "the calls have arrived", 5*time.Second, func() bool { return u.count("call slow") == 1 && u.count("call hang") == 1 })
+			w.write(t, text(other))
+			w.waitLog(t, "configuration taken over", 1)
+			calling.Wait()
+			u.wantGone(t)
+			w.call("/mcp", "other__echo", "{}").wantText(t, "{}")
+		})
+	}
+}
+
+// TestW01_Stop: told to stop with calls in flight and listens open, Dragoman lets
+// calls end, ends listens with their result (N09), cuts off what does not end and
+// says so, and leaves nobody behind.
+func TestW01_Stop(t *testing.T) {
+	for _, mode := range []string{"legacy", "modern"} {
+		t.Run(mode, func(t *testing.T) {
+			u := child(t, "u", mode)
+			r := serve(t, snapshot(u), func(o *ServeOptions) { o.Drain = 800 * time.Millisecond })
+			r.call("/s/u/mcp", "echo", "{}").wantText(t, "{}")
+			session := r.initialize("/s/u/mcp", "2025-06-18", "{}")
+			get := r.open("GET", "/s/u/mcp", "", "Mcp-Session-Id", session)
+			sse := dialSSE(r, "/s/u/sse")
+			var listens []*stream
+			for i := range 10 {
+				path := []string{"/mcp", "/s/u/mcp"}[i%2]
+				s := r.open("POST", path, modernBody(`"l"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeader("subscriptions/listen", "")...)
+				if m := s.event(); m == nil || m.Method != mcp.NoteAcknowledged {
+					t.Fatalf("first came %v", m)
+				}
+				listens = append(listens, s)
+			}
+			var calling sync.WaitGroup
+			for i := range 20 {
+				calling.Go(func() {
+					legacy := func(tool string) answer {
+						return r.post("/s/u/mcp", toolCall(fmt.Sprint(i), tool, `{"v":1}`), "Mcp-Session-Id", session)
+					}
+					switch i % 4 {
+					case 0:
+						r.call("/s/u/mcp", "slow", `{"v":1}`).wantText(t, `{"v":1}`)
+					case 1:
+						legacy("slow").wantText(t, `{"v":1}`)
+					case 2:
+						r.call("/s/u/mcp", "hang", `{}`).wantFault(t, "shutdown", "unknown")
+					case 3:
+						legacy("hang").wantFault(t, "shutdown", "unknown")
+					}
+				})
+			}
+			await(t, "the calls have arrived", 5*time.Second, func() bool { return u.count("call slow") == 10 && u.count("call hang") == 10 })
+			start := time.Now()
+			stopped := make(chan error, 1)
+			calling.Go(func() { stopped <- r.stop() })
+			for _, s := range listens {
+				m := s.event()
+				if m == nil || string(m.ID) != `"l"` || !strings.Contains(string(m.Raw), `"resultType":"complete"`) || !strings.Contains(string(m.Raw), `"io.modelcontextprotocol/subscriptionId":"l"`) {
+					t.Errorf("a listen ended with %v", m)
+				}
+				if m := s.event(); m != nil {
+					t.Errorf("after the result came %s", m.Raw)
+				}
+			}
+			if m := get.event(); m != nil {
+				t.Errorf("the standing stream ended with %s", m.Raw)
+			}
+			if m := sse.events.event(); m != nil {
+				t.Errorf("the SSE stream ended with %s", m.Raw)
+			}
+			calling.Wait()
+			if err := <-stopped; err != nil {
+				t.Errorf("ended with %v", err)
+			}
+			if took := time.Since(start); took > 6*time.Second {
+				t.Errorf("took %v", took)
+			}
+			u.wantGone(t)
+		})
+	}
+}
+
+// TestStopWhileStarting: nobody waits for a server that does not answer.
+func TestStopWhileStarting(t *testing.T) {
+	u := child(t, "u", "mute")
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	done := make(chan error, 1)
+	var running sync.WaitGroup
+	running.Go(func() {
+		done <- Serve(ctx, ServeOptions{Config: snapshot(u), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	})
+	await(t, "the server was started", 5*time.Second, func() bool { return u.count("start") == 1 })
+	start := time.Now()
+	stop()
+	running.Wait()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	u.wantGone(t)
+}

@@ -1,0 +1,413 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestServeRoutes calls a tool over every route there is, in both eras.
+func TestServeRoutes(t *testing.T) {
+	r := serve(t, snapshot(child(t, "a", "legacy"), child(t, "b", "modern")))
+	for path, tool := range map[string]string{
+		"/mcp": "a__echo", "/p/default/mcp": "b__echo",
+		"/s/a/mcp": "echo", "/p/default/s/b/mcp": "echo",
+	} {
+		r.call(path, tool, `{"v":1}`).wantText(t, `{"v":1}`)
+		for _, rev := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
+			session := r.initialize(path, rev, "{}")
+			r.post(path, toolCall("9", tool, `{"v":2}`), "Mcp-Session-Id", session).wantText(t, `{"v":2}`)
+		}
+	}
+	list := r.modern("/mcp", "1", "tools/list", "", "")
+	for _, name := range []string{`"a__echo"`, `"b__echo"`} {
+		if !strings.Contains(list.body, name) {
+			t.Errorf("%s is not in %.300s", name, list.body)
+		}
+	}
+	if a := r.call("/s/nobody/mcp", "echo", "{}"); a.status != 404 {
+		t.Errorf("a server that is not there: %d", a.status)
+	}
+	if a := r.do(t.Context(), "GET", "/healthz", nil); a.status != 200 || a.body != "ok\n" {
+		t.Errorf("healthz: %d %q", a.status, a.body)
+	}
+}
+
+// sseClient is a client of 2024-11-05.
+type sseClient struct {
+	r      *rig
+	events *stream
+	post   string
+}
+
+// dialSSE opens the stream and reads the endpoint event.
+func dialSSE(r *rig, path string) *sseClient {
+	r.t.Helper()
+	c := &sseClient{r: r}
+	resp, err := r.request(context.Background(), "GET", path, nil, "Accept", "text/event-stream")
+	if err != nil || resp.StatusCode != 200 {
+		r.t.Fatalf("GET %s: %v %v", path, resp, err)
+	}
+	// The endpoint event is no message, so it is read before the stream is.
+	var head []byte
+	b := make([]byte, 1)
+	for !strings.HasSuffix(string(head), "\n\n") {
+		if _, err := resp.Body.Read(b); err != nil {
+			r.t.Fatal(err)
+		}
+		head = append(head, b[0])
+	}
+	for line := range strings.SplitSeq(string(head), "\n") {
+		if data, ok := strings.CutPrefix(line, "data:"); ok {
+			base, _ := url.Parse(r.base + path)
+			at, err := base.Parse(strings.TrimSpace(data))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			c.post = at.RequestURI()
+		}
+	}
+	c.events = readStream(r.t, resp, func() { _ = resp.Body.Close() })
+	return c
+}
+
+func (c *sseClient) send(body string) {
+	c.r.t.Helper()
+	if a := c.r.post(c.post, body); a.status != 202 {
+		c.r.t.Fatalf("POST %s: %d %s", c.post, a.status, a.body)
+	}
+}
+
+// TestServeSSE: a client of HTTP+SSE calls tools of servers of both eras.
+func TestServeSSE(t *testing.T) {
+	r := serve(t, snapshot(child(t, "a", "legacy"), child(t, "b", "modern")))
+	for path, tool := range map[string]string{
+		"/sse": "b__echo", "/p/default/sse": "a__echo", "/s/b/sse": "echo", "/p/default/s/a/sse": "echo",
+	} {
+		c := dialSSE(r, path)
+		c.send(initializeBody("2024-11-05", "{}"))
+		if m := c.events.event(); m == nil || !strings.Contains(string(m.Raw), `"protocolVersion":"2024-11-05"`) {
+			t.Fatalf("%s: initialize: %v", path, m)
+		}
+		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.send(toolCall("2", tool, `{"v":1}`))
+		for {
+			m := c.events.event()
+			if m == nil {
+				t.Fatalf("%s: the stream has ended", path)
+			}
+			if m.ID == "2" {
+				if said(m) != `{"v":1}` {
+					t.Errorf("%s: %s", path, m.Raw)
+				}
+				break
+			}
+		}
+		c.events.stop()
+	}
+}
+
+// TestT17_SlowAndDead: a server that takes 30 s and one that is dead delay nobody.
+func TestT17_SlowAndDead(t *testing.T) {
+	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
+	r := serve(t, snapshot(slow, dead, good))
+	r.call("/s/good/mcp", "echo", "{}").wantText(t, "{}")
+	within := func(what string, most time.Duration, f func()) {
+		t.Helper()
+		start := time.Now()
+		f()
+		if took := time.Since(start); took > most && !raceEnabled {
+			t.Errorf("%s took %v", what, took)
+		}
+	}
+	// The grace of a joined answer is 1.5 s, once.
+	within("the first list", 3*time.Second, func() { r.modern("/mcp", "1", "tools/list", "", "") })
+	within("discover", time.Second, func() { r.modern("/mcp", "1", "server/discover", "", "") })
+	within("initialize", time.Second, func() { r.initialize("/mcp", "2025-06-18", "{}") })
+	within("tools/list", time.Second, func() {
+		if a := r.modern("/mcp", "1", "tools/list", "", ""); !strings.Contains(a.body, "good__echo") {
+			t.Errorf("tools/list: %s", a.body)
+		}
+	})
+	within("tools/call", time.Second, func() { r.call("/mcp", "good__echo", `{"v":1}`).wantText(t, `{"v":1}`) })
+	within("logging/setLevel", 3*time.Second, func() {
+		session := r.initialize("/mcp", "2025-06-18", "{}")
+		if a := r.post("/mcp", `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"info"}}`, "Mcp-Session-Id", session); a.code(t) != 0 {
+			t.Errorf("setLevel: %s", a.body)
+		}
+	})
+	within("subscriptions/listen", 3*time.Second, func() {
+		s := r.open("POST", "/mcp", modernBody("1", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeader("subscriptions/listen", "")...)
+		if m := s.event(); m == nil || m.Method != mcp.NoteAcknowledged {
+			t.Errorf("first came %v", m)
+		}
+		s.stop()
+	})
+}
+
+// TestStrictRevisions: with `otherwise: refuse` the error names the versions in
+// every spelling that clients read.
+func TestStrictRevisions(t *testing.T) {
+	s := snapshot(child(t, "a", "legacy"))
+	rev, _ := mcp.ParseRevision("2025-06-18")
+	s.Revisions = config.Revisions{Accept: []mcp.Revision{rev}, Refuse: true}
+	r := serve(t, s)
+	a := r.post("/mcp", initializeBody("2024-11-05", "{}"))
+	m := a.message(t)
+	for key, want := range map[string]string{
+		"supported": `["2025-06-18"]`, "requested": "2024-11-05",
+		"supported_versions": `["2025-06-18"]`, "received_version": "2024-11-05", "code": "INVALID_PROTOCOL_VERSION",
+	} {
+		if got := datum(m, key); got != want {
+			t.Errorf("data.%s is %s, want %s", key, got, want)
+		}
+	}
+	if errorCode(m) != -32602 || a.header.Get("Mcp-Session-Id") != "" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	r.initialize("/mcp", "2025-06-18", "{}")
+}
+
+// TestIdentity: the environment wins over the file.
+func TestIdentity(t *testing.T) {
+	t.Setenv("DRAGOMAN_SERVER_TITLE", "From the environment")
+	s := snapshot(child(t, "a", "legacy"))
+	s.Identity.Name, s.Identity.Title, s.Identity.Version = "configured", "From the file", "7"
+	r := serve(t, s)
+	for era, body := range map[string]string{
+		"legacy": r.post("/mcp", initializeBody("2025-06-18", "{}")).body,
+		"modern": r.modern("/mcp", "1", "server/discover", "", "").body,
+	} {
+		for _, want := range []string{`"name":"configured"`, `"title":"From the environment"`, `"version":"7"`} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: %s is not in %s", era, want, body)
+			}
+		}
+	}
+}
+
+// TestInstructions: as text, from a file that changes, from a command, and from
+// what cannot be read; the servers' own are joined.
+func TestInstructions(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "text")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	told := func(r *rig) string {
+		t.Helper()
+		m := r.post("/mcp", initializeBody("2025-06-18", "{}")).message(t)
+		s, _ := jsonrpc.Text(m.Raw, m.ResultMember("instructions"))
+		return s
+	}
+	with := func(in config.Instructions) *rig {
+		t.Helper()
+		s := snapshot(child(t, "a", "legacy"))
+		s.Identity.Instructions = in
+		r := serve(t, s)
+		r.call("/s/a/mcp", "echo", "{}").wantText(t, "{}")
+		return r
+	}
+	theirs := "## a\n\nbe kind"
+	if got := told(with(config.Instructions{Text: "mine"})); got != "mine\n\n"+theirs {
+		t.Errorf("text: %q", got)
+	}
+	r := with(config.Instructions{File: file, Join: config.OwnOnly})
+	if got := told(r); got != "first" {
+		t.Errorf("file: %q", got)
+	}
+	write("second, and longer")
+	if got := told(r); got != "second, and longer" {
+		t.Errorf("changed file: %q", got)
+	}
+	write("not UTF-8 \xff")
+	if got := told(r); got != "" {
+		t.Errorf("broken file: %q", got)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if got := told(r); got != "" {
+		t.Errorf("no file: %q", got)
+	}
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := told(r); got != "" {
+		t.Errorf("a file that nobody writes to: %q", got)
+	}
+	if got := told(with(config.Instructions{Command: []string{"/bin/sh", "-c", "echo from a command"}, Join: config.UpstreamsFirst})); got != theirs+"\n\nfrom a command" {
+		t.Errorf("command: %q", got)
+	}
+	if got := told(with(config.Instructions{Command: []string{"/bin/sh", "-c", "echo no; exit 1"}, Join: config.OwnOnly})); got != "" {
+		t.Errorf("failing command: %q", got)
+	}
+}
+
+// TestInstructionsCommandOnce: however many ask at once, the command runs once,
+// and one who hangs up does not spoil it for the others.
+func TestInstructionsCommandOnce(t *testing.T) {
+	var texts instructions
+	ran := filepath.Join(t.TempDir(), "ran")
+	in := config.Instructions{Command: []string{"/bin/sh", "-c", "echo x >>" + ran + "; sleep 0.2; echo told"}}
+	log := slog.New(slog.DiscardHandler)
+	var wait sync.WaitGroup
+	for i := range 20 {
+		wait.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i == 0 {
+				cancel()
+				texts.get(ctx, in, log)
+				return
+			}
+			if got := texts.get(ctx, in, log); got != "told" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	wait.Wait()
+	if b, _ := os.ReadFile(ran); string(b) != "x\n" {
+		t.Errorf("ran %d times", strings.Count(string(b), "x"))
+	}
+}
+
+// TestInitializeRate: too many newcomers are told when to come back, and nobody
+// else is kept out.
+func TestInitializeRate(t *testing.T) {
+	s := snapshot(child(t, "a", "legacy"))
+	s.Limits.InitializePerSecond = 1
+	r := serve(t, s)
+	session := r.initialize("/mcp", "2025-06-18", "{}")
+	limited := 0
+	for range 15 {
+		a := r.post("/mcp", initializeBody("2025-06-18", "{}"))
+		if a.status == http.StatusTooManyRequests {
+			if limited++; a.header.Get("Retry-After") == "" || datum(a.message(t), "cause") != "rate_limited" {
+				t.Errorf("%v %s", a.header, a.body)
+			}
+		}
+	}
+	if limited == 0 {
+		t.Error("nobody was limited")
+	}
+	r.post("/mcp", toolCall("2", "a__echo", `{"v":1}`), "Mcp-Session-Id", session).wantText(t, `{"v":1}`)
+	r.call("/mcp", "a__echo", `{"v":2}`).wantText(t, `{"v":2}`)
+}
+
+// TestReadyzAndMetrics: what people and Prometheus are told.
+func TestReadyzAndMetrics(t *testing.T) {
+	a, dead := child(t, "a", "legacy"), child(t, "dead", "exit")
+	r := serve(t, snapshot(a, dead))
+	r.call("/mcp", "a__echo", "{}").wantText(t, "{}")
+	r.call("/mcp", "a__nothing", "{}")
+	r.modern("/mcp", "1", "server/discover", "", "")
+	session := r.initialize("/s/a/mcp", "2025-03-26", "{}")
+	r.post("/s/a/mcp", toolCall("2", "nothing", `{}`), "Mcp-Session-Id", session)
+	await(t, "the dead one has failed", 5*time.Second, func() bool {
+		return strings.Contains(r.do(t.Context(), "GET", "/readyz", nil).body, `"name":"dead","state":"failed"`)
+	})
+	ready := r.do(t.Context(), "GET", "/readyz", nil)
+	for _, want := range []string{`"ready":true`, `"reason":"some servers could not be opened"`, `"since":"2`, `"name":"a","state":"ready"`} {
+		if !strings.Contains(ready.body, want) {
+			t.Errorf("readyz: %s is not in %s", want, ready.body)
+		}
+	}
+	metrics := r.do(t.Context(), "GET", "/metrics", nil)
+	for _, want := range []string{
+		`dragoman_calls_total{client_era="modern",outcome="ok",server="a",server_era="legacy"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="error",server="a",server_era="legacy"} 1`,
+		`dragoman_handshakes_total{client="t",outcome="ok",revision="2026-07-28"} 1`,
+		`dragoman_handshakes_total{client="t",outcome="ok",revision="2025-03-26"} 1`,
+		`dragoman_server_up{revision="2025-11-25",server="a",state="ready"} 1`,
+		`dragoman_server_up{revision="unknown",server="dead",state="failed"} 0`,
+		"process_open_fds",
+	} {
+		if !strings.Contains(metrics.body, want) {
+			t.Errorf("metrics: %s is missing", want)
+		}
+	}
+	for _, path := range []string{"/readyz", "/metrics", "/healthz", "/sse", "/s/a/mcp"} {
+		if x := r.do(t.Context(), "GET", path, nil, "Host", "evil.example"); x.status != 403 && x.status != 421 {
+			t.Errorf("%s for a foreign host: %d", path, x.status)
+		}
+		if x := r.do(t.Context(), "GET", path, nil, "Origin", "https://evil.example"); x.status != 403 {
+			t.Errorf("%s for a foreign page: %d", path, x.status)
+		}
+	}
+}
+
+// TestW09_PortInUse: it says so and does not look for another.
+func TestW09_PortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	start := time.Now()
+	for _, address := range []string{l.Addr().String(), "127.0.0.1:notaport", "203.0.113.1:7300"} {
+		u := child(t, "a", "legacy")
+		err := Run(t.Context(), RunOptions{Server: u.Server, Listen: address})
+		if err == nil || !strings.Contains(err.Error(), address) {
+			t.Errorf("%s: %v", address, err)
+		}
+		o := ServeOptions{Config: snapshot(u), Listen: address, Stdio: true}
+		in, out := io.Pipe()
+		o.Stdin, o.Stdout = in, nopCloser{io.Discard}
+		err = Serve(t.Context(), o)
+		_ = out.Close()
+		if err == nil || !strings.Contains(err.Error(), address) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// TestManySessions: ten thousand clients that opened a session and went away cost
+// little, keep nobody out, and the one after them is told when to come back.
+func TestManySessions(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("takes a while")
+	}
+	r := serve(t, snapshot(child(t, "a", "legacy")))
+	r.call("/s/a/mcp", "echo", "{}").wantText(t, "{}")
+	const n = 2000
+	var wait sync.WaitGroup
+	for c := range 16 {
+		wait.Go(func() {
+			for i := range n / 16 {
+				if a := r.post("/mcp", initializeBody("2025-06-18", "{}")); a.status != 200 {
+					t.Errorf("client %d session %d: %d %s", c, i, a.status, a.body)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	r.call("/mcp", "a__echo", fmt.Sprintf(`{"after":%d}`, n)).wantText(t, fmt.Sprintf(`{"after":%d}`, n))
+}
