@@ -31,12 +31,18 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
 	if s.Level != 0 {
 		set = append(set, jsonrpc.Field{Key: mcp.KeyLogLevel, Value: quote(s.Level.String())})
 	}
-	if !c.Meta.IsZero() {
+	switch jsonrpc.KindOf(m.Raw, c.Meta) {
+	case 0:
+	case '{':
 		// Some clients send single reserved keys in the old era; what the session
 		// says takes their place.
 		e.Object(m.Raw, c.Meta, func(k []byte) bool {
 			return c.IsJunk(k) || mcp.IsPerRequestKey(k) && !named(set, k)
 		}, set...)
+		return
+	default:
+		// Null, or nothing that could be kept beside what is required.
+		e.Replace(c.Meta, object(set))
 		return
 	}
 	meta := jsonrpc.Field{Key: mcp.KeyMeta, Value: object(set)}
@@ -113,8 +119,10 @@ func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	}
 	if r.Server != nil {
 		who := jsonrpc.Field{Key: mcp.KeyServerInfo, Value: r.Server}
-		switch {
-		case at[3].IsZero():
+		switch kind := jsonrpc.KindOf(m.Raw, at[3]); {
+		case kind == 'n':
+			e.Replace(at[3], object([]jsonrpc.Field{who}))
+		case kind == 0:
 			add(mcp.KeyMeta, object([]jsonrpc.Field{who}))
 		case jsonrpc.Find(m.Raw, at[3], mcp.KeyServerInfo).IsZero():
 			e.Object(m.Raw, at[3], nil, who)

@@ -39,6 +39,8 @@ func TestReply(t *testing.T) {
 		{"what the server said of itself stands", old, modern, "tools/call",
 			`"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{}}}`,
 			`"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{}}}`},
+		{"a _meta that is null gives way", old, modern, "tools/call",
+			`"result":{"resultType":"complete","_meta" : null}`, `"result":{"resultType":"complete","_meta" : {` + server + `}}`},
 		{"a result that is no object becomes one", old, modern, "x/y",
 			`"result":"OK"`, `"result":{"resultType":"complete"}`},
 

@@ -102,6 +102,11 @@ func TestRequest(t *testing.T) {
 			want: `{"params":{"_meta":{` + described + `}},"jsonrpc":"2.0","id":42,"method":"x/y"}`,
 		},
 		{
+			name: "a _meta that is null gives way", from: old, to: modern,
+			in:   `{"jsonrpc":"2.0","id":1,"method":"x/y","params":{"_meta" : null}}`,
+			want: `{"jsonrpc":"2.0","id":42,"method":"x/y","params":{"_meta" : {` + described + `}}}`,
+		},
+		{
 			name: "reserved keys of a legacy client are the session's", from: old, to: modern,
 			in:   `{"jsonrpc":"2.0","id":1,"method":"x/y","params":{"_meta":{"io.modelcontextprotocol/logLevel":"debug","io.modelcontextprotocol/clientInfo":7,"k":1}}}`,
 			want: `{"jsonrpc":"2.0","id":42,"method":"x/y","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"k":1}}}`,
