@@ -1,0 +1,211 @@
+package dialect
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transcript"
+)
+
+// revisions are all, in the order in which fuzz arguments count them.
+var revisions = []mcp.Revision{mcp.R20241105, mcp.R20250326, mcp.R20250618, mcp.R20251125, mcp.R20260728}
+
+func revisionOf(n uint8) mcp.Revision { return revisions[int(n)%len(revisions)] }
+
+// addSeeds adds every line of the transcripts, for each pair of revisions that
+// differs in era, and what no honest party says.
+func addSeeds(f *testing.F) {
+	f.Helper()
+	lines, err := transcript.Lines("../../testdata/transcripts/*.txtar")
+	if err != nil || len(lines) == 0 {
+		f.Fatalf("no seeds: %v", err)
+	}
+	for _, odd := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":7}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{},"\u0061rguments":null}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"x","params":{"\u005fmeta" : {"progress\u0054oken":null,"tracestate":1}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}`,
+		`{"jsonrpc":"2.0","id":1,"method":"x","params":null}`,
+		`{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":null}}`,
+		`{"jsonrpc":"2.0","id":1,"result":null}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"_meta":null,"result\u0054ype":5}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"x","data":null}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32002}}`,
+	} {
+		lines = append(lines, []byte(odd))
+	}
+	for _, l := range lines {
+		for from := range uint8(len(revisions)) {
+			for _, to := range []uint8{0, uint8(len(revisions) - 1)} {
+				f.Add(l, from, to)
+			}
+		}
+	}
+}
+
+// kept returns the members of an object that no rule covers, as they stand.
+func kept(raw []byte, obj jsonrpc.Span, covered ...string) (all [][]byte) {
+	for m := range jsonrpc.Members(raw, obj) {
+		if name, _ := jsonrpc.Text(raw, m.Key); !slices.Contains(covered, name) {
+			all = append(all, slices.Concat(m.Key.Of(raw), []byte(":"), m.Value.Of(raw)))
+		}
+	}
+	return all
+}
+
+// wantKept fails unless both objects have the same members but for those that are
+// covered, in the same order and to the byte.
+func wantKept(t *testing.T, what string, before []byte, obj jsonrpc.Span, after []byte, obj2 jsonrpc.Span, covered ...string) {
+	t.Helper()
+	a, b := kept(before, obj, covered...), kept(after, obj2, covered...)
+	if !slices.EqualFunc(a, b, bytes.Equal) {
+		t.Errorf("%s: members changed\nfrom %s\nto   %s\nin   %s\nout  %s", what, bytes.Join(a, []byte(" ")), bytes.Join(b, []byte(" ")), before, after)
+	}
+}
+
+var perRequest = []string{mcp.KeyVersion, mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
+
+// FuzzRequest: a call in the words of another revision is a valid request with our
+// id and our token, it describes its sender exactly where the revision wants that,
+// and what no rule covers is as it was.
+func FuzzRequest(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, in []byte, from, dest uint8) {
+		to := revisionOf(dest)
+		c := callOf(in, revisions[int(from)%(len(revisions)-1)]) // modern only by its own words
+		if c == nil {
+			return
+		}
+		before := bytes.Clone(in)
+		out := Request(nil, to, c, &ours)
+		if !bytes.Equal(in, before) {
+			t.Fatal("the call itself was changed")
+		}
+		m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Depth: 256, Tokens: 1 << 21})
+		if err != nil || m.Kind != jsonrpc.Request {
+			t.Fatalf("no request: %v\nin  %s\nout %s", err, in, out)
+		}
+		if m.ID != ours.ID || m.Method != c.Msg.Method {
+			t.Errorf("id %s, method %q: %s", m.ID, m.Method, out)
+		}
+		wantKept(t, "envelope", in, jsonrpc.Whole(in), out, jsonrpc.Whole(out), "id", "params")
+
+		// The members of params that a rule may touch.
+		covered := []string{mcp.KeyMeta}
+		if c.Msg.Method == mcp.MethodCallTool && to.Legacy() && c.Msg.Param("arguments").IsZero() {
+			covered = append(covered, "arguments")
+			if jsonrpc.KindOf(in, c.Msg.Params) == '{' && string(m.Param("arguments").Of(out)) != "{}" {
+				t.Errorf("no arguments: %s", out)
+			}
+		}
+		if c.Client.Revision.Modern() && to.Legacy() && c.Method != nil && c.Method.MayAsk {
+			covered = append(covered, "inputResponses", "requestState")
+			if !m.Param("inputResponses").IsZero() || !m.Param("requestState").IsZero() {
+				t.Errorf("a legacy server is told of rounds: %s", out)
+			}
+		}
+		wantKept(t, "params", in, c.Msg.Params, out, m.Params, covered...)
+
+		meta := m.Param(mcp.KeyMeta)
+		metaCovered := slices.Concat(perRequest, []string{mcp.KeyProgressToken, mcp.KeyTraceparent, mcp.KeyTracestate, mcp.KeyBaggage})
+		wantKept(t, "_meta", in, c.Meta, out, meta, metaCovered...)
+		if !c.Token.IsZero() {
+			if got := jsonrpc.Find(out, meta, mcp.KeyProgressToken).Of(out); string(got) != string(ours.Token) {
+				t.Errorf("progress token %s: %s", got, out)
+			}
+		}
+		version, _ := jsonrpc.Text(out, jsonrpc.Find(out, meta, mcp.KeyVersion))
+		if to.Modern() && version != to.String() {
+			t.Errorf("a modern server is told version %q\nin  %s\nout %s", version, in, out)
+		}
+		if to.Legacy() && c.Client.Revision.Modern() && version != "" {
+			t.Errorf("a legacy server is told of a hop that is not its own: %s", out)
+		}
+	})
+}
+
+// FuzzReply: an answer in the words of another revision is an answer with the
+// client's id, has a type and a code where the client's revision wants them, and
+// what no rule covers is as it was.
+func FuzzReply(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, in []byte, source, dest uint8) {
+		from, to := revisionOf(source), revisionOf(dest)
+		for _, method := range []string{mcp.MethodReadResource, mcp.MethodCallTool, "x/y"} {
+			call := mustCall(t, `{"jsonrpc":"2.0","id":"\u006b","method":"`+method+`","params":{"uri":"file:///x"}}`, to)
+			call.Client.Revision = to
+			r := replyOf(in, from)
+			if r == nil {
+				return
+			}
+			checkReply(t, in, r, Reply(nil, call, r), call)
+		}
+	})
+}
+
+func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Call) {
+	t.Helper()
+	from, to := r.From, call.Client.Revision
+	m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Tolerant: true, Depth: 256, Tokens: 1 << 21})
+	if err != nil || m.Kind != r.Msg.Kind {
+		t.Fatalf("no such answer: %v\nin  %s\nout %s", err, in, out)
+	}
+	if m.ID != call.Msg.ID {
+		t.Errorf("id %s: %s", m.ID, out)
+	}
+	wantKept(t, "envelope", in, jsonrpc.Whole(in), out, jsonrpc.Whole(out), "id", "result", "error")
+	if from.Modern() == to.Modern() {
+		if got := m.Result.Of(out); !bytes.Equal(got, r.Msg.Result.Of(in)) {
+			t.Errorf("result changed within an era\nin  %s\nout %s", in, out)
+		}
+		if got := m.Error.Of(out); !bytes.Equal(got, r.Msg.Error.Of(in)) {
+			t.Errorf("error changed within an era\nin  %s\nout %s", in, out)
+		}
+		return
+	}
+	if m.Kind == jsonrpc.Failure {
+		wantKept(t, "error", in, r.Msg.Error, out, m.Error, "code", "data")
+		data, was := jsonrpc.Find(out, m.Error, "data"), jsonrpc.Find(in, r.Msg.Error, "data")
+		wantKept(t, "data", in, was, out, data, added(in, was, "uri", "upstreamCode")...)
+		if k := jsonrpc.KindOf(in, was); k != 0 && k != '{' && !bytes.Equal(was.Of(in), data.Of(out)) {
+			t.Errorf("data changed: %s", out)
+		}
+		if n := codeOf(out, m); to.Modern() && (n == mcp.CodeResourceNotFound || n <= -32020 && n >= -32099 && !mcp.IsModernCode(n)) {
+			t.Errorf("a modern client gets code %d: %s", n, out)
+		}
+		if n := codeOf(out, m); to.Legacy() && mcp.IsModernCode(n) {
+			t.Errorf("a legacy client gets code %d: %s", n, out)
+		}
+		return
+	}
+	if jsonrpc.KindOf(in, r.Msg.Result) != '{' {
+		return
+	}
+	wantKept(t, "result", in, r.Msg.Result, out, m.Result, append(added(in, r.Msg.Result, "resultType", "ttlMs", "cacheScope"), mcp.KeyMeta)...)
+	was := jsonrpc.Find(in, r.Msg.Result, mcp.KeyMeta)
+	wantKept(t, "_meta", in, was, out, m.ResultMember(mcp.KeyMeta), added(in, was, mcp.KeyServerInfo)...)
+	if to.Modern() && m.ResultMember("resultType").IsZero() {
+		t.Errorf("a modern client gets no type: %s", out)
+	}
+	if to.Modern() && call.Method != nil && call.Method.Cacheable && (m.ResultMember("ttlMs").IsZero() || m.ResultMember("cacheScope").IsZero()) {
+		t.Errorf("a modern client does not hear whether to keep it: %s", out)
+	}
+}
+
+// added returns which of the names are not there yet, so that they may be added.
+func added(raw []byte, obj jsonrpc.Span, names ...string) (all []string) {
+	for _, n := range names {
+		if jsonrpc.Find(raw, obj, n).IsZero() {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func codeOf(raw []byte, m *jsonrpc.Message) int64 {
+	n, _ := jsonrpc.Int(raw, jsonrpc.Find(raw, m.Error, "code"))
+	return n
+}
