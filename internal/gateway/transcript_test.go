@@ -41,7 +41,7 @@ func start(t testing.TB, config string) transcript.Ends {
 		if reached.Swap(true) {
 			return nil, errors.New("the transcript's server was reached before")
 		}
-		return stdio.NewPipe(behind, behind, stdio.Options{}), nil
+		return stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}}), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`)})
 	relay := &gateway.Relay{}
 	reception := &peer.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
