@@ -137,5 +137,8 @@ func (o *opening) sentence(hint string) string {
 	for i := len(o.trace) - 2; sent == "" && i >= 0; i-- {
 		sent = o.trace[i].Sent
 	}
+	if o.unsent != "" && got == o.unsent {
+		return got + "; " + hint
+	}
 	return "sent " + sent + ", got " + got + ": " + hint
 }

@@ -3,8 +3,11 @@ package handshake
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +46,7 @@ type opening struct {
 	version mcp.Revision
 	retried bool   // a second version was offered
 	refusal *Error // of initialize, while a probe after it may still help
+	unsent  string // why the last message could not leave, as got says it
 
 	// What was found.
 	revision mcp.Revision
@@ -199,6 +203,9 @@ func (o *opening) sort(msg *jsonrpc.Message, err error, took time.Duration) repl
 		r.kind = silence
 	default:
 		r.kind = ended
+		if errors.Is(err, transport.ErrNotSent) {
+			o.unsent = r.got()
+		}
 	}
 	return r
 }
@@ -223,9 +230,27 @@ func (r *reply) got() string {
 		return "an answer that cannot be read (" + clean(r.err.Error(), maxSaid) + ")"
 	case halted:
 		return "nothing until it was called off"
-	default:
-		return "the end of the connection (" + clean(r.err.Error(), maxSaid) + ")"
+	case ended:
+		if errors.Is(r.err, transport.ErrNotSent) {
+			return unsent(r.err)
+		}
 	}
+	return "the end of the connection (" + clean(r.err.Error(), maxSaid) + ")"
+}
+
+// unsent says in a few words why a message could not leave.
+func unsent(err error) string {
+	said := "could not send: "
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		// The address is the caller's own; what is left is the reason.
+		said, err = "could not connect: ", op.Err
+		var call *os.SyscallError
+		if errors.As(err, &call) {
+			err = call.Err
+		}
+	}
+	return said + clean(strings.TrimPrefix(err.Error(), transport.ErrNotSent.Error()+": "), maxSaid)
 }
 
 // barred returns the cause of a status that speaks for the way to the server and

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -92,7 +94,10 @@ var t13 = []scene{
 	{name: "http, 200 and a web page", offer: web, turns: []turn{page(discover, 200), page(initial, 200)}, cause: CauseBadAnswer}, // The first was no evidence, so the second is asked about once more.
 
 	{name: "http, broken connection", offer: web, turns: []turn{dies(discover), speaks("2025-11-25"), initialized}, rev: old, forget: true},
-	{name: "http, no connection", offer: web, turns: []turn{{to: discover, err: fmt.Errorf("%w: connection refused", transport.ErrNotSent)}}, cause: CauseUnreachable},
+	{name: "http, no connection", offer: web, turns: []turn{{to: discover, err: fmt.Errorf("%w: %w", transport.ErrNotSent, &net.OpError{
+		Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}, Err: os.NewSyscallError("connect", errors.New("connection refused")),
+	})}}, cause: CauseUnreachable},
+	{name: "http, no trust", offer: web, turns: []turn{{to: discover, err: fmt.Errorf("%w: %w", transport.ErrNotSent, errors.New("tls: failed to verify certificate"))}}, cause: CauseUnreachable},
 
 	{name: "stdio, discovered", offer: pipe, turns: []turn{discovered}, rev: modal},
 	{name: "stdio, -32601", offer: pipe, turns: []turn{unknown, speaks("2025-11-25"), initialized}, rev: old},
