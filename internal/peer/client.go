@@ -148,6 +148,7 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 		start := time.Now()
 		h, err := c.reception.Host.Hello(ctx, call.Client)
 		c.observe(call.Client, start, err)
+		leave()
 		if err != nil {
 			reply := mcp.Fail(err)
 			_ = r.Finish(encode(call, reply), reply.Code())
@@ -156,7 +157,7 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, h)), 0)
 		return
 	}
-	c.serve(ctx, call, &callSink{client: c, responder: r})
+	c.serve(ctx, call, &callSink{client: c, responder: r}, leave)
 }
 
 // perRequest reads what a modern request says of its sender.
@@ -209,7 +210,7 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 		// subscribes wants to hear.
 		c.attach()
 	}
-	c.serve(ctx, call, &callSink{client: c, responder: r, live: true})
+	c.serve(ctx, call, &callSink{client: c, responder: r, live: true}, leave)
 }
 
 // adopt makes a session for a client that never asked for one.
@@ -230,13 +231,16 @@ func (c *Client) setLevel(m *jsonrpc.Message, old *mcp.ClientFacts) {
 	}
 }
 
-// serve runs a call to its end.
-func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink) {
+// serve runs a call to its end. It leaves the table of those in flight before it
+// answers: a client that has read the answer may use the id again.
+func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave func()) {
 	reply, err := c.reception.Host.Call(ctx, call, s)
 	if err != nil {
 		reply = mcp.Fail(err)
 	}
-	if errors.Is(context.Cause(ctx), ErrCancelled) {
+	cancelled := errors.Is(context.Cause(ctx), ErrCancelled)
+	leave()
+	if cancelled {
 		// §Cancellation, all revisions: no answer for a request that was cancelled.
 		s.finish(nil, 0)
 		return
