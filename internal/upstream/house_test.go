@@ -1,0 +1,189 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+)
+
+// house is a server program: each pipe to it is one more process of it.
+type house struct {
+	modern, legacy bool // the eras that it has
+	lists          bool // says that it has the legacy era even when it has not
+	dies           bool // ends on the probe
+	fails          func(n int) bool
+	// on answers a request with a message, or nil to go on with the usual answer.
+	on func(c *line, m *jsonrpc.Message) []byte
+
+	mu    sync.Mutex
+	lines []*line
+	tries []time.Time
+}
+
+// line is one process of the house. Its server goroutine ends with its pipe.
+type line struct {
+	n    int
+	pipe transport.Pipe
+	mu   sync.Mutex
+	got  []string
+	raw  []string
+	gone bool
+}
+
+var silent = []byte("silent")
+
+func (h *house) dial(context.Context) (transport.Pipe, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tries = append(h.tries, time.Now())
+	if h.fails != nil && h.fails(len(h.tries)) {
+		return nil, errors.New("no such server")
+	}
+	ours, theirs := inmem.Pipe()
+	l := &line{n: len(h.lines), pipe: theirs}
+	h.lines = append(h.lines, l)
+	go h.serve(l)
+	return ours, nil
+}
+
+func (h *house) serve(l *line) {
+	for {
+		m, err := l.pipe.Read()
+		if err != nil {
+			_ = l.pipe.Close()
+			l.mu.Lock()
+			l.gone = true
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Lock()
+		l.got = append(l.got, m.Method)
+		l.raw = append(l.raw, string(m.Raw))
+		l.mu.Unlock()
+		if m.Kind != jsonrpc.Request {
+			continue
+		}
+		var b []byte
+		if h.on != nil {
+			b = h.on(l, m)
+		}
+		if b == nil {
+			b = h.usual(l, m)
+		}
+		if string(b) != string(silent) {
+			_ = l.pipe.Write(b)
+		}
+	}
+}
+
+func (h *house) usual(l *line, m *jsonrpc.Message) []byte {
+	const caps = `"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}}`
+	switch {
+	case m.Method == mcp.MethodDiscover && h.dies:
+		_ = l.pipe.Close()
+		return silent
+	case m.Method == mcp.MethodDiscover && h.modern:
+		versions := `"2026-07-28"`
+		if h.legacy || h.lists {
+			versions += `,"2025-11-25"`
+		}
+		return ok(m, `{"resultType":"complete","supportedVersions":[`+versions+`],`+caps+`,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"h","version":"1"}}}`)
+	case m.Method == mcp.MethodInitialize && h.legacy:
+		return ok(m, `{"protocolVersion":"2025-11-25",`+caps+`,"serverInfo":{"name":"h","version":"1"}}`)
+	case m.Method == mcp.MethodDiscover || m.Method == mcp.MethodInitialize:
+		return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"})
+	}
+	return ok(m, `{}`)
+}
+
+func ok(m *jsonrpc.Message, result string) []byte {
+	return jsonrpc.AppendResult(nil, m.ID, []byte(result))
+}
+
+func (h *house) all() []*line {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.lines)
+}
+
+// alive returns how many processes run.
+func (h *house) alive() (n int) {
+	for _, l := range h.all() {
+		l.mu.Lock()
+		if !l.gone {
+			n++
+		}
+		l.mu.Unlock()
+	}
+	return n
+}
+
+// count returns how often a method has arrived at all lines together.
+func (h *house) count(method string) (n int) {
+	for _, l := range h.all() {
+		for _, m := range l.methods() {
+			if m == method {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (l *line) methods() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.got)
+}
+
+func (l *line) last(method string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.got) - 1; i >= 0; i-- {
+		if l.got[i] == method {
+			return l.raw[i]
+		}
+	}
+	return ""
+}
+
+func (h *house) open(spec Spec) *Upstream {
+	spec.Name, spec.Pipe = "h", h.dial
+	return New(spec, Options{Info: []byte(`{"name":"dragoman","version":"1"}`)})
+}
+
+// sink hears nothing and answers nothing.
+type sink struct{}
+
+func (sink) Notify([]byte) {}
+
+func (sink) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, peer.ErrCannotAsk
+}
+
+const canElicit = `{"elicitation":{"form":{}}}`
+
+func facts(r mcp.Revision, principal, caps string, conversation uint64) *mcp.ClientFacts {
+	return &mcp.ClientFacts{
+		Revision: r, Principal: principal, Capabilities: []byte(caps), Conversation: conversation,
+		Info: []byte(`{"name":"c","version":"1"}`),
+	}
+}
+
+func call(t *testing.T, u *Upstream, f *mcp.ClientFacts, method, params string) (*mcp.Reply, error) {
+	raw := `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":` + params + `}`
+	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	return u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), sink{})
+}

@@ -1,0 +1,368 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// bubble runs a test with a time of its own; at the end nothing may be left of
+// the server.
+func bubble(t *testing.T, h *house, spec Spec, f func(t *testing.T, u *Upstream)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		u := h.open(spec)
+		f(t, u)
+		u.Close(t.Context())
+		synctest.Wait()
+		if n := h.alive(); n != 0 {
+			t.Errorf("%d processes are left after Close", n)
+		}
+	})
+}
+
+var (
+	modernClient = facts(mcp.R20260728, "", "{}", 0)
+	legacyClient = facts(mcp.R20251125, "", "{}", 1)
+)
+
+// held keeps tools/call waiting until release is closed.
+func held(release <-chan struct{}) func(*line, *jsonrpc.Message) []byte {
+	return func(l *line, m *jsonrpc.Message) []byte {
+		if m.Method != mcp.MethodCallTool {
+			return nil
+		}
+		go func() {
+			<-release
+			_ = l.pipe.Write(ok(m, `{"content":[]}`))
+		}()
+		return silent
+	}
+}
+
+func TestTenCallsAtOnceStartOneServer(t *testing.T) {
+	h := &house{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		var wait sync.WaitGroup
+		for range 10 {
+			wait.Go(func() {
+				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		if n := len(h.all()); n != 1 {
+			t.Errorf("%d started", n)
+		}
+	})
+}
+
+func TestFailuresInARowAreFurtherAndFurtherApart(t *testing.T) {
+	h := &house{legacy: true, fails: func(n int) bool { return n <= 9 }}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		start := time.Now()
+		for time.Since(start) < 5*time.Minute {
+			if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err == nil {
+				break
+			} else if e := (*mcp.Error)(nil); !errors.As(err, &e) || e.Outcome != mcp.NotSent {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		var gaps []string
+		for i := 1; i < len(h.tries); i++ {
+			gaps = append(gaps, h.tries[i].Sub(h.tries[i-1]).Round(time.Second).String())
+		}
+		if got := strings.Join(gaps, " "); got != "1s 2s 4s 8s 16s 32s 1m0s 1m0s 1m0s" {
+			t.Errorf("gaps %s", got)
+		}
+		if s := u.Status(); s.State != Ready {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestCallsThatMayBeAskedHaveLanesOfTheirOwn(t *testing.T) {
+	h := &house{legacy: true}
+	f := facts(mcp.R20260728, "", canElicit, 0)
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		release := make(chan struct{})
+		h.on = held(release)
+		var wait sync.WaitGroup
+		start := func() {
+			wait.Go(func() {
+				if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		start()
+		// Lists come and go on the lane, and do not free it.
+		for range 3 {
+			if _, _, err := u.List(t.Context(), f, mcp.MethodListTools); err != nil {
+				t.Error(err)
+			}
+		}
+		start()
+		if n := h.alive(); n != 2 {
+			t.Errorf("%d sessions for two calls", n)
+		}
+		for i, l := range h.all() {
+			if n := len(slices.DeleteFunc(l.methods(), func(m string) bool { return m != mcp.MethodCallTool })); n != 1 {
+				t.Errorf("session %d has %d calls", i, n)
+			}
+		}
+		close(release)
+		wait.Wait()
+		time.Sleep(laneIdle - time.Second)
+		synctest.Wait()
+		if n := h.alive(); n != 2 {
+			t.Errorf("%d sessions while they may be needed again", n)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n := h.alive(); n != 1 {
+			t.Errorf("%d sessions when idle", n)
+		}
+	})
+}
+
+func TestLanesAreBounded(t *testing.T) {
+	h := &house{legacy: true}
+	f := facts(mcp.R20260728, "", canElicit, 0)
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		release := make(chan struct{})
+		h.on = held(release)
+		var wait sync.WaitGroup
+		for range maxLanes + 4 {
+			wait.Go(func() {
+				if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := len(h.all()); n != maxLanes {
+			t.Errorf("%d sessions", n)
+		}
+		close(release)
+		wait.Wait()
+	})
+}
+
+func TestPrincipalsAndCapabilitiesKeepSessionsApart(t *testing.T) {
+	h := &house{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		for i, x := range []struct {
+			f    *mcp.ClientFacts
+			want int
+		}{
+			{facts(mcp.R20260728, "a", "{}", 0), 1}, {facts(mcp.R20260728, "a", `{"experimental":{}}`, 0), 1},
+			{facts(mcp.R20260728, "b", "{}", 0), 2}, {facts(mcp.R20260728, "a", canElicit, 0), 3},
+			{facts(mcp.R20251125, "a", canElicit, 4), 3}, {facts(mcp.R20251125, "b", canElicit, 5), 4},
+		} {
+			if _, err := call(t, u, x.f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(h.all()); n != x.want {
+				t.Errorf("after client %d: %d sessions, want %d", i, n, x.want)
+			}
+		}
+	})
+}
+
+func TestLegacyClientIsServedWithoutAProbe(t *testing.T) {
+	h := &house{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(h.all()[0].methods(), " "); got != "initialize notifications/initialized tools/call" {
+			t.Errorf("the server got %s", got)
+		}
+	})
+}
+
+func TestServerThatListsTheOldEraAndRefusesItIsNotStartedOverAndOver(t *testing.T) {
+	h := &house{modern: true, lists: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Fatal(err)
+		}
+		f := facts(mcp.R20251125, "", canElicit, 3)
+		for range 20 {
+			if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(h.all()); n > 2 {
+			t.Errorf("%d started", n)
+		}
+	})
+}
+
+func TestServerThatDiesOnTheProbeIsStartedOnceMore(t *testing.T) {
+	h := &house{legacy: true, dies: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		for range 3 {
+			if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(h.all()); n != 2 {
+			t.Errorf("%d started", n)
+		}
+	})
+}
+
+// crashing ends the first process on a method.
+func crashing(method string) func(*line, *jsonrpc.Message) []byte {
+	return func(l *line, m *jsonrpc.Message) []byte {
+		if m.Method != method || l.n > 0 {
+			return nil
+		}
+		_ = l.pipe.Close()
+		return silent
+	}
+}
+
+func TestCallThatACrashCutShortIsNotSentAgain(t *testing.T) {
+	h := &house{legacy: true, on: crashing(mcp.MethodCallTool)}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`)
+		var e *mcp.Error
+		if !errors.As(err, &e) || e.Outcome != mcp.UnknownIf {
+			t.Errorf("got %v", err)
+		}
+		if n := h.count(mcp.MethodCallTool); n != 1 {
+			t.Errorf("sent %d times", n)
+		}
+		if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Errorf("the next call: %v", err)
+		}
+		if n := len(h.all()); n != 2 {
+			t.Errorf("%d started", n)
+		}
+	})
+}
+
+func TestReadThatACrashCutShortIsSentAgain(t *testing.T) {
+	h := &house{legacy: true, on: crashing(mcp.MethodReadResource)}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		if _, err := call(t, u, modernClient, mcp.MethodReadResource, `{"uri":"x:1"}`); err != nil {
+			t.Error(err)
+		}
+		if n := h.count(mcp.MethodReadResource); n != 2 {
+			t.Errorf("sent %d times", n)
+		}
+	})
+}
+
+func TestSubscriptionsComeBackWithTheServer(t *testing.T) {
+	h := &house{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		w := u.Stand(legacyClient, func(*jsonrpc.Message) {}, nil)
+		defer w.Close()
+		if _, err := w.Subscribe(t.Context(), "x:1"); err != nil {
+			t.Fatal(err)
+		}
+		_ = h.all()[0].pipe.Close()
+		synctest.Wait()
+		time.Sleep(5 * time.Second)
+		all := h.all()
+		if len(all) != 2 || all[1].last(mcp.MethodSubscribe) == "" {
+			t.Errorf("%d started", len(all))
+		}
+	})
+}
+
+func TestListenStandsForAllAndFollowsThem(t *testing.T) {
+	h := &house{modern: true}
+	h.on = func(l *line, m *jsonrpc.Message) []byte {
+		if m.Method != mcp.MethodListen {
+			return nil
+		}
+		ack := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, m.ID, m.Param("notifications").Of(m.Raw))
+		_ = l.pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, []byte(ack)))
+		return silent
+	}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		if _, err := u.Hello(t.Context(), modernClient); err != nil {
+			t.Fatal(err)
+		}
+		filter := func() string {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			l := h.all()[0]
+			m, err := jsonrpc.Scan([]byte(l.last(mcp.MethodListen)), jsonrpc.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(m.Param("notifications").Of(m.Raw))
+		}
+		a := u.Stand(modernClient, func(*jsonrpc.Message) {}, nil)
+		a.Lists(true, false, false)
+		if got := filter(); got != `{"toolsListChanged":true}` {
+			t.Errorf("one: %s", got)
+		}
+		b := u.Stand(legacyClient, func(*jsonrpc.Message) {}, nil)
+		if _, err := b.Subscribe(t.Context(), "x:1"); err != nil {
+			t.Error(err)
+		}
+		if got := filter(); got != `{"toolsListChanged":true,"resourceSubscriptions":["x:1"]}` {
+			t.Errorf("two: %s", got)
+		}
+		listens, cancels := h.count(mcp.MethodListen), h.count(mcp.NoteCancelled)
+		if listens-cancels != 1 {
+			t.Errorf("%d listens, %d cancelled", listens, cancels)
+		}
+		a.Close()
+		if got := filter(); got != `{"resourceSubscriptions":["x:1"]}` {
+			t.Errorf("after the first has left: %s", got)
+		}
+		b.Close()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if listens, cancels = h.count(mcp.MethodListen), h.count(mcp.NoteCancelled); listens != cancels {
+			t.Errorf("at the end %d listens, %d cancelled", listens, cancels)
+		}
+	})
+}
+
+func TestG03_ListThatNeverEndsIsCutOff(t *testing.T) {
+	for what, x := range map[string]struct {
+		cursor func(n int) string
+		pages  int
+	}{
+		"the same cursor": {func(int) string { return "again" }, 2},
+		"a circle":        {func(n int) string { return fmt.Sprint(n % 5) }, 6},
+		"always another":  {func(n int) string { return fmt.Sprint(n) }, maxPages},
+	} {
+		n := 0
+		h := &house{legacy: true}
+		h.on = func(_ *line, m *jsonrpc.Message) []byte {
+			if m.Method != mcp.MethodListTools {
+				return nil
+			}
+			n++
+			return ok(m, fmt.Sprintf(`{"tools":[{"name":"t%d"}],"nextCursor":%q}`, n, x.cursor(n)))
+		}
+		bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+			items, complete, err := u.List(t.Context(), nil, mcp.MethodListTools)
+			if err != nil || complete || len(items) != x.pages || n != x.pages {
+				t.Errorf("%s: %d items of %d pages, complete %v, %v", what, len(items), n, complete, err)
+			}
+		})
+	}
+}
