@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 )
 
 // flow is what comes back for one call before its answer: it puts it into the
-// client's words and hands it on. It is used by the goroutine of the call alone,
-// but for the questions that it starts.
+// client's words and hands it on. The goroutine of the call uses it, and take may
+// be called by that of a standing stream beside it.
 type flow struct {
 	server *Server
 	call   *mcp.Call
@@ -28,6 +29,8 @@ type flow struct {
 	hardEnd time.Time    // zero for none
 	open    atomic.Int32 // questions that wait for a person, who may take longer than the idle time
 
+	taking   sync.Mutex // held while a message is passed on: one at a time
+	over     bool       // the call has its answer
 	progress float64
 	seen     bool
 	pace     *rate.Limiter
@@ -103,8 +106,20 @@ func (f *flow) alive() {
 	}
 }
 
+// finish says that the call is over: nothing is passed on any more.
+func (f *flow) finish() {
+	f.taking.Lock()
+	f.over = true
+	f.taking.Unlock()
+}
+
 // take passes on one message that belongs to the call.
 func (f *flow) take(m *jsonrpc.Message) {
+	f.taking.Lock()
+	defer f.taking.Unlock()
+	if f.over {
+		return
+	}
 	f.alive()
 	if m.Kind == jsonrpc.Request {
 		f.server.question(m, f)

@@ -87,7 +87,13 @@ func (l *posted) leave(f *flow) {
 // one that its progress token names, else the only one in flight, or the oldest
 // when all of them are one legacy client's. Nothing is guessed.
 func (l *posted) owner(m *jsonrpc.Message) *flow {
-	n, named := number(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken))
+	return l.find(m, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken), true)
+}
+
+// find returns the call whose token stands at the span, or, where sole allows
+// that, the one that alone can be meant.
+func (l *posted) find(m *jsonrpc.Message, token jsonrpc.Span, sole bool) *flow {
+	n, named := number(m.Raw, token)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var found *flow
@@ -95,6 +101,9 @@ func (l *posted) owner(m *jsonrpc.Message) *flow {
 		if named && f.n == n {
 			return f
 		}
+	}
+	if !sole {
+		return nil
 	}
 	for f := range l.flows {
 		if found != nil && !sameClient(f.call, found.call) {
@@ -164,6 +173,12 @@ func (l *posted) listen() {
 				l.server.question(m, l.owner(m))
 			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled:
 				l.server.takeBack(m)
+			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteProgress:
+				// It belongs on the stream of its request, but there are servers on
+				// which the standing stream may be faster to take it.
+				if f := l.find(m, m.Param("progressToken"), false); f != nil {
+					f.take(m)
+				}
 			case m.Kind == jsonrpc.Notification && l.server.opts.Notice != nil:
 				l.server.opts.Notice(m)
 			}

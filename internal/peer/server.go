@@ -137,6 +137,7 @@ func (s *Server) Call(ctx context.Context, c *mcp.Call, sink Sink) (*mcp.Reply, 
 	out.Body = dialect.Request(*buf, rev, c, &stamp)
 	defer give(buf, out.Body)
 	answer, err := s.link.call(ctx, &out, f)
+	f.finish()
 	if err != nil {
 		if ctx.Err() != nil {
 			s.link.cancel(n, "the client has given up or the time is over")
