@@ -70,13 +70,9 @@ func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) 
 // §Lifecycle, "Version Negotiation": the same one if we support it, otherwise the
 // newest that we do).
 func (r *Reception) settle(date string) (mcp.Revision, bool) {
-	accepted := r.Legacy
-	if accepted == nil {
-		accepted = mcp.Revisions(mcp.Handshake)
-	}
 	offered, known := mcp.ParseRevision(date)
 	best := mcp.Unknown
-	for _, rev := range accepted {
+	for _, rev := range r.accepted() {
 		if !rev.Legacy() {
 			continue
 		}
@@ -90,11 +86,19 @@ func (r *Reception) settle(date string) (mcp.Revision, bool) {
 	return best, !r.Strict && best != mcp.Unknown
 }
 
+// accepted returns the revisions that initialize agrees to.
+func (r *Reception) accepted() []mcp.Revision {
+	if r.Legacy == nil {
+		return mcp.Revisions(mcp.Handshake)
+	}
+	return r.Legacy
+}
+
 // refuseVersion is the strict mode's answer. It names the versions in every
 // spelling that clients are known to read.
 func (r *Reception) refuseVersion(date string) *jsonrpc.Error {
 	list := []byte{'['}
-	for i, rev := range r.Legacy {
+	for i, rev := range r.accepted() {
 		if i > 0 {
 			list = append(list, ',')
 		}
