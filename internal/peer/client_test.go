@@ -1,0 +1,355 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+func TestIDsInFlight(t *testing.T) {
+	for name, method := range map[string]string{"call": mcp.MethodCallTool, "listen": mcp.MethodListen} {
+		t.Run(name, func(t *testing.T) {
+			g := &gate{}
+			h := &fakeHost{on: calls{method: g.call}}
+			greeted(t, h, func(w *wire) {
+				line := `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{"name":"x"}}`
+				if method == mcp.MethodListen {
+					line = `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + modernly + `}}`
+				}
+				w.say(line, line)
+				w.want(`{"jsonrpc":"2.0","id":7,"error":{"code":-32600,…}}`)
+				// Another spelling is another id.
+				w.say(strings.Replace(line, `"id":7`, `"id":"7"`, 1))
+				w.want()
+				close(g.open())
+				synctest.Wait()
+				got := w.heard()
+				if len(got) != 2 || !strings.Contains(strings.Join(got, ""), `"id":7,"result"`) || !strings.Contains(strings.Join(got, ""), `"id":"7","result"`) {
+					t.Errorf("heard %q", got)
+				}
+				// Retired, it is free again.
+				w.say(line)
+				w.want(`{"jsonrpc":"2.0","id":7,"result":{…}}`)
+			})
+		})
+	}
+}
+
+func TestSecondInitialize(t *testing.T) {
+	h := &fakeHost{}
+	greeted(t, h, func(w *wire) {
+		w.say(strings.Replace(hello25, "2025-11-25", "2024-11-05", 1))
+		w.want(`{"jsonrpc":"2.0","id":"i","error":{"code":-32600,…}}`)
+		w.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		w.want(`{"jsonrpc":"2.0","id":1,"result":{"method":"tools/list"}}`)
+		if len(h.hellos) != 1 || h.standing.Facts().Revision != mcp.R20251125 {
+			t.Errorf("%d hellos, %v", len(h.hellos), h.standing.Facts())
+		}
+	})
+	if h.detached != 1 {
+		t.Errorf("detached %d times", h.detached)
+	}
+}
+
+func TestVersionsAtInitialize(t *testing.T) {
+	for version, want := range map[string]string{
+		`"9999-01-01"`: `"result":{…"protocolVersion":"2025-11-25"…}}`,
+		`""`:           `"result":{…"protocolVersion":"2025-11-25"…}}`,
+		`"2026-07-28"`: `"result":{…"protocolVersion":"2025-11-25"…}}`,
+		`"2024-11-05"`: `"result":{…"protocolVersion":"2024-11-05"…}}`,
+		`7`:            `"error":{"code":-32602,…}}`,
+		`null`:         `"error":{"code":-32602,…}}`,
+		`["x"]`:        `"error":{"code":-32602,…}}`,
+	} {
+		visit(t, &Reception{Host: &fakeHost{}}, func(w *wire) {
+			w.say(strings.Replace(hello25, `"2025-11-25"`, version, 1))
+			w.want(`{"jsonrpc":"2.0","id":"i",` + want)
+			w.say(hello25) // what was refused can be tried again
+			if got := w.heard(); len(got) != 1 || strings.Contains(want, "result") == strings.Contains(got[0], "result") {
+				t.Errorf("after %s: %q", version, got)
+			}
+		})
+	}
+}
+
+func TestStrictVersions(t *testing.T) {
+	all := `["2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
+	for name, test := range map[string]struct {
+		legacy []mcp.Revision
+		list   string
+	}{
+		"listed": {[]mcp.Revision{mcp.R20250618, mcp.R20241105}, `["2025-06-18","2024-11-05"]`},
+		"all":    {nil, all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			visit(t, &Reception{Host: &fakeHost{}, Legacy: test.legacy, Strict: true}, func(w *wire) {
+				w.say(strings.Replace(hello25, "2025-11-25", "1.0\u202e", 1))
+				got := w.heard()
+				if len(got) != 1 {
+					t.Fatalf("heard %q", got)
+				}
+				m := scan(t, got[0])
+				for key, want := range map[string]string{
+					"code":    `-32602`,
+					"message": `"Unsupported protocol version"`,
+				} {
+					if v := jsonrpc.Find(m.Raw, m.Error, key).Of(m.Raw); string(v) != want {
+						t.Errorf("%s is %s, want %s", key, v, want)
+					}
+				}
+				data := jsonrpc.Find(m.Raw, m.Error, "data")
+				for key, want := range map[string]string{
+					"requested":        `"1.0_"`,
+					"received_version": `"1.0_"`,
+					"code":             `"INVALID_PROTOCOL_VERSION"`,
+				} {
+					if v := jsonrpc.Find(m.Raw, data, key).Of(m.Raw); string(v) != want {
+						t.Errorf("%s is %s, want %s", key, v, want)
+					}
+				}
+				for _, key := range []string{"supported", "supported_versions"} {
+					v := string(jsonrpc.Find(m.Raw, data, key).Of(m.Raw))
+					if len(v) != len(test.list) || !strings.Contains(v, `"2024-11-05"`) {
+						t.Errorf("%s is %s, want %s", key, v, test.list)
+					}
+				}
+				w.say(strings.Replace(hello25, "2025-11-25", "2024-11-05", 1))
+				w.want(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2024-11-05"…}}`)
+			})
+		})
+	}
+}
+
+func TestCancelledByTheClient(t *testing.T) {
+	g := &gate{}
+	h := &fakeHost{on: calls{mcp.MethodCallTool: g.call}}
+	cancel := func(id string) string {
+		return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"r"}}`
+	}
+	greeted(t, h, func(w *wire) {
+		w.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`)
+		w.want(`{"jsonrpc":"2.0","id":1,"result":…}`)
+		w.say(cancel(`1`), cancel(`99`), cancel(`"i"`), cancel(`"2"`), cancel(`null`), cancel(`{}`),
+			`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)
+		w.want()
+		if len(g.ended()) != 0 {
+			t.Fatal("the wrong call was cancelled")
+		}
+		w.say(cancel(`2`), cancel(`2`))
+		w.want()
+		if got := g.ended(); len(got) != 1 || !errors.Is(got[0], ErrCancelled) {
+			t.Errorf("ended with %v", got)
+		}
+		w.say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+		w.want(`{"jsonrpc":"2.0","id":2,"result":…}`)
+		if len(h.notices) != 0 {
+			t.Errorf("the host has heard %q", h.notices)
+		}
+	})
+}
+
+// slowHello is a host whose servers take their time.
+type slowHello struct {
+	fakeHost
+	gate gate
+}
+
+func (h *slowHello) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+	select {
+	case <-h.gate.open():
+		return h.fakeHost.Hello(ctx, f)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func TestInitializeIsNotCancelled(t *testing.T) {
+	h := &slowHello{}
+	visit(t, &Reception{Host: h}, func(w *wire) {
+		w.say(hello25, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		w.want()
+		close(h.gate.open())
+		w.want(`{"jsonrpc":"2.0","id":"i","result":…}`, `{"jsonrpc":"2.0","id":1,"result":…}`)
+	})
+}
+
+func TestUnknownNotifications(t *testing.T) {
+	h := &fakeHost{}
+	greeted(t, h, func(w *wire) {
+		w.say(`{"jsonrpc":"2.0","method":"notifications/foo"}`, `{"jsonrpc":"2.0","method":"tools/list"}`,
+			`{"jsonrpc":"2.0","method":"foo","params":{"_meta":{}}}`)
+		w.want()
+		if got := strings.Join(h.notices, " "); got != "notifications/foo tools/list foo" {
+			t.Errorf("the host has heard %s", got)
+		}
+		if len(h.calls) != 0 {
+			t.Errorf("the host was called: %q", h.calls)
+		}
+	})
+	// Before the handshake nobody hears them.
+	h = &fakeHost{}
+	visit(t, &Reception{Host: h}, func(w *wire) {
+		w.say(`{"jsonrpc":"2.0","method":"notifications/foo"}`)
+		w.want()
+	})
+	if len(h.notices) != 0 {
+		t.Errorf("the host has heard %q", h.notices)
+	}
+}
+
+func TestBatches(t *testing.T) {
+	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/foo"},{"jsonrpc":"2.0","id":9,"result":{}}]`
+	for date, known := range map[string]bool{"2024-11-05": false, "2025-03-26": true, "2025-06-18": false, "2025-11-25": false} {
+		h := &fakeHost{}
+		visit(t, &Reception{Host: h}, func(w *wire) {
+			w.say(batch)
+			if got := w.heard(); len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) {
+				t.Errorf("before initialize: %q", got)
+			}
+			w.say(strings.Replace(hello25, "2025-11-25", date, 1))
+			w.heard()
+			w.say(batch)
+			got := w.heard()
+			if !known {
+				if len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) || len(h.calls)+len(h.notices) != 0 {
+					t.Errorf("%s: heard %q, calls %q, notices %q", date, got, h.calls, h.notices)
+				}
+				return
+			}
+			if len(got) != 1 || strings.Count(got[0], `"result"`) != 2 || len(h.notices) != 1 {
+				t.Fatalf("heard %q", got)
+			}
+			items, err := jsonrpc.ScanBatch([]byte(got[0]), jsonrpc.Limits{})
+			if err != nil || len(items) != 2 {
+				t.Errorf("%d answers, %v", len(items), err)
+			}
+			// Of notifications alone there is no answer, and a bad member has its own.
+			w.say(`[{"jsonrpc":"2.0","method":"notifications/foo"}]`)
+			w.want()
+			w.say(`[1,{"jsonrpc":"2.0","id":3,"method":"ping"}]`)
+			w.want(`[{"jsonrpc":"2.0",…"code":-32600…},{"jsonrpc":"2.0","id":3,"result":{}}]`)
+			w.say(`[]`)
+			w.want(`{"jsonrpc":"2.0",…"code":-32600…}`)
+		})
+	}
+}
+
+func TestBatchWithACancelledCall(t *testing.T) {
+	g := &gate{}
+	visit(t, &Reception{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}}, func(w *wire) {
+		w.say(strings.Replace(hello25, "2025-11-25", "2025-03-26", 1))
+		w.heard()
+		w.say(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}]`)
+		w.want()
+		w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+		w.want(`[{"jsonrpc":"2.0","id":1,"result":{}}]`)
+	})
+}
+
+func TestEndOfInput(t *testing.T) {
+	g := &gate{}
+	h := &fakeHost{on: calls{mcp.MethodCallTool: g.call, mcp.MethodListen: g.call}}
+	start := time.Time{}
+	greeted(t, h, func(w *wire) {
+		for _, id := range []string{"1", "2", "3"} {
+			w.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"x"}}`)
+		}
+		w.want()
+		start = time.Now()
+		_ = w.pipe.Close()
+		time.Sleep(lastWords - time.Nanosecond)
+		if n := len(g.ended()); n != 0 {
+			t.Errorf("%d calls cancelled at once", n)
+		}
+		time.Sleep(time.Nanosecond)
+		got := g.ended()
+		if len(got) != 3 {
+			t.Fatalf("%d calls cancelled", len(got))
+		}
+		for _, err := range got {
+			if !errors.Is(err, errGone) || errors.Is(err, ErrCancelled) {
+				t.Errorf("cancelled with %v", err)
+			}
+		}
+		if took := time.Since(start); took != lastWords {
+			t.Errorf("took %v", took)
+		}
+	})
+	if h.detached != 1 {
+		t.Errorf("detached %d times", h.detached)
+	}
+}
+
+func TestRemovedMethods(t *testing.T) {
+	h := &fakeHost{}
+	visit(t, &Reception{Host: h}, func(w *wire) {
+		for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
+			w.say(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + modernly + `}}`)
+			w.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,…}}`)
+		}
+		if len(h.calls)+len(h.hellos) != 0 {
+			t.Errorf("the host was asked: %q", h.calls)
+		}
+	})
+}
+
+func TestBothErasOnOnePipe(t *testing.T) {
+	h := &fakeHost{}
+	visit(t, &Reception{Host: h}, func(w *wire) {
+		w.say(hello26)
+		w.want(`{"jsonrpc":"2.0","id":"d","result":{…"supportedVersions":…}}`)
+		w.say(hello25, ready)
+		w.want(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-11-25"…}}`)
+		w.say(hello26, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		w.want(`{"jsonrpc":"2.0","id":"d","result":…}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		if h.standing == nil {
+			t.Error("not attached")
+		}
+	})
+}
+
+func TestSanitise(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                            "",
+		"plain 1.0":                   "plain 1.0",
+		"a\r\n\x1b[2J\x7f\x00b":       "a___[2J__b",
+		"\u202eabc\u200b\u2066":       "_abc__",
+		"\xff\xfe":                    "__",
+		"größer 文":                    "größer 文",
+		"\u0085\u2028\U000e0041":      "___",
+		strings.Repeat("文", 64):       strings.Repeat("文", 64),
+		strings.Repeat("x", 65):       strings.Repeat("x", 64) + "…",
+		strings.Repeat("\u200f", 300): strings.Repeat("_", 64) + "…",
+	} {
+		if got := sanitise(in); got != want {
+			t.Errorf("sanitise(%q) is %q, want %q", in, got, want)
+		}
+	}
+}
+
+type handshakes struct{ seen []string }
+
+func (o *handshakes) Handshake(client string, rev mcp.Revision, took time.Duration, ok bool) {
+	if ok {
+		o.seen = append(o.seen, client+"/"+rev.String())
+		return
+	}
+	o.seen = append(o.seen, client+"/refused")
+}
+
+func TestHandshakesAreObserved(t *testing.T) {
+	o := &handshakes{}
+	visit(t, &Reception{Host: &fakeHost{}, Observe: o, Strict: true, Legacy: []mcp.Revision{mcp.R20250618}}, func(w *wire) {
+		w.say(hello25, strings.NewReplacer("2025-11-25", "2025-06-18", `"name":"c"`, `"name":"c\n\u001b]0;x"`).Replace(hello25), hello26)
+		w.heard()
+	})
+	if got := strings.Join(o.seen, " "); got != "/refused c__]0;x/2025-06-18 c/2026-07-28" {
+		t.Errorf("observed %q", got)
+	}
+}
