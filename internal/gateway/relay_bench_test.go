@@ -1,0 +1,150 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// relayed is a client of a whole Dragoman, both ends over pipes within
+// the process, with the framing of stdio. Its server answers every call with the same words.
+type relayed struct {
+	t   testing.TB
+	out io.Writer
+	in  *bufio.Reader
+}
+
+// osPipe returns the ends of a pipe of the system, which is what stdio is.
+func osPipe(t testing.TB) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, w
+}
+
+func newRelayed(t testing.TB) *relayed {
+	t.Helper()
+	fromClient, toUs := osPipe(t)
+	fromUs, toClient := osPipe(t)
+	fromServer, toGateway := osPipe(t)
+	atServer, toServer := osPipe(t)
+	u := upstream.New(upstream.Spec{Name: "s", Pipe: func(context.Context) (transport.Pipe, error) {
+		return stdio.NewPipe(fromServer, toServer, stdio.Options{}), nil
+	}}, upstream.Options{})
+	relay := &gateway.Relay{}
+	reception := &peer.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
+	var running sync.WaitGroup
+	running.Go(func() {
+		answerAll(t, atServer, toGateway)
+	})
+	running.Go(func() {
+		_ = reception.ServePipe(context.Background(), stdio.NewPipe(fromClient, toClient, stdio.Options{}), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+		relay.Close()
+		u.Close(context.Background())
+	})
+	t.Cleanup(func() {
+		_ = toUs.Close()
+		running.Wait()
+		for _, f := range []*os.File{fromUs, atServer, toGateway} {
+			_ = f.Close()
+		}
+	})
+	r := &relayed{t: t, out: toUs, in: bufio.NewReaderSize(fromUs, 1<<16)}
+	r.exchange([]byte(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n"))
+	return r
+}
+
+const answerText = "The quick brown fox jumps over the lazy dog. "
+
+// answerAll is the server. It does little itself, so that what is measured is
+// what lies between.
+func answerAll(t testing.TB, from io.Reader, to io.Writer) {
+	in := bufio.NewReaderSize(from, 1<<16)
+	result := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat(answerText, 20) + `"}]}`)
+	hello := []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`)
+	var out []byte
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		m, err := jsonrpc.Scan(line, jsonrpc.Limits{})
+		if err != nil {
+			t.Errorf("the server gets no message: %v: %s", err, line)
+			return
+		}
+		switch {
+		case m.Kind != jsonrpc.Request:
+			continue
+		case m.Method == "initialize":
+			out = jsonrpc.AppendResult(out[:0], m.ID, hello)
+		default:
+			out = jsonrpc.AppendResult(out[:0], m.ID, result)
+		}
+		if _, err := to.Write(append(out, '\n')); err != nil {
+			return
+		}
+	}
+}
+
+// exchange sends a line and returns the next one, which is good until the next
+// exchange.
+func (r *relayed) exchange(line []byte) []byte {
+	if _, err := r.out.Write(line); err != nil {
+		r.t.Fatal(err)
+	}
+	answer, err := r.in.ReadSlice('\n')
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return answer
+}
+
+// oneCall is a call of about 1 KiB and how its answer begins.
+var oneCall = []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{"body":"` + strings.Repeat(answerText, 20) + `"}}}` + "\n")
+
+func (r *relayed) call() {
+	if got := r.exchange(oneCall); !bytes.HasPrefix(got, []byte(`{"jsonrpc":"2.0","id":7,"result":{"content":[`)) {
+		r.t.Fatalf("got %s", got)
+	}
+}
+
+// BenchmarkRelay is one call after the other from a client's write to its read.
+// Both parties and four crossings of a pipe are part of it.
+func BenchmarkRelay(b *testing.B) {
+	b.Run("pipe", func(b *testing.B) {
+		r := newRelayed(b)
+		b.SetBytes(int64(len(oneCall)))
+		b.ReportAllocs()
+		for b.Loop() {
+			r.call()
+		}
+	})
+}
+
+// TestRelayAllocs holds a call over two pipes to a budget. The server of the test
+// takes its share of it, for the message that it reads.
+func TestRelayAllocs(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	r := newRelayed(t)
+	const most = 44
+	if n := testing.AllocsPerRun(500, r.call); n > most {
+		t.Errorf("a call allocates %v times, want at most %v", n, most)
+	}
+}
