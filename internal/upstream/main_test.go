@@ -1,9 +1,16 @@
 package upstream
 
 import (
+	"os"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		beChild()
+		return
+	}
+	leaktest.Main(m)
+}
