@@ -1,0 +1,185 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transcript"
+)
+
+// talk is both ends of a Dragoman for what a transcript cannot say: words that
+// depend on what was heard.
+type talk struct {
+	t                testing.TB
+	ends             transcript.Ends
+	client, upstream *bufio.Reader
+}
+
+func newTalk(t testing.TB) *talk {
+	ends := start(t, "")
+	return &talk{t, ends, bufio.NewReader(ends.Client), bufio.NewReader(ends.Upstream)}
+}
+
+func (k *talk) say(to io.Writer, line string) {
+	k.t.Helper()
+	if _, err := io.WriteString(to, line+"\n"); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+func (k *talk) hear(from *bufio.Reader) *jsonrpc.Message {
+	k.t.Helper()
+	line, err := from.ReadString('\n')
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	m, err := jsonrpc.Scan([]byte(strings.TrimSuffix(line, "\n")), jsonrpc.Limits{})
+	if err != nil {
+		k.t.Fatalf("%v: %s", err, line)
+	}
+	return m
+}
+
+// server hears a request and answers it.
+func (k *talk) server(method, result string) *jsonrpc.Message {
+	k.t.Helper()
+	m := k.hear(k.upstream)
+	if m.Method != method {
+		k.t.Fatalf("the server hears %s, want %s", m.Raw, method)
+	}
+	k.say(k.ends.Upstream, string(jsonrpc.AppendResult(nil, m.ID, []byte(result))))
+	return m
+}
+
+// end closes both ends and waits. What the server is told meanwhile, as that a
+// listen is over, is read and left.
+func (k *talk) end() {
+	_ = k.ends.Client.Close()
+	_, _ = io.Copy(io.Discard, k.upstream)
+	_ = k.ends.Upstream.Close()
+	if err := k.ends.Wait(); err != nil {
+		k.t.Error(err)
+	}
+}
+
+const (
+	asker      = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`
+	discovered = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`
+	form       = `{"mode":"form","message":"%s","x":1e400,"requestedSchema":{"type":"object","properties":{}}}`
+)
+
+func modernCall(id, more string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{ "n":1e400 }` + more + `,"_meta":` + asker + `}}`
+}
+
+// TestStateCrossesModernHopsUnread: what the server asks reaches a modern client
+// to the byte, the state wrapped; what it gets back is its own, to the byte.
+func TestStateCrossesModernHopsUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newTalk(t)
+		defer k.end()
+		k.say(k.ends.Client, modernCall("1", ""))
+		k.server("server/discover", discovered)
+		asks := `{ "who":{"method":"elicitation/create" ,"params":` + fmt.Sprintf(form, "Who?") + `}}`
+		const state = `"a\u0062\/c"`
+		k.server("tools/call", `{"resultType":"input_required","inputRequests":`+asks+`,"requestState":`+state+`}`)
+
+		asked := k.hear(k.client)
+		if got := string(asked.ResultMember("inputRequests").Of(asked.Raw)); got != asks {
+			t.Errorf("the client is asked %s, want %s", got, asks)
+		}
+		sealed := string(asked.ResultMember("requestState").Of(asked.Raw))
+		if sealed == "" || strings.Contains(sealed, "abc") {
+			t.Fatalf("the state is %s", sealed)
+		}
+		const answers = `{"who" :{"action":"accept","content":{"n" : 1e400}}}`
+		k.say(k.ends.Client, modernCall("2", `,"inputResponses":`+answers+`,"requestState":`+sealed))
+		again := k.server("tools/call", `{"resultType":"complete","content":[]}`)
+		if got := string(again.Param("requestState").Of(again.Raw)); got != state {
+			t.Errorf("the server gets state %s, want %s", got, state)
+		}
+		if got := string(again.Param("inputResponses").Of(again.Raw)); got != answers {
+			t.Errorf("the server gets answers %s, want %s", got, answers)
+		}
+		if m := k.hear(k.client); m.ID != "2" || m.Kind != jsonrpc.Result {
+			t.Errorf("the client gets %s", m.Raw)
+		}
+	})
+}
+
+// TestLegacyQuestionWaitsForAModernClient: a legacy server asks in mid-call; the
+// client answers with a second request, and the server has been called once.
+func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newTalk(t)
+		defer k.end()
+		k.say(k.ends.Client, modernCall("1", ""))
+		probe := k.hear(k.upstream)
+		k.say(k.ends.Upstream, string(jsonrpc.AppendError(nil, probe.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "?"})))
+		k.server("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`)
+		if m := k.hear(k.upstream); m.Method != "notifications/initialized" {
+			t.Fatalf("the server hears %s", m.Raw)
+		}
+		call := k.hear(k.upstream)
+		params := fmt.Sprintf(form, "Who?")
+		k.say(k.ends.Upstream, `{"jsonrpc":"2.0","id":"q" ,"method":"elicitation/create","params":`+params+`}`)
+
+		asked := k.hear(k.client)
+		var key string
+		for ask := range jsonrpc.Members(asked.Raw, asked.ResultMember("inputRequests")) {
+			key = string(ask.Key.Of(asked.Raw))
+			if got := string(jsonrpc.Find(asked.Raw, ask.Value, "params").Of(asked.Raw)); got != params {
+				t.Errorf("the client is asked %s, want %s", got, params)
+			}
+		}
+		if asked.ID != "1" || key == "" {
+			t.Fatalf("the client gets %s", asked.Raw)
+		}
+		const answer = `{"action":"accept","content":{"n" : 1e400}}`
+		k.say(k.ends.Client, modernCall("2", `,"inputResponses":{`+key+`:`+answer+`},"requestState":`+string(asked.ResultMember("requestState").Of(asked.Raw))))
+		if m := k.hear(k.upstream); m.ID != `"q"` || string(m.Result.Of(m.Raw)) != answer {
+			t.Errorf("the server hears %s", m.Raw)
+		}
+		k.say(k.ends.Upstream, string(jsonrpc.AppendResult(nil, call.ID, []byte(`{"content":[ ]}`))))
+		if m := k.hear(k.client); m.ID != "2" || string(m.ResultMember("content").Of(m.Raw)) != "[ ]" {
+			t.Errorf("the client gets %s", m.Raw)
+		}
+	})
+}
+
+// TestTwoQuestionsOfARoundAreLive: a legacy client hears both, in whatever order,
+// and the server gets both answers under its own keys.
+func TestTwoQuestionsOfARoundAreLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newTalk(t)
+		defer k.end()
+		k.say(k.ends.Client, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+		first := k.hear(k.upstream)
+		k.say(k.ends.Upstream, string(jsonrpc.AppendError(nil, first.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "?"})))
+		k.server("server/discover", discovered)
+		k.hear(k.client)
+		k.say(k.ends.Client, `{"jsonrpc":"2.0","id":"k","method":"tools/call","params":{"name":"t","arguments":{}}}`)
+		ask := func(key string) string {
+			return `"` + key + `":{"method":"elicitation/create","params":` + fmt.Sprintf(form, key) + `}`
+		}
+		k.server("tools/call", `{"resultType":"input_required","inputRequests":{`+ask("one")+`, `+ask("two")+`},"requestState":"s"}`)
+		for range 2 {
+			q := k.hear(k.client)
+			text := string(q.Param("message").Of(q.Raw))
+			k.say(k.ends.Client, string(jsonrpc.AppendResult(nil, q.ID, []byte(`{"action":"accept","content":{"to":`+text+`}}`))))
+		}
+		again := k.server("tools/call", `{"resultType":"complete","content":[]}`)
+		const want = `{"one":{"action":"accept","content":{"to":"one"}},"two":{"action":"accept","content":{"to":"two"}}}`
+		if got := string(again.Param("inputResponses").Of(again.Raw)); got != want {
+			t.Errorf("the server gets %s, want %s", got, want)
+		}
+		if m := k.hear(k.client); m.ID != `"k"` || m.Kind != jsonrpc.Result {
+			t.Errorf("the client gets %s", m.Raw)
+		}
+	})
+}
