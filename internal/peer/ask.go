@@ -57,8 +57,13 @@ func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func([]byte) 
 			err = context.Cause(ctx)
 		}
 		// §Cancellation: whoever asked may take the question back.
-		_ = send(jsonrpc.AppendNotification(nil, mcp.NoteCancelled,
-			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed it has ended"}`...)))
+		note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled,
+			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed it has ended"}`...))
+		if errors.Is(send(note), errAnswered) && c.out != nil {
+			// The answer has overtaken it, and a person may still be looking at the
+			// question.
+			_ = c.out.Send(note)
+		}
 	}
 	c.mu.Lock()
 	delete(c.asks, n)
