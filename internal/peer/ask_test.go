@@ -1,0 +1,159 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// asker is a host whose tool asks its client and answers with the answer.
+type asker struct {
+	give context.CancelCauseFunc // ends the question
+
+	mu      sync.Mutex
+	answers []string
+	errs    []error
+}
+
+func (a *asker) call(ctx context.Context, c *mcp.Call, s Sink) (*mcp.Reply, error) {
+	ctx, a.give = context.WithCancelCause(ctx)
+	defer a.give(nil)
+	m, err := s.Ask(ctx, c.Msg)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.errs = append(a.errs, err)
+		return mcp.Answer([]byte(`{"asked":false}`)), nil
+	}
+	a.answers = append(a.answers, string(m.Raw))
+	return mcp.Answer([]byte(`{"asked":true}`)), nil
+}
+
+// The fake server's question is the call's own message: what matters is its id.
+const asking = `{"jsonrpc":"2.0","id":"srv","method":"tools/call","params":{"name":"x"}}`
+
+func TestAsking(t *testing.T) {
+	a := &asker{}
+	greeted(t, &fakeHost{on: calls{mcp.MethodCallTool: a.call}}, func(w *wire) {
+		w.say(asking)
+		w.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
+		// To nothing, to another, under another spelling: dropped.
+		w.say(`{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","id":"srv","result":{}}`, `{"jsonrpc":"2.0","id":0,"result":{}}`,
+			`{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":"x"}}`)
+		w.want()
+		w.say(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
+		w.want(`{"jsonrpc":"2.0","id":"srv","result":{"asked":true}}`)
+		// Twice and late.
+		w.say(`{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`)
+		w.want()
+		if len(a.answers) != 1 || a.answers[0] != `{"jsonrpc":"2.0","id":"srv","result":{"action":"accept"}}` {
+			t.Errorf("answered %q", a.answers)
+		}
+		// Ids are not used again, and an error is an answer.
+		w.say(asking)
+		w.want(`{"jsonrpc":"2.0","id":2,…`)
+		w.say(`{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"no"}}`)
+		w.want(`{"jsonrpc":"2.0","id":"srv","result":{"asked":true}}`)
+		if len(a.answers) != 2 || a.answers[1] != `{"jsonrpc":"2.0","id":"srv","error":{"code":-1,"message":"no"}}` {
+			t.Errorf("answered %q", a.answers)
+		}
+	})
+}
+
+func TestAQuestionTakenBack(t *testing.T) {
+	a := &asker{}
+	greeted(t, &fakeHost{on: calls{mcp.MethodCallTool: a.call}}, func(w *wire) {
+		w.say(asking)
+		w.want(`{"jsonrpc":"2.0","id":1,…`)
+		a.give(errTakenBack)
+		w.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,…}}`, `{"jsonrpc":"2.0","id":"srv","result":{"asked":false}}`)
+		w.say(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
+		w.want()
+		if len(a.errs) != 1 || !errors.Is(a.errs[0], errTakenBack) {
+			t.Errorf("asking ended with %v", a.errs)
+		}
+	})
+}
+
+// A question is asked on behalf of a call by a goroutine that the call does not
+// wait for; when the answer is there first the client must still hear that nobody
+// wants to know any more.
+func TestAQuestionThatOutlivesItsCall(t *testing.T) {
+	var asked sync.WaitGroup
+	var cancel context.CancelCauseFunc
+	h := &fakeHost{on: calls{mcp.MethodCallTool: func(_ context.Context, c *mcp.Call, s Sink) (*mcp.Reply, error) {
+		var ctx context.Context
+		ctx, cancel = context.WithCancelCause(context.Background())
+		asked.Go(func() { _, _ = s.Ask(ctx, c.Msg) })
+		synctest.Wait() // it is put, and the only one to wait for is the test
+		return mcp.Answer([]byte(`{}`)), nil
+	}}}
+	greeted(t, h, func(w *wire) {
+		if err := w.pipe.Write([]byte(asking)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // only one goroutine may be in synctest.Wait
+		w.want(`{"jsonrpc":"2.0","id":1,…`, `{"jsonrpc":"2.0","id":"srv","result":{}}`)
+		cancel(errors.New("the call is over"))
+		asked.Wait()
+		w.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,…}}`)
+	})
+}
+
+func TestCloseEndsQuestions(t *testing.T) {
+	a := &asker{}
+	greeted(t, &fakeHost{on: calls{mcp.MethodCallTool: a.call}}, func(w *wire) {
+		w.say(asking)
+		_ = w.pipe.Close()
+	})
+	if len(a.errs) != 1 {
+		t.Errorf("asking ended with %v", a.errs)
+	}
+}
+
+func TestTooManyQuestions(t *testing.T) {
+	h := &fakeHost{}
+	greeted(t, h, func(w *wire) {
+		ctx, cancel := context.WithCancel(context.Background())
+		m := scan(t, elicit)
+		var all sync.WaitGroup
+		for range maxAsks {
+			all.Go(func() { _, _ = h.standing.Ask(ctx, m) })
+		}
+		if got := w.heard(); len(got) != maxAsks {
+			t.Errorf("%d questions", len(got))
+		}
+		if _, err := h.standing.Ask(ctx, m); !errors.Is(err, ErrCannotAsk) {
+			t.Errorf("one more: %v", err)
+		}
+		cancel()
+		all.Wait()
+		if got := w.heard(); len(got) != maxAsks {
+			t.Errorf("%d taken back", len(got))
+		}
+	})
+}
+
+func TestNothingFollowsTheAnswer(t *testing.T) {
+	var kept Sink
+	h := &fakeHost{on: calls{mcp.MethodCallTool: func(_ context.Context, _ *mcp.Call, s Sink) (*mcp.Reply, error) {
+		kept = s
+		s.Notify([]byte(progress("1", 1)))
+		return mcp.Answer([]byte(`{}`)), nil
+	}}}
+	greeted(t, h, func(w *wire) {
+		w.say(asking)
+		w.want(progress("1", 1), `{"jsonrpc":"2.0","id":"srv","result":{}}`)
+		kept.Notify([]byte(progress("1", 2)))
+		w.want()
+		if _, err := kept.Ask(context.Background(), scan(t, elicit)); err == nil {
+			t.Error("asked after the answer")
+		}
+		w.want()
+	})
+}
