@@ -56,6 +56,9 @@ func reference(b *bytes.Buffer, c *cobra.Command) {
 	title := "Flags"
 	if !c.HasParent() {
 		title = "Flags of every command"
+		flags = pflag.NewFlagSet("", pflag.ContinueOnError)
+		c.PersistentFlags().VisitAll(flags.AddFlag)
+		flags.AddFlag(c.Flag("help"))
 	}
 	if flags.HasAvailableFlags() {
 		fmt.Fprintf(b, "\n%s:\n\n```\n%s```\n", title, strings.TrimRight(flags.FlagUsages(), "\n")+"\n")

@@ -9,6 +9,7 @@ import (
 )
 
 func (a *app) root() *cobra.Command {
+	var showVersion bool
 	root := &cobra.Command{
 		Use:   "dragoman",
 		Short: "Let any MCP client talk to any MCP server",
@@ -40,6 +41,9 @@ order on either, with 0.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if showVersion && len(args) == 0 {
+				return a.printVersion(false)
+			}
 			if len(args) == 0 {
 				c.SetOut(a.status)
 				_ = c.Help()
@@ -52,6 +56,9 @@ order on either, with 0.`,
 	root.SetErr(a.status)
 	root.SetIn(a.stdin)
 	root.SetFlagErrorFunc(checked)
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(c, usage) })
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version, as the command does")
 	f := root.PersistentFlags()
 	f.SortFlags = false
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "say more, the trace of each handshake included")
@@ -63,6 +70,17 @@ order on either, with 0.`,
 	a.describeCompletion(root)
 	root.InitDefaultHelpFlag()
 	return root
+}
+
+// usageOf prints the usage of a command. One that has others below it runs only to
+// say that one of them is missing, so it is not shown as if it could stand alone.
+func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
+	if c.HasAvailableSubCommands() {
+		run := c.RunE
+		c.RunE = nil
+		defer func() { c.RunE = run }()
+	}
+	return usual(c)
 }
 
 // unknownCommand explains a first word that is no command.

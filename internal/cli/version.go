@@ -54,44 +54,46 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version, and the revisions of MCP that it speaks",
 		Long: `Print the version of this program, what it was built from, and the revisions of
-the Model Context Protocol that it speaks.`,
+the Model Context Protocol that it speaks. "dragoman --version" is the same.`,
 		Example: `  dragoman version
   dragoman version --json | jq -r .version`,
-		Args: none,
-		RunE: func(*cobra.Command, []string) error {
-			var revisions []string
-			for _, r := range mcp.Revisions() {
-				revisions = append(revisions, r.String())
-			}
-			platform := runtime.GOOS + "/" + runtime.GOARCH
-			if !asJSON {
-				text := "dragoman " + version() + " (" + runtime.Version() + ", " + platform + ")\n"
-				if c := commit(); c != "" {
-					text += "commit " + c + "\n"
-				}
-				_, err := fmt.Fprint(a.stdout, text, "speaks MCP ", strings.Join(revisions, ", "), "\n")
-				return err
-			}
-			b := []byte{'{'}
-			for i, m := range [][2]string{{"version", version()}, {"commit", commit()}, {"go", runtime.Version()}, {"platform", platform}} {
-				if i > 0 {
-					b = append(b, ',')
-				}
-				b = jsonrpc.AppendQuote(b, m[0])
-				b = jsonrpc.AppendQuote(append(b, ':'), m[1])
-			}
-			b = append(b, `,"revisions":[`...)
-			for i, r := range revisions {
-				if i > 0 {
-					b = append(b, ',')
-				}
-				b = jsonrpc.AppendQuote(b, r)
-			}
-			_, err := a.stdout.Write(append(b, "]}\n"...))
-			return err
-		},
+		Args:              none,
+		RunE:              func(*cobra.Command, []string) error { return a.printVersion(asJSON) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+func (a *app) printVersion(asJSON bool) error {
+	var revisions []string
+	for _, r := range mcp.Revisions() {
+		revisions = append(revisions, r.String())
+	}
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	if !asJSON {
+		text := "dragoman " + version() + " (" + runtime.Version() + ", " + platform + ")\n"
+		if c := commit(); c != "" {
+			text += "commit " + c + "\n"
+		}
+		_, err := fmt.Fprint(a.stdout, text, "speaks MCP ", strings.Join(revisions, ", "), "\n")
+		return err
+	}
+	b := []byte{'{'}
+	for i, m := range [][2]string{{"version", version()}, {"commit", commit()}, {"go", runtime.Version()}, {"platform", platform}} {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonrpc.AppendQuote(b, m[0])
+		b = jsonrpc.AppendQuote(append(b, ':'), m[1])
+	}
+	b = append(b, `,"revisions":[`...)
+	for i, r := range revisions {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonrpc.AppendQuote(b, r)
+	}
+	_, err := a.stdout.Write(append(b, "]}\n"...))
+	return err
 }
