@@ -3,12 +3,16 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/demo"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
 var demoEras = []string{demo.Legacy, demo.Modern}
@@ -38,6 +42,39 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 		out.Servers = append(out.Servers, server)
 	}
 	return &out, nil
+}
+
+// showTrial says what to do with the demonstration that is served at an endpoint:
+// what to write into a client, and what to type. The lines to copy stand alone.
+func (a *app) showTrial(endpoint string) {
+	entry := jsonrpc.AppendQuote([]byte(`{"mcpServers":{"dragoman":{"type":"http","url":`), endpoint)
+	a.status.Printf("in a client's configuration:")
+	a.status.line("  " + string(entry) + "}}}")
+	a.status.Printf("or in a second terminal, a tool of the old era and one of the new:")
+	for _, call := range demoCalls {
+		a.status.line("  " + a.program + " call " + endpoint + " " + call)
+	}
+}
+
+// demoCalls are what is shown of the demonstration: a tool and its arguments.
+var demoCalls = []string{
+	demo.Legacy + "__greet --arg name=World",
+	demo.Modern + "__add --arg a=1 --arg b=41",
+}
+
+// programName returns how to start this program again from the same shell, which
+// started it as word; self is the file that runs.
+func programName(word, self string) string {
+	const usual = "dragoman"
+	if strings.Contains(filepath.ToSlash(self), "/go-build") {
+		return "go run ./cmd/" + usual // the file is gone when this run ends
+	}
+	if word == "" || strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`_.-+/\:~`, r)
+	}) {
+		return usual // a shell would read something else than what stands there
+	}
+	return word
 }
 
 // demoServerCommand is what serve --demo starts. People have no use for it.

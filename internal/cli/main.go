@@ -35,6 +35,8 @@ func Main(b Backend) int {
 			a.width = w
 		}
 	}
+	self, _ := os.Executable()
+	a.program = programName(os.Args[0], self)
 	a.status = newStatus(os.Stderr, isTerminal(os.Stderr), a.env)
 	return a.main(os.Args[1:])
 }
@@ -50,6 +52,7 @@ type app struct {
 	screen  bool // stdout is a terminal
 	width   int  // of that terminal in columns; 0 when unknown
 	status  *status
+	program string // how a user starts it
 
 	verbose, quiet bool
 	logFormat      string

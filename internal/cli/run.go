@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"context"
 	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +23,27 @@ func checkListen(address string, open bool) error {
 		return usagef(p.Hint, "%s", p.Text)
 	}
 	return nil
+}
+
+// warnOpen repeats what was insisted on: an address that other machines reach. It
+// takes one that CheckListen has let pass.
+func (a *app) warnOpen(ctx context.Context, address string) {
+	if config.CheckListen(address, false, "") != nil {
+		a.log.LogAttrs(ctx, slog.LevelWarn, "other machines can reach every tool without any credentials", slog.String("listen", address))
+	}
+}
+
+// reachable returns the URL of an endpoint as a client of this machine can use
+// it: a listener on every address is no place to go to.
+func reachable(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return endpoint
+	}
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil && a.Unmap().IsUnspecified() {
+		u.Host = net.JoinHostPort("localhost", u.Port())
+	}
+	return u.String()
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -71,6 +96,7 @@ alone.`,
 			if c.ArgsLenAtDash() < 0 {
 				command, address = nil, args[0]
 			}
+			a.warnUnbuilt(&t)
 			server, err := t.server(a.env, command, address)
 			if err != nil {
 				return err
@@ -78,15 +104,16 @@ alone.`,
 			// On standard streams the one who waits is a client; a person reads its log
 			// afterwards, if at all.
 			if listen != "" {
+				a.warnOpen(c.Context(), listen)
 				a.begin()
 			}
 			err = a.backend.Run(c.Context(), RunOptions{
 				Server: server, Listen: listen, Log: a.log, Progress: a.status.Step,
 				Trace: a.tracer(), Stdin: a.stdin, Stdout: a.stdout, Version: version(),
-				Ready: func(url string) {
+				Ready: func(endpoint string) {
 					a.status.End()
 					if !a.quiet {
-						a.status.Printf("%s is at %s", server.Name, url)
+						a.status.Printf("%s is at %s", server.Name, reachable(endpoint))
 					}
 				},
 			})

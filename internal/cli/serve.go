@@ -62,6 +62,11 @@ describes it. Existing files with mcpServers work as they are.`,
 			for _, p := range problems.Warnings() {
 				a.log.LogAttrs(c.Context(), slog.LevelWarn, "the configuration can be improved", slog.String("at", p.String()))
 			}
+			address := snapshot.Listen
+			if listen != "" {
+				address = listen
+			}
+			a.warnOpen(c.Context(), address)
 			a.begin()
 			err := a.backend.Serve(c.Context(), ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Stdio: stdio,
@@ -72,10 +77,13 @@ describes it. Existing files with mcpServers work as they are.`,
 						return
 					}
 					if e.MCP != "" {
-						a.status.Printf("MCP clients connect to %s", e.MCP)
+						a.status.Printf("MCP clients connect to %s", reachable(e.MCP))
+						if demo {
+							a.showTrial(reachable(e.MCP))
+						}
 					}
 					if e.Console != "" {
-						a.status.Printf("the console is at %s", e.Console)
+						a.status.Printf("the console is at %s", reachable(e.Console))
 					}
 				},
 			})

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,7 @@ func (t *targetFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.header, "header", nil, "send a header to the URL, as `'K: V'`; may be repeated")
 	f.StringVar(&t.dir, "cwd", "", "run the command in this `DIR`")
 	f.StringVar(&t.revision, "revision", "", "speak only the revision of this `DATE` with the server")
-	f.StringVar(&t.dialect, "dialect", "", "speak the dialect of this `NAME` with the server")
+	f.StringVar(&t.dialect, "dialect", "", "speak the dialect of this `NAME` with the server (not built yet, no effect)")
 }
 
 func (t *targetFlags) given() string {
@@ -41,6 +42,14 @@ func (t *targetFlags) given() string {
 		return "--dialect"
 	}
 	return ""
+}
+
+// warnUnbuilt says which of the flags that are given nothing obeys so far, as a
+// configuration's check does of its keys.
+func (a *app) warnUnbuilt(t *targetFlags) {
+	if t.dialect != "" && !a.quiet {
+		a.status.label(yellow, "warning", "--dialect has no effect yet, because it is not built")
+	}
 }
 
 func isURL(s string) bool {
@@ -70,7 +79,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 		}
 		s.URL = whole.Reveal()
 		if u, err := url.Parse(address); err == nil {
-			s.Name = nameFor(u.Hostname())
+			s.Name = hostName(u.Host)
 		}
 		if len(t.env) > 0 || t.dir != "" {
 			return s, usagef("remove it", "%s is for commands, and this is a URL", t.given())
@@ -140,10 +149,24 @@ func nameFor(s string) string {
 	return s
 }
 
+// hostName is what a server is called by its address: with the port where one is
+// written, because several may stand at one host.
+func hostName(host string) string {
+	h, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return nameFor(strings.Trim(host, "[]"))
+	}
+	if net.ParseIP(h) == nil {
+		h = nameFor(h)
+	}
+	return net.JoinHostPort(h, port)
+}
+
 // target resolves what list and call were pointed at: a command, a URL, or the
 // name of a configured server.
 func (a *app) target(t *targetFlags, word string, command []string, file string) (config.Server, error) {
 	if len(command) > 0 || isURL(word) {
+		a.warnUnbuilt(t)
 		return t.server(a.env, command, word)
 	}
 	if given := t.given(); given != "" {
