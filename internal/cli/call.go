@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 func (a *app) callCommand() *cobra.Command {
@@ -92,14 +94,25 @@ exit code is 1 when the tool reports an error.`,
 				return err
 			}
 			var result []byte
+			var hint string
 			err = a.talk(c.Context(), server, a.answerWith(answers), func(s Session) error {
-				result, err = a.callTool(c.Context(), s, server, tool, base, arguments)
+				result, hint, err = a.callTool(c.Context(), s, server, tool, base, arguments)
 				return err
 			})
+			if hint == noSuchTool {
+				hint = "the server has no tool of this name; `" + listLine(target, command, file) + "` shows those that it has"
+			}
 			if err != nil {
+				if hint != "" {
+					err = withHint(err, "%s", hint)
+				}
 				return err
 			}
-			return a.printResult(result, asJSON)
+			err = a.printResult(result, asJSON)
+			if err != nil && hint != "" {
+				a.status.label(yellow, "hint", hint)
+			}
+			return err
 		},
 		ValidArgsFunction: a.completeTarget(&file),
 	}
@@ -136,50 +149,101 @@ func (a *app) readJSONArgs(text string) ([]byte, error) {
 	return b, nil
 }
 
-// callTool finds out what types the arguments have, and calls.
-func (a *app) callTool(ctx context.Context, s Session, server config.Server, tool string, base []byte, arguments []argument) ([]byte, error) {
+// noSuchTool stands for a hint that only the caller of callTool can write, who
+// knows how the server was named.
+const noSuchTool = "no such tool"
+
+// listLine returns the command that lists the tools of what call was pointed at.
+func listLine(target string, command []string, file string) string {
+	line := "dragoman list"
+	switch {
+	case len(command) > 0:
+		line += " -- " + strings.Join(command, " ")
+	case file != "" && !isURL(target):
+		line += " " + target + " -c " + file
+	default:
+		line += " " + target
+	}
+	return clean(line)
+}
+
+// callTool finds out what types the arguments have, and calls. The hint is what to
+// do about a call that went wrong, "" when there is nothing to say.
+func (a *app) callTool(ctx context.Context, s Session, server config.Server, tool string, base []byte, arguments []argument) (result []byte, hint string, err error) {
 	var names []string
 	var form schema
 	if needTypes(arguments) {
 		a.status.Step(server.Name, "looking up "+tool)
 		items, err := s.List(ctx, "tools")
 		if ctx.Err() != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if err != nil {
 			// A server that cannot list may still be able to run.
 			a.log.LogAttrs(ctx, slog.LevelDebug, "the tools could not be listed; arguments are texts", slog.Any("error", err))
 		}
-		for _, raw := range items {
-			whole := jsonrpc.Whole(raw)
-			name := textOf(raw, whole, "name")
-			names = append(names, name)
-			if name == tool {
-				form = schemaOf(raw, jsonrpc.Find(raw, whole, "inputSchema"))
-			}
+		names = namesOf(items)
+		if i := slices.Index(names, tool); i >= 0 {
+			form = schemaOf(items[i], jsonrpc.Find(items[i], jsonrpc.Whole(items[i]), "inputSchema"))
 		}
 	}
 	args, err := form.object(base, "--arg", arguments)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	a.status.Step(server.Name, "calling "+tool)
-	result, err := s.Call(ctx, tool, args, func(progress, total float64, message string) {
+	result, err = s.Call(ctx, tool, args, func(progress, total float64, message string) {
 		a.status.Detail(progressText(server.Name, tool, progress, total, message))
 	})
 	var wire *jsonrpc.Error
-	if err == nil || len(names) == 0 || !errors.As(err, &wire) {
-		return result, err
+	switch {
+	case err == nil && !saysError(result), err != nil && !errors.As(err, &wire):
+		return result, "", err
+	case wire != nil && asksForm(wire):
+		return nil, "the tool asks something while it runs; answer in advance with --accept name=value", err
 	}
-	for _, n := range names {
-		if n == tool {
-			return nil, err
+	// Servers refuse an unknown tool with an error or with a result that is one, so
+	// the list is what tells.
+	if names == nil {
+		items, err := s.List(ctx, "tools")
+		if err != nil {
+			a.log.LogAttrs(ctx, slog.LevelDebug, "the tools could not be listed", slog.Any("error", err))
 		}
+		names = namesOf(items)
+	}
+	if len(names) == 0 || slices.Contains(names, tool) {
+		return result, "", err
 	}
 	if near := config.Suggest(tool, names); near != "" {
-		return nil, withHint(err, "did you mean %s?", near)
+		return result, "did you mean " + near + "?", err
 	}
-	return nil, withHint(err, "the server has no tool of this name; `dragoman list` shows those that it has")
+	return result, noSuchTool, err
+}
+
+func namesOf(items [][]byte) []string {
+	names := make([]string, len(items))
+	for i, raw := range items {
+		names[i] = textOf(raw, jsonrpc.Whole(raw), "name")
+	}
+	return names
+}
+
+// asksForm reports whether a server refuses because it could not put a form to the
+// user. 2026-07-28 §Base, "Error Codes": -32021 names the capabilities that are
+// missing in data.requiredCapabilities. On its way to a client of another revision
+// the code may have become another.
+func asksForm(e *jsonrpc.Error) bool {
+	whole := jsonrpc.Whole(e.Data)
+	required := jsonrpc.Find(e.Data, whole, "requiredCapabilities")
+	if required.IsZero() {
+		return e.Code == mcp.CodeMissingCapability
+	}
+	return !jsonrpc.Find(e.Data, required, "elicitation").IsZero()
+}
+
+// saysError reports whether a result is a tool's own error.
+func saysError(result []byte) bool {
+	return jsonrpc.KindOf(result, jsonrpc.Find(result, jsonrpc.Whole(result), "isError")) == 't'
 }
 
 func progressText(server, tool string, progress, total float64, message string) string {
@@ -201,7 +265,7 @@ func (a *app) printResult(result []byte, asJSON bool) error {
 	} else if err := a.printContent(result); err != nil {
 		return err
 	}
-	if failed := jsonrpc.Find(result, jsonrpc.Whole(result), "isError"); jsonrpc.KindOf(result, failed) == 't' {
+	if saysError(result) {
 		a.status.label(red, "error", "the tool reported an error")
 		return errReported
 	}

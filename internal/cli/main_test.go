@@ -65,7 +65,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // fakeBackend prints what it was asked for and answers from the environment:
-// FAKE_TOOLS, FAKE_RESULT and FAKE_ERROR.
+// FAKE_ITEMS, FAKE_RESULT, FAKE_ERROR and FAKE_DATA among others.
 func fakeBackend() Backend {
 	fail := func() error {
 		switch text := os.Getenv("FAKE_ERROR"); {
@@ -75,7 +75,7 @@ func fakeBackend() Backend {
 			var code int64
 			_, _ = fmt.Sscan(text, &code)
 			_, message, _ := strings.Cut(text, " ")
-			return &jsonrpc.Error{Code: code, Message: message}
+			return &jsonrpc.Error{Code: code, Message: message, Data: []byte(os.Getenv("FAKE_DATA"))}
 		default:
 			return errors.New(text)
 		}
