@@ -29,6 +29,13 @@ type Call struct {
 	// Edits are the changes that the call needs whatever the server's revision:
 	// names without their prefix, a cursor of the server's own.
 	Edits jsonrpc.Edits
+	// Ours says that nobody stands behind the call who could be asked or told
+	// anything: we read a list, subscribe, set a level.
+	Ours bool
+	// Retry are members of params that a server is given with the call beside the
+	// client's own: its state and the answers to its questions, when we play the
+	// rounds of input for a legacy client.
+	Retry []jsonrpc.Field
 }
 
 // NewCall reads what every call needs from a request.

@@ -213,7 +213,8 @@ func (l *piped) dispatch(m *jsonrpc.Message) {
 			if m.Method == mcp.NoteMessage {
 				// Nothing in a log message names its request, so only a call that is
 				// alone, or whose neighbours are the same client's, can be meant.
-				l.add(l.sole(), m, l.orphan)
+				any, _ := l.sole()
+				l.add(any, m, l.orphan)
 				return
 			}
 			l.orphan(m)
@@ -248,7 +249,13 @@ func (l *piped) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)
 			return
 		}
 	}
-	if len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0 {
+	full := len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0
+	if m.Kind == jsonrpc.Request {
+		// The server waits for the answer, so a question is not lost in a flood of
+		// what it says beside.
+		full = len(p.events) >= maxEvents+maxQuestions
+	}
+	if full {
 		p.lost++
 		return
 	}
@@ -303,35 +310,27 @@ func (l *piped) byNumber(raw []byte, at jsonrpc.Span) *pending {
 }
 
 // owner returns the call that a server's request belongs to: the one that its
-// progress token names, else the only one in flight, or any when all of them are
-// one client's. Nothing is guessed.
+// progress token names, else the one that alone can be meant.
 func (l *piped) owner(m *jsonrpc.Message) *pending {
 	if p := l.byNumber(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken)); p != nil {
 		return p
 	}
-	return l.sole()
+	_, asking := l.sole()
+	return asking
 }
 
-// sole returns the oldest call in flight when all that are belong to one client,
-// nil otherwise. Requests without a conversation around them are clients of their
-// own.
-func (l *piped) sole() *pending {
+// sole returns the call that something can belong to which names none, and the one
+// that a question can; nil where that is not certain.
+func (l *piped) sole() (any, asking *pending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var first int64
-	var found *pending
+	var t tally
 	for n, p := range l.pending {
-		if p.call == nil || p.call.Msg.Method == mcp.MethodListen {
-			continue
-		}
-		if found != nil && !sameClient(p.call, found.call) {
-			return nil
-		}
-		if found == nil || n < first {
-			first, found = n, p
+		if p.call != nil {
+			t.add(n, p.call)
 		}
 	}
-	return found
+	return l.pending[t.all.number()], l.pending[t.asking()]
 }
 
 func (l *piped) isListen(n int64) bool {

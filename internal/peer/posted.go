@@ -28,6 +28,8 @@ type posted struct {
 	server    *Server
 	http      Poster
 	listening sync.WaitGroup
+	open      context.Context // ends with close, and with it every call
+	shut      context.CancelFunc
 
 	mu    sync.Mutex
 	flows map[*flow]struct{} // calls in flight, where the server may ask beside them
@@ -35,6 +37,7 @@ type posted struct {
 
 func newPosted(s *Server, h Poster) *posted {
 	l := &posted{server: s, http: h}
+	l.open, l.shut = context.WithCancel(context.Background())
 	s.link = l
 	return l
 }
@@ -59,7 +62,13 @@ func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*j
 		l.enter(f)
 		defer l.leave(f)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.open, func() { cancel(errClosed) })()
 	m, err := l.http.Do(ctx, out, f.take)
+	if err != nil && errors.Is(context.Cause(ctx), errClosed) {
+		return nil, errClosed
+	}
 	var status *transport.StatusError
 	if errors.As(err, &status) && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !l.server.lost(status) && !transient(status.Status) {
 		// An error answer is an answer, whatever its status.
@@ -84,8 +93,7 @@ func (l *posted) leave(f *flow) {
 }
 
 // owner returns the call that a question on the standing stream belongs to: the
-// one that its progress token names, else the only one in flight, or the oldest
-// when all of them are one legacy client's. Nothing is guessed.
+// one that its progress token names, else the one that alone can be meant.
 func (l *posted) owner(m *jsonrpc.Message) *flow {
 	return l.find(m, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken), true)
 }
@@ -96,30 +104,23 @@ func (l *posted) find(m *jsonrpc.Message, token jsonrpc.Span, sole bool) *flow {
 	n, named := number(m.Raw, token)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var found *flow
+	var t tally
 	for f := range l.flows {
 		if named && f.n == n {
 			return f
 		}
+		t.add(f.n, f.call)
 	}
 	if !sole {
 		return nil
 	}
+	n = t.asking()
 	for f := range l.flows {
-		if found != nil && !sameClient(f.call, found.call) {
-			return nil
-		}
-		if found == nil || f.n < found.n {
-			found = f
+		if f.n == n {
+			return f
 		}
 	}
-	return found
-}
-
-// sameClient reports whether two calls are of one client that is asked as a
-// whole, not for one call.
-func sameClient(a, b *mcp.Call) bool {
-	return a.Client.Revision.Can(mcp.AskedMidCall) && a.Client.Conversation != 0 && a.Client.Conversation == b.Client.Conversation
+	return nil
 }
 
 // transient reports statuses that speak for the way, not for the server.
@@ -192,6 +193,7 @@ func (l *posted) listen() {
 // close ends the session politely. The server's life has ended by now, so the
 // farewell has a short time of its own.
 func (l *posted) close() error {
+	l.shut()
 	l.listening.Wait()
 	if !l.server.rules().Sessions {
 		return nil

@@ -1,0 +1,67 @@
+package peer
+
+import "github.com/dragoman-mcp/dragoman/internal/mcp"
+
+// tally finds, among the calls in flight on a link, the one that something belongs
+// to which does not say whose it is. Nothing is guessed: with calls of two clients
+// it is nobody's.
+type tally struct {
+	all candidate
+	may candidate // of those whose methods may ask
+}
+
+// candidate is the oldest call of those that were added, as long as all are one
+// client's.
+type candidate struct {
+	n     int64
+	call  *mcp.Call // nil for none
+	mixed bool      // calls of several clients
+}
+
+// add takes note of the call with the number n. What we ask for ourselves does not
+// count, nor does a listen, which runs for as long as its client does.
+func (t *tally) add(n int64, call *mcp.Call) {
+	if call.Ours || call.Msg.Method == mcp.MethodListen {
+		return
+	}
+	t.all.add(n, call)
+	if call.Method == nil || call.Method.MayAsk {
+		t.may.add(n, call)
+	}
+}
+
+// asking returns the number of the call that a question belongs to, 0 for none. It
+// is one whose method may ask (2026-07-28 §MRTR, "Supported Requests", says which
+// do) where such a call is in flight, so that a list which is read meanwhile takes
+// no question away.
+func (t *tally) asking() int64 {
+	if t.may.call != nil {
+		return t.may.number()
+	}
+	return t.all.number()
+}
+
+// number returns the call's number, 0 for none: ours are counted from 1.
+func (c *candidate) number() int64 {
+	if c.mixed {
+		return 0
+	}
+	return c.n
+}
+
+func (c *candidate) add(n int64, call *mcp.Call) {
+	switch {
+	case c.call == nil:
+		c.n, c.call = n, call
+	case !sameClient(call, c.call):
+		c.mixed = true
+	case n < c.n:
+		c.n, c.call = n, call
+	}
+}
+
+// sameClient reports whether two calls are of one client that is asked as a
+// whole, not for one call.
+func sameClient(a, b *mcp.Call) bool {
+	return a.Client.Revision.Can(mcp.AskedMidCall) && a.Client.Conversation != 0 && a.Client.Conversation == b.Client.Conversation
+}
