@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"slices"
+
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -31,7 +33,11 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
 	if s.Level != 0 {
 		set = append(set, jsonrpc.Field{Key: mcp.KeyLogLevel, Value: quote(s.Level.String())})
 	}
-	switch jsonrpc.KindOf(m.Raw, c.Meta) {
+	kind := jsonrpc.KindOf(m.Raw, c.Meta)
+	if kind != 0 && len(c.Retry) > 0 {
+		e.Object(m.Raw, m.Params, nil, c.Retry...)
+	}
+	switch kind {
 	case 0:
 	case '{':
 		// Some clients send single reserved keys in the old era; what the session
@@ -45,13 +51,13 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
 		e.Replace(c.Meta, object(set))
 		return
 	}
-	meta := jsonrpc.Field{Key: mcp.KeyMeta, Value: object(set)}
+	params := append(slices.Clone(c.Retry), jsonrpc.Field{Key: mcp.KeyMeta, Value: object(set)})
 	if !m.Params.IsZero() {
-		e.Object(m.Raw, m.Params, nil, meta)
+		e.Object(m.Raw, m.Params, nil, params...)
 		return
 	}
 	envelope := jsonrpc.Whole(m.Raw)
-	e.Object(m.Raw, envelope, nil, jsonrpc.Field{Key: "params", Value: object([]jsonrpc.Field{meta})})
+	e.Object(m.Raw, envelope, nil, jsonrpc.Field{Key: "params", Value: object(params)})
 }
 
 func named(set []jsonrpc.Field, key []byte) bool {
@@ -109,7 +115,7 @@ func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	if at[0].IsZero() {
 		add("resultType", complete)
 	}
-	if c.Method != nil && c.Method.Cacheable {
+	if c.Method != nil && c.Method.Cacheable && r.ResultType() != mcp.ResultInputRequired {
 		if at[1].IsZero() {
 			add("ttlMs", zero)
 		}

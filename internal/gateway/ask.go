@@ -39,15 +39,13 @@ func (r *Relay) playLive(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 			}
 		}
 		next := *c
-		next.Edits = c.Edits
-		var set []jsonrpc.Field
+		next.Retry = nil
 		if answers != nil {
-			set = append(set, jsonrpc.Field{Key: "inputResponses", Value: answers})
+			next.Retry = append(next.Retry, jsonrpc.Field{Key: "inputResponses", Value: answers})
 		}
 		if state := m.ResultMember("requestState"); !state.IsZero() {
-			set = append(set, jsonrpc.Field{Key: "requestState", Value: state.Of(m.Raw)})
+			next.Retry = append(next.Retry, jsonrpc.Field{Key: "requestState", Value: state.Of(m.Raw)})
 		}
-		next.Edits.Object(c.Msg.Raw, c.Msg.Params, nil, set...)
 		var err error
 		if reply, err = u.Call(ctx, &next, s); err != nil {
 			return nil, err
@@ -99,7 +97,11 @@ func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span) ([]
 			a.err = errors.New("too many questions in one round")
 			break
 		}
-		q := question(raw, ask.Value)
+		q, err := question(raw, ask.Value)
+		if err != nil {
+			a.err = err
+			break
+		}
 		wait.Go(func() {
 			m, err := s.Ask(ctx, q)
 			switch {
@@ -126,21 +128,27 @@ func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span) ([]
 	return append(out, '}'), nil
 }
 
-// question turns an input request, {"method":…,"params":…}, into a message.
-func question(raw []byte, at jsonrpc.Span) *jsonrpc.Message {
+// question turns an input request, {"method":…,"params":…}, into a message. The
+// error says that it is none.
+func question(raw []byte, at jsonrpc.Span) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	body := at.Of(raw)
 	e.Object(body, jsonrpc.Whole(body), nil,
 		jsonrpc.Field{Key: "jsonrpc", Value: []byte(`"2.0"`)}, jsonrpc.Field{Key: "id", Value: []byte("0")})
 	out := jsonrpc.Splice(nil, body, &e)
-	m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Tolerant: true})
-	if err != nil {
-		return &jsonrpc.Message{Raw: out, Kind: jsonrpc.Request}
+	m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1})
+	if err != nil || m.Kind != jsonrpc.Request {
+		return nil, errNoQuestion
 	}
-	return m
+	return m, nil
 }
 
+var errNoQuestion = errors.New("an input request is no request")
+
 func unanswered(u Upstream, err error) error {
+	if errors.Is(err, errNoQuestion) {
+		return badAnswer(u, "asked for input in a form that is no question")
+	}
 	if errors.Is(err, peer.ErrCannotAsk) {
 		return &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "cannot_ask", Outcome: mcp.Failed, Err: err,

@@ -40,7 +40,11 @@ type seen struct {
 func (s *seen) add(c *mcp.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls = append(s.calls, string(jsonrpc.Splice(nil, c.Msg.Raw, &c.Edits)))
+	e := c.Edits
+	if len(c.Retry) > 0 {
+		e.Object(c.Msg.Raw, c.Msg.Params, nil, c.Retry...)
+	}
+	s.calls = append(s.calls, string(jsonrpc.Splice(nil, c.Msg.Raw, &e)))
 }
 
 func (s *seen) all() []string {

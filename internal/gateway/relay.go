@@ -87,6 +87,9 @@ func checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) error {
 	if asks.IsZero() && m.ResultMember("requestState").IsZero() {
 		return badAnswer(u, "asked for input without saying which")
 	}
+	if kind := jsonrpc.KindOf(m.Raw, asks); kind != 0 && kind != '{' {
+		return badAnswer(u, "asked for input in a form that is no question")
+	}
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(m.Raw, asks) {
 		method, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, ask.Value, "method"))
@@ -111,8 +114,12 @@ func checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) error {
 		}
 	}
 	need = append(need, '}')
+	code := int64(mcp.CodeMissingCapability)
+	if !c.Client.Revision.Can(mcp.InputRequired) {
+		code = jsonrpc.CodeInvalidRequest // the code came with the modern revisions
+	}
 	return &jsonrpc.Error{
-		Code:    mcp.CodeMissingCapability,
+		Code:    code,
 		Message: fmt.Sprintf("server %q needs something of the client that it has not declared", u.Name()),
 		Data:    append(append([]byte(`{"requiredCapabilities":`), need...), '}'),
 	}

@@ -116,6 +116,9 @@ func (r *Relay) mint(u Upstream, c *mcp.Call, kind byte, inner []byte) (string, 
 
 // open returns what a retry's state holds; kind is 0 when the request has none.
 func (r *Relay) open(u Upstream, c *mcp.Call) (kind byte, inner []byte, err error) {
+	if c.Method == nil || !c.Method.MayAsk {
+		return 0, nil, nil // whatever bears that name there is the method's own
+	}
 	at := c.Msg.Param("requestState")
 	if at.IsZero() {
 		return 0, nil, nil

@@ -1,0 +1,219 @@
+package gateway_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+const elicit = `"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}`
+
+// TestListMeanwhileTakesNoQuestion: a question of the server in mid-call is the
+// call's, also while a list is read on the same session, by a modern client or by
+// ourselves.
+func TestListMeanwhileTakesNoQuestion(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var held *jsonrpc.Message
+		s := &farServer{}
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			switch {
+			case m.Method == mcp.MethodListTools:
+				held = m
+				l.say(`{"jsonrpc":"2.0","id":"q",` + elicit + `}`)
+			case m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure:
+				l.answer(held, `{"tools":[]}`)
+				l.answer(l.got(mcp.MethodCallTool)[0], `{"content":[],"heard":"`+string(m.Raw[len(m.Raw)-20:len(m.Raw)-18])+`"}`)
+			case m.Method == mcp.MethodCallTool:
+			case m.Kind == jsonrpc.Request:
+				l.answer(m, `{}`)
+			}
+		}
+		n := build(t, s).client()
+		n.say(modernRequest("1", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`))
+		synctest.Wait()
+		n.say(modernRequest("2", "tools/list", "", `{"elicitation":{}}`))
+		m := n.next()
+		if m.ID != "1" {
+			t.Fatalf("got %s", m.Raw)
+		}
+		n.wants(m, `"resultType":"input_required"`)
+		if s.opened() != 1 {
+			t.Errorf("the server has %d sessions: the test shows nothing", s.opened())
+		}
+	})
+}
+
+// TestQuestionIsNeverDropped: a client that reads slowly, or a server that says
+// much, costs log messages, not the question that the call waits for.
+func TestQuestionIsNeverDropped(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{}
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			switch {
+			case m.Method == mcp.MethodCallTool:
+				for range 2000 {
+					l.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"x"}}`)
+				}
+				l.say(`{"jsonrpc":"2.0","id":"q",` + elicit + `}`)
+			case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
+				l.answer(l.got(mcp.MethodCallTool)[0], `{"content":[],"x":"done"}`)
+			case m.Kind == jsonrpc.Request:
+				l.answer(m, `{}`)
+			}
+		}
+		w := build(t, s)
+		n := w.legacy(`{"elicitation":{}}`)
+		n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
+		start := time.Now()
+		q := n.request()
+		n.say(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":{"action":"cancel"}}`)
+		n.wants(n.answerTo("1"), "done")
+		if time.Since(start) > time.Second {
+			t.Errorf("took %v", time.Since(start))
+		}
+	})
+}
+
+// TestLiveQuestionsThatAreNone: an input request that no message can be made of is
+// the server's fault, and nothing of it reaches the client.
+func TestLiveQuestionsThatAreNone(t *testing.T) {
+	for name, asks := range map[string]string{
+		"params null":  `{"k":{"method":"elicitation/create","params":null}}`,
+		"params array": `{"k":{"method":"elicitation/create","params":[]}}`,
+		"no object":    `{"k":7}`,
+		"an array":     `[{"method":"elicitation/create"}]`,
+		"a text":       `"elicitation/create"`,
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &farServer{modern: true}
+				s.on = func(l *farLink, m *jsonrpc.Message) {
+					switch {
+					case m.Method == mcp.MethodListen:
+						l.acknowledge(m)
+					case m.Kind == jsonrpc.Request:
+						l.answer(m, `{"resultType":"input_required","inputRequests":`+asks+`,"requestState":"s"}`)
+					}
+				}
+				n := build(t, s).legacy(`{"elicitation":{}}`)
+				n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
+				m := n.next()
+				if m.Kind != jsonrpc.Failure || !strings.Contains(string(m.Raw), `"code":-32603`) || m.ID != "1" {
+					t.Errorf("got %s", m.Raw)
+				}
+				if calls := len(s.link(t, 0).got(mcp.MethodCallTool)); calls != 1 {
+					t.Errorf("the server was called %d times", calls)
+				}
+			})
+		})
+	}
+}
+
+// TestLiveQuestionsOfAnyParams: the retry carries answers and state whatever the
+// call's own params were.
+func TestLiveQuestionsOfAnyParams(t *testing.T) {
+	for name, params := range map[string]string{"none": "", "empty": `,"params":{}`, "blank": `,"params":{ }`, "meta": `,"params":{"_meta":{}}`} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &farServer{modern: true}
+				s.on = func(l *farLink, m *jsonrpc.Message) {
+					switch {
+					case m.Method == mcp.MethodListen:
+						l.acknowledge(m)
+					case m.Kind == jsonrpc.Request && m.Param("requestState").IsZero():
+						l.answer(m, `{"resultType":"input_required","inputRequests":{"k":{`+elicit+`}},"requestState":"s\u0041"}`)
+					case m.Kind == jsonrpc.Request:
+						l.answer(m, `{"resultType":"complete","content":[]}`)
+					}
+				}
+				n := build(t, s).legacy(`{"elicitation":{}}`)
+				n.say(`{"jsonrpc":"2.0","id":1,"method":"prompts/get"` + params + `}`)
+				q := n.request()
+				n.say(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":{"action":"decline"}}`)
+				if m := n.answerTo("1"); m.Kind != jsonrpc.Result {
+					t.Errorf("got %s", m.Raw)
+				}
+				calls := s.link(t, 0).got(mcp.MethodGetPrompt)
+				if len(calls) != 2 {
+					t.Fatalf("the server was called %d times", len(calls))
+				}
+				m := calls[1]
+				for key, want := range map[string]string{"requestState": `"s\u0041"`, "inputResponses": `{"k":{"action":"decline"}}`} {
+					if got := string(m.Param(key).Of(m.Raw)); got != want {
+						t.Errorf("%s is %s: %s", key, got, m.Raw)
+					}
+				}
+				if jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero() {
+					t.Errorf("not described: %s", m.Raw)
+				}
+			})
+		})
+	}
+}
+
+// TestM09_LegacyClientIsToldInItsOwnCodes: what a modern server needs and a legacy
+// client lacks is no -32021, which that client cannot know.
+func TestM09_LegacyClientIsToldInItsOwnCodes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{modern: true}
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			switch {
+			case m.Method == mcp.MethodListen:
+				l.acknowledge(m)
+			case m.Kind == jsonrpc.Request:
+				l.answer(m, `{"resultType":"input_required","inputRequests":{"k":{"method":"sampling/createMessage","params":{}}}}`)
+			}
+		}
+		n := build(t, s).legacy(`{"elicitation":{}}`)
+		n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
+		m := n.next()
+		n.wants(m, `sampling`)
+		if strings.Contains(string(m.Raw), "-32021") || m.Kind != jsonrpc.Failure {
+			t.Errorf("got %s", m.Raw)
+		}
+	})
+}
+
+// TestStateOfOtherMethodsIsTheirs: a member named requestState of a method that
+// knows no rounds is not ours to judge.
+func TestStateOfOtherMethodsIsTheirs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{modern: true}
+		n := build(t, s).client()
+		n.say(modernRequest("1", "foo/bar", `"requestState":"mine"`, `{}`))
+		if m := n.answerTo("1"); m.Kind != jsonrpc.Result {
+			t.Errorf("got %s", m.Raw)
+		}
+		got := s.link(t, 0).got("foo/bar")
+		if len(got) != 1 || string(got[0].Param("requestState").Of(got[0].Raw)) != `"mine"` {
+			t.Errorf("the server got %d", len(got))
+		}
+	})
+}
+
+// TestQuestionsOfReadsAreNotCacheable: input_required for resources/read has
+// neither ttlMs nor cacheScope (2026-07-28 §MRTR).
+func TestQuestionsOfReadsAreNotCacheable(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{}
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			switch {
+			case m.Method == mcp.MethodReadResource:
+				l.say(`{"jsonrpc":"2.0","id":"q",` + elicit + `}`)
+			case m.Kind == jsonrpc.Request:
+				l.answer(m, `{}`)
+			}
+		}
+		n := build(t, s).client()
+		n.say(modernRequest("1", "resources/read", `"uri":"x:1"`, `{"elicitation":{}}`))
+		m := n.answerTo("1")
+		n.wants(m, `"resultType":"input_required"`)
+		if strings.Contains(string(m.Raw), "ttlMs") || strings.Contains(string(m.Raw), "cacheScope") {
+			t.Errorf("got %s", m.Raw)
+		}
+	})
+}

@@ -1,0 +1,323 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// farServer is a server within the test: each session of it is a pipe, and what it
+// says to each message is the test's to decide.
+type farServer struct {
+	modern bool
+	caps   string // "" for tools and logging
+	// on answers what the opening does not; nil answers every request with {}.
+	on func(l *farLink, m *jsonrpc.Message)
+
+	mu      sync.Mutex
+	refuse  error // of the next opens
+	links   []*farLink
+	running sync.WaitGroup
+}
+
+// farLink is one session of it, at the server's end.
+type farLink struct {
+	server *farServer
+	pipe   transport.Pipe
+	number int
+
+	mu   sync.Mutex
+	seen []*jsonrpc.Message
+}
+
+func (s *farServer) open(context.Context) (transport.Pipe, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse != nil {
+		return nil, s.refuse
+	}
+	client, server := inmem.Pipe()
+	l := &farLink{server: s, pipe: server, number: len(s.links)}
+	s.links = append(s.links, l)
+	s.running.Go(l.serve)
+	return client, nil
+}
+
+func (s *farServer) away(err error) {
+	s.mu.Lock()
+	s.refuse = err
+	s.mu.Unlock()
+}
+
+func (s *farServer) link(t testing.TB, n int) *farLink {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n >= len(s.links) {
+		t.Fatalf("the server has %d sessions", len(s.links))
+	}
+	return s.links[n]
+}
+
+func (s *farServer) opened() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.links)
+}
+
+func (l *farLink) serve() {
+	for {
+		m, err := l.pipe.Read()
+		if err != nil {
+			var bad *jsonrpc.Error
+			if errors.As(err, &bad) {
+				continue
+			}
+			_ = l.pipe.Close()
+			return
+		}
+		l.mu.Lock()
+		l.seen = append(l.seen, m)
+		l.mu.Unlock()
+		l.take(m)
+	}
+}
+
+func (l *farLink) take(m *jsonrpc.Message) {
+	caps := l.server.caps
+	if caps == "" {
+		caps = `{"tools":{"listChanged":true},"logging":{}}`
+	}
+	switch {
+	case m.Method == mcp.MethodDiscover && l.server.modern:
+		l.answer(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":`+caps+`,"ttlMs":0,"cacheScope":"private"}`)
+	case m.Method == mcp.MethodInitialize && l.server.modern:
+		l.fail(m, -32022, `{"supported":["2026-07-28"],"requested":"2025-11-25"}`)
+	case m.Method == mcp.MethodInitialize:
+		l.answer(m, `{"protocolVersion":"2025-11-25","capabilities":`+caps+`,"serverInfo":{"name":"far","version":"1"}}`)
+	case m.Method == mcp.MethodDiscover:
+		l.fail(m, -32601, "")
+	case m.Method == mcp.MethodListen && l.server.on == nil:
+		l.acknowledge(m)
+	case l.server.on != nil:
+		l.server.on(l, m)
+	case m.Kind == jsonrpc.Request:
+		l.answer(m, `{}`)
+	}
+}
+
+// acknowledge agrees to all that a listen asks for.
+func (l *farLink) acknowledge(m *jsonrpc.Message) {
+	l.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` +
+		string(m.ID) + `},"notifications":` + string(m.Param("notifications").Of(m.Raw)) + `}}`)
+}
+
+func (l *farLink) say(raw string) { _ = l.pipe.Write([]byte(raw)) }
+func (l *farLink) answer(m *jsonrpc.Message, result string) {
+	l.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + result + `}`)
+}
+func (l *farLink) fail(m *jsonrpc.Message, n int, data string) { l.say(failure(m.ID, n, data)) }
+
+func failure(id jsonrpc.ID, code int, data string) string {
+	if data != "" {
+		data = `,"data":` + data
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"m"%s}}`, id, code, data)
+}
+
+// got returns the messages of a method that the server has seen, "" for all.
+func (l *farLink) got(method string) []*jsonrpc.Message {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []*jsonrpc.Message
+	for _, m := range l.seen {
+		if method == "" || m.Method == method {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// whole is a Dragoman within the test, before one server or several.
+type whole struct {
+	t         *testing.T
+	host      peer.Host
+	upstreams []*upstream.Upstream
+	running   sync.WaitGroup
+	ends      []func()
+}
+
+// build puts a Dragoman before servers: one is shown as it is, several are merged.
+// It must be called in a bubble, and end at its end.
+func build(t *testing.T, servers ...*farServer) *whole {
+	t.Helper()
+	w := &whole{t: t}
+	relay := &gateway.Relay{}
+	var all []gateway.Upstream
+	var merged *gateway.Merged
+	for i, s := range servers {
+		name := string(rune('a' + i))
+		o := upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`)}
+		if len(servers) > 1 {
+			o.Changed = func(kind string) { merged.Changed(name, kind) }
+		}
+		u := upstream.New(upstream.Spec{Name: name, Pipe: s.open}, o)
+		w.upstreams = append(w.upstreams, u)
+		all = append(all, server{u})
+	}
+	if len(servers) == 1 {
+		host := &gateway.Single{Relay: relay, Upstream: all[0]}
+		w.host = host
+		w.ends = append(w.ends, host.Drain)
+	} else {
+		merged = &gateway.Merged{Relay: relay, Upstreams: all, Face: gateway.Face{Name: "dragoman", Version: "test"}}
+		w.host = merged
+		w.ends = append(w.ends, merged.Close)
+	}
+	t.Cleanup(func() {
+		for _, end := range w.ends {
+			end()
+		}
+		w.running.Wait()
+		relay.Close()
+		for _, u := range w.upstreams {
+			u.Close(context.Background())
+		}
+		for _, s := range servers {
+			s.running.Wait()
+		}
+	})
+	return w
+}
+
+// near is a client of it.
+type near struct {
+	t    *testing.T
+	pipe transport.Pipe
+	in   chan *jsonrpc.Message // closed at the end
+}
+
+func (w *whole) client() *near {
+	client, server := inmem.Pipe()
+	reception := &peer.Reception{Host: w.host}
+	w.running.Go(func() { _ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem"}) })
+	n := &near{t: w.t, pipe: client, in: make(chan *jsonrpc.Message, 4096)}
+	w.running.Go(func() {
+		defer close(n.in)
+		for {
+			m, err := client.Read()
+			if err != nil {
+				return
+			}
+			n.in <- m
+		}
+	})
+	w.ends = append(w.ends, func() { _ = client.Close() })
+	return n
+}
+
+// legacy is a client that has initialized.
+func (w *whole) legacy(capabilities string) *near {
+	w.t.Helper()
+	n := w.client()
+	n.say(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"n","version":"1"}}}`)
+	if m := n.answerTo(`"init"`); m.Kind != jsonrpc.Result {
+		w.t.Fatalf("initialize: %s", m.Raw)
+	}
+	n.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	synctest.Wait()
+	return n
+}
+
+func (n *near) say(raw string) {
+	n.t.Helper()
+	if err := n.pipe.Write([]byte(raw)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// modern makes a modern request; params are further members, "" for none.
+func modernRequest(id, method, params, capabilities string) string {
+	if params != "" {
+		params += ","
+	}
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params +
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}}}`
+}
+
+func (n *near) next() *jsonrpc.Message {
+	n.t.Helper()
+	select {
+	case m, ok := <-n.in:
+		if !ok {
+			n.t.Fatal("the client's pipe has ended")
+		}
+		return m
+	case <-time.After(20 * time.Minute):
+		n.t.Fatal("nothing came")
+		return nil
+	}
+}
+
+// rest returns what has come and is not read yet.
+func (n *near) rest() []string {
+	synctest.Wait()
+	var out []string
+	for {
+		select {
+		case m, ok := <-n.in:
+			if !ok {
+				return out
+			}
+			out = append(out, string(m.Raw))
+		default:
+			return out
+		}
+	}
+}
+
+// answerTo returns the answer with that id, whatever comes before it.
+func (n *near) answerTo(id string) *jsonrpc.Message {
+	n.t.Helper()
+	for {
+		if m := n.next(); string(m.ID) == id && m.Kind != jsonrpc.Request {
+			return m
+		}
+	}
+}
+
+// request returns the next request of the server's.
+func (n *near) request() *jsonrpc.Message {
+	n.t.Helper()
+	for {
+		if m := n.next(); m.Kind == jsonrpc.Request {
+			return m
+		}
+	}
+}
+
+func (n *near) wants(got *jsonrpc.Message, text string) {
+	n.t.Helper()
+	if !strings.Contains(string(got.Raw), text) {
+		n.t.Errorf("got %s, want %s in it", got.Raw, text)
+	}
+}
+
+// inBubble runs a test in which time stands still while everybody waits.
+func inBubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
