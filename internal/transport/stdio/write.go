@@ -209,9 +209,12 @@ func (w *writer) close() error {
 }
 
 // appendLine appends b and a newline to dst. 2026-07-28 §stdio: a message MUST
-// NOT contain embedded newlines.
+// NOT contain embedded newlines. White space behind the message, as HTTP bodies
+// often have it, is left out: the Go SDK takes a blank before the newline for
+// trailing data and ends.
 func appendLine(dst, b []byte) []byte {
 	start := len(dst)
+	b = bytes.TrimRight(b, " \t\r\n")
 	dst = append(dst, b...)
 	for line := dst[start:]; len(line) > 0; {
 		i := bytes.IndexByte(line, '\n')

@@ -23,7 +23,7 @@ func TestWriteKeepsOneLine(t *testing.T) {
 	if err := p.Write([]byte(pretty)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Write([]byte(ping)); err != nil {
+	if err := p.Write([]byte(ping + " \r\n")); err != nil {
 		t.Fatal(err)
 	}
 	want := "{    \"jsonrpc\": \"2.0\", \t\"method\": \"a\\nb\" }\n" + ping + "\n"
