@@ -95,7 +95,7 @@ func (u *fake) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	return mcp.Answer([]byte("{}")), nil
 }
 
-func (u *fake) Forward(context.Context, *mcp.ClientFacts, []byte, string) {}
+func (u *fake) Forward(*mcp.ClientFacts, []byte, string) {}
 
 func (u *fake) Stand(_ *mcp.ClientFacts, deliver func(*jsonrpc.Message), _ peer.Standing) Standing {
 	w := &fakeStanding{u: u, deliver: deliver}

@@ -56,11 +56,12 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 		}
 		return g.Relay.relay(ctx, u, c, s)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
-		u, err := g.owner(ctx, c.Client, c.Name)
+		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+		u, err := g.owner(ctx, c.Client, uri)
 		if err != nil {
 			return nil, err
 		}
-		return g.subscribe(ctx, c, u, c.Name)
+		return g.subscribe(ctx, c, u)
 	case mcp.MethodComplete:
 		return g.complete(ctx, c, s)
 	case mcp.MethodSetLevel:
@@ -143,9 +144,9 @@ func (g *Merged) setLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) 
 }
 
 // Notice passes a client's notification on to all servers.
-func (g *Merged) Notice(ctx context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
+func (g *Merged) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
 	for _, u := range g.Upstreams {
-		u.Forward(ctx, f, m.Raw, m.Method)
+		u.Forward(f, m.Raw, m.Method)
 	}
 }
 

@@ -355,13 +355,10 @@ func (n *notices) standing(f *mcp.ClientFacts, s peer.Standing, u Upstream, as r
 }
 
 // subscribe answers resources/subscribe and resources/unsubscribe.
-func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, uri string) (*mcp.Reply, error) {
-	uriText, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream) (*mcp.Reply, error) {
+	uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "uri must be a string"}
-	}
-	if uri == "" {
-		uri = uriText
 	}
 	n.mu.Lock()
 	w := n.attached[c.Client.Conversation].find(u.Name())

@@ -45,7 +45,7 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 	case mcp.MethodSetLevel:
 		return g.Upstream.SetLevel(ctx, c)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
-		return g.subscribe(ctx, c, g.Upstream, c.Name)
+		return g.subscribe(ctx, c, g.Upstream)
 	case mcp.MethodListTools:
 		reply, err := g.Relay.relay(ctx, g.Upstream, c, s)
 		if _, cut := g.Upstream.(*Filtered); err == nil && !cut {
@@ -76,8 +76,8 @@ func keepTools(reply *mcp.Reply, shows func(tool jsonrpc.Span) bool) {
 }
 
 // Notice passes a client's notification on to the server.
-func (g *Single) Notice(ctx context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
-	g.Upstream.Forward(ctx, f, m.Raw, m.Method)
+func (g *Single) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
+	g.Upstream.Forward(f, m.Raw, m.Method)
 }
 
 // Attach lets a legacy client hear the server's standing notices.

@@ -23,8 +23,8 @@ type Upstream interface {
 	ToolParams(ctx context.Context, tool string) (params []mirror.Param, known bool)
 	// SetLevel answers logging/setLevel.
 	SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error)
-	// Forward passes on a client's notification.
-	Forward(ctx context.Context, f *mcp.ClientFacts, raw []byte, method string)
+	// Forward passes on a client's notification. It does not wait.
+	Forward(f *mcp.ClientFacts, raw []byte, method string)
 	// Stand registers somebody who hears the server's notices.
 	Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) Standing
 }

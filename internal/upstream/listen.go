@@ -16,7 +16,6 @@ type listening struct {
 	union  string // what it asks for, as a key
 	cancel context.CancelCauseFunc
 	acked  chan struct{} // closed when the server has acknowledged, or the listen has ended
-	done   chan struct{} // closed when its goroutine has returned
 
 	honoured mcp.Interest // set before acked is closed
 	err      error
@@ -60,13 +59,10 @@ func (u *Upstream) relisten(ctx context.Context) {
 	}
 	var next *listening
 	if !union.Empty() {
-		next = &listening{union: key, acked: make(chan struct{}), done: make(chan struct{})}
+		next = &listening{union: key, acked: make(chan struct{})}
 		var life context.Context
 		life, next.cancel = context.WithCancelCause(u.life)
-		u.work.Go(func() {
-			defer close(next.done)
-			u.keepListening(life, next)
-		})
+		u.work.Go(func() { u.keepListening(life, next) })
 	}
 	u.listen = next
 	u.mu.Unlock()
@@ -95,8 +91,16 @@ func (u *Upstream) keepListening(ctx context.Context, l *listening) {
 	wait := time.Second
 	for {
 		err := u.listenOnce(ctx, l)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, errEraChanged) {
 			return
+		}
+		if isClosed(l.acked) && l.err == nil {
+			// What has changed while nobody listened is unknown.
+			wait = time.Second
+			u.forgetTools()
+			if u.opts.Changed != nil {
+				u.opts.Changed("")
+			}
 		}
 		u.opts.Log.Info("listen ended", "server", u.spec.Name, "cause", reason(err))
 		t := time.NewTimer(wait)

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -83,7 +84,6 @@ func (u *Upstream) mayList(raw []byte, tool jsonrpc.Span) bool {
 type toolSpecs struct {
 	done   chan struct{} // closed when params is set
 	params map[string][]mirror.Param
-	ok     bool
 }
 
 func (u *Upstream) forgetTools() {
@@ -98,14 +98,19 @@ func (u *Upstream) forgetTools() {
 func (u *Upstream) ToolParams(ctx context.Context, tool string) ([]mirror.Param, bool) {
 	u.mu.Lock()
 	t := u.tools
-	load := t == nil
-	if load {
+	if t == nil && !u.closed {
 		t = &toolSpecs{done: make(chan struct{})}
 		u.tools = t
+		// Not for as long as its first caller has patience: others wait too.
+		u.work.Go(func() {
+			ctx, stop := context.WithTimeout(u.life, 30*time.Second)
+			defer stop()
+			u.loadTools(ctx, t)
+		})
 	}
 	u.mu.Unlock()
-	if load {
-		u.loadTools(ctx, t)
+	if t == nil {
+		return nil, false
 	}
 	select {
 	case <-t.done:
@@ -142,7 +147,6 @@ func (u *Upstream) loadTools(ctx context.Context, t *toolSpecs) {
 		}
 		t.params[name] = params
 	}
-	t.ok = true
 }
 
 // paramsOf is ToolParams for the headers that we send. A pipe has none.

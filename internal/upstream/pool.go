@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -126,8 +127,10 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (*session, <-chan stru
 		}
 		u.pools[key] = p
 	}
+	defer u.tidyLocked(p)
 	if s := u.chooseLocked(p, f, forCall); s != nil {
 		s.users++
+		s.taken = true
 		if s.reap != nil {
 			s.reap.Stop()
 			s.reap = nil
@@ -153,6 +156,13 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (*session, <-chan stru
 	if len(p.sessions) >= maxLanes {
 		return nil, p.freed, nil
 	}
+	if !u.roomLocked() {
+		return nil, nil, &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: u.spec.Name, Cause: "overloaded", Outcome: mcp.NotSent, Retryable: true,
+			RetryAfter: time.Second, Op: "open " + u.spec.Name,
+			Message: fmt.Sprintf("server %q has as many sessions as it may have", u.spec.Name),
+		}
+	}
 	if wait := time.Until(u.notBefore); wait > 0 && u.lastErr != nil {
 		return nil, nil, u.lastErr
 	}
@@ -174,7 +184,15 @@ func (u *Upstream) anyLocked() *pool {
 // chooseLocked returns a session of the pool that may take the call, nil when a
 // further one is needed.
 func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *session {
-	if len(p.sessions) == 0 || forCall && u.spec.Isolation == PerCall {
+	if u.spec.Isolation == PerCall {
+		for _, s := range p.sessions {
+			if !s.taken {
+				return s
+			}
+		}
+		return nil
+	}
+	if len(p.sessions) == 0 {
 		return nil
 	}
 	home := p.sessions[0]
@@ -212,39 +230,108 @@ func (u *Upstream) release(s *session, called bool) {
 	end := u.spec.Isolation == PerCall && s.users == 0 && p != nil
 	if end {
 		p.removeLocked(s)
-	} else if p != nil && s.users == 0 && len(p.sessions) > 1 && p.sessions[0] != s && s.reap == nil {
-		s.reap = time.AfterFunc(laneIdle, func() { u.reapLane(s) })
+	} else if p != nil && s.users == 0 && s.reap == nil && !u.closed {
+		// A session that has ended meanwhile is in its pool no more.
+		if i := slices.Index(p.sessions, s); i >= 0 {
+			wait := homeIdle
+			if i > 0 {
+				wait = laneIdle
+			}
+			s.reap = time.AfterFunc(wait, func() { u.reapIdle(s, wait) })
+		}
 	}
 	u.mu.Unlock()
 	if end {
-		u.work.Go(func() { s.shut(errCallOver) })
+		u.work.Go(func() { s.shut(u.polite, errCallOver) })
 	}
 }
 
-// laneIdle is how long a session beside the home session is kept for the next
-// call that needs one.
-const laneIdle = time.Minute
+// How long sessions are kept that nobody uses: one beside the home session for the
+// next call that needs one, and a home session, which holds the server's state,
+// for its clients to come back to.
+const (
+	laneIdle = time.Minute
+	homeIdle = 15 * time.Minute
+)
 
-// reapLane ends a lane that has been idle. Subscriptions are the home session's.
-func (u *Upstream) reapLane(s *session) {
+// maxSessions bounds the sessions of one server over all pools: pools are keyed by
+// what clients say of themselves.
+const maxSessions = 64
+
+// reapIdle ends a session that has been idle. A home session that somebody stands
+// at is looked at again later; a pool without sessions is forgotten.
+func (u *Upstream) reapIdle(s *session, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.closed || s.users > 0 || s.reap == nil || s.pool == nil {
+	p := s.pool
+	if u.closed || s.users > 0 || s.reap == nil || p == nil {
 		return
 	}
-	s.pool.removeLocked(s)
-	u.work.Go(func() { s.shut(errIdleLane) })
+	if len(p.standing) > 0 && len(p.sessions) > 0 && p.sessions[0] == s {
+		s.reap.Reset(wait)
+		return
+	}
+	u.retireLocked(s)
 }
 
-var errIdleLane = errors.New("the session was idle and another one remains")
+func (u *Upstream) retireLocked(s *session) {
+	p := s.pool
+	p.removeLocked(s)
+	if s.reap != nil {
+		s.reap.Stop()
+		s.reap = nil
+	}
+	u.tidyLocked(p)
+	u.work.Go(func() { s.shut(u.polite, errIdleSession) })
+}
+
+// tidyLocked forgets a pool that nobody needs: its key is what a client says of
+// itself, as long as a message.
+func (u *Upstream) tidyLocked(p *pool) {
+	if len(p.sessions) == 0 && len(p.standing) == 0 && p.opening == nil && u.pools[p.key] == p {
+		delete(u.pools, p.key)
+	}
+}
+
+// roomLocked reports whether one more session may be opened, and makes room by
+// ending an idle one that nobody stands at.
+func (u *Upstream) roomLocked() bool {
+	n := 0
+	var idle *session
+	for _, p := range u.pools {
+		if p.opening != nil {
+			n++
+		}
+		for _, s := range p.sessions {
+			n++
+			if s.users == 0 && len(p.standing) == 0 {
+				idle = s
+			}
+		}
+	}
+	if n < maxSessions {
+		return true
+	}
+	if idle == nil {
+		return false
+	}
+	u.retireLocked(idle)
+	return true
+}
+
+var errIdleSession = errors.New("the session was idle")
 
 var errCallOver = errors.New("the call is over and the session was for it alone")
 
 func (p *pool) removeLocked(s *session) {
+	if s.reap != nil {
+		s.reap.Stop()
+		s.reap = nil
+	}
 	for i, x := range p.sessions {
 		if x == s {
 			p.sessions = append(p.sessions[:i:i], p.sessions[i+1:]...)
-			return
+			break
 		}
 	}
 }
@@ -260,11 +347,16 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 		u.mu.Lock()
 		if err == nil && u.closed {
 			err = u.unavailable(errStopped, "removed")
-			defer s.shut(errStopped)
+			defer s.shut(u.polite, errStopped)
 		}
 		if err != nil {
 			u.failedLocked(err)
 			o.err = err
+			if p.opening == o && u.pools[p.key] == p && len(p.standing)+len(p.sessions) == 0 {
+				// Whoever waits finds the error as the last one.
+				p.opening = nil
+				u.tidyLocked(p)
+			}
 		} else {
 			u.openedLocked(p, s)
 			o.s = s
@@ -293,7 +385,7 @@ func (u *Upstream) openedLocked(p *pool, s *session) {
 		s.pool = nil
 		if u.modern != nil {
 			// Another open was faster; one link is enough.
-			u.work.Go(func() { s.shut(errSpare) })
+			u.work.Go(func() { s.shut(u.polite, errSpare) })
 			return
 		}
 		u.modern = s
@@ -323,8 +415,8 @@ func (u *Upstream) failedLocked(err error) {
 	wait := time.Second << min(u.failures-1, 6)
 	u.notBefore = time.Now().Add(min(wait, time.Minute))
 	u.lastErr = err
-	u.setStateLocked(Broken, err.Error())
-	u.opts.Log.Warn("server could not be opened", "server", u.spec.Name, "cause", err.Error(), "next", min(wait, time.Minute).String())
+	u.setStateLocked(Broken, reasonOf(err))
+	u.opts.Log.Warn("server could not be opened", "server", u.spec.Name, "cause", reasonOf(err), "tried again after", min(wait, time.Minute).String())
 }
 
 // drop takes a session out of service; its calls fail by themselves.
@@ -335,6 +427,7 @@ func (u *Upstream) drop(s *session, cause error) {
 	}
 	if s.pool != nil {
 		s.pool.removeLocked(s)
+		u.tidyLocked(s.pool)
 	}
 	u.mu.Unlock()
 	s.server.End(cause)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +33,7 @@ type session struct {
 
 	// Under Upstream.mu:
 	pool  *pool // nil for the link to a modern server
+	taken bool  // acquired at least once
 	users int   // acquired and not released
 	calls int   // of clients that can be asked
 	owner uint64
@@ -38,12 +41,13 @@ type session struct {
 	level mcp.LogLevel // set at the server; 0 for never
 }
 
-// shut ends the session and its child and waits for both.
-func (s *session) shut(cause error) {
+// shut ends the session and its child and waits for both. When ctx ends a child is
+// no longer asked but killed.
+func (s *session) shut(ctx context.Context, cause error) {
 	s.ending.Do(func() {
 		_ = s.server.Close(cause)
 		if s.child != nil {
-			_ = s.child.Stop(context.Background())
+			_ = s.child.Stop(ctx)
 		}
 	})
 }
@@ -197,8 +201,11 @@ type childError struct {
 	stderr []string
 }
 
-func (e *childError) Error() string {
-	s := e.err.Error()
+func (e *childError) Error() string { return e.err.Error() + e.remains() }
+
+// remains is what the child itself tells, "" for nothing.
+func (e *childError) remains() string {
+	s := ""
 	if e.exit != "" {
 		s += "; the process ended: " + e.exit
 	}
@@ -210,6 +217,24 @@ func (e *childError) Error() string {
 
 func (e *childError) Unwrap() error { return e.err }
 
+// reasonOf says for people why a server could not be opened, nothing twice.
+func reasonOf(err error) string {
+	var e *mcp.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	s := e.Message
+	var child *childError
+	var start *stdio.StartError
+	switch {
+	case errors.As(err, &child):
+		s += child.remains()
+	case errors.As(err, &start):
+		s += ": " + start.Error()
+	}
+	return s
+}
+
 func (u *Upstream) withChild(err error, child *stdio.Process) error {
 	return &childError{err: err, exit: child.ExitText(), stderr: child.StderrTail(5)}
 }
@@ -219,11 +244,20 @@ func (u *Upstream) withChild(err error, child *stdio.Process) error {
 func (u *Upstream) openError(err error) *mcp.Error {
 	e := u.unavailable(err, "connect")
 	var he *handshake.Error
-	if errors.As(err, &he) {
+	var start *stdio.StartError
+	switch {
+	case errors.As(err, &he):
 		e.Cause = string(he.Cause)
 		e.RetryAfter = he.RetryAfter
 		e.Message = fmt.Sprintf("server %q could not be opened: %s", u.spec.Name, he.Text)
-	} else if u.spec.Command != "" {
+	case errors.As(err, &start):
+		e.Cause = "exec"
+		e.Message = fmt.Sprintf("server %q could not be started: its command cannot be run", u.spec.Name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+			e.Message = fmt.Sprintf("server %q could not be started: its command was not found", u.spec.Name)
+			e.Retryable = false
+		}
+	case u.spec.Command != "":
 		e.Cause = "exec"
 		e.Message = fmt.Sprintf("server %q could not be started", u.spec.Name)
 	}
@@ -232,7 +266,7 @@ func (u *Upstream) openError(err error) *mcp.Error {
 
 // wanted reports whether a session's end was our own doing.
 func wanted(cause error) bool {
-	for _, ours := range []error{errCallOver, errEraChanged, errSpare, errIdleLane, errStopped} {
+	for _, ours := range []error{errCallOver, errEraChanged, errSpare, errIdleSession, errStopped} {
 		if errors.Is(cause, ours) {
 			return true
 		}
@@ -251,13 +285,14 @@ func (u *Upstream) mourn(s *session) {
 	p := s.pool
 	if p != nil {
 		p.removeLocked(s)
+		u.tidyLocked(p)
 	}
 	unexpected := !u.closed && !wanted(cause)
 	if unexpected && u.modern == nil && (p == nil || len(p.sessions) == 0) {
 		u.setStateLocked(Idle, "the server ended: "+cause.Error())
 	}
 	u.mu.Unlock()
-	s.shut(cause)
+	s.shut(u.polite, cause)
 	if !unexpected {
 		return
 	}

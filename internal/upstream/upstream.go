@@ -85,20 +85,25 @@ type Upstream struct {
 	end  context.CancelCauseFunc
 	work sync.WaitGroup // opens, session ends, listens
 
-	mu        sync.Mutex
-	pools     map[string]*pool
-	modern    *session // the one link to a modern server
-	era       mcp.Revision
-	noLegacy  bool // a modern server that speaks nothing else
-	skipProbe bool
-	sse       bool
-	status    Status
-	failures  int       // opens that failed in a row
-	notBefore time.Time // no open before then
-	lastErr   error
-	closed    bool
-	tools     *toolSpecs
-	listen    *listening
+	polite context.Context // ends when children are no longer asked but killed
+	hurry  context.CancelFunc
+
+	mu           sync.Mutex
+	pools        map[string]*pool
+	modern       *session // the one link to a modern server
+	era          mcp.Revision
+	noLegacy     bool // a modern server that speaks nothing else
+	skipProbe    bool
+	sse          bool
+	status       Status
+	failures     int       // opens that failed in a row
+	notBefore    time.Time // no open before then
+	lastErr      error
+	closed       bool
+	tools        *toolSpecs
+	listen       *listening
+	forwardings  []forwarding
+	isForwarding bool // a goroutine is at them
 	// relistening: a goroutine is about to bring listen in line.
 	relistening bool
 }
@@ -132,6 +137,7 @@ func New(spec Spec, o Options) *Upstream {
 		u.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	u.life, u.end = context.WithCancelCause(context.Background())
+	u.polite, u.hurry = context.WithCancel(context.Background())
 	u.status = Status{Name: spec.Name, State: Idle, Since: time.Now()}
 	return u
 }
@@ -170,15 +176,19 @@ var errStopped = fmt.Errorf("%w, or Dragoman is stopping", peer.ErrRemoved)
 // Close ends all sessions and their children and waits for them. ctx bounds the
 // politeness, not the end: when it is over children are killed.
 func (u *Upstream) Close(ctx context.Context) {
+	defer context.AfterFunc(ctx, u.hurry)()
 	u.mu.Lock()
 	u.closed = true
-	all := u.sessionsLocked()
+	for _, s := range u.sessionsLocked() {
+		if s.reap != nil {
+			s.reap.Stop()
+		}
+		u.work.Go(func() { s.shut(u.polite, errStopped) })
+	}
 	u.mu.Unlock()
 	u.end(errStopped)
-	for _, s := range all {
-		s.shut(errStopped)
-	}
 	u.work.Wait()
+	u.hurry()
 }
 
 func (u *Upstream) sessionsLocked() []*session {
@@ -214,12 +224,18 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 		}
 		u.raiseLevel(ctx, s, c)
 		reply, err := s.server.Call(ctx, c, sink)
+		if err == nil && u.missesHeader(s, c, reply) {
+			// Its tool's schema has changed since we read it (2026-07-28 §Streamable
+			// HTTP, "Client Behavior").
+			u.forgetTools()
+			reply, err = s.server.Call(ctx, c, sink)
+		}
 		release()
 		if err == nil {
 			if try == 0 && u.foreign(s, reply) {
 				continue
 			}
-			return u.mended(ctx, c, sink, s, reply, try)
+			return reply, nil
 		}
 		var e *mcp.Error
 		if !errors.As(err, &e) || try > 0 || ctx.Err() != nil {
@@ -265,15 +281,11 @@ func (u *Upstream) forget(s *session) {
 
 var errEraChanged = errors.New("the server speaks another era now")
 
-// mended gives a call a second chance when a modern server misses a mirrored
-// header: the tool's schema has changed since we read it (2026-07-28 §Streamable
-// HTTP, "Client Behavior").
-func (u *Upstream) mended(ctx context.Context, c *mcp.Call, sink peer.Sink, s *session, r *mcp.Reply, try int) (*mcp.Reply, error) {
-	if r.Code() != mcp.CodeHeaderMismatch || c.Msg.Method != mcp.MethodCallTool || !s.server.Revision().Can(mcp.MirroredHeaders) || u.spec.piped() {
-		return r, nil
-	}
-	u.forgetTools()
-	return s.server.Call(ctx, c, sink)
+// missesHeader reports whether a modern server refused a call for a mirrored
+// header. It has run nothing then.
+func (u *Upstream) missesHeader(s *session, c *mcp.Call, r *mcp.Reply) bool {
+	return r.Code() == mcp.CodeHeaderMismatch && c.Msg.Method == mcp.MethodCallTool &&
+		s.server.Revision().Can(mcp.MirroredHeaders) && u.spec.Command == ""
 }
 
 // lost tells of a named loss.
@@ -284,23 +296,74 @@ func (u *Upstream) lost(what, why string) {
 	}
 }
 
-// Forward passes on a client's notification to the sessions that it concerns.
-// Modern servers have none: what a client tells of its own changes is a loss
-// there, since each request describes the client anew.
-func (u *Upstream) Forward(ctx context.Context, f *mcp.ClientFacts, raw []byte, method string) {
+// forwarding is a client's notification on its way to the sessions that it
+// concerns.
+type forwarding struct {
+	to     []*session
+	raw    []byte
+	method string
+}
+
+// The bounds of what waits for a server that takes no notifications.
+const (
+	maxForwardings = 64
+	forwardTimeout = 10 * time.Second
+)
+
+// Forward passes on a client's notification to the sessions that it concerns, in
+// order. It does not wait for the server: the reader of a client's pipe calls it.
+// Modern servers have no such sessions: what a client tells of its own changes is
+// a loss there, since each request describes the client anew.
+func (u *Upstream) Forward(f *mcp.ClientFacts, raw []byte, method string) {
+	if why := u.queueForwarding(f, raw, method); why != "" {
+		u.lost(method, why)
+	}
+}
+
+func (u *Upstream) queueForwarding(f *mcp.ClientFacts, raw []byte, method string) (lost string) {
 	u.mu.Lock()
-	var to []*session
+	defer u.mu.Unlock()
+	x := forwarding{raw: raw, method: method}
 	if p := u.pools[u.key(f)]; p != nil {
-		to = append(to, p.sessions...)
+		x.to = append(x.to, p.sessions...)
 	}
-	modern := u.useModernLocked(f)
-	u.mu.Unlock()
-	if len(to) == 0 && modern {
-		u.lost(method, "2026-07-28 has no notifications of clients")
+	switch {
+	case u.closed:
+		return ""
+	case len(x.to) == 0 && u.useModernLocked(f):
+		return "the server's revision has no notifications of clients"
+	case len(x.to) == 0:
+		return ""
+	case len(u.forwardings) >= maxForwardings:
+		return "the server takes no notifications"
 	}
-	for _, s := range to {
-		if err := s.server.Forward(ctx, raw, method); err != nil {
-			u.opts.Log.Debug("notification was not delivered", "server", u.spec.Name, "method", method, "cause", err.Error())
+	u.forwardings = append(u.forwardings, x)
+	if !u.isForwarding {
+		u.isForwarding = true
+		u.work.Go(u.forwardAll)
+	}
+	return ""
+}
+
+// forwardAll sends what waits until nothing does.
+func (u *Upstream) forwardAll() {
+	for {
+		u.mu.Lock()
+		if len(u.forwardings) == 0 || u.closed {
+			u.forwardings, u.isForwarding = nil, false
+			u.mu.Unlock()
+			return
+		}
+		x := u.forwardings[0]
+		u.forwardings = u.forwardings[1:]
+		u.mu.Unlock()
+		for _, s := range x.to {
+			ctx, stop := context.WithTimeout(u.life, forwardTimeout)
+			err := s.server.Forward(ctx, x.raw, x.method)
+			stop()
+			if err != nil {
+				u.opts.Log.Debug("notification was not delivered", "server", u.spec.Name, "method", x.method, "cause", err.Error())
+			}
 		}
 	}
 }

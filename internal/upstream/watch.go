@@ -64,8 +64,9 @@ func (w *Standing) Close() {
 	}
 	defer u.mu.Unlock()
 	u.relistenSoonLocked()
-	if len(uris) == 0 || u.closed || u.modern != nil && len(w.pool.sessions) == 0 {
-		return
+	u.tidyLocked(w.pool)
+	if len(uris) == 0 || u.closed || len(w.pool.sessions) == 0 {
+		return // a server that is away need not be started to be told
 	}
 	u.work.Go(func() {
 		ctx, stop := context.WithTimeout(u.life, 10*time.Second)
@@ -302,7 +303,8 @@ func (u *Upstream) askStanding(ctx context.Context, p *pool, m *jsonrpc.Message)
 	}
 }
 
-// restore brings the subscriptions of a lost session back.
+// restore brings the subscriptions of a lost session back, however long the server
+// takes to return.
 func (u *Upstream) restore(p *pool) {
 	if p == nil {
 		u.mu.Lock()
@@ -313,31 +315,41 @@ func (u *Upstream) restore(p *pool) {
 		}
 		return
 	}
-	u.mu.Lock()
-	type pair struct {
-		w   *Standing
-		uri string
-	}
-	var todo []pair
-	seen := map[string]bool{}
-	for _, w := range p.standing {
-		for uri := range w.want.URIs {
-			if !seen[uri] {
-				seen[uri] = true
-				todo = append(todo, pair{w, uri})
-			}
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		if u.resubscribe(p) {
+			return
 		}
-	}
-	u.mu.Unlock()
-	for _, x := range todo {
-		ctx, stop := context.WithTimeout(u.life, 30*time.Second)
-		_, err := u.subscription(ctx, x.w, mcp.MethodSubscribe, x.uri)
-		stop()
-		if err != nil {
-			u.opts.Log.Warn("subscription could not be restored", "server", u.spec.Name, "cause", err.Error())
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-u.life.Done():
+			t.Stop()
 			return
 		}
 	}
+}
+
+// resubscribe asks again for what is watched in a pool, and reports whether the
+// server could be asked.
+func (u *Upstream) resubscribe(p *pool) bool {
+	u.mu.Lock()
+	watched := map[string]*Standing{}
+	for _, w := range p.standing {
+		for uri := range w.want.URIs {
+			watched[uri] = w
+		}
+	}
+	u.mu.Unlock()
+	for uri, w := range watched {
+		ctx, stop := context.WithTimeout(u.life, 30*time.Second)
+		_, err := u.subscription(ctx, w, mcp.MethodSubscribe, uri)
+		stop()
+		if err != nil {
+			u.opts.Log.Info("subscriptions are not restored yet", "server", u.spec.Name, "cause", err.Error())
+			return false
+		}
+	}
+	return true
 }
 
 // raiseLevel sees to it that a legacy server says what the call wants to hear.
