@@ -32,9 +32,10 @@ type partKey struct{ method, server string }
 type part struct {
 	items   [][]byte
 	hello   *mcp.Hello
-	have    bool // it has answered at least once
-	fresh   bool // and nothing has changed since
-	changed bool // while the reading was under way
+	have    bool      // it has answered at least once
+	fresh   bool      // and nothing has changed since
+	until   time.Time // fresh no longer than that; zero where changes are told
+	changed bool      // while the reading was under way
 	reading *reading
 }
 
@@ -44,6 +45,8 @@ type reading struct {
 	done     chan struct{} // closed at the end
 	finished time.Time     // zero while it runs
 	missed   bool          // somebody went away without it
+	tell     bool          // somebody has an older one and was told nothing
+	slow     bool          // took longer than the grace; set with finished
 	failed   bool          // set with finished
 }
 
@@ -64,16 +67,33 @@ const (
 	defaultGrace = 1500 * time.Millisecond
 	readingLimit = time.Minute
 	retryReading = 2 * time.Second
+	// untoldLife is how long the list of a server that tells nobody of changes is
+	// taken for what it lists now.
+	untoldLife = 5 * time.Second
 )
 
 // Changed says that a server's lists may have changed: kind is "tools", "prompts",
-// "resources", or "" for everything, its Hello included.
+// "resources", or "" for everything, its Hello included. Of everything nobody was
+// told, so what has been read is read again and announced if it is another.
 func (g *Merged) Changed(server, kind string) {
 	g.catalog.mu.Lock()
 	defer g.catalog.mu.Unlock()
+	var again []string
 	for key, p := range g.catalog.parts {
 		if key.server == server && (kind == "" || key.method != "" && strings.HasPrefix(key.method, kind)) {
 			p.fresh, p.changed = false, true
+			if kind == "" && p.have {
+				again = append(again, key.method)
+			}
+		}
+	}
+	at := slices.IndexFunc(g.Upstreams, func(u Upstream) bool { return u.Name() == server })
+	for _, method := range again {
+		if at < 0 {
+			break
+		}
+		if _, r := g.readLocked(method, g.Upstreams[at]); r != nil {
+			r.tell = true
 		}
 	}
 }
@@ -91,16 +111,17 @@ func (g *Merged) readLocked(method string, u Upstream) (*part, *reading) {
 		g.catalog.parts[key] = p
 	}
 	r := p.reading
+	old := p.fresh && !p.until.IsZero() && !time.Now().Before(p.until)
 	switch {
-	case p.fresh || g.drainedLocked():
+	case p.fresh && !old || g.drainedLocked():
 		return p, nil
 	case r != nil && r.finished.IsZero():
 		return p, r
 	case r != nil && !p.changed && time.Since(r.finished) < retryReading:
 		return p, nil // it has just failed
 	}
-	again := r != nil && r.missed && r.failed && !p.changed
-	r = &reading{started: time.Now(), done: make(chan struct{})}
+	again := r != nil && r.missed && r.failed && !p.changed || old && r.slow
+	r = &reading{started: time.Now(), done: make(chan struct{}), tell: old}
 	if again {
 		// It has had its grace, and nothing says that it is better now.
 		r.started, r.missed = time.Time{}, true
@@ -114,6 +135,7 @@ func (g *Merged) readLocked(method string, u Upstream) (*part, *reading) {
 func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
 	ctx, cancel := context.WithTimeout(g.life(), readingLimit)
 	defer cancel()
+	began := time.Now()
 	h, err := u.Hello(ctx, nil)
 	var items [][]byte
 	if err == nil && method != "" {
@@ -123,10 +145,15 @@ func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
 	}
 	g.catalog.mu.Lock()
 	r.finished, r.failed = time.Now(), err != nil
+	r.slow = r.finished.Sub(began) > g.grace()
 	announce := false
 	if err == nil {
-		announce = r.missed && !sameItems(p.items, items)
+		announce = (r.missed || r.tell) && !sameItems(p.items, items)
 		p.items, p.hello, p.have, p.fresh = items, h, true, !p.changed
+		p.until = time.Time{}
+		if method != "" && !tellsOf(h, method) {
+			p.until = r.finished.Add(untoldLife)
+		}
 		delete(g.catalog.editions, method)
 	}
 	g.catalog.mu.Unlock()
@@ -134,6 +161,13 @@ func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
 	if announce {
 		g.announce(changeOf(method))
 	}
+}
+
+// tellsOf reports whether a server has said that it tells of changes of a list.
+func tellsOf(h *mcp.Hello, method string) bool {
+	caps := h.Capabilities
+	at := jsonrpc.Find(caps, jsonrpc.Whole(caps), mcp.LookupMethod(method).Capability)
+	return string(jsonrpc.Find(caps, at, "listChanged").Of(caps)) == "true"
 }
 
 // changeOf returns the notification that says that a list has changed.
@@ -159,14 +193,17 @@ func sameItems(a, b [][]byte) bool {
 	return true
 }
 
+func (g *Merged) grace() time.Duration {
+	if g.Grace == 0 {
+		return defaultGrace
+	}
+	return g.Grace
+}
+
 // await waits for readings, each until its grace is over.
 func (g *Merged) await(ctx context.Context, all []*reading) {
-	grace := g.Grace
-	if grace == 0 {
-		grace = defaultGrace
-	}
 	for _, r := range all {
-		left := time.Until(r.started.Add(grace))
+		left := time.Until(r.started.Add(g.grace()))
 		t := time.NewTimer(max(left, 0))
 		select {
 		case <-r.done:

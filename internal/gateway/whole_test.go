@@ -45,10 +45,14 @@ type farLink struct {
 
 func (s *farServer) open(context.Context) (transport.Pipe, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.refuse != nil {
-		return nil, s.refuse
+	refuse := s.refuse
+	s.mu.Unlock()
+	if refuse != nil {
+		time.Sleep(time.Second)
+		return nil, refuse
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	client, server := inmem.Pipe()
 	l := &farLink{server: s, pipe: server, number: len(s.links)}
 	s.links = append(s.links, l)
@@ -272,8 +276,9 @@ func (n *near) next() *jsonrpc.Message {
 	}
 }
 
-// rest returns what has come and is not read yet.
+// rest returns what comes within a second.
 func (n *near) rest() []string {
+	time.Sleep(time.Second)
 	synctest.Wait()
 	var out []string
 	for {
