@@ -1,0 +1,14 @@
+// Package interop sets clients and servers that nobody here wrote on either side
+// of Dragoman: the official Go SDK and mcp-go, two independent code bases, each as
+// client and as server, in each era and on each transport that it has. Everything
+// runs in one process, save servers on standard input and output, which are this
+// test binary once more.
+//
+//	go test -v ./interop            the whole table
+//	go test -short ./interop        the corners of it
+//	go test -run 'Interop/go-sdk.*/mcp-go' ./interop
+//
+// A step that fails through Dragoman fails the test, unless limits_test.go knows it
+// as a limit of one of the SDKs; then the same step has to fail without Dragoman
+// too, between that SDK and a partner that can do it.
+package interop

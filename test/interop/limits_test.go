@@ -1,0 +1,187 @@
+package interop
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// limit is something that an SDK cannot do, so that Dragoman cannot make it do it.
+type limit struct {
+	side      string // that has it: "client" or "server"
+	sdk       string
+	revisions []string // of the client, or eras of the server; nil for all
+	transport string   // "" for all
+	// partner is the SDK on the other side where the two do not understand each
+	// other, and its eras or revisions; "" and nil for all.
+	partner  string
+	partners []string
+	steps    []string
+	// silent: the step ends by its time limit and in no other way, so that it is
+	// not even tried in the table.
+	silent bool
+	reason string
+}
+
+var asking = []string{"form", "model", "roots"}
+
+// limits are all that may fail. Each one that is met is proved by prove.
+var limits = []limit{
+	{
+		side: "client", sdk: "mcp-go", revisions: []string{legacy, "2025-06-18", "2025-03-26"}, transport: stream,
+		steps: []string{"cancel"}, silent: true,
+		reason: "in a legacy revision it hangs up and sends no notifications/cancelled; hanging up cancels nothing there",
+	},
+	{
+		side: "client", sdk: "mcp-go", transport: events, steps: []string{"cancel"}, silent: true,
+		reason: "over HTTP+SSE it sends no notifications/cancelled and has nothing to hang up",
+	},
+	{
+		side: "client", sdk: "mcp-go", transport: events, steps: asking, silent: true,
+		reason: "over HTTP+SSE it declares that it can be asked and never answers",
+	},
+	{
+		side: "client", sdk: "go-sdk", revisions: []string{modern, ""}, partner: "mcp-go", partners: []string{modern, onlyModern, both},
+		steps:  []string{"roots"},
+		reason: "it cannot read an input request without params, which roots/list may lack and with mcp-go does",
+	},
+	{
+		side: "server", sdk: "mcp-go", transport: events, steps: asking,
+		reason: "its HTTP+SSE sessions cannot ask",
+	},
+}
+
+// errSilent stands for the failure of a step that was not tried.
+var errSilent = errors.New("not tried: it would wait in vain")
+
+func (l *limit) mark() string { return string(rune('a' + slices.IndexFunc(limits, l.is))) }
+
+func (l *limit) is(o limit) bool { return o.reason == l.reason }
+
+func (l *limit) covers(r row, c column, step string) bool {
+	in := func(all []string, s string) bool { return all == nil || slices.Contains(all, s) }
+	sdk, transport, rev, partner, other := r.sdk, r.transport, r.revision, c.sdk, c.era
+	if l.side == "server" {
+		sdk, transport, rev, partner, other = c.sdk, c.transport, c.era, r.sdk, r.revision
+	}
+	return sdk == l.sdk && (l.transport == "" || transport == l.transport) && in(l.revisions, rev) &&
+		(l.partner == "" || partner == l.partner) && in(l.partners, other) && in(l.steps, step)
+}
+
+// limitOf returns the limit for which a step may fail in a cell, nil for none.
+func limitOf(r row, c column, step string) *limit {
+	for i := range limits {
+		if limits[i].covers(r, c, step) {
+			return &limits[i]
+		}
+	}
+	return nil
+}
+
+// prove shows that each limit that excused something is not Dragoman's: without
+// it, the limited SDK fails with a partner with which another SDK does not. It
+// returns the legend of the table.
+func prove(t *testing.T, wit *witness, table map[row]map[column]outcome) string {
+	used := make(map[*limit]int)
+	for r, cols := range table {
+		for c, out := range cols {
+			for _, s := range out.failed() {
+				if l := limitOf(r, c, s); l != nil {
+					used[l]++
+				}
+			}
+		}
+	}
+	legend := make([]string, len(limits)*len(steps))
+	t.Run("limits", func(t *testing.T) {
+		for i := range limits {
+			l := &limits[i]
+			if used[l] == 0 && !testing.Short() && flag.Lookup("test.run").Value.String() == "" {
+				t.Errorf("limit %s excuses nothing any more: %s", l.mark(), l.reason)
+			}
+			for j, s := range l.steps {
+				at := &legend[i*len(steps)+j]
+				if used[l] == 0 {
+					break
+				}
+				if j == 0 {
+					*at = fmt.Sprintf("%s: %s as %s: %s (%d times, %s)\n", l.mark(), l.sdk, l.side, l.reason, used[l], strings.Join(l.steps, ", "))
+				}
+				t.Run(l.mark()+"/"+s, func(t *testing.T) {
+					t.Parallel()
+					*at += l.prove(t, wit, s)
+				})
+			}
+		}
+	})
+	return strings.Join(legend, "")
+}
+
+func (l *limit) prove(t *testing.T, wit *witness, name string) string {
+	s := &steps[slices.IndexFunc(steps, func(s step) bool { return s.name == name })]
+	alone := func(r row, c column) error {
+		return take(wit, r, c, true, &lockedBuffer{}, name)[name]
+	}
+	for _, r := range rows() {
+		for _, c := range columns() {
+			if !s.applies(r, c) || !direct(r, c) || !l.covers(r, c, name) {
+				continue
+			}
+			control, ok := l.control(r, c, name)
+			if !ok {
+				continue
+			}
+			if err := alone(control.row, control.column); err != nil {
+				t.Errorf("limit %s: %v and %v fail too: %s: %v", l.mark(), control.row, control.column, name, err)
+				return ""
+			}
+			err := alone(r, c)
+			if err == nil {
+				t.Errorf("limit %s: without Dragoman %v and %v can do it: %s", l.mark(), r, c, name)
+			}
+			return fmt.Sprintf("   %s, without Dragoman: %v with %v fails: %v; %v with %v is ok\n", name, r, c, err, control.row, control.column)
+		}
+	}
+	t.Errorf("limit %s: there are no two ends to prove it with: %s", l.mark(), name)
+	return ""
+}
+
+type ends struct {
+	row
+	column
+}
+
+// control replaces the limited end of a pair, or, where two SDKs do not understand
+// each other, gives the partner its own.
+func (l *limit) control(r row, c column, name string) (ends, bool) {
+	for _, r2 := range rows() {
+		for _, c2 := range columns() {
+			if l.side == "client" && c2 != c || l.side == "server" && r2 != r {
+				continue
+			}
+			if direct(r2, c2) && limitOf(r2, c2, name) == nil {
+				return ends{r2, c2}, true
+			}
+		}
+	}
+	return ends{}, false
+}
+
+// direct says whether a client and a server can talk without a bridge, in the
+// client's revision.
+func direct(r row, c column) bool {
+	if r.transport != c.transport || r.revision == "" || c.pin {
+		return false
+	}
+	if r.revision == modern || c.era == modern || c.era == onlyModern {
+		return r.revision == modern && (c.era == modern || c.era == onlyModern)
+	}
+	return c.era != both && r.revision <= c.era
+}
+
+// silentLimit bounds steps that wait in vain.
+const silentLimit = 2 * time.Second
