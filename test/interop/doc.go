@@ -6,7 +6,7 @@
 //
 //	go test -v ./interop            the whole table
 //	go test -short ./interop        the corners of it
-//	go test -run 'Interop/go-sdk.*/mcp-go' ./interop
+//	go test -v -run 'Interop/cells/go-sdk.*_sse/mcp-go' ./interop
 //
 // A step that fails through Dragoman fails the test, unless limits_test.go knows it
 // as a limit of one of the SDKs; then the same step has to fail without Dragoman
