@@ -68,7 +68,7 @@ conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP
 	cd test && go run ./conformance $(ARGS)
 
 peers: ## interop with clients and servers that nobody here wrote
-	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 10m ./interop/...
+	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 10m ./peers/...
 
 cross: ## build and vet for every platform that we release for
 	@for t in $(TARGETS); do \

@@ -1,0 +1,260 @@
+//go:build unix
+
+package peers
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	//go:embed package.json
+	packageJSON []byte
+	//go:embed package-lock.json
+	packageLock []byte
+)
+
+// install puts the pinned servers below .cache and returns the folder of their
+// commands. What is there already stays.
+func install(t *testing.T) string {
+	t.Helper()
+	sum := sha256.Sum256(packageLock)
+	dir, err := filepath.Abs(filepath.Join("..", "..", ".cache", "peers", hex.EncodeToString(sum[:6])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "node_modules", ".bin")
+	if _, err := os.Stat(filepath.Join(dir, "complete")); err == nil {
+		return bin
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"package.json": packageJSON, "package-lock.json": packageLock} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci: %v\n%s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// dragoman builds the program once.
+func dragoman(t *testing.T) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "dragoman")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, "./cmd/dragoman")
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, b)
+	}
+	return out
+}
+
+// serve starts `dragoman serve` and returns the address that it listens on. It is
+// stopped, and seen to leave nothing behind, at the test's end.
+func serve(t *testing.T, program string, args ...string) (base string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	cmd := exec.Command(program, append([]string{"serve", "--listen", address}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("dragoman ended with %v\n%s", err, log.String())
+			}
+		case <-time.After(30 * time.Second):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			t.Errorf("dragoman did not stop\n%s", log.String())
+		}
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	for range 200 {
+		c, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			_ = c.Close()
+			return "http://" + address
+		}
+		time.Sleep(50 * time.Millisecond) // a process, not a simulation: nothing tells that it listens
+	}
+	t.Fatalf("dragoman does not listen\n%s", log.String())
+	return ""
+}
+
+// command runs the program as a user would and returns its standard output.
+func command(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Errorf("dragoman %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	return string(out)
+}
+
+// post sends one message and returns the answer's text, of JSON or of events.
+func post(t *testing.T, url, session string, header map[string]string, body string) (answer, newSession string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if session != "" {
+		req.Header.Set("Mcp-Session-Id", session)
+	}
+	for k, v := range header {
+		req.Header.Set(k, v)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode >= 300 {
+		t.Errorf("%s: %s\n%s", url, resp.Status, b)
+	}
+	return string(b), resp.Header.Get("Mcp-Session-Id")
+}
+
+func wants(t *testing.T, what, got string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(got, w) {
+			t.Errorf("%s: %q is not in\n%.2000s", what, w, got)
+		}
+	}
+}
+
+func TestPeers(t *testing.T) {
+	if os.Getenv("DRAGOMAN_PEERS") == "" {
+		t.Skip("set DRAGOMAN_PEERS=1 (or make peers) to run servers from npm")
+	}
+	if _, err := exec.LookPath("npm"); errors.Is(err, exec.ErrNotFound) {
+		t.Fatal("make peers needs npm and node")
+	}
+	bin, program, folder := install(t), dragoman(t), t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "found.txt"), []byte("it is here"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "dragoman.yaml")
+	text := fmt.Sprintf(`mcpServers:
+  everything: {command: %[1]q}
+  files: {command: %[2]q, args: [%[6]q]}
+  memory: {command: %[3]q, env: {MEMORY_FILE_PATH: %[7]q}}
+  thinking: {command: %[4]q}
+  context7: {command: %[5]q}
+`, filepath.Join(bin, "mcp-server-everything"), filepath.Join(bin, "mcp-server-filesystem"), filepath.Join(bin, "mcp-server-memory"),
+		filepath.Join(bin, "mcp-server-sequential-thinking"), filepath.Join(bin, "context7-mcp"), folder, filepath.Join(folder, "memory.jsonl"))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base := serve(t, program, "-c", config)
+	merged := base + "/mcp"
+
+	t.Run("one endpoint", func(t *testing.T) {
+		// Five node processes start on what may be a busy machine: the list is whole
+		// when the last of them has answered.
+		want := []string{"everything__echo", "files__list_directory", "memory__create_entities", "thinking__sequentialthinking", "context7__"}
+		var got string
+		for range 30 {
+			if got = command(t, program, "list", "tools", merged); !t.Failed() && all(got, want) {
+				break
+			}
+			time.Sleep(time.Second) // processes again
+		}
+		wants(t, "list tools", got, want...)
+		wants(t, "echo", command(t, program, "call", merged, "everything__echo", "--arg", "message=over the bridge"), "over the bridge")
+		wants(t, "list_directory", command(t, program, "call", merged, "files__list_directory", "--arg", "path="+folder), "found.txt")
+		wants(t, "create_entities", command(t, program, "call", merged, "memory__create_entities",
+			"--json-args", `{"entities":[{"name":"dragoman","entityType":"bridge","observations":["it stands"]}]}`), "dragoman")
+		wants(t, "read_graph", command(t, program, "call", merged, "memory__read_graph"), "it stands")
+		wants(t, "sequentialthinking", command(t, program, "call", merged, "thinking__sequentialthinking",
+			"--json-args", `{"thought":"one","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`), "thoughtNumber")
+	})
+	for server, tool := range map[string]string{"everything": "echo", "files": "read_file", "memory": "read_graph", "thinking": "sequentialthinking", "context7": "-"} {
+		t.Run("alone/"+server, func(t *testing.T) {
+			wants(t, "list tools", command(t, program, "list", "tools", base+"/s/"+server+"/mcp"), tool)
+		})
+	}
+	t.Run("a modern client calls a legacy server", func(t *testing.T) {
+		answer, _ := post(t, base+"/s/memory/mcp", "", map[string]string{
+			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "read_graph",
+		}, `{"jsonrpc":"2.0","id":"m","method":"tools/call","params":{"name":"read_graph","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`)
+		wants(t, "answer", answer, `"id":"m"`, `"resultType":"complete"`, "it stands")
+	})
+}
+
+// TestOldClientOnModernServer: the server is the demonstration's, which refuses
+// the handshake.
+func TestOldClientOnModernServer(t *testing.T) {
+	if os.Getenv("DRAGOMAN_PEERS") == "" {
+		t.Skip("set DRAGOMAN_PEERS=1 (or make peers)")
+	}
+	base := serve(t, dragoman(t), "--demo")
+	url := base + "/s/modern/mcp"
+	answer, session := post(t, url, "", nil, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	wants(t, "initialize", answer, `"protocolVersion":"2025-03-26"`)
+	post(t, url, session, nil, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	answer, _ = post(t, url, session, nil, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add","arguments":{"a":40,"b":2}}}`)
+	wants(t, "call", answer, `"id":2`, "42")
+}
+
+func all(s string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(s, w) {
+			return false
+		}
+	}
+	return true
+}
