@@ -212,8 +212,15 @@ func (l *piped) dispatch(m *jsonrpc.Message) {
 			}
 			if m.Method == mcp.NoteMessage {
 				// Nothing in a log message names its request, so only a call that is
-				// alone, or whose neighbours are the same client's, can be meant.
-				any, _ := l.sole()
+				// alone, or whose neighbours are the same client's, can be meant. Where
+				// it may be of one client's call or another's nobody gets it.
+				any, _, mixed := l.sole()
+				if mixed {
+					if l.server.opts.Lost != nil {
+						l.server.opts.Lost(m.Method, "calls of several clients run and nothing in it says whose it is")
+					}
+					return
+				}
 				l.add(any, m, l.orphan)
 				return
 			}
@@ -315,13 +322,14 @@ func (l *piped) owner(m *jsonrpc.Message) *pending {
 	if p := l.byNumber(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken)); p != nil {
 		return p
 	}
-	_, asking := l.sole()
+	_, asking, _ := l.sole()
 	return asking
 }
 
 // sole returns the call that something can belong to which names none, and the one
-// that a question can; nil where that is not certain.
-func (l *piped) sole() (any, asking *pending) {
+// that a question can; nil where that is not certain. mixed says that calls of
+// several clients are in flight.
+func (l *piped) sole() (any, asking *pending, mixed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var t tally
@@ -330,7 +338,7 @@ func (l *piped) sole() (any, asking *pending) {
 			t.add(n, p.call)
 		}
 	}
-	return l.pending[t.all.number()], l.pending[t.asking()]
+	return l.pending[t.all.number()], l.pending[t.asking()], t.all.mixed
 }
 
 func (l *piped) isListen(n int64) bool {

@@ -2,6 +2,8 @@ package peer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -28,6 +30,9 @@ type ServerOptions struct {
 	// Notice hears notifications that belong to no call. It runs on the goroutine
 	// that reads the link and must not block.
 	Notice func(m *jsonrpc.Message)
+	// Lost hears of what may be one client's or another's and is given to nobody:
+	// its method, and why. It must not block. Nil hears nothing.
+	Lost func(method, why string)
 	// Ask answers a server's request that could not be attributed to a call.
 	// ErrCannotAsk refuses it. It may block.
 	Ask func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
@@ -136,15 +141,23 @@ func (s *Server) Call(ctx context.Context, c *mcp.Call, sink Sink) (*mcp.Reply, 
 	buf := take(len(c.Msg.Raw) + 320)
 	out.Body = dialect.Request(*buf, rev, c, &stamp)
 	defer give(buf, out.Body)
-	answer, err := s.link.call(ctx, &out, f)
+	answer, err := s.send(ctx, &out, f)
 	f.finish()
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) {
 			s.link.cancel(n, "the client has given up or the time is over")
 		}
 		return nil, s.failure(ctx, c, err)
 	}
 	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info}, nil
+}
+
+// send sends a call that its client has not given up already.
+func (s *Server) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, context.Cause(ctx))
+	}
+	return s.link.call(ctx, out, f)
 }
 
 // Notify sends a notification in the server's own words; params may be nil.

@@ -351,8 +351,11 @@ func TestAModernServerDoesNotAsk(t *testing.T) {
 }
 
 func TestLogMessages(t *testing.T) {
-	var notices []string
-	o := ServerOptions{Notice: func(m *jsonrpc.Message) { notices = append(notices, m.Method) }}
+	var notices, lost []string
+	o := ServerOptions{
+		Notice: func(m *jsonrpc.Message) { notices = append(notices, m.Method) },
+		Lost:   func(method, _ string) { lost = append(lost, method) },
+	}
 	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
 	calling(t, mcp.R20251125, o, func(s *Server, w *wire) {
 		w.say(log)
@@ -366,8 +369,12 @@ func TestLogMessages(t *testing.T) {
 		if got := a.heard(); len(got) != 0 {
 			t.Errorf("heard %q", got)
 		}
-		if got := strings.Join(notices, " "); got != "notifications/message notifications/message notifications/tools/list_changed" {
+		if got := strings.Join(notices, " "); got != "notifications/message notifications/tools/list_changed" {
 			t.Errorf("noticed %s", got)
+		}
+		// It may be of either's call, so it is nobody's.
+		if got := strings.Join(lost, " "); got != "notifications/message" {
+			t.Errorf("lost %s", got)
 		}
 	})
 }
