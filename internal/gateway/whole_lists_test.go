@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -77,6 +78,73 @@ func TestU28_ListsOfARestartedServerAreAnnounced(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := strings.Join(n.rest(), "\n"); !strings.Contains(got, mcp.NoteToolsChanged) {
 			t.Errorf("heard %s", got)
+		}
+	})
+}
+
+// TestJoinedListsAreNotKeptForEver: whoever lists hears of what has changed at a
+// server that tells nobody, or to which none of the clients listens.
+func TestJoinedListsAreNotKeptForEver(t *testing.T) {
+	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				tool := named("one")
+				s := listing(modern, tool)
+				if !modern {
+					s.caps = `{"tools":{}}` // without listChanged
+				}
+				w := build(t, s, listing(false, named("x")))
+				n := w.client()
+				for id := range 3 {
+					n.say(modernRequest(fmt.Sprint(id), "tools/list", "", `{}`))
+					n.wants(n.answerTo(fmt.Sprint(id)), `"a__one"`)
+				}
+				tool.Store("two")
+				if modern {
+					l := s.link(t, 0)
+					listens := l.got(mcp.MethodListen)
+					if len(listens) != 1 {
+						t.Fatalf("the server is listened to %d times", len(listens))
+					}
+					l.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(listens[0].ID) + `}}}`)
+				}
+				time.Sleep(time.Minute)
+				n.say(modernRequest("9", "tools/list", "", `{}`))
+				n.wants(n.answerTo("9"), `"a__two"`)
+			})
+		})
+	}
+}
+
+// TestLanesChangeNoLists: another session for a call is no reason to read all lists
+// again.
+func TestLanesChangeNoLists(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := listing(false, named("one"))
+		w := build(t, s, listing(false, named("x")))
+		n := w.client()
+		n.say(modernRequest("1", "tools/list", "", `{}`))
+		n.answerTo("1")
+		lists := func() (all int) {
+			for i := range s.opened() {
+				all += len(s.link(t, i).got(mcp.MethodListTools))
+			}
+			return all
+		}
+		n.say(modernRequest("2", "tools/list", "", `{}`))
+		n.answerTo("2")
+		before, opened := lists(), s.opened()
+		for i := range 5 {
+			n.say(modernRequest(fmt.Sprint(10+i), "tools/call", `"name":"a__one","arguments":{}`, fmt.Sprintf(`{"elicitation":{},"x":%d}`, i)))
+			n.answerTo(fmt.Sprint(10 + i))
+			n.say(modernRequest(fmt.Sprint(20+i), "tools/list", "", `{}`))
+			n.answerTo(fmt.Sprint(20 + i))
+		}
+		if s.opened() == opened {
+			t.Error("no session was opened: the test shows nothing")
+		}
+		if now := lists(); now != before {
+			t.Errorf("%d lists were read, then %d", before, now)
 		}
 	})
 }

@@ -24,6 +24,11 @@ type listening struct {
 // unionLocked is what everybody together wants to hear.
 func (u *Upstream) unionLocked() mcp.Interest {
 	all := mcp.Interest{URIs: map[string]bool{}}
+	if u.opts.Changed != nil && u.modern != nil {
+		// Somebody keeps our lists and learns of changes from us.
+		caps := u.modern.server.Hello().Capabilities
+		all.Tools, all.Prompts, all.Resources = says(caps, "tools", "listChanged"), says(caps, "prompts", "listChanged"), says(caps, "resources", "listChanged")
+	}
 	for _, p := range u.pools {
 		if len(p.sessions) > 0 {
 			continue // they hear it from their session
@@ -193,7 +198,7 @@ func (u *Upstream) heardByAll(m *jsonrpc.Message) {
 		if len(p.sessions) > 0 {
 			continue
 		}
-		to = append(to, u.audienceLocked(p, m)...)
+		to = append(to, u.audienceLocked(p, m, false)...)
 	}
 	u.mu.Unlock()
 	for _, w := range to {
@@ -221,6 +226,15 @@ func (u *Upstream) listenFor(ctx context.Context, method, uri string) (*mcp.Repl
 	return mcp.Answer([]byte("{}")), nil
 }
 
+// says reports whether capabilities have true at a path.
+func says(caps []byte, path ...string) bool {
+	at := jsonrpc.Whole(caps)
+	for _, k := range path {
+		at = jsonrpc.Find(caps, at, k)
+	}
+	return string(at.Of(caps)) == "true"
+}
+
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -243,13 +257,7 @@ func (w *Standing) Honoured(ctx context.Context) (mcp.Interest, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	caps := s.server.Hello().Capabilities
-	can := func(path ...string) bool {
-		at := jsonrpc.Whole(caps)
-		for _, k := range path {
-			at = jsonrpc.Find(caps, at, k)
-		}
-		return string(at.Of(caps)) == "true"
-	}
+	can := func(path ...string) bool { return says(caps, path...) }
 	got := mcp.Interest{URIs: map[string]bool{}}
 	if l := u.listen; s.server.Revision().Can(mcp.Listen) && l != nil && isClosed(l.acked) && l.err == nil {
 		got.Tools, got.Prompts, got.Resources = l.honoured.Tools, l.honoured.Prompts, l.honoured.Resources

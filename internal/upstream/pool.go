@@ -24,8 +24,7 @@ type pool struct {
 
 // opening is an open that several callers may wait for.
 type opening struct {
-	done chan struct{} // closed when s or err is set
-	s    *session
+	done chan struct{} // closed when it is over and err is set
 	err  error
 }
 
@@ -86,31 +85,38 @@ func (u *Upstream) useModernLocked(f *mcp.ClientFacts) bool {
 // be attributed. release must be called once.
 func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientFacts, forCall bool) (s *session, release func(), err error) {
 	for {
-		s, wait, err := u.pick(f, forCall)
+		s, open, freed, err := u.pick(f, forCall)
 		if err != nil {
 			return nil, nil, err
 		}
 		if s != nil {
 			return s, func() { u.release(s, f != nil && forCall && s.pool != nil) }, nil
 		}
+		if open != nil {
+			freed = open.done
+		}
 		select {
-		case <-wait:
+		case <-freed:
 		case <-ctx.Done():
 			return nil, nil, u.unavailable(context.Cause(ctx), "cancelled")
+		}
+		if open != nil && open.err != nil {
+			return nil, nil, open.err
 		}
 	}
 }
 
-// pick returns a session, or a channel to wait on before trying again.
-func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (*session, <-chan struct{}, error) {
+// pick returns a session, or what to wait for before trying again: an open, or a
+// lane that becomes free.
+func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
-		return nil, nil, u.unavailable(errStopped, "removed")
+		return nil, nil, nil, u.unavailable(errStopped, "removed")
 	}
 	if u.useModernLocked(f) {
 		u.modern.users++
-		return u.modern, nil, nil
+		return u.modern, nil, nil, nil
 	}
 	key := u.key(f)
 	p := u.pools[key]
@@ -139,35 +145,26 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (*session, <-chan stru
 			s.owner = f.Conversation
 			s.calls++
 		}
-		return s, nil, nil
+		return s, nil, nil, nil
 	}
 	if p.opening != nil {
-		select {
-		case <-p.opening.done:
-			err := p.opening.err
-			p.opening = nil
-			if err != nil {
-				return nil, nil, err
-			}
-		default:
-			return nil, p.opening.done, nil
-		}
+		return nil, p.opening, nil, nil
 	}
 	if len(p.sessions) >= maxLanes {
-		return nil, p.freed, nil
+		return nil, nil, p.freed, nil
 	}
 	if !u.roomLocked() {
-		return nil, nil, &mcp.Error{
+		return nil, nil, nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.spec.Name, Cause: "overloaded", Outcome: mcp.NotSent, Retryable: true,
 			RetryAfter: time.Second, Op: "open " + u.spec.Name,
 			Message: fmt.Sprintf("server %q has as many sessions as it may have", u.spec.Name),
 		}
 	}
 	if wait := time.Until(u.notBefore); wait > 0 && u.lastErr != nil {
-		return nil, nil, u.lastErr
+		return nil, nil, nil, u.lastErr
 	}
 	u.openLocked(p, f)
-	return nil, p.opening.done, nil
+	return nil, p.opening, nil, nil
 }
 
 // anyLocked returns a pool of nobody in particular that has a session, nil when
@@ -350,23 +347,21 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 			defer s.shut(u.polite, errStopped)
 		}
 		if err != nil {
+			// It is for those who wait, not for whoever comes later.
 			u.failedLocked(err)
 			o.err = err
-			if p.opening == o && u.pools[p.key] == p && len(p.standing)+len(p.sessions) == 0 {
-				// Whoever waits finds the error as the last one.
-				p.opening = nil
-				u.tidyLocked(p)
-			}
 		} else {
 			u.openedLocked(p, s)
-			o.s = s
-			p.opening = nil
 		}
+		p.opening = nil
+		u.tidyLocked(p)
+		back := err == nil && !u.up
+		u.up = u.up || back
 		u.mu.Unlock()
-		close(o.done)
-		if err == nil && u.opts.Changed != nil {
+		if back && u.opts.Changed != nil {
 			u.opts.Changed("")
 		}
+		close(o.done)
 	})
 }
 

@@ -133,7 +133,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 		Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 			return u.askStanding(ctx, p, m)
 		},
-		Params: u.paramsOf,
+		Params: u.paramsOf, Lost: u.lost,
 	}
 	if f != nil && len(f.Info) > 2 {
 		o.Info = f.Info
@@ -291,6 +291,7 @@ func (u *Upstream) mourn(s *session) {
 	if unexpected && u.modern == nil && (p == nil || len(p.sessions) == 0) {
 		u.setStateLocked(Idle, "the server ended: "+cause.Error())
 	}
+	u.up = u.up && !(unexpected && len(u.sessionsLocked()) == 0)
 	u.mu.Unlock()
 	s.shut(u.polite, cause)
 	if !unexpected {

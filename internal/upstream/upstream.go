@@ -100,6 +100,7 @@ type Upstream struct {
 	notBefore    time.Time // no open before then
 	lastErr      error
 	closed       bool
+	up           bool // has been opened, and not gone since
 	tools        *toolSpecs
 	listen       *listening
 	forwardings  []forwarding
@@ -273,7 +274,7 @@ func (u *Upstream) foreign(s *session, r *mcp.Reply) bool {
 // forget drops what is remembered of the server's era, and the session with it.
 func (u *Upstream) forget(s *session) {
 	u.mu.Lock()
-	u.era, u.sse, u.noLegacy = mcp.Unknown, false, false
+	u.era, u.sse, u.noLegacy, u.up = mcp.Unknown, false, false, false
 	u.mu.Unlock()
 	u.opts.Log.Info("the server has changed its era", "server", u.spec.Name)
 	u.drop(s, errEraChanged)

@@ -178,7 +178,9 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientFacts) *mc
 	if err != nil {
 		m = &jsonrpc.Message{Raw: raw, Kind: jsonrpc.Request, Method: method}
 	}
-	return mcp.NewCall(m, m.Param(mcp.KeyMeta), &g)
+	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), &g)
+	c.Ours = true
+	return c
 }
 
 // deaf is the sink of calls of which only the answer matters.
@@ -202,7 +204,7 @@ func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message) {
 		u.heardByAll(m)
 		return
 	}
-	to := u.audienceLocked(p, m)
+	to := u.audienceLocked(p, m, s.level != 0)
 	u.mu.Unlock()
 	for _, w := range to {
 		w.deliver(m)
@@ -227,22 +229,23 @@ func changedList(method string) string {
 	return ""
 }
 
-// audienceLocked returns who of a pool hears a notice.
-func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message) []*Standing {
+// audienceLocked returns who of a pool hears a notice; leveled says that a client
+// has chosen what the session's log tells.
+func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message, leveled bool) []*Standing {
 	var uri string
 	if m.Method == mcp.NoteResourceUpdated {
 		uri, _ = jsonrpc.Text(m.Raw, m.Param("uri"))
 	}
 	var to []*Standing
 	for _, w := range p.standing {
-		if w.wants(m, uri) {
+		if w.wants(m, uri, leveled) {
 			to = append(to, w)
 		}
 	}
 	return to
 }
 
-func (w *Standing) wants(m *jsonrpc.Message, uri string) bool {
+func (w *Standing) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 	switch m.Method {
 	case mcp.NoteToolsChanged:
 		return w.want.Tools
@@ -267,7 +270,11 @@ func (w *Standing) wants(m *jsonrpc.Message, uri string) bool {
 			return false
 		}
 		f := w.asker.Facts()
-		return f != nil && peer.WantsLog(f.Revision, f.LogLevel, m)
+		if f == nil || f.LogLevel == 0 && leveled {
+			// It left the level to the server, and this one is another client's.
+			return false
+		}
+		return peer.WantsLog(f.Revision, f.LogLevel, m)
 	}
 	// What we do not know belongs to whoever holds a session.
 	return w.asker != nil
@@ -363,11 +370,18 @@ func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Call) {
 		s.level = c.Level
 	}
 	u.mu.Unlock()
-	if enough || jsonrpc.Find(s.server.Hello().Capabilities, jsonrpc.Whole(s.server.Hello().Capabilities), "logging").IsZero() {
+	if enough || !hasLog(s) {
 		return
 	}
 	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), c.Level.String()), '}')
 	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
+}
+
+// hasLog reports whether a server has declared that its log can be heard; one that
+// has not is never sent logging/setLevel.
+func hasLog(s *session) bool {
+	caps := s.server.Hello().Capabilities
+	return !jsonrpc.Find(caps, jsonrpc.Whole(caps), "logging").IsZero()
 }
 
 // SetLevel answers logging/setLevel. A legacy server is told the most verbose
@@ -384,6 +398,9 @@ func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error
 	defer release()
 	if s.server.Revision().Modern() {
 		return mcp.Answer([]byte("{}")), nil
+	}
+	if !hasLog(s) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + mcp.MethodSetLevel}
 	}
 	u.mu.Lock()
 	for _, w := range s.pool.standing {
