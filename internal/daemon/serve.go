@@ -134,7 +134,7 @@ func newDaemon(o ServeOptions) *daemon {
 func (d *daemon) newRoom(name string) *room {
 	s := d.opts.Config
 	r := &room{host: &swap{}}
-	r.reception = &peer.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Legacy: s.Revisions.Accept, Strict: s.Revisions.Refuse}
+	r.reception = &peer.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse}
 	r.endpoint = newEndpoint(name, r.reception, endpointOptions{guard: d.guard, limits: s.Limits, allow: d.comers.allow, log: d.opts.Log})
 	d.doors.add(r.endpoint)
 	return r

@@ -36,7 +36,6 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, err
 		names[i] = u.Name()
 	}
 	h := g.Face.hello(ctx, names, g.hellos(ctx))
-	h.Versions = ourVersions
 	return h, nil
 }
 

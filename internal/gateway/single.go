@@ -19,23 +19,8 @@ type Single struct {
 
 // Hello returns the server's own words.
 func (g *Single) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
-	h, err := g.Upstream.Hello(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	// What we speak, not what the server speaks: that is the point of us.
-	out := *h
-	out.Versions = ourVersions
-	return &out, nil
+	return g.Upstream.Hello(ctx, f)
 }
-
-var ourVersions = func() []string {
-	var out []string
-	for _, r := range mcp.Revisions() {
-		out = append(out, r.String())
-	}
-	return out
-}()
 
 // Call answers one request.
 func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {

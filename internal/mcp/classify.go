@@ -103,8 +103,13 @@ func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 // §Versioning, "Protocol Version Negotiation"). It lists all revisions, or those
 // that can do all of the features named.
 func UnsupportedVersion(id jsonrpc.ID, requested string, can ...Feature) *jsonrpc.Error {
+	return UnsupportedAmong(id, requested, Revisions(can...))
+}
+
+// UnsupportedAmong is UnsupportedVersion of somebody who speaks the list given.
+func UnsupportedAmong(id jsonrpc.ID, requested string, speaks []Revision) *jsonrpc.Error {
 	d := []byte(`{"supported":[`)
-	for i, r := range Revisions(can...) {
+	for i, r := range speaks {
 		if i > 0 {
 			d = append(d, ',')
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,11 +19,12 @@ import (
 // written to after the first Accept.
 type Reception struct {
 	Host Host
-	// Accept lists the legacy revisions that initialize agrees to; nil means all.
-	// With Strict a version outside the list is refused, otherwise the newest one
-	// in the list is offered instead.
-	Legacy []mcp.Revision
-	Strict bool
+	// Revisions lists the revisions that clients may speak, newest first; nil means
+	// all. A modern request of another revision is refused. initialize with another
+	// one is refused with Strict, and otherwise offered the newest legacy one of the
+	// list, if there is any.
+	Revisions []mcp.Revision
+	Strict    bool
 	// Observe is told of each handshake and each call; nil observes nothing.
 	Observe Observer
 	Log     *slog.Logger
@@ -135,6 +137,10 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 		c.fail(m.ID, r, methodNotFound(m.Method))
 		return
 	}
+	if !slices.Contains(c.reception.speaks(), o.Revision) {
+		c.fail(m.ID, r, mcp.UnsupportedAmong(m.ID, o.Revision.String(), c.reception.speaks()))
+		return
+	}
 	ctx, leave, bad := c.enter(ctx, m)
 	if bad != nil {
 		c.fail(m.ID, r, bad)
@@ -154,7 +160,13 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 			_ = r.Finish(encode(call, reply), reply.Code())
 			return
 		}
-		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, h)), 0)
+		own := *h
+		own.Versions = own.Versions[:0:0]
+		for _, rev := range c.reception.speaks() {
+			// What we speak, not what the server speaks: that is the point of us.
+			own.Versions = append(own.Versions, rev.String())
+		}
+		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}
 	c.serve(ctx, call, &callSink{client: c, responder: r}, leave)

@@ -88,7 +88,7 @@ func TestStrictVersions(t *testing.T) {
 		"all":    {nil, all},
 	} {
 		t.Run(name, func(t *testing.T) {
-			visit(t, &Reception{Host: &fakeHost{}, Legacy: test.legacy, Strict: true}, func(w *wire) {
+			visit(t, &Reception{Host: &fakeHost{}, Revisions: test.legacy, Strict: true}, func(w *wire) {
 				w.say(strings.Replace(hello25, "2025-11-25", "1.0\u202e", 1))
 				got := w.heard()
 				if len(got) != 1 {
@@ -345,11 +345,19 @@ func (o *handshakes) Handshake(client string, rev mcp.Revision, took time.Durati
 
 func TestHandshakesAreObserved(t *testing.T) {
 	o := &handshakes{}
-	visit(t, &Reception{Host: &fakeHost{}, Observe: o, Strict: true, Legacy: []mcp.Revision{mcp.R20250618}}, func(w *wire) {
+	visit(t, &Reception{Host: &fakeHost{}, Observe: o, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *wire) {
 		w.say(hello25, strings.NewReplacer("2025-11-25", "2025-06-18", `"name":"c"`, `"name":"c\n\u001b]0;x"`).Replace(hello25), hello26)
 		w.heard()
 	})
 	if got := strings.Join(o.seen, " "); got != "/refused c__]0;x/2025-06-18 c/2026-07-28" {
 		t.Errorf("observed %q", got)
 	}
+}
+
+func TestModernRevisionMustBeAccepted(t *testing.T) {
+	host := &fakeHost{}
+	visit(t, &Reception{Host: host, Revisions: []mcp.Revision{mcp.R20251125}}, func(w *wire) {
+		w.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+		w.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}`)
+	})
 }

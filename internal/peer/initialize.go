@@ -86,12 +86,26 @@ func (r *Reception) settle(date string) (mcp.Revision, bool) {
 	return best, !r.Strict && best != mcp.Unknown
 }
 
-// accepted returns the revisions that initialize agrees to.
-func (r *Reception) accepted() []mcp.Revision {
-	if r.Legacy == nil {
-		return mcp.Revisions(mcp.Handshake)
+// everything is all that we speak.
+var everything = mcp.Revisions()
+
+// speaks returns the revisions that clients may speak, newest first.
+func (r *Reception) speaks() []mcp.Revision {
+	if r.Revisions == nil {
+		return everything
 	}
-	return r.Legacy
+	return r.Revisions
+}
+
+// accepted returns those of them that initialize agrees to.
+func (r *Reception) accepted() []mcp.Revision {
+	var out []mcp.Revision
+	for _, rev := range r.speaks() {
+		if rev.Can(mcp.Handshake) {
+			out = append(out, rev)
+		}
+	}
+	return out
 }
 
 // refuseVersion is the strict mode's answer. It names the versions in every
