@@ -3,6 +3,8 @@ package daemon
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"os/exec"
 	"strings"
 	"sync"
@@ -353,4 +355,40 @@ func TestQuestionsAcrossEndpoints(t *testing.T) {
 			t.Errorf("%s: got %v", c.args, m)
 		}
 	}
+}
+
+// TestP6_DeadReaders: clients that stop reading their streams while their server
+// floods them keep no other client of the same server from its answers.
+func TestP6_DeadReaders(t *testing.T) {
+	u := child(t, "child", "legacy")
+	r := run(t, u)
+	for range 20 {
+		session := r.initialize("/mcp", "2025-06-18", "{}")
+		for _, request := range []string{
+			"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nMcp-Session-Id: " + session + "\r\n\r\n",
+			"GET /sse HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n",
+		} {
+			c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			_ = c.(*net.TCPConn).SetReadBuffer(1 << 10)
+			_, _ = io.WriteString(c, request)
+		}
+	}
+	flood := r.open("POST", "/mcp", strings.Replace(modernBody("1", "tools/call", `"name":"flood"`), `"_meta":{`, `"_meta":{"progressToken":1,`, 1), modernHeader("tools/call", "flood")...)
+	if m := flood.event(); m == nil || m.Method != mcp.NoteProgress {
+		t.Fatalf("got %v", m)
+	}
+	for i := range 20 {
+		args := fmt.Sprintf(`{"i":%d}`, i)
+		start := time.Now()
+		r.call("/mcp", "echo", args).wantText(t, args)
+		if took := time.Since(start); took > 2*time.Second {
+			t.Fatalf("call %d took %v", i, took)
+		}
+	}
+	flood.stop()
+	await(t, "the cancellation", 10*time.Second, func() bool { return u.count("cancelled") == 1 })
 }

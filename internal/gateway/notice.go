@@ -165,11 +165,19 @@ func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []U
 	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
 	ack = append(append(ack, honoured.Filter()...), '}')
 	s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, ack))
+	rest := time.NewTimer(pace) // between two writings, so that a flood is not passed on
+	defer rest.Stop()
 	for {
 		select {
 		case <-q.wake:
 			for _, x := range q.take() {
 				s.Notify(stamped(x.from, x.m, id, as))
+			}
+			rest.Reset(pace)
+			select {
+			case <-rest.C:
+			case <-n.life().Done():
+			case <-ctx.Done():
 			}
 		case <-n.life().Done():
 			return n.farewell(c, s, meta), nil
@@ -305,13 +313,16 @@ func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
 // announced says that the lists are joined ones, of whose changes the servers know
 // only a part.
 func (n *notices) attach(f *mcp.ClientFacts, s peer.Standing, from []Upstream, as rename, announced bool) (detach func()) {
+	out := &outlet{to: s, as: as}
 	for _, u := range from {
-		n.standing(f, s, u, as).Lists(true, true, true)
+		n.standing(f, out, u).Lists(true, true, true)
 	}
 	stop := func() {}
 	if announced {
 		stop = n.hear(&hearer{want: mcp.Interest{Tools: true, Prompts: true, Resources: true}, tell: func(method string) {
-			s.Notify(jsonrpc.AppendNotification(nil, method, nil))
+			if m, err := jsonrpc.Scan(jsonrpc.AppendNotification(nil, method, nil), jsonrpc.Limits{}); err == nil {
+				out.put(nil, m)
+			}
 		}})
 	}
 	return func() {
@@ -320,26 +331,24 @@ func (n *notices) attach(f *mcp.ClientFacts, s peer.Standing, from []Upstream, a
 		mine := n.attached[f.Conversation]
 		delete(n.attached, f.Conversation)
 		n.mu.Unlock()
-		if mine == nil {
-			return
+		if mine != nil {
+			for _, x := range mine.to {
+				x.w.Close()
+			}
 		}
-		for _, x := range mine.to {
-			x.w.Close()
-		}
+		out.close()
 	}
 }
 
 // standing returns the registration of a legacy client with one server.
-func (n *notices) standing(f *mcp.ClientFacts, s peer.Standing, u Upstream, as rename) Standing {
+func (n *notices) standing(f *mcp.ClientFacts, out *outlet, u Upstream) Standing {
 	n.mu.Lock()
 	w := n.attached[f.Conversation].find(u.Name())
 	n.mu.Unlock()
 	if w != nil {
 		return w
 	}
-	w = u.Stand(f, func(m *jsonrpc.Message) {
-		s.Notify(plain(u, m, as))
-	}, s)
+	w = u.Stand(f, func(m *jsonrpc.Message) { out.put(u, m) }, out.to)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.attached == nil {
@@ -391,7 +400,7 @@ func (q *queue) put(u Upstream, m *jsonrpc.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.list {
-		if q.list[i].from == u && q.list[i].m.Method == m.Method && string(q.list[i].m.Param("uri").Of(q.list[i].m.Raw)) == string(m.Param("uri").Of(m.Raw)) {
+		if q.list[i].from == u && sameNotice(q.list[i].m, m) {
 			q.list[i].m = m
 			return
 		}

@@ -47,8 +47,8 @@ func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transp
 		d.conversation.endListens(errGone)
 		d.awaitIdle(lastWords)
 	}
+	cancel(errors.Join(errGone, err))
 	d.conversation.Close(errors.Join(errGone, err))
-	cancel(errGone)
 	d.running.Wait()
 	watching.Wait()
 	return err

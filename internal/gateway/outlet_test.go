@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// reader is a client that hears notices, each after having waited for its turn.
+type reader struct {
+	turn chan struct{} // nil reads at once
+
+	mu   sync.Mutex
+	have []string
+}
+
+func (r *reader) Facts() *mcp.ClientFacts { return nil }
+
+func (r *reader) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, peer.ErrCannotAsk
+}
+
+func (r *reader) Notify(b []byte) {
+	if r.turn != nil {
+		<-r.turn
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.have = append(r.have, string(b))
+}
+
+func (r *reader) heard() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.have)
+}
+
+func notice(t *testing.T, method, params string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Scan(jsonrpc.AppendNotification(nil, method, []byte(params)), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestOutletFlood: what repeats itself is told at the pace of the outlet, first at
+// once; what does not is told in order, within the bound.
+func TestOutletFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{}
+		o := &outlet{to: r, as: identity}
+		changed := notice(t, mcp.NoteToolsChanged, "{}")
+		o.put(nil, changed)
+		synctest.Wait()
+		if n := r.heard(); n != 1 {
+			t.Fatalf("%d at once, want 1", n)
+		}
+		for range 100 {
+			for range 1000 {
+				o.put(nil, changed)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(pace)
+		if n := r.heard(); n < 10 || n > 1+int(time.Second/pace)+1 {
+			t.Errorf("%d of 100000 in a second", n)
+		}
+		time.Sleep(2 * pace)
+		o.put(nil, changed)
+		synctest.Wait() // the writer rests now
+		before := r.heard()
+		for i := range 2 * maxHeld {
+			o.put(nil, notice(t, mcp.NoteMessage, fmt.Sprintf(`{"data":%d}`, i)))
+		}
+		time.Sleep(2 * pace)
+		if n := r.heard() - before; n != maxHeld {
+			t.Errorf("%d messages, want the first %d", n, maxHeld)
+		}
+		o.close()
+		o.put(nil, changed)
+		if n := r.heard() - before; n != maxHeld {
+			t.Error("something was told after the end")
+		}
+	})
+}
+
+// TestOutletBlocked: a client that does not read keeps nobody, and close waits for
+// what is being written and drops the rest.
+func TestOutletBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{turn: make(chan struct{})}
+		o := &outlet{to: r, as: identity}
+		start := time.Now()
+		for i := range 10_000 {
+			o.put(nil, notice(t, mcp.NoteResourceUpdated, fmt.Sprintf(`{"uri":"x://%d"}`, i%10)))
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("put waited for %v", took)
+		}
+		closed := make(chan struct{})
+		var closing sync.WaitGroup
+		closing.Go(func() { o.close(); close(closed) })
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("close did not wait")
+		default:
+		}
+		close(r.turn)
+		closing.Wait()
+		if n := r.heard(); n > 10 {
+			t.Errorf("%d were told", n)
+		}
+	})
+}
