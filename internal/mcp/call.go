@@ -61,6 +61,9 @@ type Reply struct {
 	// From is the revision in whose words Msg stands; Unknown for our own words,
 	// which are those of the client.
 	From Revision
+	// Status is that of the HTTP response in which an error came that was no
+	// success, 0 for none.
+	Status int
 	// Server identifies itself on results of the modern era; nil adds nothing.
 	Server []byte
 }

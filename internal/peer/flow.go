@@ -27,6 +27,7 @@ type flow struct {
 	timer   *time.Timer
 	idle    time.Duration
 	hardEnd time.Time    // zero for none
+	status  int          // of the HTTP response that was an error's, 0 for none
 	open    atomic.Int32 // questions that wait for a person, who may take longer than the idle time
 
 	taking   sync.Mutex // held while a message is passed on: one at a time

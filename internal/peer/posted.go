@@ -72,6 +72,7 @@ func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*j
 	var status *transport.StatusError
 	if errors.As(err, &status) && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !l.server.lost(status) && !transient(status.Status) {
 		// An error answer is an answer, whatever its status.
+		f.status = status.Status
 		return answerTo(status.Msg, out.ID)
 	}
 	return m, err

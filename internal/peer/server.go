@@ -149,7 +149,7 @@ func (s *Server) Call(ctx context.Context, c *mcp.Call, sink Sink) (*mcp.Reply, 
 		}
 		return nil, s.failure(ctx, c, err)
 	}
-	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info}, nil
+	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status}, nil
 }
 
 // send sends a call that its client has not given up already.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -218,8 +219,16 @@ func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, e
 // Call relays a call; see peer.Server.Call. A call that provably did not arrive,
 // or that is read-only, is sent once more over a fresh session.
 func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.Reply, error) {
+	var doubt *doubtful
 	for try := 0; ; try++ {
 		s, release, err := u.acquire(ctx, c.Client, c.Method == nil || c.Method.MayAsk)
+		if doubt != nil && (err != nil || s.server.Revision().Modern() == doubt.modern) {
+			// It was no change of era, so nothing says that it was not executed.
+			if err == nil {
+				release()
+			}
+			return doubt.reply, doubt.err
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -232,10 +241,12 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 			reply, err = s.server.Call(ctx, c, sink)
 		}
 		release()
+		if try == 0 && foreign(s, reply, err) {
+			doubt = &doubtful{s.server.Revision().Modern(), reply, err}
+			u.forget(s)
+			continue
+		}
 		if err == nil {
-			if try == 0 && u.foreign(s, reply) {
-				continue
-			}
 			return reply, nil
 		}
 		var e *mcp.Error
@@ -256,20 +267,40 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 	}
 }
 
-// foreign recognises, by the answer to a call, that the server now speaks the
-// other era: after a deploy, say. The call was refused as a whole then, so it may
-// be sent again.
-func (u *Upstream) foreign(s *session, r *mcp.Reply) bool {
-	code := r.Code()
-	if code == 0 {
-		return false
-	}
-	if s.server.Revision().Legacy() && (code == mcp.CodeUnsupportedVersion || code == mcp.CodeHeaderMismatch) {
-		u.forget(s)
-		return true
-	}
-	return false
+// doubtful is the answer to a call that a server of the other era could have given.
+type doubtful struct {
+	modern bool // the era that was spoken
+	reply  *mcp.Reply
+	err    error
 }
+
+// foreign reports whether an answer to a call could be that of a server which now
+// speaks the other era: after a deploy, say. Then it is opened anew, and the call,
+// which such a server has refused as a whole, sent again if it is so.
+func foreign(s *session, r *mcp.Reply, err error) bool {
+	modern := s.server.Revision().Modern()
+	var e *mcp.Error
+	switch {
+	case errors.As(err, &e):
+		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": what is no modern
+		// error comes from a legacy server. A session that is lost is no doubt.
+		var status *transport.StatusError
+		return modern && errors.As(err, &status) && refusal(status.Status)
+	case err != nil:
+		return false
+	case modern:
+		switch r.Code() {
+		case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, jsonrpc.CodeInternal, jsonrpc.CodeParse:
+			return false // modern servers have a status for these
+		}
+		return refusal(r.Status) && !mcp.IsModernCode(r.Code())
+	}
+	return r.Code() == mcp.CodeUnsupportedVersion || r.Code() == mcp.CodeHeaderMismatch
+}
+
+// refusal reports the statuses by which a server of the other era refuses a
+// request.
+func refusal(status int) bool { return status == 400 || status == 404 || status == 405 }
 
 // forget drops what is remembered of the server's era, and the session with it.
 func (u *Upstream) forget(s *session) {
