@@ -73,9 +73,17 @@ func (s *swap) Notice(ctx context.Context, f *mcp.ClientFacts, m *jsonrpc.Messag
 
 func (s *swap) Attach(f *mcp.ClientFacts, to peer.Standing) (detach func()) {
 	a := &attached{facts: f, to: to}
-	h := s.now()
-	a.detach = h.Attach(f, to)
-	s.mu.Lock()
+	for {
+		h := s.now()
+		a.detach = h.Attach(f, to)
+		s.mu.Lock()
+		if s.host == h {
+			break
+		}
+		// The host was replaced meanwhile, and replace has not seen this client.
+		s.mu.Unlock()
+		a.detach()
+	}
 	if s.attached == nil {
 		s.attached = make(map[*attached]struct{})
 	}
