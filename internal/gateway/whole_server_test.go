@@ -98,6 +98,33 @@ func TestErrorOfAnOpenIsNotRepeated(t *testing.T) {
 	})
 }
 
+// TestCancelledRightBehind: a cancellation that follows its request at once is
+// heard, however soon.
+func TestCancelledRightBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{}
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			if m.Kind == jsonrpc.Request && m.Method != mcp.MethodCallTool {
+				l.answer(m, `{}`)
+			}
+		}
+		n := build(t, s).legacy(`{}`)
+		for id := range 200 {
+			n.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{}}}`, id))
+			n.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
+		}
+		// The ids are free again.
+		n.say(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
+		if got := n.rest(); len(got) != 1 || !strings.Contains(got[0], `"id":7,"result"`) {
+			t.Errorf("got %d answers: %.300q", len(got), got)
+		}
+		l := s.link(t, 0)
+		if calls, ends := len(l.got(mcp.MethodCallTool)), len(l.got(mcp.NoteCancelled)); calls != ends {
+			t.Errorf("%d calls reached the server, %d were cancelled there", calls, ends)
+		}
+	})
+}
+
 // TestLevelIsSetWhereThereIsALog: logging/setLevel goes to no server that has not
 // declared logging.
 func TestLevelIsSetWhereThereIsALog(t *testing.T) {

@@ -62,6 +62,8 @@ type Client struct {
 	mu       sync.Mutex
 	closed   error // why, once the conversation has ended
 	inflight map[jsonrpc.ID]*inflight
+	arriving map[jsonrpc.ID]arrival
+	arrivals uint64
 	asks     map[int64]*ask
 	lastAsk  int64
 	detach   func()
@@ -71,6 +73,35 @@ type Client struct {
 type inflight struct {
 	cancel context.CancelCauseFunc
 	listen bool // it ends with nothing but its client
+}
+
+// arrival is a request of a pipe that has been read and is not in flight yet.
+type arrival struct {
+	n         uint64
+	cancelled bool
+}
+
+// arrive says that a request has been read, so that a cancellation right behind it
+// finds it although it runs elsewhere. What it returns is for arrived.
+func (c *Client) arrive(id jsonrpc.ID) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.arriving == nil {
+		c.arriving = make(map[jsonrpc.ID]arrival)
+	}
+	c.arrivals++
+	c.arriving[id] = arrival{n: c.arrivals}
+	return c.arrivals
+}
+
+// arrived says that a request has been served. Some are without ever being in
+// flight, as initialize, which is not to be cancelled.
+func (c *Client) arrived(id jsonrpc.ID, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.arriving[id].n == n {
+		delete(c.arriving, id)
+	}
 }
 
 // Facts returns what initialize told, nil before it.
@@ -120,6 +151,10 @@ func (c *Client) enter(ctx context.Context, m *jsonrpc.Message) (context.Context
 	}
 	f := &inflight{cancel: cancel, listen: m.Method == mcp.MethodListen}
 	c.inflight[id] = f
+	if c.arriving[id].cancelled {
+		cancel(ErrCancelled)
+	}
+	delete(c.arriving, id)
 	return ctx, func() {
 		c.mu.Lock()
 		if c.inflight[id] == f {
@@ -303,6 +338,10 @@ func (c *Client) cancelled(m *jsonrpc.Message) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
 	c.mu.Lock()
 	f := c.inflight[id]
+	if a, ok := c.arriving[id]; ok && f == nil {
+		a.cancelled = true
+		c.arriving[id] = a
+	}
 	c.mu.Unlock()
 	if f != nil {
 		f.cancel(ErrCancelled)
