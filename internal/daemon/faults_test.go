@@ -150,6 +150,7 @@ func TestU07_NeverOpens(t *testing.T) {
 // TestU08_NeverAnswers: a call that hangs ends in its time, the server hears of
 // it, and the next call is served by the same process.
 func TestU08_NeverAnswers(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "child", mode, impatient)
@@ -208,6 +209,7 @@ func TestU11_Flood(t *testing.T) {
 
 // TestU18_IgnoresSIGTERM: it is killed.
 func TestU18_IgnoresSIGTERM(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "deaf")
 	r := run(t, u)
 	r.call("/mcp", "echo", `{}`).wantText(t, `{}`)

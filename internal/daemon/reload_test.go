@@ -150,6 +150,7 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 // TestW08_RemovedWithCalls: calls of a server that is taken out come to their end;
 // those that do not in time are told why.
 func TestW08_RemovedWithCalls(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
 			u, other := child(t, "u", mode), child(t, "other", "legacy")
@@ -172,6 +173,7 @@ func TestW08_RemovedWithCalls(t *testing.T) {
 // calls end, ends listens with their result (N09), cuts off what does not end and
 // says so, and leaves nobody behind.
 func TestW01_Stop(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "u", mode)

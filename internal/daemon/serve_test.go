@@ -124,6 +124,7 @@ func TestServeSSE(t *testing.T) {
 
 // TestT17_SlowAndDead: a server that takes 30 s and one that is dead delay nobody.
 func TestT17_SlowAndDead(t *testing.T) {
+	t.Parallel()
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(slow, dead, good))
 	r.call("/s/good/mcp", "echo", "{}").wantText(t, "{}")

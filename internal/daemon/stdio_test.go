@@ -17,6 +17,7 @@ import (
 // TestHostilePipe sends hostile lines to a whole Dragoman on standard input. Each
 // gets its error, the pipe goes on, and the server hears nothing of it.
 func TestHostilePipe(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "legacy")
 	p := runPipe(t, u)
 	p.initialize("{}")
@@ -79,6 +80,7 @@ func TestHostilePipe(t *testing.T) {
 
 // TestJ13_ReusedID: an id that is still running cannot be used again.
 func TestJ13_ReusedID(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "legacy")
 	p := runPipe(t, u)
 	p.initialize("{}")
@@ -99,6 +101,7 @@ func TestJ13_ReusedID(t *testing.T) {
 // TestT03_BothErasOnePipe: server/discover and modern calls, then initialize and
 // legacy ones, on the same pipe.
 func TestT03_BothErasOnePipe(t *testing.T) {
+	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
 	p.send(modernBody(`"d"`, "server/discover", ""))
 	if m := p.answerTo(`"d"`); m.Kind != jsonrpc.Result {
@@ -122,6 +125,7 @@ func TestT03_BothErasOnePipe(t *testing.T) {
 // TestS10_EndOfInput: a client that goes with calls in flight has them cancelled,
 // and nothing is left.
 func TestS10_EndOfInput(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "legacy")
 	p := runPipe(t, u)
 	p.initialize("{}")
@@ -141,6 +145,7 @@ func TestS10_EndOfInput(t *testing.T) {
 
 // TestS06_HalfMessage: what ends in the middle is not executed.
 func TestS06_HalfMessage(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "legacy")
 	p := runPipe(t, u)
 	p.initialize("{}")
@@ -160,6 +165,7 @@ func TestS06_HalfMessage(t *testing.T) {
 // TestS06_EndDuringInitialize: a client that goes while the server behind hangs
 // in its start is not waited for.
 func TestS06_EndDuringInitialize(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "mute")
 	p := runPipe(t, u)
 	p.send(initializeBody("2025-11-25", "{}"))
@@ -174,6 +180,7 @@ func TestS06_EndDuringInitialize(t *testing.T) {
 // TestS12_OnlyMessages: whatever the server does and however much is logged,
 // standard output has nothing but messages; read checks each line.
 func TestS12_OnlyMessages(t *testing.T) {
+	t.Parallel()
 	u := child(t, "child", "noisy")
 	p := runPipe(t, u)
 	p.initialize("{}")
@@ -190,6 +197,7 @@ func TestS12_OnlyMessages(t *testing.T) {
 
 // TestS16_StrayAnswers: a second answer, and one to nothing, reach nobody.
 func TestS16_StrayAnswers(t *testing.T) {
+	t.Parallel()
 	p := runPipe(t, child(t, "child", "noisy"))
 	p.initialize("{}")
 	for i := range 20 {
@@ -229,6 +237,7 @@ func TestS19_Environment(t *testing.T) {
 // TestE12_ProgressStorm: of a flood, of wrong tokens, of backward and of late
 // progress little remains, and all of it is the client's and goes forward.
 func TestE12_ProgressStorm(t *testing.T) {
+	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
 	p.initialize("{}")
 	p.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"storm","arguments":{},"_meta":{"progressToken":"mine"}}}`)
@@ -253,6 +262,7 @@ func TestE12_ProgressStorm(t *testing.T) {
 // TestServeStdio serves many servers on standard input and output; when the
 // client has gone, all is over.
 func TestServeStdio(t *testing.T) {
+	t.Parallel()
 	a, b := child(t, "a", "legacy"), child(t, "b", "modern")
 	p := pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
 		return Serve(ctx, ServeOptions{Config: snapshot(a, b), Listen: "127.0.0.1:0", Stdio: true, Stdin: in, Stdout: out, Log: log})
@@ -283,6 +293,7 @@ func (u *upstreamUnderTest) wantGone(t testing.TB) {
 
 // TestLastWords: whoever pipes a few lines in gets the answers to all of them.
 func TestLastWords(t *testing.T) {
+	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
 	p.send(initializeBody("2025-11-25", "{}") + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + toolCall("2", "slow", `{"v":1}`))
 	_ = p.in.Close()
@@ -300,6 +311,7 @@ func TestLastWords(t *testing.T) {
 // TestN09_StopOnPipe: when Dragoman is told to stop, a listen on a pipe gets its
 // end in words and a call its error, in good time, and the server is gone.
 func TestN09_StopOnPipe(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "child", mode)
