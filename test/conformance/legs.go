@@ -12,6 +12,9 @@ type leg struct {
 	rev  string // the revision that the suite speaks
 	all  bool   // every scenario for rev, where no frozen set of requirements exists
 
+	// also names scenarios that count although the frozen set does not score them.
+	also []string
+
 	// want is the number of scored scenarios that have to pass. Fewer fail the
 	// leg; so does a set of another size, because then the promise changed.
 	want, of int
@@ -50,8 +53,11 @@ var legs = []leg{
 	{side: "server", via: "run-legacy-only", rev: "2026-07-28", want: 37, of: 37, excused: legacyOnly},
 
 	{side: "client", via: "run", rev: "2025-11-25", want: 4, of: 4},
-	{side: "client", via: "run", rev: "2026-07-28", want: 7, of: 7},
+	{side: "client", via: "run", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
 }
+
+// addedLater are scenarios of 2026-07-28 that came after its set was frozen.
+var addedLater = []string{"json-schema-2020-12-preservation"}
 
 // legacyOnly are the scenarios of 2026-07-28 that do not pass in front of a server
 // that knows the handshake only.
@@ -79,7 +85,7 @@ var directLegs = []leg{
 	{side: "server", via: "direct", rev: "2025-06-18", all: true, want: 27, of: 27},
 	{side: "server", via: "direct", rev: "2025-03-26", all: true, want: 1, of: 1},
 	{side: "client", via: "direct", rev: "2025-11-25", want: 4, of: 4},
-	{side: "client", via: "direct", rev: "2026-07-28", want: 7, of: 7},
+	{side: "client", via: "direct", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
 }
 
 // applicable says whether a scenario can be judged through a bridge at all.

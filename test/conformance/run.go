@@ -61,6 +61,7 @@ func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int,
 		if names, err = scored(filepath.Join(r.suite.requirements, l.rev+".yaml"), l.side); err != nil {
 			return 0, 0, err
 		}
+		names = append(names, l.also...)
 	}
 	v := l.judge(found, names)
 	v.problems = append(v.problems, problems...)
