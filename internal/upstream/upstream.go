@@ -279,15 +279,12 @@ type doubtful struct {
 // which such a server has refused as a whole, sent again if it is so.
 func foreign(s *session, r *mcp.Reply, err error) bool {
 	modern := s.server.Revision().Modern()
-	var e *mcp.Error
 	switch {
-	case errors.As(err, &e):
+	case err != nil:
 		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": what is no modern
 		// error comes from a legacy server. A session that is lost is no doubt.
 		var status *transport.StatusError
 		return modern && errors.As(err, &status) && refusal(status.Status)
-	case err != nil:
-		return false
 	case modern:
 		switch r.Code() {
 		case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, jsonrpc.CodeInternal, jsonrpc.CodeParse:
