@@ -10,6 +10,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -67,15 +69,18 @@ func Run(ctx context.Context, o RunOptions) error {
 	})
 }
 
+// pipeOptions make the messages of a pipe share the names of known methods.
+var pipeOptions = stdio.Options{Limits: jsonrpc.Limits{Names: mcp.MethodName}}
+
 // servePipe serves a client on standard input and output, or on what stands for
 // them. When ctx ends, drain ends what would never end by itself, and what else
 // runs is cut off: whoever stops a program on a pipe waits for it.
 func servePipe(ctx context.Context, r *peer.Reception, drain func(), in io.Reader, out io.WriteCloser) error {
 	var pipe transport.Pipe
 	if in != nil {
-		pipe = stdio.NewPipe(in, out, stdio.Options{})
+		pipe = stdio.NewPipe(in, out, pipeOptions)
 	} else {
-		std, err := stdio.Std(stdio.Options{})
+		std, err := stdio.Std(pipeOptions)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -43,7 +44,7 @@ func newRelayed(t testing.TB) *relayed {
 	fromServer, toGateway := osPipe(t)
 	atServer, toServer := osPipe(t)
 	u := upstream.New(upstream.Spec{Name: "s", Pipe: func(context.Context) (transport.Pipe, error) {
-		return stdio.NewPipe(fromServer, toServer, stdio.Options{}), nil
+		return stdio.NewPipe(fromServer, toServer, pipeOptions), nil
 	}}, upstream.Options{})
 	relay := &gateway.Relay{}
 	reception := &peer.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
@@ -52,7 +53,7 @@ func newRelayed(t testing.TB) *relayed {
 		answerAll(t, atServer, toGateway)
 	})
 	running.Go(func() {
-		_ = reception.ServePipe(context.Background(), stdio.NewPipe(fromClient, toClient, stdio.Options{}), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+		_ = reception.ServePipe(context.Background(), stdio.NewPipe(fromClient, toClient, pipeOptions), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
 		relay.Close()
 		u.Close(context.Background())
 	})
@@ -148,3 +149,6 @@ func TestRelayAllocs(t *testing.T) {
 		t.Errorf("a call allocates %v times, want at most %v", n, most)
 	}
 }
+
+// pipeOptions are how the daemon opens its pipes.
+var pipeOptions = stdio.Options{Limits: jsonrpc.Limits{Names: mcp.MethodName}}

@@ -181,6 +181,7 @@ func (u *Upstream) spawn(ctx context.Context, s *session, offer handshake.Offer,
 	u.step("starting " + u.shown())
 	child, err := stdio.Start(ctx, stdio.Spec{
 		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env), Dir: u.spec.Dir,
+		Options: stdio.Options{Limits: jsonrpc.Limits{Names: mcp.MethodName}},
 	})
 	if err != nil {
 		return err
