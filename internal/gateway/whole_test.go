@@ -23,12 +23,14 @@ import (
 // says to each message is the test's to decide.
 type farServer struct {
 	modern bool
+	afraid bool   // dies on the probe
 	caps   string // "" for tools and logging
 	// on answers what the opening does not; nil answers every request with {}.
 	on func(l *farLink, m *jsonrpc.Message)
 
 	mu      sync.Mutex
 	refuse  error // of the next opens
+	sick    int   // that many further processes die at their first message
 	links   []*farLink
 	running sync.WaitGroup
 }
@@ -38,6 +40,7 @@ type farLink struct {
 	server *farServer
 	pipe   transport.Pipe
 	number int
+	sick   bool
 
 	mu   sync.Mutex
 	seen []*jsonrpc.Message
@@ -56,6 +59,10 @@ func (s *farServer) open(context.Context) (transport.Pipe, error) {
 	client, server := inmem.Pipe()
 	l := &farLink{server: s, pipe: server, number: len(s.links)}
 	s.links = append(s.links, l)
+	if s.sick > 0 {
+		s.sick--
+		l.sick = true
+	}
 	s.running.Go(l.serve)
 	return client, nil
 }
@@ -63,6 +70,12 @@ func (s *farServer) open(context.Context) (transport.Pipe, error) {
 func (s *farServer) away(err error) {
 	s.mu.Lock()
 	s.refuse = err
+	s.mu.Unlock()
+}
+
+func (s *farServer) ill(n int) {
+	s.mu.Lock()
+	s.sick = n
 	s.mu.Unlock()
 }
 
@@ -96,6 +109,10 @@ func (l *farLink) serve() {
 		l.mu.Lock()
 		l.seen = append(l.seen, m)
 		l.mu.Unlock()
+		if l.sick || l.server.afraid && m.Method == mcp.MethodDiscover {
+			_ = l.pipe.Close()
+			return
+		}
 		l.take(m)
 	}
 }

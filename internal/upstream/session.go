@@ -62,9 +62,17 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s, err := u.dial(ctx, p, f)
-	if errors.Is(err, handshake.ErrDiedOnProbe) {
+	for try := 0; try < 2 && errors.Is(err, handshake.ErrDiedOnProbe); try++ {
+		// One that has answered a probe before is ill, not afraid of it. When it
+		// dies twice it may be another by now.
 		u.mu.Lock()
-		u.skipProbe = true
+		if afraid(err) {
+			u.skipProbe = true
+		} else if try > 0 {
+			u.era = mcp.Unknown
+			u.mu.Unlock()
+			break
+		}
 		u.mu.Unlock()
 		s, err = u.dial(ctx, p, f)
 	}
@@ -92,6 +100,12 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 	}
 	u.work.Go(func() { u.mourn(s) })
 	return s, nil
+}
+
+// afraid reports whether a server that died on the probe will do so again.
+func afraid(err error) bool {
+	var e *handshake.Error
+	return errors.As(err, &e) && e.Remember()
 }
 
 // step says what is being done while somebody waits; "" says that it is over.

@@ -1,0 +1,79 @@
+package gateway_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestT14_ServerThatHasBecomeAfraidOfTheProbe: one that was modern and is now a
+// legacy server that dies on the probe is found out, and not probed again.
+func TestT14_ServerThatHasBecomeAfraidOfTheProbe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{modern: true}
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			switch {
+			case m.Method == mcp.MethodListen:
+				l.acknowledge(m)
+			case m.Kind == jsonrpc.Request:
+				l.answer(m, `{"tools":[]}`)
+			}
+		}
+		n := build(t, s).client()
+		n.say(modernRequest("1", "tools/list", "", `{}`))
+		n.answerTo("1")
+		s.modern, s.afraid = false, true
+		_ = s.link(t, 0).pipe.Close()
+		for id := 2; id < 6; id++ {
+			time.Sleep(10 * time.Minute)
+			n.say(modernRequest(fmt.Sprint(id), "tools/list", "", `{}`))
+			if m := n.answerTo(fmt.Sprint(id)); m.Kind != jsonrpc.Result && id > 3 {
+				t.Errorf("got %s", m.Raw)
+			}
+		}
+		probes := 0
+		for i := range s.opened() {
+			probes += len(s.link(t, i).got(mcp.MethodDiscover))
+		}
+		if probes > 4 {
+			t.Errorf("probed %d times", probes)
+		}
+	})
+}
+
+// TestModernServerThatDiesOnAProbeOnceIsProbedAgain: a server that is known to be
+// modern and dies while it is opened is ill, not afraid of the probe; it is not
+// condemned to an initialize that it refuses.
+func TestModernServerThatDiesOnAProbeOnceIsProbedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{modern: true}
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			switch {
+			case m.Method == mcp.MethodListen:
+				l.acknowledge(m)
+			case m.Kind == jsonrpc.Request:
+				l.answer(m, `{"resultType":"complete","tools":[]}`)
+			}
+		}
+		n := build(t, s).client()
+		n.say(modernRequest("1", "tools/list", "", `{}`))
+		n.answerTo("1")
+		s.ill(2) // the next two processes die at their first message
+		_ = s.link(t, 0).pipe.Close()
+		time.Sleep(10 * time.Minute)
+		n.say(modernRequest("2", "tools/list", "", `{}`))
+		n.answerTo("2")
+		time.Sleep(10 * time.Minute)
+		n.say(modernRequest("3", "tools/list", "", `{}`))
+		if m := n.answerTo("3"); m.Kind != jsonrpc.Result {
+			t.Errorf("got %s", m.Raw)
+		}
+		last := s.link(t, s.opened()-1)
+		if len(last.got(mcp.MethodDiscover)) != 1 || len(last.got(mcp.MethodInitialize)) != 0 {
+			t.Errorf("the last process got %d probes and %d handshakes", len(last.got(mcp.MethodDiscover)), len(last.got(mcp.MethodInitialize)))
+		}
+	})
+}
