@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOwnFigures(t *testing.T) {
@@ -38,6 +39,12 @@ func TestStartStop(t *testing.T) {
 	// The shell and cat, or cat in its place: at least the process itself is ours.
 	if all, err := Descendants(os.Getpid()); err != nil || !slices.Contains(all, p.PID()) {
 		t.Errorf("Descendants: %v, %v", all, err)
+	}
+	for range 2000 { // a shell that was stopped before it spoke has said nothing
+		if p.said.String() != "" {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 	p.Stop()
 	p.Stop()
