@@ -105,6 +105,7 @@ func TestOutletBlocked(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("put waited for %v", took)
 		}
+		synctest.Wait() // the writer writes now
 		closed := make(chan struct{})
 		var closing sync.WaitGroup
 		closing.Go(func() { o.close(); close(closed) })
