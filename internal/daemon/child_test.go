@@ -223,6 +223,13 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		s.mu.Lock()
 		fmt.Print(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"content":[{"type":"te`)
 		os.Exit(7)
+	case "endless": // a line that does not end
+		s.mu.Lock()
+		for range 64 {
+			_, _ = os.Stdout.Write([]byte(strings.Repeat("x", 1<<20)))
+		}
+		s.mu.Unlock()
+		select {}
 	case "mute": // closes its output and goes on
 		_ = os.Stdout.Close()
 		select {}

@@ -76,11 +76,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // neither *Error nor *jsonrpc.Error become -32603 without a word of their text.
 func Wire(err error) *jsonrpc.Error {
 	var w *jsonrpc.Error
-	if errors.As(err, &w) {
-		return w
-	}
 	var e *Error
-	if !errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
+		// First, since its cause may be the error of somebody else's message.
+	case errors.As(err, &w):
+		return w
+	default:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "internal error"}
 	}
 	out := &jsonrpc.Error{Code: e.Code, Message: e.Message}

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
 // piped is a link on which all calls share one pipe, so that answers, progress
@@ -153,6 +154,10 @@ func (l *piped) read() {
 		m, err := l.pipe.Read()
 		var refused *jsonrpc.Error
 		switch {
+		case errors.Is(err, stdio.ErrTooLarge):
+			// What it said is lost, and nobody knows whom it was for.
+			l.finish(err)
+			return
 		case errors.As(err, &refused):
 			// A line that is no message: noise, kept by the transport.
 			l.noteOdd("refused", refused.Message)

@@ -1,0 +1,195 @@
+package daemon
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// badHTTP is a server of 2026-07-28 that answers tool calls as it likes.
+type badHTTP struct {
+	calls  atomic.Int64
+	tokens atomic.Int64 // requests that carried the client's credentials
+}
+
+func (s *badHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(fmt.Sprint(r.Header), "clients-own") {
+		s.tokens.Add(1)
+	}
+	body, _ := io.ReadAll(r.Body)
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+	if err != nil || r.Method != "POST" {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	answer := func(result string) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+	}
+	switch m.Method {
+	case mcp.MethodDiscover:
+		answer(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"bad","version":"1"}}`)
+	case mcp.MethodListTools:
+		answer(`{"resultType":"complete","tools":[]}`)
+	case mcp.MethodCallTool:
+		s.calls.Add(1)
+		name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
+		s.tool(w, m, name, answer)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+func (s *badHTTP) tool(w http.ResponseWriter, m *jsonrpc.Message, name string, answer func(string)) {
+	const done = `{"resultType":"complete","content":[{"type":"text","text":"fine"}]}`
+	stream := func(text string) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, text)
+		_ = http.NewResponseController(w).Flush()
+	}
+	abort := func() { panic(http.ErrAbortHandler) }
+	whole := string(jsonrpc.AppendResult(nil, m.ID, []byte(done)))
+	switch name {
+	case "good":
+		answer(done)
+	case "html":
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html><script>alert(1)</script>\x1b[31m")
+	case "nothing":
+		w.WriteHeader(http.StatusNoContent)
+	case "accepted":
+		w.WriteHeader(http.StatusAccepted)
+	case "other id":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(jsonrpc.AppendResult(nil, "987654", []byte(done)))
+	case "array":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "["+whole+"]")
+	case "half":
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "99999")
+		_, _ = io.WriteString(w, whole[:20])
+		_ = http.NewResponseController(w).Flush()
+		abort()
+	case "empty stream":
+		stream(": nothing\n\n")
+	case "half event":
+		stream("data: " + whole[:30])
+		abort()
+	case "unended event": // no blank line follows: WHATWG discards it
+		stream("data: " + whole + "\n")
+	case "redirect":
+		w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	case "loop":
+		w.Header().Set("Location", "/mcp")
+		w.WriteHeader(http.StatusPermanentRedirect)
+	case "bomb":
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = io.CopyN(z, zeros{}, 256<<20)
+		_ = z.Close()
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(b.Bytes())
+	case "endless":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.CopyN(w, zeros{}, 64<<20)
+	case "endless line":
+		stream("data: ")
+		_, _ = io.CopyN(w, zeros{}, 64<<20)
+	case "500":
+		w.WriteHeader(http.StatusInternalServerError)
+	case "stray": // a request, somebody else's answer, then the answer, then one more
+		stream(`data: {"jsonrpc":"2.0","id":5,"method":"sampling/createMessage"}` + "\n\n" +
+			"data: " + string(jsonrpc.AppendResult(nil, "987654", []byte(`{}`))) + "\n\n" +
+			"data: " + whole + "\n\n" + "data: " + whole + "\n\n" + `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":9}}` + "\n\n")
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}
+
+// TestE11_BadAnswers: whatever an HTTP server answers, the client gets one error
+// with what is known of its call, soon and sanitised, the server is asked once, and
+// the next call works.
+func TestE11_BadAnswers(t *testing.T) {
+	s := &badHTTP{}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	c, problem := config.Complete(config.Server{Name: "bad", URL: server.URL + "/mcp"})
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	r := run(t, &upstreamUnderTest{Server: c})
+	r.call("/mcp", "good", "{}").wantText(t, "fine")
+	for tool, cause := range map[string]string{
+		"html": "bad_response", "nothing": "bad_response", "accepted": "bad_response", "other id": "", "array": "",
+		"half": "", "empty stream": "cut_off", "half event": "cut_off", "unended event": "cut_off",
+		"redirect": "", "loop": "", "bomb": "", "endless": "", "endless line": "", "500": "server_error",
+	} {
+		t.Run(strings.ReplaceAll(tool, " ", "_"), func(t *testing.T) {
+			r.t = t
+			before := s.calls.Load()
+			start := time.Now()
+			a := r.modern("/mcp", "1", "tools/call", tool, `"name":"`+tool+`"`, "Authorization", "Bearer clients-own")
+			m := a.message(t)
+			if errorCode(m) != -32603 || datum(m, "outcome") == "" || datum(m, "outcome") == "not_sent" || datum(m, "retryable") != "false" {
+				t.Errorf("got %d %.400s", a.status, a.body)
+			}
+			if cause != "" && datum(m, "cause") != cause {
+				t.Errorf("cause %s, want %s", datum(m, "cause"), cause)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if strings.ContainsAny(a.body, "\x1b") || len(a.body) > 2<<10 {
+				t.Errorf("the server's own words came through: %.400q", a.body)
+			}
+			if n := s.calls.Load() - before; n != 1 && tool != "loop" || tool == "loop" && n > 4 {
+				t.Errorf("the server was called %d times", n)
+			}
+			r.call("/mcp", "good", "{}").wantText(t, "fine")
+		})
+	}
+	r.t = t
+	a := r.modern("/mcp", "1", "tools/call", "stray", `"name":"stray"`)
+	a.wantText(t, "fine")
+	if n := strings.Count(a.body, `"result"`); n != 1 || strings.Contains(a.body, "sampling") || strings.Contains(a.body, "987654") {
+		t.Errorf("what does not belong there came through: %s", a.body)
+	}
+	if n := s.tokens.Load(); n != 0 {
+		t.Errorf("the client's credentials reached the server %d times", n)
+	}
+}
+
+// TestU13_EndlessLine: a child that never ends its line is cut off at the limit.
+func TestU13_EndlessLine(t *testing.T) {
+	u := child(t, "child", "legacy")
+	r := run(t, u)
+	r.call("/mcp", "echo", "{}").wantText(t, "{}")
+	m := r.call("/mcp", "endless", "{}").message(t)
+	if errorCode(m) != -32603 || datum(m, "outcome") != "unknown" || datum(m, "cause") != "too_large" {
+		t.Errorf("got %s", m.Raw)
+	}
+	await(t, "a good call works again", 10*time.Second, func() bool {
+		return said(r.call("/mcp", "echo", `{"v":1}`).message(t)) == `{"v":1}`
+	})
+}
