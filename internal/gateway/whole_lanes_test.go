@@ -1,0 +1,188 @@
+package gateway_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// curious is a server whose tool asks who its caller is before it answers; the
+// question does not say whose it is.
+func curious() *farServer {
+	s := &farServer{}
+	s.on = func(l *farLink, m *jsonrpc.Message) {
+		switch {
+		case m.Method == mcp.MethodCallTool:
+			l.say(`{"jsonrpc":"2.0","id":"q` + string(m.ID) + `",` + elicit + `}`)
+		case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
+			// The answer to q5 is that to the call 5.
+			id := strings.Trim(string(m.ID), `"q`)
+			l.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[],"heard":` + string(m.Raw) + `}}`)
+		case m.Kind == jsonrpc.Request:
+			l.answer(m, `{}`)
+		}
+	}
+	return s
+}
+
+// TestT6_QuestionsReachTheirOwnCaller: interactive calls of several clients at
+// once, legacy and modern, with the same ids.
+func TestT6_QuestionsReachTheirOwnCaller(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := curious()
+		w := build(t, s)
+		var legacy, modern []*near
+		for range 3 {
+			legacy = append(legacy, w.legacy(`{"elicitation":{}}`))
+			modern = append(modern, w.client())
+		}
+		for _, n := range legacy {
+			n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
+		}
+		const params = `"name":"t","arguments":{}`
+		for _, n := range modern {
+			n.say(modernRequest("1", "tools/call", params, `{"elicitation":{}}`))
+		}
+		for i, n := range legacy {
+			q := n.request()
+			n.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"who":"legacy %d"}}}`, q.ID, i))
+		}
+		for i, n := range modern {
+			m := n.answerTo("1")
+			state := string(m.ResultMember("requestState").Of(m.Raw))
+			var key string
+			for a := range jsonrpc.Members(m.Raw, m.ResultMember("inputRequests")) {
+				key = string(a.Key.Of(m.Raw))
+			}
+			n.say(modernRequest("2", "tools/call", fmt.Sprintf(`%s,"requestState":%s,"inputResponses":{%s:{"action":"accept","content":{"who":"modern %d"}}}`, params, state, key, i), `{"elicitation":{}}`))
+		}
+		for i, n := range legacy {
+			n.wants(n.answerTo("1"), fmt.Sprintf(`"who":"legacy %d"`, i))
+		}
+		for i, n := range modern {
+			n.wants(n.answerTo("2"), fmt.Sprintf(`"who":"modern %d"`, i))
+		}
+		calls := 0
+		for i := range s.opened() {
+			calls += len(s.link(t, i).got(mcp.MethodCallTool))
+		}
+		if calls != 6 {
+			t.Errorf("the tool ran %d times", calls)
+		}
+	})
+}
+
+// TestTwoCallsOfOneLegacyClientAskOverOneSession: a legacy client is asked as a
+// whole, so that its calls need no session each.
+func TestTwoCallsOfOneLegacyClientAskOverOneSession(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := curious()
+		n := build(t, s).legacy(`{"elicitation":{}}`)
+		for id := range 2 {
+			n.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{}}}`, id))
+		}
+		synctest.Wait()
+		answered := 0
+		for answered < 2 {
+			m := n.next()
+			if m.Kind == jsonrpc.Request {
+				n.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"cancel"}}`)
+				continue
+			}
+			n.wants(m, `"action":"cancel"`)
+			answered++
+		}
+		if s.opened() != 1 {
+			t.Errorf("the server has %d sessions", s.opened())
+		}
+	})
+}
+
+// TestT12_ClientGoneInMidCallEndsItAtTheServer, whatever the era of either and
+// whether it asks or works.
+func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		for name, open := range map[string]func(w *whole) *near{
+			"legacy": func(w *whole) *near {
+				n := w.legacy(`{"elicitation":{}}`)
+				n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
+				return n
+			},
+			"modern": func(w *whole) *near {
+				n := w.client()
+				n.say(modernRequest("1", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`))
+				return n
+			},
+		} {
+			t.Run(fmt.Sprintf("%s_asks_%t", name, asks), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					s := &farServer{}
+					s.on = func(l *farLink, m *jsonrpc.Message) {
+						switch {
+						case m.Method == mcp.MethodCallTool && asks:
+							l.say(`{"jsonrpc":"2.0","id":"q",` + elicit + `}`)
+						case m.Method == mcp.MethodCallTool:
+						case m.Kind == jsonrpc.Request:
+							l.answer(m, `{}`)
+						}
+					}
+					w := build(t, s)
+					n := open(w)
+					time.Sleep(time.Second)
+					_ = n.pipe.Close()
+					// A modern client that was asked may come back on another link, for
+					// ten minutes.
+					patience := 5 * time.Second
+					if asks && name == "modern" {
+						patience = 11 * time.Minute
+					}
+					time.Sleep(patience)
+					l := s.link(t, 0)
+					calls, ends := l.got(mcp.MethodCallTool), l.got(mcp.NoteCancelled)
+					if len(calls) != 1 || len(ends) != 1 || string(ends[0].Param("requestId").Of(ends[0].Raw)) != string(calls[0].ID) {
+						t.Errorf("%d calls, %d cancelled", len(calls), len(ends))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestServerGoneInMidCall: the client gets one error that says what is known, and
+// the next call works.
+func TestServerGoneInMidCall(t *testing.T) {
+	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &farServer{modern: modern}
+				s.on = func(l *farLink, m *jsonrpc.Message) {
+					switch {
+					case m.Method == mcp.MethodListen:
+						l.acknowledge(m)
+					case m.Method == mcp.MethodCallTool && l.number == 0:
+						_ = l.pipe.Close()
+					case m.Kind == jsonrpc.Request:
+						l.answer(m, `{"resultType":"complete"}`)
+					}
+				}
+				n := build(t, s).legacy(`{}`)
+				n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
+				m := n.answerTo("1")
+				n.wants(m, `"outcome":"unknown"`)
+				n.wants(m, `"cause":"exited"`)
+				n.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
+				if m := n.answerTo("2"); m.Kind != jsonrpc.Result {
+					t.Errorf("got %s", m.Raw)
+				}
+				if got := n.rest(); len(got) != 0 {
+					t.Errorf("and %q", got)
+				}
+			})
+		})
+	}
+}
