@@ -46,7 +46,8 @@ func (f *Face) info() []byte {
 	return append(jsonrpc.AppendQuote(append(out, `,"version":`...), f.Version), '}')
 }
 
-// instructions joins the texts; each server's stands under its name.
+// instructions joins the texts; each server's stands under its name. It is nil
+// when there are none.
 func (f *Face) instructions(ctx context.Context, names []string, hellos []*mcp.Hello) []byte {
 	var own string
 	if f.Instructions != nil && f.Join != UpstreamsOnly {
@@ -72,6 +73,9 @@ func (f *Face) instructions(ctx context.Context, names []string, hellos []*mcp.H
 	default:
 		parts = append([]string{own}, parts...)
 	}
+	if len(parts) == 0 {
+		return nil
+	}
 	return jsonrpc.AppendQuote(nil, strings.Join(parts, "\n\n"))
 }
 
@@ -93,7 +97,7 @@ func union(hellos []*mcp.Hello) []byte {
 		if has(h.Capabilities, "resources") {
 			resources = true
 			at := jsonrpc.Find(h.Capabilities, jsonrpc.Whole(h.Capabilities), "resources")
-			if h.Revision.Can(mcp.Listen) || string(jsonrpc.Find(h.Capabilities, at, "subscribe").Of(h.Capabilities)) == "true" {
+			if string(jsonrpc.Find(h.Capabilities, at, "subscribe").Of(h.Capabilities)) == "true" {
 				subscribe = true
 			}
 		}

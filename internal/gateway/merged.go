@@ -166,7 +166,26 @@ func (g *Merged) owner(ctx context.Context, f *mcp.ClientFacts, uri string) (Ups
 	if u := g.byTemplate(ctx, uri); u != nil {
 		return u, nil
 	}
+	if u := g.soleWithResources(ctx); u != nil {
+		// 2025-06-18 §Tools, "Resource Links": what a tool links to need not be listed.
+		return u, nil
+	}
 	return nil, missing(f, uri)
+}
+
+// soleWithResources returns the only server that has resources, nil where there are
+// several or none. One that has not been heard so far may have some.
+func (g *Merged) soleWithResources(ctx context.Context) (sole Upstream) {
+	for i, h := range g.hellos(ctx) {
+		if h != nil && !has(h.Capabilities, "resources") {
+			continue
+		}
+		if sole != nil {
+			return nil
+		}
+		sole = g.Upstreams[i]
+	}
+	return sole
 }
 
 // Warm begins to read what clients will ask for first, of the servers that want
