@@ -98,7 +98,7 @@ func (s *badHTTP) tool(w http.ResponseWriter, m *jsonrpc.Message, name string, a
 	case "bomb":
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, _ = io.CopyN(z, zeros{}, 256<<20)
+		_, _ = io.CopyN(z, zeros{}, 48<<20)
 		_ = z.Close()
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Encoding", "gzip")
@@ -157,7 +157,7 @@ func TestE11_BadAnswers(t *testing.T) {
 			if cause != "" && datum(m, "cause") != cause {
 				t.Errorf("cause %s, want %s", datum(m, "cause"), cause)
 			}
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > 5*time.Second && !raceEnabled {
 				t.Errorf("took %v", took)
 			}
 			if strings.ContainsAny(a.body, "\x1b") || len(a.body) > 2<<10 {
