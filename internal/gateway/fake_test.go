@@ -133,7 +133,11 @@ func (w *fakeStanding) Unsubscribe(context.Context, string) (*mcp.Reply, error) 
 	return mcp.Answer([]byte("{}")), nil
 }
 
-func (w *fakeStanding) Honoured(context.Context) (mcp.Interest, error) {
+func (w *fakeStanding) Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, error) {
+	w.Lists(want.Tools, want.Prompts, want.Resources)
+	for uri := range want.URIs {
+		_, _ = w.Subscribe(ctx, uri)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := mcp.Interest{

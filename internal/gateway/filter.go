@@ -125,6 +125,17 @@ func (w *filteredStanding) Subscribe(ctx context.Context, uri string) (*mcp.Repl
 	return w.Standing.Subscribe(ctx, uri)
 }
 
+func (w *filteredStanding) Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, error) {
+	all := want.URIs
+	want.URIs = make(map[string]bool, len(all))
+	for uri := range all {
+		if w.u.Shows("resources", uri) {
+			want.URIs[uri] = true
+		}
+	}
+	return w.Standing.Watch(ctx, want)
+}
+
 // missing says that a resource does not exist, in the client's words (2025-11-25
 // §Resources, "Error Handling": -32002; 2026-07-28: -32602).
 func missing(f *mcp.ClientFacts, uri string) error {

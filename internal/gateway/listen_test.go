@@ -194,7 +194,7 @@ func (u hung) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker pe
 
 type hungStanding struct{ Standing }
 
-func (w hungStanding) Honoured(ctx context.Context) (mcp.Interest, error) {
+func (w hungStanding) Watch(ctx context.Context, _ mcp.Interest) (mcp.Interest, error) {
 	<-ctx.Done()
 	return mcp.Interest{}, context.Cause(ctx)
 }

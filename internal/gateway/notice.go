@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -220,7 +219,7 @@ func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Up
 		all, standing = append(all, w), append(standing, st)
 		running.Go(func() {
 			defer close(w.done)
-			w.got, w.err = n.watch(ctx, st, wants[i])
+			w.got, w.err = st.Watch(ctx, wants[i])
 		})
 	}
 	return all, func() {
@@ -254,21 +253,6 @@ func share(want mcp.Interest, from []Upstream, owner func(uri string) Upstream) 
 		}
 	}
 	return out
-}
-
-// watch tells one server what is wanted and returns what it agrees to.
-func (n *notices) watch(ctx context.Context, w Standing, want mcp.Interest) (mcp.Interest, error) {
-	w.Lists(want.Tools, want.Prompts, want.Resources)
-	for uri := range want.URIs {
-		// A refusal shows in what is honoured.
-		if _, err := w.Subscribe(ctx, uri); err != nil {
-			var wire *jsonrpc.Error
-			if !errors.As(err, &wire) {
-				return mcp.Interest{}, err
-			}
-		}
-	}
-	return w.Honoured(ctx)
 }
 
 // stamped puts a notice into the words of a listening client.

@@ -35,7 +35,8 @@ type Standing interface {
 	Lists(tools, prompts, resources bool)
 	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)
-	// Honoured returns what of all this the server has agreed to tell.
-	Honoured(ctx context.Context) (mcp.Interest, error)
+	// Watch says at once what is wanted from now on, and returns what of it the
+	// server has agreed to tell.
+	Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, error)
 	Close()
 }

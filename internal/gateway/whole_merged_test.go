@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -57,6 +58,33 @@ func TestJoinedCapabilitiesAreThoseOfTheServers(t *testing.T) {
 		}
 		if strings.Contains(string(m.Raw), "instructions") {
 			t.Errorf("got %s", m.Raw)
+		}
+	})
+}
+
+// TestT21_ManyResourcesAreOneListen: a modern server sees one listen for all that
+// a client watches, not one for each.
+func TestT21_ManyResourcesAreOneListen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{modern: true, caps: `{"resources":{"subscribe":true,"listChanged":true}}`}
+		n := build(t, s).client()
+		uris := make([]string, 1000)
+		for i := range uris {
+			uris[i] = fmt.Sprintf(`"x://%03d"`, i)
+		}
+		n.say(modernRequest(`"s"`, "subscriptions/listen", `"notifications":{"resourcesListChanged":true,"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`, `{}`))
+		ack := n.next()
+		if got := string(jsonrpc.Find(ack.Raw, ack.Param("notifications"), "resourceSubscriptions").Of(ack.Raw)); got != "["+strings.Join(uris, ",")+"]" {
+			t.Errorf("acknowledged %.300s", ack.Raw)
+		}
+		listens := s.link(t, 0).got(mcp.MethodListen)
+		if len(listens) > 2 {
+			t.Errorf("the server got %d listens", len(listens))
+		}
+		n.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"s"}}`)
+		n.rest()
+		if ends := s.link(t, 0).got(mcp.NoteCancelled); len(ends) != len(s.link(t, 0).got(mcp.MethodListen)) {
+			t.Errorf("%d listens were ended", len(ends))
 		}
 	})
 }

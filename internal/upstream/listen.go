@@ -3,6 +3,8 @@ package upstream
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -244,18 +246,39 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Honoured returns the part of what w wants that the server has agreed to tell:
-// by its acknowledgement where it is modern, by its capabilities where not.
-func (w *Standing) Honoured(ctx context.Context) (mcp.Interest, error) {
+// Watch says what w wants to hear from now on, and returns the part of it that the
+// server has agreed to tell: by its acknowledgement of one listen where it is
+// modern, by its capabilities and the answer for each resource where not.
+func (w *Standing) Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, error) {
 	u := w.upstream
+	u.mu.Lock()
+	w.want.Tools, w.want.Prompts, w.want.Resources = want.Tools, want.Prompts, want.Resources
+	u.mu.Unlock()
 	s, release, err := u.acquire(ctx, w.facts, false)
 	if err != nil {
 		return mcp.Interest{}, err
 	}
 	defer release()
-	u.relisten(ctx)
+	switch {
+	case s.server.Revision().Can(mcp.Listen):
+		u.mu.Lock()
+		w.want.URIs = maps.Clone(want.URIs)
+		u.mu.Unlock()
+		u.relisten(ctx)
+	case says(s.server.Hello().Capabilities, "resources", "subscribe"):
+		for _, uri := range slices.Sorted(maps.Keys(want.URIs)) {
+			if _, err := w.Subscribe(ctx, uri); err != nil {
+				return mcp.Interest{}, err
+			}
+		}
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	return w.honouredLocked(s), nil
+}
+
+func (w *Standing) honouredLocked(s *session) mcp.Interest {
+	u := w.upstream
 	caps := s.server.Hello().Capabilities
 	can := func(path ...string) bool { return says(caps, path...) }
 	got := mcp.Interest{URIs: map[string]bool{}}
@@ -276,5 +299,5 @@ func (w *Standing) Honoured(ctx context.Context) (mcp.Interest, error) {
 			delete(got.URIs, uri)
 		}
 	}
-	return got, nil
+	return got
 }

@@ -78,7 +78,7 @@ func (w *Standing) Close() {
 }
 
 // Lists says which list changes are wanted from now on. It does not wait for the
-// server; Honoured does.
+// server; Watch does.
 func (w *Standing) Lists(tools, prompts, resources bool) {
 	u := w.upstream
 	u.mu.Lock()
