@@ -217,3 +217,47 @@ func TestQuestionsOfReadsAreNotCacheable(t *testing.T) {
 		}
 	})
 }
+
+// TestProgressGoesOnThroughTheRounds: a server that begins anew with each round of
+// input is not heard to fall back (§Progress, all revisions: it must increase).
+func TestProgressGoesOnThroughTheRounds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{modern: true}
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			switch {
+			case m.Method == mcp.MethodListen:
+				l.acknowledge(m)
+			case m.Kind == jsonrpc.Request:
+				token := string(jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken).Of(m.Raw))
+				for _, p := range []string{"1", "2", "3"} {
+					if p == "3" && m.Param("requestState").IsZero() {
+						break
+					}
+					l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":` + p + `}}`)
+				}
+				if m.Param("requestState").IsZero() {
+					l.answer(m, `{"resultType":"input_required","inputRequests":{"k":{`+elicit+`}},"requestState":"s"}`)
+					return
+				}
+				l.answer(m, `{"resultType":"complete","content":[]}`)
+			}
+		}
+		n := build(t, s).legacy(`{"elicitation":{}}`)
+		n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{"progressToken":"p"}}}`)
+		var heard []string
+		for {
+			m := n.next()
+			if m.Kind == jsonrpc.Request {
+				n.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"cancel"}}`)
+				continue
+			}
+			if m.ID == "1" {
+				break
+			}
+			heard = append(heard, string(m.Param("progress").Of(m.Raw)))
+		}
+		if got := strings.Join(heard, " "); got != "1 2 2 3" {
+			t.Errorf("heard %s", got)
+		}
+	})
+}

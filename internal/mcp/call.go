@@ -26,6 +26,9 @@ type Call struct {
 	// link has headers at all.
 	Headers []mirror.Header
 	HTTP    bool
+	// Progress is the furthest that the client has heard of, nil before the first.
+	// It goes on through all rounds of input of a call.
+	Progress *float64
 	// Edits are the changes that the call needs whatever the server's revision:
 	// names without their prefix, a cursor of the server's own.
 	Edits jsonrpc.Edits

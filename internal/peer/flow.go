@@ -30,11 +30,9 @@ type flow struct {
 	status  int          // of the HTTP response that was an error's, 0 for none
 	open    atomic.Int32 // questions that wait for a person, who may take longer than the idle time
 
-	taking   sync.Mutex // held while a message is passed on: one at a time
-	over     bool       // the call has its answer
-	progress float64
-	seen     bool
-	pace     *rate.Limiter
+	taking sync.Mutex    // held while a message is passed on: one at a time
+	over   bool          // the call has its answer
+	pace   *rate.Limiter // of progress; nil before the first
 }
 
 // The deadlines of a call where the options say nothing.
@@ -180,10 +178,12 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 	}
 	p, err := strconv.ParseFloat(string(at[1].Of(m.Raw)), 64)
 	if err == nil {
-		if f.seen && p < f.progress {
+		if f.call.Progress == nil {
+			f.call.Progress = new(float64)
+		} else if p < *f.call.Progress {
 			return
 		}
-		f.progress, f.seen = p, true
+		*f.call.Progress = p
 	}
 	if f.pace == nil {
 		f.pace = rate.NewLimiter(20, 100)
