@@ -62,8 +62,7 @@ type Client struct {
 	mu       sync.Mutex
 	closed   error // why, once the conversation has ended
 	inflight map[jsonrpc.ID]*inflight
-	arriving map[jsonrpc.ID]arrival
-	arrivals uint64
+	arriving map[*inflight]struct{}
 	asks     map[int64]*ask
 	lastAsk  int64
 	detach   func()
@@ -71,36 +70,43 @@ type Client struct {
 
 // inflight is a client's request that has no answer yet.
 type inflight struct {
+	id     jsonrpc.ID
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	listen bool // it ends with nothing but its client
+	over   bool // the client has cancelled it; under Client.mu
 }
 
-// arrival is a request of a pipe that has been read and is not in flight yet.
-type arrival struct {
-	n         uint64
-	cancelled bool
+func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
+	f := &inflight{id: m.ID, listen: m.Method == mcp.MethodListen}
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	return f
 }
 
-// arrive says that a request has been read, so that a cancellation right behind it
-// finds it although it runs elsewhere. What it returns is for arrived.
-func (c *Client) arrive(id jsonrpc.ID) uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.arriving == nil {
-		c.arriving = make(map[jsonrpc.ID]arrival)
+// Expect takes note of a request before it is served, which what it returns does,
+// so that a cancellation right behind it finds it although it is served elsewhere;
+// see transport.Expecter. Each request has a note of its own, and not each id: a
+// client may use the id of a request anew that it has cancelled, while that one is
+// still waiting for its turn.
+func (c *Client) Expect(ctx context.Context, in transport.Incoming) func(transport.Responder) {
+	if c.out == nil || in.Msg.Method == mcp.MethodInitialize { // which is not to be cancelled
+		return func(r transport.Responder) { c.Request(ctx, in, r) }
 	}
-	c.arrivals++
-	c.arriving[id] = arrival{n: c.arrivals}
-	return c.arrivals
-}
-
-// arrived says that a request has been served. Some are without ever being in
-// flight, as initialize, which is not to be cancelled.
-func (c *Client) arrived(id jsonrpc.ID, n uint64) {
+	f := newInflight(ctx, in.Msg)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.arriving[id].n == n {
-		delete(c.arriving, id)
+	if c.arriving == nil {
+		c.arriving = make(map[*inflight]struct{})
+	}
+	c.arriving[f] = struct{}{}
+	c.mu.Unlock()
+	return func(r transport.Responder) {
+		defer f.cancel(nil)
+		defer func() { // some, as ping, are served without ever being in flight
+			c.mu.Lock()
+			delete(c.arriving, f)
+			c.mu.Unlock()
+		}()
+		c.request(f.ctx, in, r, f)
 	}
 }
 
@@ -109,6 +115,11 @@ func (c *Client) Facts() *mcp.ClientFacts { return c.facts.Load() }
 
 // Request serves one request; see transport.Conversation.
 func (c *Client) Request(ctx context.Context, in transport.Incoming, r transport.Responder) {
+	c.request(ctx, in, r, nil)
+}
+
+// request serves one request; noted is what Expect knows of it, or nil.
+func (c *Client) request(ctx context.Context, in transport.Incoming, r transport.Responder, noted *inflight) {
 	opening, bad := in.Opening, (*jsonrpc.Error)(nil)
 	if opening.Revision == mcp.Unknown {
 		opening, bad = mcp.Classify(in.Msg, in.Version, in.HTTP)
@@ -121,51 +132,58 @@ func (c *Client) Request(ctx context.Context, in transport.Incoming, r transport
 		return
 	}
 	if opening.Revision.Modern() {
-		c.modern(ctx, in, opening, r)
+		c.modern(ctx, in, opening, r, noted)
 		return
 	}
-	c.legacy(ctx, in, opening, r)
+	c.legacy(ctx, in, opening, r, noted)
 }
 
 // enter puts a request into the table of those in flight. Only conversations that
-// outlive a request need one.
-func (c *Client) enter(ctx context.Context, m *jsonrpc.Message) (context.Context, func(), *jsonrpc.Error) {
+// outlive a request need one. noted is what Expect knows of it, or nil. leave takes
+// it out again and reports whether the client has cancelled it until then; further
+// calls say the same.
+func (c *Client) enter(ctx context.Context, m *jsonrpc.Message, noted *inflight) (_ context.Context, leave func() (cancelled bool), _ *jsonrpc.Error) {
 	if c.out == nil {
-		return ctx, func() {}, nil
+		return ctx, func() bool { return false }, nil
 	}
-	id := m.ID
-	ctx, cancel := context.WithCancelCause(ctx)
+	f := noted
+	if f == nil {
+		f = newInflight(ctx, m)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.arriving, f)
 	if c.closed != nil {
-		cancel(c.closed)
-		return ctx, func() {}, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the conversation has ended"}
+		f.cancel(c.closed)
+		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the conversation has ended"}
 	}
-	if _, dup := c.inflight[id]; dup {
-		cancel(nil)
+	leave = func() bool {
+		c.mu.Lock()
+		if c.inflight[f.id] == f {
+			delete(c.inflight, f.id)
+		}
+		over := f.over
+		c.mu.Unlock()
+		f.cancel(nil)
+		return over
+	}
+	if f.over {
+		// Its id is free already.
+		return f.ctx, leave, nil
+	}
+	if _, dup := c.inflight[f.id]; dup {
+		f.cancel(nil)
 		// §Base, all revisions: an id must not be used again while in flight.
 		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running"}
 	}
 	if c.inflight == nil {
 		c.inflight = make(map[jsonrpc.ID]*inflight)
 	}
-	f := &inflight{cancel: cancel, listen: m.Method == mcp.MethodListen}
-	c.inflight[id] = f
-	if c.arriving[id].cancelled {
-		cancel(ErrCancelled)
-	}
-	delete(c.arriving, id)
-	return ctx, func() {
-		c.mu.Lock()
-		if c.inflight[id] == f {
-			delete(c.inflight, id)
-		}
-		c.mu.Unlock()
-		cancel(nil)
-	}, nil
+	c.inflight[f.id] = f
+	return f.ctx, leave, nil
 }
 
-func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder) {
+func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
 	m := in.Msg
 	if method := mcp.LookupMethod(m.Method); method != nil && !method.In(o.Revision) {
 		// Removed methods, whoever stands behind us (2026-07-28 §Changelog).
@@ -176,7 +194,7 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 		c.fail(m.ID, r, mcp.UnsupportedAmong(m.ID, o.Revision.String(), c.reception.speaks()))
 		return
 	}
-	ctx, leave, bad := c.enter(ctx, m)
+	ctx, leave, bad := c.enter(ctx, m, noted)
 	if bad != nil {
 		c.fail(m.ID, r, bad)
 		return
@@ -227,7 +245,7 @@ func (c *Client) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientFacts 
 
 var perRequestKeys = []string{mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
 
-func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder) {
+func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
 	m := in.Msg
 	facts := c.facts.Load()
 	switch {
@@ -242,7 +260,7 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 		// on it; so they are served as what a client without a version is.
 		facts = c.adopt(o.Revision)
 	}
-	ctx, leave, bad := c.enter(ctx, m)
+	ctx, leave, bad := c.enter(ctx, m, noted)
 	if bad != nil {
 		c.fail(m.ID, r, bad)
 		return
@@ -280,14 +298,12 @@ func (c *Client) setLevel(m *jsonrpc.Message, old *mcp.ClientFacts) {
 
 // serve runs a call to its end. It leaves the table of those in flight before it
 // answers: a client that has read the answer may use the id again.
-func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave func()) {
+func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave func() (cancelled bool)) {
 	reply, err := c.reception.Host.Call(ctx, call, s)
 	if err != nil {
 		reply = mcp.Fail(err)
 	}
-	cancelled := errors.Is(context.Cause(ctx), ErrCancelled)
-	leave()
-	if cancelled {
+	if leave() {
 		// §Cancellation, all revisions: no answer for a request that was cancelled.
 		s.finish(nil, 0)
 		return
@@ -332,18 +348,28 @@ func (c *Client) OneWay(ctx context.Context, in transport.Incoming) error {
 	return nil
 }
 
-// cancelled ends the request that a notification names. Unknown and finished ones
-// are ignored (§Cancellation, all revisions).
+// cancelled ends the request that a notification names, and frees its id: nothing
+// will answer it any more. Unknown and finished ones are ignored (§Cancellation, all
+// revisions).
 func (c *Client) cancelled(m *jsonrpc.Message) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
+	var all []*inflight
 	c.mu.Lock()
-	f := c.inflight[id]
-	if a, ok := c.arriving[id]; ok && f == nil {
-		a.cancelled = true
-		c.arriving[id] = a
+	if f := c.inflight[id]; f != nil {
+		delete(c.inflight, id)
+		all = append(all, f)
+	}
+	for f := range c.arriving {
+		if f.id == id {
+			delete(c.arriving, f)
+			all = append(all, f)
+		}
+	}
+	for _, f := range all {
+		f.over = true
 	}
 	c.mu.Unlock()
-	if f != nil {
+	for _, f := range all {
 		f.cancel(ErrCancelled)
 	}
 }

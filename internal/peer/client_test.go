@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 func TestIDsInFlight(t *testing.T) {
@@ -151,6 +152,68 @@ func TestCancelledByTheClient(t *testing.T) {
 		if len(h.notices) != 0 {
 			t.Errorf("the host has heard %q", h.notices)
 		}
+	})
+}
+
+// answers are what a responder was given.
+type answers struct{ got []string }
+
+func (a *answers) Event(b []byte) error           { a.got = append(a.got, string(b)); return nil }
+func (a *answers) Finish(b []byte, _ int64) error { a.got = append(a.got, string(b)); return nil }
+func (a *answers) Send(b []byte) error            { return a.Event(b) }
+
+// TestCancelledBeforeItsTurn: a request is cancelled before anybody serves it, and
+// its id used anew at once. In whatever order the two are served then, the first
+// has no answer and reaches nobody, and the second is not taken for it.
+func TestCancelledBeforeItsTurn(t *testing.T) {
+	for name, order := range map[string][]int{"first first": {0, 1}, "second first": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			live := 0
+			h := &fakeHost{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, _ Sink) (*mcp.Reply, error) {
+				if ctx.Err() == nil {
+					live++
+				}
+				return nil, context.Cause(ctx)
+			}}}
+			c := (&Reception{Host: h}).Accept(transport.Peer{Transport: "inmem"}, &answers{})
+			expect := func(line string) func(transport.Responder) {
+				return transport.Expect(t.Context(), c, transport.Incoming{Msg: scan(t, line)})
+			}
+			cancel := scan(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+			serve := []func(transport.Responder){expect(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)}
+			_ = c.OneWay(t.Context(), transport.Incoming{Msg: cancel})
+			serve = append(serve, expect(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`))
+			var got [2]answers
+			for _, i := range order {
+				serve[i](&got[i])
+			}
+			if live != 0 {
+				t.Error("the host was given a call that nobody cancels any more")
+			}
+			if len(got[0].got) != 1 || got[0].got[0] != "" {
+				t.Errorf("the cancelled request was answered with %q", got[0].got)
+			}
+			if len(got[1].got) != 1 || !like(got[1].got[0], `{"jsonrpc":"2.0","id":7,"result":…}`) {
+				t.Errorf("the other was answered with %q", got[1].got)
+			}
+		})
+	}
+}
+
+// TestIDOfACancelledRequestIsFree although the host takes its time to end it.
+func TestIDOfACancelledRequestIsFree(t *testing.T) {
+	var g gate
+	h := &fakeHost{on: calls{mcp.MethodCallTool: func(context.Context, *mcp.Call, Sink) (*mcp.Reply, error) {
+		<-g.open()
+		return mcp.Answer([]byte(`{}`)), nil
+	}}}
+	greeted(t, h, func(w *wire) {
+		w.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
+			`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
+		w.want(`{"jsonrpc":"2.0","id":7,"result":{"method":"tools/list"…}}`)
+		close(g.open())
+		w.want() // no answer to what was cancelled
 	})
 }
 

@@ -138,11 +138,10 @@ func (d *door) message(ctx context.Context, m *jsonrpc.Message, r transport.Resp
 		d.opening = opening
 		done = func() { <-d.slots; close(opening) }
 	}
-	n := d.conversation.arrive(m.ID)
+	serve := d.conversation.Expect(ctx, in)
 	d.running.Go(func() {
 		defer done()
-		defer d.conversation.arrived(m.ID, n)
-		d.conversation.Request(ctx, in, r)
+		serve(r)
 	})
 }
 

@@ -83,6 +83,24 @@ type Conversation interface {
 	Close(cause error)
 }
 
+// Expecter is a Conversation to which a request can be announced by the goroutine
+// that has read it, before another serves it. Without that a cancellation that is
+// read right behind the request could overtake it and be lost.
+type Expecter interface {
+	// Expect does not block. What it returns serves the request as Request does, and
+	// must be called once.
+	Expect(ctx context.Context, in Incoming) (serve func(Responder))
+}
+
+// Expect announces a request to a conversation, where that is an Expecter. What it
+// returns serves the request, and must be called once.
+func Expect(ctx context.Context, c Conversation, in Incoming) (serve func(Responder)) {
+	if e, ok := c.(Expecter); ok {
+		return e.Expect(ctx, in)
+	}
+	return func(r Responder) { c.Request(ctx, in, r) }
+}
+
 // Responder takes what goes back for one request. Calls must not overlap; what
 // they are given is not kept.
 type Responder interface {

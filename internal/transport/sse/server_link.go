@@ -92,9 +92,11 @@ func (l *link) begin(in transport.Incoming) bool {
 	}
 	l.inFlight++
 	l.server.counts.requests.Add(1)
+	// Once this POST is answered the next may cancel it.
+	run := transport.Expect(l.ctx, conv, in)
 	l.requests.Go(func() {
 		defer l.done()
-		l.serve(conv, in)
+		l.serve(run, in)
 	})
 	return true
 }
@@ -117,7 +119,7 @@ func (l *link) releaseIfIdle() {
 	}
 }
 
-func (l *link) serve(conv transport.Conversation, in transport.Incoming) {
+func (l *link) serve(run func(transport.Responder), in transport.Incoming) {
 	res := &response{link: l}
 	defer func() {
 		if p := recover(); p != nil {
@@ -127,7 +129,7 @@ func (l *link) serve(conv transport.Conversation, in transport.Incoming) {
 			_ = res.Finish(jsonrpc.AppendError(nil, in.Msg.ID, errInternal), errInternal.Code)
 		}
 	}()
-	conv.Request(l.ctx, in, res)
+	run(res)
 }
 
 // response is the way back for one request: the stream that all share.

@@ -2,7 +2,6 @@ package streamhttp
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -126,9 +125,10 @@ func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, 
 		}
 		s.counts.legacy.Add(1)
 		slots <- struct{}{}
+		serve := transport.Expect(ctx, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true})
 		running.Go(func() {
 			defer func() { <-slots }()
-			b.run(ctx, s, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true})
+			b.run(s, serve, m.ID)
 		})
 	}
 	running.Wait()
@@ -144,17 +144,17 @@ type batch struct {
 }
 
 // run serves one request of the batch.
-func (b *batch) run(ctx context.Context, s *Server, conv transport.Conversation, in transport.Incoming) {
+func (b *batch) run(s *Server, serve func(transport.Responder), id jsonrpc.ID) {
 	one := &oneOf{batch: b}
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(p)
 		}
 		if !one.done {
-			_ = one.Finish(jsonrpc.AppendError(nil, in.Msg.ID, errInternal), errInternal.Code)
+			_ = one.Finish(jsonrpc.AppendError(nil, id, errInternal), errInternal.Code)
 		}
 	}()
-	conv.Request(ctx, in, one)
+	serve(one)
 }
 
 // add takes an answer: at once, if the response is a stream by now.
