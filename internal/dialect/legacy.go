@@ -24,7 +24,7 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	} else if c.HasJunk() {
 		e.Object(m.Raw, c.Meta, c.IsJunk)
 	}
-	if c.Client.Revision.Can(mcp.InputRequired) && c.Method != nil && c.Method.MayAsk {
+	if c.Client.Revision.Can(mcp.InputRequired) && !c.Answers && c.Method != nil && c.Method.MayAsk {
 		// What a retry carries was for us: this server asks live.
 		e.Object(m.Raw, m.Params, func(k []byte) bool {
 			return string(k) == "inputResponses" || string(k) == "requestState"

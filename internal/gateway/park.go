@@ -39,7 +39,7 @@ type parked struct {
 	mu      sync.Mutex
 	asked   chan struct{} // one slot; a question has come
 	open    []*openQuestion
-	counter int
+	counter int         // of questions
 	sink    peer.Sink   // of the request that is at the call, nil for none
 	call    *mcp.Call   // likewise
 	held    [][]byte    // log messages that came while nobody was there
@@ -391,6 +391,58 @@ func (p *parked) retoken(b []byte, c *mcp.Call) []byte {
 	return jsonrpc.Splice(nil, b, &e)
 }
 
+// keyOf names a question, as no earlier one of this call is named. A question of
+// the older era has no key; whoever answers or logs it is served best by one that
+// says who is asked for what: user_name for a form with the field "name".
+func (p *parked) keyOf(m *jsonrpc.Message) string {
+	var key string
+	switch m.Method {
+	case mcp.MethodSample:
+		key = "model_message"
+	case mcp.MethodListRoots:
+		key = "client_roots"
+	default:
+		key = "user_" + soleField(m)
+		if mode, _ := jsonrpc.Text(m.Raw, m.Param("mode")); mode == "url" {
+			key = keyOfURL
+		}
+	}
+	p.counter++
+	return numbered(key, p.counter)
+}
+
+const keyOfURL = "user_visit"
+
+func numbered(key string, n int) string {
+	if n == 1 {
+		return key
+	}
+	return fmt.Sprintf("%s.%d", key, n)
+}
+
+// soleField returns the name of the only field of a form, "input" when it has
+// several or its name is no plain word.
+func soleField(m *jsonrpc.Message) string {
+	const other = "input"
+	schema := m.Param("requestedSchema")
+	name, n := other, 0
+	for f := range jsonrpc.Members(m.Raw, jsonrpc.Find(m.Raw, schema, "properties")) {
+		if n++; n > 1 {
+			return other
+		}
+		name, _ = jsonrpc.Text(m.Raw, f.Key)
+	}
+	if len(name) == 0 || len(name) > 40 {
+		return other
+	}
+	for _, c := range []byte(name) {
+		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return other
+		}
+	}
+	return name
+}
+
 // Ask waits until the client comes back with the answer.
 func (k *parkSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	p := (*parked)(k)
@@ -400,8 +452,7 @@ func (k *parkSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messag
 	}
 	q := &openQuestion{m: m, answer: make(chan []byte, 1)}
 	p.mu.Lock()
-	p.counter++
-	q.key = fmt.Sprintf("%s-%d", capability, p.counter)
+	q.key = p.keyOf(m)
 	p.open = append(p.open, q)
 	p.mu.Unlock()
 	select {
@@ -467,7 +518,8 @@ func (r *Relay) urlsNeeded(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Repl
 		if n++; n > 1 {
 			out = append(out, ',')
 		}
-		out = append(out, fmt.Sprintf(`"elicitation-%d":{"method":"elicitation/create","params":`, n)...)
+		out = jsonrpc.AppendQuote(out, numbered(keyOfURL, n))
+		out = append(out, `:{"method":"elicitation/create","params":`...)
 		out = append(append(out, e.Of(raw)...), '}')
 	}
 	if n == 0 {

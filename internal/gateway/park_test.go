@@ -77,13 +77,13 @@ func bubble(t *testing.T, f func(t *testing.T, r *Relay)) {
 	})
 }
 
-const accepted = `{"elicitation-1":{"action":"accept","content":{"x":1e400}}}`
+const accepted = `{"user_input":{"action":"accept","content":{"x":1e400}}}`
 
 func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
 		u := asking(mcp.MethodElicit)
 		state, reply := parkedState(t, r, u)
-		if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"elicitation-1":{"method":"elicitation/create","params":{"q":0}}}` {
+		if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"user_input":{"method":"elicitation/create","params":{"q":0}}}` {
 			t.Errorf("asked %s", got)
 		}
 		if r.Parked() != 1 {
@@ -134,15 +134,15 @@ func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
 			}
 			state = text(t, reply, "requestState")
 		}
-		reply, err := ask(t, r, u, answered(state, `{"elicitation-2":{"action":"decline"},"other":{}}`))
+		reply, err := ask(t, r, u, answered(state, `{"user_input.2":{"action":"decline"},"other":{}}`))
 		if err != nil || reply.ResultType() != mcp.ResultInputRequired {
 			t.Fatalf("half answered: %v, %v", reply, err)
 		}
 		asks := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw))
-		if !strings.Contains(asks, "elicitation-1") || strings.Contains(asks, "elicitation-2") {
+		if !strings.Contains(asks, `"user_input"`) || strings.Contains(asks, `"user_input.2"`) {
 			t.Errorf("asked again for %s", asks)
 		}
-		reply, err = ask(t, r, u, answered(text(t, reply, "requestState"), `{"elicitation-1":{"action":"cancel"}}`))
+		reply, err = ask(t, r, u, answered(text(t, reply, "requestState"), `{"user_input":{"action":"cancel"}}`))
 		if err != nil || !strings.Contains(result(t, reply), `{"action":"cancel"}`) {
 			t.Errorf("answered: %v, %v", reply, err)
 		}
@@ -157,8 +157,8 @@ func TestM07_MalformedAnswersAreRefusedAndMayBeGivenAgain(t *testing.T) {
 		u := asking(mcp.MethodElicit)
 		state, _ := parkedState(t, r, u)
 		for _, bad := range []string{
-			`{"elicitation-1":{"action":"maybe"}}`, `{"elicitation-1":{}}`, `{"elicitation-1":null}`, `{"elicitation-1":"accept"}`,
-			`{"elicitation-1":[{"action":"accept"}]}`, `[]`, `"x"`, `7`,
+			`{"user_input":{"action":"maybe"}}`, `{"user_input":{}}`, `{"user_input":null}`, `{"user_input":"accept"}`,
+			`{"user_input":[{"action":"accept"}]}`, `[]`, `"x"`, `7`,
 		} {
 			if _, err := ask(t, r, u, answered(state, bad)); code(err) != jsonrpc.CodeInvalidParams {
 				t.Errorf("%s: %v", bad, err)
@@ -183,7 +183,7 @@ func TestRefusedAnswersDoNotOutliveClose(t *testing.T) {
 		for range 8 {
 			wait.Go(func() {
 				for range 50 {
-					_, _ = r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, answered(state, `{"elicitation-1":1}`)), &ear{})
+					_, _ = r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, answered(state, `{"user_input":1}`)), &ear{})
 				}
 			})
 		}
@@ -330,7 +330,7 @@ func TestSecondQuestionParksAgain(t *testing.T) {
 		}}
 		state, _ := parkedState(t, r, u)
 		for i := 1; i <= 3; i++ {
-			reply, err := ask(t, r, u, answered(state, fmt.Sprintf(`{"elicitation-%d":{"action":"accept"}}`, i)))
+			reply, err := ask(t, r, u, answered(state, fmt.Sprintf(`{%q:{"action":"accept"}}`, numbered("user_input", i))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -370,7 +370,7 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
-		c := modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":77},"inputResponses":{"roots-1":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
+		c := modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":77},"inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
 		if _, err := r.relay(t.Context(), u, c, two); err != nil {
 			t.Fatal(err)
 		}
@@ -423,16 +423,36 @@ func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
 	r := &Relay{}
 	defer r.Close()
 	state, reply := parkedState(t, r, u)
-	if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"elicitation-1":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":"1"}}}` {
+	if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"user_visit":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":"1"}}}` {
 		t.Errorf("asked %s", got)
 	}
 	visited = true
-	reply, err := ask(t, r, u, answered(state, `{"elicitation-1":{"action":"accept"}}`))
+	reply, err := ask(t, r, u, answered(state, `{"user_visit":{"action":"accept"}}`))
 	if err != nil || result(t, reply) != `{"done":true}` {
 		t.Errorf("after the visit: %v, %v", reply, err)
 	}
 	visited = false
 	if reply, err = r.relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationsNeed {
 		t.Errorf("a client of the server's era: %v, %v", reply, err)
+	}
+}
+
+func TestKeysSayWhatIsAsked(t *testing.T) {
+	p := &parked{}
+	fields := func(f string) string { return `"params":{"requestedSchema":{"type":"object","properties":` + f + `}}` }
+	for _, c := range []struct{ ask, want string }{
+		{`"method":"elicitation/create",` + fields(`{"name":{"type":"string"}}`), "user_name"},
+		{`"method":"elicitation/create",` + fields(`{"name":{"type":"string"}}`), "user_name.2"},
+		{`"method":"elicitation/create",` + fields(`{"a":{},"b":{}}`), "user_input.3"},
+		{`"method":"elicitation/create",` + fields(`{}`), "user_input.4"},
+		{`"method":"elicitation/create",` + fields(`{"a.5":{}}`), "user_input.5"},
+		{`"method":"elicitation/create",` + fields(`{"`+strings.Repeat("x", 41)+`":{}}`), "user_input.6"},
+		{`"method":"elicitation/create","params":{"mode":"url"}`, "user_visit.7"},
+		{`"method":"sampling/createMessage"`, "model_message.8"},
+		{`"method":"roots/list"`, "client_roots.9"},
+	} {
+		if got := p.keyOf(message(t, `{"jsonrpc":"2.0","id":1,`+c.ask+`}`)); got != c.want {
+			t.Errorf("%s is named %s, want %s", c.ask, got, c.want)
+		}
 	}
 }

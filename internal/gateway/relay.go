@@ -38,10 +38,8 @@ func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 	if err != nil {
 		return nil, err
 	}
-	if reply.From.Legacy() && reply.Code() == mcp.CodeURLElicitationsNeed && c.Client.Revision.Can(mcp.InputRequired) {
-		if asked, err := r.urlsNeeded(u, c, reply); asked != nil || err != nil {
-			return asked, err
-		}
+	if reply.From.Legacy() && c.Client.Revision.Can(mcp.InputRequired) {
+		return r.fromLegacy(u, c, reply)
 	}
 	if !reply.From.Can(mcp.InputRequired) || reply.ResultType() != mcp.ResultInputRequired {
 		return reply, nil
@@ -55,6 +53,57 @@ func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 	return r.playLive(ctx, u, c, s, reply)
 }
 
+// fromLegacy looks in a legacy server's answer for what a modern client has to do
+// before there is one.
+func (r *Relay) fromLegacy(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+	switch {
+	case reply.Code() == mcp.CodeURLElicitationsNeed:
+		if asked, err := r.urlsNeeded(u, c, reply); asked != nil || err != nil {
+			return asked, err
+		}
+	case askedInAnswer(c, reply):
+		if err := checkInputRequired(u, c, reply); err != nil {
+			return nil, err
+		}
+		return r.carryAsked(u, c, reply)
+	}
+	return reply, nil
+}
+
+// askedInAnswer reports whether a legacy server's result asks for something in the
+// newer form. There are servers of both eras that fall back to live questions on an
+// older session, and run out of them: what they ask next stands in their answer,
+// with the newer result type or without any.
+func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
+	m := reply.Msg
+	if m.Kind != jsonrpc.Result || c.Method == nil || !c.Method.MayAsk {
+		return false
+	}
+	n := 0
+	for ask := range jsonrpc.Members(m.Raw, m.ResultMember("inputRequests")) {
+		method, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, ask.Value, "method"))
+		if askCapability(method) == "" {
+			return false
+		}
+		n++
+	}
+	return n > 0
+}
+
+// carryAsked passes on what a legacy server has asked in its answer. The server
+// gets answers only to what it has asked in this way, so that the client is always
+// given a state to prove that it did.
+func (r *Relay) carryAsked(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+	m := reply.Msg
+	state, err := r.mint(u, c, 'S', m.ResultMember("requestState").Of(m.Raw))
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte(`{"resultType":"input_required","inputRequests":`), m.ResultMember("inputRequests").Of(m.Raw)...)
+	out = jsonrpc.AppendQuote(append(out, `,"requestState":`...), state)
+	return mcp.Answer(append(out, '}')), nil
+}
+
 // call sends a call to its server, or goes on with the one that a retry belongs
 // to.
 func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
@@ -65,9 +114,13 @@ func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) 
 			return nil, err
 		case kind == 'P':
 			return r.resume(ctx, u, c, s, string(inner))
+		case kind == 'S' && len(inner) == 0:
+			c.Edits.Object(c.Msg.Raw, c.Msg.Params, func(k []byte) bool { return string(k) == "requestState" })
+			c.Answers = true
 		case kind == 'S':
 			// The server's own state, to the byte.
 			c.Edits.Replace(c.Msg.Param("requestState"), inner)
+			c.Answers = true
 		}
 		if mayPark(c) {
 			return r.start(ctx, u, c, s)

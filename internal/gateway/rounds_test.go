@@ -112,6 +112,53 @@ func TestStateCrossesModernHopsUnread(t *testing.T) {
 	})
 }
 
+// TestLegacyServerAsksInItsAnswer: a server of both eras that has no live
+// question left on its older session asks in its answer, with a state or without.
+// A newer client can read that, and its answers reach the server; answers that
+// nobody asked for do not.
+func TestLegacyServerAsksInItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newTalk(t)
+		defer k.end()
+		k.say(k.ends.Client, modernCall("1", `,"inputResponses":{"x":{"action":"accept"}}`))
+		probe := k.hear(k.upstream)
+		k.say(k.ends.Upstream, string(jsonrpc.AppendError(nil, probe.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "?"})))
+		k.server("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`)
+		if m := k.hear(k.upstream); m.Method != "notifications/initialized" {
+			t.Fatalf("the server hears %s", m.Raw)
+		}
+		asks := `{"who" :{"method":"elicitation/create","params":` + fmt.Sprintf(form, "Who?") + `}}`
+		first := k.server("tools/call", `{"resultType":"input_required","inputRequests":`+asks+`,"requestState":"\u0061b"}`)
+		if !first.Param("inputResponses").IsZero() {
+			t.Errorf("the server gets answers that it has not asked for: %s", first.Raw)
+		}
+		retry := func(id string, asked *jsonrpc.Message) string {
+			if got := string(asked.ResultMember("inputRequests").Of(asked.Raw)); got != asks {
+				t.Errorf("the client is asked %s, want %s", got, asks)
+			}
+			return modernCall(id, `,"inputResponses":{ "who":{"action":"accept"}},"requestState":`+string(asked.ResultMember("requestState").Of(asked.Raw)))
+		}
+		k.say(k.ends.Client, retry("2", k.hear(k.client)))
+		second := k.server("tools/call", `{"content":[],"inputRequests":`+asks+`}`)
+		if got := string(second.Param("requestState").Of(second.Raw)); got != `"\u0061b"` {
+			t.Errorf("the server gets state %s", got)
+		}
+		k.say(k.ends.Client, retry("3", k.hear(k.client)))
+		third := k.server("tools/call", `{"content":[]}`)
+		if !third.Param("requestState").IsZero() {
+			t.Errorf("the server gets a state that it never had: %s", third.Raw)
+		}
+		for _, m := range []*jsonrpc.Message{second, third} {
+			if got := string(m.Param("inputResponses").Of(m.Raw)); got != `{ "who":{"action":"accept"}}` {
+				t.Errorf("the server gets answers %s", got)
+			}
+		}
+		if m := k.hear(k.client); m.ID != "3" || m.Kind != jsonrpc.Result {
+			t.Errorf("the client gets %s", m.Raw)
+		}
+	})
+}
+
 // TestLegacyQuestionWaitsForAModernClient: a legacy server asks in mid-call; the
 // client answers with a second request, and the server has been called once.
 func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {

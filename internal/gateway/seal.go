@@ -101,8 +101,8 @@ func (r *Relay) seal(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, err
 	return reply, nil
 }
 
-// mint makes a state of our own. kind says what inner is: a server's state ('S'),
-// the id of a parked call ('P'), or nothing ('U').
+// mint makes a state of our own. kind says what inner is: a server's state ('S',
+// empty for none), the id of a parked call ('P'), or nothing ('U').
 func (r *Relay) mint(u Upstream, c *mcp.Call, kind byte, inner []byte) (string, error) {
 	k, err := r.key()
 	if err != nil {

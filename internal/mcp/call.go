@@ -35,6 +35,9 @@ type Call struct {
 	// Ours says that nobody stands behind the call who could be asked or told
 	// anything: we read a list, subscribe, set a level.
 	Ours bool
+	// Answers says that the inputResponses and the requestState of a retry go to
+	// the server whatever its revision: it has asked for them.
+	Answers bool
 	// Retry are members of params that a server is given with the call beside the
 	// client's own: its state and the answers to its questions, when we play the
 	// rounds of input for a legacy client.
