@@ -14,12 +14,13 @@ import (
 // pool holds the sessions that may serve the same clients. Its fields are
 // guarded by Upstream.mu.
 type pool struct {
-	key      string
-	facts    mcp.ClientFacts // for whom the sessions are opened
-	sessions []*session      // home first
-	opening  *opening        // the open that is under way, nil for none
-	freed    chan struct{}   // closed when a lane may have become free
-	standing []*Standing
+	key       string
+	principal string          // whose they are, "" for whoever is nobody in particular
+	facts     mcp.ClientFacts // for whom the sessions are opened
+	sessions  []*session      // home first
+	opening   *opening        // the open that is under way, nil for none
+	freed     chan struct{}   // closed when a lane may have become free
+	standing  []*Standing
 }
 
 // opening is an open that several callers may wait for.
@@ -46,6 +47,19 @@ func (u *Upstream) key(f *mcp.ClientFacts) string {
 		return caps
 	}
 	return f.Principal + "\x00" + caps
+}
+
+// newPoolLocked makes the pool for a key; f may be nil.
+func (u *Upstream) newPoolLocked(key string, f *mcp.ClientFacts) *pool {
+	p := &pool{key: key, freed: make(chan struct{})}
+	if f != nil {
+		p.facts = *f
+		if u.spec.Isolation != Shared {
+			p.principal = f.Principal
+		}
+	}
+	u.pools[key] = p
+	return p
 }
 
 // capabilities returns what is declared to a legacy server on behalf of f.
@@ -127,11 +141,7 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *ope
 		}
 	}
 	if p == nil {
-		p = &pool{key: key, freed: make(chan struct{})}
-		if f != nil {
-			p.facts = *f
-		}
-		u.pools[key] = p
+		p = u.newPoolLocked(key, f)
 	}
 	defer u.tidyLocked(p)
 	if s := u.chooseLocked(p, f, forCall); s != nil {
@@ -153,7 +163,7 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *ope
 	if len(p.sessions) >= maxLanes {
 		return nil, nil, p.freed, nil
 	}
-	if !u.roomLocked() {
+	if !u.roomLocked(p) {
 		return nil, nil, nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.spec.Name, Cause: "overloaded", Outcome: mcp.NotSent, Retryable: true,
 			RetryAfter: time.Second, Op: "open " + u.spec.Name,
@@ -171,7 +181,7 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *ope
 // there is none.
 func (u *Upstream) anyLocked() *pool {
 	for _, p := range u.pools {
-		if p.facts.Principal == "" && len(p.sessions) > 0 {
+		if p.principal == "" && len(p.sessions) > 0 {
 			return p
 		}
 	}
@@ -197,10 +207,12 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *sess
 		return home
 	}
 	// On a shared pipe a question belongs to the one client whose calls run there.
+	// The home session comes first, since it holds what the server remembers; a
+	// client that is a conversation stays with the session of its last call.
 	var free *session
 	for _, s := range p.sessions {
 		switch {
-		case s.calls == 0 && (free == nil || s.owner == f.Conversation):
+		case s.calls == 0 && (free == nil || f.Conversation != 0 && s.owner == f.Conversation):
 			free = s
 		case s.calls > 0 && f.Revision.Legacy() && s.owner == f.Conversation:
 			// A legacy client hears questions for the whole of itself. A modern one
@@ -218,6 +230,9 @@ func (u *Upstream) release(s *session, called bool) {
 	s.users--
 	if called {
 		s.calls--
+	}
+	if s.users == 0 {
+		s.idle = time.Now()
 	}
 	p := s.pool
 	if p != nil && s.calls == 0 {
@@ -252,8 +267,13 @@ const (
 )
 
 // maxSessions bounds the sessions of one server over all pools: pools are keyed by
-// what clients say of themselves.
-const maxSessions = 64
+// what clients say of themselves. Of these one principal may have maxPerPrincipal,
+// so that whoever says many different things of itself keeps nobody else out. Where
+// nobody has to say who they are there is but one, and only the first bound.
+const (
+	maxSessions     = 64
+	maxPerPrincipal = 24
+)
 
 // reapIdle ends a session that has been idle. A home session that somebody stands
 // at is looked at again later; a pool without sessions is forgotten.
@@ -290,23 +310,41 @@ func (u *Upstream) tidyLocked(p *pool) {
 	}
 }
 
-// roomLocked reports whether one more session may be opened, and makes room by
-// ending an idle one that nobody stands at.
-func (u *Upstream) roomLocked() bool {
-	n := 0
-	var idle *session
-	for _, p := range u.pools {
-		if p.opening != nil {
+// roomLocked reports whether the pool may open one more session, and makes room by
+// ending an idle one: of the same principal where that one has its share, otherwise
+// of anybody. A home session goes only after all lanes, and none that somebody
+// stands at; the one that has been idle for longest goes first.
+func (u *Upstream) roomLocked(p *pool) bool {
+	all, own := 0, 0
+	var idle, ownIdle *session
+	var idleIsHome, ownIsHome bool
+	for _, q := range u.pools {
+		mine := q.principal == p.principal
+		n := len(q.sessions)
+		if q.opening != nil {
 			n++
 		}
-		for _, s := range p.sessions {
-			n++
-			if s.users == 0 && len(p.standing) == 0 {
-				idle = s
+		all += n
+		if mine {
+			own += n
+		}
+		for i, s := range q.sessions {
+			home := i == 0
+			if s.users > 0 || home && len(q.standing) > 0 {
+				continue
+			}
+			if idle == nil || sooner(s, home, idle, idleIsHome) {
+				idle, idleIsHome = s, home
+			}
+			if mine && (ownIdle == nil || sooner(s, home, ownIdle, ownIsHome)) {
+				ownIdle, ownIsHome = s, home
 			}
 		}
 	}
-	if n < maxSessions {
+	switch {
+	case p.principal != "" && own >= maxPerPrincipal:
+		idle = ownIdle
+	case all < maxSessions:
 		return true
 	}
 	if idle == nil {
@@ -314,6 +352,14 @@ func (u *Upstream) roomLocked() bool {
 	}
 	u.retireLocked(idle)
 	return true
+}
+
+// sooner reports whether an idle session is to go before another.
+func sooner(s *session, home bool, than *session, thanHome bool) bool {
+	if home != thanHome {
+		return thanHome
+	}
+	return s.idle.Before(than.idle)
 }
 
 var errIdleSession = errors.New("the session was idle")
@@ -356,7 +402,10 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 		p.opening = nil
 		u.tidyLocked(p)
 		back := err == nil && !u.up
-		u.up = u.up || back
+		if back {
+			u.up = true
+			u.starts++
+		}
 		u.mu.Unlock()
 		if back && u.opts.Changed != nil {
 			u.opts.Changed("")
@@ -367,6 +416,8 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 
 func (u *Upstream) openedLocked(p *pool, s *session) {
 	u.failures, u.lastErr, u.notBefore = 0, nil, time.Time{}
+	s.opened = time.Now()
+	s.idle = s.opened
 	opened := s.server.Opening()
 	u.status.Revision = opened.Revision
 	if opened.Remember() && (opened.Revision.Modern() || !s.legacyFirst) {
@@ -410,6 +461,7 @@ func (u *Upstream) failedLocked(err error) {
 	wait := time.Second << min(u.failures-1, 6)
 	u.notBefore = time.Now().Add(min(wait, time.Minute))
 	u.lastErr = err
+	u.faultLocked(reasonOf(err))
 	u.setStateLocked(Broken, reasonOf(err))
 	u.opts.Log.Warn("server could not be opened", "server", u.spec.Name, "cause", reasonOf(err), "tried again after", min(wait, time.Minute).String())
 }

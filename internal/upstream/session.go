@@ -32,13 +32,14 @@ type session struct {
 	ending      sync.Once
 
 	// Under Upstream.mu:
-	pool  *pool // nil for the link to a modern server
-	taken bool  // acquired at least once
-	users int   // acquired and not released
-	calls int   // of clients that can be asked
-	owner uint64
-	reap  *time.Timer  // ends a lane that nobody needs; nil while it is in use
-	level mcp.LogLevel // set at the server; 0 for never
+	pool         *pool     // nil for the link to a modern server
+	opened, idle time.Time // idle since the last release
+	taken        bool      // acquired at least once
+	users        int       // acquired and not released
+	calls        int       // of clients that can be asked
+	owner        uint64
+	reap         *time.Timer  // ends a lane that nobody needs; nil while it is in use
+	level        mcp.LogLevel // set at the server; 0 for never
 }
 
 // shut ends the session and its child and waits for both. When ctx ends a child is
@@ -89,17 +90,25 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 		}
 	}
 	var failed *handshake.Error
-	if u.opts.Trace != nil && errors.As(err, &failed) {
-		u.opts.Trace(u.spec.Name, failed.Trace.String())
+	if errors.As(err, &failed) {
+		u.traced(failed.Trace)
 	}
 	if err != nil {
 		return nil, u.openError(err)
 	}
-	if u.opts.Trace != nil {
-		u.opts.Trace(u.spec.Name, s.server.Opening().Trace.String())
-	}
+	u.traced(s.server.Opening().Trace)
 	u.work.Go(func() { u.mourn(s) })
 	return s, nil
+}
+
+// traced keeps how the last handshake went, and tells of it.
+func (u *Upstream) traced(t handshake.Trace) {
+	u.mu.Lock()
+	u.trace, u.tracedAt = t, time.Now()
+	u.mu.Unlock()
+	if u.opts.Trace != nil {
+		u.opts.Trace(u.spec.Name, t.String())
+	}
 }
 
 // afraid reports whether a server that died on the probe will do so again.
@@ -303,6 +312,9 @@ func (u *Upstream) mourn(s *session) {
 		u.tidyLocked(p)
 	}
 	unexpected := !u.closed && !wanted(cause)
+	if unexpected {
+		u.faultLocked("the server ended: " + cause.Error())
+	}
 	if unexpected && u.modern == nil && (p == nil || len(p.sessions) == 0) {
 		u.setStateLocked(Idle, "the server ended: "+cause.Error())
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -102,6 +103,10 @@ type Upstream struct {
 	lastErr      error
 	closed       bool
 	up           bool // has been opened, and not gone since
+	starts       int  // how often it has come up
+	fault        Fault
+	trace        handshake.Trace
+	tracedAt     time.Time
 	tools        *toolSpecs
 	listen       *listening
 	forwardings  []forwarding

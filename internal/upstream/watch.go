@@ -43,8 +43,7 @@ func (u *Upstream) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), ask
 	key := u.key(f)
 	p := u.pools[key]
 	if p == nil {
-		p = &pool{key: key, freed: make(chan struct{}), facts: *f}
-		u.pools[key] = p
+		p = u.newPoolLocked(key, f)
 	}
 	w := &Standing{upstream: u, pool: p, facts: f, deliver: deliver, asker: asker, index: len(p.standing)}
 	p.standing = append(p.standing, w)

@@ -1,0 +1,178 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestStateStaysInTheHomeSession: after calls abreast have opened lanes, a modern
+// client's calls one after the other all reach the home session, where the server
+// keeps what it remembers.
+func TestStateStaysInTheHomeSession(t *testing.T) {
+	h := &house{legacy: true}
+	f := facts(mcp.R20260728, "", canElicit, 0)
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		release := make(chan struct{})
+		h.on = held(release)
+		var wait sync.WaitGroup
+		for range 3 {
+			wait.Go(func() { _, _ = call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`) })
+			synctest.Wait()
+		}
+		close(release)
+		wait.Wait()
+		if n := h.alive(); n != 3 {
+			t.Fatalf("%d sessions: the test shows nothing", n)
+		}
+		before := len(h.all()[0].methods())
+		for range 5 {
+			if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(h.all()[0].methods()) - before; n != 5 {
+			t.Errorf("%d of 5 calls reached the home session", n)
+		}
+	})
+}
+
+// TestAConversationStaysWithItsSession although the home session is free.
+func TestAConversationStaysWithItsSession(t *testing.T) {
+	h := &house{legacy: true}
+	a, b := facts(mcp.R20251125, "", canElicit, 1), facts(mcp.R20251125, "", canElicit, 2)
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		release := make(chan struct{})
+		h.on = held(release)
+		var wait sync.WaitGroup
+		wait.Go(func() { _, _ = call(t, u, a, mcp.MethodCallTool, `{"name":"t"}`) })
+		synctest.Wait()
+		wait.Go(func() { _, _ = call(t, u, b, mcp.MethodCallTool, `{"name":"t"}`) })
+		synctest.Wait()
+		close(release)
+		wait.Wait()
+		for range 3 {
+			if _, err := call(t, u, b, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := strings.Count(strings.Join(h.all()[1].methods(), " "), mcp.MethodCallTool); n != 4 {
+			t.Errorf("the session of the second client has seen %d of its calls", n)
+		}
+	})
+}
+
+// TestOnePrincipalLeavesRoomForOthers: who says ever new things of itself gets a
+// bounded number of sessions, by giving up its own idle ones, and is refused when
+// all of them are in use. Others are not touched.
+func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
+	h := &house{legacy: true}
+	who := func(principal string, n int) *mcp.ClientFacts {
+		return facts(mcp.R20260728, principal, fmt.Sprintf(`{"elicitation":{"form":{}},"x":%d}`, n), 0)
+	}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		if _, err := call(t, u, who("quiet", 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 2 * maxPerPrincipal {
+			if _, err := call(t, u, who("loud", n), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond) // so that one has been idle for longer
+		}
+		synctest.Wait()
+		if n := h.alive(); n != maxPerPrincipal+1 {
+			t.Errorf("%d sessions, want %d", n, maxPerPrincipal+1)
+		}
+		if h.all()[0].gone {
+			t.Error("the session of another had to make room")
+		}
+		if h.all()[len(h.all())-1].gone {
+			t.Error("the newest session had to make room, and not the oldest")
+		}
+		release := make(chan struct{})
+		h.on = held(release)
+		var wait sync.WaitGroup
+		for n := range maxPerPrincipal {
+			wait.Go(func() { _, _ = call(t, u, who("loud", 1000+n), mcp.MethodCallTool, `{"name":"t"}`) })
+			synctest.Wait()
+		}
+		_, err := call(t, u, who("loud", 5000), mcp.MethodCallTool, `{"name":"t"}`)
+		if e := (*mcp.Error)(nil); !errors.As(err, &e) || e.Cause != "overloaded" || e.Outcome != mcp.NotSent {
+			t.Errorf("one more: %v", err)
+		}
+		wait.Go(func() {
+			if _, err := call(t, u, who("quiet", 7), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Errorf("another: %v", err)
+			}
+		})
+		synctest.Wait()
+		close(release)
+		wait.Wait()
+	})
+}
+
+func TestReportTellsOfEachSession(t *testing.T) {
+	h := &house{legacy: true}
+	f := facts(mcp.R20260728, "anna", canElicit, 0)
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		if r := u.Report(); r.State != Idle || len(r.Sessions) != 0 || r.Isolation != Auto || r.Transport != "inmem" {
+			t.Errorf("before: %+v", r)
+		}
+		release := make(chan struct{})
+		h.on = held(release)
+		var wait sync.WaitGroup
+		for range 2 {
+			wait.Go(func() { _, _ = call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`) })
+			synctest.Wait()
+		}
+		w := u.Stand(f, nil, nil)
+		if _, err := w.Subscribe(t.Context(), "a:1"); err != nil {
+			t.Fatal(err)
+		}
+		r := u.Report()
+		if len(r.Sessions) != 2 || r.Running != 2 || r.Hearers != 1 || len(r.Trace) == 0 || r.Restarts != 0 {
+			t.Fatalf("in use: %+v", r)
+		}
+		for i, want := range []Role{Home, Lane} {
+			s := r.Sessions[i]
+			if s.Role != want || s.Principal != "anna" || strings.Join(s.Capabilities, " ") != "elicitation" || s.Running != 1 || !s.Idle.IsZero() || s.Revision != mcp.R20251125 {
+				t.Errorf("session %d: %+v", i, s)
+			}
+		}
+		if r.Sessions[0].Watched != 1 || r.Sessions[1].Watched != 0 {
+			t.Errorf("watched: %+v", r.Sessions)
+		}
+		close(release)
+		wait.Wait()
+		now := time.Now()
+		time.Sleep(10 * time.Second)
+		for _, s := range u.Report().Sessions {
+			if !s.Idle.Equal(now) || s.Running != 0 {
+				t.Errorf("idle: %+v", s)
+			}
+		}
+		w.Close()
+		// It dies and comes back.
+		h.on = nil
+		for _, l := range h.all() {
+			_ = l.pipe.Close()
+		}
+		synctest.Wait()
+		if r = u.Report(); r.Fault.Text == "" || !r.Fault.At.Equal(time.Now()) || r.Restarts != 0 {
+			t.Errorf("after its death: %+v", r)
+		}
+		if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Fatal(err)
+		}
+		if r = u.Report(); r.Restarts != 1 || r.State != Ready {
+			t.Errorf("after its return: %+v", r)
+		}
+	})
+}
