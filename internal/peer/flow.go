@@ -144,7 +144,7 @@ func (f *flow) forward(m *jsonrpc.Message) {
 	at := jsonrpc.Find(m.Raw, meta, mcp.KeySubscriptionID)
 	if at.IsZero() {
 		if f.server.opts.Notice != nil && !belongsToCall(m.Method) {
-			f.server.opts.Notice(m)
+			f.server.opts.Notice(m, 0)
 			return
 		}
 		f.sink.Notify(m.Raw)

@@ -21,7 +21,7 @@ type candidate struct {
 // add takes note of the call with the number n. What we ask for ourselves does not
 // count, nor does a listen, which runs for as long as its client does.
 func (t *tally) add(n int64, call *mcp.Call) {
-	if call.Ours || call.Msg.Method == mcp.MethodListen {
+	if !counts(call) {
 		return
 	}
 	t.all.add(n, call)
@@ -29,6 +29,9 @@ func (t *tally) add(n int64, call *mcp.Call) {
 		t.may.add(n, call)
 	}
 }
+
+// counts reports whether a server may speak of a call without naming it.
+func counts(call *mcp.Call) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
 
 // asking returns the number of the call that a question belongs to, 0 for none. It
 // is one whose method may ask (2026-07-28 §MRTR, "Supported Requests", says which

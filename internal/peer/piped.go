@@ -22,6 +22,7 @@ type piped struct {
 
 	mu      sync.Mutex
 	pending map[int64]*pending
+	ghosts  []ghost                // calls that were given up, oldest first
 	onLate  func(*jsonrpc.Message) // hears answers that were no longer waited for
 	ended   error                  // why the pipe has ended
 	odd     int64                  // messages that belonged to nothing
@@ -90,6 +91,7 @@ func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on fu
 			l.mu.Lock()
 			if p.left = true; !p.keep {
 				delete(l.pending, n)
+				l.hauntLocked(n, p.call)
 			}
 			l.mu.Unlock()
 			return nil, context.Cause(ctx)
@@ -216,17 +218,7 @@ func (l *piped) dispatch(m *jsonrpc.Message) {
 				return
 			}
 			if m.Method == mcp.NoteMessage {
-				// Nothing in a log message names its request, so only a call that is
-				// alone, or whose neighbours are the same client's, can be meant. Where
-				// it may be of one client's call or another's nobody gets it.
-				any, _, mixed := l.sole()
-				if mixed {
-					if l.server.opts.Lost != nil {
-						l.server.opts.Lost(m.Method, "calls of several clients run and nothing in it says whose it is")
-					}
-					return
-				}
-				l.add(any, m, l.orphan)
+				l.log(m)
 				return
 			}
 			l.orphan(m)
@@ -241,7 +233,7 @@ func (l *piped) orphan(m *jsonrpc.Message) {
 		return
 	}
 	if l.server.opts.Notice != nil {
-		l.server.opts.Notice(m)
+		l.server.opts.Notice(m, 0)
 	}
 }
 
@@ -281,6 +273,7 @@ func (l *piped) answered(m *jsonrpc.Message) {
 	l.mu.Lock()
 	p := l.pending[n]
 	if !ok || p == nil {
+		l.layLocked(n)
 		l.mu.Unlock()
 		// No id, null or 0: an answer to a notification of ours, as some servers
 		// give; otherwise late or made up. Nobody gets it.
@@ -327,23 +320,25 @@ func (l *piped) owner(m *jsonrpc.Message) *pending {
 	if p := l.byNumber(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken)); p != nil {
 		return p
 	}
-	_, asking, _ := l.sole()
-	return asking
+	return l.asking()
 }
 
-// sole returns the call that something can belong to which names none, and the one
-// that a question can; nil where that is not certain. mixed says that calls of
-// several clients are in flight.
-func (l *piped) sole() (any, asking *pending, mixed bool) {
+// asking returns the call that a question can belong to which names none; nil where
+// that is not certain.
+func (l *piped) asking() *pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var t tally
+	t := l.tallyLocked()
+	return l.pending[t.asking()]
+}
+
+func (l *piped) tallyLocked() (t tally) {
 	for n, p := range l.pending {
 		if p.call != nil {
 			t.add(n, p.call)
 		}
 	}
-	return l.pending[t.all.number()], l.pending[t.asking()], t.all.mixed
+	return t
 }
 
 func (l *piped) isListen(n int64) bool {

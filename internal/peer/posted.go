@@ -182,7 +182,7 @@ func (l *posted) listen() {
 					f.take(m)
 				}
 			case m.Kind == jsonrpc.Notification && l.server.opts.Notice != nil:
-				l.server.opts.Notice(m)
+				l.server.opts.Notice(m, 0)
 			}
 		})
 		if err != nil && l.server.life.Err() == nil {

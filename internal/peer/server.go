@@ -27,9 +27,10 @@ type ServerOptions struct {
 	// Implementation and ClientCapabilities objects. Nil capabilities mean none.
 	Info, Capabilities []byte
 
-	// Notice hears notifications that belong to no call. It runs on the goroutine
-	// that reads the link and must not block.
-	Notice func(m *jsonrpc.Message)
+	// Notice hears notifications that belong to no call; only is the one conversation
+	// that they can concern, 0 for any. It runs on the goroutine that reads the link
+	// and must not block.
+	Notice func(m *jsonrpc.Message, only uint64)
 	// Lost hears of what may be one client's or another's and is given to nobody:
 	// its method, and why. It must not block. Nil hears nothing.
 	Lost func(method, why string)

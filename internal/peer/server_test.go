@@ -353,7 +353,7 @@ func TestAModernServerDoesNotAsk(t *testing.T) {
 func TestLogMessages(t *testing.T) {
 	var notices, lost []string
 	o := ServerOptions{
-		Notice: func(m *jsonrpc.Message) { notices = append(notices, m.Method) },
+		Notice: func(m *jsonrpc.Message, _ uint64) { notices = append(notices, m.Method) },
 		Lost:   func(method, _ string) { lost = append(lost, method) },
 	}
 	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`

@@ -180,7 +180,7 @@ func (s *listenSink) Notify(b []byte) {
 	current := s.u.listen == s.l
 	s.u.mu.Unlock()
 	if current {
-		s.u.heardByAll(m)
+		s.u.heardByAll(m, 0)
 	}
 }
 
@@ -188,8 +188,8 @@ func (s *listenSink) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, e
 	return nil, peer.ErrCannotAsk
 }
 
-// heardByAll takes a notice of a modern server.
-func (u *Upstream) heardByAll(m *jsonrpc.Message) {
+// heardByAll takes a notice of a modern server; only is as of heard.
+func (u *Upstream) heardByAll(m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
 		u.forgetTools()
@@ -200,7 +200,7 @@ func (u *Upstream) heardByAll(m *jsonrpc.Message) {
 		if len(p.sessions) > 0 {
 			continue
 		}
-		to = append(to, u.audienceLocked(p, m, false)...)
+		to = append(to, u.audienceLocked(p, m, only, false)...)
 	}
 	u.mu.Unlock()
 	for _, w := range to {

@@ -152,7 +152,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 	o := peer.ServerOptions{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Idle: u.spec.Idle, Hard: u.spec.Hard, Log: u.opts.Log,
-		Notice: func(m *jsonrpc.Message) { u.heard(p, s, m) },
+		Notice: func(m *jsonrpc.Message, only uint64) { u.heard(p, s, m, only) },
 		Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 			return u.askStanding(ctx, p, m)
 		},

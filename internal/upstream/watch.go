@@ -191,8 +191,9 @@ func (deaf) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return nil, peer.ErrCannotAsk
 }
 
-// heard takes a notice of a legacy session, or one outside of any listen.
-func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message) {
+// heard takes a notice of a legacy session, or one outside of any listen. only is
+// the one conversation that it can concern, 0 for any.
+func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
 		u.forgetTools()
@@ -200,10 +201,10 @@ func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message) {
 	u.mu.Lock()
 	if s.pool == nil && u.modern == s {
 		u.mu.Unlock()
-		u.heardByAll(m)
+		u.heardByAll(m, only)
 		return
 	}
-	to := u.audienceLocked(p, m, s.level != 0)
+	to := u.audienceLocked(p, m, only, s.level != 0)
 	u.mu.Unlock()
 	for _, w := range to {
 		w.deliver(m)
@@ -230,14 +231,14 @@ func changedList(method string) string {
 
 // audienceLocked returns who of a pool hears a notice; leveled says that a client
 // has chosen what the session's log tells.
-func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message, leveled bool) []*Standing {
+func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message, only uint64, leveled bool) []*Standing {
 	var uri string
 	if m.Method == mcp.NoteResourceUpdated {
 		uri, _ = jsonrpc.Text(m.Raw, m.Param("uri"))
 	}
 	var to []*Standing
 	for _, w := range p.standing {
-		if w.wants(m, uri, leveled) {
+		if (only == 0 || w.facts.Conversation == only) && w.wants(m, uri, leveled) {
 			to = append(to, w)
 		}
 	}
