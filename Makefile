@@ -10,11 +10,12 @@ TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 NESTED   := test bench
 FUZZTIME ?= 10s
 COUNT    ?= 6
+CALLS    ?= 1000000
 BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short fuzz bench bench-diff bench-compare conformance peers cross tidy release-check clean
+.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers cross tidy release-check clean
 
 check: build vet lint race-short ## what a change has to pass: build, vet, lint, short race tests
 
@@ -44,6 +45,9 @@ race: ## every test of the main module under the race detector
 
 race-short:
 	go test -race -short ./...
+
+soak: ## X05 with CALLS=1000000: 64 clients with the same ids on one process
+	DRAGOMAN_SOAK_CALLS=$(CALLS) go test -count=1 -timeout 30m -v -run 'TestX05_AllTheSameIDs' ./internal/daemon
 
 # The targets are discovered: `go test -list` prints names, then their package.
 fuzz: ## each fuzz target for FUZZTIME=10s

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -251,79 +250,6 @@ func TestP8_KilledDragoman(t *testing.T) {
 			u.wantGone(t)
 		})
 	}
-}
-
-// TestX05_AllTheSameIDs: clients that all use the same id and the same progress
-// token on one shared process get their own answers and their own progress.
-func TestX05_AllTheSameIDs(t *testing.T) {
-	const clients = 64
-	calls := 20_000
-	if testing.Short() || raceEnabled {
-		calls = 2_000
-	}
-	for _, mode := range []string{"legacy", "modern"} {
-		t.Run(mode, func(t *testing.T) {
-			u := child(t, "child", mode)
-			r := run(t, u)
-			r.call("/mcp", "echo", "{}").wantText(t, "{}")
-			header := modernHeader("tools/call", "echo")
-			var wait sync.WaitGroup
-			for c := range clients {
-				wait.Go(func() {
-					var session []string
-					if c%2 == 1 {
-						session = []string{"Mcp-Session-Id", r.initialize("/mcp", "2025-11-25", "{}")}
-					}
-					for i := range calls / clients / 2 {
-						args := fmt.Sprintf(`{"c":%d,"i":%d}`, c, i)
-						body, h := strings.Replace(good(args), `"_meta":{`, `"_meta":{"progressToken":"1",`, 1), header
-						if session != nil {
-							body, h = strings.Replace(toolCall("1", "echo", args), `"arguments"`, `"_meta":{"progressToken":"1"},"arguments"`, 1), session
-						}
-						a := r.post("/mcp", body, h...)
-						if m := a.message(t); m.ID != "1" || said(m) != args {
-							t.Errorf("client %d call %d: %s", c, i, m.Raw)
-							return
-						}
-						if err := ownProgress(a.body, args); err != nil {
-							t.Errorf("client %d call %d: %v", c, i, err)
-							return
-						}
-					}
-				})
-			}
-			wait.Wait()
-			if n := len(u.pids(t)); n != 1 {
-				t.Errorf("%d processes", n)
-			}
-		})
-	}
-}
-
-// ownProgress reports progress in a stream of events that is not args' own, and
-// when there is none at all.
-func ownProgress(events, args string) error {
-	n := 0
-	for line := range strings.SplitSeq(events, "\n") {
-		data, ok := strings.CutPrefix(line, "data:")
-		if !ok || !strings.Contains(data, mcp.NoteProgress) {
-			continue
-		}
-		n++
-		m, err := jsonrpc.Scan([]byte(strings.TrimSpace(data)), jsonrpc.Limits{})
-		if err != nil {
-			return err
-		}
-		token, _ := jsonrpc.Text(m.Raw, m.Param("progressToken"))
-		text, _ := jsonrpc.Text(m.Raw, m.Param("message"))
-		if token != "1" || text != args {
-			return fmt.Errorf("progress of somebody else: %s", m.Raw)
-		}
-	}
-	if n != 1 {
-		return fmt.Errorf("%d progress notifications", n)
-	}
-	return nil
 }
 
 // TestQuestionsAcrossEndpoints: two clients that came in by different endpoints are

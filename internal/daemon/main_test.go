@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,11 @@ const (
 
 func TestMain(m *testing.M) {
 	// No child outlives its test, whatever goes wrong.
+	if mode, ok := strings.CutPrefix(os.Getenv(asServer), "crowd "); ok {
+		time.AfterFunc(30*time.Minute, func() { os.Exit(99) })
+		beCrowdServer(mode == "modern")
+		return
+	}
 	if mode := os.Getenv(asServer); mode != "" {
 		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
 		beServer(mode)
