@@ -18,20 +18,29 @@ import (
 // of Linux) one goroutine stays in its read after Close, until input arrives or
 // the process ends; a write there has no timeout.
 func Std(o Options) (*Pipe, error) {
-	in, err := ownDescriptor(os.Stdin, false)
+	in, out, err := Streams()
 	if err != nil {
 		return nil, err
 	}
-	out, err := ownDescriptor(os.Stdout, true)
+	return NewPipe(in, out, o), nil
+}
+
+// Streams returns our own standard input and output, as Std has them, for who has
+// framing of its own. Closing in ends a read of it; both are to be closed.
+func Streams() (in io.ReadCloser, out io.WriteCloser, err error) {
+	r, err := ownDescriptor(os.Stdin, false)
 	if err != nil {
-		_ = in.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	var r io.Reader = in
-	if st, err := in.Stat(); in.SetReadDeadline(time.Time{}) != nil && (err != nil || !st.Mode().IsRegular()) {
-		r = newPump(in)
+	w, err := ownDescriptor(os.Stdout, true)
+	if err != nil {
+		_ = r.Close()
+		return nil, nil, err
 	}
-	return NewPipe(r, out, o), nil
+	if st, err := r.Stat(); r.SetReadDeadline(time.Time{}) != nil && (err != nil || !st.Mode().IsRegular()) {
+		return newPump(r), w, nil
+	}
+	return r, w, nil
 }
 
 // pump makes reads from a file that cannot be unblocked end at Close.

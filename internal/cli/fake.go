@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// fakeFlags are what a peer is played with.
+type fakeFlags struct {
+	set     []string
+	capture bool
+}
+
+func (a *app) fakeCommand() *cobra.Command {
+	var f fakeFlags
+	var list, asJSON bool
+	c := &cobra.Command{
+		Use:   "fake [flags] PROFILE",
+		Short: "Play an MCP peer that always behaves in the same way",
+		Long: `Play an MCP peer for tests: a strict server of one revision, which has all of it
+and refuses everything else, a dialect that is met in the field, or a fault.
+Each does the same every time. --list names them all.
+
+The tool "violations" of a strict server tells what the client has done that the
+revision does not allow.`,
+		Example: `  # A strict server of one revision, for a client that starts commands.
+  dragoman fake strict-2025-06-18
+
+  # Every message on standard error while a client talks to it.
+  dragoman fake --capture strict-2026-07-28
+
+  # What a client makes of a server that dies while it is being opened.
+  dragoman run -- dragoman fake crash-at=initialize
+
+  # What there is, for a script.
+  dragoman fake --list --json | jq -r '.[].name'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case list && len(args) > 0:
+				return usagef("leave out "+clean(args[0])+" or --list", "--list names all profiles, but %q is given", args[0])
+			case list:
+				return nil
+			case asJSON:
+				return usagef("write `dragoman fake --list --json`", "--json belongs to --list")
+			case len(args) == 0:
+				return usagef("`dragoman fake --list` names them", "no profile is given")
+			case len(args) > 1:
+				return usagef("give one profile", "%q stands after the profile %q", args[1], args[0])
+			}
+			if _, ok := fake.Lookup(fake.ServerSide, args[0]); !ok {
+				return usagef("`dragoman fake --list` names them", "there is no profile %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if list {
+				return a.listFakes(asJSON)
+			}
+			o, err := f.options(a)
+			if err != nil {
+				return err
+			}
+			s, err := fake.NewServer(args[0], o)
+			if err != nil {
+				return usagef("`dragoman fake --list --json` names the settings of each profile", "%s", err)
+			}
+			defer func() { _ = s.Close() }()
+			return ended(c.Context(), a.fakeOnStreams(c.Context(), s))
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, p := range fake.Profiles() {
+				names = append(names, cobra.CompletionWithDesc(p.Name, p.About))
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	fl := inOrder(c)
+	fl.BoolVar(&list, "list", false, "name all profiles instead of playing one")
+	fl.BoolVar(&asJSON, "json", false, "with --list: print a JSON array of objects")
+	fl.BoolVar(&f.capture, "capture", false, "print each message as a line of JSON on standard error")
+	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile: `NAME=VALUE`; can be repeated")
+	return c
+}
+
+// options reads what was set.
+func (f *fakeFlags) options(a *app) (fake.Options, error) {
+	o := fake.Options{Set: map[string]string{}, Version: version()}
+	for _, s := range f.set {
+		name, value, ok := strings.Cut(s, "=")
+		if !ok || name == "" {
+			return o, usagef("write --set NAME=VALUE", "--set %q has no name and value", s)
+		}
+		o.Set[name] = value
+	}
+	if f.capture {
+		o.Capture = statusLines{a.status}
+	}
+	return o, nil
+}
+
+// statusLines writes lines to standard error, whole and one at a time.
+type statusLines struct{ to *status }
+
+func (s statusLines) Write(b []byte) (int, error) {
+	s.to.line(strings.TrimSuffix(string(b), "\n"))
+	return len(b), nil
+}
+
+// fakeOnStreams serves one client on standard input and output.
+func (a *app) fakeOnStreams(ctx context.Context, s *fake.Server) error {
+	in, out := io.NopCloser(a.stdin), io.WriteCloser(unclosed{a.stdout})
+	if a.stdin == os.Stdin && a.stdout == os.Stdout {
+		var err error
+		if in, out, err = stdio.Streams(); err != nil {
+			return fmt.Errorf("open the standard streams: %w", err)
+		}
+	}
+	err := s.ServePipe(ctx, in, out)
+	if errors.Is(err, fake.ErrDied) {
+		return errReported // as a server that has crashed: without a word
+	}
+	return err
+}
+
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+// listFakes names all profiles.
+func (a *app) listFakes(asJSON bool) error {
+	var rows [][2]string
+	var items [][]byte
+	for _, p := range fake.Profiles() {
+		name := p.Name
+		if p.Side == fake.ClientSide {
+			name += " (client)"
+		}
+		rows = append(rows, [2]string{name, p.About})
+		items = append(items, fakeItem(p))
+	}
+	if asJSON {
+		return a.printItems(items)
+	}
+	return a.printTable(rows)
+}
+
+// fakeItem returns a profile as an object.
+func fakeItem(p fake.Profile) []byte {
+	out := []byte("{")
+	for i, f := range [][2]string{{"name", p.Name}, {"kind", string(p.Kind)}, {"side", string(p.Side)}, {"about", p.About}} {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendQuote(out, f[0])
+		out = jsonrpc.AppendQuote(append(out, ':'), f[1])
+	}
+	out = append(out, `,"settings":[`...)
+	for i, s := range p.Settings {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendQuote(append(out, `{"name":`...), s.Name)
+		out = jsonrpc.AppendQuote(append(out, `,"default":`...), s.Default)
+		out = append(jsonrpc.AppendQuote(append(out, `,"about":`...), s.About), '}')
+	}
+	return append(out, "]}"...)
+}

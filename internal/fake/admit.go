@@ -1,0 +1,282 @@
+package fake
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// reserved begins the keys of _meta that belong to the protocol (2025-06-18
+// §Base, "_meta").
+const reserved = "io.modelcontextprotocol/"
+
+// admit decides whether a request is served, and registers it as running if so.
+// The error is the answer that it gets otherwise.
+func (c *conversation) admit(x *exchange) *jsonrpc.Error {
+	known := c.s.methods[x.m.Method]
+	opening := c.opening(x, known)
+	if opening != nil {
+		return opening
+	}
+	if known == nil {
+		return c.s.refuse(x.m.Method, jsonrpc.CodeMethodNotFound, "%s has no method %s", c.ed.date, clip(x.m.Method))
+	}
+	x.method = known
+	if wrong := known.params.check(x.m.Raw, x.m.Params, "params"); wrong != "" {
+		return c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "%s", wrong)
+	}
+	if t := jsonrpc.Find(x.m.Raw, x.m.Param(mcp.KeyMeta), mcp.KeyProgressToken); !t.IsZero() {
+		x.token = t.Of(x.m.Raw)
+	}
+	if known.name == mcp.MethodCallTool {
+		if bad := c.pick(x); bad != nil {
+			return bad
+		}
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if len(c.running) >= maxWaiting {
+		return refusal(jsonrpc.CodeInternal, "%d requests are running already", maxWaiting)
+	}
+	c.running[x.m.ID] = x
+	return nil
+}
+
+// opening checks what a request must carry or must have been preceded by.
+func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
+	if !c.ed.has(handshake) {
+		return c.stateless(x)
+	}
+	m := x.m
+	meta := m.Param(mcp.KeyMeta)
+	c.s.mu.Lock()
+	at, used := c.phase, c.used[m.ID]
+	version := jsonrpc.Find(m.Raw, meta, mcp.KeyVersion)
+	probe := at == unopened && (m.Method == mcp.MethodDiscover || !version.IsZero())
+	if len(c.used) < maxUsedIDs && !probe {
+		c.used[m.ID] = true
+	}
+	x.caps, x.level = c.caps, c.level
+	c.s.mu.Unlock()
+	switch {
+	case probe:
+		// 2026-07-28 §Versioning, "Backward Compatibility": a client of both eras
+		// finds out in this way that we are of the older one. It has done nothing
+		// wrong, and may use the id again.
+		return refusal(jsonrpc.CodeMethodNotFound, "%s has no method %s before initialize", c.ed.date, clip(m.Method))
+	case used:
+		// 2025-11-25 §Base, "Requests": not used before within the session.
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "the id %s was used before", clip(string(m.ID)))
+	case jsonrpc.KindOf(m.Raw, meta) != '{' && !meta.IsZero():
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "params._meta is no object")
+	case m.Method == mcp.MethodInitialize && at != unopened:
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "initialize was answered already")
+	case m.Method == mcp.MethodInitialize, m.Method == mcp.MethodPing:
+	case at == unopened:
+		// 2025-11-25 §Lifecycle, "Initialization": it must be the first interaction.
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "%s before initialize", clip(m.Method))
+	case at == answered:
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "%s before notifications/initialized", clip(m.Method))
+	}
+	if key := c.reservedKey(m.Raw, meta); key != "" {
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "%s does not define params._meta[%q]", c.ed.date, clip(key))
+	}
+	return nil
+}
+
+// reservedKey returns a key of _meta that is the protocol's and that the revision
+// does not define, "" when there is none.
+func (c *conversation) reservedKey(raw []byte, meta jsonrpc.Span) string {
+	for f := range jsonrpc.Members(raw, meta) {
+		key, _ := jsonrpc.Text(raw, f.Key)
+		if strings.HasPrefix(key, reserved) && !(c.ed.has(experimentalTask) && key == mcp.KeyRelatedTask) {
+			return key
+		}
+	}
+	return ""
+}
+
+// identityShape is an Implementation object.
+var identityShape = []member{need("name", aString), need("version", aString), may("title", aString)}
+
+// perRequestShape is what _meta of each request has (2026-07-28 §Base, "Per-request
+// protocol fields").
+var perRequestShape = shape{
+	need(mcp.KeyVersion, aString),
+	need(mcp.KeyClientCaps, anObject, capabilityShape...),
+	may(mcp.KeyClientInfo, anObject, identityShape...),
+	may(mcp.KeyLogLevel, aLevel),
+}
+
+// capabilityShape is a ClientCapabilities object, as far as any revision says.
+var capabilityShape = []member{
+	may("roots", anObject, may("listChanged", aBool)),
+	may("sampling", anObject),
+	may("elicitation", anObject, may("form", anObject), may("url", anObject)),
+	may("experimental", anObject),
+	may("extensions", anObject),
+}
+
+// stateless checks a request of the revisions without a handshake.
+func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
+	m := x.m
+	if m.Method == mcp.MethodInitialize {
+		// 2026-07-28 §Versioning, "Backward Compatibility": the error names the
+		// versions, since it is all that an older client will show.
+		return c.s.refuse(m.Method, jsonrpc.CodeMethodNotFound, "%s has no initialize; this server supports %s and nothing else", c.ed.date, c.ed.date)
+	}
+	c.s.mu.Lock()
+	running := c.running[m.ID] != nil
+	c.s.mu.Unlock()
+	if running {
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "a request with the id %s is still running", clip(string(m.ID)))
+	}
+	meta := m.Param(mcp.KeyMeta)
+	if jsonrpc.KindOf(m.Raw, meta) != '{' {
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "params._meta is missing or no object")
+	}
+	version, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, meta, mcp.KeyVersion))
+	if version != "" && version != c.ed.date {
+		// A client may ask for a version and be told another (2026-07-28 §Versioning,
+		// "Protocol Version Negotiation"): that breaks no rule.
+		return &jsonrpc.Error{
+			Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version",
+			Data: []byte(`{"supported":[` + quote(c.ed.date) + `],"requested":` + quote(version) + `}`),
+		}
+	}
+	if wrong := perRequestShape.check(m.Raw, meta, "params._meta"); wrong != "" {
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "%s", wrong)
+	}
+	x.caps = jsonrpc.Find(m.Raw, meta, mcp.KeyClientCaps).Of(m.Raw)
+	name, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, meta, mcp.KeyLogLevel))
+	x.level, _ = mcp.ParseLogLevel(name)
+	return nil
+}
+
+// notes are the notifications that a client may send.
+var notes = []struct {
+	name   string
+	of     feature
+	params shape
+}{
+	{mcp.NoteInitialized, handshake, nil},
+	{mcp.NoteCancelled, always, shape{need("requestId", aToken), may("reason", aString)}},
+	{mcp.NoteProgress, handshake, shape{need("progressToken", aToken), need("progress", aNumber), may("total", aNumber), may("message", aString)}},
+	{mcp.NoteRootsChanged, handshake, nil},
+	{"notifications/tasks/status", experimentalTask, shape{need("taskId", aString), need("status", aString)}},
+}
+
+// note takes a notification.
+func (c *conversation) note(m *jsonrpc.Message, overHTTP bool) {
+	i := slices.IndexFunc(notes, func(n struct {
+		name   string
+		of     feature
+		params shape
+	}) bool {
+		return n.name == m.Method && c.ed.has(n.of)
+	})
+	if i < 0 {
+		c.s.violate(m.Method, "%s has no such notification of clients", c.ed.date)
+		return
+	}
+	if wrong := notes[i].params.check(m.Raw, m.Params, "params"); wrong != "" {
+		c.s.violate(m.Method, "%s", wrong)
+		return
+	}
+	if c.ed.has(handshake) {
+		if key := c.reservedKey(m.Raw, m.Param(mcp.KeyMeta)); key != "" {
+			c.s.violate(m.Method, "%s does not define params._meta[%q]", c.ed.date, clip(key))
+		}
+	}
+	switch m.Method {
+	case mcp.NoteInitialized:
+		c.initialized()
+	case mcp.NoteCancelled:
+		if overHTTP && !c.ed.has(handshake) {
+			// 2026-07-28 §Streamable HTTP, "Sending Messages": the stream is closed
+			// instead.
+			c.s.violate(m.Method, "it is not sent over Streamable HTTP")
+			return
+		}
+		c.cancelRequest(m)
+	case mcp.NoteProgress:
+		c.s.violate(m.Method, "no request of this server carries a progress token")
+	case mcp.NoteRootsChanged:
+		c.s.mu.Lock()
+		declared := allows(c.caps, "roots", "listChanged")
+		c.s.mu.Unlock()
+		if !declared {
+			c.s.violate(m.Method, "the capability roots.listChanged was not declared")
+		}
+	}
+}
+
+func (c *conversation) initialized() {
+	c.s.mu.Lock()
+	was := c.phase
+	if was == answered {
+		c.phase = operating
+	}
+	c.s.mu.Unlock()
+	switch was {
+	case unopened:
+		c.s.violate(mcp.NoteInitialized, "before initialize was answered")
+	case operating:
+		c.s.violate(mcp.NoteInitialized, "for the second time")
+	}
+}
+
+// cancelRequest ends a request that is running. One that has ended meanwhile is
+// nobody's fault (2025-11-25 §Cancellation, "Timing Considerations"); one that
+// never was is the client's.
+func (c *conversation) cancelRequest(m *jsonrpc.Message) {
+	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
+	c.s.mu.Lock()
+	x, used := c.running[id], c.used[id]
+	delete(c.running, id)
+	if x != nil && x.tool != nil && x.tool.name == "wait" {
+		c.s.state.cancelled++
+	}
+	full := len(c.used) >= maxUsedIDs
+	c.s.mu.Unlock()
+	switch {
+	case x != nil && x.m.Method == mcp.MethodInitialize:
+		c.s.violate(m.Method, "initialize must not be cancelled")
+	case x != nil:
+		x.cancel(errCancelled)
+	case !used && !full && c.ed.has(handshake):
+		c.s.violate(m.Method, "no request with the id %s was sent", clip(string(id)))
+	}
+}
+
+// answer takes a client's answer to a question.
+func (c *conversation) answer(m *jsonrpc.Message) {
+	if !c.ed.has(handshake) {
+		// 2026-07-28 §Streamable HTTP, "Sending Messages": no responses of clients.
+		c.s.violate("response", "%s has no requests of servers that could be answered", c.ed.date)
+		return
+	}
+	c.s.mu.Lock()
+	waits, known := c.asked[m.ID]
+	delete(c.asked, m.ID)
+	c.s.mu.Unlock()
+	switch {
+	case known && waits != nil:
+		waits <- m // has room for one, and nobody else has found it
+	case !known:
+		c.s.violate("response", "no request with the id %s was sent, or it was answered before", clip(string(m.ID)))
+	}
+}
+
+// allows reports whether an object has a member at a path that is not false.
+func allows(raw []byte, path ...string) bool {
+	at := jsonrpc.Whole(raw)
+	for _, key := range path {
+		if at = jsonrpc.Find(raw, at, key); at.IsZero() {
+			return false
+		}
+	}
+	return jsonrpc.KindOf(raw, at) != 'f'
+}

@@ -1,0 +1,296 @@
+package fake
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// question is something that a tool asks of the client.
+type question struct {
+	key     string // of it among the questions of one round
+	method  string
+	params  string
+	needs   []string // the path of the capability that the client has to declare
+	answers shape    // what the answer has to look like
+	check   func(raw []byte, answer jsonrpc.Span) string
+}
+
+// inputRequired is a result that asks for answers (2026-07-28 §Multi Round-Trip
+// Requests).
+type inputRequired struct{ members string }
+
+func (*inputRequired) Error() string { return "input is required" }
+
+func (ed *edition) askSample(key, prompt string) question {
+	content := need("content", anObject, need("type", aString), may("text", aString))
+	if ed.has(formModes) {
+		// 2025-11-25 §Sampling: one block or several.
+		content = need("content", anything)
+	}
+	return question{
+		key: key, method: mcp.MethodSample, needs: []string{"sampling"},
+		params:  `{"messages":[{"role":"user","content":` + textBlock(prompt) + `}],"maxTokens":100}`,
+		answers: shape{need("role", aString), content, need("model", aString), may("stopReason", aString)},
+		check: func(raw []byte, a jsonrpc.Span) string {
+			role, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, a, "role"))
+			content := jsonrpc.Find(raw, a, "content")
+			is := jsonrpc.KindOf(raw, content)
+			if role != "user" && role != "assistant" {
+				return "role is neither user nor assistant"
+			}
+			if is != '{' && is != '[' {
+				return "content is neither a block nor a list of blocks"
+			}
+			return ""
+		},
+	}
+}
+
+func (ed *edition) askForm(key, words string) question {
+	mode := ""
+	needs := []string{"elicitation"}
+	if ed.has(formModes) {
+		mode = `"mode":"form",`
+		needs = []string{"elicitation", "form"}
+	}
+	return question{
+		key: key, method: mcp.MethodElicit, needs: needs,
+		params:  `{` + mode + `"message":` + quote(words) + `,"requestedSchema":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},"required":["name"]}}`,
+		answers: shape{need("action", aString), may("content", anObject)},
+		check: func(raw []byte, a jsonrpc.Span) string {
+			content := jsonrpc.Find(raw, a, "content")
+			switch action, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, a, "action")); action {
+			case "accept":
+				if content.IsZero() {
+					return "content is missing"
+				}
+				return shape{need("name", aString), may("age", anInteger)}.check(raw, content, "content")
+			case "decline", "cancel":
+				return ""
+			}
+			return "action is none of accept, decline and cancel"
+		},
+	}
+}
+
+func (ed *edition) askURL(key string) question {
+	id := ""
+	if ed.has(elicitationIDs) {
+		id = `"elicitationId":"elicitation-` + key + `",`
+	}
+	return question{
+		key: key, method: mcp.MethodElicit, needs: []string{"elicitation", "url"},
+		params:  `{"mode":"url",` + id + `"url":"https://fake.invalid/` + key + `","message":"Please have a look."}`,
+		answers: shape{need("action", aString)},
+		check: func(raw []byte, a jsonrpc.Span) string {
+			switch action, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, a, "action")); action {
+			case "accept", "decline", "cancel":
+				return ""
+			}
+			return "action is none of accept, decline and cancel"
+		},
+	}
+}
+
+func (ed *edition) askRoots(key string) question {
+	return question{
+		key: key, method: mcp.MethodListRoots, needs: []string{"roots"},
+		answers: shape{need("roots", anArray).of(need("", anObject, need("uri", aString), may("name", aString)))},
+	}
+}
+
+func (q *question) wrong(raw []byte, a jsonrpc.Span) string {
+	if jsonrpc.KindOf(raw, a) != '{' {
+		return "it is no object"
+	}
+	if wrong := q.answers.check(raw, a, "result"); wrong != "" {
+		return wrong
+	}
+	if q.check != nil {
+		return q.check(raw, a)
+	}
+	return ""
+}
+
+// declared reports whether the client has declared what a question needs. One that
+// names no mode of elicitation means forms (2025-11-25 §Elicitation,
+// "Capabilities").
+func (x *exchange) declared(q *question) bool {
+	if len(q.needs) == 2 && q.needs[1] == "form" {
+		return allows(x.caps, "elicitation", "form") || allows(x.caps, "elicitation") && !allows(x.caps, "elicitation", "url")
+	}
+	return allows(x.caps, q.needs...)
+}
+
+// ask puts questions to the client and returns the answers, each a JSON object,
+// in the order of the questions. In the revisions with rounds of input it is
+// called once for each round of a call, always with the same questions.
+func (x *exchange) ask(qs ...question) ([][]byte, error) {
+	for i := range qs {
+		if !x.declared(&qs[i]) {
+			return nil, x.undeclared(&qs[i])
+		}
+	}
+	if x.c.ed.has(inputRounds) {
+		return x.askInResult(qs)
+	}
+	var answers [][]byte
+	for i := range qs {
+		a, err := x.askLive(&qs[i])
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, a)
+	}
+	return answers, nil
+}
+
+// undeclared is what comes of a question that the client cannot be asked. It has
+// done nothing wrong.
+func (x *exchange) undeclared(q *question) error {
+	path := strings.Join(q.needs, ".")
+	if !x.c.ed.has(perRequest) {
+		return toolError("the client has not declared " + path)
+	}
+	caps := "{}"
+	for i := len(q.needs) - 1; i >= 0; i-- {
+		caps = "{" + quote(q.needs[i]) + ":" + caps + "}"
+	}
+	// 2026-07-28 §Base, "Per-request protocol fields".
+	return &jsonrpc.Error{
+		Code: mcp.CodeMissingCapability, Message: "the client has not declared " + path,
+		Data: []byte(`{"requiredCapabilities":` + caps + `}`),
+	}
+}
+
+// askLive sends a request of the server's own and waits for what comes back.
+func (x *exchange) askLive(q *question) ([]byte, error) {
+	c := x.c
+	back := make(chan *jsonrpc.Message, 1)
+	c.s.mu.Lock()
+	c.lastAsk++
+	id := jsonrpc.IntID(c.lastAsk)
+	c.asked[id] = back
+	c.s.mu.Unlock()
+	c.tell(x.out, nil, jsonrpc.AppendRequest(nil, id, q.method, []byte(q.params)))
+	select {
+	case m := <-back:
+		if m.Kind == jsonrpc.Failure {
+			code, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+			words, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
+			return nil, toolError("asked, and got the error " + strconv.FormatInt(code, 10) + ": " + words)
+		}
+		if wrong := q.wrong(m.Raw, m.Result); wrong != "" {
+			c.s.violate("answer to "+q.method, "%s", wrong)
+			return nil, toolError("the answer does not fit: " + wrong)
+		}
+		return m.Result.Of(m.Raw), nil
+	case <-x.ctx.Done():
+		c.s.mu.Lock()
+		if _, still := c.asked[id]; still {
+			c.asked[id] = nil // its answer may be on the way, and is nobody's fault
+		}
+		c.s.mu.Unlock()
+		if causeOf(x) == errCancelled {
+			c.tell(x.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteCancelled, []byte(`{"requestId":`+string(id)+`,"reason":"the call that asked was cancelled"}`)))
+		}
+		return nil, x.ctx.Err()
+	}
+}
+
+func causeOf(x *exchange) error { return context.Cause(x.ctx) }
+
+// askInResult takes the answers from the request, or asks for them in its result.
+// Those of earlier rounds travel in the state.
+func (x *exchange) askInResult(qs []question) ([][]byte, error) {
+	if x.spent+len(qs) <= len(x.past) {
+		x.spent += len(qs)
+		return x.past[x.spent-len(qs) : x.spent], nil
+	}
+	if x.answered {
+		return nil, x.inputRequired(qs) // the next round
+	}
+	raw, given := x.m.Raw, x.m.Param("inputResponses")
+	var answers [][]byte
+	for i := range qs {
+		a := jsonrpc.Find(raw, given, qs[i].key)
+		if a.IsZero() {
+			// 2026-07-28 §Multi Round-Trip Requests, "Error Handling": what is missing
+			// is asked for again.
+			return nil, x.inputRequired(qs)
+		}
+		if wrong := qs[i].wrong(raw, a); wrong != "" {
+			return nil, x.c.s.refuse("answer to "+qs[i].method, jsonrpc.CodeInvalidParams, "%s", wrong)
+		}
+		answers = append(answers, a.Of(raw))
+	}
+	x.answered = true
+	x.past = append(x.past, answers...)
+	x.spent = len(x.past)
+	return answers, nil
+}
+
+func (x *exchange) inputRequired(qs []question) error {
+	var asks []string
+	for i := range qs {
+		params := ""
+		if qs[i].params != "" {
+			params = `,"params":` + qs[i].params
+		}
+		asks = append(asks, quote(qs[i].key)+`:{"method":`+quote(qs[i].method)+params+`}`)
+	}
+	return &inputRequired{`"inputRequests":{` + strings.Join(asks, ",") + `},"requestState":` + quote(x.sealed())}
+}
+
+// stateKey protects what travels through a client. It is no secret: a fake has
+// nothing to lose but determinism.
+const stateKey = "a fake has no secrets"
+
+// sealed returns the answers so far as a state that only the same tool takes back
+// (2026-07-28 §Multi Round-Trip Requests, "Server Requirements").
+func (x *exchange) sealed() string {
+	body := "[" + string(bytes.Join(x.past, []byte(","))) + "]"
+	return base64.RawURLEncoding.EncodeToString([]byte(body)) + "." + x.seal(body)
+}
+
+func (x *exchange) seal(body string) string {
+	mac := hmac.New(sha256.New, []byte(stateKey))
+	_, _ = io.WriteString(mac, x.tool.name+"/"+body)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// resume reads what a request brings from earlier rounds.
+func (x *exchange) resume() error {
+	if !x.c.ed.has(inputRounds) {
+		return nil
+	}
+	at, given := x.m.Param("requestState"), x.m.Param("inputResponses")
+	if wrong := (shape{may("requestState", aString), may("inputResponses", anObject)}).check(x.m.Raw, x.m.Params, "params"); wrong != "" {
+		return x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "%s", wrong)
+	}
+	if at.IsZero() {
+		if !given.IsZero() {
+			return x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params.inputResponses without the requestState that was given")
+		}
+		return nil
+	}
+	state, _ := jsonrpc.Text(x.m.Raw, at)
+	encoded, mac, _ := strings.Cut(state, ".")
+	body, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil || !hmac.Equal([]byte(mac), []byte(x.seal(string(body)))) {
+		return x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params.requestState was not given out for this call, or was changed")
+	}
+	for e := range jsonrpc.Elements(body, jsonrpc.Whole(body)) {
+		x.past = append(x.past, e.Of(body))
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package fake
+
+import "github.com/dragoman-mcp/dragoman/internal/mcp"
+
+// feature is something that a revision has or asks for.
+type feature uint
+
+// The features. The comments say in which schema or on which page a feature
+// appears or disappears.
+const (
+	always           feature = iota // what no revision lacks
+	handshake                       // initialize, initialized, ping, setLevel, subscribe: gone in 2026-07-28 (§Versioning)
+	perRequest                      // version, identity and capabilities in each request's _meta (2026-07-28 §Base, "_meta")
+	batches                         // 2025-03-26 §Base, "Batching"; gone in 2025-06-18
+	eventTransport                  // HTTP+SSE is the transport of the revision (2024-11-05 §Transports)
+	streamable                      // Streamable HTTP (2025-03-26 on)
+	httpSessions                    // Mcp-Session-Id, GET, DELETE, Last-Event-ID (2025-03-26 to 2025-11-25)
+	versionHeader                   // MCP-Protocol-Version is due (2025-06-18 on)
+	primed                          // streams begin with an id and no data (2025-11-25 §Transports, "Sending Messages")
+	mirrored                        // Mcp-Method, Mcp-Name and Mcp-Param-* are due (2026-07-28 §Streamable HTTP)
+	nullIDs                         // an error about an unreadable id has null; the member is optional from 2025-11-25 on
+	notFoundCode                    // -32002 for a resource that is not there; -32602 in 2026-07-28 (§Resources)
+	completions                     // the capability of that name (2025-03-26 on)
+	completeContext                 // completion/complete has context (2025-06-18 on)
+	audio                           // audio content (2025-03-26 on)
+	toolHints                       // tool annotations (2025-03-26 on)
+	progressWords                   // progress has a message (2025-03-26 on)
+	titles                          // names have titles (2025-06-18 on)
+	links                           // resource_link content (2025-06-18 on)
+	structured                      // outputSchema and structuredContent (2025-06-18 on)
+	forms                           // elicitation/create (2025-06-18 on)
+	formModes                       // elicitation has the modes form and url (2025-11-25 on)
+	elicitationIDs                  // URL elicitation has an elicitationId (2025-11-25 only)
+	inputErrors                     // arguments that do not fit are a tool's error (2025-11-25 §Tools, "Error Handling")
+	experimentalTask                // tasks/* (2025-11-25 only)
+	resultTypes                     // resultType in every result, ttlMs and cacheScope in some (2026-07-28)
+	inputRounds                     // questions travel in results (2026-07-28 §Multi Round-Trip Requests)
+)
+
+// edition is what one revision has. It is the only place that tells revisions
+// apart; everything else asks what an edition has.
+type edition struct {
+	date string
+	rev  mcp.Revision
+	set  uint64
+}
+
+func (e *edition) has(f feature) bool { return e.set&(1<<f) != 0 }
+
+func with(base uint64, fs ...feature) uint64 {
+	for _, f := range fs {
+		base |= 1 << f
+	}
+	return base
+}
+
+func without(base uint64, fs ...feature) uint64 {
+	for _, f := range fs {
+		base &^= 1 << f
+	}
+	return base
+}
+
+// editions returns the revisions, oldest first, each as what it changes of the
+// one before (schema/DATE/schema.ts, and the pages that the features name).
+func editions() []*edition {
+	a := with(0, always, handshake, eventTransport, nullIDs, notFoundCode)
+	b := with(without(a, eventTransport), batches, streamable, httpSessions, completions, audio, toolHints, progressWords)
+	c := with(without(b, batches), versionHeader, titles, links, structured, forms, completeContext)
+	d := with(without(c, nullIDs), primed, formModes, elicitationIDs, inputErrors, experimentalTask)
+	e := with(without(d, handshake, httpSessions, primed, elicitationIDs, experimentalTask, notFoundCode),
+		perRequest, mirrored, resultTypes, inputRounds)
+	return []*edition{
+		{"2024-11-05", mcp.R20241105, a},
+		{"2025-03-26", mcp.R20250326, b},
+		{"2025-06-18", mcp.R20250618, c},
+		{"2025-11-25", mcp.R20251125, d},
+		{"2026-07-28", mcp.R20260728, e},
+	}
+}
+
+// editionOf returns the edition of a date, nil when there is none.
+func editionOf(date string) *edition {
+	for _, e := range editions() {
+		if e.date == date {
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package fake
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// method is one request that a server answers. run returns the members of the
+// result.
+type method struct {
+	name   string
+	of     feature
+	params shape
+	cached bool // the result is a CacheableResult (2026-07-28 §Caching)
+	waits  bool
+	run    func(x *exchange) (string, error)
+}
+
+// extension is what one file adds to the inventory of the strict servers: methods,
+// tools and members of the capabilities, each by the feature that it is of.
+type extension struct {
+	methods      []method
+	tools        []tool
+	of           feature
+	capabilities string // members of ServerCapabilities, of that feature
+}
+
+// extensions returns what there is beside this file and tools.go. A file adds
+// its own by being named here.
+func extensions() []extension { return []extension{} }
+
+// methodsOf returns the methods that an edition has, by name.
+func methodsOf(ed *edition) map[string]*method {
+	all := coreMethods()
+	for _, e := range extensions() {
+		all = append(all, e.methods...)
+	}
+	have := map[string]*method{}
+	for _, m := range all {
+		if ed.has(m.of) {
+			have[m.name] = &m
+		}
+	}
+	return have
+}
+
+func coreMethods() []method {
+	cursor := shape{may("cursor", aString)}
+	uri := shape{need("uri", aString)}
+	return []method{
+		{name: mcp.MethodInitialize, of: handshake, run: initialize, params: shape{
+			need("protocolVersion", aString), need("capabilities", anObject, capabilityShape...), need("clientInfo", anObject, identityShape...),
+		}},
+		{name: mcp.MethodPing, of: handshake, run: func(*exchange) (string, error) { return "", nil }},
+		{name: mcp.MethodDiscover, of: perRequest, run: discover, cached: true},
+		{name: mcp.MethodListen, of: perRequest, run: listenTo, waits: true, params: shape{need("notifications", anObject,
+			may("toolsListChanged", aBool), may("promptsListChanged", aBool), may("resourcesListChanged", aBool),
+			may("resourceSubscriptions", anArray).of(need("", aString)))}},
+		{name: mcp.MethodListTools, of: always, run: listTools, params: cursor, cached: true},
+		{name: mcp.MethodCallTool, of: always, run: callTool, params: shape{need("name", aString), may("arguments", anObject)}},
+		{name: mcp.MethodListResources, of: always, run: listResources, params: cursor, cached: true},
+		{name: mcp.MethodListTemplates, of: always, run: listTemplates, params: cursor, cached: true},
+		{name: mcp.MethodReadResource, of: always, run: readResource, params: uri, cached: true},
+		{name: mcp.MethodSubscribe, of: handshake, run: subscribe, params: uri},
+		{name: mcp.MethodUnsubscribe, of: handshake, run: unsubscribe, params: uri},
+		{name: mcp.MethodListPrompts, of: always, run: listPrompts, params: cursor, cached: true},
+		{name: mcp.MethodGetPrompt, of: always, run: getPrompt, params: shape{need("name", aString), may("arguments", anObject).of(need("", aString))}},
+		{name: mcp.MethodComplete, of: always, run: complete, params: shape{
+			need("ref", anObject, need("type", aString), may("name", aString), may("uri", aString)),
+			need("argument", anObject, need("name", aString), need("value", aString)),
+		}},
+		{name: mcp.MethodSetLevel, of: handshake, run: setLevel, params: shape{need("level", aLevel)}},
+	}
+}
+
+// capabilities returns what the server declares, a ServerCapabilities object.
+func capabilities(ed *edition) string {
+	out := `{"tools":{"listChanged":true},"resources":{"subscribe":true},"prompts":{},"logging":{}`
+	if ed.has(completions) {
+		out += `,"completions":{}`
+	}
+	for _, e := range extensions() {
+		if e.capabilities != "" && ed.has(e.of) {
+			out += "," + e.capabilities
+		}
+	}
+	return out + "}"
+}
+
+// initialize answers with the one revision that this server has (2025-11-25
+// §Lifecycle, "Version Negotiation").
+func initialize(x *exchange) (string, error) {
+	c := x.c
+	c.s.mu.Lock()
+	c.phase = answered
+	c.caps = x.m.Param("capabilities").Of(x.m.Raw)
+	c.s.mu.Unlock()
+	return `"protocolVersion":` + quote(c.ed.date) + `,"capabilities":` + capabilities(c.ed) +
+		`,"serverInfo":` + c.s.identity() + `,"instructions":` + quote("fake of "+c.ed.date), nil
+}
+
+// discover is what 2026-07-28 §Discovery has in its place.
+func discover(x *exchange) (string, error) {
+	return `"supportedVersions":[` + quote(x.c.ed.date) + `],"capabilities":` + capabilities(x.c.ed) +
+		`,"instructions":` + quote("fake of "+x.c.ed.date), nil
+}
+
+// page returns one page of a list as members of a result. A cursor is the name of
+// the list and where to go on in it; any other is refused (2025-11-25 §Pagination,
+// "Error Handling").
+func (x *exchange) page(list string, entries []string) (string, error) {
+	from, size := 0, x.c.s.part.page
+	if at := x.m.Param("cursor"); !at.IsZero() {
+		cursor, _ := jsonrpc.Text(x.m.Raw, at)
+		where, ok := strings.CutPrefix(cursor, list+"-from-")
+		n, err := strconv.Atoi(where)
+		if !ok || err != nil || n <= 0 || n%size != 0 || n > len(entries) || where != strconv.Itoa(n) {
+			return "", x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "this server gave out no cursor %q", clip(cursor))
+		}
+		from = n
+	}
+	to := min(from+size, len(entries))
+	next := ""
+	if to < len(entries) {
+		next = `,"nextCursor":` + quote(list+"-from-"+strconv.Itoa(to))
+	}
+	return quote(list) + ":[" + strings.Join(entries[from:to], ",") + "]" + next, nil
+}
+
+const (
+	textURI  = "fake://text"
+	blobURI  = "fake://blob"
+	itemsURI = "fake://items/"
+
+	// somePNG is an image of one pixel, someWAV a sound of no length.
+	somePNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+	someWAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA="
+)
+
+// names are what is completed.
+var names = []string{"ada", "alan", "barbara", "edsger", "grace"}
+
+func (e *edition) title(s string) string {
+	if e.has(titles) {
+		return `,"title":` + quote(s)
+	}
+	return ""
+}
+
+func listResources(x *exchange) (string, error) {
+	ed := x.c.ed
+	entries := []string{
+		`{"uri":"` + blobURI + `","name":"blob"` + ed.title("Bytes") + `,"mimeType":"application/octet-stream"}`,
+	}
+	for i := 1; i <= 6; i++ {
+		n := strconv.Itoa(i)
+		entries = append(entries, `{"uri":"`+itemsURI+n+`","name":"item `+n+`","mimeType":"text/plain"}`)
+	}
+	entries = append(entries, `{"uri":"`+textURI+`","name":"text"`+ed.title("A text")+`,"description":"A text.","mimeType":"text/plain"}`)
+	return x.page("resources", entries)
+}
+
+func listTemplates(x *exchange) (string, error) {
+	return x.page("resourceTemplates", []string{
+		`{"uriTemplate":"` + itemsURI + `{id}","name":"item"` + x.c.ed.title("Items") + `,"mimeType":"text/plain"}`,
+	})
+}
+
+// contents returns what a resource contains, "" when there is none.
+func contents(uri string) string {
+	switch id, item := strings.CutPrefix(uri, itemsURI); {
+	case uri == textURI:
+		return `{"uri":"` + textURI + `","mimeType":"text/plain","text":"a text of the fake, with ünïcode\n"}`
+	case uri == blobURI:
+		return `{"uri":"` + blobURI + `","mimeType":"application/octet-stream","blob":"AAECA/8="}`
+	case item && id != "" && !strings.Contains(id, "/"):
+		return `{"uri":` + quote(uri) + `,"mimeType":"text/plain","text":` + quote("item "+id) + `}`
+	}
+	return ""
+}
+
+// uri returns the resource that a request is about. That there is none is told in
+// the way of the revision (2025-11-25 §Resources, "Error Handling"; 2026-07-28, the
+// same), and is no fault of the client.
+func (x *exchange) uri() (string, error) {
+	uri, _ := jsonrpc.Text(x.m.Raw, x.m.Param("uri"))
+	if contents(uri) != "" {
+		return uri, nil
+	}
+	bad := refusal(jsonrpc.CodeInvalidParams, "there is no resource %s", clip(uri))
+	if x.c.ed.has(notFoundCode) {
+		bad.Code = mcp.CodeResourceNotFound
+	}
+	bad.Data = []byte(`{"uri":` + quote(uri) + `}`)
+	return "", bad
+}
+
+func readResource(x *exchange) (string, error) {
+	uri, err := x.uri()
+	return `"contents":[` + contents(uri) + `]`, err
+}
+
+func listPrompts(x *exchange) (string, error) {
+	return x.page("prompts", []string{
+		`{"name":"greet"` + x.c.ed.title("Greet") + `,"description":"Asks for a greeting.","arguments":[{"name":"name","description":"Who is greeted","required":true}]}`,
+		`{"name":"media","description":"Has every kind of content."}`,
+	})
+}
+
+func getPrompt(x *exchange) (string, error) {
+	raw := x.m.Raw
+	switch name, _ := jsonrpc.Text(raw, x.m.Param("name")); name {
+	case "greet":
+		who, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, x.m.Param("arguments"), "name"))
+		if !ok {
+			return "", x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params.arguments.name is missing")
+		}
+		return `"description":"A greeting.","messages":[{"role":"user","content":` + textBlock("Say hello to "+who+".") + `}]`, nil
+	case "media":
+		var all []string
+		for _, block := range x.c.ed.blocks() {
+			all = append(all, `{"role":"user","content":`+block+`}`)
+		}
+		return `"messages":[` + strings.Join(all, ",") + `]`, nil
+	default:
+		return "", refusal(jsonrpc.CodeInvalidParams, "there is no prompt %s", clip(name))
+	}
+}
+
+// blocks are one content block of each kind that the revision has.
+func (e *edition) blocks() []string {
+	out := []string{textBlock("some text"), `{"type":"image","data":"` + somePNG + `","mimeType":"image/png"}`}
+	if e.has(audio) {
+		out = append(out, `{"type":"audio","data":"`+someWAV+`","mimeType":"audio/wav"}`)
+	}
+	out = append(out, `{"type":"resource","resource":`+contents(textURI)+`}`)
+	if e.has(links) {
+		out = append(out, `{"type":"resource_link","uri":"`+blobURI+`","name":"blob"}`)
+	}
+	return out
+}
+
+// complete offers the names that begin with what is there (2025-11-25
+// §Completion).
+func complete(x *exchange) (string, error) {
+	raw := x.m.Raw
+	ref, argument := x.m.Param("ref"), x.m.Param("argument")
+	kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "type"))
+	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "name"))
+	uri, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri"))
+	of, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, argument, "name"))
+	switch {
+	case kind == "ref/prompt" && name == "greet" && of == "name":
+	case kind == "ref/resource" && uri == itemsURI+"{id}" && of == "id":
+	case kind != "ref/prompt" && kind != "ref/resource":
+		return "", x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params.ref.type is neither ref/prompt nor ref/resource")
+	default:
+		return "", refusal(jsonrpc.CodeInvalidParams, "there is nothing to complete for %s of %s", clip(of), clip(name+uri))
+	}
+	prefix, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, argument, "value"))
+	var values []string
+	for _, n := range names {
+		if strings.HasPrefix(n, prefix) {
+			values = append(values, quote(n))
+		}
+	}
+	return `"completion":{"values":[` + strings.Join(values, ",") + `],"total":` + strconv.Itoa(len(values)) + `,"hasMore":false}`, nil
+}
+
+func setLevel(x *exchange) (string, error) {
+	name, _ := jsonrpc.Text(x.m.Raw, x.m.Param("level"))
+	x.c.s.mu.Lock()
+	defer x.c.s.mu.Unlock()
+	x.c.level, _ = mcp.ParseLogLevel(name)
+	return "", nil
+}
+
+func textBlock(s string) string { return `{"type":"text","text":` + quote(s) + `}` }
+
+// textResult returns the members of a tool's result.
+func textResult(s string) string { return `"content":[` + textBlock(s) + `]` }
+
+// toolError is what a tool reports as a result with isError.
+type toolError string
+
+func (e toolError) Error() string { return string(e) }
+
+// toolsOf returns the tools that an edition has and those given, by name.
+func toolsOf(ed *edition, more []tool) []tool {
+	all := slices.Concat(coreTools(), askTools(), more)
+	for _, e := range extensions() {
+		all = append(all, e.tools...)
+	}
+	all = slices.DeleteFunc(all, func(t tool) bool { return !ed.has(t.of) })
+	slices.SortFunc(all, func(a, b tool) int { return strings.Compare(a.name, b.name) })
+	return all
+}

@@ -1,0 +1,133 @@
+package fake
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// stuck is how long a client that reads nothing may keep a pipe after its end.
+const stuck = 2 * time.Second
+
+// pipe is the outlet of a conversation over standard streams.
+type pipe struct {
+	s     *Server
+	lines chan []byte
+	dead  chan struct{} // closed when nothing can be written any more
+}
+
+// ServePipe serves one client whose messages are lines of in (2025-11-25
+// §Transports, "stdio"). It returns nil at the end of in, the cause of ctx when
+// that ended first, and otherwise what broke the pipe. It closes out, and in where
+// that can be closed; where closing does not unblock in, ctx and Close end it only
+// with the next line.
+func (s *Server) ServePipe(ctx context.Context, in io.Reader, out io.WriteCloser) error {
+	done, ok := s.begin()
+	if !ok {
+		_ = out.Close()
+		return errClosed
+	}
+	defer done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+
+	p := &pipe{s: s, lines: make(chan []byte, 64), dead: make(chan struct{})}
+	c := s.converse(p)
+	c.pipe = p
+	var wg sync.WaitGroup
+	wg.Go(func() { p.write(out, cancel) })
+	wg.Go(func() {
+		<-ctx.Done()
+		if closer, ok := in.(io.Closer); ok {
+			_ = closer.Close()
+		}
+	})
+	err := s.read(ctx, c, in)
+	cancel(err)
+	force := time.AfterFunc(stuck, func() { _ = out.Close() })
+	c.end(context.Cause(ctx))
+	close(p.lines)
+	wg.Wait()
+	force.Stop()
+	if cause := context.Cause(ctx); cause != errGone {
+		return cause
+	}
+	return nil
+}
+
+// read takes lines until the pipe ends, and returns why it did.
+func (s *Server) read(ctx context.Context, c *conversation, in io.Reader) error {
+	if s.part.twist.open != nil {
+		s.part.twist.open(ctx, c)
+	}
+	r := bufio.NewReaderSize(in, 64<<10)
+	for ctx.Err() == nil {
+		line, err := readLine(r)
+		if len(line) > 0 {
+			c.hear(ctx, line, c.out)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return errGone
+		default:
+			return fmt.Errorf("read from the client: %w", err)
+		}
+	}
+	return context.Cause(ctx)
+}
+
+var errTooLong = fmt.Errorf("a line is longer than %d bytes", maxMessage)
+
+// readLine returns a line without its end; bytes of its own. At the end of the
+// input it may return both a line and io.EOF.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) && len(line) <= maxMessage:
+		case len(line) > maxMessage+1:
+			return nil, errTooLong
+		default:
+			line = bytes.TrimSuffix(line, []byte("\n"))
+			return bytes.TrimSuffix(line, []byte("\r")), err
+		}
+	}
+}
+
+// send writes a message as a line.
+func (p *pipe) send(msg []byte) {
+	p.s.capture.write(response, msg)
+	line := make([]byte, 0, len(msg)+1)
+	p.raw(append(append(line, msg...), '\n'))
+}
+
+// raw writes bytes as they are; they belong to the pipe from then on.
+func (p *pipe) raw(b []byte) {
+	select {
+	case p.lines <- b:
+	case <-p.dead:
+	}
+}
+
+// write writes what is sent until there is no more, and closes out.
+func (p *pipe) write(out io.WriteCloser, fail context.CancelCauseFunc) {
+	defer func() { _ = out.Close() }()
+	for line := range p.lines {
+		if _, err := out.Write(line); err != nil {
+			fail(fmt.Errorf("write to the client: %w", err))
+			close(p.dead)
+			for range p.lines { // until its end, so that nobody waits
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package fake
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// shape is what an object has to look like: its members by name. Members that it
+// does not name may be anything, for the schemas of all revisions are open.
+type shape []member
+
+type member struct {
+	name   string
+	kind   kind
+	needed bool
+	within shape   // of an object
+	each   *member // of an array's elements, or of all values of an object
+	header string  // x-mcp-header of a tool's argument, where the revision has it
+}
+
+// kind is the type of a JSON value.
+type kind string
+
+const (
+	anything  kind = "anything"
+	aString   kind = "string"
+	aNumber   kind = "number"
+	anInteger kind = "integer"
+	aBool     kind = "boolean"
+	anObject  kind = "object"
+	anArray   kind = "array"
+	aToken    kind = "string or number" // an id or a progress token
+	aLevel    kind = "level"            // of a log message
+)
+
+func need(name string, k kind, within ...member) member {
+	return member{name: name, kind: k, needed: true, within: within}
+}
+
+func may(name string, k kind, within ...member) member {
+	return member{name: name, kind: k, within: within}
+}
+
+// of says what the elements of an array or the values of an object are.
+func (m member) of(each member) member {
+	m.each = &each
+	return m
+}
+
+// check returns what is wrong with an object, "" when nothing is. at is its path
+// in words. An absent object is one without members.
+func (s shape) check(raw []byte, obj jsonrpc.Span, at string) string {
+	for _, m := range s {
+		v := jsonrpc.Find(raw, obj, m.name)
+		if v.IsZero() {
+			if m.needed {
+				return at + "." + m.name + " is missing"
+			}
+			continue
+		}
+		if wrong := m.check(raw, v, at+"."+m.name); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
+
+func (m *member) check(raw []byte, v jsonrpc.Span, at string) string {
+	if !m.kind.fits(raw, v) {
+		return fmt.Sprintf("%s is no %s", at, m.kind)
+	}
+	if m.each != nil && m.kind == anArray {
+		i := 0
+		for e := range jsonrpc.Elements(raw, v) {
+			if wrong := m.each.check(raw, e, at+"["+strconv.Itoa(i)+"]"); wrong != "" {
+				return wrong
+			}
+			i++
+		}
+	}
+	if m.each != nil && m.kind == anObject {
+		for f := range jsonrpc.Members(raw, v) {
+			key, _ := jsonrpc.Text(raw, f.Key)
+			if wrong := m.each.check(raw, f.Value, at+"."+clip(key)); wrong != "" {
+				return wrong
+			}
+		}
+	}
+	return m.within.check(raw, v, at)
+}
+
+func (k kind) fits(raw []byte, v jsonrpc.Span) bool {
+	is := jsonrpc.KindOf(raw, v)
+	switch k {
+	case aString:
+		return is == '"'
+	case aNumber:
+		return is == '0'
+	case anInteger:
+		_, ok := jsonrpc.Int(raw, v)
+		return ok
+	case aBool:
+		return is == 't' || is == 'f'
+	case anObject:
+		return is == '{'
+	case anArray:
+		return is == '['
+	case aToken:
+		// 2025-11-25 §Progress: a string or an integer.
+		_, whole := jsonrpc.Int(raw, v)
+		return is == '"' || whole
+	case aLevel:
+		name, _ := jsonrpc.Text(raw, v)
+		_, ok := mcp.ParseLogLevel(name)
+		return ok
+	}
+	return true
+}
+
+// schema returns the shape as a JSON Schema of an object.
+func (s shape) schema(headers bool) string {
+	out, required := `{"type":"object","properties":{`, ""
+	for i, m := range s {
+		if i > 0 {
+			out += ","
+		}
+		out += quote(m.name) + `:{"type":` + quote(string(m.kind))
+		if headers && m.header != "" {
+			out += `,"x-mcp-header":` + quote(m.header)
+		}
+		out += "}"
+		if m.needed {
+			if required != "" {
+				required += ","
+			}
+			required += quote(m.name)
+		}
+	}
+	out += "}"
+	if required != "" {
+		out += `,"required":[` + required + `]`
+	}
+	return out + "}"
+}
+
+func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
+
+// clip shortens what somebody else wrote for a message of our own.
+func clip(s string) string {
+	const most = 64
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

@@ -1,0 +1,52 @@
+package fake
+
+import "slices"
+
+// strictSettings are those of every server that is made of a strict one.
+var strictSettings = []Setting{
+	{"page", "4", "entries in one page of a list"},
+	{"drop", "0", "events after which the HTTP stream of a wait is closed, so that the client has to resume; 0 for never"},
+}
+
+func strictServers() []Profile {
+	var all []Profile
+	for _, ed := range editions() {
+		all = append(all, Profile{
+			Name: "strict-" + ed.date, Kind: Strict, Side: ServerSide, Settings: strictSettings,
+			About:  "A server of " + ed.date + " that has all of it and refuses everything else.",
+			server: func(s *settings) (*part, error) { return strictPart(ed, s) },
+		})
+	}
+	return all
+}
+
+func strictPart(ed *edition, s *settings) (*part, error) {
+	page, err := s.number("page", 1, 1000)
+	if err != nil {
+		return nil, err
+	}
+	drop, err := s.number("drop", 0, 1000)
+	if err != nil {
+		return nil, err
+	}
+	return &part{ed: ed, page: page, drop: drop}, nil
+}
+
+// revised are the settings of a profile that can be played in several revisions.
+func revised(missing string, more ...Setting) []Setting {
+	return slices.Concat([]Setting{{"revision", missing, "the revision that the peer speaks"}}, strictSettings, more)
+}
+
+// twistedPart is how a profile is played that is a strict server but for a twist.
+func twistedPart(s *settings, t twist) (*part, error) {
+	ed, err := s.edition()
+	if err != nil {
+		return nil, err
+	}
+	p, err := strictPart(ed, s)
+	if err != nil {
+		return nil, err
+	}
+	p.twist = t
+	return p, nil
+}

@@ -1,0 +1,249 @@
+package fake
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// tool is one tool of a server. run returns the members of its result; its
+// errors are a toolError, an inputRequired, a *jsonrpc.Error or the context's.
+type tool struct {
+	name   string
+	about  string
+	of     feature
+	args   shape
+	input  string // the inputSchema as it stands, in place of one made from args
+	output string // outputSchema, where the revision has that
+	writes bool   // it changes something, so it has no readOnlyHint
+	waits  bool
+	absent bool // only there once grow has been called
+	run    func(x *exchange, args jsonrpc.Span) (string, error)
+}
+
+func coreTools() []tool {
+	return []tool{
+		{name: "add", about: "Adds two numbers.", of: always, args: shape{need("a", aNumber), need("b", aNumber)}, run: add,
+			output: `{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`},
+		{name: "cancelled", about: "Tells how many calls of wait were cancelled.", of: always, run: cancelled},
+		{name: "count", about: "Tells how often it was called: in this session, or where there are none in this process.", of: always, writes: true, run: count},
+		{name: "echo", about: "Says back what it is given.", of: always, args: shape{need("text", aString)}, run: echo},
+		{name: "fail", about: "Reports an error as a tool does.", of: always, run: func(*exchange, jsonrpc.Span) (string, error) { return "", toolError("failed as asked") }},
+		{name: "grow", about: "Adds the tool grown, and removes it when it is there.", of: always, writes: true, run: grow},
+		{name: "grown", about: "Is there after grow.", of: always, absent: true, run: func(*exchange, jsonrpc.Span) (string, error) { return textResult("grown"), nil }},
+		{name: "headers", about: "Tells the header that came with its argument.", of: mirrored, run: headers,
+			args: shape{{name: "region", kind: aString, header: "Region"}}},
+		{name: "log", about: "Logs a text at four levels.", of: always, args: shape{need("text", aString)}, run: logText},
+		{name: "media", about: "Returns every kind of content.", of: always, run: media},
+		{name: "refuse", about: "Answers with an error of the protocol.", of: always, run: func(*exchange, jsonrpc.Span) (string, error) {
+			return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "refused as asked", Data: []byte(`{"why":"asked"}`)}
+		}},
+		{name: "touch", about: "Reports a resource as updated.", of: always, args: shape{need("uri", aString)}, writes: true, run: touch},
+		{name: "violations", about: "Tells what the client has done that the revision does not allow, one a line.", of: always, run: violations},
+		{name: "wait", about: "Takes its time, and reports progress if that is wanted.", of: always, waits: true, run: wait,
+			args: shape{may("steps", anInteger), may("ms", anInteger)}},
+	}
+}
+
+// available returns the tools that there are now.
+func (s *Server) available() []*tool {
+	s.mu.Lock()
+	grown := s.state.grown
+	s.mu.Unlock()
+	var all []*tool
+	for i := range s.tools {
+		if !s.tools[i].absent || grown {
+			all = append(all, &s.tools[i])
+		}
+	}
+	return all
+}
+
+func listTools(x *exchange) (string, error) {
+	var entries []string
+	for _, t := range x.c.s.available() {
+		entries = append(entries, t.entry(x.c.ed))
+	}
+	return x.page("tools", entries)
+}
+
+// entry returns the tool as a list has it.
+func (t *tool) entry(ed *edition) string {
+	out := `{"name":` + quote(t.name) + ed.title(strings.ToUpper(t.name[:1])+t.name[1:]) + `,"description":` + quote(t.about) + `,"inputSchema":`
+	if t.input != "" {
+		out += t.input
+	} else {
+		out += t.args.schema(ed.has(mirrored))
+	}
+	if t.output != "" && ed.has(structured) {
+		out += `,"outputSchema":` + t.output
+	}
+	if !t.writes && ed.has(toolHints) {
+		out += `,"annotations":{"readOnlyHint":true}`
+	}
+	return out + "}"
+}
+
+// pick finds the tool of a call and looks at its arguments.
+func (c *conversation) pick(x *exchange) *jsonrpc.Error {
+	name, _ := jsonrpc.Text(x.m.Raw, x.m.Param("name"))
+	all := c.s.available()
+	i := slices.IndexFunc(all, func(t *tool) bool { return t.name == name })
+	if i < 0 {
+		return refusal(jsonrpc.CodeInvalidParams, "there is no tool %s", clip(name))
+	}
+	x.tool = all[i]
+	return nil
+}
+
+func callTool(x *exchange) (string, error) {
+	args := x.m.Param("arguments")
+	if wrong := x.tool.args.check(x.m.Raw, args, "arguments"); wrong != "" {
+		if x.c.ed.has(inputErrors) {
+			return "", toolError(wrong)
+		}
+		return "", refusal(jsonrpc.CodeInvalidParams, "%s", wrong)
+	}
+	if err := x.resume(); err != nil {
+		return "", err
+	}
+	return x.tool.run(x, args)
+}
+
+func (x *exchange) text(args jsonrpc.Span, name string) string {
+	s, _ := jsonrpc.Text(x.m.Raw, jsonrpc.Find(x.m.Raw, args, name))
+	return s
+}
+
+func echo(x *exchange, args jsonrpc.Span) (string, error) {
+	// The very bytes, escapes included: decoding could lose what is to be compared.
+	at := jsonrpc.Find(x.m.Raw, args, "text")
+	return `"content":[{"type":"text","text":` + string(at.Of(x.m.Raw)) + `}]`, nil
+}
+
+func add(x *exchange, args jsonrpc.Span) (string, error) {
+	a, errA := strconv.ParseFloat(string(jsonrpc.Find(x.m.Raw, args, "a").Of(x.m.Raw)), 64)
+	b, errB := strconv.ParseFloat(string(jsonrpc.Find(x.m.Raw, args, "b").Of(x.m.Raw)), 64)
+	if errA != nil || errB != nil {
+		return "", toolError("the numbers are too large")
+	}
+	sum := strconv.FormatFloat(a+b, 'g', -1, 64)
+	if strings.HasSuffix(sum, "Inf") {
+		return "", toolError("the sum is too large")
+	}
+	out := textResult(sum)
+	if x.c.ed.has(structured) {
+		out += `,"structuredContent":{"sum":` + sum + `}`
+	}
+	return out, nil
+}
+
+func count(x *exchange, _ jsonrpc.Span) (string, error) {
+	x.c.s.mu.Lock()
+	n := &x.c.s.state.calls
+	if x.c.ed.has(handshake) {
+		n = &x.c.calls
+	}
+	*n++
+	now := *n
+	x.c.s.mu.Unlock()
+	return textResult(strconv.Itoa(now)), nil
+}
+
+func cancelled(x *exchange, _ jsonrpc.Span) (string, error) {
+	x.c.s.mu.Lock()
+	n := x.c.s.state.cancelled
+	x.c.s.mu.Unlock()
+	return textResult(strconv.Itoa(n)), nil
+}
+
+func violations(x *exchange, _ jsonrpc.Span) (string, error) {
+	return textResult(strings.Join(x.c.s.Violations(), "\n")), nil
+}
+
+func media(x *exchange, _ jsonrpc.Span) (string, error) {
+	return `"content":[` + strings.Join(x.c.ed.blocks(), ",") + `]`, nil
+}
+
+func headers(x *exchange, _ jsonrpc.Span) (string, error) {
+	if x.header == nil {
+		return textResult("no headers here"), nil
+	}
+	got := x.header.Values(mcp.HeaderParam + "Region")
+	if len(got) == 0 {
+		return textResult("no header"), nil
+	}
+	return textResult(strings.Join(got, "\n")), nil
+}
+
+func logText(x *exchange, args jsonrpc.Span) (string, error) {
+	for _, name := range []string{"debug", "info", "warning", "error"} {
+		if l, _ := mcp.ParseLogLevel(name); x.level != 0 && l >= x.level {
+			x.notify(mcp.NoteMessage, `{"level":`+quote(name)+`,"logger":"fake","data":`+quote(x.text(args, "text"))+`}`)
+		}
+	}
+	return textResult("logged"), nil
+}
+
+// Bounds of wait.
+const (
+	maxSteps = 1000
+	maxPause = time.Minute
+)
+
+func wait(x *exchange, args jsonrpc.Span) (string, error) {
+	steps, ok1 := x.integer(args, "steps", 3, maxSteps)
+	ms, ok2 := x.integer(args, "ms", 10, int(maxPause/time.Millisecond))
+	if !ok1 || !ok2 {
+		return "", toolError("steps must be from 0 to 1000, ms from 0 to 60000")
+	}
+	for i := 1; i <= steps; i++ {
+		if err := pause(x.ctx, time.Duration(ms)*time.Millisecond); err != nil {
+			return "", err
+		}
+		x.progress(i, steps)
+	}
+	return textResult("waited"), nil
+}
+
+// integer returns an argument, or what stands for it when it is missing.
+func (x *exchange) integer(args jsonrpc.Span, name string, missing, most int) (int, bool) {
+	at := jsonrpc.Find(x.m.Raw, args, name)
+	if at.IsZero() {
+		return missing, true
+	}
+	n, ok := jsonrpc.Int(x.m.Raw, at)
+	return int(n), ok && n >= 0 && n <= int64(most)
+}
+
+// progress reports a step to whoever asked for it.
+func (x *exchange) progress(step, of int) {
+	if x.token == nil {
+		return
+	}
+	words := ""
+	if x.c.ed.has(progressWords) {
+		words = `,"message":` + quote("step "+strconv.Itoa(step)+" of "+strconv.Itoa(of))
+	}
+	x.notify(mcp.NoteProgress, `{"progressToken":`+string(x.token)+`,"progress":`+strconv.Itoa(step)+`,"total":`+strconv.Itoa(of)+words+`}`)
+}
+
+// pause sleeps unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

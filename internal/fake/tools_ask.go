@@ -1,0 +1,129 @@
+package fake
+
+import (
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// askTools are the tools that need something of the client.
+func askTools() []tool {
+	return []tool{
+		{name: "ask_all", about: "Asks for a sample, a form where the revision has them, and the roots: at once where that is possible, or one after the other.", of: always, waits: true, run: askAll},
+		{name: "ask_twice", about: "Asks for two samples, the second one with the first one's text.", of: always, waits: true, run: askTwice},
+		{name: "elicit", about: "Asks for a name and an age.", of: forms, waits: true, run: elicit},
+		{name: "elicit_url", about: "Asks to visit a page.", of: formModes, waits: true, run: elicitURL},
+		{name: "roots", about: "Asks for the client's roots.", of: always, waits: true, run: roots},
+		{name: "sample", about: "Asks the client's model.", of: always, args: shape{need("prompt", aString)}, waits: true, run: sample},
+	}
+}
+
+func sample(x *exchange, args jsonrpc.Span) (string, error) {
+	a, err := x.ask(x.c.ed.askSample("sample", x.text(args, "prompt")))
+	if err != nil {
+		return "", err
+	}
+	return textResult(sampled(a[0])), nil
+}
+
+func elicit(x *exchange, _ jsonrpc.Span) (string, error) {
+	a, err := x.ask(x.c.ed.askForm("elicit", "Who are you?"))
+	if err != nil {
+		return "", err
+	}
+	return textResult(filled(a[0])), nil
+}
+
+func elicitURL(x *exchange, _ jsonrpc.Span) (string, error) {
+	a, err := x.ask(x.c.ed.askURL("page"))
+	if err != nil {
+		return "", err
+	}
+	action := filled(a[0])
+	if action == "accept" && x.c.ed.has(elicitationIDs) {
+		// 2025-11-25 §Elicitation, "Completion Notifications for URL Mode Elicitation".
+		x.notify(mcp.NoteElicitComplete, `{"elicitationId":"elicitation-page"}`)
+	}
+	return textResult(action), nil
+}
+
+func roots(x *exchange, _ jsonrpc.Span) (string, error) {
+	a, err := x.ask(x.c.ed.askRoots("roots"))
+	if err != nil {
+		return "", err
+	}
+	return textResult(rooted(a[0])), nil
+}
+
+func askAll(x *exchange, _ jsonrpc.Span) (string, error) {
+	qs := []question{x.c.ed.askSample("sample", "Say something.")}
+	read := []func([]byte) string{sampled, rooted}
+	if x.c.ed.has(forms) {
+		qs = append(qs, x.c.ed.askForm("elicit", "Who are you?"))
+		read = []func([]byte) string{sampled, filled, rooted}
+	}
+	a, err := x.ask(append(qs, x.c.ed.askRoots("roots"))...)
+	if err != nil {
+		return "", err
+	}
+	said := make([]string, 0, len(a))
+	for i := range a {
+		said = append(said, read[i](a[i]))
+	}
+	return textResult(strings.Join(said, "; ")), nil
+}
+
+func askTwice(x *exchange, _ jsonrpc.Span) (string, error) {
+	first, err := x.ask(x.c.ed.askSample("first", "Say something."))
+	if err != nil {
+		return "", err
+	}
+	second, err := x.ask(x.c.ed.askSample("second", "You said: "+sampled(first[0])))
+	if err != nil {
+		return "", err
+	}
+	return textResult(sampled(first[0]) + "; " + sampled(second[0])), nil
+}
+
+// sampled returns the text of a model's answer, all of its blocks.
+func sampled(answer []byte) string {
+	content := jsonrpc.Find(answer, jsonrpc.Whole(answer), "content")
+	blocks := []jsonrpc.Span{content}
+	if jsonrpc.KindOf(answer, content) == '[' {
+		blocks = nil
+		for e := range jsonrpc.Elements(answer, content) {
+			blocks = append(blocks, e)
+		}
+	}
+	var all string
+	for _, b := range blocks {
+		s, _ := jsonrpc.Text(answer, jsonrpc.Find(answer, b, "text"))
+		all += s
+	}
+	return all
+}
+
+// filled returns the action of an elicitation's answer, and what was filled in.
+func filled(answer []byte) string {
+	whole := jsonrpc.Whole(answer)
+	action, _ := jsonrpc.Text(answer, jsonrpc.Find(answer, whole, "action"))
+	content := jsonrpc.Find(answer, whole, "content")
+	if name, ok := jsonrpc.Text(answer, jsonrpc.Find(answer, content, "name")); ok && action == "accept" {
+		action += " " + name
+		if age := jsonrpc.Find(answer, content, "age"); !age.IsZero() {
+			action += " " + string(age.Of(answer))
+		}
+	}
+	return action
+}
+
+// rooted returns the URIs of roots, joined by spaces.
+func rooted(answer []byte) string {
+	var uris []string
+	for e := range jsonrpc.Elements(answer, jsonrpc.Find(answer, jsonrpc.Whole(answer), "roots")) {
+		uri, _ := jsonrpc.Text(answer, jsonrpc.Find(answer, e, "uri"))
+		uris = append(uris, uri)
+	}
+	return strings.Join(uris, " ")
+}
