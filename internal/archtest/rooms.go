@@ -14,6 +14,7 @@ var layers = [][]string{
 		"internal/config", "internal/console", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
 		"internal/policy", "internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
 	},
+	{"internal/matrix"},
 	{"internal/daemon"},
 	{"internal/cli"},
 	{"cmd"},

@@ -50,6 +50,7 @@ func Profiles() []Profile {
 	// A file adds its profiles by being named here.
 	all := slices.Concat(
 		strictServers(),
+		strictClients(),
 		faultServers(),
 	)
 	kinds, sides := []Kind{Strict, Dialect, Fault}, []Side{ServerSide, ClientSide}

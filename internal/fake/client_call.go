@@ -1,0 +1,364 @@
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Call sends a request and waits for how it ends. params is an object without
+// _meta, nil for none. Where the server answers input_required the questions are
+// answered and the request is sent again until it is complete. Ending ctx cancels
+// the request as the revision and the transport have it. The error is that of the
+// conversation or of ctx; what the server answers is in the Reply.
+func (c *Client) Call(ctx context.Context, method string, params []byte, o CallOptions) (*Reply, error) {
+	if o.LogLevel != "" && !c.e.has(perRequest) {
+		return nil, fmt.Errorf("%s has no log level of a request", c.e.date)
+	}
+	if len(params) == 0 && c.e.has(perRequest) {
+		params = []byte("{}")
+	}
+	whole := &Reply{}
+	for again := params; ; {
+		r, err := c.exchange(ctx, method, again, o)
+		if err != nil {
+			return nil, err
+		}
+		whole.Rounds++
+		whole.Result, whole.Err = r.Result, r.Err
+		whole.Progress = append(whole.Progress, r.Progress...)
+		whole.Logs = append(whole.Logs, r.Logs...)
+		if r.Err != nil || !c.e.has(inputRounds) || !isInputRequired(r.Result) {
+			return whole, nil
+		}
+		if whole.Rounds == roundsAtMost {
+			return nil, fmt.Errorf("%s asks again after %d rounds", method, roundsAtMost)
+		}
+		if again, err = c.answerRound(ctx, params, r.Result); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func isInputRequired(result []byte) bool {
+	t, _ := jsonrpc.Text(result, jsonrpc.Find(result, jsonrpc.Whole(result), "resultType"))
+	return t == "input_required"
+}
+
+// answerRound answers the questions of an input_required and returns the params of
+// the retry: those of the call, the answers, and the state exactly as it came
+// (2026-07-28 §Multi Round-Trip Requests, "Client Requirements").
+func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte, error) {
+	whole := jsonrpc.Whole(result)
+	var e jsonrpc.Edits
+	var fields []jsonrpc.Field
+	requests := jsonrpc.Find(result, whole, "inputRequests")
+	answers := []byte{'{'}
+	for m := range jsonrpc.Members(result, requests) {
+		key, _ := jsonrpc.Text(result, m.Key)
+		a := Ask{Key: key, Params: jsonrpc.Find(result, m.Value, "params").Of(result)}
+		a.Method, _ = jsonrpc.Text(result, jsonrpc.Find(result, m.Value, "method"))
+		if wrong := c.checkAsk(a); wrong != "" {
+			c.violate("input request %s: %s", clip(key), wrong)
+		}
+		c.mu.Lock()
+		c.asks = append(c.asks, a)
+		c.mu.Unlock()
+		answer, refused := c.o.Answer(ctx, a)
+		if refused != nil {
+			return nil, fmt.Errorf("the client refused %s: %w", a.Method, refused)
+		}
+		if len(answers) > 1 {
+			answers = append(answers, ',')
+		}
+		answers = append(answers, m.Key.Of(result)...)
+		answers = append(append(answers, ':'), answer...)
+	}
+	if len(answers) > 1 {
+		fields = append(fields, jsonrpc.Field{Key: "inputResponses", Value: append(answers, '}')})
+	} else if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		return nil, err // nothing was asked, it only wants to be asked again
+	}
+	if state := jsonrpc.Find(result, whole, "requestState"); !state.IsZero() {
+		fields = append(fields, jsonrpc.Field{Key: "requestState", Value: state.Of(result)})
+	}
+	e.Object(params, jsonrpc.Whole(params), nil, fields...)
+	return jsonrpc.Splice(nil, params, &e), nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// exchange is one request and its answer.
+func (c *Client) exchange(ctx context.Context, method string, params []byte, o CallOptions) (*Reply, error) {
+	f, msg, err := c.launch(method, params, o)
+	if err != nil {
+		return nil, err
+	}
+	c.capture("request", msg)
+	if err := c.road.send(ctx, msg, f); err != nil {
+		c.retire(f)
+		return nil, fmt.Errorf("send %s: %w", method, err)
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		if f.end(func() { f.err = context.Cause(ctx) }) {
+			c.abandon(f)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.err != nil {
+		return nil, f.err
+	}
+	r := f.reply
+	return &r, nil
+}
+
+// launch makes a request and the flight that waits for its answer.
+func (c *Client) launch(method string, params []byte, o CallOptions) (*flight, []byte, error) {
+	level, _ := mcp.ParseLogLevel(o.LogLevel)
+	f := &flight{method: method, opts: o, level: level, done: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead != nil {
+		return nil, nil, c.dead
+	}
+	c.ids++
+	f.id = jsonrpc.IntID(c.ids)
+	meta := ""
+	add := func(member string) {
+		if meta != "" && member != "" {
+			meta += ","
+		}
+		meta += member
+	}
+	if c.e.has(perRequest) {
+		add(quote(mcp.KeyVersion) + ":" + quote(c.e.date))
+		add(quote(mcp.KeyClientInfo) + ":" + c.identity())
+		add(quote(mcp.KeyClientCaps) + ":" + string(c.caps))
+		if level != 0 {
+			add(quote(mcp.KeyLogLevel) + ":" + quote(o.LogLevel))
+		}
+	}
+	if o.Progress {
+		f.token = quote("token " + string(f.id))
+		c.tokens[f.token] = f
+		add(quote(mcp.KeyProgressToken) + ":" + f.token)
+	}
+	add(o.Meta)
+	if meta != "" {
+		if len(params) == 0 {
+			params = []byte("{}")
+		}
+		var e jsonrpc.Edits
+		e.Object(params, jsonrpc.Whole(params), nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: []byte("{" + meta + "}")})
+		params = jsonrpc.Splice(nil, params, &e)
+	}
+	f.params = params
+	if m := mcp.LookupMethod(method); m != nil && m.NameKey != "" {
+		f.name, _ = jsonrpc.Text(params, jsonrpc.Find(params, jsonrpc.Whole(params), m.NameKey))
+	}
+	c.flights[f.id] = f
+	return f, jsonrpc.AppendRequest(nil, f.id, method, params), nil
+}
+
+// retire forgets a request that no answer is waited for any more.
+func (c *Client) retire(f *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retireLocked(f)
+}
+
+func (c *Client) retireLocked(f *flight) {
+	delete(c.flights, f.id)
+	delete(c.tokens, f.token)
+	delete(c.listens, f.id)
+}
+
+var errNotWanted = errors.New("cancelled")
+
+// abandon cancels a request: by closing its stream (2026-07-28 §Streamable HTTP,
+// "Cancellation") or with a notification. initialize must not be cancelled
+// (§Cancellation of the legacy revisions).
+func (c *Client) abandon(f *flight) {
+	c.mu.Lock()
+	c.retireLocked(f)
+	c.cancelled[f.id] = true
+	c.mu.Unlock()
+	if c.road.cancel(f) || f.method == mcp.MethodInitialize {
+		return
+	}
+	ctx, done := context.WithTimeout(c.ctx, clientPatience)
+	defer done()
+	_ = c.Notify(ctx, mcp.NoteCancelled, fmt.Appendf(nil, `{"requestId":%s,"reason":"no longer wanted"}`, f.id))
+	if f.cut != nil {
+		f.cut() // the stream of an answer that may never come
+	}
+}
+
+// Notify sends a notification. params is an object, nil for none.
+func (c *Client) Notify(ctx context.Context, method string, params []byte) error {
+	msg := jsonrpc.AppendNotification(nil, method, params)
+	c.capture("request", msg)
+	return c.road.send(ctx, msg, nil)
+}
+
+// SetLevel sets the level of the session's log messages (§Logging of the legacy
+// revisions).
+func (c *Client) SetLevel(ctx context.Context, level string) (*Reply, error) {
+	l, ok := mcp.ParseLogLevel(level)
+	if !ok || !c.e.has(handshake) {
+		return nil, fmt.Errorf("%s has no session level %q", c.e.date, level)
+	}
+	c.mu.Lock()
+	was := c.level
+	if was == 0 || l < was {
+		c.level = l // more may come as soon as the server has heard of it
+	}
+	c.mu.Unlock()
+	r, err := c.Call(ctx, mcp.MethodSetLevel, []byte(`{"level":`+quote(level)+`}`), CallOptions{})
+	if err == nil && r.Err == nil {
+		c.mu.Lock()
+		c.level = l
+		c.mu.Unlock()
+	}
+	return r, err
+}
+
+// Filter says what changes a client wants to hear of.
+type Filter struct {
+	Tools, Prompts, Resources bool     // changes of the lists
+	URIs                      []string // changes of these resources
+}
+
+func (f *Filter) json() string {
+	var parts []string
+	for _, p := range []struct {
+		on   bool
+		name string
+	}{{f.Tools, "toolsListChanged"}, {f.Prompts, "promptsListChanged"}, {f.Resources, "resourcesListChanged"}} {
+		if p.on {
+			parts = append(parts, quote(p.name)+":true")
+		}
+	}
+	if len(f.URIs) > 0 {
+		var uris []string
+		for _, u := range f.URIs {
+			uris = append(uris, quote(u))
+		}
+		parts = append(parts, `"resourceSubscriptions":[`+strings.Join(uris, ",")+`]`)
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// Subscription is what a client has asked to hear of. Its notices are among the
+// client's own.
+type Subscription struct {
+	c      *Client
+	filter Filter
+	f      *flight // of subscriptions/listen; nil in the legacy revisions
+	acked  chan struct{}
+	once   bool // acknowledged; under the client's mutex
+	agreed Filter
+}
+
+// Subscribe asks to hear of changes, and returns when the server has agreed: one
+// resources/subscribe per URI in the legacy revisions, where changes of lists come
+// unasked, and subscriptions/listen since 2026-07-28.
+func (c *Client) Subscribe(ctx context.Context, want Filter) (*Subscription, error) {
+	s := &Subscription{c: c, filter: want, acked: make(chan struct{})}
+	if c.e.has(handshake) {
+		for _, uri := range want.URIs {
+			c.watch(uri, true)
+			r, err := c.Call(ctx, mcp.MethodSubscribe, []byte(`{"uri":`+quote(uri)+`}`), CallOptions{})
+			if err == nil && r.Err != nil {
+				err = r.Err
+			}
+			if err != nil {
+				return nil, fmt.Errorf("subscribe to %s: %w", uri, err)
+			}
+		}
+		s.agreed = want
+		return s, nil
+	}
+	f, msg, err := c.launch(mcp.MethodListen, []byte(`{"notifications":`+want.json()+`}`), CallOptions{})
+	if err != nil {
+		return nil, err
+	}
+	s.f, f.listen = f, s
+	c.mu.Lock()
+	c.listens[f.id] = s
+	c.mu.Unlock()
+	c.capture("request", msg)
+	if err := c.road.send(ctx, msg, f); err != nil {
+		c.retire(f)
+		return nil, fmt.Errorf("send %s: %w", f.method, err)
+	}
+	select {
+	case <-s.acked:
+		return s, nil
+	case <-f.done:
+		if f.err == nil && f.reply.Err != nil {
+			return nil, f.reply.Err
+		}
+		return nil, fmt.Errorf("%s ended before it was acknowledged: %w", f.method, errors.Join(f.err))
+	case <-ctx.Done():
+		if f.end(func() { f.err = context.Cause(ctx) }) {
+			c.abandon(f)
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Agreed returns what the server agreed to.
+func (s *Subscription) Agreed() Filter {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.agreed
+}
+
+// Close ends the subscription; what it brought may still come for a while.
+func (s *Subscription) Close(ctx context.Context) error {
+	if s.f != nil {
+		if s.f.end(func() { s.f.err = errNotWanted }) {
+			s.c.abandon(s.f)
+		}
+		return nil
+	}
+	for _, uri := range s.filter.URIs {
+		r, err := s.c.Call(ctx, mcp.MethodUnsubscribe, []byte(`{"uri":`+quote(uri)+`}`), CallOptions{})
+		if err == nil && r.Err != nil {
+			err = r.Err
+		}
+		if err != nil {
+			return fmt.Errorf("unsubscribe from %s: %w", uri, err)
+		}
+		s.c.watch(uri, false)
+	}
+	return nil
+}
+
+func (c *Client) watch(uri string, on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if on {
+		c.watched[uri] = true
+	} else {
+		delete(c.watched, uri)
+	}
+}

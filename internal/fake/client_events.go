@@ -1,0 +1,206 @@
+package fake
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+)
+
+// streamEvent is one event of a stream (WHATWG HTML §9.2.6).
+type streamEvent struct {
+	name, id string
+	data     []byte
+	retry    int // milliseconds; -1 for none
+}
+
+// eventReader reads a stream of events.
+type eventReader struct {
+	lines *bufio.Scanner
+}
+
+func newEventReader(r io.Reader) *eventReader {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 16<<10), lineAtMost)
+	s.Split(eventLines)
+	return &eventReader{s}
+}
+
+// eventLines splits at LF, CRLF and CR. A CR at the end of what is there waits for
+// one more byte only where the line is not empty, so that an event is not held back.
+func eventLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	i := bytes.IndexAny(data, "\r\n")
+	switch {
+	case i < 0:
+		return 0, nil, nil // what has no end is no line
+	case data[i] == '\r' && i+1 < len(data) && data[i+1] == '\n':
+		return i + 2, data[:i], nil
+	case data[i] == '\r' && i+1 == len(data) && !atEOF:
+		return 0, nil, nil
+	}
+	return i + 1, data[:i], nil
+}
+
+// next returns the next event that says something: data, an id or a retry.
+func (r *eventReader) next() (streamEvent, error) {
+	ev := streamEvent{retry: -1}
+	any, parts := false, 0
+	for r.lines.Scan() {
+		line := r.lines.Bytes()
+		if len(line) == 0 {
+			if any {
+				return ev, nil
+			}
+			continue
+		}
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "": // a comment
+		case "data":
+			if parts > 0 {
+				ev.data = append(ev.data, '\n')
+			}
+			parts++
+			if len(ev.data)+len(value) > lineAtMost {
+				return ev, errors.New("an event beyond 4 MiB")
+			}
+			ev.data = append(ev.data, value...)
+			any = true
+		case "event":
+			ev.name, any = string(value), true
+		case "id":
+			ev.id, any = string(value), true
+		case "retry":
+			if n, err := strconv.Atoi(string(value)); err == nil && n >= 0 {
+				ev.retry, any = min(n, 10_000), true
+			}
+		}
+	}
+	if err := r.lines.Err(); err != nil {
+		return ev, err
+	}
+	return ev, io.EOF
+}
+
+// eventRoad is HTTP+SSE: one stream for everything from the server, whose first
+// event says where to POST (2024-11-05 §Transports, "HTTP with SSE").
+type eventRoad struct {
+	c      *Client
+	to     string
+	client *http.Client
+	body   io.Closer
+	stop   context.CancelFunc
+	runs   sync.WaitGroup
+}
+
+func (c *Client) dialEvents(ctx context.Context, address string) (road, error) {
+	r := &eventRoad{c: c, client: newHTTPClient()}
+	streaming, stop := context.WithCancel(c.ctx)
+	r.stop = stop
+	// Only the greeting is bounded by ctx, the stream outlives it.
+	unbind := context.AfterFunc(ctx, stop)
+	first, events, err := r.open(streaming, address)
+	if !unbind() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		r.shut()
+		return nil, fmt.Errorf("GET: %w", err)
+	}
+	base, err := url.Parse(address)
+	var to *url.URL
+	if err == nil {
+		to, err = base.Parse(string(first.data))
+	}
+	if err == nil && (to.Host != base.Host || to.Scheme != base.Scheme) {
+		err = errors.New("it is of another origin")
+	}
+	if err != nil {
+		r.shut()
+		return nil, fmt.Errorf("the endpoint event: %w", err)
+	}
+	r.to = to.String()
+	r.runs.Go(func() { r.read(events) })
+	return r, nil
+}
+
+// open opens the stream and reads its first event.
+func (r *eventRoad) open(ctx context.Context, address string) (first streamEvent, events *eventReader, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return first, nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return first, nil, err
+	}
+	r.body = resp.Body
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
+		return first, nil, fmt.Errorf("status %d, type %s", resp.StatusCode, clip(kind))
+	}
+	events = newEventReader(resp.Body)
+	if first, err = events.next(); err == nil && first.name != "endpoint" {
+		err = fmt.Errorf("the first event is %q, not endpoint", clip(first.name))
+	}
+	return first, events, err
+}
+
+func (r *eventRoad) read(events *eventReader) {
+	for {
+		ev, err := events.next()
+		if err != nil {
+			r.c.over(fmt.Errorf("the stream of events ended: %w", err))
+			return
+		}
+		if ev.name != "message" {
+			// Not even an event without a name: the page says message.
+			r.c.violate("an event of the type %q", clip(ev.name))
+			continue
+		}
+		r.c.receive(ev.data, lane{})
+	}
+}
+
+func (r *eventRoad) send(ctx context.Context, msg []byte, _ *flight) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.to, bytes.NewReader(msg))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
+	}
+	return nil
+}
+
+func (r *eventRoad) cancel(*flight) bool { return false }
+
+func (r *eventRoad) close(context.Context) error {
+	r.shut()
+	return nil
+}
+
+func (r *eventRoad) shut() {
+	r.stop()
+	if r.body != nil {
+		_ = r.body.Close()
+	}
+	r.runs.Wait()
+	r.client.CloseIdleConnections()
+}

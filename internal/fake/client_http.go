@@ -1,0 +1,404 @@
+package fake
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// httpRoad is Streamable HTTP: each message a POST, its answer plain or a stream,
+// and in the revisions with sessions a GET stream for what the server says unasked
+// (2025-03-26 and later, §Streamable HTTP).
+type httpRoad struct {
+	c      *Client
+	url    string
+	client *http.Client
+	ctx    context.Context // of everything but the farewell
+	stop   context.CancelFunc
+	runs   sync.WaitGroup
+
+	mu      sync.Mutex
+	session string
+	seen    map[string]bool // ids of events in this session
+}
+
+// Bounds of the HTTP roads.
+const (
+	eventIDsAtMost  = 100_000
+	resumesAtMost   = 20
+	betweenGETs     = 50 * time.Millisecond
+	headersWithin   = 2 * time.Second
+	bodyOfErrorMost = 64 << 10
+)
+
+// newHTTPClient returns a client with connections of its own and no proxy.
+func newHTTPClient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (c *Client) dialHTTP(url string) *httpRoad {
+	h := &httpRoad{c: c, url: url, client: newHTTPClient(), seen: map[string]bool{}}
+	h.ctx, h.stop = context.WithCancel(c.ctx)
+	return h
+}
+
+// request makes an HTTP request with what every one of them carries.
+func (h *httpRoad) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, h.url, body)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	session := h.session
+	h.mu.Unlock()
+	if session != "" {
+		r.Header.Set(mcp.HeaderSession, session)
+	}
+	h.c.mu.Lock()
+	greeted := h.c.ready
+	h.c.mu.Unlock()
+	if h.c.e.has(versionHeader) && (greeted || h.c.e.has(perRequest)) {
+		// 2025-06-18 §Transports, "Protocol Version Header": on all requests after
+		// initialize; 2026-07-28: on every one.
+		r.Header.Set(mcp.HeaderVersion, h.c.e.date)
+	}
+	return r, nil
+}
+
+func (h *httpRoad) post(ctx context.Context, msg []byte, f *flight) (*http.Response, error) {
+	r, err := h.request(ctx, http.MethodPost, bytes.NewReader(msg))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if f != nil && h.c.e.has(mirrored) {
+		r.Header.Set(mcp.HeaderMethod, f.method)
+		if f.name != "" {
+			r.Header.Set(mcp.HeaderName, headerValue(f.name))
+		}
+		if f.method == mcp.MethodCallTool {
+			for name, value := range h.c.mirrorsOf(f) {
+				r.Header.Set(mcp.HeaderParam+name, value)
+			}
+		}
+	}
+	return h.client.Do(r)
+}
+
+func (h *httpRoad) send(ctx context.Context, msg []byte, f *flight) error {
+	if f == nil {
+		resp, err := h.post(ctx, msg, nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
+		if resp.StatusCode/100 != 2 {
+			return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
+		}
+		if resp.StatusCode != http.StatusAccepted || len(body) > 0 {
+			// §Streamable HTTP, "Sending Messages": 202 with no body.
+			h.c.violate("a notification or an answer got the status %d and %d bytes", resp.StatusCode, len(body))
+		}
+		return nil
+	}
+	ctx, cut := context.WithCancel(h.ctx)
+	f.cut = cut
+	h.runs.Go(func() {
+		defer cut()
+		resp, err := h.post(ctx, msg, f)
+		if err == nil {
+			err = h.answer(ctx, f, resp)
+		}
+		if err != nil {
+			h.c.fail(f, fmt.Errorf("%s: %w", f.method, err))
+		}
+	})
+	return nil
+}
+
+// answer reads the response to a request. A nil error means that the request has
+// ended.
+func (h *httpRoad) answer(ctx context.Context, f *flight, resp *http.Response) error {
+	defer resp.Body.Close()
+	h.takeSession(f, resp)
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case resp.StatusCode == http.StatusOK && kind == "text/event-stream":
+		return h.stream(ctx, f, resp)
+	case kind == "application/json":
+		body, err := io.ReadAll(io.LimitReader(resp.Body, lineAtMost))
+		if err != nil {
+			return err
+		}
+		h.checkStatus(f, resp.StatusCode, body)
+		if h.c.receive(body, lane{f: f}) {
+			return nil
+		}
+		return fmt.Errorf("status %d, and no answer in the body: %s", resp.StatusCode, clip(string(body)))
+	case resp.StatusCode == http.StatusOK:
+		h.c.violate("the answer to %s is of the type %s", f.method, clip(kind))
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
+	return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
+}
+
+// takeSession looks for a session's id, which only the answer to initialize may
+// bring (2025-03-26 §Streamable HTTP, "Session Management"), and none since
+// 2026-07-28.
+func (h *httpRoad) takeSession(f *flight, resp *http.Response) {
+	id := resp.Header.Get(mcp.HeaderSession)
+	if id == "" {
+		return
+	}
+	if !h.c.e.has(httpSessions) {
+		h.c.violate("the answer to %s names a session", f.method)
+		return
+	}
+	for _, b := range []byte(id) {
+		if b < 0x21 || b > 0x7e {
+			h.c.violate("the session's id has the byte %#x", b)
+			return
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f.method == mcp.MethodInitialize {
+		h.session = id
+	} else if id != h.session {
+		h.c.violate("the answer to %s names another session", f.method)
+	}
+}
+
+// checkStatus judges the status of an error by its code (2026-07-28 §Streamable
+// HTTP, "Protocol Version Header" and "Server Validation"; §Base, "_meta").
+func (h *httpRoad) checkStatus(f *flight, status int, body []byte) {
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+	if err != nil {
+		return // reported by whoever takes it
+	}
+	if m.Kind != jsonrpc.Failure {
+		if status != http.StatusOK {
+			h.c.violate("the result of %s came with the status %d", f.method, status)
+		}
+		return
+	}
+	if !h.c.e.has(perRequest) {
+		return
+	}
+	code, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+	want := 0
+	switch code {
+	case jsonrpc.CodeMethodNotFound:
+		want = http.StatusNotFound
+	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+		want = http.StatusBadRequest
+	}
+	if want != 0 && status != want {
+		h.c.violate("the error %d of %s came with the status %d, not %d", code, f.method, status, want)
+	}
+}
+
+// stream reads the stream of a response to its end, and where it breaks before the
+// answer resumes it, if the revision can.
+func (h *httpRoad) stream(ctx context.Context, f *flight, resp *http.Response) error {
+	s := &resumable{h: h, f: f, breakAfter: f.opts.Break}
+	for tries := 0; ; tries++ {
+		ended, err := s.read(resp)
+		if ended {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !h.c.e.has(httpSessions) || s.last == "" || tries == resumesAtMost {
+			return errors.Join(errors.New("the stream ended without the answer"), err)
+		}
+		if err := sleep(ctx, s.retry); err != nil {
+			return err
+		}
+		if resp, err = h.get(ctx, s.last); err != nil {
+			return fmt.Errorf("resume: %w", err)
+		}
+		if resp.StatusCode != http.StatusOK {
+			resp.Body.Close()
+			return fmt.Errorf("resume: status %d", resp.StatusCode)
+		}
+	}
+}
+
+// get opens a stream, after the event last where it is not empty (2025-03-26
+// §Streamable HTTP, "Resumability and Redelivery").
+func (h *httpRoad) get(ctx context.Context, last string) (*http.Response, error) {
+	r, err := h.request(ctx, http.MethodGet, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if last != "" {
+		r.Header.Set(mcp.HeaderLastEvent, last)
+	}
+	return h.client.Do(r)
+}
+
+// resumable is a stream that may be read in several pieces.
+type resumable struct {
+	h          *httpRoad
+	f          *flight // whose stream it is; nil for the session's own
+	last       string
+	retry      time.Duration
+	breakAfter int
+}
+
+// read reads one response. ended reports that the request has its answer.
+func (s *resumable) read(resp *http.Response) (ended bool, err error) {
+	defer resp.Body.Close()
+	r := newEventReader(resp.Body)
+	for {
+		ev, err := r.next()
+		if err != nil {
+			return ended, err
+		}
+		if ev.retry >= 0 {
+			s.retry = time.Duration(ev.retry) * time.Millisecond
+		}
+		if ev.id != "" {
+			s.remember(ev.id)
+		}
+		if ev.name != "" && ev.name != "message" {
+			s.h.c.violate("an event of the type %s", clip(ev.name))
+			continue
+		}
+		if len(ev.data) > 0 {
+			if s.h.c.receive(ev.data, lane{f: s.f, get: s.f == nil}) && s.f != nil {
+				ended = true
+			}
+		}
+		if ended {
+			return true, nil
+		}
+		if ev.id != "" && s.breakAfter > 0 {
+			if s.breakAfter--; s.breakAfter == 0 {
+				return false, nil
+			}
+		}
+	}
+}
+
+// remember notes an event's id, which has to be unique in the session, and which
+// no stream has since 2026-07-28 (§Key Changes, "Remove SSE stream resumability").
+func (s *resumable) remember(id string) {
+	h := s.h
+	if !h.c.e.has(httpSessions) {
+		h.c.violate("an event with an id, but streams of %s are not resumable", h.c.e.date)
+		return
+	}
+	s.last = id
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.seen[id] {
+		h.c.violate("the event id %s a second time", clip(id))
+	}
+	if len(h.seen) < eventIDsAtMost {
+		h.seen[id] = true
+	}
+}
+
+// listen opens the session's own stream and keeps it open; a server may have none
+// (405). It returns once the server has answered, or after a while.
+func (h *httpRoad) listen() {
+	opened := make(chan struct{})
+	h.runs.Go(func() {
+		var once sync.Once
+		open := func() { once.Do(func() { close(opened) }) }
+		defer open()
+		s := &resumable{h: h, retry: betweenGETs}
+		for h.ctx.Err() == nil {
+			resp, err := h.get(h.ctx, s.last)
+			if err != nil {
+				h.c.mu.Lock()
+				over := h.c.dead != nil
+				h.c.mu.Unlock()
+				if h.ctx.Err() == nil && !over {
+					h.c.violate("GET: %v", err)
+				}
+				return
+			}
+			kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+			if resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
+				if resp.StatusCode != http.StatusMethodNotAllowed {
+					h.c.violate("GET was answered with the status %d and the type %s", resp.StatusCode, clip(kind))
+				}
+				resp.Body.Close()
+				return
+			}
+			open()
+			_, _ = s.read(resp)
+			if sleep(h.ctx, s.retry) != nil {
+				return
+			}
+		}
+	})
+	t := time.NewTimer(headersWithin)
+	defer t.Stop()
+	select {
+	case <-opened:
+	case <-t.C:
+	}
+}
+
+// cancel closes the stream of a request, where that is what cancels it.
+func (h *httpRoad) cancel(f *flight) bool {
+	if !h.c.e.has(perRequest) {
+		return false
+	}
+	if f.cut != nil {
+		f.cut()
+	}
+	return true
+}
+
+// close deletes the session (2025-03-26 §Streamable HTTP, "Session Management"): a
+// server need not allow that.
+func (h *httpRoad) close(ctx context.Context) error {
+	h.mu.Lock()
+	session := h.session
+	h.mu.Unlock()
+	var err error
+	if session != "" {
+		err = h.farewell(ctx)
+	}
+	h.stop()
+	h.runs.Wait()
+	h.client.CloseIdleConnections()
+	return err
+}
+
+func (h *httpRoad) farewell(ctx context.Context) error {
+	r, err := h.request(ctx, http.MethodDelete, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := h.client.Do(r)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode/100 != 2 && resp.StatusCode != http.StatusMethodNotAllowed {
+		return fmt.Errorf("DELETE of the session: status %d", resp.StatusCode)
+	}
+	return nil
+}

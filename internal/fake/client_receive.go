@@ -1,0 +1,398 @@
+package fake
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// lane is where a message came from.
+type lane struct {
+	// f is the request on whose response stream it came; nil on a pipe, on a stream
+	// that was opened with GET and with HTTP+SSE, where one stream is for all.
+	f *flight
+	// get says that it came on the GET stream of a session.
+	get bool
+}
+
+// receive takes one message, or where the revision has them a batch, off the road.
+// It returns whether it ended the request of the lane.
+func (c *Client) receive(b []byte, from lane) (ended bool) {
+	c.capture("response", b)
+	if jsonrpc.IsBatch(b) {
+		if !c.e.has(batches) {
+			c.violate("a batch, which %s does not have", c.e.date)
+			return false
+		}
+		items, err := jsonrpc.ScanBatch(b, jsonrpc.Limits{})
+		if err != nil {
+			c.violate("a batch that is none: %v", err)
+		}
+		for _, it := range items {
+			if it.Err != nil {
+				c.violate("no message: %v", it.Err)
+			} else if c.take(it.Message, from) {
+				ended = true
+			}
+		}
+		return ended
+	}
+	m, err := jsonrpc.Scan(b, jsonrpc.Limits{})
+	if err != nil {
+		c.violate("no message: %v", err)
+		return false
+	}
+	return c.take(m, from)
+}
+
+func (c *Client) take(m *jsonrpc.Message, from lane) (ended bool) {
+	switch m.Kind {
+	case jsonrpc.Request:
+		c.asked(m, from)
+	case jsonrpc.Notification:
+		c.noticed(m, from)
+	default:
+		return c.answered(m, from)
+	}
+	return false
+}
+
+// answered takes the answer to a request.
+func (c *Client) answered(m *jsonrpc.Message, from lane) (ended bool) {
+	c.mu.Lock()
+	f := c.flights[m.ID]
+	switch {
+	case f != nil:
+	case m.ID == "" || m.ID == "null":
+		if m.ID == "null" && !c.e.has(nullIDs) {
+			c.violateLocked("an error with the id null, which %s does not have", c.e.date)
+		}
+		c.violateLocked("an error about a message that could not be read: %s", clip(string(m.Error.Of(m.Raw))))
+	case c.cancelled[m.ID]:
+		// §Cancellation of all revisions: an answer may have been on its way.
+		delete(c.cancelled, m.ID)
+	default:
+		c.violateLocked("an answer to the id %s, which is not in flight", clip(string(m.ID)))
+	}
+	if f == nil {
+		c.mu.Unlock()
+		return false
+	}
+	if from.get {
+		c.violateLocked("the answer to %s came on the GET stream", f.method)
+	}
+	if from.f != nil && from.f != f {
+		c.violateLocked("the answer to %s came on the stream of %s", f.method, from.f.method)
+	}
+	if f.listen != nil && m.Kind == jsonrpc.Result && !f.listen.once {
+		c.violateLocked("subscriptions/listen ended before it was acknowledged")
+	}
+	c.retireLocked(f)
+	c.mu.Unlock()
+	if m.Kind == jsonrpc.Failure {
+		e := &jsonrpc.Error{ID: m.ID}
+		e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+		e.Message, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
+		e.Data = jsonrpc.Find(m.Raw, m.Error, "data").Of(m.Raw)
+		if wrong := c.e.checkError(f.method, m.Raw, m.Error); wrong != "" {
+			c.violate("the error of %s: %s", f.method, wrong)
+		}
+		f.end(func() { f.reply.Err = e })
+		return true
+	}
+	result := m.Result.Of(m.Raw)
+	if wrong := c.e.checkResult(f.method, result); wrong != "" {
+		c.violate("the result of %s: %s", f.method, wrong)
+	}
+	if f.method == mcp.MethodListTools && c.e.has(mirrored) {
+		c.learnMirrors(result)
+	}
+	f.end(func() { f.reply.Result = result })
+	return true
+}
+
+// asked takes a request of the server, which only the legacy revisions have
+// (2026-07-28 §stdio and §Streamable HTTP, "Receiving Messages").
+func (c *Client) asked(m *jsonrpc.Message, from lane) {
+	if !c.e.has(handshake) {
+		c.violate("the request %s, but a server of %s sends none", clip(m.Method), c.e.date)
+		return // nor may the client write an answer
+	}
+	c.mu.Lock()
+	known := c.open[m.ID]
+	if known {
+		c.violateLocked("the id %s of %s is that of another question in progress", m.ID, clip(m.Method))
+	}
+	if !c.ready && m.Method != mcp.MethodPing {
+		// §Lifecycle, "Initialization": only pings and logging before initialized.
+		c.violateLocked("the request %s before the conversation was open", clip(m.Method))
+	}
+	full := len(c.open) >= openAsksAtMost
+	if full {
+		c.violateLocked("more than %d questions at once", openAsksAtMost)
+	}
+	if known || full || c.dead != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.open[m.ID] = true
+	a := Ask{Method: m.Method, Params: m.Params.Of(m.Raw)}
+	if m.Method != mcp.MethodPing {
+		c.asks = append(c.asks, a)
+	}
+	c.mu.Unlock()
+	c.asking.Go(func() {
+		answer := c.answer(m.ID, a)
+		c.mu.Lock()
+		delete(c.open, m.ID)
+		c.mu.Unlock()
+		c.capture("request", answer)
+		if err := c.road.send(c.ctx, answer, nil); err != nil && c.ctx.Err() == nil {
+			c.violate("the answer to %s was not taken: %v", clip(a.Method), err)
+		}
+	})
+}
+
+// answer returns the whole answer to a live question.
+func (c *Client) answer(id jsonrpc.ID, a Ask) []byte {
+	if a.Method == mcp.MethodPing {
+		return jsonrpc.AppendResult(nil, id, nil)
+	}
+	if wrong := c.checkAsk(a); wrong != "" {
+		c.violate("the request %s: %s", clip(a.Method), wrong)
+		code := int64(jsonrpc.CodeInvalidParams)
+		if !slices.Contains([]string{mcp.MethodSample, mcp.MethodElicit, mcp.MethodListRoots}, a.Method) {
+			code = jsonrpc.CodeMethodNotFound
+		}
+		return jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: wrong})
+	}
+	result, refused := c.o.Answer(c.ctx, a)
+	if refused != nil {
+		return jsonrpc.AppendError(nil, id, refused)
+	}
+	return jsonrpc.AppendResult(nil, id, result)
+}
+
+// noticed takes a notification.
+func (c *Client) noticed(m *jsonrpc.Message, from lane) {
+	n := Notice{Method: m.Method, Params: m.Params.Of(m.Raw)}
+	c.mu.Lock()
+	wrong, f := c.checkNoticeLocked(n, from)
+	if wrong != "" {
+		c.violateLocked("%s: %s", clip(n.Method), wrong)
+	}
+	if len(c.notices) < noticesAtMost {
+		n.Serial = len(c.notices) + 1
+		c.notices = append(c.notices, n)
+		close(c.news)
+		c.news = make(chan struct{})
+	} else {
+		c.violateLocked("more than %d notices", noticesAtMost)
+	}
+	var tell func(Notice)
+	if f != nil {
+		switch n.Method {
+		case mcp.NoteProgress:
+			f.reply.Progress = append(f.reply.Progress, n)
+			tell = f.opts.OnProgress
+		case mcp.NoteMessage:
+			f.reply.Logs = append(f.reply.Logs, n)
+		}
+	}
+	c.mu.Unlock()
+	if tell != nil {
+		tell(n)
+	}
+}
+
+// checkNoticeLocked returns what is wrong with a notification and which call it
+// belongs to, if any.
+func (c *Client) checkNoticeLocked(n Notice, from lane) (wrong string, f *flight) {
+	p := n.Params
+	at := jsonrpc.Whole(p)
+	s, known := c.e.noticeShape(n.Method)
+	if !known {
+		return "not a notification of a server of " + c.e.date, nil
+	}
+	if wrong := s.check(p, at, "params"); wrong != "" {
+		return wrong, nil
+	}
+	if !c.ready && n.Method != mcp.NoteMessage {
+		return "before the conversation was open", nil
+	}
+	if c.e.has(perRequest) {
+		if wrong, done := c.checkListened(n, from); done {
+			return wrong, nil
+		}
+	}
+	switch n.Method {
+	case mcp.NoteProgress:
+		token := jsonrpc.Find(p, at, "progressToken").Of(p)
+		f = c.tokens[string(token)]
+		if f == nil {
+			for id := range c.cancelled {
+				if string(token) == quote("token "+string(id)) {
+					return "", nil // it may have been on its way
+				}
+			}
+			return fmt.Sprintf("the token %s is not that of a call in progress", clip(string(token))), nil
+		}
+		if from.f != nil && from.f != f {
+			return "on the stream of another request", f
+		}
+		v, _ := floatOf(p, jsonrpc.Find(p, at, "progress"))
+		if f.events && v <= f.reached {
+			return fmt.Sprintf("progress %v after %v, but it has to increase", v, f.reached), f
+		}
+		f.reached, f.events = v, true
+	case mcp.NoteMessage:
+		return c.checkLogLocked(n, from)
+	case mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged:
+		list := map[string]string{
+			mcp.NoteToolsChanged: "tools", mcp.NotePromptsChanged: "prompts", mcp.NoteResourcesChanged: "resources",
+		}[n.Method]
+		if !c.offersLocked(list, "listChanged") {
+			return "but the server did not declare " + list + ".listChanged", nil
+		}
+	case mcp.NoteResourceUpdated:
+		uri, _ := jsonrpc.Text(p, jsonrpc.Find(p, at, "uri"))
+		if !c.watched[uri] {
+			return "nobody has subscribed to " + clip(uri), nil
+		}
+	case mcp.NoteCancelled:
+		id := jsonrpc.ID(jsonrpc.Find(p, at, "requestId").Of(p))
+		if !c.open[id] {
+			return "", nil // it may have been answered meanwhile
+		}
+	}
+	return "", f
+}
+
+// checkListened judges what comes for a subscriptions/listen (2026-07-28
+// §Subscriptions); done says that nothing else is to be looked at.
+func (c *Client) checkListened(n Notice, from lane) (wrong string, done bool) {
+	p := n.Params
+	at := jsonrpc.Whole(p)
+	id := jsonrpc.ID(jsonrpc.Find(p, jsonrpc.Find(p, at, mcp.KeyMeta), mcp.KeySubscriptionID).Of(p))
+	of := func(uris []string) bool {
+		uri, _ := jsonrpc.Text(p, jsonrpc.Find(p, at, "uri"))
+		return slices.Contains(uris, uri)
+	}
+	switch n.Method {
+	case mcp.NoteProgress, mcp.NoteMessage:
+		if id != "" || from.f != nil && from.f.listen != nil {
+			return "delivered for a subscription", true
+		}
+		return "", false
+	case mcp.NoteCancelled:
+		id = jsonrpc.ID(jsonrpc.Find(p, at, "requestId").Of(p))
+	}
+	s := c.listens[id]
+	switch {
+	case id == "":
+		return "without a subscriptionId", true
+	case s == nil && c.cancelled[id]:
+		return "", true // it may have been on its way
+	case s == nil:
+		return fmt.Sprintf("the subscriptionId %s is not that of a listen in progress", clip(string(id))), true
+	case from.f != nil && from.f != s.f:
+		return "on the stream of another request", true
+	case n.Method == mcp.NoteAcknowledged:
+		if s.once {
+			return "a second time", true
+		}
+		s.once = true
+		s.agreed = filterOf(p, jsonrpc.Find(p, at, "notifications"))
+		close(s.acked)
+		return s.agreed.beyond(&s.filter), true
+	case n.Method == mcp.NoteCancelled:
+		return "", true
+	case !s.once:
+		return "before the subscription was acknowledged", true
+	}
+	agreed := false
+	switch n.Method {
+	case mcp.NoteToolsChanged:
+		agreed = s.agreed.Tools
+	case mcp.NotePromptsChanged:
+		agreed = s.agreed.Prompts
+	case mcp.NoteResourcesChanged:
+		agreed = s.agreed.Resources
+	case mcp.NoteResourceUpdated:
+		agreed = of(s.agreed.URIs)
+	}
+	if !agreed {
+		return "not among what was acknowledged", true
+	}
+	return "", true
+}
+
+func filterOf(raw []byte, at jsonrpc.Span) (f Filter) {
+	on := func(name string) bool { return jsonrpc.KindOf(raw, jsonrpc.Find(raw, at, name)) == 't' }
+	f = Filter{Tools: on("toolsListChanged"), Prompts: on("promptsListChanged"), Resources: on("resourcesListChanged")}
+	for v := range jsonrpc.Elements(raw, jsonrpc.Find(raw, at, "resourceSubscriptions")) {
+		uri, _ := jsonrpc.Text(raw, v)
+		f.URIs = append(f.URIs, uri)
+	}
+	return f
+}
+
+// beyond says what a server agreed to that nobody wanted.
+func (f *Filter) beyond(want *Filter) string {
+	if f.Tools && !want.Tools || f.Prompts && !want.Prompts || f.Resources && !want.Resources {
+		return "agrees to lists that were not asked for"
+	}
+	for _, u := range f.URIs {
+		if !slices.Contains(want.URIs, u) {
+			return "agrees to the resource " + clip(u) + ", which was not asked for"
+		}
+	}
+	return ""
+}
+
+// checkLogLocked judges a log message (§Logging).
+func (c *Client) checkLogLocked(n Notice, from lane) (wrong string, f *flight) {
+	name, _ := jsonrpc.Text(n.Params, jsonrpc.Find(n.Params, jsonrpc.Whole(n.Params), "level"))
+	l, _ := mcp.ParseLogLevel(name)
+	if c.server.raw != nil && !c.offersLocked("logging") {
+		return "but the server did not declare logging", nil
+	}
+	if c.e.has(handshake) {
+		if c.level != 0 && l < c.level {
+			return fmt.Sprintf("at %s, below the level that was set, %s", name, c.level), nil
+		}
+		return "", nil
+	}
+	// 2026-07-28 §Logging: only for a request that asked for it, on its stream. A
+	// pipe does not say which, so any that asked for this level will do.
+	if from.f != nil {
+		f = from.f
+		if f.level == 0 {
+			return "for " + f.method + ", which did not ask for log messages", f
+		}
+	} else {
+		for _, g := range c.flights {
+			if g.level != 0 && (f == nil || g.level < f.level) {
+				f = g
+			}
+		}
+		if f == nil {
+			if len(c.cancelled) > 0 {
+				return "", nil
+			}
+			return "although no request in flight asked for log messages", nil
+		}
+	}
+	if l < f.level {
+		return fmt.Sprintf("at %s, below the level that was asked for, %s", name, f.level), f
+	}
+	return "", f
+}
+
+// fail ends a request that the road could not carry to its end.
+func (c *Client) fail(f *flight, err error) {
+	c.retire(f)
+	f.end(func() { f.err = err })
+}

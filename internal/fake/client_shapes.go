@@ -1,0 +1,422 @@
+package fake
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// clientCaps returns what a client of the edition declares, without those named.
+func (e *edition) clientCaps(without []string) []byte {
+	out := []byte{'{'}
+	add := func(name, value string) {
+		if slices.Contains(without, name) {
+			return
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, quote(name)...), ':'), value...)
+	}
+	if e.has(handshake) {
+		add("roots", `{"listChanged":true}`)
+	} else {
+		add("roots", `{}`)
+	}
+	add("sampling", `{}`)
+	switch {
+	case e.has(formModes) && !slices.Contains(without, "url"):
+		add("elicitation", `{"form":{},"url":{}}`)
+	case e.has(formModes):
+		add("elicitation", `{"form":{}}`)
+	case e.has(forms):
+		add("elicitation", `{}`)
+	}
+	return append(out, '}')
+}
+
+// declares reports whether the client declared a capability, as a path of names.
+func (c *Client) declares(path ...string) bool {
+	at := jsonrpc.Whole(c.caps)
+	for _, name := range path {
+		at = jsonrpc.Find(c.caps, at, name)
+	}
+	return !at.IsZero()
+}
+
+// noticeShape returns what the params of a server's notification look like; known
+// is false for a notification that the edition does not have (the
+// ServerNotification unions of schema/DATE/schema.ts).
+func (e *edition) noticeShape(method string) (s shape, known bool) {
+	var meta []member
+	if e.has(perRequest) {
+		meta = []member{may(mcp.KeyMeta, anObject, may(mcp.KeySubscriptionID, aToken))}
+	}
+	with := func(ms ...member) shape { return append(slices.Clone(ms), meta...) }
+	switch method {
+	case mcp.NoteCancelled:
+		return with(need("requestId", aToken)), true
+	case mcp.NoteProgress:
+		return with(need("progressToken", aToken), need("progress", aNumber), may("total", aNumber), may("message", aString)), true
+	case mcp.NoteMessage:
+		return with(need("level", aLevel), may("logger", aString), need("data", anything)), true
+	case mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged:
+		return with(), true
+	case mcp.NoteResourceUpdated:
+		return with(need("uri", aString)), true
+	case mcp.NoteElicitComplete:
+		return with(need("elicitationId", aString)), e.has(elicitationIDs)
+	case "notifications/tasks/status":
+		return with(need("taskId", aString), need("status", aString)), e.has(experimentalTask)
+	case mcp.NoteAcknowledged:
+		return with(need("notifications", anObject)), e.has(perRequest)
+	}
+	return nil, false
+}
+
+// resultShape returns what the complete result of a request looks like.
+func (e *edition) resultShape(method string) shape {
+	implementation := []member{need("name", aString), need("version", aString), may("title", aString)}
+	capabilities := []member{
+		may("tools", anObject, may("listChanged", aBool)), may("prompts", anObject, may("listChanged", aBool)),
+		may("resources", anObject, may("listChanged", aBool), may("subscribe", aBool)),
+		may("logging", anObject), may("completions", anObject), may("experimental", anObject),
+	}
+	contents := need("contents", anArray).of(member{kind: anObject, within: shape{
+		need("uri", aString), may("mimeType", aString), may("text", aString), may("blob", aString),
+	}})
+	paged := func(m member) shape { return shape{m, may("nextCursor", aString)} }
+	switch method {
+	case mcp.MethodInitialize:
+		return shape{
+			need("protocolVersion", aString), need("capabilities", anObject, capabilities...),
+			need("serverInfo", anObject, implementation...), may("instructions", aString),
+		}
+	case mcp.MethodDiscover:
+		return shape{
+			need("supportedVersions", anArray).of(member{kind: aString}), need("capabilities", anObject, capabilities...),
+			may("instructions", aString),
+		}
+	case mcp.MethodListTools:
+		return paged(need("tools", anArray).of(member{kind: anObject, within: shape{
+			need("name", aString), may("title", aString), may("description", aString), need("inputSchema", anObject, need("type", aString)),
+			may("outputSchema", anObject), may("annotations", anObject),
+		}}))
+	case mcp.MethodCallTool:
+		return shape{need("content", anArray).of(member{kind: anObject, within: shape{need("type", aString)}}), may("isError", aBool)}
+	case mcp.MethodListResources:
+		return paged(need("resources", anArray).of(member{kind: anObject, within: shape{
+			need("uri", aString), need("name", aString), may("title", aString), may("description", aString), may("mimeType", aString), may("size", aNumber),
+		}}))
+	case mcp.MethodListTemplates:
+		return paged(need("resourceTemplates", anArray).of(member{kind: anObject, within: shape{
+			need("uriTemplate", aString), need("name", aString), may("description", aString), may("mimeType", aString),
+		}}))
+	case mcp.MethodReadResource:
+		return shape{contents}
+	case mcp.MethodListPrompts:
+		return paged(need("prompts", anArray).of(member{kind: anObject, within: shape{
+			need("name", aString), may("description", aString), may("arguments", anArray).of(member{kind: anObject, within: shape{
+				need("name", aString), may("required", aBool),
+			}}),
+		}}))
+	case mcp.MethodGetPrompt:
+		return shape{may("description", aString), need("messages", anArray).of(member{kind: anObject, within: shape{
+			need("role", aString), need("content", anObject, need("type", aString)),
+		}})}
+	case mcp.MethodComplete:
+		return shape{need("completion", anObject,
+			need("values", anArray).of(member{kind: aString}), may("total", aNumber), may("hasMore", aBool))}
+	}
+	return nil
+}
+
+// checkResult returns what is wrong with the result of a request, "" for nothing.
+func (e *edition) checkResult(method string, result []byte) string {
+	whole := jsonrpc.Whole(result)
+	if jsonrpc.KindOf(result, whole) != '{' {
+		return "no object"
+	}
+	if m := jsonrpc.Find(result, whole, mcp.KeyMeta); !m.IsZero() && jsonrpc.KindOf(result, m) != '{' {
+		return "_meta is no object"
+	}
+	if e.has(resultTypes) {
+		t, ok := jsonrpc.Text(result, jsonrpc.Find(result, whole, "resultType"))
+		m := mcp.LookupMethod(method)
+		switch {
+		case !ok:
+			return "no resultType"
+		case t == "input_required" && (m == nil || !m.MayAsk):
+			return "input_required, which this method does not have"
+		case t == "input_required":
+			return checkInputRequired(result, whole)
+		case t == "task":
+			return "" // judged where tasks are played
+		case t != "complete":
+			return "the resultType " + clip(t)
+		}
+		if m != nil && m.Cacheable {
+			if wrong := checkCache(result, whole); wrong != "" {
+				return wrong
+			}
+		}
+	}
+	if s := e.resultShape(method); s != nil {
+		if wrong := s.check(result, whole, "result"); wrong != "" {
+			return wrong
+		}
+	}
+	switch method {
+	case mcp.MethodCallTool:
+		for v := range jsonrpc.Elements(result, jsonrpc.Find(result, whole, "content")) {
+			if wrong := e.checkContent(result, v); wrong != "" {
+				return wrong
+			}
+		}
+		s := jsonrpc.Find(result, whole, "structuredContent")
+		// 2025-06-18 §Tools, "Structured Content": an object; any value since 2026-07-28.
+		if !s.IsZero() && e.has(structured) && !e.has(resultTypes) && jsonrpc.KindOf(result, s) != '{' {
+			return "structuredContent is no object"
+		}
+	case mcp.MethodGetPrompt:
+		for v := range jsonrpc.Elements(result, jsonrpc.Find(result, whole, "messages")) {
+			if wrong := e.checkContent(result, jsonrpc.Find(result, v, "content")); wrong != "" {
+				return wrong
+			}
+		}
+	case mcp.MethodReadResource:
+		for v := range jsonrpc.Elements(result, jsonrpc.Find(result, whole, "contents")) {
+			if jsonrpc.Find(result, v, "text").IsZero() == jsonrpc.Find(result, v, "blob").IsZero() {
+				return "contents with neither or both of text and blob"
+			}
+		}
+	case mcp.MethodComplete:
+		n := 0
+		for range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Find(result, whole, "completion"), "values")) {
+			n++
+		}
+		if n > 100 {
+			return fmt.Sprintf("%d completions, at most 100 are allowed", n)
+		}
+	}
+	return ""
+}
+
+func checkInputRequired(result []byte, whole jsonrpc.Span) string {
+	requests, state := jsonrpc.Find(result, whole, "inputRequests"), jsonrpc.Find(result, whole, "requestState")
+	if requests.IsZero() && state.IsZero() {
+		return "input_required with neither inputRequests nor requestState"
+	}
+	if !requests.IsZero() && jsonrpc.KindOf(result, requests) != '{' {
+		return "inputRequests is no object"
+	}
+	if !state.IsZero() && jsonrpc.KindOf(result, state) != '"' {
+		return "requestState is no string"
+	}
+	for _, k := range []string{"ttlMs", "cacheScope"} {
+		if !jsonrpc.Find(result, whole, k).IsZero() {
+			// 2026-07-28 §Caching, "Cacheable Results".
+			return "input_required with " + k
+		}
+	}
+	return ""
+}
+
+// checkCache judges the caching hints (2026-07-28 §Caching).
+func checkCache(result []byte, whole jsonrpc.Span) string {
+	if ttl, ok := jsonrpc.Int(result, jsonrpc.Find(result, whole, "ttlMs")); !ok || ttl < 0 {
+		return "ttlMs is no number of milliseconds"
+	}
+	scope, _ := jsonrpc.Text(result, jsonrpc.Find(result, whole, "cacheScope"))
+	if scope != "public" && scope != "private" {
+		return "cacheScope is neither public nor private"
+	}
+	return ""
+}
+
+// checkContent judges one piece of content: of a kind that the edition has, with
+// its members (the ContentBlock unions of the schemas).
+func (e *edition) checkContent(raw []byte, at jsonrpc.Span) string {
+	kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "type"))
+	var s shape
+	known := true
+	switch kind {
+	case "text":
+		s = shape{need("text", aString)}
+	case "image":
+		s = shape{need("data", aString), need("mimeType", aString)}
+	case "audio":
+		s, known = shape{need("data", aString), need("mimeType", aString)}, e.has(audio)
+	case "resource":
+		s = shape{need("resource", anObject, need("uri", aString), may("text", aString), may("blob", aString))}
+	case "resource_link":
+		s, known = shape{need("uri", aString), need("name", aString)}, e.has(links)
+	default:
+		known = false
+	}
+	if !known {
+		return "content of the kind " + clip(kind) + ", which " + e.date + " does not have"
+	}
+	return s.check(raw, at, kind+" content")
+}
+
+// checkError judges an error object (§Base, "Error Codes").
+func (e *edition) checkError(method string, raw []byte, at jsonrpc.Span) string {
+	code, ok := jsonrpc.Int(raw, jsonrpc.Find(raw, at, "code"))
+	if !ok {
+		return "the code is no integer"
+	}
+	if _, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "message")); !ok {
+		return "the message is no string"
+	}
+	foreign := "the code " + strconv.FormatInt(code, 10) + ", which " + e.date + " does not have"
+	switch {
+	case code == mcp.CodeResourceNotFound && !e.has(notFoundCode),
+		code == mcp.CodeURLElicitationsNeed && !e.has(elicitationIDs),
+		code <= -32020 && code >= -32099 && code != mcp.CodeURLElicitationsNeed && !e.has(resultTypes):
+		return foreign
+	case code <= -32020 && code >= -32099 && e.has(resultTypes) && !mcp.IsModernCode(code):
+		return foreign
+	}
+	data := jsonrpc.Find(raw, at, "data")
+	switch code {
+	case mcp.CodeMissingCapability:
+		return shape{need("requiredCapabilities", anObject)}.check(raw, data, "data")
+	case mcp.CodeUnsupportedVersion:
+		return shape{need("supported", anArray).of(member{kind: aString}), need("requested", aString)}.check(raw, data, "data")
+	}
+	return ""
+}
+
+// checkAsk judges a question: one that the edition has, that the client declared it
+// can answer, with its members.
+func (c *Client) checkAsk(a Ask) string {
+	at := jsonrpc.Whole(a.Params)
+	if k := jsonrpc.KindOf(a.Params, at); k != '{' && a.Params != nil {
+		return "params is no object"
+	}
+	undeclared := func(name string) string { return "the client did not declare " + name }
+	switch a.Method {
+	case mcp.MethodListRoots:
+		if !c.declares("roots") {
+			return undeclared("roots")
+		}
+	case mcp.MethodSample:
+		if !c.declares("sampling") {
+			return undeclared("sampling")
+		}
+		for _, tools := range []string{"tools", "toolChoice"} {
+			if !jsonrpc.Find(a.Params, at, tools).IsZero() {
+				return undeclared("sampling.tools")
+			}
+		}
+		wrong := shape{
+			need("messages", anArray).of(member{kind: anObject, within: shape{need("role", aString), need("content", anything)}}),
+			need("maxTokens", aNumber), may("systemPrompt", aString),
+		}.check(a.Params, at, "params")
+		if wrong != "" {
+			return wrong
+		}
+		for m := range jsonrpc.Elements(a.Params, jsonrpc.Find(a.Params, at, "messages")) {
+			v := jsonrpc.Find(a.Params, m, "content")
+			kind, _ := jsonrpc.Text(a.Params, jsonrpc.Find(a.Params, v, "type"))
+			if kind != "text" && kind != "image" && (kind != "audio" || !c.e.has(audio)) {
+				return "a message of the kind " + clip(kind)
+			}
+		}
+	case mcp.MethodElicit:
+		if !c.e.has(forms) || !c.declares("elicitation") {
+			return undeclared("elicitation")
+		}
+		mode, given := jsonrpc.Text(a.Params, jsonrpc.Find(a.Params, at, "mode"))
+		switch {
+		case !given || mode == "form":
+			return shape{need("message", aString), need("requestedSchema", anObject, need("type", aString), need("properties", anObject))}.
+				check(a.Params, at, "params")
+		case mode != "url" || !c.e.has(formModes):
+			return "the mode " + clip(mode) + ", which " + c.e.date + " does not have"
+		case !c.declares("elicitation", "url"):
+			return undeclared("elicitation.url")
+		}
+		s := shape{need("message", aString), need("url", aString)}
+		if c.e.has(elicitationIDs) {
+			s = append(s, need("elicitationId", aString)) // gone in 2026-07-28
+		}
+		return s.check(a.Params, at, "params")
+	default:
+		return "not a question of a server of " + c.e.date
+	}
+	return ""
+}
+
+func floatOf(raw []byte, at jsonrpc.Span) (float64, bool) {
+	v, err := strconv.ParseFloat(string(at.Of(raw)), 64)
+	return v, err == nil
+}
+
+// The answers of Obliging.
+const (
+	ObligingName  = "Ada"
+	ObligingAge   = 36
+	ObligingRoot  = "file:///fake/root"
+	ObligingModel = "fake-model"
+)
+
+// Obliging answers every question as an obliging user would, always in the same
+// way: it samples "sampled: " and the last text it was given, accepts URLs, has one
+// root, and fills strings of a form with a name, numbers with an age, and of a
+// choice takes the first.
+func Obliging(a Ask) ([]byte, *jsonrpc.Error) {
+	p := a.Params
+	at := jsonrpc.Whole(p)
+	switch a.Method {
+	case mcp.MethodListRoots:
+		return []byte(`{"roots":[{"uri":` + quote(ObligingRoot) + `,"name":"root"}]}`), nil
+	case mcp.MethodSample:
+		last := ""
+		for m := range jsonrpc.Elements(p, jsonrpc.Find(p, at, "messages")) {
+			last, _ = jsonrpc.Text(p, jsonrpc.Find(p, jsonrpc.Find(p, m, "content"), "text"))
+		}
+		return []byte(`{"role":"assistant","content":{"type":"text","text":` + quote("sampled: "+last) + `},"model":` + quote(ObligingModel) + `,"stopReason":"endTurn"}`), nil
+	case mcp.MethodElicit:
+		if mode, _ := jsonrpc.Text(p, jsonrpc.Find(p, at, "mode")); mode == "url" {
+			return []byte(`{"action":"accept"}`), nil
+		}
+		return append(fillForm(p, jsonrpc.Find(p, at, "requestedSchema")), '}'), nil
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
+}
+
+// fillForm returns an answer that fits the schema of a form, but for its last
+// brace.
+func fillForm(p []byte, schema jsonrpc.Span) []byte {
+	out := []byte(`{"action":"accept","content":{`)
+	first := true
+	for m := range jsonrpc.Members(p, jsonrpc.Find(p, schema, "properties")) {
+		kind, _ := jsonrpc.Text(p, jsonrpc.Find(p, m.Value, "type"))
+		value := ""
+		switch kind {
+		case "integer", "number":
+			value = strconv.Itoa(ObligingAge)
+		case "boolean":
+			value = "true"
+		case "string":
+			value = quote(ObligingName)
+			for v := range jsonrpc.Elements(p, jsonrpc.Find(p, m.Value, "enum")) {
+				value = string(v.Of(p))
+				break
+			}
+		default:
+			continue
+		}
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		out = append(append(append(out, m.Key.Of(p)...), ':'), value...)
+	}
+	return append(out, '}')
+}

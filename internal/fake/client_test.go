@@ -1,0 +1,159 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// within bounds what a test waits for; only a failure takes that long.
+const within = 30 * time.Second
+
+// converse joins a strict client with a strict server of the same revision over a
+// pipe in memory.
+func converse(t *testing.T, date string, o ClientOptions) (context.Context, *Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	t.Cleanup(cancel)
+	s, err := NewServer("strict-"+date, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- s.ServePipe(context.WithoutCancel(ctx), fromClient, toClient)
+		_ = toClient.Close()
+	}()
+	c, err := OpenClient(ctx, "strict-"+date, Where{In: fromServer, Out: toServer}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		<-served
+		for _, v := range c.Violations() {
+			t.Errorf("the client saw: %s", v)
+		}
+		for _, v := range s.Violations() {
+			t.Errorf("the server saw: %s", v)
+		}
+	})
+	return ctx, c
+}
+
+func TestClientAndServerAgree(t *testing.T) {
+	for _, e := range editions() {
+		t.Run(e.date, func(t *testing.T) {
+			ctx, c := converse(t, e.date, ClientOptions{})
+			for _, tt := range []struct{ tool, args, want string }{
+				{"add", `{"a":1,"b":2}`, "3"},
+				{"sample", `{"prompt":"hm"}`, "sampled: hm"},
+				{"roots", `{}`, ObligingRoot},
+				{"ask_twice", `{}`, "sampled: Say something.; sampled: You said: sampled: Say something."},
+			} {
+				r, err := c.Call(ctx, mcp.MethodCallTool, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tt.tool, tt.args), CallOptions{Progress: true})
+				if err != nil || r.Err != nil {
+					t.Fatalf("%s: %v, %v", tt.tool, err, r)
+				}
+				if !strings.Contains(string(r.Result), quote(tt.want)) {
+					t.Errorf("%s: got %s, want %s", tt.tool, r.Result, tt.want)
+				}
+			}
+			sub, err := c.Subscribe(ctx, Filter{Tools: true, URIs: []string{"fake://text"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tt := range []struct{ tool, args, note string }{
+				{"grow", `{}`, mcp.NoteToolsChanged}, {"touch", `{"uri":"fake://text"}`, mcp.NoteResourceUpdated},
+			} {
+				after := c.Serial()
+				if _, err := c.Call(ctx, mcp.MethodCallTool, fmt.Appendf(nil, `{"name":%q,"arguments":%s}`, tt.tool, tt.args), CallOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.Await(ctx, after, func(n Notice) bool { return n.Method == tt.note }); err != nil {
+					t.Fatalf("%s: %v", tt.note, err)
+				}
+			}
+			if err := sub.Close(ctx); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// A client sees what a server must not send, each in a conversation of its own.
+func TestClientSeesViolations(t *testing.T) {
+	const legacyHello = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`
+	const modernHello = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}}`
+	for name, tt := range map[string]struct {
+		date, hello string
+		says        []string // before the answer to the list
+		list        string   // the result
+		want        string   // in the violation
+	}{
+		"an answer to nobody":     {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","id":77,"result":{}}`}, `{"tools":[]}`, "77"},
+		"an unknown notice":       {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/odd"}`}, `{"tools":[]}`, "notifications/odd"},
+		"a foreign token":         {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"x","progress":1}}`}, `{"tools":[]}`, "token"},
+		"an undeclared list":      {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`}, `{"tools":[]}`, "listChanged"},
+		"a resource unasked":      {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x"}}`}, `{"tools":[]}`, "subscribed"},
+		"a later question":        {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","url":"x","message":"y"}}`}, `{"tools":[]}`, "mode url"},
+		"a batch":                 {"2025-06-18", legacyHello, []string{`[{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}]`}, `{"tools":[]}`, "batch"},
+		"no JSON":                 {"2025-06-18", legacyHello, []string{`hello`}, `{"tools":[]}`, "no message"},
+		"a tool without a schema": {"2025-06-18", legacyHello, nil, `{"tools":[{"name":"x"}]}`, "inputSchema"},
+		"no result type":          {"2026-07-28", modernHello, nil, `{"tools":[],"ttlMs":0,"cacheScope":"private"}`, "resultType"},
+		"no caching hint":         {"2026-07-28", modernHello, nil, `{"resultType":"complete","tools":[],"cacheScope":"private"}`, "ttlMs"},
+		"a list that asks":        {"2026-07-28", modernHello, nil, `{"resultType":"input_required","requestState":"x"}`, "input_required"},
+		"a live question":         {"2026-07-28", modernHello, []string{`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`}, `{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`, "roots/list"},
+		"a log unasked":           {"2026-07-28", modernHello, []string{`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`}, `{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`, "logging"},
+		"a change unasked":        {"2026-07-28", modernHello, []string{`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`}, `{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`, "subscriptionId"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			fromClient, toServer := io.Pipe()
+			fromServer, toClient := io.Pipe()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer toClient.Close()
+				lines := newLines(fromClient)
+				for lines.Scan() {
+					m, err := jsonrpc.Scan([]byte(lines.Text()), jsonrpc.Limits{})
+					if err != nil {
+						continue
+					}
+					switch m.Method {
+					case mcp.MethodInitialize, mcp.MethodDiscover:
+						_, _ = io.WriteString(toClient, tt.hello+"\n")
+					case mcp.MethodListTools:
+						for _, s := range tt.says {
+							_, _ = io.WriteString(toClient, s+"\n")
+						}
+						_, _ = toClient.Write(append(jsonrpc.AppendResult(nil, m.ID, []byte(tt.list)), '\n'))
+					}
+				}
+			}()
+			c, err := OpenClient(ctx, "strict-"+tt.date, Where{In: fromServer, Out: toServer}, ClientOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = c.Call(ctx, mcp.MethodListTools, nil, CallOptions{})
+			_ = c.Close()
+			<-ended
+			if all := strings.Join(c.Violations(), "\n"); !strings.Contains(all, tt.want) {
+				t.Errorf("saw %q, want something about %s", all, tt.want)
+			}
+		})
+	}
+}
