@@ -131,9 +131,11 @@ func era(r mcp.Revision) string {
 // for clients choose them.
 func (m *metrics) Lost(server, what, _ string) {
 	switch what {
-	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress:
+	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress, mcp.MethodElicit:
 	default:
-		what = "other"
+		if mcp.LookupMethod(what) == nil {
+			what = "other"
+		}
 	}
 	m.losses.WithLabelValues(server, what).Inc()
 }

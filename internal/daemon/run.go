@@ -46,7 +46,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	o.Server.Name = nameOf(o.Server)
 	u := newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version})
 	defer closeAll([]*upstream.Upstream{u})
-	relay := &gateway.Relay{}
+	relay := &gateway.Relay{Lost: func(server, what, why string) { warnLost(o.Log, server, what, why) }}
 	defer relay.Close()
 	host := &gateway.Single{Relay: relay, Upstream: server{u}}
 	reception := &peer.Reception{Host: host, Log: o.Log}

@@ -119,7 +119,16 @@ func newDaemon(o ServeOptions) *daemon {
 		opts: o, metrics: newMetrics(), started: time.Now(), since: time.Now(),
 		upstreams: make(map[string]*upstream.Upstream), single: make(map[string]*room), singles: make(map[string]*gateway.Single),
 	}
-	d.relay = &gateway.Relay{Observe: d.metrics.Call}
+	d.relay = &gateway.Relay{
+		Observe: d.metrics.Call,
+		Lost: func(server, what, why string) {
+			warnLost(o.Log, server, what, why)
+			d.metrics.Lost(server, what, why)
+		},
+		Renamed: func(server, list, name, why string) {
+			o.Log.Warn("an item has another name than the usual one", "server", server, "list", list, "name", name, "why", why)
+		},
+	}
 	d.hooks = hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, changed: d.changed, lost: d.metrics.Lost}
 	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
 	d.comers.perSecond = o.Config.Limits.InitializePerSecond
@@ -127,6 +136,11 @@ func newDaemon(o ServeOptions) *daemon {
 	d.merged = d.newRoom("")
 	d.metrics.watch(d.statuses)
 	return d
+}
+
+// warnLost says in the log what clients do not get of a server.
+func warnLost(log *slog.Logger, server, what, why string) {
+	log.Warn("clients do not get this", "server", server, "what", what, "why", why)
 }
 
 // newRoom makes a room as the configuration says that we started with, see

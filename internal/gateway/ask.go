@@ -53,7 +53,7 @@ func (r *Relay) playLive(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 		if reply.ResultType() != mcp.ResultInputRequired {
 			return reply, nil
 		}
-		if err := checkInputRequired(u, c, reply); err != nil {
+		if err := r.checkInputRequired(u, c, reply); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ type catalog struct {
 	mu       sync.Mutex
 	parts    map[partKey]*part
 	editions map[string]*edition // by method; absent when to be made anew
+	told     map[oddity]struct{} // what was said to be left out or renamed
 	work     sync.WaitGroup      // readings
 }
 
@@ -34,6 +36,9 @@ type part struct {
 	hello   *mcp.Hello
 	have    bool      // it has answered at least once
 	fresh   bool      // and nothing has changed since
+	read    time.Time // when it was last read well
+	failed  string    // why the last reading failed, "" when it did not
+	cutOff  bool      // the list had no end
 	until   time.Time // fresh no longer than that; zero where changes are told
 	changed bool      // while the reading was under way
 	reading *reading
@@ -54,6 +59,26 @@ type reading struct {
 type edition struct {
 	table *table
 	items []listed
+	odd   []oddity // at most maxOdd
+}
+
+// oddity is an item that clients do not see as it is.
+type oddity struct {
+	server, method string
+	Odd
+	lost bool // they do not see it at all
+}
+
+// The bounds of what is told of odd items.
+const (
+	maxOdd  = 100  // of one joined list
+	maxTold = 1000 // over all lists, before it is forgotten what was told
+)
+
+func (j *edition) note(u Upstream, method, name, why string, lost bool) {
+	if len(j.odd) < maxOdd {
+		j.odd = append(j.odd, oddity{u.Name(), method, Odd{clip(name), why}, lost})
+	}
 }
 
 // listed is one item as clients see it.
@@ -138,16 +163,22 @@ func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
 	began := time.Now()
 	h, err := u.Hello(ctx, nil)
 	var items [][]byte
+	complete := true
 	if err == nil && method != "" {
 		if capability := mcp.LookupMethod(method).Capability; h.Capabilities == nil || has(h.Capabilities, capability) {
-			items, _, err = u.List(ctx, nil, method)
+			items, complete, err = u.List(ctx, nil, method)
 		}
 	}
 	g.catalog.mu.Lock()
 	r.finished, r.failed = time.Now(), err != nil
 	r.slow = r.finished.Sub(began) > g.grace()
-	announce := false
+	announce, cutOff := false, err == nil && !complete && !p.cutOff
+	p.failed = ""
+	if err != nil {
+		p.failed = mcp.Wire(err).Message
+	}
 	if err == nil {
+		p.read, p.cutOff = r.finished, !complete
 		announce = (r.missed || r.tell) && !sameItems(p.items, items)
 		p.items, p.hello, p.have, p.fresh = items, h, true, !p.changed
 		p.until = time.Time{}
@@ -158,6 +189,9 @@ func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
 	}
 	g.catalog.mu.Unlock()
 	close(r.done)
+	if cutOff {
+		g.Relay.lost(u.Name(), method, "the list has no end that could be reached; what was read until then is shown")
+	}
 	if announce {
 		g.announce(changeOf(method))
 	}
@@ -234,16 +268,40 @@ func (g *Merged) refresh(ctx context.Context, method string) {
 func (g *Merged) edition(ctx context.Context, method string) *edition {
 	g.refresh(ctx, method)
 	g.catalog.mu.Lock()
-	defer g.catalog.mu.Unlock()
 	e := g.catalog.editions[method]
+	var tell []oddity
 	if e == nil {
 		e = g.buildLocked(method)
 		if g.catalog.editions == nil {
 			g.catalog.editions = make(map[string]*edition)
 		}
 		g.catalog.editions[method] = e
+		tell = g.catalog.untoldLocked(e.odd)
+	}
+	g.catalog.mu.Unlock()
+	for _, x := range tell {
+		if x.lost {
+			g.Relay.lost(x.server, x.method, leftOut(x.Name, x.Why))
+		} else if g.Relay.Renamed != nil {
+			g.Relay.Renamed(x.server, x.method, x.Name, x.Why)
+		}
 	}
 	return e
+}
+
+// untoldLocked returns what nobody was told of so far: lists are joined anew
+// whenever one of them changes.
+func (c *catalog) untoldLocked(all []oddity) (out []oddity) {
+	if c.told == nil || len(c.told) > maxTold {
+		c.told = make(map[oddity]struct{})
+	}
+	for _, x := range all {
+		if _, known := c.told[x]; !known {
+			c.told[x] = struct{}{}
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // hellos returns what the servers have said of themselves, nil for those that
@@ -285,6 +343,7 @@ func (g *Merged) buildLocked(method string) *edition {
 			at := jsonrpc.Find(raw, jsonrpc.Whole(raw), key)
 			name, ok := jsonrpc.Text(raw, at)
 			if !ok || name == "" {
+				j.note(u, method, "", "it has no "+key, true)
 				continue
 			}
 			offered, json := name, raw
@@ -294,12 +353,28 @@ func (g *Merged) buildLocked(method string) *edition {
 				e.Replace(at, jsonrpc.AppendQuote(nil, offered))
 				json = jsonrpc.Splice(make([]byte, 0, len(raw)+32), raw, &e)
 			}
-			if j.table.add(offered, route{u, name}) {
-				j.items = append(j.items, listed{offered, json})
+			if !j.table.add(offered, route{u, name}) {
+				j.note(u, method, name, taken(j.table.routes[offered], u, name), true)
+				continue
+			}
+			j.items = append(j.items, listed{offered, json})
+			if key == "name" && offered != g.prefix(u)+g.Names.separator()+name {
+				j.note(u, method, name, "it is too long, has characters that clients refuse, or could be read in two ways; it is offered as "+offered, false)
 			}
 		}
 	}
 	return j
+}
+
+// taken says why an item is not offered whose name is taken.
+func taken(by route, u Upstream, name string) string {
+	switch {
+	case by.server.Name() != u.Name():
+		return fmt.Sprintf("server %q has one that is called so and comes first", by.server.Name())
+	case by.name == name:
+		return "the server lists it twice, and the first is shown"
+	}
+	return fmt.Sprintf("it would be called like %q of the same server", clip(by.name))
 }
 
 // find returns where an offered name leads. A name that is not known may belong

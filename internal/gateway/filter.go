@@ -82,13 +82,11 @@ func (u *Filtered) cut(m *mcp.Method, reply *mcp.Reply) {
 	raw := reply.Msg.Raw
 	shows := func(item jsonrpc.Span) bool { return u.shows(m, raw, item) }
 	if m.Name == mcp.MethodListTools {
-		keepTools(reply, shows)
+		keepTools(reply, shows, nil)
 	} else {
 		keepOnly(raw, reply.Msg.ResultMember(m.ListKey), &reply.Edits, shows)
 	}
-	if scope := reply.Msg.ResultMember("cacheScope"); !scope.IsZero() {
-		reply.Edits.Replace(scope, []byte(`"private"`))
-	}
+	keepPrivate(reply)
 }
 
 // List leaves out what is hidden.

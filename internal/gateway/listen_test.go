@@ -25,8 +25,14 @@ type listens struct {
 
 func startListen(t *testing.T, g *Merged, id, filter string) *listens {
 	t.Helper()
+	return startListenAt(t, g, mcp.ClientFacts{Principal: "alice"}, id, filter)
+}
+
+func startListenAt(t *testing.T, g callee, who mcp.ClientFacts, id, filter string) *listens {
+	t.Helper()
 	l := &listens{ear: &ear{}, done: make(chan struct{})}
 	c := modern(t, mcp.MethodListen, `{"notifications":`+filter+`}`)
+	c.Client.Principal, c.Client.Remote = who.Principal, who.Remote
 	c.Msg = message(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"subscriptions/listen","params":{"notifications":`+filter+`}}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	l.cancel = cancel
@@ -36,6 +42,10 @@ func startListen(t *testing.T, g *Merged, id, filter string) *listens {
 	}()
 	synctest.Wait()
 	return l
+}
+
+type callee interface {
+	Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error)
 }
 
 // telling is a server whose notices a test sends with its last function.

@@ -66,6 +66,11 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 	case mcp.MethodSetLevel:
 		return g.setLevel(ctx, c)
 	case mcp.MethodListen:
+		leave, err := g.Relay.admitListen(c)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
 		return g.listen(ctx, c, s, g.Upstreams, identity, func(uri string) Upstream {
 			u, _ := g.owner(ctx, c.Client, uri)
 			return u

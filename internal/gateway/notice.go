@@ -407,10 +407,10 @@ func (q *queue) take() []queued {
 	return list
 }
 
-// keepOnly removes from an array the items that keep does not want.
-func keepOnly(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits, keep func(item jsonrpc.Span) bool) {
+// keepOnly removes from an array the items that keep does not want, and reports
+// whether there are any.
+func keepOnly(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits, keep func(item jsonrpc.Span) bool) (cut bool) {
 	out := []byte{'['}
-	cut := false
 	for item := range jsonrpc.Elements(raw, list) {
 		if !keep(item) {
 			cut = true
@@ -424,4 +424,5 @@ func keepOnly(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits, keep func(item js
 	if cut {
 		e.Replace(list, append(out, ']'))
 	}
+	return cut
 }

@@ -499,6 +499,13 @@ func (r *Relay) Parked() int {
 	return len(r.parked)
 }
 
+// urlsOf returns the elicitations in a server's error that says that they are needed
+// first.
+func urlsOf(reply *mcp.Reply) jsonrpc.Span {
+	raw := reply.Msg.Raw
+	return jsonrpc.Find(raw, jsonrpc.Find(raw, reply.Msg.Error, "data"), "elicitations")
+}
+
 // urlsNeeded turns the error by which a 2025-11-25 server says that the user must
 // visit URLs first into input_required (2025-11-25 §Elicitation, "URL Elicitation
 // Required"). Nothing is parked: the retry is the call anew. It returns nil where
@@ -508,7 +515,7 @@ func (r *Relay) urlsNeeded(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Repl
 	if !mayPark(c) || !declares(c.Client, "elicitation") {
 		return nil, nil
 	}
-	list := jsonrpc.Find(raw, jsonrpc.Find(raw, reply.Msg.Error, "data"), "elicitations")
+	list := urlsOf(reply)
 	out := []byte(`{"resultType":"input_required","inputRequests":{`)
 	n := 0
 	for e := range jsonrpc.Elements(raw, list) {

@@ -38,13 +38,20 @@ func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 	if err != nil {
 		return nil, err
 	}
+	if reply.Code() == mcp.CodeURLElicitationsNeed {
+		for e := range jsonrpc.Elements(reply.Msg.Raw, urlsOf(reply)) {
+			if why := mcp.UnfitVisit(reply.Msg.Raw, e); why != "" {
+				return nil, r.unfitVisit(u, why)
+			}
+		}
+	}
 	if reply.From.Legacy() && c.Client.Revision.Can(mcp.InputRequired) {
 		return r.fromLegacy(u, c, reply)
 	}
 	if !reply.From.Can(mcp.InputRequired) || reply.ResultType() != mcp.ResultInputRequired {
 		return reply, nil
 	}
-	if err := checkInputRequired(u, c, reply); err != nil {
+	if err := r.checkInputRequired(u, c, reply); err != nil {
 		return nil, err
 	}
 	if c.Client.Revision.Can(mcp.InputRequired) {
@@ -62,7 +69,7 @@ func (r *Relay) fromLegacy(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Repl
 			return asked, err
 		}
 	case askedInAnswer(c, reply):
-		if err := checkInputRequired(u, c, reply); err != nil {
+		if err := r.checkInputRequired(u, c, reply); err != nil {
 			return nil, err
 		}
 		return r.carryAsked(u, c, reply)
@@ -131,7 +138,7 @@ func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) 
 
 // checkInputRequired holds a server to what an input_required result may be
 // (2026-07-28 §MRTR, "Server Requirements").
-func checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) error {
+func (r *Relay) checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) error {
 	m := reply.Msg
 	if c.Method == nil || !c.Method.MayAsk {
 		return badAnswer(u, "asked for input on "+c.Msg.Method)
@@ -149,6 +156,11 @@ func checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) error {
 		capability := askCapability(method)
 		if capability == "" {
 			return badAnswer(u, "asked with a method that is no question")
+		}
+		if method == mcp.MethodElicit {
+			if why := mcp.UnfitVisit(m.Raw, jsonrpc.Find(m.Raw, ask.Value, "params")); why != "" {
+				return r.unfitVisit(u, why)
+			}
 		}
 		if !declares(c.Client, capability) {
 			missing[capability] = true
@@ -175,6 +187,16 @@ func checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) error {
 		Code:    code,
 		Message: fmt.Sprintf("server %q needs something of the client that it has not declared", u.Name()),
 		Data:    append(append([]byte(`{"requiredCapabilities":`), need...), '}'),
+	}
+}
+
+// unfitVisit is the answer to a call for which a person would have been sent where
+// nobody should go.
+func (r *Relay) unfitVisit(u Upstream, why string) error {
+	r.lost(u.Name(), mcp.MethodElicit, why)
+	return &mcp.Error{
+		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "unsafe_url", Outcome: mcp.Failed,
+		Message: fmt.Sprintf("server %q asked to send the user to a page, and the request is not shown: %s", u.Name(), why), Op: "relay " + u.Name(),
 	}
 }
 

@@ -24,9 +24,17 @@ type Relay struct {
 	// Observe is told of each call once it has its answer; code is the error code,
 	// 0 for a result. It must not block. Nil observes nothing.
 	Observe func(server string, from, to mcp.Revision, code int64)
+	// Lost is told of what a client was not given: what is the method that it would
+	// have come by, why a clause of a sentence. It must not block. Nil hears nothing.
+	Lost func(server, what, why string)
 
-	mu   sync.Mutex
-	keys []stateKey // newest first, at most two
+	// Renamed is told of an item that clients see under another name than the usual
+	// one, and why. It must not block. Nil hears nothing.
+	Renamed func(server, list, name, why string)
+
+	listens shares
+	mu      sync.Mutex
+	keys    []stateKey // newest first, at most two
 
 	parkMu  sync.Mutex
 	parked  map[string]*parked
@@ -49,6 +57,13 @@ const (
 )
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
+
+// lost tells of a named loss.
+func (r *Relay) lost(server, what, why string) {
+	if r.Lost != nil {
+		r.Lost(server, what, why)
+	}
+}
 
 // key returns the newest key, made anew when it has had its day.
 func (r *Relay) key() (stateKey, error) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -26,6 +27,11 @@ func (g *Single) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, err
 func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodListen:
+		leave, err := g.Relay.admitListen(c)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
 		return g.listen(ctx, c, s, []Upstream{g.Upstream}, identity, nil)
 	case mcp.MethodSetLevel:
 		return g.Upstream.SetLevel(ctx, c)
@@ -34,7 +40,10 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 	case mcp.MethodListTools:
 		reply, err := g.Relay.relay(ctx, g.Upstream, c, s)
 		if _, cut := g.Upstream.(*Filtered); err == nil && !cut {
-			keepTools(reply, nil)
+			lost := func(tool, why string) { g.Relay.lost(g.Upstream.Name(), c.Msg.Method, leftOut(tool, why)) }
+			if keepTools(reply, nil, lost) {
+				keepPrivate(reply)
+			}
 		}
 		return reply, err
 	}
@@ -44,11 +53,11 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 // keepTools removes tools from a list: those that shows does not want, nil for
 // none, and those whose x-mcp-header no client may accept (2026-07-28 §Streamable
 // HTTP, "Schema Extension"), since towards such a server we are that client. It
-// must be called once for a reply.
-func keepTools(reply *mcp.Reply, shows func(tool jsonrpc.Span) bool) {
+// must be called once for a reply, and reports whether it removed any. lost is told of the second kind, and may be nil.
+func keepTools(reply *mcp.Reply, shows func(tool jsonrpc.Span) bool, lost func(tool, why string)) (cut bool) {
 	raw := reply.Msg.Raw
 	mirrors := reply.From.Can(mcp.MirroredHeaders)
-	keepOnly(raw, reply.Msg.ResultMember("tools"), &reply.Edits, func(tool jsonrpc.Span) bool {
+	return keepOnly(raw, reply.Msg.ResultMember("tools"), &reply.Edits, func(tool jsonrpc.Span) bool {
 		if shows != nil && !shows(tool) {
 			return false
 		}
@@ -56,8 +65,24 @@ func keepTools(reply *mcp.Reply, shows func(tool jsonrpc.Span) bool) {
 			return true
 		}
 		_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
+		if err != nil && lost != nil {
+			name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
+			lost(name, "its x-mcp-header is invalid: "+err.Error())
+		}
 		return err == nil
 	})
+}
+
+// leftOut says in a clause that an item is left out of a list, and why.
+func leftOut(name, why string) string { return fmt.Sprintf("%q is left out: %s", clip(name), why) }
+
+// keepPrivate takes back a server's word that a result is for everybody: one that
+// was filtered is what one client sees (2026-07-28 §Caching, "Choosing a Cache
+// Scope").
+func keepPrivate(reply *mcp.Reply) {
+	if scope := reply.Msg.ResultMember("cacheScope"); !scope.IsZero() {
+		reply.Edits.Replace(scope, []byte(`"private"`))
+	}
 }
 
 // Notice passes a client's notification on to the server.

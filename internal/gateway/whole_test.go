@@ -179,6 +179,25 @@ type whole struct {
 	upstreams []*upstream.Upstream
 	running   sync.WaitGroup
 	ends      []func()
+
+	mu     sync.Mutex
+	losses []string // "server what why"
+}
+
+func (w *whole) lost(server, what, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.losses = append(w.losses, server+" "+what+" "+why)
+}
+
+// lostSoFar returns the losses that were named since it was last asked.
+func (w *whole) lostSoFar() []string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	got := w.losses
+	w.losses = nil
+	return got
 }
 
 // build puts a Dragoman before servers: one is shown as it is, several are merged.
@@ -186,12 +205,12 @@ type whole struct {
 func build(t *testing.T, servers ...*farServer) *whole {
 	t.Helper()
 	w := &whole{t: t}
-	relay := &gateway.Relay{}
+	relay := &gateway.Relay{Lost: w.lost}
 	var all []gateway.Upstream
 	var merged *gateway.Merged
 	for i, s := range servers {
 		name := string(rune('a' + i))
-		o := upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`)}
+		o := upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Lost: w.lost}
 		if len(servers) > 1 {
 			o.Changed = func(kind string) { merged.Changed(name, kind) }
 		}

@@ -53,9 +53,12 @@ type Error struct {
 	Outcome    Outcome
 	Retryable  bool
 	RetryAfter time.Duration
-	Data       []byte // JSON object whose members are merged in, nil for none
-	Op         string // "call github/create_issue", for the log
-	Err        error  // the cause; logged, never sent
+	// TooMany says that the client has as much of something as it may have. On HTTP
+	// that has a status of its own, 429, where the answer still has a status.
+	TooMany bool
+	Data    []byte // JSON object whose members are merged in, nil for none
+	Op      string // "call github/create_issue", for the log
+	Err     error  // the cause; logged, never sent
 }
 
 func (e *Error) Error() string {

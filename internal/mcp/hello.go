@@ -26,4 +26,6 @@ type ClientFacts struct {
 	// Conversation tells clients of one principal apart; 0 for a modern HTTP
 	// request, which has no conversation around it.
 	Conversation uint64
+	// Remote is the network address that it comes from, "" on a pipe.
+	Remote string
 }

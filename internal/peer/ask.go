@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -125,6 +126,15 @@ func (s *callSink) finish(b []byte, code int64) {
 	}
 	s.finished = true
 	_ = s.responder.Finish(b, code)
+}
+
+// postpone says that the answer which follows refuses the request for now.
+func (s *callSink) postpone(after time.Duration) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if p, ok := s.responder.(transport.Postponer); ok && !s.finished {
+		p.Postpone(after)
+	}
 }
 
 var errAnswered = errors.New("the request has its answer")

@@ -42,7 +42,7 @@ type Observer interface {
 
 // Accept begins a conversation with a client; see transport.Acceptor.
 func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
-	c := &Client{reception: r, principal: p.Principal, out: out}
+	c := &Client{reception: r, principal: p.Principal, remote: p.Remote, out: out}
 	if out != nil {
 		c.number = conversations.Add(1)
 	}
@@ -54,6 +54,7 @@ func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Con
 type Client struct {
 	reception *Reception
 	principal string
+	remote    string
 	out       transport.Outbox // nil for a single request
 	number    uint64
 
@@ -235,6 +236,7 @@ func (c *Client) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientFacts 
 		Capabilities: at[1].Of(m.Raw),
 		Principal:    c.principal,
 		Conversation: c.number,
+		Remote:       c.remote,
 	}
 	if !at[2].IsZero() {
 		s, _ := jsonrpc.Text(m.Raw, at[2])
@@ -280,7 +282,7 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 
 // adopt makes a session for a client that never asked for one.
 func (c *Client) adopt(rev mcp.Revision) *mcp.ClientFacts {
-	f := &mcp.ClientFacts{Revision: rev, Principal: c.principal, Conversation: c.number}
+	f := &mcp.ClientFacts{Revision: rev, Principal: c.principal, Conversation: c.number, Remote: c.remote}
 	if !c.facts.CompareAndSwap(nil, f) {
 		return c.facts.Load()
 	}
@@ -302,6 +304,10 @@ func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave f
 	reply, err := c.reception.Host.Call(ctx, call, s)
 	if err != nil {
 		reply = mcp.Fail(err)
+		var e *mcp.Error
+		if errors.As(err, &e) && e.TooMany {
+			s.postpone(e.RetryAfter)
+		}
 	}
 	if leave() {
 		// §Cancellation, all revisions: no answer for a request that was cancelled.

@@ -55,6 +55,7 @@ func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) 
 		Info:         []byte(`{}`),
 		Principal:    c.principal,
 		Conversation: c.number,
+		Remote:       c.remote,
 	}
 	// Copies, since the session must not keep the whole request alive.
 	if jsonrpc.KindOf(m.Raw, at[1]) == '{' {

@@ -23,6 +23,18 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 		s.opts.Log.Warn("request from a modern server dropped", "server", s.opts.Name, "method", clip(m.Method))
 		return
 	}
+	if m.Method == mcp.MethodElicit {
+		if why := mcp.UnfitVisit(m.Raw, m.Params); why != "" {
+			s.opts.Log.Warn("elicitation refused", "server", s.opts.Name, "cause", why)
+			if s.opts.Lost != nil {
+				s.opts.Lost(m.Method, why)
+			}
+			s.respond(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
+				Code: jsonrpc.CodeInvalidParams, Message: "the elicitation is not shown to the user: " + why,
+			}))
+			return
+		}
+	}
 	select {
 	case s.slots <- struct{}{}:
 	default:

@@ -31,8 +31,9 @@ type ServerOptions struct {
 	// that they can concern, 0 for any. It runs on the goroutine that reads the link
 	// and must not block.
 	Notice func(m *jsonrpc.Message, only uint64)
-	// Lost hears of what may be one client's or another's and is given to nobody:
-	// its method, and why. It must not block. Nil hears nothing.
+	// Lost hears of what is given to nobody, since it may be one client's or another's
+	// or no client should see it: its method, and why. It must not block. Nil hears
+	// nothing.
 	Lost func(method, why string)
 	// Ask answers a server's request that could not be attributed to a call.
 	// ErrCannotAsk refuses it. It may block.

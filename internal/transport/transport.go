@@ -113,6 +113,15 @@ type Responder interface {
 	Finish(b []byte, code int64) error
 }
 
+// Postponer is a Responder whose link has a word of its own for a request that is
+// refused because its sender has as much as it may have: HTTP's status 429.
+type Postponer interface {
+	// Postpone is called before Finish, whose answer says the same to those that read
+	// it. after is how long to wait before trying again. It does nothing once an
+	// event was sent.
+	Postpone(after time.Duration)
+}
+
 // Outbox takes messages that belong to no request: the GET stream of a session,
 // standard output. Send is safe for concurrent use, does not keep b, and never
 // blocks for longer than the link's own write limit; ErrNoStream says that the

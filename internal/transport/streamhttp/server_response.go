@@ -27,8 +27,9 @@ type response struct {
 	r       *http.Request
 	id      jsonrpc.ID // of the request, for answers that we make ourselves
 	modern  bool
-	session *session // nil for modern
-	birth   birth    // of session
+	retry   time.Duration // after which the request may be tried again; 0 when it was not postponed
+	session *session      // nil for modern
+	birth   birth         // of session
 
 	late   *time.Timer // turns it into a stream
 	writer sync.WaitGroup
@@ -190,9 +191,18 @@ func (res *response) Finish(b []byte, code int64) error {
 	status := http.StatusOK
 	if res.modern {
 		status = statusOf(code)
+		if res.retry > 0 {
+			// RFC 6585, 4.
+			status = http.StatusTooManyRequests
+			httpdoor.SetRetryAfter(res.w, res.retry)
+			res.server.counts.limited.Add(1)
+		}
 	}
 	return writeJSON(res.w, res.r, status, b, res.server.rules.Stall)
 }
+
+// Postpone says that the answer to come means "not now"; see transport.Postponer.
+func (res *response) Postpone(after time.Duration) { res.retry = max(after, time.Second) }
 
 func (res *response) finishStream(b []byte, code int64) error {
 	if res.birth == shown && code == 0 {

@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// ListReport is what is kept of one list of one server.
+type ListReport struct {
+	Server, Method string
+	Items          int
+	Read           time.Time // when it was last read well; zero for never
+	// Stale says that the server may list something else by now: it has said so, or
+	// the last reading has failed, and what clients see is the last good list.
+	Stale    bool
+	Reading  bool   // it is being read
+	CutOff   bool   // the server's list had no end, and only its beginning is kept
+	Collided []Odd  // what is not offered as it is, with the reason; a few of it
+	Failed   string // why the last reading failed, "" for nothing
+}
+
+// Odd is an item that is left out of what clients see, or offered under another
+// name than theirs would be.
+type Odd struct{ Name, Why string }
+
+// Lists returns what is kept of the servers' lists, by server in the order of the
+// configuration and by method.
+func (g *Merged) Lists() []ListReport {
+	g.catalog.mu.Lock()
+	defer g.catalog.mu.Unlock()
+	var out []ListReport
+	for _, u := range g.Upstreams {
+		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
+			p := g.catalog.parts[partKey{method, u.Name()}]
+			if p == nil {
+				continue
+			}
+			r := ListReport{Server: u.Name(), Method: method, Items: len(p.items), Read: p.read, CutOff: p.cutOff, Failed: p.failed}
+			r.Reading = p.reading != nil && p.reading.finished.IsZero()
+			r.Stale = p.have && (!p.fresh || p.failed != "")
+			if e := g.catalog.editions[method]; e != nil {
+				for _, x := range e.odd {
+					if x.server == u.Name() {
+						r.Collided = append(r.Collided, x.Odd)
+					}
+				}
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// ParkedReport is a call that waits for its client.
+type ParkedReport struct {
+	Server, Principal, Method string
+	Since                     time.Time
+	Questions                 int // that are open
+}
+
+// ParkedCalls returns the calls that wait for their clients, the oldest first.
+func (r *Relay) ParkedCalls() []ParkedReport {
+	r.parkMu.Lock()
+	all := slices.Collect(maps.Values(r.parked))
+	out := make([]ParkedReport, len(all))
+	for i, p := range all {
+		out[i] = ParkedReport{Server: p.server, Principal: p.first.Client.Principal, Method: p.first.Msg.Method, Since: p.since}
+	}
+	r.parkMu.Unlock()
+	for i, p := range all {
+		p.mu.Lock()
+		out[i].Questions = len(p.open)
+		p.mu.Unlock()
+	}
+	slices.SortFunc(out, func(a, b ParkedReport) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Server, b.Server))
+	})
+	return out
+}
+
+// Listens returns how many listens each principal has open, by what tells them
+// apart: a principal, an address, a conversation.
+func (r *Relay) Listens() map[string]int {
+	r.listens.mu.Lock()
+	defer r.listens.mu.Unlock()
+	return maps.Clone(r.listens.taken)
+}

@@ -1,0 +1,181 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestN14_ListensOfOnePrincipalAreBounded: one more than it may have is refused
+// and says so, at whatever endpoint; others are not touched, and one that ends
+// makes room.
+func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u, _, _ := telling("u", mcp.Interest{Tools: true})
+		relay := &Relay{}
+		one, other := &Merged{Relay: relay, Upstreams: []Upstream{u}}, &Single{Relay: relay, Upstream: u}
+		host := func(n int) callee {
+			if n%2 == 0 {
+				return one
+			}
+			return other
+		}
+		listen := func(n int, who mcp.ClientFacts) *listens {
+			return startListenAt(t, host(n), who, fmt.Sprint(n), `{"toolsListChanged":true}`)
+		}
+		anna, bert, nobody := mcp.ClientFacts{Principal: "anna", Remote: "10.0.0.1"}, mcp.ClientFacts{Principal: "bert", Remote: "10.0.0.1"}, mcp.ClientFacts{Remote: "10.0.0.1"}
+		var all []*listens
+		for n := range maxListens {
+			all = append(all, listen(n, anna))
+		}
+		for n := range 2 {
+			l := listen(maxListens+n, anna)
+			<-l.done
+			var e *mcp.Error
+			if !errors.As(l.err, &e) || !e.TooMany || e.RetryAfter <= 0 || e.Outcome != mcp.NotSent || !e.Retryable {
+				t.Errorf("one more got %v, %v", l.reply, l.err)
+			}
+		}
+		for name, who := range map[string]mcp.ClientFacts{"another": bert, "nobody": nobody} {
+			l := listen(0, who)
+			if got := l.ear.all(); len(got) != 1 || !strings.Contains(got[0], mcp.NoteAcknowledged) {
+				t.Errorf("%s heard %q", name, got)
+			}
+			all = append(all, l)
+		}
+		if got := relay.Listens(); len(got) != 3 || got["principal anna"] != maxListens || got["remote 10.0.0.1"] != 1 {
+			t.Errorf("listens: %v", got)
+		}
+		all[5].cancel()
+		<-all[5].done
+		again := listen(500, anna)
+		if got := again.ear.all(); len(got) != 1 {
+			t.Errorf("after one has ended: %q, %v", got, again.err)
+		}
+		one.Drain()
+		other.Drain()
+		for _, l := range append(all, again) {
+			<-l.done
+		}
+		if got := relay.Listens(); len(got) != 0 {
+			t.Errorf("at the end: %v", got)
+		}
+	})
+}
+
+// TestG02_OddNamesAreSaidAndSettled: of two items with one name the first is
+// shown, what clients would refuse has another name, and somebody is told, once.
+func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	u := &fake{name: "u", hello: mcp.Hello{Capabilities: []byte(`{"tools":{"listChanged":true},"resources":{"listChanged":true}}`)}, lists: map[string][]string{
+		mcp.MethodListTools: {
+			`{"name":"a","description":"first"}`, `{"name":"b"}`, `{"name":"a","description":"second"}`,
+			`{"name":"` + long + `"}`, `{"name":"‮evil"}`, `{"name":"z‍w"}`, `{"name":""}`, `{"name":7}`,
+		},
+		mcp.MethodListResources: {`{"uri":"r:1","name":"mine"}`},
+	}}
+	v := &fake{name: "v", hello: u.hello, lists: map[string][]string{mcp.MethodListResources: {`{"uri":"r:1","name":"theirs"}`}}}
+	var lost, renamed []string
+	relay := &Relay{
+		Lost:    func(server, what, why string) { lost = append(lost, server+" "+what+" "+why) },
+		Renamed: func(server, list, name, why string) { renamed = append(renamed, server+" "+list+" "+name+": "+why) },
+	}
+	g := &Merged{Relay: relay, Upstreams: []Upstream{u, v}}
+	defer g.Close()
+	tools := func() string { return listing(t, g, mcp.MethodListTools) }
+	first := tools()
+	for range 3 {
+		g.Changed("u", "tools")
+		if again := tools(); again != first {
+			t.Errorf("another list:\n%s\n%s", first, again)
+		}
+	}
+	if !strings.Contains(first, "first") || strings.Contains(first, "second") || strings.Contains(first, "\u202e") || strings.Contains(first, "\u200d") {
+		t.Errorf("listed: %s", first)
+	}
+	resources := listing(t, g, mcp.MethodListResources)
+	if !strings.Contains(resources, "mine") || strings.Contains(resources, "theirs") {
+		t.Errorf("listed: %s", resources)
+	}
+	want := []string{`u tools/list "a" is left out: the server lists it twice`, `u tools/list "" is left out: it has no name`, `v resources/list "r:1" is left out: server "u" has one`}
+	if len(lost) != len(want) {
+		t.Errorf("lost: %q", lost)
+	}
+	for _, w := range want {
+		if !strings.Contains(strings.Join(lost, "\n"), w) {
+			t.Errorf("nobody was told of %s in %q", w, lost)
+		}
+	}
+	if len(renamed) != 3 {
+		t.Errorf("renamed: %q", renamed)
+	}
+	n := 0
+	for _, l := range g.Lists() {
+		n += len(l.Collided)
+	}
+	if n != len(lost)+1+len(renamed) { // of the two without a name one is told
+		t.Errorf("%d in the report: %+v", n, g.Lists())
+	}
+}
+
+func listing(t *testing.T, g *Merged, method string) string {
+	t.Helper()
+	reply, err := g.Call(t.Context(), modern(t, method, `{}`), &ear{})
+	if err != nil || reply.Msg.Kind != jsonrpc.Result {
+		t.Fatalf("%s: %v", method, err)
+	}
+	return string(reply.Msg.Raw)
+}
+
+// TestListsTellWhatIsStale: the last good list is shown while the server cannot
+// be asked, and the report says so.
+func TestListsTellWhatIsStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := false
+		u := &fake{name: "u", hello: mcp.Hello{Capabilities: []byte(`{"tools":{"listChanged":true}}`)}}
+		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		defer g.Close()
+		u.list = func(context.Context, string) ([][]byte, error) {
+			if fails {
+				return nil, errors.New("away")
+			}
+			return items(`{"name":"a"}`), nil
+		}
+		report := func() ListReport {
+			all := g.Lists()
+			if len(all) != 1 {
+				t.Fatalf("report: %+v", all)
+			}
+			return all[0]
+		}
+		if l := listing(t, g, mcp.MethodListTools); !strings.Contains(l, "u__a") {
+			t.Fatal(l)
+		}
+		if r := report(); r.Stale || r.Items != 1 || r.Failed != "" || r.Read.IsZero() || r.CutOff {
+			t.Errorf("good: %+v", r)
+		}
+		fails = true
+		g.Changed("u", "tools")
+		if r := report(); !r.Stale {
+			t.Errorf("changed: %+v", r)
+		}
+		if l := listing(t, g, mcp.MethodListTools); !strings.Contains(l, "u__a") {
+			t.Errorf("the last good list is gone: %s", l)
+		}
+		if r := report(); !r.Stale || r.Failed == "" || r.Items != 1 {
+			t.Errorf("failed: %+v", r)
+		}
+		fails = false
+		g.Changed("u", "tools")
+		listing(t, g, mcp.MethodListTools)
+		if r := report(); r.Stale || r.Failed != "" {
+			t.Errorf("good again: %+v", r)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package gateway_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// sender is a server whose tools send the user to the page that the call names: a
+// legacy one by a live question or, the tool "first", by its error, a modern one
+// by its result.
+func sender(modern bool) *farServer {
+	s := &farServer{modern: modern}
+	s.on = func(l *farLink, m *jsonrpc.Message) {
+		params := func() string {
+			to := jsonrpc.Find(m.Raw, m.Param("arguments"), "to").Of(m.Raw)
+			return `{"mode":"url","message":"Sign in","elicitationId":"e","url":` + string(to) + `}`
+		}
+		switch {
+		case m.Method == mcp.MethodCallTool && modern && !m.Param("inputResponses").IsZero():
+			l.answer(m, `{"resultType":"complete","content":[],"heard":`+string(m.Param("inputResponses").Of(m.Raw))+`}`)
+		case m.Method == mcp.MethodCallTool && modern:
+			l.answer(m, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":`+params()+`}}}`)
+		case m.Method == mcp.MethodCallTool && string(m.Param("name").Of(m.Raw)) == `"first"`:
+			l.fail(m, mcp.CodeURLElicitationsNeed, `{"elicitations":[`+params()+`]}`)
+		case m.Method == mcp.MethodCallTool:
+			l.say(`{"jsonrpc":"2.0","id":"q` + string(m.ID) + `","method":"elicitation/create","params":` + params() + `}`)
+		case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
+			l.say(`{"jsonrpc":"2.0","id":` + strings.Trim(string(m.ID), `"q`) + `,"result":{"content":[],"heard":` + string(m.Raw) + `}}`)
+		case m.Kind == jsonrpc.Request:
+			l.answer(m, `{}`)
+		}
+	}
+	return s
+}
+
+// TestM14_NobodyIsSentWhereNobodyShouldGo, in all four pairs of eras and by an
+// error too: the client never sees the URL, the loss has a name, the call has an
+// answer, and a legacy server is told why. A good URL passes as it came.
+func TestM14_NobodyIsSentWhereNobodyShouldGo(t *testing.T) {
+	const bad, good, caps = "javascript:alert(1)", "https://example.com/a?b=c", `{"elicitation":{"form":{},"url":{}}}`
+	for name, cell := range map[string]struct {
+		near, far bool // modern
+		tool      string
+	}{
+		"legacy, legacy": {false, false, "t"}, "legacy, modern": {false, true, "t"},
+		"modern, legacy": {true, false, "t"}, "modern, modern": {true, true, "t"},
+		"legacy, legacy's error": {false, false, "first"}, "modern, legacy's error": {true, false, "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := sender(cell.far)
+				w := build(t, s)
+				n := w.client()
+				if !cell.near {
+					n = w.legacy(caps)
+				}
+				ask := func(id, url string) {
+					params := `"name":"` + cell.tool + `","arguments":{"to":"` + url + `"}`
+					if cell.near {
+						n.say(modernRequest(id, "tools/call", params, caps))
+					} else {
+						n.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{` + params + `}}`)
+					}
+				}
+				ask("1", bad)
+				synctest.Wait()
+				var got []string
+				for len(got) == 0 || !strings.Contains(got[len(got)-1], `"id":1,`) {
+					got = append(got, string(n.next().Raw))
+				}
+				if all := strings.Join(got, "\n"); strings.Contains(all, bad) {
+					t.Errorf("the client saw it: %s", all)
+				}
+				answer := got[len(got)-1]
+				live := !cell.far && cell.tool == "t"
+				if !strings.Contains(answer, "neither http nor https") || !live && !strings.Contains(answer, `"cause":"unsafe_url","outcome":"failed"`) {
+					t.Errorf("the call was answered with %s", answer)
+				}
+				if live && !strings.Contains(answer, `"code":-32602`) {
+					t.Errorf("the server was told %s", answer)
+				}
+				if lost := w.lostSoFar(); len(lost) != 1 || lost[0] != "a elicitation/create its URL is neither http nor https" {
+					t.Errorf("lost: %q", lost)
+				}
+				ask("2", good)
+				if m := n.next(); !strings.Contains(string(m.Raw), good) {
+					t.Errorf("a good one: %s", m.Raw)
+				}
+				if lost := w.lostSoFar(); len(lost) != 0 {
+					t.Errorf("lost: %q", lost)
+				}
+			})
+		})
+	}
+}

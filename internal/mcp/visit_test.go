@@ -1,0 +1,72 @@
+package mcp
+
+import (
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// TestM14_URLsThatNobodyShouldVisit and those that one may.
+func TestM14_URLsThatNobodyShouldVisit(t *testing.T) {
+	for url, fit := range map[string]bool{
+		`"https://example.com/authorize?x=1&y=http://other#f"`: true,
+		`"http://localhost:8080/cb"`:                           true,
+		`"HTTPS://Example.COM./x"`:                             true,
+		`"https://192.0.2.7/x"`:                                true,
+		`"https://[2001:db8::1]:8443/x"`:                       true,
+		`"https://xn--bcher-kva.example/x"`:                    true, // seen as what it is
+		`"https://example.com/b\u00fccher/%2F"`:                true,
+		`"https://1password/x"`:                                true,
+		`"https://127.0x1/"`:                                   false,
+		`"javascript:alert(1)"`:                                false,
+		`"JavaScript:alert(1)"`:                                false,
+		`" javascript:alert(1)"`:                               false,
+		`"java\nscript:alert(1)"`:                              false,
+		`"\u0001javascript:alert(1)"`:                          false,
+		`"file:///etc/passwd"`:                                 false,
+		`"data:text/html,<script>1</script>"`:                  false,
+		`"vbscript:x"`:                                         false,
+		`"vscode://file/x"`:                                    false,
+		`"ms-msdt:/id"`:                                        false,
+		`"ftp://example.com/"`:                                 false,
+		`"//example.com/x"`:                                    false,
+		`"/x"`:                                                 false,
+		`"example.com"`:                                        false,
+		`""`:                                                   false,
+		`"--flag"`:                                             false,
+		`"https:example.com"`:                                  false,
+		`"https:///x"`:                                         false,
+		`"https://bank.example@evil.example/"`:                 false,
+		`"https://bank.example:443@evil.example/"`:             false,
+		`"https://bank.example%40evil.example/"`:               false,
+		`"https://evil.example\\@bank.example/"`:               false,
+		`"https:\\\\evil.example"`:                             false,
+		`"https://b\u0430nk.example/"`:                         false, // a Cyrillic letter
+		`"https://bank.example\u2044evil.example/"`:            false,
+		`"https://\u202eelpmaxe.knab/"`:                        false,
+		`"https://2130706433/"`:                                false,
+		`"https://0x7f.1/"`:                                    false,
+		`"https://127.1/"`:                                     false,
+		`"https://0177.0.0.1/"`:                                false,
+		`"https://example.com/x y"`:                            false,
+		`7`:                                                    false,
+		`null`:                                                 false,
+	} {
+		raw := []byte(`{"mode":"url","message":"m","elicitationId":"1","url":` + url + `}`)
+		if why := UnfitVisit(raw, jsonrpc.Whole(raw)); (why == "") != fit {
+			t.Errorf("%s: %q", url, why)
+		}
+	}
+	for params, fit := range map[string]bool{
+		`{"message":"m","requestedSchema":{"type":"object","properties":{"url":{"type":"string","default":"javascript:1"}}}}`: true,
+		`{"mode":"form","message":"javascript:alert(1)"}`:                                                                     true,
+		`{"mode":"url","message":"m"}`:          false,
+		`{"mode":"later","url":"javascript:1"}`: false,
+		`{"message":"m","url":"javascript:1"}`:  false,
+	} {
+		raw := []byte(params)
+		if why := UnfitVisit(raw, jsonrpc.Whole(raw)); (why == "") != fit {
+			t.Errorf("%s: %q", params, why)
+		}
+	}
+}
