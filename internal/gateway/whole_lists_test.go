@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -101,6 +102,7 @@ func TestJoinedListsAreNotKeptForEver(t *testing.T) {
 				}
 				tool.Store("two")
 				if modern {
+					synctest.Wait() // the listen is opened beside the lists
 					l := s.link(t, 0)
 					listens := l.got(mcp.MethodListen)
 					if len(listens) != 1 {
