@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,9 +36,12 @@ const journalVar = "DAEMON_TEST_JOURNAL"
 //	noisy   legacy, with a banner, a stream of stderr, and wrong answers between
 //	deaf    legacy, and does not end when it is told to
 //
-// What a call does is its tool's name, see serverTool.
+// "legacy:700" and "modern:700" list that many tools, in pages, all of which answer
+// with their name. What another call does is its tool's name, see tool.
 func beServer(mode string) {
+	mode, many, _ := strings.Cut(mode, ":")
 	s := &fakeServer{mode: mode, out: os.Stdout, running: make(map[jsonrpc.ID]chan struct{})}
+	s.many, _ = strconv.Atoi(many)
 	s.note("start %d", os.Getpid())
 	switch mode {
 	case "exit":
@@ -77,6 +81,7 @@ func beServer(mode string) {
 
 type fakeServer struct {
 	mode string
+	many int // tools
 
 	mu      sync.Mutex
 	out     io.Writer
@@ -140,6 +145,10 @@ func (s *fakeServer) take(m *jsonrpc.Message) {
 		return
 	case mcp.MethodListTools:
 		s.note("list")
+		if s.many > 0 {
+			s.result(m, s.page(m))
+			return
+		}
 		s.result(m, `{"tools":[{"name":"echo","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}},{"name":"hang","inputSchema":{"type":"object"}},{"name":"crash","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"progress","inputSchema":{"type":"object"}},{"name":"pid","inputSchema":{"type":"object"}}]}`)
 		return
 	case mcp.MethodListResources:
@@ -154,7 +163,7 @@ func (s *fakeServer) take(m *jsonrpc.Message) {
 		s.running[m.ID] = gone
 		s.mu.Unlock()
 		name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
-		s.note("call %s", name)
+		s.note("call %s %s", name, m.ID)
 		go func() {
 			s.tool(m, name, gone)
 			s.mu.Lock()
@@ -163,8 +172,8 @@ func (s *fakeServer) take(m *jsonrpc.Message) {
 		}()
 		return
 	case mcp.NoteCancelled:
-		s.note("cancelled")
 		id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
+		s.note("cancelled %s", id)
 		s.mu.Lock()
 		if gone := s.running[id]; gone != nil {
 			close(gone)
@@ -179,6 +188,22 @@ func (s *fakeServer) take(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
 		s.write(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"}))
 	}
+}
+
+// page is one page of many tools, of a hundred at most.
+func (s *fakeServer) page(m *jsonrpc.Message) string {
+	cursor, _ := jsonrpc.Text(m.Raw, m.Param("cursor"))
+	from, _ := strconv.Atoi(cursor)
+	to := min(from+100, s.many)
+	var all []string
+	for i := from; i < to; i++ {
+		all = append(all, fmt.Sprintf(`{"name":"t%04d","inputSchema":{"type":"object"}}`, i))
+	}
+	next := ""
+	if to < s.many {
+		next = fmt.Sprintf(`,"nextCursor":"%d"`, to)
+	}
+	return `{"tools":[` + strings.Join(all, ",") + `]` + next + `}`
 }
 
 func (s *fakeServer) listen(m *jsonrpc.Message) {
@@ -211,6 +236,9 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 	case "env":
 		text(strings.Join(os.Environ(), "\n"))
 	case "hang": // until cancelled; then says nothing
+		<-gone
+	case "work": // says that it has begun, then like hang
+		progress(token, 1)
 		<-gone
 	case "slow":
 		time.Sleep(300 * time.Millisecond)
@@ -261,7 +289,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 				s.write([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 			}
 		}
-	case "ask":
+	case "ask", "ask on": // asks; the second goes on after the answer until cancelled
 		s.mu.Lock()
 		s.lastAsk++
 		id := fmt.Sprintf(`"ask-%d"`, s.lastAsk)
@@ -274,10 +302,19 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		s.write([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":{"message":` + string(jsonrpc.AppendQuote(nil, args)) + `,"requestedSchema":{"type":"object","properties":{}}}}`))
 		select {
 		case a := <-answer:
+			if name == "ask on" {
+				s.note("answered")
+				<-gone
+				return
+			}
 			text(args + " " + string(a.ResultMember("content").Of(a.Raw)) + string(a.Error.Of(a.Raw)))
 		case <-gone:
 		}
 	default:
+		if s.many > 0 {
+			text(name)
+			return
+		}
 		s.write(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unknown tool: " + name}))
 	}
 }
@@ -309,15 +346,17 @@ func child(t testing.TB, name, mode string, more ...func(*config.Server)) *upstr
 }
 
 // count returns how often something is in the journal.
-func (u *upstreamUnderTest) count(what string) int {
+func (u *upstreamUnderTest) count(what string) int { return len(u.entries(what)) }
+
+// entries returns what follows in the journal wherever it says what.
+func (u *upstreamUnderTest) entries(what string) (rest []string) {
 	b, _ := os.ReadFile(u.journal)
-	n := 0
 	for line := range strings.SplitSeq(string(b), "\n") {
 		if line == what || strings.HasPrefix(line, what+" ") {
-			n++
+			rest = append(rest, strings.TrimPrefix(line[len(what):], " "))
 		}
 	}
-	return n
+	return rest
 }
 
 // pids returns those of all processes that the server has been.

@@ -100,9 +100,9 @@ func TestJ13_ReusedID(t *testing.T) {
 	}
 }
 
-// TestT03_BothErasOnePipe: server/discover and modern calls, then initialize and
+// TestT3_BothErasOnePipe: server/discover and modern calls, then initialize and
 // legacy ones, on the same pipe.
-func TestT03_BothErasOnePipe(t *testing.T) {
+func TestT3_BothErasOnePipe(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
 	p.send(modernBody(`"d"`, "server/discover", ""))
