@@ -1,0 +1,311 @@
+//go:build unix
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// canElicit makes a modern request that of a client that can be asked.
+func canElicit(body string) string {
+	return strings.Replace(body, `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{}}`, 1)
+}
+
+// askedOf returns the state and the one question of an input_required.
+func askedOf(t testing.TB, m *jsonrpc.Message) (state, key string) {
+	t.Helper()
+	state = string(m.ResultMember("requestState").Of(m.Raw))
+	for q := range jsonrpc.Members(m.Raw, m.ResultMember("inputRequests")) {
+		key = string(q.Key.Of(m.Raw))
+	}
+	if state == "" || key == "" {
+		t.Fatalf("not asked: %s", m.Raw)
+	}
+	return state, key
+}
+
+// retryOf are the parameters of a call that comes back with the answer to its
+// question.
+func retryOf(params, state, key, content string) string {
+	return params + `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":` + content + `}}`
+}
+
+// once fails unless the server has run the tool exactly once.
+func (u *upstreamUnderTest) once(t testing.TB, tool string) {
+	t.Helper()
+	if n := u.count("call " + tool); n != 1 {
+		t.Errorf("%s ran %d times", tool, n)
+	}
+}
+
+// TestT5_AnotherIDAnswersTheCall: a legacy server asks in mid-call, a modern client
+// answers with a request of another id. The tool runs once, the answer is that of
+// the retry, and a second retry with the same state runs nothing.
+func TestT5_AnotherIDAnswersTheCall(t *testing.T) {
+	t.Parallel()
+	const params = `"name":"ask","arguments":{"v":1}`
+	t.Run("http", func(t *testing.T) {
+		u := child(t, "child", "legacy")
+		r := run(t, u)
+		send := func(id, params string) *jsonrpc.Message {
+			return r.post("/mcp", canElicit(modernBody(id, "tools/call", params)), modernHeader("tools/call", "ask")...).message(t)
+		}
+		state, key := askedOf(t, send(`"first"`, params))
+		m := send("77", retryOf(params, state, key, `{"who":"me"}`))
+		if m.ID != "77" || said(m) != `{"v":1} {"who":"me"}` {
+			t.Errorf("the retry: %s", m.Raw)
+		}
+		if m := send("78", retryOf(params, state, key, `{"who":"me"}`)); errorCode(m) != -32602 || datum(m, "outcome") != "unknown" {
+			t.Errorf("the second retry: %s", m.Raw)
+		}
+		u.once(t, "ask")
+	})
+	t.Run("stdio", func(t *testing.T) {
+		u := child(t, "child", "legacy")
+		p := runPipe(t, u)
+		p.send(canElicit(modernBody("1", "tools/call", params)))
+		state, key := askedOf(t, p.answerTo("1"))
+		p.send(canElicit(modernBody(`"1"`, "tools/call", retryOf(params, state, key, `{"who":"me"}`))))
+		if m := p.answerTo(`"1"`); said(m) != `{"v":1} {"who":"me"}` {
+			t.Errorf("the retry: %s", m.Raw)
+		}
+		u.once(t, "ask")
+	})
+}
+
+// TestT6_OneChildAsksSeveralClients: interactive calls of clients of both eras run
+// at once on one server on stdio, whose questions do not say whose they are. All
+// have been asked before the first answers, and they answer in another order.
+func TestT6_OneChildAsksSeveralClients(t *testing.T) {
+	t.Parallel()
+	u := child(t, "child", "legacy")
+	r := run(t, u)
+	who := func(i int) string { return fmt.Sprintf(`{"who":%d}`, i) }
+	params := func(i int) string { return `"name":"ask","arguments":` + who(i) }
+	var streams []*stream
+	var sessions []string
+	var questions []*jsonrpc.Message
+	for i := range 2 {
+		sessions = append(sessions, r.initialize("/mcp", "2025-11-25", `{"elicitation":{}}`))
+		streams = append(streams, r.open("POST", "/mcp", toolCall("1", "ask", who(i)), "Mcp-Session-Id", sessions[i]))
+		questions = append(questions, streams[i].event())
+	}
+	var states, keys []string
+	for i := 2; i < 4; i++ {
+		m := r.post("/mcp", canElicit(modernBody("1", "tools/call", params(i))), modernHeader("tools/call", "ask")...).message(t)
+		state, key := askedOf(t, m)
+		if !strings.Contains(string(m.Raw), string(jsonrpc.AppendQuote(nil, who(i)))) {
+			t.Errorf("client %d is asked %s", i, m.Raw)
+		}
+		states, keys = append(states, state), append(keys, key)
+	}
+	for i := 3; i >= 2; i-- {
+		body := canElicit(modernBody("1", "tools/call", retryOf(params(i), states[i-2], keys[i-2], who(10+i))))
+		r.post("/mcp", body, modernHeader("tools/call", "ask")...).wantText(t, who(i)+" "+who(10+i))
+	}
+	for i := 1; i >= 0; i-- {
+		q := questions[i]
+		if q == nil || q.Kind != jsonrpc.Request {
+			t.Fatalf("client %d: no question but %v", i, q)
+		}
+		if text, _ := jsonrpc.Text(q.Raw, q.Param("message")); text != who(i) {
+			t.Errorf("client %d is asked %s", i, text)
+		}
+		r.post("/mcp", `{"jsonrpc":"2.0","id":`+string(q.ID)+`,"result":{"action":"accept","content":`+who(10+i)+`}}`, "Mcp-Session-Id", sessions[i])
+		if m := streams[i].event(); m == nil || said(m) != who(i)+" "+who(10+i) {
+			t.Errorf("client %d: got %v", i, m)
+		}
+	}
+	if n := u.count("call ask"); n != 4 {
+		t.Errorf("the tool ran %d times", n)
+	}
+}
+
+// TestT11_RestartWhileACallIsParked: the client comes back with its answer to a
+// Dragoman that knows nothing of the call. It is told that the call may have been
+// executed, and nothing is executed for it.
+func TestT11_RestartWhileACallIsParked(t *testing.T) {
+	t.Parallel()
+	u := child(t, "child", "legacy")
+	r := run(t, u)
+	const params = `"name":"ask","arguments":{}`
+	state, key := askedOf(t, r.post("/mcp", canElicit(modernBody("1", "tools/call", params)), modernHeader("tools/call", "ask")...).message(t))
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	u.wantGone(t)
+	r = run(t, u)
+	m := r.post("/mcp", canElicit(modernBody("2", "tools/call", retryOf(params, state, key, `{}`))), modernHeader("tools/call", "ask")...).message(t)
+	if errorCode(m) != -32602 || datum(m, "outcome") != "unknown" || datum(m, "retryable") != "false" || !strings.Contains(string(m.Raw), "may have been executed") {
+		t.Errorf("the retry: %s", m.Raw)
+	}
+	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
+	u.once(t, "ask")
+}
+
+// hangUp sends a request that its client gives up by closing the connection once
+// when has returned; nothing of the answer is waited for.
+func (r *rig) hangUp(body string, header []string, when func()) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		resp, err := r.request(ctx, "POST", "/mcp", strings.NewReader(body), header...)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		done <- err
+	}()
+	when()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		r.t.Errorf("the request ended with %v", err)
+	}
+}
+
+// TestT12_HangUp: a modern client closes its connection before there are headers,
+// and within a stream of events. The server hears that the call is over, by the
+// way of its own era and with the id under which it got it, and serves the next.
+func TestT12_HangUp(t *testing.T) {
+	t.Parallel()
+	type journal interface{ entries(what string) []string }
+	for server, make := range map[string]func(t *testing.T) (*upstreamUnderTest, journal, string){
+		"legacy_pipe": func(t *testing.T) (*upstreamUnderTest, journal, string) {
+			u := child(t, "child", "legacy")
+			return u, u, "cancelled"
+		},
+		"modern_pipe": func(t *testing.T) (*upstreamUnderTest, journal, string) {
+			u := child(t, "child", "modern")
+			return u, u, "cancelled"
+		},
+		"legacy_web": func(t *testing.T) (*upstreamUnderTest, journal, string) {
+			s := newWeb(t, false)
+			return s.as(t, "web"), s, "cancelled"
+		},
+		"modern_web": func(t *testing.T) (*upstreamUnderTest, journal, string) {
+			s := newWeb(t, true)
+			return s.as(t, "web"), s, "closed"
+		},
+	} {
+		for tool, what := range map[string]string{"hang": "before_headers", "work": "in_the_stream"} {
+			t.Run(server+"/"+what, func(t *testing.T) {
+				u, j, end := make(t)
+				r := run(t, u)
+				body := strings.Replace(modernBody("1", "tools/call", `"name":"`+tool+`"`), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
+				if tool == "hang" {
+					r.hangUp(body, modernHeader("tools/call", tool), func() {
+						await(t, "the call has arrived", 20*time.Second, func() bool { return len(j.entries("call hang")) == 1 })
+					})
+				} else {
+					s := r.open("POST", "/mcp", body, modernHeader("tools/call", tool)...)
+					if m := s.event(); m == nil || m.Method != mcp.NoteProgress {
+						t.Fatalf("got %v", m)
+					}
+					s.stop()
+				}
+				await(t, "the server hears of it", 20*time.Second, func() bool { return len(j.entries(end)) > 0 })
+				if calls, ends := j.entries("call "+tool), j.entries(end); len(calls) != 1 || len(ends) != 1 || ends[0] != calls[0] {
+					t.Errorf("called were %q, ended %q", calls, ends)
+				}
+				r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
+			})
+		}
+	}
+}
+
+// TestT12_LegacyClientSaysSo: on HTTP a legacy client that loses its connection has
+// not given up (2025-06-18 §Transports, "Sending Messages to the Server"), and one
+// that says so has.
+func TestT12_LegacyClientSaysSo(t *testing.T) {
+	t.Parallel()
+	u := child(t, "child", "legacy")
+	r := run(t, u)
+	session := []string{"Mcp-Session-Id", r.initialize("/mcp", "2025-06-18", "{}")}
+	r.hangUp(toolCall(`"mine"`, "hang", "{}"), session, func() {
+		await(t, "the call has arrived", 20*time.Second, func() bool { return u.count("call hang") == 1 })
+	})
+	// The server reads in order: what it was told before this call it knows by now.
+	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
+	if n := u.count("cancelled"); n != 0 {
+		t.Errorf("cancelled %d times for a lost connection", n)
+	}
+	r.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"mine"}}`, session...)
+	await(t, "the cancellation", 20*time.Second, func() bool { return u.count("cancelled") == 1 })
+	if calls, ends := u.entries("call hang"), u.entries("cancelled"); ends[0] != calls[0] {
+		t.Errorf("called was %q, cancelled %q", calls, ends)
+	}
+}
+
+// TestT12_ParkedCall: a client answers the question of its parked call and hangs up
+// before the call is over; one on a pipe goes while its call is parked. Either way
+// the server hears it under its own id.
+func TestT12_ParkedCall(t *testing.T) {
+	t.Parallel()
+	const params = `"name":"ask on","arguments":{}`
+	ended := func(t *testing.T, u *upstreamUnderTest) {
+		t.Helper()
+		await(t, "the cancellation", 20*time.Second, func() bool { return u.count("cancelled") > 0 })
+		if calls, ends := u.entries("call ask on"), u.entries("cancelled"); len(calls) != 1 || len(ends) != 1 || ends[0] != calls[0] {
+			t.Errorf("called were %q, cancelled %q", calls, ends)
+		}
+	}
+	t.Run("http", func(t *testing.T) {
+		u := child(t, "child", "legacy")
+		r := run(t, u)
+		header := modernHeader("tools/call", "ask on")
+		state, key := askedOf(t, r.post("/mcp", canElicit(modernBody("1", "tools/call", params)), header...).message(t))
+		r.hangUp(canElicit(modernBody("2", "tools/call", retryOf(params, state, key, `{}`))), header, func() {
+			await(t, "the answer has arrived", 20*time.Second, func() bool { return u.count("answered") == 1 })
+		})
+		ended(t, u)
+	})
+	t.Run("stdio", func(t *testing.T) {
+		u := child(t, "child", "legacy")
+		p := runPipe(t, u)
+		p.send(canElicit(modernBody("1", "tools/call", params)))
+		askedOf(t, p.answerTo("1"))
+		_ = p.in.Close()
+		if err := p.wait(20 * time.Second); err != nil {
+			t.Errorf("ended with %v", err)
+		}
+		ended(t, u)
+		u.wantReaped(t)
+	})
+}
+
+// TestT12_ChildOfOneCallIsReaped: where each call has a session of its own, the
+// child of a call whose client is gone ends with it, and is no zombie.
+func TestT12_ChildOfOneCallIsReaped(t *testing.T) {
+	t.Parallel()
+	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateCall })
+	r := run(t, u)
+	body, header := modernBody("1", "tools/call", `"name":"hang"`), modernHeader("tools/call", "hang")
+	r.hangUp(body, header, func() {
+		await(t, "the call has arrived", 20*time.Second, func() bool { return u.count("call hang") == 1 })
+	})
+	u.wantReaped(t)
+	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
+}
+
+// wantReaped fails while anything is left of a process that the server has been, a
+// zombie included.
+func (u *upstreamUnderTest) wantReaped(t testing.TB) {
+	t.Helper()
+	all := u.pids(t)
+	if len(all) == 0 {
+		t.Error("the server was never started")
+	}
+	for _, pid := range all {
+		await(t, fmt.Sprintf("process %d is reaped", pid), 20*time.Second, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+	}
+}
