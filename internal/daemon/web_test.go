@@ -24,6 +24,9 @@ import (
 //	count  answers with how often it was called in this session
 //	hang   does not answer until it is cancelled
 //	work   says that it has begun, then like hang
+//	fail   answers with the error that its arguments are
+//
+// Its resource x:error is missing, in the words of its era.
 type webServer struct {
 	modern bool
 	tools  string // in place of its own, the items of tools/list
@@ -158,7 +161,7 @@ func (s *webServer) take(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 	}
 	switch m.Method {
 	case mcp.MethodDiscover:
-		result(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`)
+		result(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{}},"ttlMs":0,"cacheScope":"private"}`)
 	case mcp.MethodInitialize:
 		s.mu.Lock()
 		s.opened++
@@ -167,16 +170,19 @@ func (s *webServer) take(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 		s.mu.Unlock()
 		s.note("initialize")
 		w.Header().Set(mcp.HeaderSession, id)
-		result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"web","version":"1"}}`)
+		result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"web","version":"1"}}`)
 	case mcp.MethodListTools:
 		s.note("list")
 		tools := s.tools
 		if tools == "" {
-			tools = `{"name":"echo","inputSchema":{"type":"object"}},{"name":"count","inputSchema":{"type":"object"}},{"name":"hang","inputSchema":{"type":"object"}},{"name":"work","inputSchema":{"type":"object"}}`
+			tools = `{"name":"echo","inputSchema":{"type":"object"}},{"name":"count","inputSchema":{"type":"object"}},{"name":"hang","inputSchema":{"type":"object"}},{"name":"work","inputSchema":{"type":"object"}},{"name":"fail","inputSchema":{"type":"object"}}`
 		}
 		result(`{"ttlMs":0,"cacheScope":"private","tools":[` + tools + `]}`)
 	case mcp.MethodCallTool:
 		s.call(w, r, m, session, result)
+	case mcp.MethodReadResource:
+		code := map[bool]int64{true: jsonrpc.CodeInvalidParams, false: mcp.CodeResourceNotFound}[s.modern]
+		sayWeb(w, 200, webError(m, code, `{"uri":"x:error"}`))
 	case mcp.NoteCancelled:
 		id := m.Param("requestId").Of(m.Raw)
 		s.note("cancelled %s", id)
@@ -211,6 +217,14 @@ func (s *webServer) call(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 	switch name {
 	case "echo":
 		text(string(m.Param("arguments").Of(m.Raw)))
+	case "fail":
+		args := m.Param("arguments")
+		code, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, args, "code"))
+		status := 200
+		if s.modern && mcp.IsModernCode(code) {
+			status = 400
+		}
+		sayWeb(w, status, webError(m, code, string(jsonrpc.Find(m.Raw, args, "data").Of(m.Raw))))
 	case "count":
 		text(fmt.Sprint(n))
 	case "hang", "work":
