@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -35,6 +36,9 @@ const journalVar = "DAEMON_TEST_JOURNAL"
 //	leave   answers initialize, then ends
 //	noisy   legacy, with a banner, a stream of stderr, and wrong answers between
 //	deaf    legacy, and does not end when it is told to
+//	crlf    legacy, with CRLF at the end of every line and empty lines between
+//	latin   legacy, with lines between that are not UTF-8, on both streams
+//	parent  legacy, with a child of its own that holds its streams and is deaf
 //
 // "legacy:700" and "modern:700" list that many tools, in pages, all of which answer
 // with their name. What another call does is its tool's name, see tool.
@@ -52,6 +56,15 @@ func beServer(mode string) {
 		select {}
 	case "deaf":
 		signal.Ignore(syscall.SIGTERM)
+	case "parent":
+		grandchild := exec.Command(os.Args[0])
+		grandchild.Env = append(os.Environ(), asServer+"=deaf")
+		grandchild.Stdout, grandchild.Stderr = os.Stdout, os.Stderr
+		idle, err := grandchild.StdinPipe() // its own, so that it does not read our messages
+		if err != nil || grandchild.Start() != nil {
+			os.Exit(1)
+		}
+		defer idle.Close()
 	case "noisy":
 		fmt.Println("Server started on stdio")
 		go func() {
@@ -102,7 +115,15 @@ func (s *fakeServer) note(format string, args ...any) {
 func (s *fakeServer) write(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.out.Write(append(b[:len(b):len(b)], '\n'))
+	end := "\n"
+	switch s.mode {
+	case "crlf":
+		end = "\r\n\r\n"
+	case "latin":
+		_, _ = fmt.Fprintln(os.Stderr, "gr\xfc\xdfe")
+		_, _ = io.WriteString(s.out, "gr\xfc\xdfe\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"\xff\"}}\n")
+	}
+	_, _ = s.out.Write(append(b[:len(b):len(b)], end...))
 }
 
 func (s *fakeServer) result(m *jsonrpc.Message, result string) {
@@ -253,6 +274,9 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		s.mu.Lock()
 		fmt.Print(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"content":[{"type":"te`)
 		os.Exit(7)
+	case "large": // as many bytes as it is asked for
+		n, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "n"))
+		text(strings.Repeat("x", int(n)))
 	case "endless": // a line that does not end
 		s.mu.Lock()
 		for range 64 {

@@ -288,7 +288,9 @@ func TestT27_ModernClientOldServer(t *testing.T) {
 			if !strings.Contains(a.body, `"progressToken":"p"`) || said(a.message(t)) != "{}" {
 				t.Errorf("progress: %s", a.body)
 			}
-			can := func(body string) string { return strings.Replace(body, `Capabilities":{}`, `Capabilities":{"sampling":{}}`, 1) }
+			can := func(body string) string {
+				return strings.Replace(body, `Capabilities":{}`, `Capabilities":{"sampling":{}}`, 1)
+			}
 			const call = `"name":"old__sample","arguments":{}`
 			asked := r.post("/mcp", can(modernBody("8", "tools/call", call)), modernHeader("tools/call", "old__sample")...).message(t)
 			state := string(asked.ResultMember("requestState").Of(asked.Raw))

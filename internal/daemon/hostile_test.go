@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,7 +189,7 @@ func TestHostileHTTP(t *testing.T) {
 			if method == "" {
 				method = "POST"
 			}
-			header := with(h.header)
+			header := slices.Clone(h.header)
 			for i := range header {
 				if header[i] == "SESSION" {
 					header[i] = session

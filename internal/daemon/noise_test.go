@@ -1,0 +1,92 @@
+//go:build unix
+
+package daemon
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestT28_ChildrenThatMisbehave: whatever a child says beside its messages and
+// however it ends its lines, its tools work for clients of both eras; and however
+// it clings to life, nothing of it is left when Dragoman has stopped.
+func TestT28_ChildrenThatMisbehave(t *testing.T) {
+	t.Parallel()
+	for mode, what := range map[string]string{
+		"noisy": "banner lines, half messages and a flood on standard error", "crlf": "CRLF and empty lines",
+		"latin": "lines that are not UTF-8", "deaf": "ignores SIGTERM", "parent": "grandchildren",
+	} {
+		t.Run(strings.ReplaceAll(what, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			u := child(t, "child", mode)
+			r := run(t, u)
+			session := r.initialize("/mcp", "2025-06-18", "{}")
+			for i := range 20 {
+				args := fmt.Sprintf(`{"i":%d,"text":"é\n"}`, i)
+				r.call("/mcp", "echo", args).wantText(t, args)
+				r.post("/mcp", toolCall("1", "echo", args), "Mcp-Session-Id", session).wantText(t, args)
+			}
+			want := 1
+			if mode == "parent" {
+				want = 2
+				await(t, "the grandchild is there", 20*time.Second, func() bool { return u.count("start") == 2 })
+			}
+			if n := u.count("start"); n != want {
+				t.Errorf("there were %d processes, want %d", n, want)
+			}
+			for _, pid := range u.pids(t) {
+				if !alive(pid) {
+					t.Errorf("process %d is gone: the test shows nothing", pid)
+				}
+			}
+			if err := r.stop(); err != nil {
+				t.Error(err)
+			}
+			u.wantGone(t)
+		})
+	}
+}
+
+// TestT28_LargeLine: a line of nearly 16 MiB, the most that is read of a server,
+// arrives whole; one that is longer ends the child with a word why, and the next
+// call finds another.
+func TestT28_LargeLine(t *testing.T) {
+	t.Parallel()
+	const most = 16 << 20
+	u := child(t, "child", "legacy")
+	r := run(t, u)
+	session := r.initialize("/mcp", "2025-06-18", "{}")
+	for who, call := range map[string]func(n int) answer{
+		"modern": func(n int) answer { return r.call("/mcp", "large", fmt.Sprintf(`{"n":%d}`, n)) },
+		"legacy": func(n int) answer {
+			return r.post("/mcp", toolCall("1", "large", fmt.Sprintf(`{"n":%d}`, n)), "Mcp-Session-Id", session)
+		},
+	} {
+		pids := len(u.pids(t))
+		if got := len(said(call(most - 200).message(t))); got != most-200 {
+			t.Errorf("%s: %d bytes came", who, got)
+		}
+		if n := len(u.pids(t)); pids > 0 && n != pids {
+			t.Errorf("%s: there is another process", who)
+		}
+		call(most+1).wantFault(t, "too_large", "unknown")
+		r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
+	}
+	u.wantOneLeft(t)
+}
+
+// wantOneLeft fails unless of all processes of the server one lives.
+func (u *upstreamUnderTest) wantOneLeft(t testing.TB) {
+	t.Helper()
+	await(t, "the others have ended", 20*time.Second, func() bool {
+		n := 0
+		for _, pid := range u.pids(t) {
+			if alive(pid) {
+				n++
+			}
+		}
+		return n == 1
+	})
+}
