@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -31,9 +32,8 @@ func (c *conversation) admit(x *exchange) *jsonrpc.Error {
 		x.token = t.Of(x.m.Raw)
 	}
 	if known.name == mcp.MethodCallTool {
-		if bad := c.pick(x); bad != nil {
-			return bad
-		}
+		name, _ := jsonrpc.Text(x.m.Raw, x.m.Param("name"))
+		x.tool = c.s.tool(name)
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -124,11 +124,20 @@ func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	m := x.m
 	if m.Method == mcp.MethodInitialize {
 		// 2026-07-28 §Versioning, "Backward Compatibility": the error names the
-		// versions, since it is all that an older client will show.
-		return c.s.refuse(m.Method, jsonrpc.CodeMethodNotFound, "%s has no initialize; this server supports %s and nothing else", c.ed.date, c.ed.date)
+		// versions, since it is all that an older client will show. Such a client has
+		// done nothing wrong, unless it speaks this revision too.
+		bad := refusal(jsonrpc.CodeMethodNotFound, "%s has no initialize; this server supports %s and nothing else", c.ed.date, c.ed.date)
+		c.s.mu.Lock()
+		late := c.phase == operating
+		c.s.mu.Unlock()
+		if late {
+			c.s.violate(m.Method, "%s", bad.Message)
+		}
+		return bad
 	}
 	c.s.mu.Lock()
 	running := c.running[m.ID] != nil
+	c.phase = operating
 	c.s.mu.Unlock()
 	if running {
 		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "a request with the id %s is still running", clip(string(m.ID)))
@@ -168,8 +177,16 @@ var notes = []struct {
 	{"notifications/tasks/status", experimentalTask, shape{need("taskId", aString), need("status", aString)}},
 }
 
-// note takes a notification.
-func (c *conversation) note(m *jsonrpc.Message, overHTTP bool) {
+// note takes a notification, and remembers what is wrong with it.
+func (c *conversation) note(m *jsonrpc.Message, overHTTP bool) (ok bool) {
+	wrong := c.noted(m, overHTTP)
+	if wrong != "" {
+		c.s.violate(m.Method, "%s", wrong)
+	}
+	return wrong == ""
+}
+
+func (c *conversation) noted(m *jsonrpc.Message, overHTTP bool) (wrong string) {
 	i := slices.IndexFunc(notes, func(n struct {
 		name   string
 		of     feature
@@ -178,42 +195,41 @@ func (c *conversation) note(m *jsonrpc.Message, overHTTP bool) {
 		return n.name == m.Method && c.ed.has(n.of)
 	})
 	if i < 0 {
-		c.s.violate(m.Method, "%s has no such notification of clients", c.ed.date)
-		return
+		return c.ed.date + " has no such notification of clients"
 	}
 	if wrong := notes[i].params.check(m.Raw, m.Params, "params"); wrong != "" {
-		c.s.violate(m.Method, "%s", wrong)
-		return
+		return wrong
 	}
 	if c.ed.has(handshake) {
 		if key := c.reservedKey(m.Raw, m.Param(mcp.KeyMeta)); key != "" {
-			c.s.violate(m.Method, "%s does not define params._meta[%q]", c.ed.date, clip(key))
+			return fmt.Sprintf("%s does not define params._meta[%q]", c.ed.date, clip(key))
 		}
 	}
 	switch m.Method {
 	case mcp.NoteInitialized:
-		c.initialized()
+		return c.initialized()
 	case mcp.NoteCancelled:
 		if overHTTP && !c.ed.has(handshake) {
 			// 2026-07-28 §Streamable HTTP, "Sending Messages": the stream is closed
-			// instead.
+			// instead. It is not expected, but harmless.
 			c.s.violate(m.Method, "it is not sent over Streamable HTTP")
-			return
+			return ""
 		}
-		c.cancelRequest(m)
+		return c.cancelRequest(m)
 	case mcp.NoteProgress:
-		c.s.violate(m.Method, "no request of this server carries a progress token")
+		return "no request of this server carries a progress token"
 	case mcp.NoteRootsChanged:
 		c.s.mu.Lock()
 		declared := allows(c.caps, "roots", "listChanged")
 		c.s.mu.Unlock()
 		if !declared {
-			c.s.violate(m.Method, "the capability roots.listChanged was not declared")
+			return "the capability roots.listChanged was not declared"
 		}
 	}
+	return ""
 }
 
-func (c *conversation) initialized() {
+func (c *conversation) initialized() (wrong string) {
 	c.s.mu.Lock()
 	was := c.phase
 	if was == answered {
@@ -222,41 +238,40 @@ func (c *conversation) initialized() {
 	c.s.mu.Unlock()
 	switch was {
 	case unopened:
-		c.s.violate(mcp.NoteInitialized, "before initialize was answered")
+		return "it came before initialize was answered"
 	case operating:
-		c.s.violate(mcp.NoteInitialized, "for the second time")
+		return "it came for the second time"
 	}
+	return ""
 }
 
 // cancelRequest ends a request that is running. One that has ended meanwhile is
 // nobody's fault (2025-11-25 §Cancellation, "Timing Considerations"); one that
 // never was is the client's.
-func (c *conversation) cancelRequest(m *jsonrpc.Message) {
+func (c *conversation) cancelRequest(m *jsonrpc.Message) (wrong string) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
+	x := c.abandon(id)
 	c.s.mu.Lock()
-	x, used := c.running[id], c.used[id]
-	delete(c.running, id)
-	if x != nil && x.tool != nil && x.tool.name == "wait" {
-		c.s.state.cancelled++
-	}
+	used := c.used[id]
 	full := len(c.used) >= maxUsedIDs
 	c.s.mu.Unlock()
 	switch {
 	case x != nil && x.m.Method == mcp.MethodInitialize:
-		c.s.violate(m.Method, "initialize must not be cancelled")
+		return "initialize must not be cancelled"
 	case x != nil:
 		x.cancel(errCancelled)
 	case !used && !full && c.ed.has(handshake):
-		c.s.violate(m.Method, "no request with the id %s was sent", clip(string(id)))
+		return "no request with the id " + clip(string(id)) + " was sent"
 	}
+	return ""
 }
 
 // answer takes a client's answer to a question.
-func (c *conversation) answer(m *jsonrpc.Message) {
+func (c *conversation) answer(m *jsonrpc.Message) (ok bool) {
 	if !c.ed.has(handshake) {
 		// 2026-07-28 §Streamable HTTP, "Sending Messages": no responses of clients.
 		c.s.violate("response", "%s has no requests of servers that could be answered", c.ed.date)
-		return
+		return false
 	}
 	c.s.mu.Lock()
 	waits, known := c.asked[m.ID]
@@ -268,6 +283,7 @@ func (c *conversation) answer(m *jsonrpc.Message) {
 	case !known:
 		c.s.violate("response", "no request with the id %s was sent, or it was answered before", clip(string(m.ID)))
 	}
+	return known
 }
 
 // allows reports whether an object has a member at a path that is not false.

@@ -242,11 +242,11 @@ func (x *exchange) askInResult(qs []question) ([][]byte, error) {
 func (x *exchange) inputRequired(qs []question) error {
 	var asks []string
 	for i := range qs {
-		params := ""
-		if qs[i].params != "" {
-			params = `,"params":` + qs[i].params
+		params := qs[i].params
+		if params == "" {
+			params = "{}" // which may be left out, but not every client knows
 		}
-		asks = append(asks, quote(qs[i].key)+`:{"method":`+quote(qs[i].method)+params+`}`)
+		asks = append(asks, quote(qs[i].key)+`:{"method":`+quote(qs[i].method)+`,"params":`+params+`}`)
 	}
 	return &inputRequired{`"inputRequests":{` + strings.Join(asks, ",") + `},"requestState":` + quote(x.sealed())}
 }

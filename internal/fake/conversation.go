@@ -31,6 +31,7 @@ type conversation struct {
 	wg   sync.WaitGroup // requests that wait
 
 	// Guarded by s.mu from here on.
+	ended   bool // nothing may begin any more
 	phase   phase
 	id      string // of the HTTP session
 	caps    []byte // the client's capabilities, as it declared them
@@ -42,6 +43,11 @@ type conversation struct {
 	lastAsk int64
 	watched map[string]bool // URIs
 	listens []*listen
+
+	// Of an HTTP session.
+	standing   *stream            // of what belongs to no request
+	streams    map[string]*stream // by id, for who resumes one
+	lastStream int
 }
 
 // exchange is one request on its way to an answer. It belongs to the goroutine
@@ -87,6 +93,7 @@ func (s *Server) converse(out outlet) *conversation {
 func (c *conversation) end(cause error) {
 	c.s.mu.Lock()
 	delete(c.s.state.conversations, c)
+	c.ended = true
 	var all []*exchange
 	for _, x := range c.running {
 		all = append(all, x)
@@ -98,9 +105,24 @@ func (c *conversation) end(cause error) {
 	c.wg.Wait()
 }
 
+// spawn runs f beside others, unless the conversation has ended.
+func (c *conversation) spawn(f func()) bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if !c.ended {
+		c.wg.Go(f)
+	}
+	return !c.ended
+}
+
 // hear takes one message of the client, or one batch, over a pipe.
 func (c *conversation) hear(ctx context.Context, raw []byte, out outlet) {
 	c.s.capture.write(request, raw)
+	c.heard(ctx, raw, out)
+}
+
+// heard is hear for what was captured before.
+func (c *conversation) heard(ctx context.Context, raw []byte, out outlet) {
 	if c.ed.has(batches) && jsonrpc.IsBatch(raw) {
 		c.hearBatch(ctx, raw, out)
 		return
@@ -108,10 +130,10 @@ func (c *conversation) hear(ctx context.Context, raw []byte, out outlet) {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
 	c.twisted(&heard{ctx, c, raw, m, out}, func() {
 		if err != nil {
-			c.tell(out, nil, c.unreadable(err))
+			c.tell(out, nil, c.s.unreadable(err))
 			return
 		}
-		if x := c.take(ctx, m, nil, out); x != nil {
+		if x, _ := c.take(ctx, m, nil, out); x != nil {
 			c.serve(x)
 		}
 	})
@@ -127,44 +149,44 @@ func (c *conversation) twisted(h *heard, next func()) {
 }
 
 // unreadable is the answer to bytes that are no message.
-func (c *conversation) unreadable(err error) []byte {
+func (s *Server) unreadable(err error) []byte {
 	var bad *jsonrpc.Error
 	if !errors.As(err, &bad) {
 		bad = refusal(jsonrpc.CodeInternal, "the message could not be read")
 	}
-	c.s.violate("message", "%s", bad.Message)
+	s.violate("message", "%s", bad.Message)
 	id := bad.ID
-	if id == "" && c.ed.has(nullIDs) {
+	if id == "" && s.part.ed.has(nullIDs) {
 		id = "null"
 	}
 	return jsonrpc.AppendError(nil, id, bad)
 }
 
 // take looks at one message. It answers what is to be refused, deals with
-// notifications and answers, and returns a request that is to be served.
-func (c *conversation) take(ctx context.Context, m *jsonrpc.Message, header http.Header, out outlet) *exchange {
+// notifications and answers, and returns a request that is to be served; ok is
+// false for what the revision does not allow.
+func (c *conversation) take(ctx context.Context, m *jsonrpc.Message, header http.Header, out outlet) (x *exchange, ok bool) {
 	switch m.Kind {
 	case jsonrpc.Request:
-		x := &exchange{c: c, m: m, out: out, header: header}
+		x = &exchange{c: c, m: m, out: out, header: header}
 		x.ctx, x.cancel = context.WithCancelCause(ctx)
 		if bad := c.admit(x); bad != nil {
 			x.cancel(nil)
 			c.tell(out, m, jsonrpc.AppendError(nil, m.ID, bad))
-			return nil
+			return nil, false
 		}
-		return x
+		return x, true
 	case jsonrpc.Notification:
-		c.note(m, header != nil)
+		return nil, c.note(m, header != nil)
 	default:
-		c.answer(m)
+		return nil, c.answer(m)
 	}
-	return nil
 }
 
 // serve runs a request: at once, or beside others when it waits.
 func (c *conversation) serve(x *exchange) {
 	if x.waits() {
-		c.wg.Go(x.run)
+		c.spawn(x.run)
 		return
 	}
 	x.run()
@@ -181,6 +203,9 @@ func (x *exchange) run() {
 	if errors.Is(cause, errCancelled) || err != nil && cause != nil {
 		// 2025-11-25 §Cancellation, "Behavior Requirements": no answer to a request
 		// that was cancelled. There is none to give either when everything ends.
+		if st, ok := x.out.(*stream); ok && !st.standing {
+			st.end()
+		}
 		return
 	}
 	x.c.tell(x.out, x.m, x.wrap(result, err))
@@ -249,6 +274,19 @@ func (x *exchange) notify(method, params string) {
 	x.c.tell(x.out, x.m, jsonrpc.AppendNotification(nil, method, []byte(params)))
 }
 
+// abandon takes a request that is still running out of its conversation, nil when
+// it is not. A wait counts as cancelled.
+func (c *conversation) abandon(id jsonrpc.ID) *exchange {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	x := c.running[id]
+	delete(c.running, id)
+	if x != nil && x.tool != nil && x.tool.name == "wait" {
+		c.s.state.cancelled++
+	}
+	return x
+}
+
 // retire forgets a request that has ended.
 func (c *conversation) retire(x *exchange) {
 	c.s.mu.Lock()
@@ -273,7 +311,7 @@ func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
 		}
 	}
 	if slices.ContainsFunc(xs, (*exchange).waits) {
-		c.wg.Go(finish)
+		c.spawn(finish)
 		return
 	}
 	finish()
@@ -283,19 +321,19 @@ func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
 func (c *conversation) takeBatch(ctx context.Context, raw []byte, header http.Header, out outlet) ([]*exchange, *batch, []byte) {
 	items, err := jsonrpc.ScanBatch(raw, jsonrpc.Limits{Bytes: maxMessage})
 	if err != nil {
-		return nil, nil, c.unreadable(err)
+		return nil, nil, c.s.unreadable(err)
 	}
 	b := &batch{through: out}
 	var xs []*exchange
 	for _, it := range items {
 		switch {
 		case it.Err != nil:
-			b.send(c.unreadable(it.Err))
+			b.send(c.s.unreadable(it.Err))
 		case it.Message.Method == mcp.MethodInitialize:
 			// 2025-03-26 §Lifecycle, "Initialization": it must not be in a batch.
 			b.send(jsonrpc.AppendError(nil, it.Message.ID, c.s.refuse(it.Message.Method, jsonrpc.CodeInvalidRequest, "initialize must not be part of a batch")))
 		default:
-			if x := c.take(ctx, it.Message, header, b); x != nil {
+			if x, _ := c.take(ctx, it.Message, header, b); x != nil {
 				xs = append(xs, x)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -141,6 +143,12 @@ func (s *Server) Close() error {
 	s.state.ended = true
 	s.mu.Unlock()
 	s.cancel(errClosed)
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.state.conversations))
+	s.mu.Unlock()
+	for _, c := range all {
+		c.end(errClosed)
+	}
 	s.wg.Wait()
 	return nil
 }

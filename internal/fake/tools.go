@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,20 +88,22 @@ func (t *tool) entry(ed *edition) string {
 	return out + "}"
 }
 
-// pick finds the tool of a call and looks at its arguments.
-func (c *conversation) pick(x *exchange) *jsonrpc.Error {
-	name, _ := jsonrpc.Text(x.m.Raw, x.m.Param("name"))
-	all := c.s.available()
-	i := slices.IndexFunc(all, func(t *tool) bool { return t.name == name })
-	if i < 0 {
-		return refusal(jsonrpc.CodeInvalidParams, "there is no tool %s", clip(name))
+// tool returns the tool of a name, nil when there is none now.
+func (s *Server) tool(name string) *tool {
+	for _, t := range s.available() {
+		if t.name == name {
+			return t
+		}
 	}
-	x.tool = all[i]
 	return nil
 }
 
 func callTool(x *exchange) (string, error) {
 	args := x.m.Param("arguments")
+	if x.tool == nil {
+		name, _ := jsonrpc.Text(x.m.Raw, x.m.Param("name"))
+		return "", refusal(jsonrpc.CodeInvalidParams, "there is no tool %s", clip(name))
+	}
 	if wrong := x.tool.args.check(x.m.Raw, args, "arguments"); wrong != "" {
 		if x.c.ed.has(inputErrors) {
 			return "", toolError(wrong)
