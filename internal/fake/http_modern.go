@@ -115,7 +115,7 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 			if a.header == "" {
 				continue
 			}
-			value, there := headerValue(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), a.name))
+			value, there := headerText(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), a.name))
 			if wrong := mirrors(h, mcp.HeaderParam+a.header, value, there); wrong != "" {
 				return bad("%s", wrong)
 			}
@@ -124,9 +124,9 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	return nil
 }
 
-// headerValue returns an argument as a header has it ("Value Encoding"); there is
+// headerText returns an argument as a header has it ("Value Encoding"); there is
 // none for null.
-func headerValue(raw []byte, at jsonrpc.Span) (string, bool) {
+func headerText(raw []byte, at jsonrpc.Span) (string, bool) {
 	switch jsonrpc.KindOf(raw, at) {
 	case '"':
 		return jsonrpc.Text(raw, at)
