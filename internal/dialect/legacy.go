@@ -24,18 +24,42 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	} else if c.HasJunk() {
 		e.Object(m.Raw, c.Meta, c.IsJunk)
 	}
-	if c.Client.Revision.Can(mcp.InputRequired) && !c.Answers && c.Method != nil && c.Method.MayAsk {
-		// What a retry carries was for us: this server asks live.
-		e.Object(m.Raw, m.Params, func(k []byte) bool {
-			return string(k) == "inputResponses" || string(k) == "requestState"
-		})
-	}
-	if m.Method == mcp.MethodCallTool && !m.Params.IsZero() && m.Param("arguments").IsZero() {
-		// Optional in every revision, but servers die of its absence.
-		e.Object(m.Raw, m.Params, nil, jsonrpc.Field{Key: "arguments", Value: emptyObject})
+	modern := c.Client.Revision.Can(mcp.InputRequired)
+	called := m.Method == mcp.MethodCallTool
+	if modern && c.Method != nil && c.Method.MayAsk || called {
+		var set [2]jsonrpc.Field
+		n := 0
+		if called && c.Task != nil {
+			set[n] = jsonrpc.Field{Key: "task", Value: c.Task}
+			n++
+		}
+		if called && !m.Params.IsZero() && m.Param("arguments").IsZero() {
+			// Optional in every revision, but servers die of its absence.
+			set[n] = jsonrpc.Field{Key: "arguments", Value: emptyObject}
+			n++
+		}
+		var drop func([]byte) bool
+		switch {
+		case modern && called && c.Answers:
+			drop = asksForTask
+		case modern && called:
+			drop = forUsOfCall
+		case modern && !c.Answers:
+			drop = forUs
+		}
+		if n > 0 || drop != nil {
+			e.Object(m.Raw, m.Params, drop, set[:n]...)
+		}
 	}
 	return jsonrpc.Splice(dst, m.Raw, &e)
 }
+
+// forUs reports what a modern client's retry carries for us: this server asks live.
+func forUs(k []byte) bool { return string(k) == "inputResponses" || string(k) == "requestState" }
+
+// forUsOfCall adds the member that modern servers ignore and this one would take
+// for the wish for a task (SEP-2663, "Backward Compatibility").
+func forUsOfCall(k []byte) bool { return forUs(k) || asksForTask(k) }
 
 func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e := r.Edits
@@ -84,7 +108,7 @@ func (l legacy) hello(h *mcp.Hello) []byte {
 	}
 	out := append([]byte(`{"protocolVersion":`), version...)
 	out = append(out, `,"capabilities":`...)
-	out = append(out, orEmpty(h.Capabilities)...)
+	out = append(out, orEmpty(legacyTasksFor(l.rev, h.Capabilities))...)
 	out = append(out, `,"serverInfo":`...)
 	if h.Info == nil {
 		out = append(out, `{"name":"unknown","version":"0"}`...)

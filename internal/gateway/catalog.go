@@ -85,6 +85,8 @@ func (j *edition) note(u Upstream, method, name, why string, lost bool) {
 type listed struct {
 	key  string // the offered name or URI
 	json []byte
+	// directed: a tool of a modern server with tasks, which says nothing of them.
+	directed bool
 }
 
 // The times of a reading.
@@ -339,6 +341,8 @@ func (g *Merged) buildLocked(method string) *edition {
 		if p == nil {
 			continue
 		}
+		hello := g.catalog.parts[partKey{"", u.Name()}]
+		directed := method == mcp.MethodListTools && hello != nil && hello.hello != nil && hello.hello.Tasks() == mcp.DirectedTasks
 		for _, raw := range p.items {
 			at := jsonrpc.Find(raw, jsonrpc.Whole(raw), key)
 			name, ok := jsonrpc.Text(raw, at)
@@ -357,7 +361,7 @@ func (g *Merged) buildLocked(method string) *edition {
 				j.note(u, method, name, taken(j.table.routes[offered], u, name), true)
 				continue
 			}
-			j.items = append(j.items, listed{offered, json})
+			j.items = append(j.items, listed{offered, json, directed && !has(json, "execution")})
 			if key == "name" && offered != g.prefix(u)+g.Names.separator()+name {
 				j.note(u, method, name, "it is too long, has characters that clients refuse, or could be read in two ways; it is offered as "+offered, false)
 			}
@@ -444,6 +448,10 @@ func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	for i, x := range items {
 		if i > 0 {
 			out = append(out, ',')
+		}
+		if x.directed && c.Client.Revision.Can(mcp.ExperimentalTasks) {
+			out = appendOffered(out, x.json)
+			continue
 		}
 		out = append(out, x.json...)
 	}

@@ -83,7 +83,7 @@ func (f *Face) instructions(ctx context.Context, names []string, hellos []*mcp.H
 // resources say listChanged because the joined lists change when a server comes
 // or goes, whatever the server itself says.
 func union(hellos []*mcp.Hello) []byte {
-	var logging, completions, tools, prompts, resources, subscribe bool
+	var logging, completions, tools, prompts, resources, subscribe, tasks bool
 	for _, h := range hellos {
 		if h == nil {
 			continue
@@ -94,6 +94,7 @@ func union(hellos []*mcp.Hello) []byte {
 		completions = completions || has(h.Capabilities, "completions")
 		tools = tools || has(h.Capabilities, "tools")
 		prompts = prompts || has(h.Capabilities, "prompts")
+		tasks = tasks || h.Tasks() != mcp.NoTasks
 		if has(h.Capabilities, "resources") {
 			resources = true
 			at := jsonrpc.Find(h.Capabilities, jsonrpc.Whole(h.Capabilities), "resources")
@@ -117,6 +118,8 @@ func union(hellos []*mcp.Hello) []byte {
 	add(prompts, `"prompts":{"listChanged":true}`)
 	add(resources && subscribe, `"resources":{"listChanged":true,"subscribe":true}`)
 	add(resources && !subscribe, `"resources":{"listChanged":true}`)
+	// In the words of 2025-11-25, which the codecs turn into the client's.
+	add(tasks, `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`)
 	// A gateway whose servers are all away still has tools when they come back.
 	add(tools || len(out) == 1, `"tools":{"listChanged":true}`)
 	return append(out, '}')

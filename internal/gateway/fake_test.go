@@ -71,6 +71,10 @@ func (u *fake) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, 
 	return u.call(ctx, c, s)
 }
 
+func (u *fake) Tasks(context.Context, *mcp.ClientFacts, string) (mcp.TaskForm, mcp.TaskSupport) {
+	return u.hello.Tasks(), mcp.TaskOptional
+}
+
 func (u *fake) List(ctx context.Context, _ *mcp.ClientFacts, method string) ([][]byte, bool, error) {
 	u.seen.mu.Lock()
 	u.seen.reads++

@@ -41,6 +41,9 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, err
 
 // Call answers one request.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	if c.Method != nil && c.Method.Task {
+		return g.Relay.tasks(ctx, g.Upstreams, c, s)
+	}
 	switch c.Msg.Method {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
 		return g.list(ctx, c)
@@ -156,7 +159,7 @@ func (g *Merged) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Messag
 
 // Attach lets a legacy client hear the standing notices of all servers.
 func (g *Merged) Attach(f *mcp.ClientFacts, s peer.Standing) (detach func()) {
-	return g.attach(f, s, g.Upstreams, identity, true)
+	return g.attach(f, g.Relay, s, g.Upstreams, g.Relay.taskNames(f, false), true)
 }
 
 // owner returns the server that a URI belongs to: the one that lists it, else the

@@ -296,10 +296,10 @@ func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
 // attach registers a legacy client with the servers it hears.
 // announced says that the lists are joined ones, of whose changes the servers know
 // only a part.
-func (n *notices) attach(f *mcp.ClientFacts, s peer.Standing, from []Upstream, as rename, announced bool) (detach func()) {
+func (n *notices) attach(f *mcp.ClientFacts, r *Relay, s peer.Standing, from []Upstream, as rename, announced bool) (detach func()) {
 	out := &outlet{to: s, as: as}
 	for _, u := range from {
-		n.standing(f, out, u).Lists(true, true, true)
+		n.standing(f, r, out, u).Lists(true, true, true)
 	}
 	stop := func() {}
 	if announced {
@@ -325,14 +325,15 @@ func (n *notices) attach(f *mcp.ClientFacts, s peer.Standing, from []Upstream, a
 }
 
 // standing returns the registration of a legacy client with one server.
-func (n *notices) standing(f *mcp.ClientFacts, out *outlet, u Upstream) Standing {
+func (n *notices) standing(f *mcp.ClientFacts, r *Relay, out *outlet, u Upstream) Standing {
 	n.mu.Lock()
 	w := n.attached[f.Conversation].find(u.Name())
 	n.mu.Unlock()
 	if w != nil {
 		return w
 	}
-	w = u.Stand(f, func(m *jsonrpc.Message) { out.put(u, m) }, out.to)
+	asker := &taskStanding{out.to, asksOfTasks{relay: r, server: u, facts: f}}
+	w = u.Stand(f, func(m *jsonrpc.Message) { out.put(u, m) }, asker)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.attached == nil {

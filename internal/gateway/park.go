@@ -45,6 +45,7 @@ type parked struct {
 	held    [][]byte    // log messages that came while nobody was there
 	expiry  *time.Timer // runs while nobody is there
 	first   *mcp.Call   // whose token the server's progress bears
+	salt    string      // ends the keys of questions that must be unlike those of others
 
 	server string    // both under Relay.parkMu
 	since  time.Time // of the last time it was parked
@@ -204,7 +205,15 @@ func (p *parked) leave(state string, expire func()) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sink, p.call = nil, nil
-	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	out := p.inputRequests([]byte(`{"resultType":"input_required","inputRequests":`))
+	out = jsonrpc.AppendQuote(append(out, `,"requestState":`...), state)
+	p.expiry = time.AfterFunc(stateTTL, expire)
+	return append(out, '}')
+}
+
+// inputRequests appends the open questions. It is called under mu.
+func (p *parked) inputRequests(out []byte) []byte {
+	out = append(out, '{')
 	for i, q := range p.open {
 		if i > 0 {
 			out = append(out, ',')
@@ -212,9 +221,22 @@ func (p *parked) leave(state string, expire func()) []byte {
 		out = append(jsonrpc.AppendQuote(out, q.key), ':')
 		out = append(out, request(q.m)...)
 	}
-	out = jsonrpc.AppendQuote(append(out, `},"requestState":`...), state)
-	p.expiry = time.AfterFunc(stateTTL, expire)
 	return append(out, '}')
+}
+
+// answer hands the server the answers that there are. It is called under mu, once
+// check has found them in order.
+func (p *parked) answer(raw []byte, answers jsonrpc.Span) {
+	var left []*openQuestion
+	for _, q := range p.open {
+		at := jsonrpc.Find(raw, answers, q.key)
+		if at.IsZero() {
+			left = append(left, q)
+			continue
+		}
+		q.answer <- at.Of(raw)
+	}
+	p.open = left
 }
 
 // crowdedLocked returns the call of a server that has waited longest for its
@@ -248,6 +270,10 @@ func request(m *jsonrpc.Message) []byte {
 		set = append(set, jsonrpc.Field{Key: "params", Value: []byte("{}")})
 	}
 	e.Object(m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" }, set...)
+	if meta := m.Param(mcp.KeyMeta); !mcp.RelatedTask(m.Raw, meta).IsZero() {
+		// It stands in the task that it is about, or its client knows of none.
+		e.Object(m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
+	}
 	return bytes.TrimSpace(jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
 }
 
@@ -289,16 +315,8 @@ func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink
 	p.sink, p.call = s, c
 	held := p.held
 	p.held = nil
-	var left []*openQuestion
-	for _, q := range p.open {
-		at := jsonrpc.Find(c.Msg.Raw, answers, q.key)
-		if at.IsZero() {
-			left = append(left, q)
-			continue
-		}
-		q.answer <- at.Of(c.Msg.Raw)
-	}
-	p.open = left
+	p.answer(c.Msg.Raw, answers)
+	left := p.open
 	p.mu.Unlock()
 	for _, b := range held {
 		s.Notify(b)
@@ -408,7 +426,7 @@ func (p *parked) keyOf(m *jsonrpc.Message) string {
 		}
 	}
 	p.counter++
-	return numbered(key, p.counter)
+	return numbered(key, p.counter) + p.salt
 }
 
 const keyOfURL = "user_visit"
@@ -476,18 +494,20 @@ func (k *parkSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messag
 	}
 }
 
-// Close ends all parked calls and waits for them.
+// Close ends all parked calls and attended tasks and waits for them.
 func (r *Relay) Close() {
 	r.parkMu.Lock()
 	r.closed = true
-	all := r.parked
-	r.parked = nil
+	all, attended := r.parked, r.attended
+	r.parked, r.attended = nil, nil
 	r.parkMu.Unlock()
-	for _, p := range all {
-		p.mu.Lock()
-		p.expiry.Stop()
-		p.mu.Unlock()
-		p.cancel(errStopping)
+	for _, list := range [...]map[string]*parked{all, attended} {
+		for _, p := range list {
+			p.mu.Lock()
+			p.expiry.Stop()
+			p.mu.Unlock()
+			p.cancel(errStopping)
+		}
 	}
 	r.running.Wait()
 }

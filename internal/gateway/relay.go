@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
-// relay takes a call to its server and the answer back, rounds of questions
-// included. The call's edits already say what the server calls things.
+// relay takes a call to its server and the answer back, rounds of questions and
+// tasks included. The call's edits already say what the server calls things.
 func (r *Relay) relay(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	reply, err := r.exchange(ctx, u, c, s)
 	if r.Observe != nil {
@@ -25,6 +25,15 @@ func (r *Relay) relay(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink)
 }
 
 func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	if c.Msg.Method == mcp.MethodCallTool {
+		return r.callTool(ctx, u, c, s)
+	}
+	return r.rounds(ctx, u, c, s)
+}
+
+// rounds takes a call to its server and the answer back, with the rounds of
+// questions in between.
+func (r *Relay) rounds(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool {
 		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers":
 		// whoever processes the body must check them, known or not to the server.

@@ -36,10 +36,13 @@ type Relay struct {
 	mu      sync.Mutex
 	keys    []stateKey // newest first, at most two
 
-	parkMu  sync.Mutex
-	parked  map[string]*parked
-	closed  bool
-	running sync.WaitGroup // calls that may be parked
+	parkMu   sync.Mutex
+	parked   map[string]*parked
+	attended map[string]*parked // tasks, see attendTask
+	closed   bool
+	running  sync.WaitGroup // calls that may be parked, and attended tasks
+
+	kept keptTasks
 }
 
 type stateKey struct {

@@ -25,6 +25,10 @@ func (g *Single) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, err
 
 // Call answers one request.
 func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	c.Sole = true
+	if c.Method != nil && c.Method.Task {
+		return g.Relay.tasks(ctx, []Upstream{g.Upstream}, c, s)
+	}
 	switch c.Msg.Method {
 	case mcp.MethodListen:
 		leave, err := g.Relay.admitListen(c)
@@ -43,6 +47,11 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 			lost := func(tool, why string) { g.Relay.lost(g.Upstream.Name(), c.Msg.Method, leftOut(tool, why)) }
 			if keepTools(reply, nil, lost) {
 				keepPrivate(reply)
+			}
+		}
+		if err == nil && c.Client.Revision.Can(mcp.ExperimentalTasks) && reply.From.Can(mcp.TasksExtension) {
+			if form, _ := g.Upstream.Tasks(ctx, c.Client, ""); form == mcp.DirectedTasks {
+				offerTasks(reply)
 			}
 		}
 		return reply, err
@@ -92,8 +101,29 @@ func (g *Single) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Messag
 
 // Attach lets a legacy client hear the server's standing notices.
 func (g *Single) Attach(f *mcp.ClientFacts, s peer.Standing) (detach func()) {
-	return g.attach(f, s, []Upstream{g.Upstream}, identity, false)
+	return g.attach(f, g.Relay, s, []Upstream{g.Upstream}, g.Relay.taskNames(f, true), false)
 }
+
+// offerTasks says of the tools of a modern server with tasks that they may be
+// called as such, which a legacy client must not do otherwise (2025-11-25 §Tasks,
+// "Tool-Level Negotiation"). Whether a call becomes one that server decides.
+func offerTasks(reply *mcp.Reply) {
+	raw := reply.Msg.Raw
+	for tool := range jsonrpc.Elements(raw, reply.Msg.ResultMember("tools")) {
+		if jsonrpc.Find(raw, tool, "execution").IsZero() {
+			reply.Edits.Object(raw, tool, nil, mayBeTask)
+		}
+	}
+}
+
+// appendOffered appends a tool with the same said of it.
+func appendOffered(out, tool []byte) []byte {
+	var e jsonrpc.Edits
+	e.Object(tool, jsonrpc.Whole(tool), nil, mayBeTask)
+	return jsonrpc.Splice(out, tool, &e)
+}
+
+var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}
 
 // identity leaves a notice as it is.
 func identity(_ Upstream, _ *jsonrpc.Message, _ *jsonrpc.Edits) {}

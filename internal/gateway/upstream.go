@@ -21,6 +21,9 @@ type Upstream interface {
 	List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error)
 	// ToolParams returns what a tool wants mirrored into headers.
 	ToolParams(ctx context.Context, tool string) (params []mirror.Param, known bool)
+	// Tasks returns in which form the server has tasks for the client f, and what its
+	// tool says of them; tool may be "".
+	Tasks(ctx context.Context, f *mcp.ClientFacts, tool string) (mcp.TaskForm, mcp.TaskSupport)
 	// SetLevel answers logging/setLevel.
 	SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error)
 	// Forward passes on a client's notification. It does not wait.

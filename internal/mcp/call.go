@@ -42,6 +42,13 @@ type Call struct {
 	// client's own: its state and the answers to its questions, when we play the
 	// rounds of input for a legacy client.
 	Retry []jsonrpc.Field
+	// Task is the object by which a server with RequestedTasks is asked to make the
+	// call a task, in place of what the client sent; nil leaves that.
+	Task []byte
+	// Session, unless 0, is that of the server's sessions which the call is for.
+	Session uint64
+	// Sole says that only one server stands behind the client's endpoint.
+	Sole bool
 }
 
 // NewCall reads what every call needs from a request.
@@ -72,6 +79,8 @@ type Reply struct {
 	Status int
 	// Server identifies itself on results of the modern era; nil adds nothing.
 	Server []byte
+	// Session says which of a legacy server's sessions has answered, 0 for none.
+	Session uint64
 }
 
 // Answer makes a reply of our own from a result object.

@@ -4,7 +4,7 @@ package mcp
 type Method struct {
 	Name string
 	// NameKey is the member of params that Mcp-Name mirrors and that a catalog
-	// routes by: "name", "uri" or "".
+	// routes by: "name", "uri", "taskId" or "".
 	NameKey string
 	// ListKey is the member of the result that holds a list, "" for no list.
 	ListKey string
@@ -15,6 +15,8 @@ type Method struct {
 	// MayAsk: the answer may be input_required (2026-07-28 §MRTR, "Supported
 	// Requests").
 	MayAsk bool
+	// Task: it is about a task.
+	Task bool
 	// Capability is the server capability that stands for it, "" for none.
 	Capability string
 
@@ -94,6 +96,13 @@ var clientMethods = define(
 	Method{Name: MethodGetPrompt, eras: both, NameKey: "name", ReadOnly: true, MayAsk: true, Capability: "prompts"},
 	Method{Name: MethodComplete, eras: both, ReadOnly: true, Capability: "completions"},
 	Method{Name: MethodSetLevel, eras: inLegacy, ReadOnly: true, Capability: "logging"},
+
+	// Of 2025-11-25, and of the extension (SEP-2663).
+	Method{Name: MethodGetTask, eras: both, NameKey: "taskId", ReadOnly: true, Task: true},
+	Method{Name: MethodTaskResult, eras: inLegacy, NameKey: "taskId", ReadOnly: true, MayAsk: true, Task: true},
+	Method{Name: MethodListTasks, eras: inLegacy, ReadOnly: true, Task: true},
+	Method{Name: MethodCancelTask, eras: both, NameKey: "taskId", Task: true},
+	Method{Name: MethodUpdateTask, eras: inModern, NameKey: "taskId", Task: true},
 )
 
 // LookupMethod returns what is known of a client's request, nil for an unknown

@@ -120,6 +120,8 @@ const (
 	TitledImplementation
 	// ExperimentalTasks: tasks as 2025-11-25 has them.
 	ExperimentalTasks
+	// TasksExtension: tasks as the extension io.modelcontextprotocol/tasks has them.
+	TasksExtension
 
 	featureCount
 )
@@ -149,6 +151,7 @@ var features = [featureCount]struct{ from, to Revision }{
 	ResourceNotFoundCode: {R20241105, R20251125},
 	TitledImplementation: {R20250618, Latest},
 	ExperimentalTasks:    {R20251125, R20251125},
+	TasksExtension:       {R20260728, Latest},
 }
 
 // Can reports whether a peer of revision r has the feature.

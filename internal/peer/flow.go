@@ -47,9 +47,11 @@ var (
 	errClosed = errors.New("the connection to the server was closed")
 )
 
-// limit puts the deadlines on a call's context. A listen has none.
+// limit puts the deadlines on a call's context. A listen has none, and neither has
+// what waits for the end of a task, which the server must not answer before
+// (2025-11-25 §Tasks, "Result Retrieval" 3).
 func (f *flow) limit(ctx context.Context) (context.Context, func()) {
-	if f.call.Msg.Method == mcp.MethodListen {
+	if m := f.call.Msg.Method; m == mcp.MethodListen || m == mcp.MethodTaskResult {
 		return ctx, func() {}
 	}
 	idle, hard := f.server.opts.Idle, f.server.opts.Hard
@@ -156,10 +158,11 @@ func (f *flow) forward(m *jsonrpc.Message) {
 }
 
 // belongsToCall reports whether a notification on a call's stream is about the
-// call. List changes and updates may travel there too, and are everybody's.
+// call. List changes and updates may travel there too, and are everybody's; that a
+// task has changed is not about the call that it is told on.
 func belongsToCall(method string) bool {
 	switch method {
-	case mcp.NoteToolsChanged, mcp.NoteResourcesChanged, mcp.NotePromptsChanged, mcp.NoteResourceUpdated:
+	case mcp.NoteToolsChanged, mcp.NoteResourcesChanged, mcp.NotePromptsChanged, mcp.NoteResourceUpdated, mcp.NoteTaskStatus:
 		return false
 	}
 	return true

@@ -67,7 +67,7 @@ func (l *piped) log(m *jsonrpc.Message) {
 func (l *piped) about() (p *pending, only uint64, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.tallyLocked()
+	t := l.tallyLocked("")
 	if t.all.mixed {
 		return nil, 0, false
 	}

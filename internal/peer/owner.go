@@ -1,6 +1,9 @@
 package peer
 
-import "github.com/dragoman-mcp/dragoman/internal/mcp"
+import (
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
 
 // tally finds, among the calls in flight on a link, the one that something belongs
 // to which does not say whose it is. Nothing is guessed: with calls of two clients
@@ -8,6 +11,20 @@ import "github.com/dragoman-mcp/dragoman/internal/mcp"
 type tally struct {
 	all candidate
 	may candidate // of those whose methods may ask
+	// task is the task that the question is about, "" for none, and result the
+	// oldest call that waits for its result.
+	task   string
+	result int64
+}
+
+// taskOf returns the task that a server says its question is about, "" for none
+// (2025-11-25 §Tasks, "Associating Task-Related Messages").
+func taskOf(m *jsonrpc.Message) string {
+	if m == nil {
+		return ""
+	}
+	id, _ := jsonrpc.Text(m.Raw, mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta)))
+	return id
 }
 
 // candidate is the oldest call of those that were added, as long as all are one
@@ -21,6 +38,9 @@ type candidate struct {
 // add takes note of the call with the number n. What we ask for ourselves does not
 // count, nor does a listen, which runs for as long as its client does.
 func (t *tally) add(n int64, call *mcp.Call) {
+	if t.task != "" && call.Msg.Method == mcp.MethodTaskResult && call.Name == t.task && (t.result == 0 || n < t.result) {
+		t.result = n
+	}
 	if !counts(call) {
 		return
 	}
@@ -34,10 +54,13 @@ func (t *tally) add(n int64, call *mcp.Call) {
 func counts(call *mcp.Call) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
 
 // asking returns the number of the call that a question belongs to, 0 for none. It
-// is one whose method may ask (2026-07-28 §MRTR, "Supported Requests", says which
-// do) where such a call is in flight, so that a list which is read meanwhile takes
-// no question away.
+// is the one that waits for the task that the question names; else one whose method
+// may ask (2026-07-28 §MRTR, "Supported Requests", says which do) where such a call
+// is in flight, so that a list which is read meanwhile takes no question away.
 func (t *tally) asking() int64 {
+	if t.result != 0 {
+		return t.result
+	}
 	if t.may.call != nil {
 		return t.may.number()
 	}

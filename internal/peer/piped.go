@@ -320,19 +320,20 @@ func (l *piped) owner(m *jsonrpc.Message) *pending {
 	if p := l.byNumber(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken)); p != nil {
 		return p
 	}
-	return l.asking()
+	return l.asking(taskOf(m))
 }
 
-// asking returns the call that a question can belong to which names none; nil where
-// that is not certain.
-func (l *piped) asking() *pending {
+// asking returns the call that a question can belong to which names none, but may
+// name the task; nil where that is not certain.
+func (l *piped) asking(task string) *pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.tallyLocked()
+	t := l.tallyLocked(task)
 	return l.pending[t.asking()]
 }
 
-func (l *piped) tallyLocked() (t tally) {
+func (l *piped) tallyLocked(task string) tally {
+	t := tally{task: task}
 	for n, p := range l.pending {
 		if p.call != nil {
 			t.add(n, p.call)

@@ -103,9 +103,10 @@ func (l *posted) owner(m *jsonrpc.Message) *flow {
 // that, the one that alone can be meant.
 func (l *posted) find(m *jsonrpc.Message, token jsonrpc.Span, sole bool) *flow {
 	n, named := number(m.Raw, token)
+	task := taskOf(m)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var t tally
+	t := tally{task: task}
 	for f := range l.flows {
 		if named && f.n == n {
 			return f

@@ -80,10 +80,12 @@ func (u *Upstream) mayList(raw []byte, tool jsonrpc.Span) bool {
 	return err == nil
 }
 
-// toolSpecs is what the server's tools want mirrored into headers.
+// toolSpecs is what the server's tools want mirrored into headers, and what they
+// say of tasks.
 type toolSpecs struct {
-	done   chan struct{} // closed when params is set
+	done   chan struct{} // closed when the others are set
 	params map[string][]mirror.Param
+	tasks  map[string]mcp.TaskSupport // of those that say anything
 }
 
 func (u *Upstream) forgetTools() {
@@ -96,6 +98,16 @@ func (u *Upstream) forgetTools() {
 // whether the server has such a tool. It reads the tools once and again after
 // they have changed.
 func (u *Upstream) ToolParams(ctx context.Context, tool string) ([]mirror.Param, bool) {
+	t := u.toolsOf(ctx)
+	if t == nil {
+		return nil, false
+	}
+	p, ok := t.params[tool]
+	return p, ok
+}
+
+// toolsOf returns what is known of the tools, nil when ctx ends before.
+func (u *Upstream) toolsOf(ctx context.Context) *toolSpecs {
 	u.mu.Lock()
 	t := u.tools
 	if t == nil && !u.closed {
@@ -110,14 +122,13 @@ func (u *Upstream) ToolParams(ctx context.Context, tool string) ([]mirror.Param,
 	}
 	u.mu.Unlock()
 	if t == nil {
-		return nil, false
+		return nil
 	}
 	select {
 	case <-t.done:
-		p, ok := t.params[tool]
-		return p, ok
+		return t
 	case <-ctx.Done():
-		return nil, false
+		return nil
 	}
 }
 
@@ -134,12 +145,16 @@ func (u *Upstream) loadTools(ctx context.Context, t *toolSpecs) {
 		return
 	}
 	t.params = make(map[string][]mirror.Param, len(items))
+	t.tasks = make(map[string]mcp.TaskSupport)
 	for _, raw := range items {
 		var at [2]jsonrpc.Span
 		jsonrpc.FindAll(raw, jsonrpc.Whole(raw), []string{"name", "inputSchema"}, at[:])
 		name, ok := jsonrpc.Text(raw, at[0])
 		if !ok {
 			continue
+		}
+		if support := mcp.ReadTaskSupport(raw, jsonrpc.Whole(raw)); support != mcp.TaskForbidden {
+			t.tasks[name] = support
 		}
 		params, err := mirror.ParseParams(raw, at[1])
 		if err != nil {

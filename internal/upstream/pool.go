@@ -160,7 +160,7 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *ope
 	if p.opening != nil {
 		return nil, p.opening, nil, nil
 	}
-	if len(p.sessions) >= maxLanes {
+	if len(p.sessions) >= maxLanes && !u.retireKeptLocked(p) {
 		return nil, nil, p.freed, nil
 	}
 	if !u.roomLocked(p) {
@@ -239,7 +239,8 @@ func (u *Upstream) release(s *session, called bool) {
 		close(p.freed)
 		p.freed = make(chan struct{})
 	}
-	end := u.spec.Isolation == PerCall && s.users == 0 && p != nil
+	kept := time.Until(s.keep)
+	end := u.spec.Isolation == PerCall && s.users == 0 && p != nil && kept <= 0
 	if end {
 		p.removeLocked(s)
 	} else if p != nil && s.users == 0 && s.reap == nil && !u.closed {
@@ -249,6 +250,10 @@ func (u *Upstream) release(s *session, called bool) {
 			if i > 0 {
 				wait = laneIdle
 			}
+			if u.spec.Isolation == PerCall {
+				wait = kept
+			}
+			wait = max(wait, kept)
 			s.reap = time.AfterFunc(wait, func() { u.reapIdle(s, wait) })
 		}
 	}
@@ -288,6 +293,10 @@ func (u *Upstream) reapIdle(s *session, wait time.Duration) {
 		s.reap.Reset(wait)
 		return
 	}
+	if kept := time.Until(s.keep); kept > 0 {
+		s.reap.Reset(kept)
+		return
+	}
 	u.retireLocked(s)
 }
 
@@ -308,6 +317,24 @@ func (u *Upstream) tidyLocked(p *pool) {
 	if len(p.sessions) == 0 && len(p.standing) == 0 && p.opening == nil && u.pools[p.key] == p {
 		delete(u.pools, p.key)
 	}
+}
+
+// retireKeptLocked ends that session of a full pool which is there for its tasks
+// alone and has the shortest time to live; false when there is none. Who asks for
+// many tasks keeps nobody from calls.
+func (u *Upstream) retireKeptLocked(p *pool) bool {
+	var soonest *session
+	for _, s := range p.sessions {
+		if s.users == 0 && u.spec.Isolation == PerCall && (soonest == nil || s.keep.Before(soonest.keep)) {
+			soonest = s
+		}
+	}
+	if soonest == nil {
+		return false
+	}
+	u.work.Go(func() { u.lost("tasks", "a session that held some had to make room for calls") })
+	u.retireLocked(soonest)
+	return true
 }
 
 // roomLocked reports whether the pool may open one more session, and makes room by
@@ -356,6 +383,9 @@ func (u *Upstream) roomLocked(p *pool) bool {
 
 // sooner reports whether an idle session is to go before another.
 func sooner(s *session, home bool, than *session, thanHome bool) bool {
+	if held := s.keep.After(time.Now()); held != than.keep.After(time.Now()) {
+		return !held // tasks would end with it
+	}
 	if home != thanHome {
 		return thanHome
 	}

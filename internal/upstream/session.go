@@ -29,6 +29,8 @@ type session struct {
 	// legacyFirst: opened with initialize for a legacy client, so that a legacy
 	// outcome says nothing of whether the server is modern too.
 	legacyFirst bool
+	number      uint64       // no other session has it; see TaskRef
+	tasks       mcp.TaskForm // set before anybody gets the session
 	ending      sync.Once
 
 	// Under Upstream.mu:
@@ -39,6 +41,7 @@ type session struct {
 	calls        int       // of clients that can be asked
 	owner        uint64
 	reap         *time.Timer  // ends a lane that nobody needs; nil while it is in use
+	keep         time.Time    // until then it holds tasks and is not ended for being idle
 	level        mcp.LogLevel // set at the server; 0 for never
 }
 
@@ -148,13 +151,15 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 		offer.Known = mcp.LatestLegacy
 	}
 	u.mu.Unlock()
-	s := &session{shared: true, legacyFirst: legacyFirst}
+	s := &session{shared: true, legacyFirst: legacyFirst, number: sessions.Add(1)}
 	o := peer.ServerOptions{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Idle: u.spec.Idle, Hard: u.spec.Hard, Log: u.opts.Log,
 		Notice: func(m *jsonrpc.Message, only uint64) { u.heard(p, s, m, only) },
 		Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-			return u.askStanding(ctx, p, m)
+			return s.askRelated(ctx, m, func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+				return u.askStanding(ctx, p, m)
+			})
 		},
 		Params: u.paramsOf, Lost: u.lost,
 	}
@@ -189,6 +194,8 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 	if err != nil {
 		return nil, err
 	}
+	s.tasks = s.server.Hello().Tasks()
+	u.forms.add(s.tasks)
 	return s, nil
 }
 

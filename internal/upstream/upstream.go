@@ -83,6 +83,8 @@ type Upstream struct {
 	spec Spec
 	opts Options
 
+	forms knownForms
+
 	life context.Context
 	end  context.CancelCauseFunc
 	work sync.WaitGroup // opens, session ends, listens
@@ -224,6 +226,9 @@ func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, e
 // Call relays a call; see peer.Server.Call. A call that provably did not arrive,
 // or that is read-only, is sent once more over a fresh session.
 func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.Reply, error) {
+	if c.Session != 0 {
+		return u.callInSession(ctx, c, sink)
+	}
 	var doubt *doubtful
 	for try := 0; ; try++ {
 		s, release, err := u.acquire(ctx, c.Client, c.Method == nil || c.Method.MayAsk)
@@ -238,12 +243,15 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 			return nil, err
 		}
 		u.raiseLevel(ctx, s, c)
-		reply, err := s.server.Call(ctx, c, sink)
+		reply, err := s.server.Call(ctx, c, s.related(sink))
 		if err == nil && u.missesHeader(s, c, reply) {
 			// Its tool's schema has changed since we read it (2026-07-28 §Streamable
 			// HTTP, "Client Behavior").
 			u.forgetTools()
 			reply, err = s.server.Call(ctx, c, sink)
+		}
+		if err == nil {
+			u.remember(s, c, reply)
 		}
 		release()
 		if try == 0 && foreign(s, reply, err) {

@@ -206,6 +206,9 @@ func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	}
 	to := u.audienceLocked(p, m, only, s.level != 0)
 	u.mu.Unlock()
+	if m.Method == mcp.NoteTaskStatus && len(to) > 0 {
+		m = s.named(m, m.Param("taskId"))
+	}
 	for _, w := range to {
 		w.deliver(m)
 	}
@@ -275,6 +278,9 @@ func (w *Standing) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 			return false
 		}
 		return peer.WantsLog(f.Revision, f.LogLevel, m)
+	}
+	if m.Method == mcp.NoteTaskStatus && w.facts.Principal != "" && w.upstream.spec.Isolation == Shared {
+		return false // whose task it is nobody can tell; clients must not rely on it
 	}
 	// What we do not know belongs to whoever holds a session.
 	return w.asker != nil

@@ -1,0 +1,198 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// tasks answers the requests about tasks. A task speaks the language of its server:
+// within one era it is relayed, across the eras it is said in the client's words
+// (docs/adr/0008-tasks.md).
+func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	modern := c.Client.Revision.Can(mcp.TasksExtension)
+	if modern && !mcp.HasTasksExtension(c.Client.Capabilities) {
+		return r.undeclared(ctx, all, c, s)
+	}
+	if !c.Method.In(c.Client.Revision) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + clip(c.Msg.Method)}
+	}
+	if c.Msg.Method == mcp.MethodListTasks {
+		return r.listTasks(ctx, all, c, s)
+	}
+	if c.Name == "" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId must be a string"}
+	}
+	if t, ok := r.kept.find(c.Client, c.Name); ok {
+		return t.answer(c)
+	}
+	p, err := r.placeOf(all, c.Client, c.Sole, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	if p.form() == mcp.RequestedTasks {
+		s = &taskSink{s, asksOfTasks{r, p.server, c.Client, c.Sole}}
+	}
+	switch {
+	case modern == (p.form() == mcp.DirectedTasks):
+		return r.sameEra(ctx, p, c, s)
+	case modern:
+		return r.requestedTask(ctx, p, c)
+	}
+	return r.directedTask(ctx, p, c, s)
+}
+
+// undeclared answers a modern client that has not declared the extension: as a
+// server with tasks must, and as any other does (SEP-2663, "Protocol Errors").
+func (r *Relay) undeclared(ctx context.Context, all []Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	if c.Sole {
+		if form, _ := all[0].Tasks(ctx, c.Client, ""); form == mcp.NoTasks {
+			return r.relay(ctx, all[0], c, s)
+		}
+	}
+	return nil, &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: "Missing required client capability",
+		Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)}
+}
+
+// sameEra relays a request about a task to where the task is.
+func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	shown := c.Name
+	c.Edits.Replace(c.Msg.Param("taskId"), jsonrpc.AppendQuote(nil, p.ref.ID))
+	c.Name, c.Session = p.ref.ID, p.ref.Session
+	reply, err := r.relay(ctx, p.server, c, s)
+	if err != nil || reply.Msg.Kind != jsonrpc.Result {
+		return reply, err
+	}
+	id := jsonrpc.AppendQuote(nil, shown)
+	reply.Edits.Replace(mcp.RelatedTask(reply.Msg.Raw, reply.Msg.ResultMember(mcp.KeyMeta)), id)
+	if c.Msg.Method != mcp.MethodTaskResult {
+		reply.Edits.Replace(reply.Msg.ResultMember("taskId"), id)
+	}
+	return reply, nil
+}
+
+// listTasks answers tasks/list, which only 2025-11-25 has. A list of a server that
+// many users share could name the tasks of others (SEP-2663, "Motivation" 3), so
+// there is none where somebody has signed in, and none of several servers.
+func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	if c.Client.Principal == "" && c.Sole {
+		if form, _ := all[0].Tasks(ctx, c.Client, ""); form != mcp.DirectedTasks {
+			reply, err := r.relay(ctx, all[0], c, s)
+			if err != nil || reply.Session == 0 {
+				return reply, err
+			}
+			raw := reply.Msg.Raw
+			for t := range jsonrpc.Elements(raw, reply.Msg.ResultMember("tasks")) {
+				at := jsonrpc.Find(raw, t, "taskId")
+				text, _ := jsonrpc.Text(raw, at)
+				id, err := r.taskID(all[0], c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
+				if err != nil {
+					return nil, err
+				}
+				reply.Edits.Replace(at, jsonrpc.AppendQuote(nil, id))
+			}
+			return reply, nil
+		}
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: nobody here can list the tasks of one client alone"}
+}
+
+// ask makes a request of our own about a task, on behalf of a call's client.
+func (p place) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Call {
+	f := c.Client
+	if p.form() == mcp.DirectedTasks {
+		f = withTasks(f)
+	}
+	params := jsonrpc.AppendQuote([]byte(`{"taskId":`), p.ref.ID)
+	for _, x := range extra {
+		params = append(append(jsonrpc.AppendQuote(append(params, ','), x.Key), ':'), x.Value...)
+	}
+	raw := jsonrpc.AppendRequest(nil, "1", method, append(params, '}'))
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Names: mcp.MethodName})
+	if err != nil {
+		m = &jsonrpc.Message{Raw: raw, Kind: jsonrpc.Request, Method: method}
+	}
+	next := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
+	next.Session = p.ref.Session
+	return next
+}
+
+// state is what a server says of a task.
+type state struct {
+	raw    []byte
+	at     jsonrpc.Span // the task
+	status string
+	reply  *mcp.Reply
+}
+
+// look asks the server how a task is. Where that fails the reply is the failure.
+func (p place) look(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Reply, err error) {
+	reply, err := p.server.Call(ctx, p.ask(c, mcp.MethodGetTask), nobody{})
+	if err != nil {
+		return st, nil, err
+	}
+	if reply.Msg.Kind != jsonrpc.Result {
+		return st, reply, nil
+	}
+	st = state{raw: reply.Msg.Raw, at: reply.Msg.Result, reply: reply}
+	st.status, _ = jsonrpc.Text(st.raw, reply.Msg.ResultMember("status"))
+	if st.status == "" {
+		return st, nil, badAnswer(p.server, "answered tasks/get with no task")
+	}
+	return st, nil, nil
+}
+
+// member returns a member of the task, nil when it has none.
+func (st *state) member(key string) []byte {
+	if at := jsonrpc.Find(st.raw, st.at, key); jsonrpc.KindOf(st.raw, at) == '{' {
+		return at.Of(st.raw)
+	}
+	return nil
+}
+
+// say says a state in a client's words.
+func (st *state) say(c *mcp.Call, t dialect.Task) *mcp.Reply {
+	t.ID = c.Name
+	out := mcp.Answer(dialect.TaskState(c.Client.Revision, st.raw, st.at, t))
+	out.Server = st.reply.Server
+	return out
+}
+
+// nobody is the sink of requests of which only the answer matters.
+type nobody struct{}
+
+func (nobody) Notify([]byte) {}
+
+func (nobody) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, peer.ErrCannotAsk
+}
+
+// bare takes from a result what only says which task it is of.
+func bare(reply *mcp.Reply) *mcp.Reply {
+	m := reply.Msg
+	meta := m.ResultMember(mcp.KeyMeta)
+	if mcp.RelatedTask(m.Raw, meta).IsZero() {
+		return reply
+	}
+	n := 0
+	for range jsonrpc.Members(m.Raw, meta) {
+		n++
+	}
+	if n == 1 {
+		reply.Edits.Object(m.Raw, m.Result, func(k []byte) bool { return string(k) == mcp.KeyMeta })
+	} else {
+		reply.Edits.Object(m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
+	}
+	return reply
+}
+
+func taskEnded(u Upstream, how string) error {
+	return &mcp.Error{
+		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "task_" + how, Outcome: mcp.Failed,
+		Message: fmt.Sprintf("the task that server %q made of this call was %s", u.Name(), how),
+	}
+}

@@ -1,0 +1,266 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// A legacy server puts the questions of a task live, on the request for its result,
+// which it answers when the task is over. A modern client polls, finds the questions
+// in the task, and answers them with tasks/update. So we wait for the result in its
+// stead, from when the server says that it wants input, and keep the questions for
+// its polls: an attended task.
+
+// The bounds of attended tasks.
+const (
+	maxAttended = 256
+	// firstAsk is how long a poll waits for the first question of a task that wants
+	// input.
+	firstAsk = 2 * time.Second
+)
+
+var (
+	errUnattended = errors.New("the client did not ask for its task in time")
+	errTaskDone   = errors.New("the task is over")
+)
+
+// attendedKey tells the tasks of all clients apart.
+func attendedKey(p place, f *mcp.ClientFacts) string {
+	return p.server.Name() + "\x00" + f.Principal + "\x00" + p.ref.String()
+}
+
+// requestedTask answers a modern client about a task of a legacy server.
+func (r *Relay) requestedTask(ctx context.Context, p place, c *mcp.Call) (*mcp.Reply, error) {
+	switch c.Msg.Method {
+	case mcp.MethodUpdateTask:
+		return r.updateRequested(ctx, p, c)
+	case mcp.MethodCancelTask:
+		return r.cancelRequested(ctx, p, c)
+	}
+	st, failed, err := p.look(ctx, c)
+	if err != nil || failed != nil {
+		return failed, err
+	}
+	switch {
+	case mcp.TaskOver(st.status):
+		return r.inlined(ctx, p, c, &st)
+	case st.status == mcp.TaskInput:
+		a, err := r.attendTask(p, c)
+		if err != nil {
+			return nil, err
+		}
+		a.firstQuestion(ctx)
+	}
+	t := dialect.Task{Asks: r.questions(p, c)}
+	switch {
+	case t.Asks != nil:
+		t.Status = mcp.TaskInput
+	case st.status == mcp.TaskInput:
+		// It has not said so far what it wants; input_required must name it all
+		// (SEP-2663, "Task Polling" 2).
+		t.Status = mcp.TaskWorking
+	}
+	return st.say(c, t), nil
+}
+
+// inlined says what a task that is over has come to, for which 2025-11-25 has a
+// request of its own. There a failed task may have a result, which is the case that
+// the extension calls completed (SEP-2663, "Task Status").
+func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*mcp.Reply, error) {
+	a := r.unattend(attendedKey(p, c.Client))
+	if st.status == mcp.TaskCancelled {
+		if a != nil {
+			a.cancel(errTaskDone)
+		}
+		return st.say(c, dialect.Task{}), nil
+	}
+	var reply *mcp.Reply
+	var err error
+	if a != nil {
+		select {
+		case <-a.done:
+			reply, err = a.reply, a.err
+		case <-ctx.Done():
+			a.cancel(context.Cause(ctx))
+			<-a.done
+			return nil, a.err
+		}
+	}
+	if a == nil || err != nil {
+		reply, err = p.server.Call(ctx, p.ask(c, mcp.MethodTaskResult), nobody{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if reply.Msg.Kind == jsonrpc.Failure {
+		return st.say(c, dialect.Task{Status: mcp.TaskFailed, Error: reply.Msg.Error.Of(reply.Msg.Raw)}), nil
+	}
+	reply = bare(reply)
+	raw := jsonrpc.Splice(nil, reply.Msg.Raw, &reply.Edits)
+	m, scanErr := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
+	if scanErr != nil {
+		return nil, badAnswer(p.server, "ended a task with what is no answer")
+	}
+	return st.say(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(raw)}), nil
+}
+
+// attendTask sees to it that somebody waits for the questions of a task.
+func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
+	key := attendedKey(p, c.Client)
+	r.parkMu.Lock()
+	defer r.parkMu.Unlock()
+	if a := r.attended[key]; a != nil && !isDone(a.done) {
+		a.expiry.Reset(stateTTL)
+		return a, nil
+	}
+	if r.closed {
+		return nil, errStopping
+	}
+	if len(r.attended) >= maxAttended {
+		return nil, &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: p.server.Name(), Cause: "overloaded", Outcome: mcp.Failed, Retryable: true,
+			RetryAfter: time.Second, Message: "too many tasks wait for answers from their clients",
+		}
+	}
+	a := &parked{
+		id: key, done: make(chan struct{}), asked: make(chan struct{}, 1),
+		first: c, salt: "-" + strings.ToLower(rand.Text()[:6]),
+	}
+	life, cancel := context.WithCancelCause(context.Background())
+	a.cancel = cancel
+	a.expiry = time.AfterFunc(stateTTL, func() {
+		if r.dismiss(a) {
+			cancel(errUnattended)
+		}
+	})
+	if r.attended == nil {
+		r.attended = make(map[string]*parked)
+	}
+	r.attended[key] = a
+	ask := p.ask(c, mcp.MethodTaskResult)
+	r.running.Go(func() {
+		defer cancel(nil)
+		a.reply, a.err = p.server.Call(life, ask, (*parkSink)(a))
+		close(a.done)
+	})
+	return a, nil
+}
+
+// unattend takes a task out of the table and returns who attended it, nil for
+// nobody.
+func (r *Relay) unattend(key string) *parked {
+	r.parkMu.Lock()
+	defer r.parkMu.Unlock()
+	a := r.attended[key]
+	if a != nil {
+		a.expiry.Stop()
+		delete(r.attended, key)
+	}
+	return a
+}
+
+// dismiss takes one out that is still in the table.
+func (r *Relay) dismiss(a *parked) bool {
+	r.parkMu.Lock()
+	defer r.parkMu.Unlock()
+	if r.attended[a.id] != a {
+		return false
+	}
+	delete(r.attended, a.id)
+	return true
+}
+
+func (r *Relay) attendant(p place, c *mcp.Call) *parked {
+	r.parkMu.Lock()
+	defer r.parkMu.Unlock()
+	return r.attended[attendedKey(p, c.Client)]
+}
+
+// firstQuestion waits a little for the questions that the server is about to ask.
+func (p *parked) firstQuestion(ctx context.Context) {
+	if p.waits() {
+		return
+	}
+	t := time.NewTimer(firstAsk)
+	defer t.Stop()
+	select {
+	case <-p.asked:
+		p.gather()
+	case <-p.done:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// questions returns the open questions of a task as inputRequests, nil for none.
+func (r *Relay) questions(p place, c *mcp.Call) []byte {
+	a := r.attendant(p, c)
+	if a == nil || isDone(a.done) {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.open) == 0 {
+		return nil
+	}
+	return a.inputRequests([]byte{})
+}
+
+// updateRequested takes a client's answers. Keys that no question waits under are
+// ignored (SEP-2663, "Task Update Requests").
+func (r *Relay) updateRequested(ctx context.Context, p place, c *mcp.Call) (*mcp.Reply, error) {
+	raw, answers := c.Msg.Raw, c.Msg.Param("inputResponses")
+	if jsonrpc.KindOf(raw, answers) != '{' {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses must be an object"}
+	}
+	a := r.attendant(p, c)
+	if a == nil || isDone(a.done) {
+		// Nothing is open; whether there is such a task its server knows.
+		_, failed, err := p.look(ctx, c)
+		if err != nil || failed != nil {
+			return failed, err
+		}
+		return acknowledged(), nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if bad := a.check(raw, answers); bad != nil {
+		return nil, bad
+	}
+	a.answer(raw, answers)
+	return acknowledged(), nil
+}
+
+// cancelRequested cancels a task. That one which is over cannot be is an error in
+// 2025-11-25 and none in the extension.
+func (r *Relay) cancelRequested(ctx context.Context, p place, c *mcp.Call) (*mcp.Reply, error) {
+	reply, err := p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), nobody{})
+	if err != nil {
+		return nil, err
+	}
+	if reply.Code() == jsonrpc.CodeInvalidParams {
+		st, failed, err := p.look(ctx, c)
+		if err != nil || failed != nil {
+			return failed, err
+		}
+		if mcp.TaskOver(st.status) {
+			return acknowledged(), nil
+		}
+	}
+	if reply.Code() != 0 {
+		return reply, nil
+	}
+	if a := r.unattend(attendedKey(p, c.Client)); a != nil {
+		a.cancel(errTaskDone)
+	}
+	return acknowledged(), nil
+}
+
+func acknowledged() *mcp.Reply { return mcp.Answer([]byte(`{"resultType":"complete"}`)) }

@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// keptTasks are the answers of calls that a legacy client wanted as tasks and a
+// modern server gave at once. The oldest goes when there are too many of them or
+// they are too large, which their clients are told as 2025-11-25 §Tasks, "TTL and
+// Resource Management", says: not found. The zero value is ready.
+type keptTasks struct {
+	mu    sync.Mutex
+	byID  map[string]*keptTask
+	order []*keptTask // oldest first
+	bytes int
+}
+
+// keptTask is one of them. It is not written to.
+type keptTask struct {
+	id, principal string
+	reply         *mcp.Reply
+	object        []byte // the task in the words of 2025-11-25
+	until         time.Time
+}
+
+// The bounds of what is kept, and of how long.
+const (
+	maxKept      = 256
+	maxKeptBytes = 32 << 20
+	keptLife     = 10 * time.Minute
+	keptMaxLife  = time.Hour
+	keptTaskID   = "drgk1."
+)
+
+// keep makes a task that is over of an answer, and returns the result that says so.
+func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
+	if ttl <= 0 {
+		ttl = keptLife
+	}
+	ttl = min(ttl, keptMaxLife)
+	now := time.Now()
+	t := &keptTask{id: keptTaskID + rand.Text(), principal: c.Client.Principal, reply: reply, until: now.Add(ttl)}
+	stamp := jsonrpc.AppendQuote(nil, now.UTC().Format(time.RFC3339))
+	o := []byte(`{"status":"` + stateOf(reply.Msg.Raw, reply.Msg.Result) + `","createdAt":`)
+	o = append(append(append(o, stamp...), `,"lastUpdatedAt":`...), stamp...)
+	o = append(append(o, `,"ttl":`...), jsonrpc.IntID(ttl.Milliseconds())...)
+	t.object = append(o, '}')
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tidyLocked(now, len(reply.Msg.Raw))
+	if k.byID == nil {
+		k.byID = make(map[string]*keptTask)
+	}
+	k.byID[t.id] = t
+	k.order = append(k.order, t)
+	k.bytes += len(reply.Msg.Raw)
+	whole := jsonrpc.Whole(t.object)
+	return mcp.Answer(dialect.CreatedTask(c.Client.Revision, t.object, whole, nil, dialect.Task{ID: t.id})), nil
+}
+
+// stateOf returns the status of a task whose call has the result at the span: in
+// 2025-11-25 a tool that reports an error has failed.
+func stateOf(raw []byte, result jsonrpc.Span) string {
+	if string(jsonrpc.Find(raw, result, "isError").Of(raw)) == "true" {
+		return mcp.TaskFailed
+	}
+	return mcp.TaskCompleted
+}
+
+// tidyLocked forgets what has had its time, and the oldest until one more has room.
+func (k *keptTasks) tidyLocked(now time.Time, room int) {
+	left := k.order[:0]
+	for i, t := range k.order {
+		more := len(k.order) - i
+		if now.After(t.until) || len(left)+more > maxKept-1 || k.bytes+room > maxKeptBytes {
+			delete(k.byID, t.id)
+			k.bytes -= len(t.reply.Msg.Raw)
+			continue
+		}
+		left = append(left, t)
+	}
+	clear(k.order[len(left):])
+	k.order = left
+}
+
+// find returns a client's task. One that had its time is not found.
+func (k *keptTasks) find(f *mcp.ClientFacts, id string) (*keptTask, bool) {
+	if !strings.HasPrefix(id, keptTaskID) {
+		return nil, false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.byID[id]
+	if t == nil || t.principal != f.Principal || time.Now().After(t.until) {
+		return nil, false
+	}
+	return t, true
+}
+
+// answer answers a request about a task of ours.
+func (t *keptTask) answer(c *mcp.Call) (*mcp.Reply, error) {
+	switch c.Msg.Method {
+	case mcp.MethodTaskResult:
+		// A copy, since whoever is given a reply writes down its edits.
+		m := *t.reply.Msg
+		out := &mcp.Reply{Msg: &m, From: t.reply.From, Server: t.reply.Server, Edits: t.reply.Edits}
+		return related(out, t.id), nil
+	case mcp.MethodCancelTask:
+		return nil, errTaskOver
+	}
+	whole := jsonrpc.Whole(t.object)
+	return mcp.Answer(dialect.TaskState(c.Client.Revision, t.object, whole, dialect.Task{ID: t.id})), nil
+}
+
+var errTaskOver = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Cannot cancel task: it is over already"}
+
+// related says in a result which task it is of (2025-11-25 §Tasks, "Related Task
+// Metadata": tasks/result must).
+func related(reply *mcp.Reply, id string) *mcp.Reply {
+	m := reply.Msg
+	value := append(jsonrpc.AppendQuote([]byte(`{"taskId":`), id), '}')
+	field := jsonrpc.Field{Key: mcp.KeyRelatedTask, Value: value}
+	var e jsonrpc.Edits
+	if meta := m.ResultMember(mcp.KeyMeta); jsonrpc.KindOf(m.Raw, meta) == '{' {
+		e.Object(m.Raw, meta, nil, field)
+	} else {
+		e.Object(m.Raw, m.Result, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+	}
+	raw := jsonrpc.Splice(make([]byte, 0, len(m.Raw)+160), m.Raw, &e)
+	if out, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true}); err == nil {
+		reply.Msg, reply.Edits = out, jsonrpc.Edits{}
+	}
+	return reply
+}

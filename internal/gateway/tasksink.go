@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// asksOfTasks says tasks in the questions of one server as one client knows them.
+type asksOfTasks struct {
+	relay  *Relay
+	server Upstream
+	facts  *mcp.ClientFacts
+	sole   bool
+}
+
+func (a *asksOfTasks) shown(m *jsonrpc.Message) *jsonrpc.Message {
+	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
+	text, ok := jsonrpc.Text(m.Raw, at)
+	if !ok {
+		return m
+	}
+	ref, ok := mcp.ParseTaskRef(text)
+	if !ok {
+		return m
+	}
+	id, err := a.relay.taskID(a.server, a.facts, a.sole, ref)
+	if err != nil {
+		return m
+	}
+	var e jsonrpc.Edits
+	e.Replace(at, jsonrpc.AppendQuote(nil, id))
+	raw := jsonrpc.Splice(nil, m.Raw, &e)
+	if out, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true}); err == nil {
+		return out
+	}
+	return m
+}
+
+// taskSink is the sink of a call on a server whose questions may be about tasks.
+type taskSink struct {
+	peer.Sink
+	asksOfTasks
+}
+
+func (s *taskSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return s.Sink.Ask(ctx, s.shown(m))
+}
+
+// taskStanding is the same for what is asked outside of calls.
+type taskStanding struct {
+	peer.Standing
+	asksOfTasks
+}
+
+func (s *taskStanding) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return s.Standing.Ask(ctx, s.shown(m))
+}

@@ -1,0 +1,184 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+// A task of a legacy server lives in the session, and on stdio in the process, in
+// which it was made. So sessions are numbered, what is asked of a task goes to the
+// session that has it, and a session with tasks is not ended for being idle.
+
+// sessions numbers them. The numbers of another run of the program are others, so
+// that a task of then is not taken for one of now.
+var sessions atomic.Uint64
+
+func init() { sessions.Store(uint64(time.Now().Unix()) << 20) }
+
+// The times for which a session is kept for its tasks: that of a task which does not
+// say how long it lives, the most that any gets, and the least after each request
+// about one.
+const (
+	taskLife    = time.Hour
+	taskMaxLife = 4 * time.Hour
+	taskRest    = 15 * time.Minute
+)
+
+// knownForms are the forms of tasks that sessions of a server were opened with.
+type knownForms struct{ seen atomic.Uint32 }
+
+func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
+
+// Tasks returns in which form the server has tasks for the client f, and what its
+// tool says of them where that is asked; tool may be "". It opens the server where
+// that is needed to know, and answers none where it cannot be opened.
+func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientFacts, tool string) (mcp.TaskForm, mcp.TaskSupport) {
+	if u.forms.seen.Load() == 1<<mcp.NoTasks {
+		return mcp.NoTasks, mcp.TaskForbidden // nearly always
+	}
+	s, release, err := u.acquire(ctx, f, false)
+	if err != nil {
+		return mcp.NoTasks, mcp.TaskForbidden
+	}
+	form := s.tasks
+	release()
+	if form != mcp.RequestedTasks || tool == "" {
+		return form, mcp.TaskForbidden
+	}
+	t := u.toolsOf(ctx)
+	if t == nil {
+		return form, mcp.TaskForbidden
+	}
+	return form, t.tasks[tool]
+}
+
+// callInSession relays a call that only one session can answer. Where it is over a
+// process has ended with it, and its tasks; what is behind HTTP may still have them.
+func (u *Upstream) callInSession(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.Reply, error) {
+	s, release := u.acquireSession(c)
+	if s == nil {
+		if u.spec.piped() || c.Msg.Method == mcp.MethodCallTool {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+				Message: fmt.Sprintf("Task not found: the session of server %q that had it is over", u.spec.Name)}
+		}
+		var err error
+		if s, release, err = u.acquire(ctx, c.Client, c.Method == nil || c.Method.MayAsk); err != nil {
+			return nil, err
+		}
+	}
+	defer release()
+	reply, err := s.server.Call(ctx, c, s.related(sink))
+	return u.remember(s, c, reply), err
+}
+
+// acquireSession returns the session that a call names, nil when it is over.
+func (u *Upstream) acquireSession(c *mcp.Call) (*session, func()) {
+	forCall := c.Method == nil || c.Method.MayAsk
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, p := range u.pools {
+		for _, s := range p.sessions {
+			if s.number != c.Session {
+				continue
+			}
+			s.users++
+			if s.reap != nil {
+				s.reap.Stop()
+				s.reap = nil
+			}
+			if forCall {
+				s.owner = c.Client.Conversation
+				s.calls++
+			}
+			return s, func() { u.release(s, forCall) }
+		}
+	}
+	return nil, nil
+}
+
+// remember notes in which session a legacy server has answered, and keeps that for
+// the task that the answer is about.
+func (u *Upstream) remember(s *session, c *mcp.Call, r *mcp.Reply) *mcp.Reply {
+	if r == nil || s.pool == nil {
+		return r
+	}
+	r.Session = s.number
+	if s.tasks == mcp.NoTasks {
+		return r
+	}
+	life := taskRest
+	if at := r.CreatedTask(); !at.IsZero() {
+		life = taskLife
+		if ms, ok := jsonrpc.Int(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, at, "ttl")); ok {
+			life = min(time.Duration(ms)*time.Millisecond, taskMaxLife)
+		}
+	} else if c.Method == nil || !c.Method.Task {
+		return r
+	}
+	u.mu.Lock()
+	if until := time.Now().Add(life); until.After(s.keep) {
+		s.keep = until
+	}
+	u.mu.Unlock()
+	return r
+}
+
+// related returns a sink for the calls of a session that has tasks: the task that a
+// question names is named together with the session.
+func (s *session) related(sink peer.Sink) peer.Sink {
+	if s.tasks != mcp.RequestedTasks {
+		return sink
+	}
+	return relatedSink{sink, s}
+}
+
+type relatedSink struct {
+	peer.Sink
+	session *session
+}
+
+func (r relatedSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return r.session.askRelated(ctx, m, r.Sink.Ask)
+}
+
+// askRelated puts a question that may be about a task. The answer names the task as
+// the server does (2025-11-25 §Tasks, "Associating Task-Related Messages").
+func (s *session) askRelated(ctx context.Context, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
+	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
+	if s.tasks != mcp.RequestedTasks || jsonrpc.KindOf(m.Raw, at) != '"' {
+		return ask(ctx, m)
+	}
+	id := at.Of(m.Raw)
+	answer, err := ask(ctx, s.named(m, at))
+	if err != nil {
+		return nil, err
+	}
+	if there := mcp.RelatedTask(answer.Raw, answer.ResultMember(mcp.KeyMeta)); !there.IsZero() {
+		return spliced(answer, there, id), nil
+	}
+	return answer, nil
+}
+
+// named says a task id at a place of m together with the session.
+func (s *session) named(m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
+	id, _ := jsonrpc.Text(m.Raw, at)
+	return spliced(m, at, jsonrpc.AppendQuote(nil, mcp.TaskRef{Session: s.number, ID: id}.String()))
+}
+
+// spliced returns m with one value replaced, and m itself where that is no message.
+func spliced(m *jsonrpc.Message, at jsonrpc.Span, with []byte) *jsonrpc.Message {
+	var e jsonrpc.Edits
+	e.Replace(at, with)
+	raw := jsonrpc.Splice(nil, m.Raw, &e)
+	out, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true, Names: mcp.MethodName})
+	if err != nil {
+		return m
+	}
+	return out
+}
