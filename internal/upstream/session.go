@@ -151,7 +151,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 		offer.Known = mcp.LatestLegacy
 	}
 	u.mu.Unlock()
-	s := &session{shared: true, legacyFirst: legacyFirst, number: sessions.Add(1)}
+	s := &session{shared: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
 	o := peer.ServerOptions{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Idle: u.spec.Idle, Hard: u.spec.Hard, Log: u.opts.Log,

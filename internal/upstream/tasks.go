@@ -15,11 +15,10 @@ import (
 // which it was made. So sessions are numbered, what is asked of a task goes to the
 // session that has it, and a session with tasks is not ended for being idle.
 
-// sessions numbers them. The numbers of another run of the program are others, so
+// firstNumber returns where the numbers of an upstream's sessions begin. Those of
+// another run of the program, or of a server with other settings, are others, so
 // that a task of then is not taken for one of now.
-var sessions atomic.Uint64
-
-func init() { sessions.Store(uint64(time.Now().Unix()) << 20) }
+func firstNumber() uint64 { return uint64(time.Now().UnixMilli()) << 10 }
 
 // The times for which a session is kept for its tasks: that of a task which does not
 // say how long it lives, the most that any gets, and the least after each request

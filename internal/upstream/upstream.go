@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
@@ -83,7 +84,8 @@ type Upstream struct {
 	spec Spec
 	opts Options
 
-	forms knownForms
+	forms   knownForms
+	numbers atomic.Uint64 // the last one that a session was given
 
 	life context.Context
 	end  context.CancelCauseFunc
@@ -145,6 +147,7 @@ func New(spec Spec, o Options) *Upstream {
 	if u.opts.Log == nil {
 		u.opts.Log = slog.New(slog.DiscardHandler)
 	}
+	u.numbers.Store(firstNumber())
 	u.life, u.end = context.WithCancelCause(context.Background())
 	u.polite, u.hurry = context.WithCancel(context.Background())
 	u.status = Status{Name: spec.Name, State: Idle, Since: time.Now()}
