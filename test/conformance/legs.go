@@ -12,6 +12,9 @@ type leg struct {
 	rev  string // the revision that the suite speaks
 	all  bool   // every scenario for rev, where no frozen set of requirements exists
 
+	// only names the scenarios, each run by itself, in place of any set.
+	only []string
+
 	// also names scenarios that count although the frozen set does not score them.
 	also []string
 
@@ -52,8 +55,30 @@ var legs = []leg{
 	{side: "server", via: "run-modern-only", rev: "2025-11-25", want: 30, of: 30, excused: modernOnly},
 	{side: "server", via: "run-legacy-only", rev: "2026-07-28", want: 37, of: 37},
 
+	// Tasks, which no revision scores: against a server of ours, in the era of the
+	// suite, and of the other one.
+	{side: "server", via: "run-tasks-modern", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10},
+	{side: "server", via: "serve-tasks-modern", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10},
+	{side: "server", via: "run-tasks-legacy", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10, excused: legacyTasks},
+	{side: "server", via: "serve-tasks-legacy", rev: "2026-07-28", only: taskScenarios, want: 10, of: 10, excused: legacyTasks},
+
 	{side: "client", via: "run", rev: "2025-11-25", want: 4, of: 4},
 	{side: "client", via: "run", rev: "2026-07-28", also: addedLater, want: 8, of: 8},
+}
+
+// taskScenarios are those for the extension io.modelcontextprotocol/tasks. The suite
+// skips tasks-status-notifications itself, for want of a harness.
+var taskScenarios = []string{
+	"tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal",
+	"tasks-mrtr-input", "tasks-request-headers", "tasks-dispatch-and-envelope", "tasks-status-notifications",
+	"tasks-required-task-error", "tasks-mrtr-composition",
+}
+
+// legacyTasks are those that do not pass in front of a server with the tasks of
+// 2025-11-25.
+var legacyTasks = map[string]string{
+	"tasks-required-task-error": "a client without tasks is not refused: Dragoman makes the task, waits for it and gives the client its result",
+	"tasks-mrtr-composition":    "a server of the older era asks within the task; it cannot ask first and then make one",
 }
 
 // addedLater are scenarios of 2026-07-28 that came after its set was frozen.

@@ -34,6 +34,8 @@ func main() {
 			os.Exit(clientMode(os.Args[2:]))
 		case "one-era":
 			os.Exit(oneEraMode(os.Args[2:]))
+		case "task-server":
+			os.Exit(taskServerMode(os.Args[2:]))
 		}
 	}
 	os.Exit(suiteMode())

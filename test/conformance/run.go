@@ -57,7 +57,10 @@ func (r *rig) run(ctx context.Context, l *leg, w io.Writer) (passed, failed int,
 	}
 
 	names := slices.Sorted(maps.Keys(found))
-	if !l.all {
+	switch {
+	case l.only != nil:
+		names = l.only
+	case !l.all:
 		if names, err = scored(filepath.Join(r.suite.requirements, l.rev+".yaml"), l.side); err != nil {
 			return 0, 0, err
 		}
@@ -119,7 +122,9 @@ func (r *rig) runServer(ctx context.Context, l *leg, dir string) (problems []str
 	s := &stage{rig: r, dir: dir}
 	url, err := s.build(ctx, l)
 	if err == nil {
-		err = r.suiteRun(ctx, dir, "server", "--url", url, selection(l))
+		for _, one := range selections(l) {
+			err = errors.Join(err, r.suiteRun(ctx, dir, "server", "--url", url, one))
+		}
 	}
 	for _, p := range s.strike() {
 		problems = append(problems, p.Error())
@@ -133,21 +138,28 @@ func (r *rig) runClient(ctx context.Context, l *leg, dir string) error {
 	if l.via != "direct" {
 		command = append(command, "-dragoman", r.dragoman)
 	}
-	return r.suiteRun(ctx, dir, "client", "--command", strings.Join(command, " "), selection(l))
+	return r.suiteRun(ctx, dir, "client", "--command", strings.Join(command, " "), selections(l)[0])
 }
 
-func selection(l *leg) []string {
-	if l.all {
-		return []string{"--suite", "all", "--spec-version", l.rev}
+// selections returns what the suite is to be run with, once for each element.
+func selections(l *leg) (all [][]string) {
+	for _, n := range l.only {
+		all = append(all, []string{"--scenario", n, "--spec-version", l.rev, "--force"})
 	}
-	return []string{"--requirements", l.rev}
+	switch {
+	case l.only != nil:
+		return all
+	case l.all:
+		return [][]string{{"--suite", "all", "--spec-version", l.rev}}
+	}
+	return [][]string{{"--requirements", l.rev}}
 }
 
 // suiteRun runs the suite with its results in dir/results. Its exit status is not
 // looked at: it counts what we do not (and not what we do), and a suite that broke
 // off is seen by the scenarios that are missing.
 func (r *rig) suiteRun(ctx context.Context, dir, side, flag, value string, selection []string) error {
-	log, err := os.Create(filepath.Join(dir, "suite.log"))
+	log, err := os.OpenFile(filepath.Join(dir, "suite.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // stage is the set of processes of one server leg.
@@ -22,8 +23,12 @@ type stage struct {
 // build starts what the leg asks for and returns the URL for the suite. Whatever
 // it started is stopped by strike, also when it fails.
 func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
+	binary := s.rig.server
+	if strings.Contains(l.via, "-tasks-") {
+		binary = s.rig.self
+	}
 	s.server = filepath.Join(s.dir, filepath.Base(s.rig.server))
-	if err := os.Link(s.rig.server, s.server); err != nil {
+	if err := linkOrCopy(binary, s.server); err != nil {
 		return "", err
 	}
 	switch l.via {
@@ -41,10 +46,27 @@ func (s *stage) build(ctx context.Context, l *leg) (url string, err error) {
 		return s.dragomanRun(ctx, "--", s.rig.self, "one-era", "legacy", s.server)
 	case "run-modern-only":
 		return s.dragomanRun(ctx, "--", s.rig.self, "one-era", "modern", s.server)
+	case "run-tasks-legacy", "run-tasks-modern":
+		return s.dragomanRun(ctx, "--", s.server, "task-server", strings.TrimPrefix(l.via, "run-tasks-"))
+	case "serve-tasks-legacy", "serve-tasks-modern":
+		return s.dragomanServe(ctx, "task-server", strings.TrimPrefix(l.via, "serve-tasks-"))
 	case "serve":
 		return s.dragomanServe(ctx)
 	}
 	return "", fmt.Errorf("no such way: %s", l.via)
+}
+
+// linkOrCopy gives a binary another name: a hard link, or a copy where the two are
+// on different disks, as what `go run` builds may be.
+func linkOrCopy(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o755)
 }
 
 // direct starts the SDK's server over HTTP. The SDK serves sessions or requests
@@ -62,10 +84,10 @@ func (s *stage) dragomanRun(ctx context.Context, target ...string) (string, erro
 	})
 }
 
-func (s *stage) dragomanServe(ctx context.Context) (string, error) {
+func (s *stage) dragomanServe(ctx context.Context, args ...string) (string, error) {
 	config := filepath.Join(s.dir, "dragoman.yaml")
 	b, err := json.Marshal(map[string]any{ // JSON is YAML
-		"mcpServers": map[string]any{"everything": map[string]any{"command": s.server}},
+		"mcpServers": map[string]any{"everything": map[string]any{"command": s.server, "args": append([]string{}, args...)}},
 	})
 	if err != nil {
 		return "", err

@@ -52,8 +52,8 @@ func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 		return mismatch(m, "header mismatch: Mcp-Method is not the body's method")
 	}
 	known := mcp.LookupMethod(m.Method)
-	if known == nil || known.NameKey == "" {
-		return nil
+	if known == nil || known.NameKey == "" || !known.In(mcp.Latest) {
+		return nil // what the era does not have is refused for that
 	}
 	name := h[mcp.HeaderName]
 	at := m.Param(known.NameKey)
