@@ -44,6 +44,7 @@ type ServeOptions struct {
 	Stdin      io.Reader
 	Stdout     io.Writer
 	Ready      func(Endpoints) // called once when it listens
+	Dump       io.Writer       // where SIGUSR1 writes how everything is
 	Version    string
 }
 

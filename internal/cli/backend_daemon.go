@@ -22,7 +22,7 @@ func Daemon() Backend {
 				ConfigPath: o.ConfigPath, Config: o.Config, Listen: o.Listen, Stdio: o.Stdio,
 				Log: o.Log, Progress: o.Progress, Trace: o.Trace,
 				Ready:   func(mcp string) { o.Ready(Endpoints{MCP: mcp}) },
-				Version: o.Version,
+				Version: o.Version, Dump: o.Dump,
 			})
 		},
 		Connect: func(ctx context.Context, o ConnectOptions) (Session, error) {

@@ -20,7 +20,11 @@ servers are added.
 
 A configuration that changes is checked whole and then taken over while calls go
 on; a faulty one is reported and changes nothing. docs/configuration.md
-describes it. Existing files with mcpServers work as they are.`,
+describes it. Existing files with mcpServers work as they are.
+
+How everything is, each session of each server included, can be read at
+/api/v1/status by this machine alone, as JSON; on SIGUSR1 it is written to
+standard error for people.`,
 		Example: `  # Serve what ./dragoman.yaml or ~/.config/dragoman/config.yaml says.
   dragoman serve
 
@@ -70,7 +74,7 @@ describes it. Existing files with mcpServers work as they are.`,
 			a.begin()
 			err := a.backend.Serve(c.Context(), ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Stdio: stdio,
-				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Stdin: a.stdin, Stdout: a.stdout, Version: version(),
+				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Stdin: a.stdin, Stdout: a.stdout, Version: version(), Dump: a.status,
 				Ready: func(e Endpoints) {
 					a.status.End()
 					if a.quiet {

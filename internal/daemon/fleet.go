@@ -71,7 +71,7 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 	for _, f := range c.Header {
 		spec.Header = append(spec.Header, upstream.Header{Name: f.Name, Value: f.Value.Reveal()})
 	}
-	o := upstream.Options{Info: ourInfo(h.version), Progress: h.progress, Trace: h.trace, Lost: h.lost, Log: h.log}
+	o := upstream.Options{Info: ourInfo(h.version), Progress: h.progress, Trace: h.trace, Lost: h.lost, Log: h.log, Clean: redactor(c).Replace}
 	if h.changed != nil {
 		o.Changed = func(kind string) { h.changed(c.Name, kind) }
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -24,6 +25,17 @@ type metrics struct {
 
 	mu    sync.Mutex
 	names map[string]struct{}
+	lost  map[loss]int64 // what losses counts, to be read back
+}
+
+// loss is what was lost of a server.
+type loss struct{ server, what string }
+
+// lostSoFar returns how often what was lost.
+func (m *metrics) lostSoFar() map[loss]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.lost)
 }
 
 // maxClientNames bounds the label that strangers choose.
@@ -138,4 +150,10 @@ func (m *metrics) Lost(server, what, _ string) {
 		}
 	}
 	m.losses.WithLabelValues(server, what).Inc()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost == nil {
+		m.lost = make(map[loss]int64)
+	}
+	m.lost[loss{server, what}]++
 }

@@ -8,5 +8,8 @@ import (
 	"syscall"
 )
 
+// notifyDump asks for the signal that means: say how everything is.
+func notifyDump(c chan<- os.Signal) { signal.Notify(c, syscall.SIGUSR1) }
+
 // notifyReload asks for the signal that means: read the configuration again.
 func notifyReload(c chan<- os.Signal) { signal.Notify(c, syscall.SIGHUP) }

@@ -36,6 +36,9 @@ type ServeOptions struct {
 	// taken out of the configuration; 0 means 30 s.
 	Drain   time.Duration
 	Version string
+	// Dump is where SIGUSR1 writes how everything is. Nil leaves that signal to the
+	// system.
+	Dump io.Writer
 }
 
 // Serve offers many servers behind one endpoint until ctx ends or, with Stdio, the
@@ -47,6 +50,11 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	}
 	d := newDaemon(o)
 	defer d.close()
+	address := o.Config.Listen
+	if o.Listen != "" {
+		address = o.Listen
+	}
+	d.local = isLocal(address)
 	if err := d.apply(o.Config); err != nil {
 		return err
 	}
@@ -58,6 +66,12 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.ConfigPath != "" {
 		running.Go(func() { d.watch(ctx) })
 	}
+	if o.Dump != nil {
+		asked := make(chan os.Signal, 1)
+		notifyDump(asked)
+		defer signal.Stop(asked)
+		running.Go(func() { d.dumpWhenAsked(ctx, asked) })
+	}
 	if o.Stdio {
 		running.Go(func() {
 			defer cancel()
@@ -65,10 +79,6 @@ func Serve(ctx context.Context, o ServeOptions) error {
 				o.Log.Warn("standard input ended", "cause", err.Error())
 			}
 		})
-	}
-	address := o.Config.Listen
-	if o.Listen != "" {
-		address = o.Listen
 	}
 	return listen(ctx, listenOptions{
 		address: address, handler: d.handler(), doors: d.doors, log: o.Log, drain: d.drain, limit: o.Drain,
@@ -99,6 +109,8 @@ type daemon struct {
 	guard   *httpdoor.Guard
 	comers  newcomers
 	texts   instructions
+	alias   aliases
+	local   bool // only this machine can reach the listener; set before it is
 	doors   *doors
 	merged  *room
 
@@ -400,6 +412,10 @@ func (d *daemon) handler() http.Handler {
 		_, _ = io.WriteString(w, "ok\n")
 	})
 	mux.HandleFunc("/readyz", d.readyz)
+	mux.HandleFunc("/api/v1/status", d.serveStatus)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, problem{Type: "not-found", Title: "There is nothing here", Status: http.StatusNotFound, Instance: r.URL.Path})
+	})
 	mux.Handle("/metrics", d.metrics.handler())
 	return d.guard.Wrap(mux)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,27 @@ type Reception struct {
 	// Observe is told of each handshake and each call; nil observes nothing.
 	Observe Observer
 	Log     *slog.Logger
+
+	singles atomic.Int64 // requests that are a conversation by themselves and run
+	mu      sync.Mutex
+	open    map[string]int // conversations by transport
+}
+
+// Conversations returns how many conversations there are, by transport, and how
+// many requests run that are one by themselves, as modern ones over HTTP are.
+func (r *Reception) Conversations() (byTransport map[string]int, requests int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.open), int(r.singles.Load())
+}
+
+func (r *Reception) count(transport string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		r.open = make(map[string]int)
+	}
+	r.open[transport] += n
 }
 
 // conversations counts the conversations of the process. Endpoints share servers,
@@ -45,6 +67,8 @@ func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Con
 	c := &Client{reception: r, principal: p.Principal, remote: p.Remote, out: out}
 	if out != nil {
 		c.number = conversations.Add(1)
+		c.transport = p.Transport
+		r.count(p.Transport, 1)
 	}
 	return c
 }
@@ -55,6 +79,7 @@ type Client struct {
 	reception *Reception
 	principal string
 	remote    string
+	transport string
 	out       transport.Outbox // nil for a single request
 	number    uint64
 
@@ -121,6 +146,10 @@ func (c *Client) Request(ctx context.Context, in transport.Incoming, r transport
 
 // request serves one request; noted is what Expect knows of it, or nil.
 func (c *Client) request(ctx context.Context, in transport.Incoming, r transport.Responder, noted *inflight) {
+	if c.out == nil {
+		c.reception.singles.Add(1)
+		defer c.reception.singles.Add(-1)
+	}
 	opening, bad := in.Opening, (*jsonrpc.Error)(nil)
 	if opening.Revision == mcp.Unknown {
 		opening, bad = mcp.Classify(in.Msg, in.Version, in.HTTP)
@@ -428,6 +457,9 @@ func (c *Client) Close(cause error) {
 	inflight, asks, detach := c.inflight, c.asks, c.detach
 	c.inflight, c.asks, c.detach = nil, nil, nil
 	c.mu.Unlock()
+	if c.out != nil {
+		c.reception.count(c.transport, -1)
+	}
 	for _, f := range inflight {
 		f.cancel(cause)
 	}

@@ -491,9 +491,10 @@ func (u *Upstream) failedLocked(err error) {
 	wait := time.Second << min(u.failures-1, 6)
 	u.notBefore = time.Now().Add(min(wait, time.Minute))
 	u.lastErr = err
-	u.faultLocked(reasonOf(err))
-	u.setStateLocked(Broken, reasonOf(err))
-	u.opts.Log.Warn("server could not be opened", "server", u.spec.Name, "cause", reasonOf(err), "tried again after", min(wait, time.Minute).String())
+	why := u.opts.Clean(reasonOf(err))
+	u.faultLocked(why)
+	u.setStateLocked(Broken, why)
+	u.opts.Log.Warn("server could not be opened", "server", u.spec.Name, "cause", why, "tried again after", min(wait, time.Minute).String())
 }
 
 // drop takes a session out of service; its calls fail by themselves.

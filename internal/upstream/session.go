@@ -266,8 +266,18 @@ func reasonOf(err error) string {
 	return s
 }
 
+// said returns the last lines that a child has written to standard error, for
+// people.
+func (u *Upstream) said(child *stdio.Process, lines int) []string {
+	all := child.StderrTail(lines)
+	for i, line := range all {
+		all[i] = u.opts.Clean(line)
+	}
+	return all
+}
+
 func (u *Upstream) withChild(err error, child *stdio.Process) error {
-	return &childError{err: err, exit: child.ExitText(), stderr: child.StderrTail(5)}
+	return &childError{err: err, exit: child.ExitText(), stderr: u.said(child, 5)}
 }
 
 // openError says why the server could not be opened, in the words that a client
@@ -320,10 +330,10 @@ func (u *Upstream) mourn(s *session) {
 	}
 	unexpected := !u.closed && !wanted(cause)
 	if unexpected {
-		u.faultLocked("the server ended: " + cause.Error())
+		u.faultLocked("the server ended: " + u.opts.Clean(cause.Error()))
 	}
 	if unexpected && u.modern == nil && (p == nil || len(p.sessions) == 0) {
-		u.setStateLocked(Idle, "the server ended: "+cause.Error())
+		u.setStateLocked(Idle, "the server ended: "+u.opts.Clean(cause.Error()))
 	}
 	u.up = u.up && !(unexpected && len(u.sessionsLocked()) == 0)
 	u.mu.Unlock()
@@ -332,9 +342,9 @@ func (u *Upstream) mourn(s *session) {
 		return
 	}
 	if s.child != nil {
-		u.opts.Log.Warn("server ended", "server", u.spec.Name, "exit", s.child.ExitText(), "stderr", strings.Join(s.child.StderrTail(3), " | "))
+		u.opts.Log.Warn("server ended", "server", u.spec.Name, "exit", s.child.ExitText(), "stderr", strings.Join(u.said(s.child, 3), " | "))
 	} else {
-		u.opts.Log.Info("connection to server ended", "server", u.spec.Name, "cause", cause.Error())
+		u.opts.Log.Info("connection to server ended", "server", u.spec.Name, "cause", u.opts.Clean(cause.Error()))
 	}
 	u.restore(p)
 }

@@ -76,6 +76,9 @@ type Options struct {
 	Lost func(server, what, why string)
 	// Trace hears how each handshake went, a line for each step.
 	Trace func(server, trace string)
+	// Clean takes secrets out of what the server, its program or the network says,
+	// before anybody is told of it. Nil leaves all as it is.
+	Clean func(text string) string
 	Log   *slog.Logger
 }
 
@@ -144,6 +147,9 @@ type Status struct {
 // New returns an upstream that starts nothing yet.
 func New(spec Spec, o Options) *Upstream {
 	u := &Upstream{spec: spec, opts: o, pools: make(map[string]*pool)}
+	if u.opts.Clean == nil {
+		u.opts.Clean = func(text string) string { return text }
+	}
 	if u.opts.Log == nil {
 		u.opts.Log = slog.New(slog.DiscardHandler)
 	}

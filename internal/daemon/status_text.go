@@ -1,0 +1,151 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// dumpWhenAsked writes how everything is whenever somebody asks, until ctx ends.
+func (d *daemon) dumpWhenAsked(ctx context.Context, asked <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-asked:
+			// In one write, so that log lines do not stand between.
+			_, _ = d.opts.Dump.Write(d.report().text(time.Now()))
+		}
+	}
+}
+
+// text is the report for people, a line for each thing. What others have said is
+// quoted, so that nobody can write lines of their own into it.
+func (r *statusReport) text(now time.Time) []byte {
+	var b bytes.Buffer
+	line := func(depth int, format string, args ...any) {
+		b.WriteString(strings.Repeat("  ", depth))
+		fmt.Fprintf(&b, format, args...)
+		b.WriteByte('\n')
+	}
+	ago := func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
+	line(0, "---- dragoman %s, pid %d, %s for %s, configured %s ago", r.Version, r.PID, r.State, time.Duration(r.UptimeSeconds)*time.Second, ago(r.Configured))
+	line(0, "clients: %s", counts(r.Conversations, r.Requests))
+	for _, e := range r.Endpoints {
+		if len(e.Conversations) > 0 || e.Requests > 0 {
+			line(1, "%s: %s", e.Path, counts(e.Conversations, e.Requests))
+		}
+	}
+	for _, s := range r.Servers {
+		s.text(line, ago)
+	}
+	line(0, "parked calls: %d", len(r.Parked))
+	for _, p := range r.Parked {
+		line(1, "%s %s%s, %d open questions, for %s", p.Server, p.Method, of(p.Principal), p.Questions, ago(p.Since))
+	}
+	line(0, "listens: %d clients", len(r.Listens))
+	for _, l := range r.Listens {
+		line(1, "%s: %d", l.Client, l.Open)
+	}
+	line(0, "losses: %d kinds", len(r.Losses))
+	for _, l := range r.Losses {
+		line(1, "%s %s: %d", l.Server, l.What, l.Count)
+	}
+	line(0, "---- end")
+	return b.Bytes()
+}
+
+func (s *serverStatus) text(line func(int, string, ...any), ago func(time.Time) string) {
+	about := s.Era
+	if s.Revision != "" {
+		about += " " + s.Revision
+	}
+	if s.Transport != "" {
+		about += ", " + s.Transport
+	}
+	line(0, "server %s: %s for %s (%s, isolation %s), %d calls in flight, %d restarts", s.Name, s.State, ago(s.Since), about, s.Isolation, s.Running, s.Restarts)
+	if s.Reason != "" {
+		line(1, "reason: %q", s.Reason)
+	}
+	if s.LastError != nil {
+		line(1, "last error, %s ago: %q", ago(s.LastError.At), s.LastError.Text)
+	}
+	if s.RetryAt != nil {
+		line(1, "not tried again for %s", strings.TrimPrefix(ago(*s.RetryAt), "-"))
+	}
+	if s.Handshake != nil {
+		line(1, "handshake, %s ago:", ago(s.Handshake.At))
+		for _, step := range s.Handshake.Trace {
+			line(2, "%s", printable(step))
+		}
+	}
+	if s.Opening > 0 {
+		line(1, "%d sessions are being opened", s.Opening)
+	}
+	for _, x := range s.Sessions {
+		caps, state := "nothing asked", "in use"
+		if len(x.Capabilities) > 0 {
+			caps = strings.Join(x.Capabilities, " ")
+		}
+		if x.IdleSince != nil {
+			state = "idle for " + ago(*x.IdleSince)
+		}
+		line(1, "%s session%s (%s), %s: %d in flight, %s, %d clients hear it, %d resources watched, opened %s ago%s",
+			x.Role, of(x.Principal), caps, x.Revision, x.Running, state, x.Hearers, x.Watched, ago(x.Opened), ofChild(x.PID))
+	}
+	if l := s.Listen; l != nil {
+		line(1, "listens for tools %t, prompts %t, resources %t and %d resources", l.Tools, l.Prompts, l.Resources, l.URIs)
+	}
+	for _, l := range s.Lists {
+		read, more := "never read", ""
+		if l.ReadAt != nil {
+			read = "read " + ago(*l.ReadAt) + " ago"
+		}
+		for _, x := range []struct {
+			on   bool
+			text string
+		}{{l.Stale, "stale"}, {l.Reading, "being read"}, {l.CutOff, "cut off"}, {l.Failed != "", fmt.Sprintf("failed: %q", l.Failed)}} {
+			if x.on {
+				more += ", " + x.text
+			}
+		}
+		line(1, "%s: %d items, %s%s", l.Method, l.Items, read, more)
+		for _, x := range l.Odd {
+			line(2, "%q: %q", x.Name, x.Why)
+		}
+	}
+}
+
+// counts says how many conversations of each transport there are.
+func counts(all map[string]int, requests int) string {
+	var parts []string
+	for _, transport := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, fmt.Sprintf("%d by %s", all[transport], transport))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%d single requests", requests)), ", ")
+}
+
+func of(principal string) string {
+	if principal == "" {
+		return ""
+	}
+	return " of " + principal
+}
+
+func ofChild(pid int) string {
+	if pid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", pid %d", pid)
+}
+
+// printable puts what would move the cursor of a terminal into Go's escapes.
+func printable(s string) string {
+	q := fmt.Sprintf("%q", s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
