@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net"
+	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +28,8 @@ type fakeFlags struct {
 
 func (a *app) fakeCommand() *cobra.Command {
 	var f fakeFlags
-	var list, asJSON bool
+	var list, asJSON, open bool
+	var listen string
 	c := &cobra.Command{
 		Use:   "fake [flags] PROFILE",
 		Short: "Play an MCP peer that always behaves in the same way",
@@ -35,6 +41,9 @@ The tool "violations" of a strict server tells what the client has done that the
 revision does not allow.`,
 		Example: `  # A strict server of one revision, for a client that starts commands.
   dragoman fake strict-2025-06-18
+
+  # The same over HTTP, at a free port that it tells on standard error.
+  dragoman fake --listen 127.0.0.1:0 strict-2025-06-18
 
   # Every message on standard error while a client talks to it.
   dragoman fake --capture strict-2026-07-28
@@ -66,6 +75,11 @@ revision does not allow.`,
 			if list {
 				return a.listFakes(asJSON)
 			}
+			if listen != "" {
+				if err := checkListen(listen, open); err != nil {
+					return err
+				}
+			}
 			o, err := f.options(a)
 			if err != nil {
 				return err
@@ -75,6 +89,9 @@ revision does not allow.`,
 				return usagef("`dragoman fake --list --json` names the settings of each profile", "%s", err)
 			}
 			defer func() { _ = s.Close() }()
+			if listen != "" {
+				return ended(c.Context(), a.fakeOnHTTP(c.Context(), s, args[0], listen))
+			}
 			return ended(c.Context(), a.fakeOnStreams(c.Context(), s))
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -91,8 +108,10 @@ revision does not allow.`,
 	fl := inOrder(c)
 	fl.BoolVar(&list, "list", false, "name all profiles instead of playing one")
 	fl.BoolVar(&asJSON, "json", false, "with --list: print a JSON array of objects")
+	fl.StringVar(&listen, "listen", "", "serve HTTP at this `ADDR` (host:port; port 0 takes a free one) in place of standard streams")
 	fl.BoolVar(&f.capture, "capture", false, "print each message as a line of JSON on standard error")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile: `NAME=VALUE`; can be repeated")
+	addOpenFlag(c, &open)
 	return c
 }
 
@@ -134,6 +153,38 @@ func (a *app) fakeOnStreams(ctx context.Context, s *fake.Server) error {
 		return errReported // as a server that has crashed: without a word
 	}
 	return err
+}
+
+// fakeOnHTTP serves clients over HTTP until the command is told to end.
+func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return withHint(fmt.Errorf("listen: %w", err), "give --listen another address, such as 127.0.0.1:0")
+	}
+	h := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	if !a.quiet {
+		a.status.Printf("%s is at %s", name, reachable("http://"+l.Addr().String()+s.Path()))
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	stop := make(chan struct{})
+	defer close(stop)
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+			_ = s.Close() // subscriptions say goodbye
+		case <-s.Dead():
+		case <-stop:
+		}
+		_ = h.Close()
+	})
+	if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	if ctx.Err() == nil {
+		return errReported // it has crashed, as it was told to
+	}
+	return context.Cause(ctx)
 }
 
 type unclosed struct{ io.Writer }

@@ -195,6 +195,10 @@ func refusal(code int64, format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// Dead returns a channel that is closed when the server has ended: by Close, or
+// because its profile is to die.
+func (s *Server) Dead() <-chan struct{} { return s.ctx.Done() }
+
 // die ends the server as a crash would: what was sent before still arrives.
 func (s *Server) die() {
 	s.mu.Lock()
