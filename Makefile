@@ -1,6 +1,6 @@
 # Plain make, nothing to install: `make` checks a change, `make help` lists the rest.
 # Go 1.26 is enough for test, lint, fuzz, bench and cross; -race needs a C
-# compiler, conformance and peers need npm.
+# compiler, conformance, peers and clients need npm.
 
 # A tagged commit names the release; otherwise the program asks its build info.
 VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --exact-match --dirty 2>/dev/null))
@@ -15,7 +15,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers cross tidy release-check clean
+.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers clients clients-check cross tidy release-check clean
 
 check: build vet lint race-short ## what a change has to pass: build, vet, lint, short race tests
 
@@ -73,6 +73,12 @@ conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP
 
 peers: ## interop with clients and servers that nobody here wrote
 	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 10m ./peers/...
+
+clients: ## clients from npm through the bridge; writes their part of docs/compatibility.md
+	cd test && DRAGOMAN_CLIENTS=update go test -count=1 -timeout 15m ./clients/...
+
+clients-check: ## the same, and fails where something else comes out than is written there
+	cd test && DRAGOMAN_CLIENTS=check go test -count=1 -timeout 15m ./clients/...
 
 cross: ## build and vet for every platform that we release for
 	@for t in $(TARGETS); do \

@@ -1,0 +1,27 @@
+// @ai-sdk/mcp. It has no ping, and no way to hear of progress.
+import { createMCPClient, ElicitationRequestSchema } from '@ai-sdk/mcp'
+import { StdioMCPTransport } from '@ai-sdk/mcp/mcp-stdio'
+import { person, run, target } from './steps.mjs'
+
+run(async () => {
+  const client = await createMCPClient({
+    capabilities: { elicitation: {} },
+    transport: target.url
+      ? { type: 'http', url: target.url }
+      : new StdioMCPTransport({ command: target.command, args: target.args, stderr: 'inherit' }),
+  })
+  client.onElicitationRequest(ElicitationRequestSchema, () => ({ action: 'accept', content: person }))
+  const call = (name, args, options) => client.callTool({ name, arguments: args, options })
+  return {
+    revision: client.initializeResult.protocolVersion,
+    tools: () => client.listTools(),
+    call,
+    elicitation: name => call(name, {}),
+    resources: async () => (await client.listResources()).resources,
+    read: uri => client.readResource({ uri }),
+    prompts: () => client.listPrompts(),
+    prompt: (name, args) => client.getPrompt({ name, arguments: args }),
+    cancellation: (name, args, signal) => call(name, args, { signal }),
+    close: () => client.close(),
+  }
+})

@@ -1,0 +1,298 @@
+//go:build unix
+
+package clients
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+)
+
+// TestMain fails what passed when a process outlives the client that started it.
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// client is one client in one mode, and the server of the other era for it.
+type client struct {
+	name, pkg    string // pkg is in package.json
+	script, mode string
+	server       string // key of servers
+}
+
+var clients = []client{
+	{"TypeScript SDK v1", "@modelcontextprotocol/sdk", "sdk1.mjs", "", "modern"},
+	{"TypeScript SDK v2", "@modelcontextprotocol/client", "sdk2.mjs", "legacy", "modern"},
+	{"TypeScript SDK v2, `auto`", "@modelcontextprotocol/client", "sdk2.mjs", "auto", "legacy"},
+	{"AI SDK", "@ai-sdk/mcp", "aisdk.mjs", "", "legacy"},
+	{"mcporter", "mcporter", "mcporter.mjs", "", "modern"},
+	{"Inspector CLI", "@modelcontextprotocol/inspector", "inspector.mjs", "legacy", "modern"},
+	{"Inspector CLI, `modern`", "@modelcontextprotocol/inspector", "inspector.mjs", "modern", "legacy"},
+}
+
+// steps in the order of the table; see steps.mjs.
+var steps = []string{"open", "tools", "call", "elicitation", "resources", "prompts", "progress", "cancellation", "ping"}
+
+// outcome is what a script prints.
+type outcome struct {
+	Revision string            `json:"revision"` // "" where the client does not tell
+	Steps    map[string]string `json:"steps"`
+}
+
+func TestClients(t *testing.T) {
+	mode := os.Getenv("DRAGOMAN_CLIENTS")
+	if mode == "" {
+		t.Skip("set DRAGOMAN_CLIENTS=1 (or make clients) to run clients from npm")
+	}
+	r := prepare(t)
+	base := r.serve(t)
+	var rows, failures []string
+	for _, c := range clients {
+		// The bridge over HTTP tells which revision a client speaks that does not tell
+		// itself.
+		before := r.handshakes(t, base)
+		var overHTTP, onPipe outcome
+		var both sync.WaitGroup
+		both.Go(func() {
+			overHTTP = r.run(t, c, map[string]any{"era": c.server, "url": base + "/s/" + c.server + "/mcp"})
+		})
+		both.Go(func() {
+			for range 5 {
+				onPipe = r.run(t, c, map[string]any{"era": c.server, "command": r.dragoman, "args": append([]string{"run", "--"}, r.servers[c.server]...)})
+				if onPipe.Revision == "" || isModern(onPipe.Revision) != (c.server == "modern") {
+					break
+				}
+				// The AI SDK waits a second for an answer to server/discover, and on a
+				// busy machine the server needs longer to start.
+			}
+		})
+		both.Wait()
+		spoken := difference(before, r.handshakes(t, base))
+		for _, way := range []struct {
+			name string
+			outcome
+		}{{"stdio", onPipe}, {"HTTP", overHTTP}} {
+			revision := way.Revision
+			if revision == "" {
+				revision = spoken
+			}
+			if isModern(revision) == (c.server == "modern") {
+				t.Errorf("%s, %s, speaks %q: that is the era of its server, so nothing was bridged", c.name, way.name, revision)
+			}
+			row := fmt.Sprintf("| %s | %s | %s | %s | %s |", c.name, r.versions[c.pkg], way.name, revision, c.server)
+			for _, step := range steps {
+				cell := way.Steps[step]
+				switch {
+				case cell == "none":
+					cell = "–"
+				case cell != "works":
+					failures = append(failures, fmt.Sprintf("%s, %s, %s %s", c.name, way.name, step, cell))
+					cell = "**fails**"
+				}
+				row += " " + cell + " |"
+			}
+			rows = append(rows, row)
+		}
+	}
+	for _, f := range failures {
+		t.Error(f)
+	}
+	checkDocument(t, section(r.versions, rows), mode == "update")
+}
+
+func isModern(revision string) bool { return revision == "2026-07-28" }
+
+// section is the Markdown between the markers.
+func section(versions map[string]string, rows []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `## Clients that others wrote
+
+Written by `+"`make clients`"+`, which takes each client through the bridge to a server of the other era. The server that speaks 2026-07-28 and refuses what is older is one of the TypeScript SDK v2 (@modelcontextprotocol/server %s, `+"`test/clients/modern.mjs`"+`), the legacy one is @modelcontextprotocol/server-everything %s. Either is a child of Dragoman. A dash means that the client has no way to do it.
+
+| client | version | over | speaks | server | %s |
+|---|---|---|---|---|%s
+%s
+
+`, versions["@modelcontextprotocol/server"], versions["@modelcontextprotocol/server-everything"],
+		strings.Join(steps, " | "), strings.Repeat("---|", len(steps)), strings.Join(rows, "\n"))
+	b.WriteString(`The AI SDK gives a server on stdio one second to answer ` + "`server/discover`" + ` and then opens with ` + "`initialize`" + `; behind a server that starts more slowly than that it is a client of 2025-11-25, for which the same works.
+
+Over stdio the client starts ` + "`dragoman run -- node SERVER`" + `; over HTTP it is given ` + "`http://127.0.0.1:PORT/s/NAME/mcp`" + ` of ` + "`dragoman serve`" + `. The programs are ` + "`test/clients/*.mjs`" + `; those that are commands were called like this:
+
+    mcporter --config mcporter.json list s --json
+    mcporter --config mcporter.json call --server s --tool echo --output json --args '{"message":"grüß Gott"}'
+    mcporter --config mcporter.json resource s URI --json
+    mcp-inspector --cli --config inspector.json --server s --method tools/list
+    mcp-inspector --cli --config inspector.json --server s --method tools/call --tool-name echo --tool-arg 'message=grüß Gott'
+    mcp-inspector --cli --config inspector.json --server s --method prompts/get --prompt-name NAME --prompt-args city=Vienna
+`)
+	return b.String()
+}
+
+const open, end = "<!-- clients -->\n", "<!-- /clients -->\n"
+
+// checkDocument compares the section with what docs/compatibility.md has between
+// the markers, or puts it there.
+func checkDocument(t *testing.T, want string, update bool) {
+	t.Helper()
+	path := filepath.Join("..", "..", "docs", "compatibility.md")
+	b, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	text := string(b)
+	if text == "" {
+		text = "# Compatibility\n"
+	}
+	head, rest, found := strings.Cut(text, open)
+	have, tail, closed := strings.Cut(rest, end)
+	switch {
+	case found && !closed:
+		t.Fatalf("%s: %s without %s", path, strings.TrimSpace(open), strings.TrimSpace(end))
+	case !found:
+		head, tail = text+"\n", ""
+	}
+	if have == want {
+		return
+	}
+	if !update {
+		t.Errorf("%s is not what came out: run make clients\n%s", path, want)
+		return
+	}
+	if t.Failed() {
+		t.Log("not written down, since something failed")
+		return
+	}
+	if err := os.WriteFile(path, []byte(head+open+want+end+tail), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run takes a client through its steps and returns what it says of them.
+func (r *rig) run(t *testing.T, c client, target map[string]any) outcome {
+	t.Helper()
+	arg, err := json.Marshal(target)
+	if err != nil {
+		t.Error(err)
+		return outcome{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, r.node, filepath.Join(r.dir, c.script), string(arg), c.mode)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var o outcome
+	if err == nil {
+		err = json.Unmarshal(out, &o)
+	}
+	if err != nil || o.Steps["open"] != "works" {
+		t.Errorf("%s: %v\n%s%s", c.name, err, out, stderr.Bytes())
+	}
+	return o
+}
+
+// serve starts `dragoman serve` with both servers and returns where it listens.
+func (r *rig) serve(t *testing.T) string {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "dragoman.yaml")
+	text := "mcpServers:\n"
+	for name, command := range r.servers {
+		text += fmt.Sprintf("  %s: {command: %q, args: [%q]}\n", name, command[0], command[1])
+	}
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	cmd := exec.Command(r.dragoman, "serve", "--listen", address, "-c", config)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("dragoman ended with %v", err)
+			}
+		case <-time.After(time.Minute):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-done
+			t.Error("dragoman did not stop")
+		}
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	for range 600 {
+		c, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			_ = c.Close()
+			return "http://" + address
+		}
+		time.Sleep(50 * time.Millisecond) // a process: nothing tells that it listens
+	}
+	t.Fatal("dragoman does not listen")
+	return ""
+}
+
+var handshake = regexp.MustCompile(`(?m)^dragoman_handshakes_total\{.*revision="([^"]*)".*\} (\S+)$`)
+
+// handshakes returns how many clients of each revision the bridge has met.
+func (r *rig) handshakes(t *testing.T, base string) map[string]string {
+	t.Helper()
+	resp, err := http.Get(base + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	met := make(map[string]string)
+	for _, m := range handshake.FindAllStringSubmatch(string(b), -1) {
+		met[m[1]] += m[2] + " "
+	}
+	return met
+}
+
+// difference returns the revision of which more clients have come, or several.
+func difference(before, after map[string]string) string {
+	var grown []string
+	for revision, n := range after {
+		if n != before[revision] {
+			grown = append(grown, revision)
+		}
+	}
+	return strings.Join(grown, ", ")
+}

@@ -1,0 +1,153 @@
+//go:build unix
+
+package clients
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Some of the clients want a newer Node than many machines have. Where the one on
+// the PATH is older, one comes from npm, in this version: that of test/conformance,
+// which keeps it in the same place.
+const (
+	nodeAtLeast = 24
+	nodeVersion = "24.21.0"
+)
+
+var (
+	//go:embed package.json package-lock.json *.mjs
+	files embed.FS
+
+	cache = filepath.Join("..", "..", ".cache")
+)
+
+// rig is what the clients are run with.
+type rig struct {
+	dir      string // of the scripts and node_modules
+	node     string
+	dragoman string
+	versions map[string]string   // of package.json
+	servers  map[string][]string // commands
+}
+
+func prepare(t *testing.T) *rig {
+	t.Helper()
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Fatal("make clients needs npm")
+	}
+	r := &rig{node: findNode(t), dir: install(t), dragoman: filepath.Join(t.TempDir(), "dragoman")}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", r.dragoman, "./cmd/dragoman")
+	build.Dir = filepath.Join("..", "..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, b)
+	}
+	r.servers = map[string][]string{
+		"modern": {r.node, filepath.Join(r.dir, "modern.mjs")},
+		"legacy": {r.node, filepath.Join(r.dir, "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")},
+	}
+	b, err := files.ReadFile("package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pinned struct{ Dependencies map[string]string }
+	if err := json.Unmarshal(b, &pinned); err != nil {
+		t.Fatal(err)
+	}
+	r.versions = pinned.Dependencies
+	return r
+}
+
+// install puts the scripts and the pinned packages below .cache. Packages that are
+// there already stay.
+func install(t *testing.T) string {
+	t.Helper()
+	lock, err := files.ReadFile("package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(lock)
+	dir, err := filepath.Abs(filepath.Join(cache, "clients", hex.EncodeToString(sum[:6])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := files.ReadFile(e.Name())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, e.Name()), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	npm(t, dir, hex.EncodeToString(sum[:]), "ci")
+	return dir
+}
+
+// findNode returns a Node that is new enough.
+func findNode(t *testing.T) string {
+	t.Helper()
+	if path, err := exec.LookPath("node"); err == nil {
+		out, _ := exec.CommandContext(t.Context(), path, "--version").Output()
+		major, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
+		if n, _ := strconv.Atoi(major); n >= nodeAtLeast {
+			return path
+		}
+	}
+	arch := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
+	if runtime.GOOS != "linux" || arch == "" {
+		t.Fatalf("put node %d or newer on the PATH: npm has no build of it for %s/%s that we know", nodeAtLeast, runtime.GOOS, runtime.GOARCH)
+	}
+	dir, err := filepath.Abs(filepath.Join(cache, "conformance", "node-"+nodeVersion))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	spec := "node-linux-" + arch + "@" + nodeVersion
+	npm(t, dir, spec, "install", "--no-save", spec)
+	return filepath.Join(dir, "node_modules", "node-linux-"+arch, "bin", "node")
+}
+
+// npm runs npm in dir, unless the stamp of an earlier run says that it was done.
+func npm(t *testing.T, dir, stamp string, args ...string) {
+	t.Helper()
+	done := filepath.Join(dir, ".installed")
+	if b, err := os.ReadFile(done); err == nil && string(b) == stamp {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", append(args, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("npm %s: %v\n%s", strings.Join(args, " "), err, bytes.TrimSpace(out))
+	}
+	if err := os.WriteFile(done, []byte(stamp), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,33 @@
+// @modelcontextprotocol/client, the second version of the TypeScript SDK, in the
+// mode of the second argument: legacy, which is its default, or auto.
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { person, run, target } from './steps.mjs'
+
+run(async () => {
+  const mode = process.argv[3]
+  const client = new Client({ name: `sdk2-${mode}`, version: '1' }, {
+    capabilities: { elicitation: { form: {} } },
+    ...(mode === 'auto' && { versionNegotiation: { mode } }),
+  })
+  client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: person }))
+  await client.connect(target.url
+    ? new StreamableHTTPClientTransport(new URL(target.url))
+    : new StdioClientTransport({ command: target.command, args: target.args, stderr: 'inherit' }))
+  const call = (name, args, options) => client.callTool({ name, arguments: args }, options)
+  const modern = client.getProtocolEra() === 'modern'
+  return {
+    revision: client.getNegotiatedProtocolVersion(),
+    tools: () => client.listTools(),
+    call,
+    elicitation: name => call(name, {}),
+    resources: async () => (await client.listResources()).resources,
+    read: uri => client.readResource({ uri }),
+    prompts: () => client.listPrompts(),
+    prompt: (name, args) => client.getPrompt({ name, arguments: args }),
+    progress: (name, args, onprogress) => call(name, args, { onprogress }),
+    cancellation: (name, args, signal, onprogress) => call(name, args, { signal, onprogress }),
+    ping: modern ? undefined : () => client.ping(), // 2026-07-28 has none
+    close: () => client.close(),
+  }
+})
