@@ -192,12 +192,14 @@ func (c *conversation) serve(x *exchange) {
 	x.run()
 }
 
-func (x *exchange) waits() bool { return x.method.waits || x.tool != nil && x.tool.waits }
+func (x *exchange) waits() bool {
+	return x.method.waits || x.tool != nil && (x.tool.waits || x.c.s.part.twist.call != nil)
+}
 
 // run serves the request to its end.
 func (x *exchange) run() {
 	defer x.cancel(nil)
-	result, err := x.method.run(x)
+	result, err := x.perform()
 	x.c.retire(x)
 	cause := context.Cause(x.ctx)
 	if errors.Is(cause, errCancelled) || err != nil && cause != nil {
@@ -209,6 +211,15 @@ func (x *exchange) run() {
 		return
 	}
 	x.c.tell(x.out, x.m, x.wrap(result, err))
+}
+
+func (x *exchange) perform() (string, error) {
+	if before := x.c.s.part.twist.call; before != nil && x.tool != nil {
+		if err := before(x); err != nil {
+			return "", err
+		}
+	}
+	return x.method.run(x)
 }
 
 // wrap makes an answer of a result's members or of an error.

@@ -1,15 +1,184 @@
 package fake
 
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
 // usual is the revision in which a fault is played unless another is asked for.
 const usual = "2025-06-18"
 
 // faultServers are strict servers with one thing wrong.
 func faultServers() []Profile {
-	return []Profile{{
-		Name: "never-answers", Kind: Fault, Side: ServerSide, Settings: revised(usual),
-		About: "A server that reads everything and answers nothing.",
-		server: func(s *settings) (*part, error) {
-			return twistedPart(s, twist{hear: func(*heard, func()) {}})
-		},
-	}}
+	fault := func(name, about string, twisted func(s *settings) (twist, error), more ...Setting) Profile {
+		return Profile{
+			Name: name, Kind: Fault, Side: ServerSide, Settings: revised(usual, more...), About: about,
+			server: func(s *settings) (*part, error) {
+				t, err := twisted(s)
+				if err != nil {
+					return nil, err
+				}
+				return twistedPart(s, t)
+			},
+		}
+	}
+	always := func(t twist) func(*settings) (twist, error) { return func(*settings) (twist, error) { return t, nil } }
+	return []Profile{
+		fault("bad-schema", "A server among whose tools are some with schemas that nobody can use.", always(twist{tools: badSchemas()})),
+		fault("crash-at=", "A server that dies at a step: start, initialize, initialized, list, call, read or the name of a method, as in crash-at=call.", crashAt),
+		fault("endless-cursor", "A server whose lists never end.", endlessLists,
+			Setting{"cursors", "new", "new for another cursor each time, same for always the same"}),
+		fault("flood", "A server that logs without need, many times before each answer of a tool.", flooding,
+			Setting{"count", "10000", "log messages before each answer; 0 for no end"}),
+		fault("half-line", "A server that dies in the middle of the answer to its first tool call.", always(twist{say: sayHalf})),
+		fault("id-zero-errors", "A server that answers notifications, with errors of the id 0.", always(twist{hear: answerNotes})),
+		fault("never-answers", "A server that reads everything and answers nothing.", always(twist{hear: func(*heard, func()) {}})),
+		fault("slow-start", "A server that takes its time before it reads anything.", slowStart,
+			Setting{"ms", "3000", "how long, in milliseconds"}),
+		fault("stdout-noise", "A server that prints on its standard output what is no message.", always(twist{open: openNoisily, say: sayNoisily})),
+		fault("wrong-id-type", `A server that answers the request 1 with the id "1", and "1" with 1.`, always(twist{say: sayOtherID})),
+	}
+}
+
+// steps are what crash-at calls the methods that a client gets to one after the
+// other.
+var steps = map[string][]string{
+	"initialize":  {mcp.MethodInitialize, mcp.MethodDiscover},
+	"initialized": {mcp.NoteInitialized},
+	"list":        {mcp.MethodListTools, mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodListPrompts},
+	"call":        {mcp.MethodCallTool},
+	"read":        {mcp.MethodReadResource},
+}
+
+func crashAt(s *settings) (twist, error) {
+	if s.parameter == "start" {
+		return twist{open: func(_ context.Context, c *conversation) {
+			if c != nil {
+				c.s.die()
+			}
+		}, hear: func(h *heard, _ func()) { h.c.s.die() }}, nil
+	}
+	methods, ok := steps[s.parameter]
+	if !ok {
+		methods = []string{s.parameter}
+		if s.parameter != mcp.MethodPing && !strings.Contains(s.parameter, "/") {
+			return twist{}, fmt.Errorf("crash-at needs start, initialize, initialized, list, call, read or the name of a method, as in crash-at=call, and not %q", s.parameter)
+		}
+	}
+	return twist{hear: func(h *heard, next func()) {
+		if h.m != nil && slices.Contains(methods, h.m.Method) {
+			h.c.s.die()
+			return
+		}
+		next()
+	}}, nil
+}
+
+func endlessLists(s *settings) (twist, error) {
+	how := s.values["cursors"]
+	if how != "new" && how != "same" {
+		return twist{}, fmt.Errorf("setting cursors is %q; it is new or same", how)
+	}
+	return twist{endless: how}, nil
+}
+
+func flooding(s *settings) (twist, error) {
+	n, err := s.number("count", 0, 10_000_000)
+	return twist{call: func(x *exchange) error {
+		for i := 1; n == 0 || i <= n; i++ {
+			if x.ctx.Err() != nil {
+				return x.ctx.Err()
+			}
+			x.notify(mcp.NoteMessage, `{"level":"info","logger":"flood","data":`+quote("message "+strconv.Itoa(i))+`}`)
+		}
+		return nil
+	}}, err
+}
+
+func slowStart(s *settings) (twist, error) {
+	ms, err := s.number("ms", 0, 600_000)
+	return twist{open: func(ctx context.Context, _ *conversation) {
+		_ = pause(ctx, time.Duration(ms)*time.Millisecond)
+	}}, err
+}
+
+// sayHalf says half of the answer to a call, and nothing ever after.
+func sayHalf(c *conversation, m *jsonrpc.Message, msg []byte) []byte {
+	if m == nil || m.Method != mcp.MethodCallTool {
+		return msg
+	}
+	half := msg[:len(msg)/2]
+	c.s.die()
+	if c.pipe == nil {
+		return half
+	}
+	c.s.capture.write(response, half)
+	c.pipe.raw(slices.Clone(half))
+	return nil
+}
+
+func answerNotes(h *heard, next func()) {
+	next()
+	if h.m != nil && h.m.Kind == jsonrpc.Notification {
+		h.c.tell(h.out, h.m, jsonrpc.AppendError(nil, "0", refusal(jsonrpc.CodeMethodNotFound, "Method not found: %s", clip(h.m.Method))))
+	}
+}
+
+// openNoisily prints what servers print when they start.
+func openNoisily(_ context.Context, c *conversation) {
+	if c != nil {
+		c.pipe.raw([]byte("Fake server running on stdio\n\n\x1b[32minfo\x1b[0m: ready\n" + `{"level":"info","msg":"listening"}` + "\n"))
+	}
+}
+
+func sayNoisily(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
+	if c.pipe != nil {
+		c.pipe.raw([]byte("DEBUG: about to say something\n"))
+	}
+	return msg
+}
+
+// sayOtherID makes a string of an id that is a number, and the reverse where the
+// string is one.
+func sayOtherID(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
+	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{})
+	if err != nil || m.Kind == jsonrpc.Request || m.ID == "" {
+		return msg
+	}
+	id := `"` + string(m.ID) + `"`
+	if text, ok := jsonrpc.Text(m.Raw, m.IDAt); ok {
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return msg
+		}
+		id = text
+	}
+	var e jsonrpc.Edits
+	e.Replace(m.IDAt, []byte(id))
+	return jsonrpc.Splice(nil, msg, &e)
+}
+
+// badSchemas are tools with schemas that break a rule each (2026-07-28 §Base, "JSON
+// Schema Usage"; §Streamable HTTP, "Schema Extension").
+func badSchemas() []tool {
+	ran := func(*exchange, jsonrpc.Span) (string, error) { return textResult("ran"), nil }
+	bad := func(name, about, schema string) tool {
+		return tool{name: "schema_" + name, about: about, of: always, input: schema, run: ran}
+	}
+	return []tool{
+		bad("dialect", "Its schema is of draft 4, where a boolean is what is a number since.",
+			`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"type":"number","minimum":0,"exclusiveMinimum":true}}}`),
+		bad("empty", "Its schema says nothing, not even that it is of an object.", `{}`),
+		bad("header", "Its schema wants a number in a header whose name is none.",
+			`{"type":"object","properties":{"ratio":{"type":"number","x-mcp-header":"not a name"}}}`),
+		bad("invalid", "Its schema is none: a type that does not exist, and required is no list.",
+			`{"type":"object","properties":{"a":{"type":"strin"}},"required":"a"}`),
+		bad("ref", "Its schema is somewhere else.", `{"type":"object","properties":{"a":{"$ref":"https://fake.invalid/schema.json"}}}`),
+	}
 }

@@ -77,7 +77,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	})
 	if m.Kind != jsonrpc.Request {
 		c.forgetStream(st)
-		s.accepted(w, accepted)
+		s.accepted(w, r, st, accepted)
 		return
 	}
 	if opens && accepted {
@@ -93,8 +93,13 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accepted answers a notification or a response.
-func (s *Server) accepted(w http.ResponseWriter, ok bool) {
+// accepted answers a notification or a response, which nobody but a profile with a
+// twist says anything to.
+func (s *Server) accepted(w http.ResponseWriter, r *http.Request, st *stream, ok bool) {
+	if msg, _, _, _ := st.after(0); msg != nil {
+		st.deliver(w, r, 0, alwaysOK)
+		return
+	}
 	if ok {
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -116,7 +121,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, raw []byte) {
 	}
 	if len(xs) == 0 && b.array() == nil {
 		c.forgetStream(st)
-		s.accepted(w, true)
+		s.accepted(w, r, st, true)
 		return
 	}
 	st.serve(c, func() {

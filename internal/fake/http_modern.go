@@ -45,7 +45,7 @@ func (s *Server) serveModern(w http.ResponseWriter, r *http.Request) {
 	})
 	if m.Kind != jsonrpc.Request {
 		c.end(errGone)
-		s.accepted(w, accepted)
+		s.accepted(w, r, st, accepted)
 		return
 	}
 	st.deliver(w, r, 0, func(msg []byte) int { return modernStatus(msg, !accepted) })

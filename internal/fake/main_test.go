@@ -38,7 +38,7 @@ func play(t *testing.T, name string, set ...string) *line {
 func open(t *testing.T, s *Server) *line {
 	r, in := io.Pipe()
 	out, w := io.Pipe()
-	l := &line{t: t, s: s, in: in, lines: make(chan string, 10000), done: make(chan error, 1)}
+	l := &line{t: t, s: s, in: in, lines: make(chan string, 1000), done: make(chan error, 1)}
 	go func() { l.done <- s.ServePipe(t.Context(), r, w) }()
 	go func() {
 		defer close(l.lines)

@@ -114,6 +114,9 @@ func discover(x *exchange) (string, error) {
 // "Error Handling").
 func (x *exchange) page(list string, entries []string) (string, error) {
 	from, size := 0, x.c.s.part.page
+	if x.c.s.part.twist.endless != "" {
+		return x.endless(list, entries)
+	}
 	if at := x.m.Param("cursor"); !at.IsZero() {
 		cursor, _ := jsonrpc.Text(x.m.Raw, at)
 		where, ok := strings.CutPrefix(cursor, list+"-from-")
@@ -129,6 +132,17 @@ func (x *exchange) page(list string, entries []string) (string, error) {
 		next = `,"nextCursor":` + quote(list+"-from-"+strconv.Itoa(to))
 	}
 	return quote(list) + ":[" + strings.Join(entries[from:to], ",") + "]" + next, nil
+}
+
+// endless is page for a list that never ends.
+func (x *exchange) endless(list string, entries []string) (string, error) {
+	next := list + "-again"
+	if x.c.s.part.twist.endless == "new" {
+		cursor, _ := jsonrpc.Text(x.m.Raw, x.m.Param("cursor"))
+		n, _ := strconv.Atoi(strings.TrimPrefix(cursor, list+"-page-"))
+		next = list + "-page-" + strconv.Itoa(n+1)
+	}
+	return quote(list) + ":[" + strings.Join(entries, ",") + `],"nextCursor":` + quote(next), nil
 }
 
 const (

@@ -63,6 +63,11 @@ type twist struct {
 	// say returns what is sent in place of msg, nil for nothing. m is the request
 	// that it belongs to, nil for none.
 	say func(c *conversation, m *jsonrpc.Message, msg []byte) []byte
+	// call runs before each call of a tool, which waits for it. Its error ends the
+	// call.
+	call func(x *exchange) error
+	// endless makes lists go on for ever: with "new" cursors or always the "same".
+	endless string
 	// tools are there beside those of a strict server.
 	tools []tool
 }

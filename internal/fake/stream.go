@@ -155,6 +155,9 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status(msg))
 			_, _ = w.Write(msg)
+			if st.s.ctx.Err() != nil {
+				_ = http.NewResponseController(w).Flush() // before a connection that breaks
+			}
 			return
 		}
 	}
