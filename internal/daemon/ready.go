@@ -16,11 +16,13 @@ func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
 	draining, since := d.draining, d.since
 	d.mu.Unlock()
 	all := d.statuses()
-	ready, failed := 0, 0
+	ready, failed, deaf := 0, 0, 0
 	for _, s := range all {
 		switch s.State {
 		case upstream.Broken:
 			failed++
+		case upstream.Unresponsive:
+			deaf++
 		case upstream.Ready, upstream.Idle:
 			ready++
 		}
@@ -36,6 +38,10 @@ func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
 		reason = "no server is configured"
 	case failed == len(all):
 		ok, reason = false, "no server could be opened"
+	case failed+deaf == len(all):
+		ok, reason = false, "no server answers"
+	case deaf > 0:
+		reason = "some servers do not answer"
 	case failed > 0:
 		reason = "some servers could not be opened"
 	case ready < len(all):

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -19,6 +21,8 @@ type piped struct {
 	server  *Server
 	pipe    transport.Pipe
 	reading sync.WaitGroup
+	born    time.Time
+	heard   atomic.Int64 // when something was last read, in nanoseconds since born
 
 	mu      sync.Mutex
 	pending map[int64]*pending
@@ -50,7 +54,7 @@ const (
 )
 
 func newPiped(s *Server, p transport.Pipe) *piped {
-	l := &piped{server: s, pipe: p, pending: make(map[int64]*pending)}
+	l := &piped{server: s, pipe: p, born: time.Now(), pending: make(map[int64]*pending)}
 	s.link = l
 	l.reading.Go(l.read)
 	return l
@@ -150,10 +154,15 @@ func (l *piped) close() error {
 	return err
 }
 
+func (l *piped) silence() (time.Duration, bool) {
+	return time.Since(l.born) - time.Duration(l.heard.Load()), true
+}
+
 // read is the only reader of the pipe. It never waits for a client.
 func (l *piped) read() {
 	for {
 		m, err := l.pipe.Read()
+		l.heard.Store(int64(time.Since(l.born)))
 		var refused *jsonrpc.Error
 		switch {
 		case errors.Is(err, stdio.ErrTooLarge):

@@ -78,6 +78,8 @@ func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*j
 	return m, err
 }
 
+func (l *posted) silence() (time.Duration, bool) { return 0, false }
+
 func (l *posted) enter(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -77,6 +77,9 @@ type link interface {
 	post(ctx context.Context, out *transport.Outgoing) error
 	// cancel tells the server that a call was given up, where hanging up does not.
 	cancel(n int64, reason string)
+	// silence returns for how long nothing was heard, and false where the link cannot
+	// tell: each call has a stream of its own there.
+	silence() (time.Duration, bool)
 	close() error
 }
 
@@ -109,6 +112,10 @@ func (s *Server) Err() error { return context.Cause(s.life) }
 
 // Running returns how many calls are in flight, listens aside.
 func (s *Server) Running() int { return int(s.running.Load()) }
+
+// Silence returns for how long nothing at all was heard of the server, and false
+// where that says nothing, because its calls share no pipe.
+func (s *Server) Silence() (time.Duration, bool) { return s.link.silence() }
 
 // Call relays one call and blocks until its answer, the end of ctx, the end of
 // the link or the deadline. The error is a *mcp.Error, a server's own error is a

@@ -417,6 +417,9 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 	u.setStateLocked(Starting, "")
 	u.work.Go(func() {
 		s, err := u.open(u.life, p, f)
+		if err == nil {
+			u.replayLevel(s, p)
+		}
 		u.mu.Lock()
 		if err == nil && u.closed {
 			err = u.unavailable(errStopped, "removed")

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
@@ -32,6 +33,7 @@ type session struct {
 	number      uint64       // no other session has it; see TaskRef
 	tasks       mcp.TaskForm // set before anybody gets the session
 	ending      sync.Once
+	watched     atomic.Bool // somebody looks whether the server still answers
 
 	// Under Upstream.mu:
 	pool         *pool     // nil for the link to a modern server
@@ -43,6 +45,9 @@ type session struct {
 	reap         *time.Timer  // ends a lane that nobody needs; nil while it is in use
 	keep         time.Time    // until then it holds tasks and is not ended for being idle
 	level        mcp.LogLevel // set at the server; 0 for never
+	watch        *time.Timer  // of watched; nil while nobody looks
+	watchedFrom  time.Time
+	deaf         time.Time // since when it is known not to answer; zero while it does
 }
 
 // shut ends the session and its child and waits for both. When ctx ends a child is
@@ -320,6 +325,7 @@ func (u *Upstream) mourn(s *session) {
 	<-s.server.Gone()
 	cause := s.server.Err()
 	u.mu.Lock()
+	u.unwatchLocked(s)
 	if u.modern == s {
 		u.modern = nil
 	}

@@ -52,6 +52,9 @@ type Spec struct {
 	// Start bounds spawning and the handshake, 0 means 30 s. Idle and Hard bound a
 	// call; see peer.ServerOptions.
 	Start, Idle, Hard time.Duration
+	// Silence is how long a server on a pipe may say nothing while a call waits
+	// before it is asked whether it is still there; 0 means 15 s.
+	Silence time.Duration
 }
 
 // piped reports whether the server is known to be at the other end of a pipe that
@@ -131,6 +134,9 @@ const (
 	Starting State = "starting" // an open is under way
 	Ready    State = "ready"
 	Broken   State = "failed" // the last open failed; see Reason
+	// Unresponsive: calls wait, nothing was heard for a while, and a ping has no
+	// answer. See Reason.
+	Unresponsive State = "unresponsive"
 )
 
 // Status is how a server is, for people.
@@ -171,6 +177,9 @@ func (u *Upstream) Status() Status {
 	count := func(x *session) {
 		s.Sessions++
 		s.Running += x.server.Running()
+		if !x.deaf.IsZero() && s.State == Ready {
+			s.State, s.Since, s.Reason = Unresponsive, x.deaf, reasonDeaf
+		}
 	}
 	if u.modern != nil {
 		count(u.modern)
@@ -252,6 +261,7 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 			return nil, err
 		}
 		u.raiseLevel(ctx, s, c)
+		u.watch(s)
 		reply, err := s.server.Call(ctx, c, s.related(sink))
 		if err == nil && u.missesHeader(s, c, reply) {
 			// Its tool's schema has changed since we read it (2026-07-28 §Streamable

@@ -383,6 +383,33 @@ func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Call) {
 	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
 }
 
+// replayLevel tells a new session what the clients that stand at its pool have
+// chosen to hear of its log; the session before it knew.
+func (u *Upstream) replayLevel(s *session, p *pool) {
+	if s.server.Revision().Modern() || !hasLog(s) {
+		return
+	}
+	var level mcp.LogLevel
+	u.mu.Lock()
+	for _, w := range p.standing {
+		if w.asker == nil {
+			continue
+		}
+		if f := w.asker.Facts(); f != nil && f.LogLevel != 0 && (level == 0 || f.LogLevel < level) {
+			level = f.LogLevel
+		}
+	}
+	s.level = level
+	u.mu.Unlock()
+	if level == 0 {
+		return
+	}
+	ctx, stop := context.WithTimeout(u.life, 5*time.Second)
+	defer stop()
+	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), level.String()), '}')
+	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, nil), deaf{})
+}
+
 // hasLog reports whether a server has declared that its log can be heard; one that
 // has not is never sent logging/setLevel.
 func hasLog(s *session) bool {

@@ -1,0 +1,200 @@
+package upstream
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// stopped is a house whose processes do nothing while still is set.
+func stopped(h *house, still *atomic.Bool) {
+	h.on = func(_ *line, m *jsonrpc.Message) []byte {
+		if still.Load() {
+			return silent
+		}
+		return nil
+	}
+}
+
+// TestU09_ServerThatDoesNothingIsSaidTo within half a minute, its calls end with
+// their deadlines, and one that never comes back is started anew.
+func TestU09_ServerThatDoesNothingIsSaidTo(t *testing.T) {
+	for name, h := range map[string]*house{"legacy": {legacy: true}, "modern": {modern: true}} {
+		t.Run(name, func(t *testing.T) {
+			var still atomic.Bool
+			stopped(h, &still)
+			bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+				run := func() error {
+					_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`)
+					return err
+				}
+				if err := run(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour / 10)
+				still.Store(true)
+				start := time.Now()
+				var wait sync.WaitGroup
+				var err error
+				wait.Go(func() { err = run() })
+				time.Sleep(14 * time.Second)
+				synctest.Wait()
+				if s := u.Status(); s.State != Ready {
+					t.Errorf("after 14 s: %+v", s)
+				}
+				time.Sleep(16 * time.Second)
+				synctest.Wait()
+				if s := u.Status(); s.State != Unresponsive || s.Since.Sub(start) != 25*time.Second || s.Reason == "" {
+					t.Errorf("after 30 s: %+v", s)
+				}
+				if r := u.Report(); r.Fault.Text == "" || r.State != Unresponsive {
+					t.Errorf("the report: %+v", r)
+				}
+				wait.Wait()
+				var e *mcp.Error
+				if !errors.As(err, &e) || e.Cause != "timeout" || time.Since(start) != time.Minute {
+					t.Errorf("after %v: %v", time.Since(start), err)
+				}
+				if n := len(h.all()); n != 1 {
+					t.Errorf("%d processes", n)
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if n := h.alive(); n != 0 {
+					t.Errorf("%d processes are left of one that never came back", n)
+				}
+				still.Store(false)
+				if err := run(); err != nil {
+					t.Error(err)
+				}
+				if s := u.Status(); s.State != Ready || len(h.all()) != 2 {
+					t.Errorf("anew: %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestU09_ServerThatComesBackIsReady as soon as it says anything.
+func TestU09_ServerThatComesBackIsReady(t *testing.T) {
+	h := &house{legacy: true}
+	var still atomic.Bool
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		stopped(h, &still)
+		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Fatal(err)
+		}
+		still.Store(true)
+		var wait sync.WaitGroup
+		wait.Go(func() { _, _ = call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`) })
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		if s := u.Status(); s.State != Unresponsive {
+			t.Fatalf("%+v", s)
+		}
+		still.Store(false)
+		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if s := u.Status(); s.State != Ready || len(h.all()) != 1 {
+			t.Errorf("%+v", s)
+		}
+		wait.Wait()
+	})
+}
+
+// TestSlowCallsAreNoSilence: a server that answers pings, or says how far it is, is
+// left alone however long its call takes, and one without calls is never asked.
+func TestSlowCallsAreNoSilence(t *testing.T) {
+	h := &house{legacy: true}
+	bubble(t, h, Spec{Idle: 20 * time.Minute, Hard: time.Hour}, func(t *testing.T, u *Upstream) {
+		release := make(chan struct{})
+		h.on = held(release)
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Error(err)
+			}
+		})
+		for range 20 {
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if s := u.Status(); s.State != Ready {
+				t.Fatalf("%+v", s)
+			}
+		}
+		pings := h.count(mcp.MethodPing)
+		if pings < 20 || pings > 41 {
+			t.Errorf("%d pings in ten minutes", pings)
+		}
+		close(release)
+		wait.Wait()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if n := h.count(mcp.MethodPing) - pings; n > 1 {
+			t.Errorf("%d pings while nobody waited", n)
+		}
+	})
+}
+
+// TestLevelComesBackWithTheServer: a new session is told what the one before knew,
+// before anything else.
+func TestLevelComesBackWithTheServer(t *testing.T) {
+	h := &house{legacy: true}
+	h.on = func(_ *line, m *jsonrpc.Message) []byte {
+		if m.Method == mcp.MethodInitialize {
+			return ok(m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"h","version":"1"}}`)
+		}
+		return nil
+	}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		for _, level := range []mcp.LogLevel{mcp.LogLevel(0), mustLevel(t, "error"), mustLevel(t, "info")} {
+			f := *legacyClient
+			f.Conversation += uint64(level)
+			f.LogLevel = level
+			w := u.Stand(&f, nil, standsAs{facts: &f})
+			defer w.Close()
+		}
+		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Fatal(err)
+		}
+		_ = h.all()[0].pipe.Close()
+		synctest.Wait()
+		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range h.all() {
+			if got := l.last(mcp.MethodSetLevel); !strings.Contains(got, `"info"`) {
+				t.Errorf("process %d was told %q", i, got)
+			}
+			if got := strings.Join(l.methods(), " "); strings.Index(got, mcp.MethodSetLevel) > strings.Index(got, mcp.MethodCallTool) {
+				t.Errorf("process %d heard %s", i, got)
+			}
+		}
+	})
+}
+
+func mustLevel(t *testing.T, name string) mcp.LogLevel {
+	l, known := mcp.ParseLogLevel(name)
+	if !known {
+		t.Fatal(name)
+	}
+	return l
+}
+
+// standsAs is a client that stands at a server and says nothing.
+type standsAs struct {
+	sink
+	facts *mcp.ClientFacts
+}
+
+func (s standsAs) Facts() *mcp.ClientFacts { return s.facts }

@@ -1,0 +1,70 @@
+//go:build unix
+
+package upstream
+
+import (
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestU09_StoppedChild: a real child is stopped and goes on; stopped for good it is
+// killed, and the next call has a new one.
+func TestU09_StoppedChild(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a stopped child is given its 5 s to end")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := New(Spec{
+		Name: "child", Command: self, Env: map[string]string{childEnv: "1"},
+		Silence: 150 * time.Millisecond, Idle: 3 * time.Second,
+	}, Options{})
+	defer u.Close(t.Context())
+	pid := func() int {
+		t.Helper()
+		r, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		n, _ := jsonrpc.Int(r.Msg.Raw, r.Msg.ResultMember("pid"))
+		return int(n)
+	}
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: not in 30 s, %+v", what, u.Status())
+			}
+		}
+	}
+	first := pid()
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	_ = syscall.Kill(first, syscall.SIGSTOP)
+	defer func() { _ = syscall.Kill(first, syscall.SIGCONT) }()
+	wait.Go(func() { _, _ = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`) })
+	await("unresponsive", func() bool { return u.Status().State == Unresponsive })
+	_ = syscall.Kill(first, syscall.SIGCONT)
+	await("ready again", func() bool { return u.Status().State == Ready })
+	wait.Wait()
+	if again := pid(); again != first {
+		t.Errorf("another child, %s, for one that had only slept", strconv.Itoa(again))
+	}
+	_ = syscall.Kill(first, syscall.SIGSTOP)
+	wait.Go(func() { _, _ = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`) })
+	await("its end", func() bool { return syscall.Kill(first, 0) == syscall.ESRCH })
+	wait.Wait()
+	if again := pid(); again == first || again == 0 {
+		t.Errorf("the same child, %d", again)
+	}
+}
