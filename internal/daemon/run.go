@@ -46,7 +46,10 @@ func Run(ctx context.Context, o RunOptions) error {
 	o.Server.Name = nameOf(o.Server)
 	u := newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version})
 	defer closeAll([]*upstream.Upstream{u})
-	relay := &gateway.Relay{Lost: func(server, what, why string) { warnLost(o.Log, server, what, why) }}
+	relay := &gateway.Relay{
+		Lost:    func(server, what, why string) { warnLost(o.Log, server, what, why) },
+		Refused: func(server, principal, method string) { warnRefused(o.Log, server, principal, method) },
+	}
 	defer relay.Close()
 	host := &gateway.Single{Relay: relay, Upstream: server{u}}
 	reception := &peer.Reception{Host: host, Log: o.Log}

@@ -140,6 +140,7 @@ func newDaemon(o ServeOptions) *daemon {
 		Renamed: func(server, list, name, why string) {
 			o.Log.Warn("an item has another name than the usual one", "server", server, "list", list, "name", name, "why", why)
 		},
+		Refused: func(server, principal, method string) { warnRefused(o.Log, server, principal, method) },
 	}
 	d.hooks = hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, changed: d.changed, lost: d.metrics.Lost}
 	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
@@ -153,6 +154,10 @@ func newDaemon(o ServeOptions) *daemon {
 // warnLost says in the log what clients do not get of a server.
 func warnLost(log *slog.Logger, server, what, why string) {
 	log.Warn("clients do not get this", "server", server, "what", what, "why", why)
+}
+
+func warnRefused(log *slog.Logger, server, principal, method string) {
+	log.Warn("a requestState was refused: it is another client's, another request's, or was changed", "server", server, "principal", principal, "method", method)
 }
 
 // newRoom makes a room as the configuration says that we started with, see

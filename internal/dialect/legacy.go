@@ -18,11 +18,10 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	if !c.Token.IsZero() && s.Token != nil {
 		e.Replace(c.Token, s.Token)
 	}
-	if c.Client.Revision.Can(mcp.PerRequestMeta) {
-		// The session said all this at initialize. Reserved keys belong to one hop.
+	if jsonrpc.KindOf(m.Raw, c.Meta) == '{' {
+		// The session said all this at initialize, and reserved keys belong to one
+		// hop. There are clients that send single ones in the old era too.
 		e.Object(m.Raw, c.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || c.IsJunk(k) })
-	} else if c.HasJunk() {
-		e.Object(m.Raw, c.Meta, c.IsJunk)
 	}
 	modern := c.Client.Revision.Can(mcp.InputRequired)
 	called := m.Method == mcp.MethodCallTool

@@ -152,8 +152,9 @@ func (g *Merged) setLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) 
 
 // Notice passes a client's notification on to all servers.
 func (g *Merged) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
+	raw := onward(m)
 	for _, u := range g.Upstreams {
-		u.Forward(f, m.Raw, m.Method)
+		u.Forward(f, raw, m.Method)
 	}
 }
 

@@ -293,6 +293,21 @@ func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
+// onward is a client's notification as servers get it: without what describes its
+// sender, which belongs to the client's hop (2026-07-28 §Base, "_meta").
+func onward(m *jsonrpc.Message) []byte {
+	meta := m.Param(mcp.KeyMeta)
+	if jsonrpc.KindOf(m.Raw, meta) != '{' {
+		return m.Raw
+	}
+	var e jsonrpc.Edits
+	e.Object(m.Raw, meta, mcp.IsPerRequestKey)
+	if e.Len() == 0 {
+		return m.Raw
+	}
+	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
+}
+
 // attach registers a legacy client with the servers it hears.
 // announced says that the lists are joined ones, of whose changes the servers know
 // only a part.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -127,6 +128,9 @@ func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) 
 		kind, inner, err := r.open(u, c)
 		switch {
 		case err != nil:
+			if errors.Is(err, error(errState)) && r.Refused != nil {
+				r.Refused(u.Name(), c.Client.Principal, c.Method.Name)
+			}
 			return nil, err
 		case kind == 'P':
 			return r.resume(ctx, u, c, s, string(inner))

@@ -31,6 +31,9 @@ type Relay struct {
 	// Renamed is told of an item that clients see under another name than the usual
 	// one, and why. It must not block. Nil hears nothing.
 	Renamed func(server, list, name, why string)
+	// Refused is told of a requestState that is not this client's or not that of its
+	// request: somebody else's, or changed. It must not block. Nil hears nothing.
+	Refused func(server, principal, method string)
 
 	listens shares
 	mu      sync.Mutex

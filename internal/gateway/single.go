@@ -96,7 +96,7 @@ func keepPrivate(reply *mcp.Reply) {
 
 // Notice passes a client's notification on to the server.
 func (g *Single) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
-	g.Upstream.Forward(f, m.Raw, m.Method)
+	g.Upstream.Forward(f, onward(m), m.Method)
 }
 
 // Attach lets a legacy client hear the server's standing notices.

@@ -23,8 +23,9 @@ import (
 // says to each message is the test's to decide.
 type farServer struct {
 	modern bool
-	afraid bool   // dies on the probe
-	caps   string // "" for tools and logging
+	afraid bool          // dies on the probe
+	caps   string        // "" for tools and logging
+	slow   time.Duration // before it takes a message
 	// on answers what the opening does not; nil answers every request with {}.
 	on func(l *farLink, m *jsonrpc.Message)
 
@@ -113,6 +114,7 @@ func (l *farLink) serve() {
 			_ = l.pipe.Close()
 			return
 		}
+		time.Sleep(l.server.slow)
 		l.take(m)
 	}
 }
@@ -180,8 +182,9 @@ type whole struct {
 	running   sync.WaitGroup
 	ends      []func()
 
-	mu     sync.Mutex
-	losses []string // "server what why"
+	mu      sync.Mutex
+	losses  []string // "server what why"
+	refused []string // "server principal method", of states
 }
 
 func (w *whole) lost(server, what, why string) {
@@ -205,7 +208,11 @@ func (w *whole) lostSoFar() []string {
 func build(t *testing.T, servers ...*farServer) *whole {
 	t.Helper()
 	w := &whole{t: t}
-	relay := &gateway.Relay{Lost: w.lost}
+	relay := &gateway.Relay{Lost: w.lost, Refused: func(server, principal, method string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.refused = append(w.refused, server+" "+principal+" "+method)
+	}}
 	var all []gateway.Upstream
 	var merged *gateway.Merged
 	for i, s := range servers {
@@ -250,10 +257,15 @@ type near struct {
 	in   chan *jsonrpc.Message // closed at the end
 }
 
-func (w *whole) client() *near {
+func (w *whole) client() *near { return w.clientOf("") }
+
+// clientOf is a client that has said who it is.
+func (w *whole) clientOf(principal string) *near {
 	client, server := inmem.Pipe()
 	reception := &peer.Reception{Host: w.host}
-	w.running.Go(func() { _ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem"}) })
+	w.running.Go(func() {
+		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Principal: principal})
+	})
 	n := &near{t: w.t, pipe: client, in: make(chan *jsonrpc.Message, 4096)}
 	w.running.Go(func() {
 		defer close(n.in)

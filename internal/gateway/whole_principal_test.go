@@ -1,0 +1,403 @@
+package gateway_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
+)
+
+// visitor is a client of a door of Streamable HTTP that asks who is there.
+type visitor struct {
+	t    *testing.T
+	url  string
+	http *http.Client
+}
+
+// door opens such a door. A bearer token there is the name of its principal, "/",
+// and anything: one principal has many tokens, one after the other.
+func (w *whole) door() *visitor {
+	server := streamhttp.NewServer(streamhttp.Options{
+		Acceptor: &peer.Reception{Host: w.host},
+		Principal: func(r *http.Request) (string, error) {
+			principal, _, ok := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "/")
+			if !ok {
+				return "", errors.New("nobody")
+			}
+			return principal, nil
+		},
+	})
+	web := httptest.NewServer(server)
+	client := &http.Client{Transport: &http.Transport{}}
+	w.ends = append(w.ends, func() {
+		client.CloseIdleConnections()
+		_ = server.Close()
+		web.Close()
+	})
+	return &visitor{w.t, web.URL, client}
+}
+
+// send posts a message with a token and further headers, and returns the status,
+// the message in the answer, nil for none, and the header.
+func (v *visitor) send(token, body string, header ...string) (int, *jsonrpc.Message, http.Header) {
+	v.t.Helper()
+	req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.url, strings.NewReader(body))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := v.http.Do(req)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	m, _ := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
+	return resp.StatusCode, m, resp.Header
+}
+
+// call calls the tool t as a modern client, with further params.
+func (v *visitor) call(token, more string) *jsonrpc.Message {
+	v.t.Helper()
+	status, m, _ := v.send(token, modernRequest("1", "tools/call", `"name":"t","arguments":{"n":1}`+more, `{}`),
+		"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "t")
+	if m == nil {
+		v.t.Fatalf("status %d without a message", status)
+	}
+	return m
+}
+
+// counting is a legacy server that counts its calls in each session, and asks in
+// those that say so.
+func counting() *farServer {
+	s := &farServer{}
+	s.on = func(l *farLink, m *jsonrpc.Message) {
+		switch {
+		case m.Method == mcp.MethodCallTool && !jsonrpc.Find(m.Raw, m.Param("arguments"), "asks").IsZero():
+			l.say(`{"jsonrpc":"2.0","id":"q` + string(m.ID) + `",` + elicit + `}`)
+		case m.Kind == jsonrpc.Result:
+			l.say(`{"jsonrpc":"2.0","id":` + strings.Trim(string(m.ID), `"q`) + `,"result":{"content":[]}}`)
+		case m.Method == mcp.MethodCallTool:
+			l.answer(m, fmt.Sprintf(`{"content":[],"session":%d,"n":%d}`, l.number, len(l.got(mcp.MethodCallTool))))
+		case m.Kind == jsonrpc.Request:
+			l.answer(m, `{}`)
+		}
+	}
+	return s
+}
+
+// counts are the answers of one client to be: of one session, which counts its
+// calls from 1.
+type counts struct {
+	t       *testing.T
+	session string // "" before the first
+	n       int
+}
+
+func (c *counts) next(m *jsonrpc.Message) {
+	c.t.Helper()
+	if m == nil || m.Kind != jsonrpc.Result {
+		c.t.Fatalf("no result: %v", m)
+	}
+	session, n := string(m.ResultMember("session").Of(m.Raw)), string(m.ResultMember("n").Of(m.Raw))
+	if c.n++; c.session == "" {
+		c.session = session
+	}
+	if session != c.session || n != fmt.Sprint(c.n) {
+		c.t.Errorf("call %d of session %s: it is session %s, and counts %s", c.n, c.session, session, n)
+	}
+}
+
+// TestT4_SessionOfAPrincipal: two calls of a modern client, each a request that
+// stands alone, find one session of the legacy server with its count; another
+// principal finds another.
+func TestT4_SessionOfAPrincipal(t *testing.T) {
+	s := counting()
+	v := build(t, s).door()
+	anna, bert := &counts{t: t}, &counts{t: t}
+	anna.next(v.call("anna/1", ""))
+	anna.next(v.call("anna/1", ""))
+	bert.next(v.call("bert/1", ""))
+	anna.next(v.call("anna/1", ""))
+	bert.next(v.call("bert/1", ""))
+	if anna.session == bert.session {
+		t.Error("two principals share a session")
+	}
+	// Beside theirs there is one in which the tools are read for nobody's sake.
+	if n := s.opened(); n > 3 {
+		t.Errorf("the server has %d sessions", n)
+	}
+}
+
+// TestT16_ClientsTokenRotates: who a client is is its principal, not its token. With
+// a new token it finds its own session at the door and the server's session behind
+// it, and answers for a call that it began with the old one; another principal with
+// the same session id finds nothing.
+func TestT16_ClientsTokenRotates(t *testing.T) {
+	s := counting()
+	v := build(t, s).door()
+	anna := &counts{t: t}
+	for _, token := range []string{"anna/1", "anna/2", "anna/3"} {
+		anna.next(v.call(token, ""))
+	}
+	status, m, header := v.send("anna/3", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"n","version":"1"}}}`)
+	session := header.Get("Mcp-Session-Id")
+	if status != 200 || session == "" {
+		t.Fatalf("initialize: %d %v", status, m)
+	}
+	at := []string{"Mcp-Session-Id", session}
+	if status, _, _ := v.send("anna/4", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, at...); status != 202 {
+		t.Errorf("initialized: %d", status)
+	}
+	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`
+	_, m, _ = v.send("anna/5", call, at...)
+	anna.next(m)
+	if status, _, _ := v.send("bert/1", call, at...); status != 404 {
+		t.Errorf("somebody else's session: status %d", status)
+	}
+	_, m, _ = v.send("anna/6", call, at...)
+	anna.next(m)
+	// A call that asked under one token is answered for under the next.
+	ask := func(token, more string) *jsonrpc.Message {
+		_, m, _ := v.send(token, modernRequest("1", "tools/call", `"name":"t","arguments":{"asks":1}`+more, canBeAsked),
+			"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "t")
+		return m
+	}
+	retry := retryOf(t, ask("anna/6", ""))
+	if m := ask("bert/2", retry); m == nil || !strings.Contains(string(m.Raw), `"code":-32602`) {
+		t.Errorf("somebody else's answer: %v", m)
+	}
+	if m := ask("anna/7", retry); m == nil || m.Kind != jsonrpc.Result {
+		t.Errorf("the answer with another token: %v", m)
+	}
+}
+
+// newAsker is a server of either era that asks before its tool does anything.
+func newAsker(modern bool) *farServer {
+	s := &farServer{modern: modern}
+	s.on = func(l *farLink, m *jsonrpc.Message) {
+		switch {
+		case m.Method == mcp.MethodListen:
+			l.acknowledge(m)
+		case m.Method == mcp.MethodCallTool && modern && m.Param("requestState").IsZero():
+			l.answer(m, `{"resultType":"input_required","inputRequests":{"k":{`+elicit+`}},"requestState":"theirs"}`)
+		case m.Method == mcp.MethodCallTool && modern:
+			l.answer(m, `{"resultType":"complete","content":[],"done":true}`)
+		case m.Method == mcp.MethodCallTool:
+			l.say(`{"jsonrpc":"2.0","id":"q",` + elicit + `}`)
+		case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
+			calls := l.got(mcp.MethodCallTool)
+			l.answer(calls[len(calls)-1], `{"content":[],"done":true}`)
+		case m.Kind == jsonrpc.Request:
+			l.answer(m, `{}`)
+		}
+	}
+	return s
+}
+
+// calls returns how often the server was called, over all its sessions.
+func (s *farServer) calls(t *testing.T) (n int) {
+	for i := range s.opened() {
+		n += len(s.link(t, i).got(mcp.MethodCallTool))
+	}
+	return n
+}
+
+const canBeAsked = `{"elicitation":{}}`
+
+// parked calls the tool t and returns what its client needs to come back.
+func (n *near) parked(id, params string) (retry string) {
+	n.t.Helper()
+	n.say(modernRequest(id, "tools/call", params, canBeAsked))
+	return retryOf(n.t, n.answerTo(id))
+}
+
+// retryOf returns the params by which a client comes back with its answer.
+func retryOf(t *testing.T, m *jsonrpc.Message) string {
+	t.Helper()
+	if m == nil || !strings.Contains(string(m.Raw), `"resultType":"input_required"`) {
+		t.Fatalf("not asked: %v", m)
+	}
+	var key string
+	for q := range jsonrpc.Members(m.Raw, m.ResultMember("inputRequests")) {
+		key = string(q.Key.Of(m.Raw))
+	}
+	return `,"requestState":` + string(m.ResultMember("requestState").Of(m.Raw)) + `,"inputResponses":{` + key + `:{"action":"accept"}}`
+}
+
+// TestT7_StateOfAnotherPrincipal: behind one credential at the server two users are
+// one, so it cannot tell that B comes with A's state. We can: it is refused, in the
+// log with who and where, the server hears nothing of it, and A goes on.
+func TestT7_StateOfAnotherPrincipal(t *testing.T) {
+	for era, modern := range map[string]bool{"parked": false, "the_server's_own": true} {
+		t.Run(era, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newAsker(modern)
+				w := build(t, s)
+				a, b := w.clientOf("anna"), w.clientOf("bert")
+				const params = `"name":"t","arguments":{}`
+				retry := a.parked("1", params)
+				before := s.calls(t)
+				b.say(modernRequest("1", "tools/call", params+retry, canBeAsked))
+				m := b.answerTo("1")
+				b.wants(m, `"code":-32602`)
+				if s.calls(t) != before {
+					t.Error("the server was called")
+				}
+				w.mu.Lock()
+				refused := slices.Clone(w.refused)
+				w.mu.Unlock()
+				if !slices.Equal(refused, []string{"a bert tools/call"}) {
+					t.Errorf("told of %q", refused)
+				}
+				a.say(modernRequest("2", "tools/call", params+retry, canBeAsked))
+				a.wants(a.answerTo("2"), `"done":true`)
+			})
+		})
+	}
+}
+
+// TestT9_ParametersAlteredOnRetry: what the client comes back with is not the call
+// that it was asked about. It is refused, the tool does not run, and the call as it
+// was goes on.
+func TestT9_ParametersAlteredOnRetry(t *testing.T) {
+	for era, modern := range map[string]bool{"parked": false, "the_server's_own": true} {
+		t.Run(era, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newAsker(modern)
+				w := build(t, s)
+				n := w.clientOf("anna")
+				const params = `"name":"t","arguments":{"to":"b","n":1}`
+				retry := n.parked("1", params)
+				before := s.calls(t)
+				altered := []string{
+					`"name":"u","arguments":{"to":"b","n":1}`, `"name":"t","arguments":{"to":"c","n":1}`, `"name":"t","arguments":{"to":"b","n":1.0}`,
+					`"name":"t","arguments":{"to":"b","n":1,"x":null}`, `"name":"t","arguments":{}`, `"name":"t"`, params + `,"other":1`,
+				}
+				for i, p := range altered {
+					id := fmt.Sprint(10 + i)
+					n.say(modernRequest(id, "tools/call", p+retry, canBeAsked))
+					if m := n.answerTo(id); !strings.Contains(string(m.Raw), `"code":-32602`) {
+						t.Errorf("%s: %s", p, m.Raw)
+					}
+				}
+				if now := s.calls(t); now != before {
+					t.Errorf("the server was called %d times", now-before)
+				}
+				if n := len(w.refused); n != len(altered) {
+					t.Errorf("told of %d", n)
+				}
+				n.say(modernRequest("2", "tools/call", `"arguments" : { "n":1, "to":"\u0062"} , "name":"t"`+retry, canBeAsked))
+				n.wants(n.answerTo("2"), `"done":true`)
+			})
+		})
+	}
+}
+
+// states are requestStates that servers send, as they stand in the message.
+var states = map[string]string{
+	"empty": `""`, "1_MiB": `"` + strings.Repeat("x", 1<<20) + `"`, "not_ASCII": `"日本 👩‍🚀 \u00e4\/"`, "absent": "",
+}
+
+// TestT8_StateIsPlayedBackToTheByte: a legacy client never sees the state; the
+// server gets it back as it was, or none where there was none.
+func TestT8_StateIsPlayedBackToTheByte(t *testing.T) {
+	for name, state := range states {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := stateful(state)
+				n := build(t, s).legacy(canBeAsked)
+				n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
+				q := n.request()
+				n.say(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":{"action":"accept"}}`)
+				m := n.answerTo("1")
+				n.wants(m, `"done":true`)
+				if strings.Contains(string(m.Raw), "requestState") {
+					t.Errorf("got %.300s", m.Raw)
+				}
+				s.gotBack(t, state)
+			})
+		})
+	}
+}
+
+// TestT8_StateCrossesHTTP: the same for a modern client, through a door whose
+// bodies are bounded: the state is wrapped on its way and opened again.
+func TestT8_StateCrossesHTTP(t *testing.T) {
+	for name, state := range states {
+		t.Run(name, func(t *testing.T) {
+			s := stateful(state)
+			v := build(t, s).door()
+			post := func(more string) *jsonrpc.Message {
+				t.Helper()
+				_, m, _ := v.send("anna/1", modernRequest("1", "tools/call", `"name":"t","arguments":{}`+more, canBeAsked),
+					"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "t")
+				if m == nil || m.Kind != jsonrpc.Result {
+					t.Fatalf("got %v", m)
+				}
+				return m
+			}
+			asked := post("")
+			sealed := asked.ResultMember("requestState")
+			if sealed.IsZero() != (state == "") {
+				t.Fatalf("sealed as %.60s", sealed.Of(asked.Raw))
+			}
+			more := `,"inputResponses":{"k":{"action":"accept"}}`
+			if state != "" {
+				more += `,"requestState":` + string(sealed.Of(asked.Raw))
+			}
+			if m := post(more); !strings.Contains(string(m.Raw), `"done":true`) {
+				t.Errorf("got %.300s", m.Raw)
+			}
+			s.gotBack(t, state)
+		})
+	}
+}
+
+// stateful is a modern server that asks once, with this state.
+func stateful(state string) *farServer {
+	s := &farServer{modern: true}
+	s.on = func(l *farLink, m *jsonrpc.Message) {
+		switch {
+		case m.Method == mcp.MethodListen:
+			l.acknowledge(m)
+		case m.Method == mcp.MethodCallTool && m.Param("inputResponses").IsZero():
+			more := ""
+			if state != "" {
+				more = `,"requestState":` + state
+			}
+			l.answer(m, `{"resultType":"input_required","inputRequests":{"k":{`+elicit+`}}`+more+`}`)
+		case m.Kind == jsonrpc.Request:
+			l.answer(m, `{"resultType":"complete","content":[],"done":true}`)
+		}
+	}
+	return s
+}
+
+func (s *farServer) gotBack(t *testing.T, state string) {
+	t.Helper()
+	calls := s.link(t, 0).got(mcp.MethodCallTool)
+	if len(calls) != 2 {
+		t.Fatalf("the server was called %d times", len(calls))
+	}
+	if got := string(calls[1].Param("requestState").Of(calls[1].Raw)); got != state {
+		t.Errorf("the server got back %.60s, want %.60s", got, state)
+	}
+}
