@@ -24,8 +24,11 @@ type catalog struct {
 	mu       sync.Mutex
 	parts    map[partKey]*part
 	editions map[string]*edition // by method; absent when to be made anew
-	told     map[oddity]struct{} // what was said to be left out or renamed
-	work     sync.WaitGroup      // readings
+	// dear are servers whose last failure everybody had to wait for: what fails at
+	// once may be waited for again, these not before they have been heard.
+	dear map[string]bool
+	told map[oddity]struct{} // what was said to be left out or renamed
+	work sync.WaitGroup      // readings
 }
 
 type partKey struct{ method, server string }
@@ -105,6 +108,9 @@ const (
 func (g *Merged) Changed(server, kind string) {
 	g.catalog.mu.Lock()
 	defer g.catalog.mu.Unlock()
+	if kind == "" {
+		delete(g.catalog.dear, server)
+	}
 	var again []string
 	for key, p := range g.catalog.parts {
 		if key.server == server && (kind == "" || key.method != "" && strings.HasPrefix(key.method, kind)) {
@@ -147,7 +153,7 @@ func (g *Merged) readLocked(method string, u Upstream) (*part, *reading) {
 	case r != nil && !p.changed && time.Since(r.finished) < retryReading:
 		return p, nil // it has just failed
 	}
-	again := r != nil && r.missed && r.failed && !p.changed || old && r.slow
+	again := r != nil && r.missed && r.failed && !p.changed || g.catalog.dear[u.Name()] && !p.changed || old && r.slow
 	r = &reading{started: time.Now(), done: make(chan struct{}), tell: old}
 	if again {
 		// It has had its grace, and nothing says that it is better now.
@@ -174,6 +180,15 @@ func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
 	g.catalog.mu.Lock()
 	r.finished, r.failed = time.Now(), err != nil
 	r.slow = r.finished.Sub(began) > g.grace()
+	switch {
+	case err == nil:
+		delete(g.catalog.dear, u.Name())
+	case r.finished.Sub(began) > g.grace()/4:
+		if g.catalog.dear == nil {
+			g.catalog.dear = make(map[string]bool)
+		}
+		g.catalog.dear[u.Name()] = true
+	}
 	announce, cutOff := false, err == nil && !complete && !p.cutOff
 	p.failed = ""
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -64,6 +65,44 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 	} {
 		if _, err := u.Call(t.Context(), callOf(t, x[0], x[1]), nil); err == nil {
 			t.Errorf("%s %s reached the server", x[0], x[1])
+		}
+	}
+}
+
+// TestT25_JoinedListsArePrivate: a list that is joined of several servers, or that
+// shows a part of one, is for its client alone, whatever the servers say of theirs;
+// a list that is passed on as it is keeps the server's word.
+func TestT25_JoinedListsArePrivate(t *testing.T) {
+	const public = `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a","inputSchema":{}}]}`
+	u := &fake{name: "u", lists: map[string][]string{mcp.MethodListTools: {`{"name":"a","inputSchema":{}}`}}}
+	u.call = func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+		return said(mcp.R20260728, public), nil
+	}
+	all := func(string, string) bool { return true }
+	for what, x := range map[string]struct {
+		host peer.Host
+		want string
+	}{
+		"joined":             {merged(t, u), `"private"`},
+		"joined of several":  {merged(t, u, &fake{name: "v"}), `"private"`},
+		"filtered":           {&Single{Relay: &Relay{}, Upstream: &Filtered{Upstream: u, Shows: func(string, string) bool { return false }}}, `"private"`},
+		"filtered in vain":   {&Single{Relay: &Relay{}, Upstream: &Filtered{Upstream: u, Shows: all}}, `"private"`},
+		"one as it is":       {&Single{Relay: &Relay{}, Upstream: u}, `"public"`},
+		"joined of filtered": {&Merged{Relay: &Relay{}, Upstreams: []Upstream{&Filtered{Upstream: u, Shows: all}}}, `"private"`},
+	} {
+		c := modern(t, mcp.MethodListTools, "{}")
+		reply, err := x.host.Call(t.Context(), c, &ear{})
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		raw := dialect.Reply(nil, c, reply)
+		m := message(t, string(raw))
+		if got := string(m.ResultMember("cacheScope").Of(m.Raw)); got != x.want {
+			t.Errorf("%s: cacheScope is %s, want %s", what, got, x.want)
+		}
+		if g, ok := x.host.(*Merged); ok {
+			g.Close()
 		}
 	}
 }

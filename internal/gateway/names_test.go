@@ -3,8 +3,12 @@ package gateway
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 func TestT19_NamesThatNeedNoCareStayReadable(t *testing.T) {
@@ -102,4 +106,69 @@ func TestT19_OneServerOrTwoMakesNoDifference(t *testing.T) {
 	if got, want := fmt.Sprint(shown), fmt.Sprint(offered(t, one, "tools/list")); got != want || got != "[a__x a__b__c]" {
 		t.Errorf("alone %s, beside another %s", want, got)
 	}
+}
+
+// TestT19_EveryNameLeadsHome: tools whose names have the separator in them, begin or
+// end with it, are long, not ASCII, or are listed twice, of servers whose names meet.
+// Each is offered once, and the call of what is offered reaches its server under its
+// own name; further servers before and behind change nothing of it.
+func TestT19_EveryNameLeadsHome(t *testing.T) {
+	names := []string{
+		"x", "_", "__", "___", "_x", "x_", "__x", "x__", "a__b", "b__c", "x/y", "/", "x.y-z", "größe", "日本", "a b", "\u202eabc", "",
+		strings.Repeat("x", 64), strings.Repeat("x", 300) + "1", strings.Repeat("x", 300) + "2", strings.Repeat("ä", 100), "x",
+	}
+	server := func(name string) *fake {
+		u := &fake{name: name, lists: map[string][]string{}}
+		for _, n := range names {
+			u.lists[mcp.MethodListTools] = append(u.lists[mcp.MethodListTools], `{"name":`+string(jsonrpc.AppendQuote(nil, n))+`}`)
+		}
+		return u
+	}
+	of := map[string]string{} // offered name to "server own"
+	check := func(what string, servers ...string) {
+		t.Helper()
+		all := map[string]*fake{}
+		var order []*fake
+		for _, s := range servers {
+			all[s] = server(s)
+			order = append(order, all[s])
+		}
+		g := merged(t, order...)
+		got := offered(t, g, mcp.MethodListTools)
+		if want := len(servers) * (len(names) - 2); len(got) != want { // all but "" and the second x
+			t.Errorf("%s: %d tools are offered, want %d", what, len(got), want)
+		}
+		for _, name := range got {
+			if len(name) > maxName || !safe(name) {
+				t.Errorf("%s: %q is offered", what, name)
+			}
+			if _, err := g.Call(t.Context(), modern(t, mcp.MethodCallTool, `{"name":`+string(jsonrpc.AppendQuote(nil, name))+`}`), &ear{}); err != nil {
+				t.Errorf("%s: %q: %v", what, name, err)
+			}
+		}
+		for server, u := range all {
+			for i, raw := range u.seen.all() {
+				m := message(t, raw)
+				own, _ := jsonrpc.Text(m.Raw, m.Param("name"))
+				if own != append(slices.Clone(names[:17]), names[18:22]...)[i] {
+					t.Errorf("%s: call %d of %s reached it as %q", what, i, server, own)
+				}
+				name := Names{}.Join(server, own)
+				if old, known := of[name]; known && old != server+" "+own {
+					t.Errorf("%s: %q is %s, and was %s", what, name, server+" "+own, old)
+				}
+				of[name] = server + " " + own
+				if !slices.Contains(got, name) {
+					t.Errorf("%s: %q of %s is not offered as %q", what, own, server, name)
+				}
+			}
+			if n := len(u.seen.all()); n != len(names)-2 {
+				t.Errorf("%s: %s was called %d times", what, server, n)
+			}
+		}
+	}
+	check("one server", "a")
+	check("another behind", "a", "a_")
+	check("others before", "a__b", "_", "a", "a_")
+	check("many", "größe", "a__", "a__b", "_", "a", "a_", "a__b__c", strings.Repeat("s", 64))
 }
