@@ -54,7 +54,7 @@ func Reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 
 // Hello returns the result object of initialize or server/discover for a client
 // of revision to.
-func Hello(to mcp.Revision, h *mcp.Hello) []byte { return of(to).hello(h) }
+func Hello(to mcp.Revision, h *mcp.Hello) []byte { return of(to).hello(withCompletions(to, h)) }
 
 // PerRequest returns the members of _meta by which a modern request describes
 // its sender (2026-07-28 §Base, "Per-request protocol fields").

@@ -66,6 +66,7 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	if r.Msg.Kind == jsonrpc.Failure && r.From.Modern() {
 		l.failure(&e, c, r)
 	}
+	l.content(&e, c, r)
 	// resultType, ttlMs and cacheScope stay: the older schemas allow further
 	// members, and their readers ignore them.
 	return jsonrpc.Splice(dst, r.Msg.Raw, &e)

@@ -44,6 +44,22 @@ func TestReply(t *testing.T) {
 		{"a result that is no object becomes one", old, modern, "x/y",
 			`"result":"OK"`, `"result":{"resultType":"complete"}`},
 
+		{"sound for a client that knows none", old, mcp.R20241105, "tools/call",
+			`"result":{"content":[{"type":"text","text":"a"}, {"type":"audio","data":"AA==","mimeType":"audio/wav","annotations":{"priority":1},"_meta":{}}]}`,
+			`"result":{"content":[{"type":"text","text":"a"}, {"type":"resource","resource":{"uri":"urn:mcp:content:1","mimeType":"audio/wav","blob":"AA=="},"annotations":{"priority":1}}]}`},
+		{"and for one that does", modern, mcp.R20250326, "tools/call",
+			`"result":{"content":[{"type":"audio","data":"AA==","mimeType":"audio/wav"}]}`,
+			`"result":{"content":[{"type":"audio","data":"AA==","mimeType":"audio/wav"}]}`},
+		{"a link for a client that knows none", modern, mcp.R20250326, "tools/call",
+			`"result":{"content":[{"type":"resource_link","uri":"file:///x","name":"x","title":"The \"X\"","description":"an x"}]}`,
+			`"result":{"content":[{"type":"text","text":"The \"X\" (an x): file:///x"}]}`},
+		{"a link in a prompt", old, mcp.R20241105, "prompts/get",
+			`"result":{"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///x","name":"x"}}]}`,
+			`"result":{"messages":[{"role":"user","content":{"type":"text","text":"x: file:///x"}}]}`},
+		{"and for one that does", old, mcp.R20250618, "prompts/get",
+			`"result":{"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///x","name":"x"}}]}`,
+			`"result":{"messages":[{"role":"user","content":{"type":"resource_link","uri":"file:///x","name":"x"}}]}`},
+
 		{"a missing resource, to a modern client", old, modern, read,
 			`"error":{"code":-32002,"message":"gone"}`, `"error":{"data":{"uri":"file:///x"},"code":-32602,"message":"gone"}`},
 		{"with data of its own", old, modern, read,
@@ -98,6 +114,9 @@ func TestHello(t *testing.T) {
 	modern.Revision = mcp.R20260728
 	modern.Raw = []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"x":1e400}`)
 	bare := &mcp.Hello{Revision: mcp.R20250618}
+	first := mcp.Hello{
+		Revision: mcp.R20241105, Capabilities: []byte(`{"prompts":{ }}`), Raw: []byte(`{"protocolVersion":"2024-11-05","capabilities":{"prompts":{ }}}`),
+	}
 	for _, c := range []struct {
 		name string
 		to   mcp.Revision
@@ -108,6 +127,9 @@ func TestHello(t *testing.T) {
 		{"modern to modern", mcp.R20260728, &modern, `{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"x":1e400}`},
 		{"modern to legacy", mcp.R20251125, &modern, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{ }},"serverInfo":{"name":"s"},"instructions":"Hi."}`},
 		{"legacy to modern", mcp.R20260728, old, `{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{ }},"instructions":"Hi.","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s"}}}`},
+		{"completion that has no name yet", mcp.R20250326, &first, `{"protocolVersion":"2025-03-26","capabilities":{"completions":{},"prompts":{ }}}`},
+		{"and to a modern client", mcp.R20260728, &first, `{"resultType":"complete","supportedVersions":[],"capabilities":{"completions":{},"prompts":{ }},"ttlMs":0,"cacheScope":"private"}`},
+		{"for a client that wants no name", mcp.R20241105, &first, `{"protocolVersion":"2024-11-05","capabilities":{"prompts":{ }}}`},
 		{"nothing known, to legacy", mcp.R20250326, bare, `{"protocolVersion":"2025-03-26","capabilities":{},"serverInfo":{"name":"unknown","version":"0"}}`},
 		{"nothing known, to modern", mcp.R20260728, bare, `{"resultType":"complete","supportedVersions":[],"capabilities":{},"ttlMs":0,"cacheScope":"private"}`},
 	} {

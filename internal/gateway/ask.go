@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,7 +35,7 @@ func (r *Relay) playLive(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 			}
 		} else {
 			var err error
-			if answers, err = putAll(ctx, s, m.Raw, asks); err != nil {
+			if answers, err = putAll(ctx, s, m.Raw, asks, c.Client.Revision); err != nil {
 				return nil, unanswered(u, err)
 			}
 		}
@@ -82,7 +83,7 @@ var errDeclined = errors.New("the client answered a question with an error")
 
 // putAll puts all questions of a round to the client, at the same time, and
 // returns the answers as an InputResponses object.
-func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span) ([]byte, error) {
+func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
 	type asked struct {
 		key    []byte
 		answer []byte
@@ -97,7 +98,7 @@ func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span) ([]
 			a.err = errors.New("too many questions in one round")
 			break
 		}
-		q, err := question(raw, ask.Value)
+		q, err := question(raw, ask.Value, to)
 		if err != nil {
 			a.err = err
 			break
@@ -128,11 +129,16 @@ func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span) ([]
 	return append(out, '}'), nil
 }
 
-// question turns an input request, {"method":…,"params":…}, into a message. The
-// error says that it is none.
-func question(raw []byte, at jsonrpc.Span) (*jsonrpc.Message, error) {
+// question turns an input request, {"method":…,"params":…}, into a message for a
+// client of a revision. The error says that it is none.
+func question(raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	body := at.Of(raw)
+	if params := jsonrpc.Find(body, jsonrpc.Whole(body), "params"); to.Can(mcp.ElicitationIDs) && isPage(body, params) {
+		// 2025-11-25 §Elicitation, "URL Mode Elicitation Requests": due and unique.
+		// A server of 2026-07-28 has none, so nobody will ever report this one's end.
+		e.Object(body, params, nil, jsonrpc.Field{Key: "elicitationId", Value: jsonrpc.AppendQuote(nil, rand.Text())})
+	}
 	e.Object(body, jsonrpc.Whole(body), nil,
 		jsonrpc.Field{Key: "jsonrpc", Value: []byte(`"2.0"`)}, jsonrpc.Field{Key: "id", Value: []byte("0")})
 	out := jsonrpc.Splice(nil, body, &e)
@@ -141,6 +147,12 @@ func question(raw []byte, at jsonrpc.Span) (*jsonrpc.Message, error) {
 		return nil, errNoQuestion
 	}
 	return m, nil
+}
+
+// isPage reports whether params ask for a visit to a page, without an id.
+func isPage(raw []byte, params jsonrpc.Span) bool {
+	mode, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, params, "mode"))
+	return mode == "url" && jsonrpc.Find(raw, params, "elicitationId").IsZero()
 }
 
 var errNoQuestion = errors.New("an input request is no request")

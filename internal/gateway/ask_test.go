@@ -61,6 +61,32 @@ func TestQuestionsAreAskedLiveAndAnsweredInOneRound(t *testing.T) {
 	}
 }
 
+// A client of 2025-11-25 is owed an id of each visit to a page, which a modern
+// server's question does not have.
+func TestVisitsArePutWithAnID(t *testing.T) {
+	const visit = `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","url":"https://x.example","message":"m"}}}}`
+	for _, rev := range []mcp.Revision{mcp.R20251125, mcp.R20250618} {
+		var put []string
+		ears := live()
+		answer := ears.ask
+		ears.ask = func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+			id, _ := jsonrpc.Text(m.Raw, m.Param("elicitationId"))
+			put = append(put, id)
+			return answer(ctx, m)
+		}
+		call := legacy(t, mcp.MethodCallTool, `{"name":"t"}`)
+		facts := *call.Client
+		facts.Revision = rev
+		call.Client = &facts
+		if _, err := (&Relay{}).relay(t.Context(), rounds(visit, visit, complete), call, ears); err != nil {
+			t.Fatal(err)
+		}
+		if due := rev.Can(mcp.ElicitationIDs); len(put) != 2 || due != (put[0] != "" && put[0] != put[1]) || !due && put[0] != "" {
+			t.Errorf("%s: the ids are %q", rev, put)
+		}
+	}
+}
+
 func TestT10_ServerThatOnlyPutsOffIsNotAskedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := rounds(`{"resultType":"input_required","inputRequests":{},"requestState":"1"}`, `{"resultType":"input_required","requestState":"2"}`, complete)

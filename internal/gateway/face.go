@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -89,9 +90,7 @@ func union(hellos []*mcp.Hello) []byte {
 			continue
 		}
 		logging = logging || has(h.Capabilities, "logging")
-		// 2024-11-05 has completion without a capability for it; whoever has prompts
-		// or resources may have it then.
-		completions = completions || has(h.Capabilities, "completions")
+		completions = completions || has(h.Capabilities, "completions") || dialect.CompletesUndeclared(h.Revision, h.Capabilities)
 		tools = tools || has(h.Capabilities, "tools")
 		prompts = prompts || has(h.Capabilities, "prompts")
 		tasks = tasks || h.Tasks() != mcp.NoTasks

@@ -110,10 +110,17 @@ const (
 	Elicitation
 	// URLElicitation: elicitation has modes (2025-11-25 on).
 	URLElicitation
+	// ElicitationIDs: a question by URL has an elicitationId, by which a notification
+	// may report its end (2025-11-25 §Elicitation; gone in 2026-07-28).
+	ElicitationIDs
 	// Completions: completion is declared as a capability of its own.
 	Completions
 	// ProgressMessages: progress has a message (2025-03-26 on).
 	ProgressMessages
+	// AudioContent: content may be audio (2025-03-26 on).
+	AudioContent
+	// ResourceLinks: content may be a link to a resource (2025-06-18 on).
+	ResourceLinks
 	// ResourceNotFoundCode: a missing resource is -32002, not -32602.
 	ResourceNotFoundCode
 	// TitledImplementation: identities may have a title (2025-06-18 on) and more.
@@ -146,8 +153,11 @@ var features = [featureCount]struct{ from, to Revision }{
 	ResultTypes:          {R20260728, Latest},
 	Elicitation:          {R20250618, Latest},
 	URLElicitation:       {R20251125, Latest},
+	ElicitationIDs:       {R20251125, R20251125},
 	Completions:          {R20250326, Latest},
 	ProgressMessages:     {R20250326, Latest},
+	AudioContent:         {R20250326, Latest},
+	ResourceLinks:        {R20250618, Latest},
 	ResourceNotFoundCode: {R20241105, R20251125},
 	TitledImplementation: {R20250618, Latest},
 	ExperimentalTasks:    {R20251125, R20251125},
