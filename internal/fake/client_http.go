@@ -275,7 +275,8 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 		if ev.retry >= 0 {
 			s.retry = time.Duration(ev.retry) * time.Millisecond
 		}
-		if ev.id != "" {
+		// An event without data that repeats where the stream was resumed is no event.
+		if ev.id != "" && (len(ev.data) > 0 || ev.id != s.last) {
 			s.remember(ev.id)
 		}
 		if ev.name != "" && ev.name != "message" {

@@ -142,6 +142,11 @@ func (f *flow) take(m *jsonrpc.Message) {
 // the listen that it belongs to (2026-07-28 §Subscriptions, "Receiving
 // Notifications").
 func (f *flow) forward(m *jsonrpc.Message) {
+	if m.Method == mcp.NoteElicitComplete && !f.call.Client.Revision.Can(mcp.ElicitationIDs) {
+		// 2026-07-28 §Key Changes: removed, like the id that it names. The client learns
+		// of the end when it sends the call again.
+		return
+	}
 	meta := m.Param(mcp.KeyMeta)
 	at := jsonrpc.Find(m.Raw, meta, mcp.KeySubscriptionID)
 	if at.IsZero() {

@@ -24,6 +24,8 @@ type fakePoster struct {
 	rev mcp.Revision
 	// do answers a call; nil leaves it without an answer until ctx ends.
 	do func(out *transport.Outgoing) (*jsonrpc.Message, error)
+	// streams are notifications on a call's stream before its answer.
+	streams []string
 
 	mu     sync.Mutex
 	posts  []string
@@ -31,7 +33,7 @@ type fakePoster struct {
 	ended  int
 }
 
-func (p *fakePoster) Do(ctx context.Context, out *transport.Outgoing, _ transport.Inbox) (*jsonrpc.Message, error) {
+func (p *fakePoster) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
 	result := ""
 	switch out.Method {
 	case mcp.MethodInitialize:
@@ -39,6 +41,13 @@ func (p *fakePoster) Do(ctx context.Context, out *transport.Outgoing, _ transpor
 	case mcp.MethodDiscover:
 		result = `{"resultType":"complete","supportedVersions":["` + p.rev.String() + `"],"capabilities":{},"serverInfo":{"name":"s","version":"1"}}`
 	default:
+		for _, text := range p.streams {
+			m, err := jsonrpc.Scan([]byte(text), jsonrpc.Limits{})
+			if err != nil {
+				return nil, err
+			}
+			in(m)
+		}
 		if p.do != nil {
 			return p.do(out)
 		}
@@ -109,6 +118,23 @@ func TestGivingUpOverHTTP(t *testing.T) {
 		if p.ended != want {
 			t.Errorf("%v: ended %d sessions", rev, p.ended)
 		}
+	}
+}
+
+// The end of a visit to a page is told to clients that know its id, and to nobody
+// else; what nobody knows is carried.
+func TestEndsOfVisits(t *testing.T) {
+	const ended = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e"}}`
+	const odd = `{"jsonrpc":"2.0","method":"notifications/odd"}`
+	for rev, want := range map[mcp.Revision]int{mcp.R20251125: 2, mcp.R20260728: 1, mcp.R20250618: 1} {
+		posting(t, &fakePoster{rev: mcp.R20251125, streams: []string{ended, odd}}, func(s *Server) {
+			r := start(s, &mcp.ClientFacts{Revision: rev, Conversation: 1}, toolCall)
+			if got := r.heard(); len(got) != want || got[want-1] != odd {
+				t.Errorf("%v: heard %q", rev, got)
+			}
+			r.cancel(ErrCancelled)
+			r.ended()
+		})
 	}
 }
 
