@@ -212,7 +212,7 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 		return nil
 	}
 	round = append(round, '}')
-	answers, err := putAll(ctx, &shownSink{w.sink, w.shown}, round, jsonrpc.Whole(round))
+	answers, err := putAll(ctx, &shownSink{w.sink, w.shown}, round, jsonrpc.Whole(round), w.call.Client.Revision)
 	if err != nil {
 		return unanswered(w.place.server, err)
 	}

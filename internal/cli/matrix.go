@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/matrix"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+func (a *app) matrixCommand() *cobra.Command {
+	var clients, servers, features []string
+	var asJSON, markdown bool
+	var parallel int
+	c := &cobra.Command{
+		Use:   "matrix [flags]",
+		Short: "Measure which client works with which server",
+		Long: `Measure which client works with which server: every client revision with every
+server revision, over every transport that each has, feature by feature, through
+this very program and, where both have the transport, without it.
+
+Both ends are strict peers of one revision (see "dragoman fake"), which report
+whatever it does not allow. A cell works, is a loss (a sentence says which
+revision cannot express the feature) or fails; the exit code is 1 when one does.
+The whole of it takes a minute or two; nothing leaves this machine.`,
+		Example: `  # Everything.
+  dragoman matrix
+
+  # The clients of one revision over one transport, with two kinds of servers.
+  dragoman matrix --clients 2025-06-18/http --servers 2024-11-05,2026-07-28
+
+  # For a document; for a script.
+  dragoman matrix --markdown
+  dragoman matrix --json | jq -r '.cells[] | select(.outcome == "fails") | .reason'`,
+		Args: none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if asJSON && markdown {
+				return usagef("keep one of them", "--json and --markdown contradict each other")
+			}
+			f, err := matrixFilter(clients, servers, features)
+			if err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find this program: %w", err)
+			}
+			a.begin()
+			r, err := matrix.Run(c.Context(), matrix.Options{
+				Filter: f, Program: []string{self}, Parallel: parallel,
+				Done: func(p matrix.Pair, direct bool, done, of int) {
+					how := "through dragoman"
+					if direct {
+						how = "directly"
+					}
+					a.status.Step("matrix", fmt.Sprintf("%d of %d: %s, %s", done, of, p, how))
+				},
+			})
+			a.status.End()
+			if err != nil {
+				return ended(c.Context(), err)
+			}
+			switch {
+			case asJSON:
+				err = r.JSON(a.stdout)
+			case markdown:
+				err = r.Markdown(a.stdout)
+			default:
+				err = r.Text(a.stdout)
+			}
+			if err != nil {
+				return err
+			}
+			if failed := r.Failed(); len(failed) > 0 {
+				first := failed[0]
+				return withHint(fmt.Errorf("%d of %d cells fail, the first is %s of %s", len(failed), len(r.Cells), first.Feature, first.Pair),
+					"the reason is: %s", first.Reason)
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := inOrder(c)
+	f.StringSliceVar(&clients, "clients", nil, "measure only these clients: `DATE[/TRANSPORT]`, separated by commas")
+	f.StringSliceVar(&servers, "servers", nil, "measure only these servers: `DATE[/TRANSPORT]`, separated by commas")
+	f.StringSliceVar(&features, "features", nil, "measure only the features of these `NAME`s, separated by commas")
+	f.BoolVar(&asJSON, "json", false, "print every cell as JSON")
+	f.BoolVar(&markdown, "markdown", false, "print tables for a document")
+	f.IntVar(&parallel, "parallel", 0, "play `N` conversations at a time (default 3)")
+	return c
+}
+
+// matrixFilter reads what is to be measured.
+func matrixFilter(clients, servers, features []string) (f matrix.Filter, err error) {
+	if f.Clients, f.ClientTransports, err = matrixAxis("--clients", clients); err != nil {
+		return f, err
+	}
+	if f.Servers, f.ServerTransports, err = matrixAxis("--servers", servers); err != nil {
+		return f, err
+	}
+	for _, name := range features {
+		if !slices.Contains(matrix.Features(), name) {
+			return f, usagef("write one of "+strings.Join(matrix.Features(), ", "), "--features %s does not exist", clean(name))
+		}
+	}
+	f.Features = features
+	return f, nil
+}
+
+func matrixAxis(flag string, values []string) (revs []mcp.Revision, ts []matrix.Transport, err error) {
+	for _, v := range values {
+		date, transport, given := strings.Cut(v, "/")
+		if date != "" {
+			r, ok := mcp.ParseRevision(date)
+			if !ok {
+				var dates []string
+				for _, r := range mcp.Revisions() {
+					dates = append(dates, r.String())
+				}
+				return nil, nil, usagef("write one of "+strings.Join(dates, ", "), "%s %s does not exist", flag, clean(date))
+			}
+			revs = append(revs, r)
+		}
+		if given {
+			t := matrix.Transport(transport)
+			if t != matrix.Stdio && t != matrix.HTTP && t != matrix.SSE {
+				return nil, nil, usagef("write stdio, http or sse", "%s names the transport %q", flag, transport)
+			}
+			ts = append(ts, t)
+		}
+	}
+	return revs, ts, nil
+}

@@ -1,0 +1,106 @@
+package matrix
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Transport is a way that messages travel.
+type Transport string
+
+// The transports.
+const (
+	Stdio Transport = "stdio"
+	HTTP  Transport = "http" // Streamable HTTP
+	SSE   Transport = "sse"  // HTTP+SSE
+)
+
+// transportsOf returns the transports that a revision defines.
+func transportsOf(r mcp.Revision) []Transport {
+	if r.Can(mcp.StreamableHTTP) {
+		return []Transport{Stdio, HTTP}
+	}
+	return []Transport{Stdio, SSE}
+}
+
+// Outcome is what became of a feature between two peers.
+type Outcome string
+
+// The outcomes. None is that of a pair that cannot be joined without Dragoman
+// because its transports differ.
+const (
+	Works Outcome = "works"
+	Loss  Outcome = "loss"
+	Fails Outcome = "fails"
+	None  Outcome = "n/a"
+)
+
+// Pair is one client and one server, and how each is reached.
+type Pair struct {
+	Client, Server                   mcp.Revision
+	ClientTransport, ServerTransport Transport
+}
+
+func (p Pair) String() string {
+	return fmt.Sprintf("%s %s > %s %s", p.Client, p.ClientTransport, p.Server, p.ServerTransport)
+}
+
+// Cell is one feature of one pair.
+type Cell struct {
+	Pair
+	Feature string
+	Outcome Outcome // through Dragoman
+	Direct  Outcome // without it
+	// Reason says what is lost, or how it failed; "" for a cell that works.
+	Reason string
+	// DirectReason is Reason for Direct.
+	DirectReason string
+}
+
+// Filter chooses what is measured. The zero Filter is everything.
+type Filter struct {
+	// Clients and Servers are revisions; empty means all.
+	Clients, Servers []mcp.Revision
+	// ClientTransports and ServerTransports; empty means all.
+	ClientTransports, ServerTransports []Transport
+	// Features by name; empty means all.
+	Features []string
+}
+
+func wanted[T comparable](from []T, v T) bool { return len(from) == 0 || slices.Contains(from, v) }
+
+// revisions are all revisions, oldest first.
+func revisions() []mcp.Revision {
+	all := mcp.Revisions()
+	slices.Reverse(all)
+	return all
+}
+
+// pairs returns the pairs that a filter leaves, oldest revisions first.
+func (f *Filter) pairs() []Pair {
+	var out []Pair
+	for _, client := range revisions() {
+		for _, server := range revisions() {
+			for _, ct := range transportsOf(client) {
+				for _, st := range transportsOf(server) {
+					if wanted(f.Clients, client) && wanted(f.Servers, server) && wanted(f.ClientTransports, ct) && wanted(f.ServerTransports, st) {
+						out = append(out, Pair{client, server, ct, st})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Features returns the names of the features in the order in which they are
+// played.
+func Features() []string {
+	var names []string
+	for _, f := range features() {
+		names = append(names, f.name)
+	}
+	return names
+}

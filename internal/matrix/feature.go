@@ -1,0 +1,280 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// feature is one row of the matrix: something that a client does with a server,
+// and what has to come of it.
+type feature struct {
+	name, about string
+	play        func(ctx context.Context, t *talk) error
+	// lost is played in place of play where the feature is a loss: both ends have to
+	// stay calm. Nil plays nothing.
+	lost func(ctx context.Context, t *talk) error
+}
+
+// features are in the order in which they are played.
+func features() []feature {
+	return []feature{
+		{"tools", "tools are listed and called; every kind of content arrives that both ends have", playTools, nil},
+		{"resources", "resources and templates are listed and read, texts and bytes", playResources, nil},
+		{"prompts", "prompts are listed and got", playPrompts, nil},
+		{"completion", "arguments of prompts and of templates are completed", playCompletion, nil},
+		{"paging", "long lists come in pages, by the server's cursor; a wrong cursor is refused", playPaging, nil},
+		{"progress", "a call reports each of its steps, with the client's own token", playProgress, nil},
+		// Before cancellation: for a while after a call was given up nobody on its pipe
+		// is told log messages, which name no call.
+		{"logging", "log messages come from the level on that the client wants", playLogging, nil},
+		{"cancellation", "a call that runs is cancelled, and the server stops", playCancellation, nil},
+		{"sampling", "a tool asks the client's model, also twice in one call", playSampling, nil},
+		{"elicitation-form", "a tool asks the user to fill in a form, also together with other questions", playForm, lostForm},
+		{"elicitation-url", "a tool asks the user to visit a page", playURL, lostURL},
+		{"roots", "a tool asks for the client's roots", playRoots, nil},
+		{"subscriptions", "a client hears of changes of the resources that it watches, and of no others", playSubscriptions, nil},
+		{"list_changed", "a client hears that the list of tools has changed", playListChanged, nil},
+		{"resume", "a call survives that the stream of its answer breaks", playResume, nil},
+		{"errors", "errors arrive with code, message and data, in the words of the client's revision", playErrors, nil},
+	}
+}
+
+func playTools(ctx context.Context, t *talk) error {
+	names, _, err := t.list(ctx, "tools/list", "tools", "name")
+	if err != nil {
+		return err
+	}
+	for _, want := range []string{"add", "count", "echo", "fail", "grow", "log", "media", "wait"} {
+		if !slices.Contains(names, want) {
+			return fmt.Errorf("the tool %s is not in the list: %s", want, strings.Join(names, " "))
+		}
+	}
+	r, err := t.tool(ctx, "add", `{"a":1,"b":41}`, fake.CallOptions{})
+	if err != nil {
+		return err
+	}
+	if err := same("the sum", textOf(r.Result), "42"); err != nil {
+		return err
+	}
+	if structured := t.Client.Can(mcp.Elicitation) && t.Server.Can(mcp.Elicitation); structured {
+		// Structured results came with the same revision as elicitation.
+		if err := same("the structured sum", member(r.Result, "structuredContent", "sum"), "42"); err != nil {
+			return err
+		}
+	}
+	const odd = `Zoë says: “\n\t\"\\ 𝄞 <&>” `
+	if err := t.says(ctx, "echo", `{"text":`+quote(odd)+`}`, odd); err != nil {
+		return err
+	}
+	for _, want := range []string{"1", "2", "3"} { // the same session, or the same process
+		if err := t.says(ctx, "count", "{}", want); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(names, "headers") {
+		want := "no headers here"
+		if t.ServerTransport == HTTP {
+			want = "=?base64?w7xiZXI=?="
+		}
+		if err := t.says(ctx, "headers", `{"region":"über"}`, want); err != nil {
+			return err
+		}
+	}
+	r, err = t.tool(ctx, "media", "{}", fake.CallOptions{})
+	if err != nil {
+		return err
+	}
+	return t.checkMedia(kindsOf(r.Result, jsonrpc.Find(r.Result, jsonrpc.Whole(r.Result), "content")))
+}
+
+// kindsOf returns the kinds of pieces of content.
+func kindsOf(raw []byte, list jsonrpc.Span) (kinds []string) {
+	for v := range jsonrpc.Elements(raw, list) {
+		if c := jsonrpc.Find(raw, v, "content"); !c.IsZero() {
+			v = c // of a prompt's message
+		}
+		kinds = append(kinds, textAt(raw, v, "type"))
+	}
+	return kinds
+}
+
+// checkMedia wants as many pieces of content as the server's revision has kinds,
+// and those kinds that the client's has too. What other kinds become is judged by
+// the client, who knows no others.
+func (t *talk) checkMedia(kinds []string) error {
+	want := []string{"text", "image", "resource"}
+	pieces := 3
+	if t.Server.Can(mcp.AudioContent) {
+		pieces++
+		if t.Client.Can(mcp.AudioContent) {
+			want = append(want, "audio")
+		}
+	}
+	if t.Server.Can(mcp.ResourceLinks) {
+		pieces++
+		if t.Client.Can(mcp.ResourceLinks) {
+			want = append(want, "resource_link")
+		}
+	}
+	for _, k := range want {
+		if !slices.Contains(kinds, k) {
+			return fmt.Errorf("no content of the kind %s among %s", k, strings.Join(kinds, " "))
+		}
+	}
+	if len(kinds) != pieces {
+		return fmt.Errorf("%d pieces of content (%s), want %d", len(kinds), strings.Join(kinds, " "), pieces)
+	}
+	return nil
+}
+
+func playResources(ctx context.Context, t *talk) error {
+	uris, _, err := t.list(ctx, "resources/list", "resources", "uri")
+	if err != nil {
+		return err
+	}
+	for _, want := range []string{"fake://text", "fake://blob", "fake://items/1", "fake://items/6"} {
+		if !slices.Contains(uris, want) {
+			return fmt.Errorf("the resource %s is not in the list: %s", want, strings.Join(uris, " "))
+		}
+	}
+	templates, _, err := t.list(ctx, "resources/templates/list", "resourceTemplates", "uriTemplate")
+	if err != nil {
+		return err
+	}
+	if err := same("the templates", strings.Join(templates, " "), "fake://items/{id}"); err != nil {
+		return err
+	}
+	for _, r := range []struct{ uri, member, want string }{
+		{"fake://text", "text", "a text of the fake, with ünïcode\n"},
+		{"fake://blob", "blob", "AAECA/8="},
+		{"fake://items/seven", "text", "item seven"},
+	} {
+		got, err := t.call(ctx, "resources/read", `{"uri":`+quote(r.uri)+`}`, fake.CallOptions{})
+		if err != nil {
+			return err
+		}
+		text := ""
+		for v := range jsonrpc.Elements(got.Result, jsonrpc.Find(got.Result, jsonrpc.Whole(got.Result), "contents")) {
+			text += textAt(got.Result, v, r.member)
+		}
+		if err := same(r.uri, text, r.want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func playPrompts(ctx context.Context, t *talk) error {
+	names, _, err := t.list(ctx, "prompts/list", "prompts", "name")
+	if err != nil {
+		return err
+	}
+	if err := same("the prompts", strings.Join(names, " "), "greet media"); err != nil {
+		return err
+	}
+	r, err := t.call(ctx, "prompts/get", `{"name":"greet","arguments":{"name":"Zoë"}}`, fake.CallOptions{})
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(member(r.Result, "messages"), "Say hello to Zoë.") {
+		return fmt.Errorf("greet says %s", clip(string(r.Result)))
+	}
+	r, err = t.call(ctx, "prompts/get", `{"name":"media"}`, fake.CallOptions{})
+	if err != nil {
+		return err
+	}
+	return t.checkMedia(kindsOf(r.Result, jsonrpc.Find(r.Result, jsonrpc.Whole(r.Result), "messages")))
+}
+
+func playCompletion(ctx context.Context, t *talk) error {
+	if t.Client.Can(mcp.Completions) && !t.c.Offers("completions") {
+		return errors.New("the server does not declare completions, so a client does not ask for any")
+	}
+	for _, ref := range []string{
+		`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":"a"}}`,
+		`{"ref":{"type":"ref/resource","uri":"fake://items/{id}"},"argument":{"name":"id","value":"a"}}`,
+	} {
+		r, err := t.call(ctx, "completion/complete", ref, fake.CallOptions{})
+		if err != nil {
+			return err
+		}
+		if err := same("the completions", member(r.Result, "completion", "values"), `["ada","alan"]`); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func playPaging(ctx context.Context, t *talk) error {
+	for _, l := range []struct{ method, key, name string }{
+		{"tools/list", "tools", "name"}, {"resources/list", "resources", "uri"},
+	} {
+		values, pages, err := t.list(ctx, l.method, l.key, l.name)
+		if err != nil {
+			return err
+		}
+		if pages < 2 {
+			return fmt.Errorf("%s came in one page", l.method)
+		}
+		if slices.Sort(values); len(slices.Compact(slices.Clone(values))) != len(values) {
+			return fmt.Errorf("%s names some twice: %s", l.method, strings.Join(values, " "))
+		}
+	}
+	// §Pagination, "Error Handling" of all revisions.
+	return t.refused(ctx, "tools/list", `{"cursor":`+quote(noCursor)+`}`, jsonrpc.CodeInvalidParams)
+}
+
+// refused calls a method and wants an error with a code.
+func (t *talk) refused(ctx context.Context, method, params string, code int64) error {
+	r, err := t.c.Call(ctx, method, []byte(params), fake.CallOptions{})
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	if r.Err == nil {
+		return fmt.Errorf("%s with %s is not refused", method, clip(params))
+	}
+	return same("the code of "+method, fmt.Sprint(r.Err.Code), fmt.Sprint(code))
+}
+
+func playErrors(ctx context.Context, t *talk) error {
+	r, err := t.c.Call(ctx, "tools/call", []byte(toolParams("refuse", "{}")), fake.CallOptions{})
+	if err != nil {
+		return err
+	}
+	if r.Err == nil {
+		return errors.New("refuse returned a result")
+	}
+	err = errors.Join(
+		same("the code of refuse", fmt.Sprint(r.Err.Code), "-32602"),
+		same("the message of refuse", r.Err.Message, "refused as asked"),
+		same("the data of refuse", member(r.Err.Data, "why"), `"asked"`),
+	)
+	if err != nil {
+		return err
+	}
+	failed, err := t.tool(ctx, "fail", "{}", fake.CallOptions{})
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		same("isError of fail", member(failed.Result, "isError"), "true"),
+		same("what fail says", textOf(failed.Result), "failed as asked"),
+		t.refused(ctx, "tools/call", toolParams("no_such_tool", "{}"), jsonrpc.CodeInvalidParams),
+		t.refused(ctx, "prompts/get", `{"name":"no_such_prompt"}`, jsonrpc.CodeInvalidParams),
+	)
+	if err != nil {
+		return err
+	}
+	missing := int64(jsonrpc.CodeInvalidParams)
+	if t.Client.Can(mcp.ResourceNotFoundCode) {
+		missing = mcp.CodeResourceNotFound
+	}
+	return t.refused(ctx, "resources/read", `{"uri":"fake://nowhere"}`, missing)
+}

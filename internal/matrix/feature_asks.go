@@ -1,0 +1,62 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+const form = "accept Ada 36" // how the servers report the answer of fake.Obliging
+
+func playSampling(ctx context.Context, t *talk) error {
+	return errors.Join(
+		t.says(ctx, "sample", `{"prompt":"six times seven?"}`, "sampled: six times seven?"),
+		t.says(ctx, "ask_twice", "{}", "sampled: Say something.; sampled: You said: sampled: Say something."),
+	)
+}
+
+func playRoots(ctx context.Context, t *talk) error {
+	return t.says(ctx, "roots", "{}", fake.ObligingRoot)
+}
+
+func playForm(ctx context.Context, t *talk) error {
+	return errors.Join(
+		t.says(ctx, "elicit", "{}", form),
+		t.says(ctx, "ask_all", "{}", "sampled: Say something.; "+form+"; "+fake.ObligingRoot),
+	)
+}
+
+func playURL(ctx context.Context, t *talk) error {
+	return t.says(ctx, "elicit_url", "{}", "accept")
+}
+
+func lostForm(ctx context.Context, t *talk) error {
+	return t.notAsked(ctx, "elicit", t.Server.Can(mcp.Elicitation))
+}
+
+func lostURL(ctx context.Context, t *talk) error {
+	return t.notAsked(ctx, "elicit_url", t.Server.Can(mcp.URLElicitation))
+}
+
+// notAsked calls a tool that needs what the client does not have: the client has to
+// hear of it by an error, and must not be asked.
+func (t *talk) notAsked(ctx context.Context, tool string, there bool) error {
+	if !there {
+		return nil
+	}
+	before := len(t.c.Asks())
+	r, err := t.c.Call(ctx, "tools/call", []byte(toolParams(tool, "{}")), fake.CallOptions{})
+	if err != nil {
+		return fmt.Errorf("%s: %w", tool, err)
+	}
+	if asks := t.c.Asks(); len(asks) > before {
+		return fmt.Errorf("%s: the client was asked %s, which it did not declare", tool, asks[before].Method)
+	}
+	if r.Err == nil && member(r.Result, "isError") != "true" {
+		return fmt.Errorf("%s: works, although the client cannot be asked: %s", tool, clip(string(r.Result)))
+	}
+	return nil
+}

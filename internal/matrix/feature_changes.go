@@ -1,0 +1,105 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+const (
+	watched   = "fake://text"
+	alsoThere = "fake://items/2"
+)
+
+func playSubscriptions(ctx context.Context, t *talk) error {
+	if !t.c.Offers("resources", "subscribe") {
+		return errors.New("the server does not declare resources.subscribe")
+	}
+	first, err := t.c.Subscribe(ctx, fake.Filter{URIs: []string{watched}})
+	if err != nil {
+		return err
+	}
+	second, err := t.c.Subscribe(ctx, fake.Filter{URIs: []string{alsoThere}})
+	if err != nil {
+		return err
+	}
+	for _, s := range []*fake.Subscription{first, second} {
+		if len(s.Agreed().URIs) != 1 {
+			return fmt.Errorf("the server agreed to %d resources of one", len(s.Agreed().URIs))
+		}
+	}
+	if _, err := t.touch(ctx, watched); err != nil {
+		return err
+	}
+	if err := first.Close(ctx); err != nil {
+		return err
+	}
+	// Nobody watches the first any more; the second tells when the first would have
+	// been heard of.
+	after := t.c.Serial()
+	if err := t.says(ctx, "touch", `{"uri":`+quote(watched)+`}`, "touched"); err != nil {
+		return err
+	}
+	last, err := t.touch(ctx, alsoThere)
+	if err != nil {
+		return err
+	}
+	for _, n := range t.c.Notices()[after : last-1] {
+		if n.Method == mcp.NoteResourceUpdated && t.Client.Can(mcp.Handshake) {
+			// One that closes a listen may still hear what was on its way.
+			return fmt.Errorf("told of %s after the end of the subscription", member(n.Params, "uri"))
+		}
+	}
+	return second.Close(ctx)
+}
+
+// touch changes a resource and waits until the client hears of it.
+func (t *talk) touch(ctx context.Context, uri string) (serial int, err error) {
+	after := t.c.Serial()
+	if err := t.says(ctx, "touch", `{"uri":`+quote(uri)+`}`, "touched"); err != nil {
+		return 0, err
+	}
+	n, err := t.c.Await(ctx, after, func(n fake.Notice) bool {
+		return n.Method == mcp.NoteResourceUpdated && member(n.Params, "uri") == quote(uri)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("not told that %s has changed: %w", uri, err)
+	}
+	return n.Serial, nil
+}
+
+func playListChanged(ctx context.Context, t *talk) error {
+	if !t.c.Offers("tools", "listChanged") {
+		return errors.New("the server does not declare tools.listChanged")
+	}
+	s, err := t.c.Subscribe(ctx, fake.Filter{Tools: true})
+	if err != nil {
+		return err
+	}
+	if !s.Agreed().Tools {
+		return errors.New("the server did not agree to tell of tools")
+	}
+	for _, there := range []bool{true, false} { // it grows, and shrinks again
+		after := t.c.Serial()
+		if _, err := t.tool(ctx, "grow", "{}", fake.CallOptions{}); err != nil {
+			return err
+		}
+		_, err := t.c.Await(ctx, after, func(n fake.Notice) bool { return n.Method == mcp.NoteToolsChanged })
+		if err != nil {
+			return fmt.Errorf("not told that the list has changed: %w", err)
+		}
+		names, _, err := t.list(ctx, "tools/list", "tools", "name")
+		if err != nil {
+			return err
+		}
+		if slices.Contains(names, "grown") != there {
+			return fmt.Errorf("after the change the tools are %s", strings.Join(names, " "))
+		}
+	}
+	return s.Close(ctx)
+}

@@ -1,0 +1,335 @@
+package matrix
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Report is what a run has measured, in the order of Pairs and Features.
+type Report struct{ Cells []Cell }
+
+// Failed returns the cells that fail through Dragoman.
+func (r *Report) Failed() []Cell {
+	var out []Cell
+	for _, c := range r.Cells {
+		if c.Outcome == Fails {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// JSON writes the report as one object.
+func (r *Report) JSON(w io.Writer) error {
+	type cell struct {
+		Client          string    `json:"client"`
+		Server          string    `json:"server"`
+		ClientTransport Transport `json:"clientTransport"`
+		ServerTransport Transport `json:"serverTransport"`
+		Feature         string    `json:"feature"`
+		Outcome         Outcome   `json:"outcome"`
+		Direct          Outcome   `json:"direct"`
+		Reason          string    `json:"reason"`
+		DirectReason    string    `json:"directReason,omitempty"`
+	}
+	var b bytes.Buffer
+	b.WriteString("{\"cells\":[")
+	for i, c := range r.Cells {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString("\n")
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		err := e.Encode(cell{
+			c.Client.String(), c.Server.String(), c.ClientTransport, c.ServerTransport,
+			c.Feature, c.Outcome, c.Direct, c.Reason, c.DirectReason,
+		})
+		if err != nil {
+			return err
+		}
+		b.Truncate(b.Len() - 1)
+	}
+	b.WriteString("\n]}\n")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// square is one client revision with one server revision, over all transports.
+type square struct{ client, server mcp.Revision }
+
+// sums are the outcomes of the cells of one square or one feature of it.
+type sums struct{ works, loss, fails int }
+
+func (s *sums) add(o Outcome) {
+	switch o {
+	case Works:
+		s.works++
+	case Loss:
+		s.loss++
+	case Fails:
+		s.fails++
+	}
+}
+
+// mark is the sign of a feature over all transports: letters of losses stand for
+// what is lost over each of them.
+func (s *sums) total() int { return s.works + s.loss + s.fails }
+
+// axes returns the revisions that a report has, and its features.
+func (r *Report) axes() (clients, servers []mcp.Revision, names []string) {
+	for _, c := range r.Cells {
+		if !slices.Contains(clients, c.Client) {
+			clients = append(clients, c.Client)
+		}
+		if !slices.Contains(servers, c.Server) {
+			servers = append(servers, c.Server)
+		}
+		if !slices.Contains(names, c.Feature) {
+			names = append(names, c.Feature)
+		}
+	}
+	slices.Sort(clients)
+	slices.Sort(servers)
+	return clients, servers, names
+}
+
+// grid draws one table of clients and servers; cell returns what stands in a
+// square.
+func grid(b *strings.Builder, clients, servers []mcp.Revision, cell func(square) string) {
+	b.WriteString("| client ↓ server → |")
+	for _, s := range servers {
+		fmt.Fprintf(b, " %s |", s)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(servers)) + "\n")
+	for _, c := range clients {
+		fmt.Fprintf(b, "| %s |", c)
+		for _, s := range servers {
+			fmt.Fprintf(b, " %s |", cell(square{c, s}))
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// inSquare returns, for each feature of a square, its sums through Dragoman or
+// without it.
+func (r *Report) inSquare(q square, direct bool) map[string]*sums {
+	out := map[string]*sums{}
+	for _, c := range r.Cells {
+		if c.Client != q.client || c.Server != q.server {
+			continue
+		}
+		if out[c.Feature] == nil {
+			out[c.Feature] = &sums{}
+		}
+		o := c.Outcome
+		if direct {
+			o = c.Direct
+		}
+		out[c.Feature].add(o)
+	}
+	return out
+}
+
+// Markdown writes the report as the section of a document: how the revisions get
+// on as a whole, feature by feature, and what is lost and why. It carries nothing
+// of the time or the machine.
+func (r *Report) Markdown(w io.Writer) error {
+	clients, servers, names := r.axes()
+	var b strings.Builder
+	var all, direct sums
+	for _, c := range r.Cells {
+		all.add(c.Outcome)
+		direct.add(c.Direct)
+	}
+	fmt.Fprintf(&b, "Through Dragoman %d cells work, %d are named losses and %d fail. ", all.works, all.loss, all.fails)
+	fmt.Fprintf(&b, "Without it, of the %d cells whose two ends share a transport, %d work, %d are losses and %d fail.\n", direct.total(), direct.works, direct.loss, direct.fails)
+
+	letters := lettersOf(names)
+	square := func(direct bool) func(square) string {
+		return func(q square) string { return summary(r.inSquare(q, direct), names, letters) }
+	}
+	b.WriteString("\n### Through Dragoman\n\n")
+	grid(&b, clients, servers, square(false))
+	b.WriteString("\n### Without it\n\n")
+	grid(&b, clients, servers, square(true))
+	b.WriteByte('\n')
+	legend(&b, names, letters)
+
+	b.WriteString("\n### Feature by feature\n\n")
+	b.WriteString("| feature | what was done | works | lost | fails | without Dragoman |\n|---|---|---|---|---|---|\n")
+	for _, f := range features() {
+		if !slices.Contains(names, f.name) {
+			continue
+		}
+		var through, bare sums
+		for _, c := range r.Cells {
+			if c.Feature == f.name {
+				through.add(c.Outcome)
+				bare.add(c.Direct)
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d of %d |\n", f.name, f.about, through.works, through.loss, through.fails, bare.works, bare.total())
+	}
+	r.losses(&b)
+	r.failures(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// lettersOf gives each feature that can be lost a letter.
+func lettersOf(names []string) map[string]string {
+	out := map[string]string{}
+	for i, l := range []string{"F", "U", "T", "R"} {
+		name := []string{"elicitation-form", "elicitation-url", "tasks", "resume"}[i]
+		if slices.Contains(names, name) {
+			out[name] = l
+		}
+	}
+	return out
+}
+
+// summary is what stands in a square: whether all of it works, and the letters of
+// what does not; in brackets where only some transports lose it.
+func summary(by map[string]*sums, names []string, letters map[string]string) string {
+	works, total, lost, failed := 0, 0, "", ""
+	for _, n := range names {
+		s := by[n]
+		if s == nil || s.total() == 0 {
+			continue
+		}
+		total++
+		switch {
+		case s.fails > 0:
+			failed += " **" + n + "**"
+		case s.loss == s.total():
+			lost += " " + letters[n]
+		default:
+			works++
+			if s.loss > 0 {
+				lost += " (" + letters[n] + ")"
+			}
+		}
+	}
+	switch {
+	case total == 0:
+		return "–"
+	case works == total && lost == "":
+		return "all"
+	case failed != "" && works == 0:
+		return "nothing"
+	case failed != "":
+		return fmt.Sprintf("%d of %d, fails:%s", works, total, failed)
+	case works == total:
+		return "all" + lost
+	}
+	return fmt.Sprintf("all but%s", lost)
+}
+
+func legend(b *strings.Builder, names []string, letters map[string]string) {
+	var parts []string
+	for _, n := range names {
+		if l := letters[n]; l != "" {
+			parts = append(parts, l+" "+n)
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "Letters are losses, and each has its sentence below: %s. In brackets: only over some transports.\n", strings.Join(parts, ", "))
+	}
+}
+
+// losses lists each sentence once, with the cells that it is about.
+func (r *Report) losses(b *strings.Builder) {
+	type group struct{ feature, reason string }
+	counts := map[group]int{}
+	where := map[group][]string{}
+	var order []group
+	for _, c := range r.Cells {
+		if c.Outcome != Loss {
+			continue
+		}
+		g := group{c.Feature, c.Reason}
+		if counts[g] == 0 {
+			order = append(order, g)
+		}
+		counts[g]++
+		pair := c.Client.String() + " > " + c.Server.String()
+		if !slices.Contains(where[g], pair) {
+			where[g] = append(where[g], pair)
+		}
+	}
+	if len(order) == 0 {
+		return
+	}
+	slices.SortStableFunc(order, func(a, c group) int {
+		fs := Features()
+		return slices.Index(fs, a.feature) - slices.Index(fs, c.feature)
+	})
+	b.WriteString("\n### What is lost, and why\n\n| feature | why | cells | client > server |\n|---|---|---|---|\n")
+	for _, g := range order {
+		pairs := strings.Join(where[g], ", ")
+		if len(where[g]) > 4 {
+			pairs = fmt.Sprintf("%d pairs of revisions", len(where[g]))
+		}
+		fmt.Fprintf(b, "| %s | %s | %d | %s |\n", g.feature, g.reason, counts[g], pairs)
+	}
+}
+
+// failures lists what fails through Dragoman.
+func (r *Report) failures(b *strings.Builder) {
+	failed := r.Failed()
+	if len(failed) == 0 {
+		return
+	}
+	b.WriteString("\n### What fails\n\n")
+	for _, c := range failed {
+		fmt.Fprintf(b, "- %s, %s: %s\n", c.Pair, c.Feature, c.Reason)
+	}
+}
+
+// Text writes the report for people at a terminal: a grid, then what fails.
+func (r *Report) Text(w io.Writer) error {
+	clients, servers, names := r.axes()
+	letters := lettersOf(names)
+	var b strings.Builder
+	const first, width = 13, 18
+	fmt.Fprintf(&b, "%-*s", first, "client")
+	for _, s := range servers {
+		fmt.Fprintf(&b, "%-*s", width, s)
+	}
+	b.WriteByte('\n')
+	for _, c := range clients {
+		fmt.Fprintf(&b, "%-*s", first, c)
+		for _, s := range servers {
+			cell := strings.ReplaceAll(summary(r.inSquare(square{c, s}, false), names, letters), "*", "")
+			if i := strings.Index(cell, ", fails"); i > 0 {
+				cell = cell[:i] + " FAILS"
+			}
+			fmt.Fprintf(&b, "%-*s", width, cell)
+		}
+		b.WriteByte('\n')
+	}
+	var sum sums
+	for _, c := range r.Cells {
+		sum.add(c.Outcome)
+	}
+	fmt.Fprintf(&b, "%d cells: %d work, %d are losses, %d fail\n", sum.total(), sum.works, sum.loss, sum.fails)
+	reasons := map[string]bool{}
+	for _, c := range r.Cells {
+		if c.Outcome == Loss && !reasons[c.Feature+c.Reason] {
+			reasons[c.Feature+c.Reason] = true
+			fmt.Fprintf(&b, "loss %s: %s\n", c.Feature, c.Reason)
+		}
+	}
+	for _, c := range r.Failed() {
+		fmt.Fprintf(&b, "FAILS %s, %s: %s\n", c.Pair, c.Feature, c.Reason)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

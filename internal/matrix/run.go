@@ -1,0 +1,166 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options are what a run needs. Program is required.
+type Options struct {
+	Filter Filter
+	// Program starts this program: a file, and arguments before the command's own.
+	Program []string
+	// Parallel is the number of conversations at a time; 0 means 3.
+	Parallel int
+	// Done, if any, is told of each conversation that is over, from one goroutine at
+	// a time.
+	Done func(p Pair, direct bool, done, of int)
+}
+
+// featureWithin bounds one feature. It is long, since only a failure pays for it.
+const featureWithin = 20 * time.Second
+
+// verdict is the outcome of one feature in one conversation.
+type verdict struct {
+	outcome Outcome
+	reason  string
+}
+
+// Run measures the pairs that the filter leaves, each through Dragoman and, where
+// both ends have the transport, directly. It returns an error only where nothing
+// can be measured at all or ctx ends.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if len(o.Program) == 0 {
+		return nil, errors.New("matrix: no program to measure")
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 3
+	}
+	type job struct {
+		pair   int
+		direct bool
+	}
+	pairs := o.Filter.pairs()
+	var jobs []job
+	for i, p := range pairs {
+		jobs = append(jobs, job{i, false})
+		if p.ClientTransport == p.ServerTransport {
+			jobs = append(jobs, job{i, true})
+		}
+	}
+	if len(jobs) == 0 {
+		return nil, errors.New("there is nothing to measure: no pair of revisions and transports is left")
+	}
+	var mu sync.Mutex
+	through, direct := make([]map[string]verdict, len(pairs)), make([]map[string]verdict, len(pairs))
+	done := 0
+	queue := make(chan job)
+	var workers sync.WaitGroup
+	for range o.Parallel {
+		workers.Go(func() {
+			for j := range queue {
+				v := play(ctx, &o, pairs[j.pair], j.direct)
+				mu.Lock()
+				if j.direct {
+					direct[j.pair] = v
+				} else {
+					through[j.pair] = v
+				}
+				done++
+				if o.Done != nil {
+					o.Done(pairs[j.pair], j.direct, done, len(jobs))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, j := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		queue <- j
+	}
+	close(queue)
+	workers.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r := &Report{}
+	for i, p := range pairs {
+		for _, f := range features() {
+			if !wanted(o.Filter.Features, f.name) {
+				continue
+			}
+			c := Cell{Pair: p, Feature: f.name, Outcome: through[i][f.name].outcome, Reason: through[i][f.name].reason, Direct: None}
+			if direct[i] != nil {
+				c.Direct, c.DirectReason = direct[i][f.name].outcome, direct[i][f.name].reason
+			}
+			r.Cells = append(r.Cells, c)
+		}
+	}
+	return r, nil
+}
+
+// play plays all features of a pair in one conversation.
+func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdict {
+	out := map[string]verdict{}
+	var chosen []feature
+	for _, f := range features() {
+		if wanted(o.Filter.Features, f.name) {
+			chosen = append(chosen, f)
+		}
+	}
+	all := func(err error) map[string]verdict {
+		for _, f := range chosen {
+			out[f.name] = verdict{Fails, err.Error()}
+		}
+		return out
+	}
+	s, err := setStage(ctx, o.Program, p, direct)
+	if err != nil {
+		return all(err)
+	}
+	defer s.strike()
+	t, err := s.open(ctx, p)
+	if err != nil {
+		return all(fmt.Errorf("no conversation: %w", err))
+	}
+	for _, f := range chosen {
+		out[f.name] = t.judge(ctx, &f)
+	}
+	if err := t.c.Close(); err != nil && len(chosen) > 0 {
+		last := chosen[len(chosen)-1].name
+		if out[last].outcome != Fails {
+			out[last] = verdict{Fails, "the conversation did not end well: " + err.Error()}
+		}
+	}
+	return out
+}
+
+// judge plays one feature and says what came of it.
+func (t *talk) judge(ctx context.Context, f *feature) verdict {
+	ctx, cancel := context.WithTimeoutCause(ctx, featureWithin, fmt.Errorf("nothing happened for %s", featureWithin))
+	defer cancel()
+	v := verdict{outcome: Works}
+	act := f.play
+	if sentence := lossOf(f.name, t.Pair); sentence != "" {
+		v = verdict{Loss, sentence}
+		act = f.lost
+	}
+	if act == nil {
+		return v
+	}
+	var wrong []string
+	if err := act(ctx, t); err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	wrong = append(wrong, t.misdeeds(ctx)...)
+	if len(wrong) > 0 {
+		return verdict{Fails, strings.ReplaceAll(strings.Join(wrong, "; "), "\n", "; ")}
+	}
+	return v
+}

@@ -1,0 +1,198 @@
+package matrix
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+)
+
+// Bounds of a stage. They are long, since only a failure pays for them.
+const (
+	openWithin = 30 * time.Second
+	endWithin  = 10 * time.Second
+)
+
+// stage is where one pair is played: the server, Dragoman in between or not, and
+// how the client finds them.
+type stage struct {
+	program []string // of this very program
+	direct  bool     // without Dragoman
+	where   fake.Where
+	told    tail // what Dragoman says
+	ends    []func()
+}
+
+// setStage starts whatever a pair needs. The stage has to be struck.
+func setStage(ctx context.Context, program []string, p Pair, direct bool) (*stage, error) {
+	s := &stage{program: program, direct: direct}
+	if err := s.set(ctx, p); err != nil {
+		return nil, errors.Join(err, s.strike())
+	}
+	return s, nil
+}
+
+func (s *stage) set(ctx context.Context, p Pair) error {
+	at, err := s.server(p)
+	if err != nil || s.direct {
+		s.where = at
+		return err
+	}
+	run := append(s.program[:len(s.program):len(s.program)], "run")
+	if p.ClientTransport != Stdio {
+		run = append(run, "--listen", "127.0.0.1:0")
+	}
+	if at.Command != nil {
+		run = append(append(run, "--"), at.Command...)
+	} else {
+		run = append(run, at.URL)
+	}
+	if p.ClientTransport == Stdio {
+		s.where = fake.Where{Command: run}
+		return nil
+	}
+	s.where, err = s.bridge(ctx, run, p.ClientTransport)
+	return err
+}
+
+// server starts the server of a pair, or says how it is started: one on standard
+// streams is a child of whoever speaks with it.
+func (s *stage) server(p Pair) (fake.Where, error) {
+	profile := "strict-" + p.Server.String()
+	var set []string
+	options := fake.Options{}
+	if unresumable(p.Server, p.ServerTransport) == "" {
+		// The stream of a wait breaks, so that whoever reads it has to resume.
+		options.Set = map[string]string{"drop": dropAfter}
+		set = append(set, "--set", "drop="+dropAfter)
+	}
+	if p.ServerTransport == Stdio {
+		return fake.Where{Command: append(append(s.program[:len(s.program):len(s.program)], "fake", profile), set...)}, nil
+	}
+	server, err := fake.NewServer(profile, options)
+	if err != nil {
+		return fake.Where{}, err
+	}
+	s.ends = append(s.ends, func() { _ = server.Close() })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fake.Where{}, err
+	}
+	h := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: openWithin}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = h.Serve(l) })
+	s.ends = append(s.ends, func() {
+		_ = h.Close()
+		serving.Wait()
+	})
+	at := fake.Where{URL: "http://" + l.Addr().String() + "/mcp"}
+	if p.ServerTransport == SSE {
+		at = fake.Where{URL: "http://" + l.Addr().String() + "/sse", Events: true}
+	}
+	return at, nil
+}
+
+var endpoint = regexp.MustCompile(`is at (http://\S+)/mcp`)
+
+// bridge starts Dragoman as an HTTP server and returns where it is found.
+func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Where, error) {
+	cmd := exec.Command(run[0], run[1:]...)
+	cmd.WaitDelay = endWithin
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		return fake.Where{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return fake.Where{}, fmt.Errorf("start dragoman: %w", err)
+	}
+	found := make(chan string, 1)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(found)
+		lines := bufio.NewScanner(said)
+		once := false
+		for lines.Scan() {
+			_, _ = s.told.Write(append(lines.Bytes(), '\n'))
+			if m := endpoint.FindStringSubmatch(lines.Text()); m != nil && !once {
+				once = true
+				found <- m[1]
+			}
+		}
+		_, _ = io.Copy(io.Discard, said)
+	})
+	s.ends = append(s.ends, func() {
+		interrupt(cmd.Process)
+		kill := time.AfterFunc(endWithin, func() { _ = cmd.Process.Kill() })
+		reading.Wait()
+		_ = cmd.Wait()
+		kill.Stop()
+	})
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	select {
+	case base, ok := <-found:
+		if !ok {
+			return fake.Where{}, fmt.Errorf("dragoman has ended: %s", s.told.String())
+		}
+		if t == SSE {
+			return fake.Where{URL: base + "/sse", Events: true}, nil
+		}
+		return fake.Where{URL: base + "/mcp"}, nil
+	case <-ctx.Done():
+		return fake.Where{}, errors.New("dragoman does not say where it is")
+	}
+}
+
+// open opens the conversation of a pair.
+func (s *stage) open(ctx context.Context, p Pair) (*talk, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, openWithin, fmt.Errorf("not open after %s", openWithin))
+	defer cancel()
+	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{Stderr: &s.told})
+	if err != nil {
+		return nil, err
+	}
+	return &talk{Pair: p, c: c, direct: s.direct}, nil
+}
+
+// strike ends what the stage has started, the last first.
+func (s *stage) strike() error {
+	for i := len(s.ends) - 1; i >= 0; i-- {
+		s.ends[i]()
+	}
+	s.ends = nil
+	return nil
+}
+
+// tail keeps the last of what is written to it. Safe for concurrent use.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailAtMost = 2 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if n := len(t.b) - tailAtMost; n > 0 {
+		t.b = append(t.b[:0], t.b[n:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.b))
+}

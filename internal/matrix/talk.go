@@ -1,0 +1,169 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// talk is one conversation in which the features of a pair are played.
+type talk struct {
+	Pair
+	c      *fake.Client
+	direct bool // without Dragoman
+	// seen counts the violations that are accounted for: of the server, as the
+	// client saw them, and of the client, as the server did.
+	seenByClient, seenByServer int
+}
+
+// call calls a method and wants a result.
+func (t *talk) call(ctx context.Context, method, params string, o fake.CallOptions) (*fake.Reply, error) {
+	r, err := t.c.Call(ctx, method, []byte(params), o)
+	if err == nil && r.Err != nil {
+		err = fmt.Errorf("the error %d: %s", r.Err.Code, r.Err.Message)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method, err)
+	}
+	return r, nil
+}
+
+// tool calls a tool with arguments, a JSON object.
+func (t *talk) tool(ctx context.Context, name, args string, o fake.CallOptions) (*fake.Reply, error) {
+	r, err := t.call(ctx, "tools/call", toolParams(name, args), o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
+}
+
+func toolParams(name, args string) string {
+	return `{"name":` + quote(name) + `,"arguments":` + args + `}`
+}
+
+// says calls a tool and wants a text of it.
+func (t *talk) says(ctx context.Context, name, args, want string) error {
+	r, err := t.tool(ctx, name, args, fake.CallOptions{})
+	if err != nil {
+		return err
+	}
+	return same("what "+name+" says", textOf(r.Result), want)
+}
+
+func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
+
+// textOf returns the texts of a tool's result, joined.
+func textOf(result []byte) string {
+	var all strings.Builder
+	for v := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "content")) {
+		s, _ := jsonrpc.Text(result, jsonrpc.Find(result, v, "text"))
+		all.WriteString(s)
+	}
+	return all.String()
+}
+
+// member returns the JSON of a member of a result, along a path of names.
+func member(result []byte, path ...string) string {
+	at := jsonrpc.Whole(result)
+	for _, name := range path {
+		at = jsonrpc.Find(result, at, name)
+	}
+	return string(at.Of(result))
+}
+
+func textAt(raw []byte, obj jsonrpc.Span, name string) string {
+	s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, obj, name))
+	return s
+}
+
+func same(what, got, want string) error {
+	if got != want {
+		return fmt.Errorf("%s: got %s, want %s", what, clip(got), clip(want))
+	}
+	return nil
+}
+
+func clip(s string) string {
+	const most = 300
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+// list walks a list to its end and returns a text member of each entry, and how
+// many pages there were.
+func (t *talk) list(ctx context.Context, method, key, name string) (values []string, pages int, err error) {
+	const mostPages = 100
+	params := "{}"
+	for pages = 1; pages <= mostPages; pages++ {
+		r, err := t.call(ctx, method, params, fake.CallOptions{})
+		if err != nil {
+			return nil, pages, err
+		}
+		for v := range jsonrpc.Elements(r.Result, jsonrpc.Find(r.Result, jsonrpc.Whole(r.Result), key)) {
+			values = append(values, textAt(r.Result, v, name))
+		}
+		cursor := member(r.Result, "nextCursor")
+		if cursor == "" {
+			return values, pages, nil
+		}
+		params = `{"cursor":` + cursor + `}`
+	}
+	return nil, pages, fmt.Errorf("%s has no end after %d pages", method, mostPages)
+}
+
+// misdeeds returns the violations since the last call, of either side.
+func (t *talk) misdeeds(ctx context.Context) []string {
+	var out []string
+	if r, err := t.tool(ctx, "violations", "{}", fake.CallOptions{}); err != nil {
+		out = append(out, "the server cannot be asked about violations: "+err.Error())
+	} else if all := strings.FieldsFunc(textOf(r.Result), func(r rune) bool { return r == '\n' }); len(all) > t.seenByServer {
+		for _, v := range all[t.seenByServer:] {
+			if t.provoked(v) {
+				continue
+			}
+			out = append(out, "the server saw a violation: "+v)
+		}
+		t.seenByServer = len(all)
+	}
+	if all := t.c.Violations(); len(all) > t.seenByClient {
+		for _, v := range all[t.seenByClient:] {
+			out = append(out, "the client saw a violation: "+v)
+		}
+		t.seenByClient = len(all)
+	}
+	return out
+}
+
+// noCursor is what the features provoke a server with.
+const noCursor = "no such cursor"
+
+// provoked reports whether a violation is one that has to be: a wrong cursor that a
+// feature sends on purpose, or the request by which Dragoman finds out what an
+// unknown server speaks, which one of the other era has to refuse (2026-07-28
+// §Versioning, "Backward Compatibility with Initialization-based Versions").
+func (t *talk) provoked(violation string) bool {
+	return strings.Contains(violation, noCursor) ||
+		!t.direct && (strings.HasPrefix(violation, mcp.MethodInitialize+":") || strings.HasPrefix(violation, mcp.MethodDiscover+":"))
+}
+
+// until asks again until what it asks for is there; it is for what a server does
+// without saying so.
+func until(ctx context.Context, ask func() (bool, error)) error {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		if ok, err := ask(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
