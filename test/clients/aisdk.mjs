@@ -1,4 +1,5 @@
-// @ai-sdk/mcp. It has no ping, and no way to hear of progress.
+// @ai-sdk/mcp. It has no ping, no way to hear of progress, and of the questions only
+// elicitation.
 import { createMCPClient, ElicitationRequestSchema } from '@ai-sdk/mcp'
 import { StdioMCPTransport } from '@ai-sdk/mcp/mcp-stdio'
 import { person, run, target } from './steps.mjs'
@@ -14,14 +15,15 @@ run(async () => {
   const call = (name, args, options) => client.callTool({ name, arguments: args, options })
   return {
     revision: client.initializeResult.protocolVersion,
-    tools: () => client.listTools(),
+    tools: cursor => client.listTools({ params: { cursor } }),
     call,
     elicitation: name => call(name, {}),
     resources: async () => (await client.listResources()).resources,
     read: uri => client.readResource({ uri }),
     prompts: () => client.listPrompts(),
     prompt: (name, args) => client.getPrompt({ name, arguments: args }),
-    cancellation: (name, args, signal) => call(name, args, { signal }),
+    // On a pipe it gives a call up without a word.
+    cancellation: target.url && ((name, args, signal) => call(name, args, { signal })),
     close: () => client.close(),
   }
 })

@@ -26,25 +26,55 @@ import (
 // TestMain fails what passed when a process outlives the client that started it.
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// client is one client in one mode, and the server of the other era for it.
+// client is one client in one mode, and the servers of the other era for it.
 type client struct {
 	name, pkg    string // pkg is in package.json
 	script, mode string
-	server       string // key of servers
+	servers      []server
 }
 
+// server is a name that steps.mjs knows.
+type server string
+
+const (
+	ofSDK2     server = "modern"     // modern.mjs
+	everything server = "everything" // the reference server
+	newest     server = "fake-2026-07-28"
+	latest     server = "fake-2025-11-25"
+	oldest     server = "fake-2024-11-05"
+)
+
+// modern reports whether a server speaks 2026-07-28 and nothing else; the others
+// speak what is older.
+func (s server) modern() bool { return s == ofSDK2 || s == newest }
+
+// String names the server as the table does.
+func (s server) String() string {
+	if date, ok := strings.CutPrefix(string(s), "fake-"); ok {
+		return "strict " + date
+	}
+	return map[server]string{ofSDK2: "TypeScript SDK v2", everything: "everything"}[s]
+}
+
+var (
+	modern = []server{ofSDK2, newest}
+	legacy = []server{everything, latest, oldest}
+)
+
+// Those that are commands start a process for each step and are taken through to
+// one server.
 var clients = []client{
-	{"TypeScript SDK v1", "@modelcontextprotocol/sdk", "sdk1.mjs", "", "modern"},
-	{"TypeScript SDK v2", "@modelcontextprotocol/client", "sdk2.mjs", "legacy", "modern"},
-	{"TypeScript SDK v2, `auto`", "@modelcontextprotocol/client", "sdk2.mjs", "auto", "legacy"},
-	{"AI SDK", "@ai-sdk/mcp", "aisdk.mjs", "", "legacy"},
-	{"mcporter", "mcporter", "mcporter.mjs", "", "modern"},
-	{"Inspector CLI", "@modelcontextprotocol/inspector", "inspector.mjs", "legacy", "modern"},
-	{"Inspector CLI, `modern`", "@modelcontextprotocol/inspector", "inspector.mjs", "modern", "legacy"},
+	{"TypeScript SDK v1", "@modelcontextprotocol/sdk", "sdk1.mjs", "", modern},
+	{"TypeScript SDK v2", "@modelcontextprotocol/client", "sdk2.mjs", "legacy", modern},
+	{"TypeScript SDK v2, `auto`", "@modelcontextprotocol/client", "sdk2.mjs", "auto", legacy},
+	{"AI SDK", "@ai-sdk/mcp", "aisdk.mjs", "", legacy},
+	{"mcporter", "mcporter", "mcporter.mjs", "", modern[:1]},
+	{"Inspector CLI", "@modelcontextprotocol/inspector", "inspector.mjs", "legacy", modern[:1]},
+	{"Inspector CLI, `modern`", "@modelcontextprotocol/inspector", "inspector.mjs", "modern", legacy[:1]},
 }
 
 // steps in the order of the table; see steps.mjs.
-var steps = []string{"open", "tools", "call", "elicitation", "resources", "prompts", "progress", "cancellation", "ping"}
+var steps = []string{"open", "tools", "call", "elicitation", "sampling", "roots", "resources", "prompts", "progress", "cancellation", "ping", "rules"}
 
 // outcome is what a script prints.
 type outcome struct {
@@ -61,50 +91,52 @@ func TestClients(t *testing.T) {
 	base := r.serve(t)
 	var rows, failures []string
 	for _, c := range clients {
-		// The bridge over HTTP tells which revision a client speaks that does not tell
-		// itself.
-		before := r.handshakes(t, base)
-		var overHTTP, onPipe outcome
-		var both sync.WaitGroup
-		both.Go(func() {
-			overHTTP = r.run(t, c, map[string]any{"era": c.server, "url": base + "/s/" + c.server + "/mcp"})
-		})
-		both.Go(func() {
-			for range 5 {
-				onPipe = r.run(t, c, map[string]any{"era": c.server, "command": r.dragoman, "args": append([]string{"run", "--"}, r.servers[c.server]...)})
-				if onPipe.Revision == "" || isModern(onPipe.Revision) != (c.server == "modern") {
-					break
+		for _, to := range c.servers {
+			// The bridge over HTTP tells which revision a client speaks that does not tell
+			// itself.
+			before := r.handshakes(t, base)
+			var overHTTP, onPipe outcome
+			var both sync.WaitGroup
+			both.Go(func() {
+				overHTTP = r.run(t, c, map[string]any{"server": to, "url": base + "/s/" + string(to) + "/mcp"})
+			})
+			both.Go(func() {
+				for range 5 {
+					onPipe = r.run(t, c, map[string]any{"server": to, "command": r.dragoman, "args": append([]string{"run", "--"}, r.servers[to]...)})
+					if onPipe.Revision == "" || isModern(onPipe.Revision) != to.modern() {
+						break
+					}
+					// The AI SDK waits a second for an answer to server/discover, and on a
+					// busy machine the server needs longer to start.
 				}
-				// The AI SDK waits a second for an answer to server/discover, and on a
-				// busy machine the server needs longer to start.
-			}
-		})
-		both.Wait()
-		spoken := difference(before, r.handshakes(t, base))
-		for _, way := range []struct {
-			name string
-			outcome
-		}{{"stdio", onPipe}, {"HTTP", overHTTP}} {
-			revision := way.Revision
-			if revision == "" {
-				revision = spoken
-			}
-			if isModern(revision) == (c.server == "modern") {
-				t.Errorf("%s, %s, speaks %q: that is the era of its server, so nothing was bridged", c.name, way.name, revision)
-			}
-			row := fmt.Sprintf("| %s | %s | %s | %s | %s |", c.name, r.versions[c.pkg], way.name, revision, c.server)
-			for _, step := range steps {
-				cell := way.Steps[step]
-				switch {
-				case cell == "none":
-					cell = "–"
-				case cell != "works":
-					failures = append(failures, fmt.Sprintf("%s, %s, %s %s", c.name, way.name, step, cell))
-					cell = "**fails**"
+			})
+			both.Wait()
+			spoken := difference(before, r.handshakes(t, base))
+			for _, way := range []struct {
+				name string
+				outcome
+			}{{"stdio", onPipe}, {"HTTP", overHTTP}} {
+				revision := way.Revision
+				if revision == "" {
+					revision = spoken
 				}
-				row += " " + cell + " |"
+				if isModern(revision) == to.modern() {
+					t.Errorf("%s, %s, speaks %q: that is the era of its server, so nothing was bridged", c.name, way.name, revision)
+				}
+				row := fmt.Sprintf("| %s | %s | %s | %s | %s |", c.name, r.versions[c.pkg], way.name, revision, to)
+				for _, step := range steps {
+					cell := way.Steps[step]
+					switch {
+					case cell == "none":
+						cell = "–"
+					case cell != "works":
+						failures = append(failures, fmt.Sprintf("%s, %s, %s: %s %s", c.name, way.name, to, step, cell))
+						cell = "**fails**"
+					}
+					row += " " + cell + " |"
+				}
+				rows = append(rows, row)
 			}
-			rows = append(rows, row)
 		}
 	}
 	for _, f := range failures {
@@ -120,7 +152,13 @@ func section(versions map[string]string, rows []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `## Clients that others wrote
 
-Written by `+"`make clients`"+`, which takes each client through the bridge to a server of the other era. The server that speaks 2026-07-28 and refuses what is older is one of the TypeScript SDK v2 (@modelcontextprotocol/server %s, `+"`test/clients/modern.mjs`"+`), the legacy one is @modelcontextprotocol/server-everything %s. Either is a child of Dragoman. A dash means that the client has no way to do it.
+Written by `+"`make clients`"+`, which takes each client through the bridge to servers of the other era, children of Dragoman:
+
+- TypeScript SDK v2: a server of @modelcontextprotocol/server %s that speaks 2026-07-28 and refuses what is older (`+"`test/clients/modern.mjs`"+`);
+- everything: @modelcontextprotocol/server-everything %s, which speaks what is older;
+- strict: `+"`dragoman fake strict-DATE`"+`, which speaks one revision and notes what that does not allow; *rules* is that it has noted nothing.
+
+A dash means that the client has no way to do it, or the server's revision no such thing.
 
 | client | version | over | speaks | server | %s |
 |---|---|---|---|---|%s
@@ -216,7 +254,11 @@ func (r *rig) serve(t *testing.T) string {
 	config := filepath.Join(t.TempDir(), "dragoman.yaml")
 	text := "mcpServers:\n"
 	for name, command := range r.servers {
-		text += fmt.Sprintf("  %s: {command: %q, args: [%q]}\n", name, command[0], command[1])
+		args, err := json.Marshal(command[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("  %s: {command: %q, args: %s}\n", string(name), command[0], args)
 	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
 // Package clients takes clients from npm that nobody here wrote through the bridge
-// to a server of the other era: the TypeScript SDKs, the AI SDK's, and clients that
+// to servers of the other era: the TypeScript SDKs, the AI SDK's, and clients that
 // are commands. It needs npm and node, so it runs only where DRAGOMAN_CLIENTS is
 // set: see `make clients`, which also writes what came of it into
 // docs/compatibility.md, between the markers for it.

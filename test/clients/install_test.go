@@ -40,7 +40,7 @@ type rig struct {
 	node     string
 	dragoman string
 	versions map[string]string   // of package.json
-	servers  map[string][]string // commands
+	servers  map[server][]string // commands
 }
 
 func prepare(t *testing.T) *rig {
@@ -55,9 +55,12 @@ func prepare(t *testing.T) *rig {
 	if b, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, b)
 	}
-	r.servers = map[string][]string{
-		"modern": {r.node, filepath.Join(r.dir, "modern.mjs")},
-		"legacy": {r.node, filepath.Join(r.dir, "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")},
+	r.servers = map[server][]string{
+		newest:     {r.dragoman, "fake", "strict-2026-07-28"},
+		latest:     {r.dragoman, "fake", "strict-2025-11-25"},
+		oldest:     {r.dragoman, "fake", "strict-2024-11-05"},
+		ofSDK2:     {r.node, filepath.Join(r.dir, "modern.mjs")},
+		everything: {r.node, filepath.Join(r.dir, "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")},
 	}
 	b, err := files.ReadFile("package.json")
 	if err != nil {

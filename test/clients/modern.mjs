@@ -18,6 +18,17 @@ serveStdio(() => {
       requestedSchema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
     }) } })
   })
+  server.registerTool('sample', { description: 'Asks a model', inputSchema: z.object({ prompt: z.string() }) }, ({ prompt }, ctx) => {
+    const answer = ctx.mcpReq.inputResponses?.sample
+    if (answer) return says(answer.content.text)
+    return inputRequired({ inputRequests: { sample: inputRequired.createMessage({
+      messages: [{ role: 'user', content: { type: 'text', text: prompt } }], maxTokens: 10,
+    }) } })
+  })
+  server.registerTool('roots', { description: 'Asks for the roots' }, ctx => {
+    const answer = ctx.mcpReq.inputResponses?.roots
+    return answer ? says(answer.roots.map(r => r.uri).join(' ')) : inputRequired({ inputRequests: { roots: inputRequired.listRoots() } })
+  })
   server.registerTool('long', {
     description: 'Takes its time', inputSchema: z.object({ duration: z.number(), steps: z.number() }),
   }, async ({ duration, steps }, ctx) => {

@@ -2,12 +2,14 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
-import { person, run, target } from './steps.mjs'
+import { CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { person, roots, run, sampled, target } from './steps.mjs'
 
 run(async () => {
-  const client = new Client({ name: 'sdk1', version: '1' }, { capabilities: { elicitation: {} } })
+  const client = new Client({ name: 'sdk1', version: '1' }, { capabilities: { elicitation: {}, sampling: {}, roots: {} } })
   client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: person }))
+  client.setRequestHandler(CreateMessageRequestSchema, () => sampled)
+  client.setRequestHandler(ListRootsRequestSchema, () => roots)
   const transport = target.url
     ? new StreamableHTTPClientTransport(new URL(target.url))
     : new StdioClientTransport({ command: target.command, args: target.args, stderr: 'inherit' })
@@ -18,9 +20,11 @@ run(async () => {
   const call = (name, args, options) => client.callTool({ name, arguments: args }, undefined, options)
   return {
     revision,
-    tools: () => client.listTools(),
+    tools: cursor => client.listTools({ cursor }),
     call,
     elicitation: name => call(name, {}),
+    sampling: call,
+    roots: name => call(name, {}),
     resources: async () => (await client.listResources()).resources,
     read: uri => client.readResource({ uri }),
     prompts: () => client.listPrompts(),

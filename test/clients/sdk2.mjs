@@ -2,15 +2,17 @@
 // mode of the second argument: legacy, which is its default, or auto.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { person, run, target } from './steps.mjs'
+import { person, roots, run, sampled, target } from './steps.mjs'
 
 run(async () => {
   const mode = process.argv[3]
   const client = new Client({ name: `sdk2-${mode}`, version: '1' }, {
-    capabilities: { elicitation: { form: {} } },
+    capabilities: { elicitation: { form: {} }, sampling: {}, roots: {} },
     ...(mode === 'auto' && { versionNegotiation: { mode } }),
   })
   client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: person }))
+  client.setRequestHandler('sampling/createMessage', () => sampled)
+  client.setRequestHandler('roots/list', () => roots)
   await client.connect(target.url
     ? new StreamableHTTPClientTransport(new URL(target.url))
     : new StdioClientTransport({ command: target.command, args: target.args, stderr: 'inherit' }))
@@ -18,9 +20,11 @@ run(async () => {
   const modern = client.getProtocolEra() === 'modern'
   return {
     revision: client.getNegotiatedProtocolVersion(),
-    tools: () => client.listTools(),
+    tools: cursor => client.listTools({ cursor }),
     call,
     elicitation: name => call(name, {}),
+    sampling: call,
+    roots: name => call(name, {}),
     resources: async () => (await client.listResources()).resources,
     read: uri => client.readResource({ uri }),
     prompts: () => client.listPrompts(),

@@ -5,31 +5,56 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 export const target = JSON.parse(process.argv[2])
 
-// What the two servers call their things.
+// What the servers call their things. What one does not have is left out.
 const names = {
-  modern: { ask: 'ask', asked: /Hello, Ada/, long: 'long', prompt: 'city', prompted: /Tell me of Vienna/ },
-  legacy: {
-    ask: 'trigger-elicitation-request', asked: /Ada/, long: 'trigger-long-running-operation',
-    prompt: 'args-prompt', prompted: /in Vienna/,
+  modern: {
+    echo: 'echo', say: 'message', echoed: 'Echo: ', ask: 'ask', asked: /Hello, Ada/, sample: 'sample', roots: 'roots',
+    long: 'long', cancelled: 'given-up', prompt: 'city', prompted: /Tell me of Vienna/,
   },
-}[target.era]
+  everything: {
+    echo: 'echo', say: 'message', echoed: 'Echo: ', ask: 'trigger-elicitation-request', asked: /Ada/,
+    sample: 'trigger-sampling-request', roots: 'get-roots-list',
+    long: 'trigger-long-running-operation', prompt: 'args-prompt', prompted: /in Vienna/,
+  },
+  fake: {
+    echo: 'echo', say: 'text', echoed: '', ask: 'elicit', asked: /accept Ada/, sample: 'sample', roots: 'roots',
+    long: 'wait', cancelled: 'cancelled', prompt: 'greet', prompted: /Say hello to Vienna/, violations: 'violations',
+  },
+}[target.server.replace(/-.*/, '')]
+if (target.server === 'fake-2024-11-05') delete names.ask // that revision cannot
 
+// What the clients answer when they are asked.
 export const person = { name: 'Ada', check: true, email: 'ada@example.com', integer: 42 }
+export const sampled = { model: 'none', role: 'assistant', content: { type: 'text', text: 'what a model would say' } }
+export const roots = { roots: [{ uri: 'file:///srv/roots', name: 'srv' }] }
 
 const must = (ok, what) => {
   if (!ok) throw new Error(typeof what === 'string' ? what : JSON.stringify(what))
 }
 const matches = (result, pattern) => must(pattern.test(JSON.stringify(result)), result)
 
+const echo = async (c, text) => matches(await c.call(names.echo, { [names.say]: text }), new RegExp(`"${names.echoed}${text}"`))
+const takes = (steps, ms) => ({ steps, ...(names.long === 'wait' ? { ms } : { duration: steps * ms / 1000 }) })
+
 const steps = {
   async tools(c) {
-    matches(await c.tools(), /"echo"/)
+    for (let cursor, page; ; cursor = page.nextCursor) {
+      page = await c.tools(cursor)
+      if (page.tools.some(t => t.name === 'echo')) return
+      must(page.nextCursor, page)
+    }
   },
   async call(c) {
-    matches(await c.call('echo', { message: 'grüß Gott' }), /Echo: grüß Gott/)
+    await echo(c, 'grüß Gott')
   },
   async elicitation(c) {
     matches(await c.elicitation(names.ask), names.asked)
+  },
+  async sampling(c) {
+    matches(await c.sampling(names.sample, { prompt: 'Say something' }), /what a model would say/)
+  },
+  async roots(c) {
+    matches(await c.roots(names.roots), /srv.roots/)
   },
   async resources(c) {
     const [first] = await c.resources()
@@ -37,29 +62,29 @@ const steps = {
   },
   async prompts(c) {
     matches(await c.prompts(), new RegExp(`"${names.prompt}"`))
-    matches(await c.prompt(names.prompt, { city: 'Vienna' }), names.prompted)
+    matches(await c.prompt(names.prompt, { [names.prompt === 'greet' ? 'name' : 'city']: 'Vienna' }), names.prompted)
   },
   async progress(c) {
     const heard = []
-    matches(await c.progress(names.long, { duration: 0.4, steps: 4 }, p => heard.push(p.progress)), /content/)
+    matches(await c.progress(names.long, takes(4, 100), p => heard.push(p.progress)), /content/)
     // On a pipe the TypeScript clients lose the last word where the answer comes with
     // it, without a bridge too.
     must(heard.length >= 3 && heard.every((p, i) => p === i + 1), `heard ${heard}`)
   },
   async cancellation(c) {
-    const before = target.era === 'modern' && JSON.stringify(await c.call('given-up', {}))
+    const before = names.cancelled && JSON.stringify(await c.call(names.cancelled, {}))
     const abort = new AbortController()
     // A client that hears of progress knows when the call runs.
     let begin
     const begun = c.progress ? new Promise(done => { begin = done }) : pause(500)
-    const call = c.cancellation(names.long, { duration: 3, steps: 30 }, abort.signal, () => begin())
+    const call = c.cancellation(names.long, takes(30, 100), abort.signal, () => begin())
     const ended = call.then(r => JSON.stringify(r), () => 'cancelled')
     await Promise.race([begun, ended])
     abort.abort(new Error('no longer wanted'))
     must(await ended === 'cancelled', 'the call went on')
-    matches(await c.call('echo', { message: 'after' }), /Echo: after/)
-    if (target.era !== 'modern') return
-    for (let i = 0; JSON.stringify(await c.call('given-up', {})) === before; i++) {
+    await echo(c, 'after')
+    if (!names.cancelled) return
+    for (let i = 0; JSON.stringify(await c.call(names.cancelled, {})) === before; i++) {
       must(i < 100, 'the server was not told')
       await pause(100)
     }
@@ -67,7 +92,15 @@ const steps = {
   async ping(c) {
     await c.ping()
   },
+  // A strict server tells what it got that its revision does not allow.
+  async rules(c) {
+    const { content } = await c.call(names.violations, {})
+    must(content.every(b => !b.text), content)
+  },
 }
+
+// What a server has to have for a step.
+const needs = { elicitation: 'ask', sampling: 'sample', roots: 'roots', rules: 'violations' }
 
 // run opens a client, takes it through the steps that it has and closes it.
 export async function run(open) {
@@ -81,7 +114,7 @@ export async function run(open) {
     out.steps.open = `fails: ${e.message}`
   }
   for (const [name, step] of Object.entries(steps)) {
-    if (!client?.[name]) {
+    if (!client || !(client[name] || name === 'rules') || needs[name] && !names[needs[name]]) {
       out.steps[name] = 'none'
       continue
     }
