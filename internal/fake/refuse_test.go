@@ -95,7 +95,7 @@ func TestModernRefuses(t *testing.T) {
 		l.want(hello, no) // of a client that speaks this revision
 		l.want(ask(modernDate, "1", "ping", ""), refused("1", "-32601", modernDate+" has no method ping"))
 		l.want(ask(modernDate, "1", "resources/subscribe", `"uri":"fake://text"`), refused("1", "-32601", modernDate+" has no method resources/subscribe"))
-		l.want(`[` + ask(modernDate, "1", "tools/list", "") + `]`, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"invalid message: message is not an object"}}`)
+		l.want(`[`+ask(modernDate, "1", "tools/list", "")+`]`, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"invalid message: message is not an object"}}`)
 		l.want(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		l.want(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 		l.want(ask(modernDate, "1", "resources/read", `"uri":"fake://none"`), `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"there is no resource fake://none","data":{"uri":"fake://none"}}}`)
