@@ -30,7 +30,7 @@ func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.S
 	if t, ok := r.kept.find(c.Client, c.Name); ok {
 		return t.answer(c)
 	}
-	p, err := r.placeOf(all, c.Client, c.Sole, c.Name)
+	p, err := r.placeOf(ctx, all, c.Client, c.Sole, c.Name)
 	if err != nil {
 		return nil, err
 	}

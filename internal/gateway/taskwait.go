@@ -87,7 +87,7 @@ func (p place) cancelDirected(ctx context.Context, c *mcp.Call) (*mcp.Reply, err
 // tasks. When the client gives up the task is cancelled.
 func (r *Relay) wait(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, reply *mcp.Reply) (*mcp.Reply, error) {
 	id, _ := jsonrpc.Text(reply.Msg.Raw, reply.Msg.ResultMember("taskId"))
-	w := &waiting{place: place{u, mcp.TaskRef{ID: id}}, call: c, sink: s}
+	w := &waiting{place: place{server: u, ref: mcp.TaskRef{ID: id}}, call: c, sink: s}
 	ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 	defer stop()
 	out, err := w.result(ctx)
