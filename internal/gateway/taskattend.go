@@ -184,8 +184,12 @@ func (r *Relay) attendant(p place, c *mcp.Call) *parked {
 }
 
 // firstQuestion waits a little for the questions that the server is about to ask.
+// Those that come later the next poll finds.
 func (p *parked) firstQuestion(ctx context.Context) {
-	if p.waits() {
+	p.mu.Lock()
+	asked := p.counter > 0
+	p.mu.Unlock()
+	if asked {
 		return
 	}
 	t := time.NewTimer(firstAsk)
