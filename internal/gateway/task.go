@@ -98,6 +98,9 @@ func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s pe
 			return reply, nil
 		}
 	}
+	if c.Sole {
+		r.lost(all[0].Name(), c.Msg.Method, "the server has no list of tasks, or one of everybody's")
+	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: nobody here can list the tasks of one client alone"}
 }
 

@@ -121,6 +121,9 @@ func (r *Relay) created(u Upstream, c *mcp.Call, reply *mcp.Reply, err error) (*
 func (r *Relay) callAsTask(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	wish := c.Msg.Param("task")
 	ttl, _ := jsonrpc.Int(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
+	if ttl > 0 {
+		r.lost(u.Name(), c.Msg.Method, "how long a task lives is for a server of the newer era to say, not for the client")
+	}
 	own := c.Client
 	c.Client = withTasks(own)
 	reply, err := r.rounds(ctx, u, c, s)
