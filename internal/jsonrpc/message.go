@@ -68,7 +68,8 @@ type Limits struct {
 	// for something else: a missing jsonrpc member, an id of null in an answer, a
 	// fractional id, a result that is no object, a null error beside a result and
 	// the reverse, an error without a message or whose code is missing, a string
-	// or a fraction. It never loosens the JSON.
+	// or a fraction, and a result that names a method, where its id is a text or
+	// there is none: somebody pushes it. It never loosens the JSON.
 	Tolerant bool
 
 	// Names returns the shared string for a method's name where it knows it, so

@@ -225,6 +225,8 @@ func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 	}
 	hasMethod, hasResult, hasError := !e.method.IsZero(), !e.result.IsZero(), !e.failure.IsZero()
 	switch {
+	case hasMethod && hasResult && !hasError && lim.Tolerant && pushes(b, e.id):
+		return s.judgeResult(e, lim, m, null)
 	case hasMethod && (hasResult || hasError):
 		return invalid("both a call and an answer")
 	case hasResult && hasError:
@@ -259,13 +261,23 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 		m.Kind = Request
 	}
 	if !e.params.IsZero() {
-		if b[e.params.Start] != '{' {
+		switch {
+		case b[e.params.Start] == '{':
+		case b[e.params.Start] == 'n' && m.Kind == Notification:
+			// Writers that spell an absent value null do so here, too; nobody would
+			// answer them that it is wrong.
+			return nil
+		default:
 			return &Error{Code: CodeInvalidParams, Message: "params is not an object"}
 		}
 		m.Params = e.params
 	}
 	return nil
 }
+
+// pushes reports whether what names a method and has a result can only be a result
+// that its sender pushes: its id is none that anybody counts.
+func pushes(b []byte, id Span) bool { return id.IsZero() || b[id.Start] == '"' }
 
 func methodName(name []byte, names func([]byte) (string, bool)) string {
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -281,7 +293,7 @@ func methodName(name []byte, names func([]byte) (string, bool)) string {
 
 func (s *scanner) judgeResult(e *envelope, lim *Limits, m *Message, null bool) *Error {
 	switch {
-	case m.ID == "":
+	case m.ID == "" && (!lim.Tolerant || e.method.IsZero()):
 		return invalid("result without an id")
 	case null && !lim.Tolerant:
 		return invalid("id is null")

@@ -67,6 +67,23 @@ func TestScanRefusesMixtures(t *testing.T) {
 	}
 }
 
+// TestNullParams: many writers spell what is absent null. Of a request that is
+// refused, since it is answered; nobody would answer a notification.
+func TestNullParams(t *testing.T) {
+	for _, lim := range []Limits{{}, {Tolerant: true}} {
+		m, err := Scan([]byte(`{"jsonrpc":"2.0","method":"shutdown","params":null}`), lim)
+		if err != nil || m.Kind != Notification || m.Method != "shutdown" || !m.Params.IsZero() {
+			t.Errorf("%+v, %v", m, err)
+		}
+		if m, err := Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"x","params":null}`), lim); err == nil {
+			t.Errorf("a request: accepted as %+v", m)
+		}
+		if m, err := Scan([]byte(`{"jsonrpc":"2.0","method":"x","params":[]}`), lim); err == nil {
+			t.Errorf("a list: accepted as %+v", m)
+		}
+	}
+}
+
 func TestTolerant(t *testing.T) {
 	for _, c := range []struct {
 		in   string
@@ -85,6 +102,8 @@ func TestTolerant(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"x"}}`, Failure, "1"},
 		{`{"jsonrpc":"2.0","id":1,"error":{"message":"x"}}`, Failure, "1"},
 		{`{"jsonrpc":"2.0","id":1,"error":{"code":1}}`, Failure, "1"},
+		{`{"jsonrpc":"2.0","id":"init","method":"initialize","result":{}}`, Result, `"init"`},
+		{`{"jsonrpc":"2.0","method":"initialize","result":{}}`, Result, ""},
 	} {
 		if m, err := Scan([]byte(c.in), Limits{}); err == nil {
 			t.Errorf("%s: accepted as %+v without Tolerant", c.in, m)
