@@ -70,6 +70,68 @@ func PerRequest(rev mcp.Revision, info, capabilities []byte) []jsonrpc.Field {
 	return append(f, jsonrpc.Field{Key: mcp.KeyClientCaps, Value: capabilities})
 }
 
+// lacksArguments reports whether a call of a tool has none, or null: legacy servers
+// are known that die of one without arguments, although they are optional, and of
+// arguments that are null, which they must not be.
+func lacksArguments(m *jsonrpc.Message) bool {
+	if m.Params.IsZero() {
+		return false
+	}
+	k := jsonrpc.KindOf(m.Raw, m.Param("arguments"))
+	return k == 0 || k == 'n'
+}
+
+// noObject returns what a client gets for a result that is no object, which every
+// revision wants it to be: of a tool's, a result that says the same.
+func noObject(c *mcp.Call, m *jsonrpc.Message) []byte {
+	if c.Msg.Method == mcp.MethodCallTool && jsonrpc.KindOf(m.Raw, m.Result) != 'n' {
+		return wrapped(m.Raw, m.Result)
+	}
+	return emptyObject
+}
+
+// wellForm gives an error the integer code and the message that every client may
+// count on, and reports whether the code is ours now. The one that the server sent
+// stands in data then.
+func wellForm(e *jsonrpc.Edits, m *jsonrpc.Message) bool {
+	var at [2]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, m.Error, []string{"code", "message"}, at[:])
+	_, isInt := jsonrpc.Int(m.Raw, at[0])
+	if isInt && jsonrpc.KindOf(m.Raw, at[1]) == '"' {
+		return false
+	}
+	var set []jsonrpc.Field
+	if !isInt {
+		set = append(set, jsonrpc.Field{Key: "code", Value: jsonInt(jsonrpc.CodeInternal)})
+	}
+	if jsonrpc.KindOf(m.Raw, at[1]) != '"' {
+		set = append(set, jsonrpc.Field{Key: "message", Value: []byte(`""`)})
+	}
+	if note := (jsonrpc.Field{Key: "upstreamCode", Value: at[0].Of(m.Raw)}); !isInt && note.Value != nil {
+		switch data := jsonrpc.Find(m.Raw, m.Error, "data"); jsonrpc.KindOf(m.Raw, data) {
+		case 0:
+			set = append(set, jsonrpc.Field{Key: "data", Value: object([]jsonrpc.Field{note})})
+		case '{':
+			noted(e, m.Raw, m.Error, note)
+		}
+	}
+	e.Object(m.Raw, m.Error, nil, set...)
+	return !isInt
+}
+
+// noted adds a member to an error's data where there is room for it.
+func noted(e *jsonrpc.Edits, raw []byte, errAt jsonrpc.Span, note jsonrpc.Field) {
+	data := jsonrpc.Find(raw, errAt, "data")
+	switch jsonrpc.KindOf(raw, data) {
+	case 0:
+		e.Object(raw, errAt, nil, jsonrpc.Field{Key: "data", Value: object([]jsonrpc.Field{note})})
+	case '{':
+		if jsonrpc.Find(raw, data, note.Key).IsZero() {
+			e.Object(raw, data, nil, note)
+		}
+	}
+}
+
 var emptyObject = []byte("{}")
 
 func quote(s string) []byte { return jsonrpc.AppendQuote(nil, s) }

@@ -95,7 +95,7 @@ func FuzzRequest(f *testing.F) {
 
 		// The members of params that a rule may touch.
 		covered := []string{mcp.KeyMeta}
-		if c.Msg.Method == mcp.MethodCallTool && to.Legacy() && c.Msg.Param("arguments").IsZero() {
+		if k := jsonrpc.KindOf(in, c.Msg.Param("arguments")); c.Msg.Method == mcp.MethodCallTool && to.Legacy() && (k == 0 || k == 'n') {
 			covered = append(covered, "arguments")
 			if jsonrpc.KindOf(in, c.Msg.Params) == '{' && string(m.Param("arguments").Of(out)) != "{}" {
 				t.Errorf("no arguments: %s", out)
@@ -163,17 +163,41 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 		t.Errorf("id %s: %s", m.ID, out)
 	}
 	wantKept(t, "envelope", in, jsonrpc.Whole(in), out, jsonrpc.Whole(out), "id", "result", "error")
-	if from.Modern() == to.Modern() {
-		if got := m.Result.Of(out); !bytes.Equal(got, r.Msg.Result.Of(in)) {
-			t.Errorf("result changed within an era\nin  %s\nout %s", in, out)
+	// Every client may count on these.
+	_, hadCode := jsonrpc.Int(in, jsonrpc.Find(in, r.Msg.Error, "code"))
+	hadText := jsonrpc.KindOf(in, jsonrpc.Find(in, r.Msg.Error, "message")) == '"'
+	wasObject := jsonrpc.KindOf(in, r.Msg.Result) == '{'
+	if m.Kind == jsonrpc.Failure {
+		if _, ok := jsonrpc.Int(out, jsonrpc.Find(out, m.Error, "code")); !ok {
+			t.Errorf("no code: %s", out)
 		}
-		if got := m.Error.Of(out); !bytes.Equal(got, r.Msg.Error.Of(in)) {
+		if jsonrpc.KindOf(out, jsonrpc.Find(out, m.Error, "message")) != '"' {
+			t.Errorf("no message: %s", out)
+		}
+	} else if jsonrpc.KindOf(out, m.Result) != '{' {
+		t.Errorf("no object: %s", out)
+	}
+	var fitted []string
+	if call.Msg.Method == mcp.MethodCallTool && to.Legacy() && from != to {
+		fitted = checkFitted(t, out, m, to, from)
+	}
+	if from.Modern() == to.Modern() {
+		if got := m.Result.Of(out); wasObject && fitted == nil && !bytes.Equal(got, r.Msg.Result.Of(in)) {
+			t.Errorf("result changed within an era\nin  %s\nout %s", in, out)
+		} else if wasObject {
+			wantKept(t, "result", in, r.Msg.Result, out, m.Result, fitted...)
+		}
+		if got := m.Error.Of(out); hadCode && hadText && !bytes.Equal(got, r.Msg.Error.Of(in)) {
 			t.Errorf("error changed within an era\nin  %s\nout %s", in, out)
 		}
 		return
 	}
 	if m.Kind == jsonrpc.Failure {
-		wantKept(t, "error", in, r.Msg.Error, out, m.Error, "code", "data")
+		covered := []string{"code", "data"}
+		if !hadText {
+			covered = append(covered, "message")
+		}
+		wantKept(t, "error", in, r.Msg.Error, out, m.Error, covered...)
 		data, was := jsonrpc.Find(out, m.Error, "data"), jsonrpc.Find(in, r.Msg.Error, "data")
 		wantKept(t, "data", in, was, out, data, added(in, was, "uri", "upstreamCode")...)
 		if k := jsonrpc.KindOf(in, was); k != 0 && k != '{' && !bytes.Equal(was.Of(in), data.Of(out)) {
@@ -187,10 +211,10 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 		}
 		return
 	}
-	if jsonrpc.KindOf(in, r.Msg.Result) != '{' {
+	if !wasObject {
 		return
 	}
-	wantKept(t, "result", in, r.Msg.Result, out, m.Result, append(added(in, r.Msg.Result, "resultType", "ttlMs", "cacheScope"), mcp.KeyMeta)...)
+	wantKept(t, "result", in, r.Msg.Result, out, m.Result, append(added(in, r.Msg.Result, "resultType", "ttlMs", "cacheScope"), append(fitted, mcp.KeyMeta)...)...)
 	was := jsonrpc.Find(in, r.Msg.Result, mcp.KeyMeta)
 	wantKept(t, "_meta", in, was, out, m.ResultMember(mcp.KeyMeta), added(in, was, mcp.KeyServerInfo)...)
 	if to.Modern() && m.ResultMember("resultType").IsZero() {
@@ -200,6 +224,28 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 	if to.Modern() && call.Method != nil && call.Method.Cacheable && !asks && (m.ResultMember("ttlMs").IsZero() || m.ResultMember("cacheScope").IsZero()) {
 		t.Errorf("a modern client does not hear whether to keep it: %s", out)
 	}
+}
+
+// checkFitted fails when a tool's result holds what the client's revision has no
+// words for, and returns the members of it that may have changed.
+func checkFitted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.Revision) (may []string) {
+	t.Helper()
+	if !to.Can(mcp.ResourceLinks) {
+		may = append(may, "content")
+		for at := range jsonrpc.Elements(out, m.ResultMember("content")) {
+			kind, _ := jsonrpc.Text(out, jsonrpc.Find(out, at, "type"))
+			if kind == "resource_link" || kind == "audio" && !to.Can(mcp.AudioContent) {
+				t.Errorf("a client of %s gets %s: %s", to, kind, out)
+			}
+		}
+	}
+	if from.Can(mcp.StructuredAny) {
+		may = append(may, "content", "structuredContent")
+		if k := jsonrpc.KindOf(out, m.ResultMember("structuredContent")); k != 0 && k != '{' {
+			t.Errorf("a client of %s gets structuredContent that is no object: %s", to, out)
+		}
+	}
+	return may
 }
 
 // added returns which of the names are not there yet, so that they may be added.

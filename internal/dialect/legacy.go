@@ -32,8 +32,7 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 			set[n] = jsonrpc.Field{Key: "task", Value: c.Task}
 			n++
 		}
-		if called && !m.Params.IsZero() && m.Param("arguments").IsZero() {
-			// Optional in every revision, but servers die of its absence.
+		if called && lacksArguments(m) {
 			set[n] = jsonrpc.Field{Key: "arguments", Value: emptyObject}
 			n++
 		}
@@ -64,14 +63,21 @@ func asksForTask(k []byte) bool { return string(k) == "task" }
 
 func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e := r.Edits
-	e.Replace(r.Msg.IDAt, []byte(c.Msg.ID))
-	if r.Msg.Kind == jsonrpc.Failure && r.From.Modern() {
-		l.failure(&e, c, r)
+	m := r.Msg
+	e.Replace(m.IDAt, []byte(c.Msg.ID))
+	switch {
+	case m.Kind == jsonrpc.Failure:
+		if !wellForm(&e, m) && r.From.Modern() {
+			l.failure(&e, c, r)
+		}
+	case jsonrpc.KindOf(m.Raw, m.Result) != '{':
+		e.Replace(m.Result, noObject(c, m))
+	case l.lacks(c, r):
+		return l.fitted(dst, c, r)
 	}
-	l.content(&e, c, r)
 	// resultType, ttlMs and cacheScope stay: the older schemas allow further
 	// members, and their readers ignore them.
-	return jsonrpc.Splice(dst, r.Msg.Raw, &e)
+	return jsonrpc.Splice(dst, m.Raw, &e)
 }
 
 // failure turns the codes that a legacy client cannot know into ones that it can.

@@ -86,9 +86,11 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	m := r.Msg
 	e.Replace(m.IDAt, []byte(c.Msg.ID))
 	switch {
-	case m.Kind == jsonrpc.Failure && r.From.Legacy():
-		failureFromLegacy(&e, c, r)
-	case m.Kind == jsonrpc.Result && !r.From.Modern():
+	case m.Kind == jsonrpc.Failure:
+		if !wellForm(&e, m) && r.From.Legacy() {
+			failureFromLegacy(&e, c, r)
+		}
+	case !r.From.Modern() || jsonrpc.KindOf(m.Raw, m.Result) != '{':
 		d.completeResult(&e, c, r)
 	}
 	return jsonrpc.Splice(dst, m.Raw, &e)
@@ -100,7 +102,7 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	m := r.Msg
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
-		e.Replace(m.Result, []byte(`{"resultType":"complete"}`))
+		e.Replace(m.Result, spliceObject(noObject(c, m), nil, jsonrpc.Field{Key: "resultType", Value: complete}))
 		return
 	}
 	keys := []string{"resultType", "ttlMs", "cacheScope", mcp.KeyMeta}
@@ -160,31 +162,12 @@ func failureFromLegacy(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	case code <= -32020 && code >= -32099 && !mcp.IsModernCode(code):
 		to = jsonrpc.CodeInternal
 		note = jsonrpc.Field{Key: "upstreamCode", Value: jsonInt(code)}
-	case jsonrpc.KindOf(raw, at) != '0':
-		// A string or nothing where a number belongs.
-		to = jsonrpc.CodeInternal
-		if !at.IsZero() {
-			note = jsonrpc.Field{Key: "upstreamCode", Value: at.Of(raw)}
-		}
 	default:
 		return
 	}
-	if at.IsZero() {
-		e.Object(raw, r.Msg.Error, nil, jsonrpc.Field{Key: "code", Value: jsonInt(to)})
-		return
-	}
 	e.Replace(at, jsonInt(to))
-	if note.Key == "" {
-		return
-	}
-	data := jsonrpc.Find(raw, r.Msg.Error, "data")
-	switch jsonrpc.KindOf(raw, data) {
-	case 0:
-		e.Object(raw, r.Msg.Error, nil, jsonrpc.Field{Key: "data", Value: object([]jsonrpc.Field{note})})
-	case '{':
-		if jsonrpc.Find(raw, data, note.Key).IsZero() {
-			e.Object(raw, data, nil, note)
-		}
+	if note.Key != "" {
+		noted(e, raw, r.Msg.Error, note)
 	}
 }
 

@@ -49,6 +49,9 @@ type Call struct {
 	Session uint64
 	// Sole says that only one server stands behind the client's endpoint.
 	Sole bool
+	// Once says that the client will not ask again: a list is worth waiting for all
+	// servers, as long as the call's context.
+	Once bool
 }
 
 // NewCall reads what every call needs from a request.
@@ -81,6 +84,33 @@ type Reply struct {
 	Server []byte
 	// Session says which of a legacy server's sessions has answered, 0 for none.
 	Session uint64
+	// Losses are what the client's revision has no words for, as the codec found
+	// them; nil for none.
+	Losses Losses
+}
+
+// Losses collects what could not be said in the words of a peer's revision. The
+// zero value is empty and ready. It keeps maxLosses, one per What.
+type Losses []Loss
+
+// Loss is one kind of thing that was left out or put into other words.
+type Loss struct {
+	What string // "content.audio"
+	Why  string // a clause: "2024-11-05 has no audio, so it is an embedded resource"
+}
+
+const maxLosses = 16
+
+// Add notes a loss, once for each what.
+func (l *Losses) Add(what, why string) {
+	for _, have := range *l {
+		if have.What == what {
+			return
+		}
+	}
+	if len(*l) < maxLosses {
+		*l = append(*l, Loss{What: what, Why: why})
+	}
 }
 
 // Answer makes a reply of our own from a result object.

@@ -14,6 +14,11 @@ const (
 	KeyRelatedTask    = "io.modelcontextprotocol/related-task"
 )
 
+// KeyDialect is our own key of _meta: what a peer beside the standard said in its
+// own words, where they had to be put into those of MCP. Its value is an object;
+// docs/dialects.md lists its members.
+const KeyDialect = "io.github.dragoman-mcp/dialect"
+
 // IsPerRequestKey reports whether key is one of the _meta members by which a
 // modern request describes its sender. They belong to one hop.
 func IsPerRequestKey(key []byte) bool {

@@ -129,6 +129,12 @@ const (
 	ExperimentalTasks
 	// TasksExtension: tasks as the extension io.modelcontextprotocol/tasks has them.
 	TasksExtension
+	// SamplingBlocks: a message of sampling may have several blocks, and blocks that
+	// use a tool or carry its result (2025-11-25 on).
+	SamplingBlocks
+	// StructuredAny: structuredContent may be any JSON, and an outputSchema of any
+	// type (2026-07-28); before that both are objects.
+	StructuredAny
 
 	featureCount
 )
@@ -156,12 +162,14 @@ var features = [featureCount]struct{ from, to Revision }{
 	ElicitationIDs:       {R20251125, R20251125},
 	Completions:          {R20250326, Latest},
 	ProgressMessages:     {R20250326, Latest},
-	AudioContent:         {R20250326, Latest},
-	ResourceLinks:        {R20250618, Latest},
 	ResourceNotFoundCode: {R20241105, R20251125},
 	TitledImplementation: {R20250618, Latest},
 	ExperimentalTasks:    {R20251125, R20251125},
 	TasksExtension:       {R20260728, Latest},
+	AudioContent:         {R20250326, Latest},
+	ResourceLinks:        {R20250618, Latest},
+	SamplingBlocks:       {R20251125, Latest},
+	StructuredAny:        {R20260728, Latest},
 }
 
 // Can reports whether a peer of revision r has the feature.

@@ -1,0 +1,390 @@
+package dialect
+
+import (
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Listed returns the list of tools at a place as an array of MCP's tools. What is no
+// tool, for want of a name, is left out and counted.
+func (p *Profile) Listed(raw []byte, list jsonrpc.Span) (array []byte, dropped int) {
+	array = append(make([]byte, 0, list.End-list.Start+2), '[')
+	for at := range jsonrpc.Elements(raw, list) {
+		name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "name"))
+		if !ok || name == "" {
+			dropped++
+			continue
+		}
+		if len(array) > 1 {
+			array = append(array, ',')
+		}
+		array = p.tool(array, raw, at)
+	}
+	return append(array, ']'), dropped
+}
+
+// ManifestOf returns the list of tools that stands in an initialize result.
+func (p *Profile) ManifestOf(raw []byte, result jsonrpc.Span) (array []byte, dropped int) {
+	return p.Listed(raw, p.Tools.Manifest.find(raw, result))
+}
+
+// tool appends one tool in the words of MCP. What it said in its own stands in _meta
+// under KeyDialect, to the byte.
+func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
+	var x change
+	var original []byte
+	var kept []string
+	keep := func(name string) {
+		if slices.Contains(kept, name) {
+			return
+		}
+		kept = append(kept, name)
+		if value := jsonrpc.Find(raw, at, name); !value.IsZero() {
+			original = appendMember(original, name, value.Of(raw))
+		}
+	}
+	leave := func(name string) { keep(name); x.drop = append(x.drop, name) }
+
+	// The schema.
+	schemaAt, from := findFirst(raw, at, p.Tools.Schema)
+	if len(p.Tools.Schema) == 0 {
+		schemaAt, from = jsonrpc.Find(raw, at, "inputSchema"), "inputSchema"
+	}
+	schema, changed := schemaAt.Of(raw), false
+	if p.Tools.Repair || schema == nil {
+		schema, changed = InputSchema(schema)
+	}
+	switch {
+	case from != "inputSchema" && from != "":
+		leave(from.first())
+	case changed:
+		keep("inputSchema")
+	}
+	for _, other := range p.Tools.Schema {
+		if other != "inputSchema" && other != from && !other.find(raw, at).IsZero() {
+			leave(other.first())
+		}
+	}
+	x.drop = slices.DeleteFunc(x.drop, func(s string) bool { return s == "inputSchema" })
+	if changed || from != "inputSchema" {
+		x.set = append(x.set, jsonrpc.Field{Key: "inputSchema", Value: schema})
+	}
+	if d := jsonrpc.Find(raw, at, "description"); !d.IsZero() && jsonrpc.KindOf(raw, d) != '"' {
+		leave("description")
+	}
+
+	// The flags.
+	confirm, undo := p.flag(raw, at, p.Tools.Confirm), p.flag(raw, at, p.Tools.Undo)
+	for _, path := range slices.Concat(p.Tools.Confirm, p.Tools.Undo) {
+		if path.find(raw, at).IsZero() || x.drops([]byte(path.first())) {
+			continue
+		}
+		if p.onlyFlags(raw, at, path) {
+			leave(path.first())
+		} else {
+			keep(path.first()) // there is more in it, so it stays as well
+		}
+	}
+	if a := annotations(raw, at, confirm, undo); a != nil {
+		x.set = append(x.set, jsonrpc.Field{Key: "annotations", Value: a})
+	}
+	if own := p.own(original, confirm, undo); own != nil {
+		x.set = append(x.set, jsonrpc.Field{Key: mcp.KeyMeta, Value: withMember(raw, jsonrpc.Find(raw, at, mcp.KeyMeta), mcp.KeyDialect, own)})
+	}
+	if len(x.set)+len(x.drop) == 0 {
+		return append(dst, at.Of(raw)...)
+	}
+	body := at.Of(raw)
+	var e jsonrpc.Edits
+	e.Object(body, jsonrpc.Whole(body), x.drops, x.set...)
+	return jsonrpc.Splice(dst, body, &e)
+}
+
+// flag is a boolean that may be absent.
+type flag uint8
+
+const (
+	unsaid flag = iota
+	no
+	yes
+)
+
+func (p *Profile) flag(raw []byte, tool jsonrpc.Span, paths []Path) flag {
+	for _, path := range paths {
+		switch jsonrpc.KindOf(raw, path.find(raw, tool)) {
+		case 't':
+			return yes
+		case 'f':
+			return no
+		}
+	}
+	return unsaid
+}
+
+// onlyFlags reports whether the member that a path begins with holds nothing but
+// flags.
+func (p *Profile) onlyFlags(raw []byte, tool jsonrpc.Span, path Path) bool {
+	first := path.first()
+	if Path(first) == path {
+		return true
+	}
+	for m := range jsonrpc.Members(raw, jsonrpc.Find(raw, tool, first)) {
+		name, _ := jsonrpc.Text(raw, m.Key)
+		full := Path(first + "." + name)
+		if !slices.Contains(p.Tools.Confirm, full) && !slices.Contains(p.Tools.Undo, full) {
+			return false
+		}
+	}
+	return true
+}
+
+// annotations returns the tool's annotations with the hints that follow from its
+// flags, nil where none do. A tool whose user has to confirm each call changes
+// something, and the careful reading of what is that it destroys. One whose calls
+// can be undone changes something too. Nothing follows from the absence of either:
+// a tool that needs no confirmation need not be one that only reads. What the server
+// says of itself stands.
+func annotations(raw []byte, tool jsonrpc.Span, confirm, undo flag) []byte {
+	var hints []jsonrpc.Field
+	if confirm == yes || undo == yes {
+		hints = append(hints, jsonrpc.Field{Key: "readOnlyHint", Value: []byte("false")})
+	}
+	if confirm == yes {
+		hints = append(hints, jsonrpc.Field{Key: "destructiveHint", Value: []byte("true")})
+	}
+	at := jsonrpc.Find(raw, tool, "annotations")
+	if jsonrpc.KindOf(raw, at) != '{' {
+		if hints == nil {
+			return nil
+		}
+		return object(hints)
+	}
+	hints = slices.DeleteFunc(hints, func(f jsonrpc.Field) bool { return !jsonrpc.Find(raw, at, f.Key).IsZero() })
+	if len(hints) == 0 {
+		return nil
+	}
+	return spliceObject(at.Of(raw), nil, hints...)
+}
+
+// The members of what stands under KeyDialect.
+const (
+	ownName     = "name"
+	ownConfirm  = "confirmationRequired"
+	ownUndo     = "undoSupported"
+	ownOriginal = "original"
+	ownError    = "error"
+)
+
+// own is what stands under KeyDialect for a tool, nil where there is nothing to say.
+func (p *Profile) own(original []byte, confirm, undo flag) []byte {
+	if original == nil && confirm == unsaid && undo == unsaid {
+		return nil
+	}
+	out := jsonrpc.AppendQuote([]byte(`{"`+ownName+`":`), p.Name)
+	for _, f := range []struct {
+		key  string
+		flag flag
+	}{{ownConfirm, confirm}, {ownUndo, undo}} {
+		switch f.flag {
+		case yes:
+			out = append(append(append(out, `,"`...), f.key...), `":true`...)
+		case no:
+			out = append(append(append(out, `,"`...), f.key...), `":false`...)
+		}
+	}
+	if original != nil {
+		out = append(append(out, `,"`+ownOriginal+`":`...), append(original, '}')...)
+	}
+	return append(out, '}')
+}
+
+// appendMember appends a member to an object that is not closed yet; nil begins one.
+func appendMember(open []byte, name string, value []byte) []byte {
+	if open == nil {
+		open = append(open, '{')
+	} else {
+		open = append(open, ',')
+	}
+	return append(append(jsonrpc.AppendQuote(open, name), ':'), value...)
+}
+
+// withMember returns the object at a place with one member more; what is no object
+// gives way to one.
+func withMember(raw []byte, at jsonrpc.Span, key string, value []byte) []byte {
+	f := jsonrpc.Field{Key: key, Value: value}
+	if jsonrpc.KindOf(raw, at) != '{' {
+		return object([]jsonrpc.Field{f})
+	}
+	return spliceObject(at.Of(raw), nil, f)
+}
+
+// Answer puts a server's answer to a call into the words of MCP. It returns m where
+// nothing has to be changed. A nil Profile changes nothing.
+func (p *Profile) Answer(method string, m *jsonrpc.Message) *jsonrpc.Message {
+	if p == nil {
+		return m
+	}
+	var e jsonrpc.Edits
+	switch {
+	case method == mcp.MethodListTools && m.Kind == jsonrpc.Result:
+		list := m.ResultMember("tools")
+		if jsonrpc.KindOf(m.Raw, list) == '[' && p.Tools.translates() {
+			array, _ := p.Listed(m.Raw, list)
+			e.Replace(list, array)
+		}
+	case method == mcp.MethodCallTool && m.Kind == jsonrpc.Result:
+		if p.Tools.Wrap {
+			wrap(&e, m)
+		}
+	case method == mcp.MethodCallTool && m.Kind == jsonrpc.Failure:
+		return p.toolError(m)
+	}
+	if e.Len() == 0 {
+		return m
+	}
+	return rescan(m, jsonrpc.Splice(make([]byte, 0, len(m.Raw)+128), m.Raw, &e))
+}
+
+// translates reports whether tools are spelled otherwise than MCP spells them.
+func (t *Tools) translates() bool {
+	return t.Repair || len(t.Schema)+len(t.Confirm)+len(t.Undo) > 0
+}
+
+// rescan reads a message that we have written, and returns the old one where that
+// should fail.
+func rescan(old *jsonrpc.Message, raw []byte) *jsonrpc.Message {
+	m, err := jsonrpc.Scan(raw, ownLimits(raw))
+	if err != nil {
+		return old
+	}
+	return m
+}
+
+// toolError turns an error whose code the profile lists into a result that says so
+// (2025-06-18 §Tools, "Error Handling": what a tool reports is for the model).
+func (p *Profile) toolError(m *jsonrpc.Message) *jsonrpc.Message {
+	var at [2]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, m.Error, []string{"code", "message"}, at[:])
+	code, ok := jsonrpc.Int(m.Raw, at[0])
+	if !ok {
+		return m
+	}
+	i := slices.IndexFunc(p.Errors.Tool, func(t ToolError) bool { return t.Code == code })
+	if i < 0 {
+		return m
+	}
+	said, _ := jsonrpc.Text(m.Raw, at[1])
+	text := p.Errors.Tool[i].Means
+	switch {
+	case text == "":
+		text = said
+	case said != "":
+		text += ": " + said
+	}
+	own := appendMember(jsonrpc.AppendQuote([]byte(`{"`+ownName+`":`), p.Name), ownError, m.Error.Of(m.Raw))
+	result := jsonrpc.AppendQuote([]byte(`{"content":[{"type":"text","text":`), text)
+	result = append(result, `}],"isError":true,"`+mcp.KeyMeta+`":{"`+mcp.KeyDialect+`":`...)
+	result = append(append(result, own...), `}}}`...)
+	id := m.ID
+	if id == "" {
+		id = "null"
+	}
+	return rescan(m, jsonrpc.AppendResult(nil, id, result))
+}
+
+// results are the members by any of which a result of tools/call is one.
+var results = []string{"content", "structuredContent", "isError", "resultType", "task", "toolResult"}
+
+// wrap makes a result of tools/call of whatever a server has answered with.
+func wrap(e *jsonrpc.Edits, m *jsonrpc.Message) {
+	if jsonrpc.KindOf(m.Raw, m.Result) == '{' {
+		at := make([]jsonrpc.Span, len(results))
+		jsonrpc.FindAll(m.Raw, m.Result, results, at)
+		switch jsonrpc.KindOf(m.Raw, at[0]) {
+		case '[':
+			return
+		case '"', '{':
+			if b := block(m.Raw, at[0]); b != nil {
+				e.Replace(at[0], append(append([]byte{'['}, b...), ']'))
+				return
+			}
+		case 0:
+			for _, s := range at {
+				if !s.IsZero() {
+					return
+				}
+			}
+		}
+	}
+	e.Replace(m.Result, wrapped(m.Raw, m.Result))
+}
+
+// block returns a text or a single block as a content block, nil for what is neither.
+func block(raw []byte, at jsonrpc.Span) []byte {
+	if jsonrpc.KindOf(raw, at) == '"' {
+		return append(append([]byte(`{"type":"text","text":`), at.Of(raw)...), '}')
+	}
+	if jsonrpc.KindOf(raw, jsonrpc.Find(raw, at, "type")) == '"' {
+		return at.Of(raw)
+	}
+	return nil
+}
+
+// wrapped returns a CallToolResult that says any JSON: a text as it is, anything
+// else as its JSON.
+func wrapped(raw []byte, at jsonrpc.Span) []byte {
+	out := []byte(`{"content":[{"type":"text","text":`)
+	if jsonrpc.KindOf(raw, at) == '"' {
+		out = append(out, at.Of(raw)...)
+	} else {
+		out = jsonrpc.AppendQuote(out, string(at.Of(raw)))
+	}
+	return append(out, `}]}`...)
+}
+
+// ToolList makes the answer to tools/list of an array of tools.
+func ToolList(array []byte) (*jsonrpc.Message, error) {
+	raw := jsonrpc.AppendResult(make([]byte, 0, len(array)+64), "0", append(append([]byte(`{"tools":`), array...), '}'))
+	return jsonrpc.Scan(raw, ownLimits(raw))
+}
+
+// ownLimits are those of what we have written ourselves: it is somewhat larger and
+// deeper than what was read.
+func ownLimits(raw []byte) jsonrpc.Limits {
+	return jsonrpc.Limits{Bytes: len(raw) + 1, Depth: 256, Tokens: 4 << 20, Tolerant: true}
+}
+
+// Hello returns a result of initialize in the words of MCP: the server's identity as
+// serverInfo, tools among its capabilities where it gave some, and no tools beside
+// them. The rest of it stays.
+func (p *Profile) Hello(m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	raw, result := m.Raw, m.Result
+	var x change
+	if p.HasManifest(raw, result) {
+		if p.Tools.Manifest.first() == string(p.Tools.Manifest) {
+			x.drop = append(x.drop, string(p.Tools.Manifest))
+		}
+		caps := jsonrpc.Find(raw, result, "capabilities")
+		switch {
+		case jsonrpc.KindOf(raw, caps) != '{':
+			x.set = append(x.set, jsonrpc.Field{Key: "capabilities", Value: []byte(`{"tools":{}}`)})
+		case jsonrpc.Find(raw, caps, "tools").IsZero():
+			x.set = append(x.set, jsonrpc.Field{Key: "capabilities", Value: spliceObject(caps.Of(raw), nil, jsonrpc.Field{Key: "tools", Value: emptyObject})})
+		}
+	}
+	if who, from := findFirst(raw, result, p.Open.Identity); from != "" && from != "serverInfo" {
+		x.set = append(x.set, jsonrpc.Field{Key: "serverInfo", Value: who.Of(raw)})
+		if from.first() == string(from) {
+			x.drop = append(x.drop, string(from))
+		}
+	}
+	if len(x.set)+len(x.drop) == 0 {
+		return m, nil
+	}
+	var e jsonrpc.Edits
+	e.Object(raw, result, x.drops, x.set...)
+	out := jsonrpc.Splice(make([]byte, 0, len(raw)), raw, &e)
+	return jsonrpc.Scan(out, ownLimits(out))
+}
