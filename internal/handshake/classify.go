@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -35,7 +36,12 @@ type failure struct {
 	modern   bool     // only modern servers send this code
 	gated    bool     // not ready, in words that only mean the handshake
 	versions []string // that the server says it speaks, at most maxVersions
+
+	sign, low string // the code without quotes, and the message in small letters, clipped
 }
+
+// shows reports whether the error bears one of a profile's signs.
+func (f *failure) shows(signs []dialect.Sign) bool { return dialect.Shows(signs, f.sign, f.low) }
 
 // readFailure is the one classifier of error answers. m is a Failure.
 func readFailure(m *jsonrpc.Message) failure {
@@ -53,11 +59,31 @@ func readFailure(m *jsonrpc.Message) failure {
 	text, _ := jsonrpc.Text(m.Raw, at[1])
 	f.text = clean(text, maxSaid)
 	low := strings.ToLower(text[:min(len(text), maxRead)])
+	f.sign, f.low = f.code, low
 	f.versions = listed(m.Raw, at[2])
 	f.gated = f.number != jsonrpc.CodeInternal && gated(low)
 	f.kind = f.classify(low, word)
 	if f.kind == wrongVersion && f.versions == nil {
 		f.versions = datesIn(low)
+	}
+	return f
+}
+
+// readFailure is that of an opening, which knows the words of its dialect.
+func (o *opening) readFailure(m *jsonrpc.Message) failure {
+	f := readFailure(m)
+	if p := o.offer.Dialect; p != nil {
+		switch {
+		case f.shows(p.Errors.NotReady):
+			f.kind = notReady
+		case f.shows(p.Errors.WrongVersion):
+			f.kind = wrongVersion
+			if f.versions == nil {
+				f.versions = datesIn(f.low)
+			}
+		case f.shows(p.Errors.WrongParams):
+			f.kind = wrongParams
+		}
 	}
 	return f
 }
@@ -194,13 +220,13 @@ func NotReady(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && readFailure(m).gated
 }
 
-// UntilReady calls send, and again after each of ReadyWaits while the answer says
-// NotReady. It returns the last answer, or the first error. by waits as
-// Offer.Wait does and may be nil.
-func UntilReady(ctx context.Context, by func(context.Context, time.Duration) error, send func() (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
+// UntilReady calls send, and again after each of ReadyWaits while late says that the
+// server was not ready for it: NotReady, or that of an Outcome. It returns the last
+// answer, or the first error. by waits as Offer.Wait does and may be nil.
+func UntilReady(ctx context.Context, by func(context.Context, time.Duration) error, late func(*jsonrpc.Message) bool, send func() (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	m, err := send()
 	for _, d := range ReadyWaits {
-		if err != nil || !NotReady(m) {
+		if err != nil || !late(m) {
 			break
 		}
 		if wait(ctx, d, by) != nil {

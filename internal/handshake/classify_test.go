@@ -99,7 +99,7 @@ func TestUntilReady(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun, sends := time.Now(), 0
-			m, err := UntilReady(t.Context(), nil, func() (*jsonrpc.Message, error) {
+			m, err := UntilReady(t.Context(), nil, NotReady, func() (*jsonrpc.Message, error) {
 				a := test.answers[sends]
 				sends++
 				if a == nil {
@@ -115,7 +115,7 @@ func TestUntilReady(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if m, err := UntilReady(ctx, nil, func() (*jsonrpc.Message, error) { return gate, nil }); m != gate || err != nil {
+	if m, err := UntilReady(ctx, nil, NotReady, func() (*jsonrpc.Message, error) { return gate, nil }); m != gate || err != nil {
 		t.Errorf("cancelled: %v, %v", m, err)
 	}
 }
@@ -163,7 +163,7 @@ func (p *parrot) answer() *jsonrpc.Message {
 // FuzzOpen opens servers that answer with anything at all: it must end, within
 // its bounds, in an Outcome or in an *Error that can be shown.
 func FuzzOpen(f *testing.F) {
-	for _, scenes := range [][]scene{t13, field, rules} {
+	for _, scenes := range [][]scene{t13, field, rules, dialects} {
 		for _, s := range scenes {
 			var a, b string
 			for _, turn := range s.turns {

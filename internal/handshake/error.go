@@ -39,11 +39,9 @@ const (
 	CauseDialect         Cause = "dialect"           // JSON-RPC that is not MCP, but known; see Dialect
 )
 
-// The dialects that an answer to initialize gives away.
-const (
-	DialectManifest  = "manifest"   // all tools stand in the initialize result
-	DialectAppServer = "app-server" // Codex's
-)
+// DialectAppServer is what Codex's app-server speaks, as its answer to initialize
+// gives away: no MCP, so that it needs more than other words.
+const DialectAppServer = "app-server"
 
 // Error is a handshake that failed. errors.As finds the *transport.StatusError
 // behind it where there is one, and with it the challenge of a 401.

@@ -14,7 +14,11 @@ import (
 // initialize offers a revision and reads what comes back (§Lifecycle,
 // "Initialization", of the four legacy revisions).
 func (o *opening) initialize(ctx context.Context) (state, *Error) {
+	params := o.initializeParams()
 	sent := mcp.MethodInitialize + " (" + o.version.String() + ")"
+	if params == nil {
+		sent = mcp.MethodInitialize + " (no parameters)"
+	}
 	rules := RulesFor(mcp.Unknown)
 	if o.takeLate("", "") {
 		return opened, nil
@@ -22,13 +26,16 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	during, stop := context.WithCancel(ctx)
 	defer stop()
 	o.listenLate(stop)
-	r := o.exchange(during, 0, mcp.MethodInitialize, o.initializeParams(), &rules)
+	r := o.exchange(during, o.patience(), mcp.MethodInitialize, params, &rules)
 	o.listenLate(nil)
 	got := r.got()
 	// The probe's late answer wins over whatever became of this one: a pipe is
 	// read in order, so the server had answered as a modern one first.
 	if o.takeLate(sent, got) {
 		return opened, nil
+	}
+	if next, ok := o.takePushed(ctx, &r, sent, got); ok {
+		return next, nil
 	}
 	if cause := o.giveUp(ctx, &r); cause != "" {
 		o.note(sent, got, "there is no time left")
@@ -55,13 +62,13 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 		o.note(sent, got, "this is no answer")
 		return "", o.fail(CauseBadAnswer, r.err)
 	case r.msg != nil:
-		f := readFailure(r.msg)
+		f := o.readFailure(r.msg)
 		return o.refusedWith(ctx, &f, &r, sent, got)
 	}
 	return o.refusedBare(&r, sent, got)
 }
 
-// initializeParams makes the parameters of initialize.
+// initializeParams makes the parameters of initialize, nil for none.
 func (o *opening) initializeParams() []byte {
 	info, capabilities := o.declared()
 	b := make([]byte, 0, 80+len(info)+len(capabilities))
@@ -71,22 +78,27 @@ func (o *opening) initializeParams() []byte {
 	b = append(b, capabilities...)
 	b = append(b, `,"clientInfo":`...)
 	b = append(b, info...)
-	return append(b, '}')
+	b = append(b, '}')
+	if o.offer.Dialect != nil && !o.plain {
+		return o.offer.Dialect.Open.InitializeParams(b)
+	}
+	return b
 }
 
 // accept reads the result of initialize.
 func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
-	keys := [...]string{"protocolVersion", "capabilities", "instructions", "serverInfo", "tools", "userAgent"}
+	keys := [...]string{"protocolVersion", "capabilities", "instructions", "serverInfo", "userAgent"}
 	var at [len(keys)]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Result, keys[:], at[:])
 	version, hasVersion := jsonrpc.Text(m.Raw, at[0])
 	capable, named := jsonrpc.KindOf(m.Raw, at[1]) == '{', jsonrpc.KindOf(m.Raw, at[3]) == '{'
 	hasVersion = hasVersion && version != ""
+	if p := o.recognise(m); p != nil {
+		return o.acceptAs(p, m, version, sent, got)
+	}
 	switch {
-	case !hasVersion && jsonrpc.KindOf(m.Raw, at[4]) == '[':
-		return o.dialect(DialectManifest, "a list of tools instead of a version: the "+DialectManifest+" dialect", m, sent, got)
-	case !at[5].IsZero() && !capable && !named:
-		return o.dialect(DialectAppServer, "a userAgent and no capabilities: Codex's "+DialectAppServer, m, sent, got)
+	case !at[4].IsZero() && !capable && !named:
+		return o.otherDialect(DialectAppServer, "a userAgent and no capabilities: Codex's "+DialectAppServer, m, sent, got)
 	case !hasVersion && !capable && !named:
 		o.note(sent, got, "this is no initialize result")
 		return "", o.fail(CauseBadAnswer, nil)
@@ -99,7 +111,7 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	o.introduce(m, at[1], at[2], at[3])
 	o.note(sent, got, reason)
 	if o.silent {
-		o.find(FoundSilentProbe, "it never answered server/discover, which costs each connection "+o.limit.String())
+		o.find(FoundSilentProbe, "it never answered server/discover, so initialize is sent first from now on")
 	}
 	return announcing, nil
 }
@@ -147,7 +159,7 @@ func isToken(s string) bool {
 	return s != "" && len(s) <= 40
 }
 
-func (o *opening) dialect(name, reason string, m *jsonrpc.Message, sent, got string) (state, *Error) {
+func (o *opening) otherDialect(name, reason string, m *jsonrpc.Message, sent, got string) (state, *Error) {
 	o.note(sent, got, reason)
 	e := o.fail(CauseDialect, nil)
 	e.Text = o.sentence("it does not speak MCP but the " + name + " dialect, and has to be configured as such")
@@ -177,6 +189,11 @@ func (o *opening) refusedWith(ctx context.Context, f *failure, r *reply, sent, g
 		}
 		o.note(sent, got, "it is still not ready")
 		return "", o.fail(CauseNotReady, r.err)
+	}
+	if p := o.offer.Dialect; p != nil && !o.plain && f.kind == wrongParams && (p.Open.NoParams || len(p.Open.Params) > 0) {
+		o.plain = true
+		o.note(sent, got, "it does not want what the dialect carries, so again with the standard's parameters")
+		return initializing, nil
 	}
 	return o.refusedBare(r, sent, got)
 }

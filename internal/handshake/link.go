@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -13,7 +14,7 @@ import (
 // one at a time, and keep neither params nor rules.
 type Link interface {
 	// Exchange sends one request and waits for its answer, a Result or a Failure.
-	// params is a JSON object.
+	// params is a JSON object, or nil for none.
 	//
 	// On HTTP an answer that is no success, or no MCP, is a
 	// *transport.StatusError, its Msg set when the body is JSON-RPC. An answer
@@ -42,6 +43,14 @@ type LateAnswers interface {
 	OnLate(f func(answer *jsonrpc.Message))
 }
 
+// UnaskedAnswers is implemented by a Link on which results may come that answer
+// nothing: a pipe. Some servers push what they have as soon as they run.
+type UnaskedAnswers interface {
+	// OnUnasked says who is handed them, the first few that came before included;
+	// nil, as when Open returns, nobody. f is called as that of LateAnswers is.
+	OnUnasked(f func(answer *jsonrpc.Message))
+}
+
 // Offer is what a handshake starts from. The zero value negotiates on a pipe for
 // a client that declares nothing.
 type Offer struct {
@@ -60,6 +69,16 @@ type Offer struct {
 	// SkipProbe is set after ErrDiedOnProbe, for this and all later connections
 	// to the same configuration, and over HTTP+SSE, which no modern server has.
 	SkipProbe bool
+	// InitializeFirst is set where a server is known to leave server/discover
+	// unanswered: initialize is sent first, and the probe only when that is refused.
+	InitializeFirst bool
+
+	// Dialect is the one that the operator chose; nil finds out.
+	Dialect *dialect.Profile
+	// Dialects are those that are looked for where none is chosen, in their order; nil
+	// means the built-in ones.
+	Dialects []*dialect.Profile
+
 	// HTTP says that the Link is Streamable HTTP. It is false for pipes, HTTP+SSE
 	// among them.
 	HTTP bool
@@ -112,7 +131,24 @@ type Outcome struct {
 	Trace    Trace
 	Findings []Finding
 
+	// Dialect is what is to be known of the server beside its revision, nil for MCP as
+	// it is written.
+	Dialect *dialect.Profile
+	// Tools is the answer to tools/list of a server that gave its tools with the
+	// opening, in the words of MCP; nil for all others.
+	Tools *jsonrpc.Message
+
 	remember bool
+}
+
+// NotReady reports whether an answer says that the server has not yet taken in
+// notifications/initialized; see the function of that name.
+func (o *Outcome) NotReady(m *jsonrpc.Message) bool {
+	if m == nil || m.Kind != jsonrpc.Failure {
+		return false
+	}
+	f := readFailure(m)
+	return f.gated || o.Dialect != nil && f.shows(o.Dialect.Errors.NotReady)
 }
 
 // Remember reports whether Revision may be given as Known to later connections.
@@ -141,6 +177,9 @@ const (
 	FoundNotReady           = "not_ready"           // initialize had to be repeated
 	FoundInitializedRefused = "initialized_refused" // notifications/initialized was answered with an error
 	FoundEraChanged         = "era_changed"         // not the era that was remembered
+	FoundDialect            = "dialect"             // it speaks a dialect that was not configured
+	FoundNoManifest         = "no_manifest"         // the dialect has a manifest, and there was none
+	FoundNamelessTools      = "nameless_tools"      // tools of a manifest without a name were left out
 )
 
 // RulesFor returns what HTTP does for a revision, from the feature table. A

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -45,6 +46,7 @@ type opening struct {
 	waited  int  // for a server that is not ready
 	version mcp.Revision
 	retried bool   // a second version was offered
+	plain   bool   // initialize goes out with the standard's parameters, whatever the dialect
 	refusal *Error // of initialize, while a probe after it may still help
 	unsent  string // why the last message could not leave, as got says it
 
@@ -52,11 +54,15 @@ type opening struct {
 	revision mcp.Revision
 	hello    mcp.Hello
 	rules    transport.Rules
+	dialect  *dialect.Profile
+	tools    *jsonrpc.Message
 	findings []Finding
 
-	mu   sync.Mutex
-	late *jsonrpc.Message // the probe's answer, when it came after its time
-	stop context.CancelFunc
+	mu     sync.Mutex
+	late   *jsonrpc.Message // the probe's answer, when it came after its time
+	stop   context.CancelFunc
+	pushed *manifest     // that came unasked
+	push   chan struct{} // closed when it is there
 }
 
 // Open leads the handshake with a server until its revision is settled and, in
@@ -64,7 +70,8 @@ type opening struct {
 // *Error. Open may be called again on the same Link only where the Link is still
 // good: after nothing that ended it.
 func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
-	o := &opening{link: l, offer: offer, caller: ctx, begun: time.Now()}
+	o := &opening{link: l, offer: offer, caller: ctx, begun: time.Now(), push: make(chan struct{})}
+	o.consider()
 	var whole time.Duration
 	o.limit, whole = offer.timeouts()
 	ctx, cancel := context.WithTimeout(ctx, whole)
@@ -73,7 +80,10 @@ func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 		late.OnLate(o.heard)
 		defer late.OnLate(nil)
 	}
-	o.version = mcp.LatestLegacy
+	if unasked, ok := l.(UnaskedAnswers); ok {
+		unasked.OnUnasked(o.heardUnasked)
+		defer unasked.OnUnasked(nil)
+	}
 	switch {
 	case offer.Pin.Legacy():
 		o.version, o.state = offer.Pin, initializing
@@ -81,7 +91,7 @@ func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 		o.state = probing
 	case offer.Known.Legacy():
 		o.version, o.state = offer.Known, initializing
-	case offer.SkipProbe:
+	case o.offer.SkipProbe, offer.InitializeFirst:
 		o.state = initializing
 	default:
 		o.state = probing
@@ -99,6 +109,7 @@ func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	}
 	return &Outcome{
 		Revision: o.revision, Hello: o.hello, Rules: o.rules, Trace: o.trace, Findings: o.findings,
+		Dialect: o.dialect, Tools: o.tools,
 		remember: !o.shaky && offer.Pin == mcp.Unknown,
 	}, nil
 }

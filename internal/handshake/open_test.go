@@ -23,6 +23,7 @@ var update = flag.Bool("update", false, "write testdata/traces.txt anew")
 func TestT13_TheEraIsRight(t *testing.T)     { stage(t, t13) }
 func TestServersOfTheField(t *testing.T)     { stage(t, field) }
 func TestPinsMemoriesAndDelays(t *testing.T) { stage(t, rules) }
+func TestDialects(t *testing.T)              { stage(t, dialects) }
 
 func stage(t *testing.T, scenes []scene) {
 	for _, s := range scenes {
@@ -34,13 +35,13 @@ func stage(t *testing.T, scenes []scene) {
 
 // play runs a scene, checks what must come of it, and returns how it went.
 func play(t testing.TB, s *scene) string {
-	link := &script{t: t, turns: s.turns}
+	link := &script{t: t, turns: s.turns, push: s.push, pushAt: s.pushAt}
 	out, err := Open(context.Background(), link, s.offer)
 	if link.next != len(s.turns) {
 		t.Errorf("the script's turn %d was never asked for", link.next+1)
 	}
-	if link.onLate != nil {
-		t.Error("Open still listens for late answers")
+	if link.onLate != nil || link.onUnasked != nil {
+		t.Error("Open still listens for late answers, or unasked ones")
 	}
 	checkSent(t, link)
 	if err != nil {
@@ -97,7 +98,9 @@ func checkOutcome(t testing.TB, s *scene, out *Outcome, link *script) string {
 	if !slices.Equal(codes, want) {
 		t.Errorf("findings %v, want %v", codes, want)
 	}
-	if last := link.sent[len(link.sent)-1].method; out.Revision.Legacy() && last != mcp.NoteInitialized {
+	checkDialect(t, s, out)
+	announced := out.Dialect == nil || !out.Dialect.Open.NoInitialized
+	if last := link.sent[len(link.sent)-1].method; out.Revision.Legacy() && (last == mcp.NoteInitialized) != announced {
 		t.Errorf("legacy, but the last message was %s", last)
 	}
 	if out.Hello.Capabilities == nil && !slices.Contains(codes, FoundUndiscovered) {
@@ -112,6 +115,24 @@ func checkOutcome(t testing.TB, s *scene, out *Outcome, link *script) string {
 		b += "\n  " + f.Code + ": " + f.Text
 	}
 	return b + "\n"
+}
+
+func checkDialect(t testing.TB, s *scene, out *Outcome) {
+	name, n := "", 0
+	if out.Dialect != nil {
+		name = out.Dialect.Name
+	}
+	if out.Tools != nil {
+		for range jsonrpc.Elements(out.Tools.Raw, out.Tools.ResultMember("tools")) {
+			n++
+		}
+		if jsonrpc.Find(out.Hello.Capabilities, jsonrpc.Whole(out.Hello.Capabilities), "tools").IsZero() {
+			t.Errorf("tools, and capabilities %s", out.Hello.Capabilities)
+		}
+	}
+	if name != s.dialect || n != s.tools {
+		t.Errorf("dialect %q with %d tools, want %q with %d", name, n, s.dialect, s.tools)
+	}
 }
 
 func checkError(t testing.TB, s *scene, err error) string {
@@ -163,7 +184,7 @@ func checkTrace(t testing.TB, trace Trace) {
 // with -update.
 func TestTraces(t *testing.T) {
 	var b strings.Builder
-	for _, scenes := range [][]scene{t13, field, rules} {
+	for _, scenes := range [][]scene{t13, field, rules, dialects} {
 		for _, s := range scenes {
 			b.WriteString("-- " + s.name + " --\n")
 			synctest.Test(t, func(t *testing.T) { b.WriteString(play(t, &s)) })

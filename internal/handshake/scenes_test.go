@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -25,6 +26,11 @@ type scene struct {
 	findings []string
 	cause    Cause
 	is       error // that the error must wrap
+
+	push    string        // a result that comes unasked
+	pushAt  time.Duration // after the beginning
+	dialect string        // that is spoken, "" for MCP
+	tools   int           // that came with the opening
 }
 
 var (
@@ -146,15 +152,6 @@ var field = []scene{
 	{name: "Python SDK", offer: pipe, turns: []turn{
 		errorTo(discover, `{"code":-32602,"message":"Invalid request parameters","data":""}`), speaks("2025-06-18"), initialized,
 	}, rev: mcp.R20250618},
-	{name: "manifest dialect, TypeScript", offer: pipe, turns: []turn{
-		unknown, result(initial, `{"serverInfo":{"name":"fs"},"tools":[{"name":"filesystem.list_dir","inputSchema":{}}]}`),
-	}, cause: CauseDialect, forget: true},
-	{name: "manifest dialect, Python", offer: pipe, turns: []turn{
-		unknown, result(initial, `{"server_info":{"name":"fs"},"tools":[{"name":"a","params_schema":{}}],"capabilities":{}}`),
-	}, cause: CauseDialect, forget: true},
-	{name: "manifest dialect, pushed", offer: pipe, turns: []turn{
-		unknown, errorTo(initial, `{"code":-32601,"message":"Method not found: initialize"}`),
-	}, cause: CauseRefused},
 	{name: "Codex app-server", offer: pipe, turns: []turn{
 		{to: discover, msg: `{"id":1,"error":{"code":-32600,"message":"Not initialized"}}`},
 		{to: initial, msg: `{"id":2,"result":{"userAgent":"codex/0.169","codexHome":"/h","platformFamily":"unix","platformOs":"linux"}}`},
@@ -296,4 +293,82 @@ var rules = []scene{
 		result(discover, `{"supportedVersions":["2026-07-28"],"serverInfo":{"name":"s"},"instructions":null}`),
 	}, rev: modal, findings: []string{FoundNoCapabilities}},
 	{name: "time-outs of one's own", offer: Offer{ProbeTimeout: time.Minute, Timeout: 4 * time.Second}, turns: []turn{mute(discover), mute(initial)}, cause: CauseTimeout},
+}
+
+// manifestOf is the answer of LocalCowork's bases to initialize.
+const (
+	typeScriptManifest = `{"serverInfo":{"name":"fs","version":"1"},"tools":[{"name":"filesystem.list_dir","description":"d","inputSchema":{"type":"object"},"metadata":{"confirmationRequired":true,"undoSupported":false}}]}`
+	pythonManifest     = `{"server_info":{"name":"ocr","version":"1"},"tools":[{"name":"a","description":"d","params_schema":{"type":"object"},"confirmation_required":false,"undo_supported":false}],"capabilities":{}}`
+)
+
+// dialects are servers beside the standard.
+var dialects = []scene{
+	{name: "manifest, TypeScript", offer: pipe, turns: []turn{unknown, result(initial, typeScriptManifest)},
+		rev: mcp.R20241105, dialect: dialect.Manifest, tools: 1, findings: []string{FoundDialect}},
+	{name: "manifest, Python", offer: pipe, turns: []turn{unknown, result(initial, pythonManifest)},
+		rev: mcp.R20241105, dialect: dialect.ManifestPython, tools: 1, findings: []string{FoundDialect}},
+	{name: "manifest, over http", offer: web, turns: []turn{page(discover, 404), result(initial, typeScriptManifest)},
+		rev: mcp.R20241105, dialect: dialect.Manifest, tools: 1, findings: []string{FoundDialect}},
+	{name: "manifest, a version that is null, a tool without a name", offer: pipe, turns: []turn{
+		unknown, result(initial, `{"protocolVersion":null,"serverInfo":{"name":"fs"},"tools":[{"name":"a"},{"description":"b"},7]}`),
+	}, rev: mcp.R20241105, dialect: dialect.Manifest, tools: 1, findings: []string{FoundDialect, FoundNamelessTools}},
+	{name: "manifest beside a version is MCP", offer: pipe, turns: []turn{
+		unknown, result(initial, `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"fs"},"tools":[]}`), initialized,
+	}, rev: mcp.R20250618},
+	{name: "manifest, silent on the probe", offer: pipe, turns: []turn{mute(discover), result(initial, typeScriptManifest)},
+		rev: mcp.R20241105, dialect: dialect.Manifest, tools: 1, forget: true, findings: []string{FoundDialect, FoundSilentProbe}},
+	{name: "manifest, known not to answer the probe", offer: Offer{InitializeFirst: true}, turns: []turn{result(initial, typeScriptManifest)},
+		rev: mcp.R20241105, dialect: dialect.Manifest, tools: 1, findings: []string{FoundDialect}},
+	{name: "manifest, chosen", offer: Offer{Dialect: dialect.Lookup(dialect.Manifest)}, turns: []turn{result(initial, pythonManifest)},
+		rev: mcp.R20241105, dialect: dialect.Manifest, tools: 1},
+	{name: "manifest, chosen, and there is none", offer: Offer{Dialect: dialect.Lookup(dialect.Manifest)}, turns: []turn{result(initial, `{"serverInfo":{"name":"x"}}`)},
+		rev: mcp.R20241105, dialect: dialect.Manifest, findings: []string{FoundNoCapabilities, FoundNoManifest}},
+	{name: "manifest, and MCP was chosen", offer: Offer{Dialect: dialect.Lookup(dialect.Standard)}, turns: []turn{unknown, result(initial, typeScriptManifest), initialized},
+		rev: mcp.R20241105, findings: []string{FoundNoVersion, FoundNoCapabilities}},
+	{name: "manifest, pushed", offer: pipe, push: typeScriptManifest, turns: []turn{
+		unknown, errorTo(initial, `{"code":-32601,"message":"Unknown method: initialize"}`),
+	}, rev: mcp.R20241105, dialect: dialect.ManifestPushed, tools: 1, findings: []string{FoundDialect}},
+	{name: "manifest, pushed, and then silence", offer: pipe, push: typeScriptManifest, turns: []turn{mute(discover), mute(initial)},
+		rev: mcp.R20241105, dialect: dialect.ManifestPushed, tools: 1, forget: true, findings: []string{FoundDialect, FoundSilentProbe}},
+	{name: "manifest, pushed while initialize waits", offer: pipe, push: typeScriptManifest, pushAt: 5 * time.Second, turns: []turn{mute(discover), mute(initial)},
+		rev: mcp.R20241105, dialect: dialect.ManifestPushed, tools: 1, forget: true, findings: []string{FoundDialect, FoundSilentProbe}},
+	{name: "manifest, pushed and answered", offer: pipe, push: typeScriptManifest, turns: []turn{unknown, result(initial, pythonManifest)},
+		rev: mcp.R20241105, dialect: dialect.ManifestPython, tools: 1, findings: []string{FoundDialect}},
+	{name: "manifest, pushed late, chosen", offer: Offer{Dialect: dialect.Lookup(dialect.ManifestPushed)}, push: pythonManifest, pushAt: time.Second, turns: []turn{
+		errorTo(initial, `{"code":-32601,"message":"Unknown method: initialize"}`),
+	}, rev: mcp.R20241105, dialect: dialect.ManifestPushed, tools: 1},
+	{name: "manifest, pushed, chosen, and none comes", offer: Offer{Dialect: dialect.Lookup(dialect.ManifestPushed)}, turns: []turn{
+		errorTo(initial, `{"code":-32601,"message":"Unknown method: initialize"}`),
+	}, cause: CauseRefused},
+	{name: "something else, pushed", offer: pipe, push: `{"ready":true}`, turns: []turn{
+		unknown, errorTo(initial, `{"code":-32601,"message":"Unknown method: initialize"}`),
+	}, cause: CauseRefused},
+	{name: "a dialect of the user's, looked for", offer: Offer{Dialects: []*dialect.Profile{acme}}, turns: []turn{
+		unknown, result(initial, `{"toolbox":{"tools":[{"name":"a"}]}}`), initialized,
+	}, rev: mcp.R20241105, dialect: "acme", tools: 1, findings: []string{FoundDialect, FoundNoServerInfo}},
+	{name: "a dialect of the user's, chosen: its words", offer: Offer{Dialect: acme}, turns: []turn{
+		errorTo(initial, `{"code":"E_WARMING","message":"come back"}`),
+		errorTo(initial, `{"code":4711,"message":"we only have 2025-03-26"}`),
+		speaks("2025-03-26"), initialized,
+	}, rev: mcp.R20250326, dialect: "acme", findings: []string{FoundNotReady, FoundStrictVersion, FoundNoManifest}},
+	{name: "a dialect of the user's, chosen: its parameters are refused", offer: Offer{Dialect: acme}, turns: []turn{
+		errorTo(initial, `{"code":-32602,"message":"protocolVersion: unknown"}`), speaks("2025-03-26"), initialized,
+	}, rev: mcp.R20250326, dialect: "acme", findings: []string{FoundNoManifest}},
+	{name: "initialize only", offer: Offer{Dialect: dialect.Lookup(dialect.InitializeOnly)}, turns: []turn{speaks("2025-06-18"), initialized},
+		rev: mcp.R20250618, dialect: dialect.InitializeOnly},
+	{name: "known to be silent, became modern", offer: Offer{InitializeFirst: true}, turns: []turn{
+		errorTo(initial, `{"code":-32601,"message":"Method not found"}`), discovered,
+	}, rev: modal},
+	{name: "-32600 to all that is unknown", offer: pipe, turns: []turn{
+		errorTo(discover, `{"code":-32600,"message":"Invalid Request"}`), speaks("2025-06-18"), initialized,
+	}, rev: mcp.R20250618},
+}
+
+// acme is a profile that a user could write.
+var acme = &dialect.Profile{
+	Name: "acme", About: "the toolbox",
+	Detect: dialect.Detect{Has: []dialect.Path{"toolbox.tools"}},
+	Open:   dialect.Opening{NoProbe: true, Params: []jsonrpc.Field{{Key: "protocolVersion", Value: []byte(`"v2"`)}, {Key: "capabilities"}}},
+	Tools:  dialect.Tools{Manifest: "toolbox.tools"},
+	Errors: dialect.Errors{NotReady: []dialect.Sign{"e_warming"}, WrongVersion: []dialect.Sign{"4711"}, WrongParams: []dialect.Sign{"unknown"}},
 }

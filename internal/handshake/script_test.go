@@ -66,8 +66,11 @@ type script struct {
 	next  int
 	sent  []sentMessage
 
-	mu     sync.Mutex
-	onLate func(*jsonrpc.Message)
+	push      string // the id and the result of what comes unasked
+	pushAt    time.Duration
+	mu        sync.Mutex
+	onLate    func(*jsonrpc.Message)
+	onUnasked func(*jsonrpc.Message)
 }
 
 type sentMessage struct {
@@ -80,6 +83,28 @@ func (s *script) OnLate(f func(*jsonrpc.Message)) {
 	s.mu.Lock()
 	s.onLate = f
 	s.mu.Unlock()
+}
+
+func (s *script) OnUnasked(f func(*jsonrpc.Message)) {
+	s.mu.Lock()
+	s.onUnasked = f
+	s.mu.Unlock()
+	if f == nil || s.push == "" {
+		return
+	}
+	m := scan(s.t, `{"jsonrpc":"2.0","id":"init","result":`+s.push+`}`)
+	if s.pushAt == 0 {
+		f(m)
+		return
+	}
+	time.AfterFunc(s.pushAt, func() {
+		s.mu.Lock()
+		f := s.onUnasked
+		s.mu.Unlock()
+		if f != nil {
+			f(m)
+		}
+	})
 }
 
 func (s *script) Exchange(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error) {
