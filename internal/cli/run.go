@@ -96,7 +96,6 @@ alone.`,
 			if c.ArgsLenAtDash() < 0 {
 				command, address = nil, args[0]
 			}
-			a.warnUnbuilt(&t)
 			server, err := t.server(a.env, command, address)
 			if err != nil {
 				return err

@@ -25,7 +25,7 @@ func (t *targetFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.header, "header", nil, "send a header to the URL, as `'K: V'`; may be repeated")
 	f.StringVar(&t.dir, "cwd", "", "run the command in this `DIR`")
 	f.StringVar(&t.revision, "revision", "", "speak only the revision of this `DATE` with the server")
-	f.StringVar(&t.dialect, "dialect", "", "speak the dialect of this `NAME` with the server (not built yet, no effect)")
+	f.StringVar(&t.dialect, "dialect", "", "speak the dialect of this `NAME` with the server (default: found out)")
 }
 
 func (t *targetFlags) given() string {
@@ -42,14 +42,6 @@ func (t *targetFlags) given() string {
 		return "--dialect"
 	}
 	return ""
-}
-
-// warnUnbuilt says which of the flags that are given nothing obeys so far, as a
-// configuration's check does of its keys.
-func (a *app) warnUnbuilt(t *targetFlags) {
-	if t.dialect != "" && !a.quiet {
-		a.status.label(yellow, "warning", "--dialect has no effect yet, because it is not built")
-	}
 }
 
 func isURL(s string) bool {
@@ -166,7 +158,6 @@ func hostName(host string) string {
 // name of a configured server.
 func (a *app) target(t *targetFlags, word string, command []string, file string) (config.Server, error) {
 	if len(command) > 0 || isURL(word) {
-		a.warnUnbuilt(t)
 		return t.server(a.env, command, word)
 	}
 	if given := t.given(); given != "" {

@@ -42,8 +42,11 @@ func Complete(s Server) (Server, *Problem) {
 			return s, &Problem{Path: path, Text: bad}
 		}
 	}
-	if s.Dialect != "" && badName(s.Dialect) != "" {
-		return s, &Problem{Path: "dialect", Text: "is not a name of a dialect"}
+	if s.Profile == nil {
+		var bad *Problem
+		if s.Profile, bad = chooseDialect(nil, s.Dialect); bad != nil {
+			return s, bad
+		}
 	}
 	d := Default().Limits
 	if s.Prefix == "" {
@@ -58,6 +61,6 @@ func Complete(s Server) (Server, *Problem) {
 	if s.StartTimeout == 0 {
 		s.StartTimeout = d.Start
 	}
-	s.Fingerprint = fingerprint(&s)
+	s.Fingerprint = fingerprint(&s, nil)
 	return s, nil
 }

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 )
 
 // fingerprint hashes what a running server cannot take over without a new start.
 // Each part is preceded by its length, so that no two lists look alike.
-func fingerprint(s *Server) string {
+func fingerprint(s *Server, dialects []*dialect.Profile) string {
 	h := sha256.New()
 	var n [8]byte
 	count := func(i int) {
@@ -43,6 +45,14 @@ func fingerprint(s *Server) string {
 	text(s.Isolation.String())
 	text(s.Revision.String())
 	text(s.Dialect)
+	if s.Profile != nil {
+		dialects = []*dialect.Profile{s.Profile}
+	}
+	for _, p := range dialects { // nothing but data, so that its text tells all of it
+		if s.Profile != nil || len(p.Detect.Has) > 0 {
+			text(string(appendDialect(nil, p)))
+		}
+	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
 }
 

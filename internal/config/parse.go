@@ -53,6 +53,8 @@ func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, P
 		ours = c.object(&node{}, "dragoman")
 	}
 	c.readOurs(ours, s)
+	c.readDialects(ours.object("dialects"))
+	s.Dialects = c.dialects
 	settings := ours.object("servers")
 	ours.done()
 	c.readServers(entries, settings, s)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -140,7 +141,7 @@ dragoman:
       revision: 2025-11-25
       callTimeout: 2h
       expose: {tools: {allow: [get_*, list_*], deny: [get_secret]}}
-    web: {dialect: some-dialect, isolation: call, startTimeout: 7s}
+    web: {dialect: manifest, isolation: call, startTimeout: 7s}
 `
 
 func TestOurOwnKeys(t *testing.T) {
@@ -176,7 +177,7 @@ func TestOurOwnKeys(t *testing.T) {
 			t.Errorf("Allows(%s) = %t", name, got)
 		}
 	}
-	if web.Dialect != "some-dialect" || web.Isolation != IsolateCall || web.StartTimeout != 7*time.Second || web.CallTimeout != 30*time.Second {
+	if web.Dialect != "manifest" || web.Profile != dialect.Lookup("manifest") || web.Isolation != IsolateCall || web.StartTimeout != 7*time.Second || web.CallTimeout != 30*time.Second {
 		t.Errorf("web: %+v", web)
 	}
 }
@@ -311,7 +312,6 @@ func TestWarnings(t *testing.T) {
 		{"mcpServers: {a: {command: uvx, args: [--from, x, y]}}", "uvx will run"},
 		{"mcpServers: {a: {url: 'http://h', env: {A: b}}}", "is not used for a server with a url"},
 		{"dragoman: {names: {separator: .}}", "some clients accept only letters"},
-		{"mcpServers: {a: {command: x}}\ndragoman: {servers: {a: {dialect: codex}}}", "dragoman.servers.a.dialect: has no effect"},
 		{"mcpServers: {a: {command: '${NOPE}', disabled: true}}", "NOPE is not set"},
 	} {
 		s, problems := Parse("f", []byte(tt.text), env())

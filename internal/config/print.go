@@ -45,6 +45,12 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.line(2, "initializePerSecond: "+strconv.Itoa(s.Limits.InitializePerSecond))
 	p.list(1, "allowedHosts", s.Hosts)
 	p.list(1, "allowedOrigins", s.Origins)
+	if len(s.Dialects) > 0 {
+		p.line(1, "dialects:")
+		for _, d := range s.Dialects {
+			p.b = appendDialect(p.b, d)
+		}
+	}
 	p.mapping(1, "servers", len(s.Servers), func() {
 		for i := range s.Servers {
 			p.settings(&s.Servers[i])

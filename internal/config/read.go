@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 )
 
 // compiler is one run of Parse.
@@ -13,6 +15,7 @@ type compiler struct {
 	file     string
 	env      func(string) (string, bool)
 	problems Problems
+	dialects []*dialect.Profile // of the file
 	// quiet turns the problems with references into warnings: a server that is
 	// disabled may lack its variables.
 	quiet bool

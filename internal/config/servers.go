@@ -58,7 +58,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		} else if !srv.Disabled {
 			prefixes[srv.Prefix] = m.key
 		}
-		srv.Fingerprint = fingerprint(&srv)
+		srv.Fingerprint = fingerprint(&srv, c.dialects)
 		s.Servers = append(s.Servers, srv)
 	}
 	for _, m := range settings.n.members {
@@ -367,8 +367,11 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 		}
 		srv.Revision = r
 	}
-	if n := o.text("dialect", &srv.Dialect); n != nil && badName(srv.Dialect) != "" {
-		c.problem(n, o.at("dialect"), n.shown()+" is not a name of a dialect", "")
+	if n := o.text("dialect", &srv.Dialect); n != nil {
+		var bad *Problem
+		if srv.Profile, bad = chooseDialect(c.dialects, srv.Dialect); bad != nil {
+			c.problem(n, o.at("dialect"), n.shown()+" is not a dialect that is known", bad.Hint)
+		}
 	}
 	o.boolean("lazy", &srv.Lazy)
 	o.duration("callTimeout", &srv.CallTimeout, leastTime, mostTime)
@@ -386,17 +389,8 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 		c.readFilter(e, "resources", &srv.Expose.Resources)
 		e.done()
 	}
-	for _, key := range unbuilt {
-		if n := o.get(key); n != nil {
-			c.warning(n, o.at(key), "has no effect, because it is not built yet", "")
-		}
-	}
 	o.done()
 }
-
-// unbuilt are the settings that are read and that nothing obeys so far. Who builds one takes it off this list and
-// removes the remark from docs/configuration.md.
-var unbuilt = []string{"dialect"}
 
 func (c *compiler) readFilter(o *object, key string, f *Filter) {
 	n := o.object(key)

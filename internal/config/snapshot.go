@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -20,7 +21,8 @@ type Snapshot struct {
 	Hosts     []string // further Host headers to accept, beside the loopback names
 	Origins   []string // further Origin headers to accept
 	Log       Log
-	Servers   []Server // in the order of the file, disabled ones included
+	Servers   []Server           // in the order of the file, disabled ones included
+	Dialects  []*dialect.Profile // that the file describes, in its order
 
 	// AllowUnauthenticatedNetworkAccess permits a Listen that other machines can
 	// reach, although nobody has to say who they are. See CheckListen.
@@ -144,9 +146,10 @@ type Server struct {
 	Disabled  bool
 	Prefix    string // of its names; the Name unless configured
 	Isolation Isolation
-	Revision  mcp.Revision // the only one to speak; Unknown finds out
-	Dialect   string       // the only one to speak; "" finds out
-	Lazy      bool         // start when first needed
+	Revision  mcp.Revision     // the only one to speak; Unknown finds out
+	Dialect   string           // the only one to speak; "" finds out
+	Profile   *dialect.Profile // of Dialect; nil for none, and for one that is more than a profile
+	Lazy      bool             // start when first needed
 	Expose    Expose
 
 	CallTimeout time.Duration // as Limits.Call
