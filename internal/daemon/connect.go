@@ -79,7 +79,7 @@ func (s *Session) Close() error {
 		s.detach()
 	}
 	s.host.Relay.Close()
-	closeAll([]*upstream.Upstream{s.upstream})
+	closeAll([]*upstream.Upstream{s.upstream}, stopLimit)
 	return nil
 }
 

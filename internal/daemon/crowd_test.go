@@ -267,7 +267,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 		c.http.CloseIdleConnections()
 		running.Wait()
 		relay.Close()
-		closeAll([]*upstream.Upstream{up})
+		closeAll([]*upstream.Upstream{up}, stopLimit)
 	})
 	if c.base = <-ready; c.base == "" {
 		t.FailNow()

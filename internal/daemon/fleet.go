@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -18,6 +19,10 @@ import (
 // stopLimit is how long a server may take to end before it is no longer waited
 // for politely.
 const stopLimit = 10 * time.Second
+
+// hurriedLimit is stopLimit where a client waits for our end, and kills us after five
+// seconds.
+const hurriedLimit = 2 * time.Second
 
 // server makes an *upstream.Upstream what the gateway asks for.
 type server struct{ *upstream.Upstream }
@@ -50,6 +55,7 @@ type hooks struct {
 	changed  func(server, kind string)
 	lost     func(server, what, why string)
 	version  string
+	dialects []*dialect.Profile // that are looked for; nil for the built-in ones
 }
 
 // newUpstream makes an upstream of a configured server.
@@ -57,6 +63,7 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 	spec := upstream.Spec{
 		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL, Shown: c.Describe(),
 		Isolation: upstream.Isolation(c.Isolation.String()), Pin: c.Revision,
+		Dialect: c.Profile, Dialects: h.dialects,
 		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax,
 	}
 	if c.Kind == config.KindHTTP || c.Kind == config.KindSSE {
@@ -87,9 +94,10 @@ func ourInfo(version string) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"name":"dragoman","version":`), version), '}')
 }
 
-// closeAll ends upstreams at the same time and waits for them.
-func closeAll(all []*upstream.Upstream) {
-	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+// closeAll ends upstreams at the same time and waits for them. limit bounds the
+// politeness.
+func closeAll(all []*upstream.Upstream, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var wait sync.WaitGroup
 	for _, u := range all {

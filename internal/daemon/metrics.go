@@ -144,6 +144,8 @@ func era(r mcp.Revision) string {
 func (m *metrics) Lost(server, what, _ string) {
 	switch what {
 	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress, mcp.MethodElicit:
+	case "content.audio", "content.resource_link", "structuredContent", "outputSchema",
+		"sampling.content", "sampling.audio", "sampling.tool_use", "sampling.tool_result":
 	default:
 		if mcp.LookupMethod(what) == nil {
 			what = "other"

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -45,16 +46,21 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	o.Server.Name = nameOf(o.Server)
 	u := newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version})
-	defer closeAll([]*upstream.Upstream{u})
+	limit := stopLimit
+	defer func() { closeAll([]*upstream.Upstream{u}, limit) }()
 	relay := &gateway.Relay{
 		Lost:    func(server, what, why string) { warnLost(o.Log, server, what, why) },
 		Refused: func(server, principal, method string) { warnRefused(o.Log, server, principal, method) },
 	}
 	defer relay.Close()
 	host := &gateway.Single{Relay: relay, Upstream: server{u}}
-	reception := &peer.Reception{Host: host, Log: o.Log}
+	reception := &peer.Reception{Host: host, Log: o.Log, Lost: func(what, why string) { logLoss(o.Log, what, why) }}
 	if o.Listen == "" {
-		return servePipe(ctx, reception, host.Drain, o.Stdin, o.Stdout)
+		err := servePipe(ctx, reception, host.Drain, o.Stdin, o.Stdout)
+		if errors.Is(err, peer.ErrShutdown) {
+			limit, err = hurriedLimit, nil
+		}
+		return err
 	}
 	guard := httpdoor.NewGuard(nil, nil, nil)
 	e := newEndpoint("run", reception, endpointOptions{guard: guard, log: o.Log})
@@ -77,7 +83,8 @@ var pipeOptions = stdio.Options{Limits: jsonrpc.Limits{Names: mcp.MethodName}}
 
 // servePipe serves a client on standard input and output, or on what stands for
 // them. When ctx ends, drain ends what would never end by itself, and what else
-// runs is cut off: whoever stops a program on a pipe waits for it.
+// runs is cut off: whoever stops a program on a pipe waits for it. The error is
+// peer.ErrShutdown where the client waits for our end.
 func servePipe(ctx context.Context, r *peer.Reception, drain func(), in io.Reader, out io.WriteCloser) error {
 	var pipe transport.Pipe
 	if in != nil {

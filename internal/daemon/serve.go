@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -75,7 +77,10 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.Stdio {
 		running.Go(func() {
 			defer cancel()
-			if err := servePipe(ctx, d.merged.reception, d.drain, o.Stdin, o.Stdout); err != nil {
+			err := servePipe(ctx, d.merged.reception, d.drain, o.Stdin, o.Stdout)
+			if errors.Is(err, peer.ErrShutdown) {
+				d.hurried.Store(true)
+			} else if err != nil {
 				o.Log.Warn("standard input ended", "cause", err.Error())
 			}
 		})
@@ -124,6 +129,7 @@ type daemon struct {
 	retired   sync.WaitGroup             // upstreams on their way out
 	since     time.Time                  // of the last change of configuration
 	draining  bool
+	hurried   atomic.Bool // the client on standard input waits for our end
 }
 
 func newDaemon(o ServeOptions) *daemon {
@@ -160,12 +166,21 @@ func warnRefused(log *slog.Logger, server, principal, method string) {
 	log.Warn("a requestState was refused: it is another client's, another request's, or was changed", "server", server, "principal", principal, "method", method)
 }
 
+// logLoss says for who looks for it what a client's revision has no words for.
+func logLoss(log *slog.Logger, what, why string) {
+	log.Debug("loss", "what", what, "why", why)
+}
+
 // newRoom makes a room as the configuration says that we started with, see
 // needsRestart.
 func (d *daemon) newRoom(name string) *room {
 	s := d.opts.Config
 	r := &room{host: &swap{}}
 	r.reception = &peer.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse}
+	r.reception.Lost = func(what, why string) {
+		logLoss(d.opts.Log, what, why)
+		d.metrics.Lost("", what, why)
+	}
 	r.endpoint = newEndpoint(name, r.reception, endpointOptions{guard: d.guard, limits: s.Limits, allow: d.comers.allow, log: d.opts.Log})
 	d.doors.add(r.endpoint)
 	return r
@@ -184,6 +199,8 @@ func (d *daemon) changed(server, kind string) {
 // apply makes a configuration the current one. Servers whose settings are the
 // same keep running.
 func (d *daemon) apply(s *config.Snapshot) error {
+	h := d.hooks
+	h.dialects = s.Look()
 	d.mu.Lock()
 	next := make(map[string]*upstream.Upstream)
 	var order []*upstream.Upstream
@@ -195,7 +212,7 @@ func (d *daemon) apply(s *config.Snapshot) error {
 		key := c.Name + "\x00" + c.Fingerprint
 		u := d.upstreams[key]
 		if u == nil {
-			u = newUpstream(c, d.hooks)
+			u = newUpstream(c, h)
 		}
 		next[key] = u
 		order = append(order, u)
@@ -292,7 +309,7 @@ wait:
 			break wait
 		}
 	}
-	closeAll(old)
+	closeAll(old, stopLimit)
 	for _, r := range rooms {
 		d.doors.remove(r.endpoint)
 	}
@@ -484,6 +501,10 @@ func (d *daemon) close() {
 		g.Close()
 	}
 	d.relay.Close()
-	closeAll(order)
+	limit := stopLimit
+	if d.hurried.Load() {
+		limit = hurriedLimit
+	}
+	closeAll(order, limit)
 	d.retired.Wait()
 }

@@ -281,6 +281,26 @@ func (g *Merged) refresh(ctx context.Context, method string) {
 	g.await(ctx, all)
 }
 
+// settle reads what has to be read of a method and waits for all of it, as long as
+// ctx: for a client that will not ask again.
+func (g *Merged) settle(ctx context.Context, method string) {
+	g.catalog.mu.Lock()
+	var all []*reading
+	for _, u := range g.Upstreams {
+		if _, r := g.readLocked(method, u); r != nil {
+			all = append(all, r)
+		}
+	}
+	g.catalog.mu.Unlock()
+	for _, r := range all {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // edition returns the joined list of a method.
 func (g *Merged) edition(ctx context.Context, method string) *edition {
 	g.refresh(ctx, method)
@@ -446,6 +466,9 @@ func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 			// §Pagination, "Error Handling", all revisions.
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not one of ours"}
 		}
+	}
+	if c.Once {
+		g.settle(ctx, c.Msg.Method)
 	}
 	j := g.edition(ctx, c.Msg.Method)
 	if start != "" {

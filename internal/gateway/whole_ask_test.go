@@ -199,7 +199,7 @@ func TestStateOfOtherMethodsIsTheirs(t *testing.T) {
 // neither ttlMs nor cacheScope (2026-07-28 §MRTR).
 func TestQuestionsOfReadsAreNotCacheable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{}
+		s := &farServer{caps: `{"resources":{}}`}
 		s.on = func(l *farLink, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodReadResource:

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -29,6 +30,11 @@ const maxAsks = 64
 
 // put sends a server's request to the client through send and waits.
 func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func([]byte) error) (*jsonrpc.Message, error) {
+	if f := c.facts.Load(); f != nil {
+		var lost mcp.Losses
+		m = dialect.Question(f.Revision, m, &lost)
+		c.lost(lost)
+	}
 	a := &ask{done: make(chan struct{})}
 	c.mu.Lock()
 	if c.closed != nil || len(c.asks) >= maxAsks {

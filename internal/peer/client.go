@@ -28,7 +28,10 @@ type Reception struct {
 	Strict    bool
 	// Observe is told of each handshake and each call; nil observes nothing.
 	Observe Observer
-	Log     *slog.Logger
+	// Lost hears of what a client's revision has no words for: what, and why. It must
+	// not block. Nil hears nothing.
+	Lost func(what, why string)
+	Log  *slog.Logger
 
 	singles atomic.Int64 // requests that are a conversation by themselves and run
 	mu      sync.Mutex
@@ -82,6 +85,7 @@ type Client struct {
 	transport string
 	out       transport.Outbox // nil for a single request
 	number    uint64
+	manifest  atomic.Bool // it opened as the manifest's clients do
 
 	facts atomic.Pointer[mcp.ClientFacts] // set by initialize; nil before
 
@@ -291,7 +295,12 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 		// on it; so they are served as what a client without a version is.
 		facts = c.adopt(o.Revision)
 	}
-	ctx, leave, bad := c.enter(ctx, m, noted)
+	leave, bad := func() bool { return false }, (*jsonrpc.Error)(nil)
+	if !in.HTTP || facts.Info != nil || noted != nil {
+		// Who never opened a session over HTTP has nothing to cancel by, and many use
+		// one id for all of their requests; each has a response of its own.
+		ctx, leave, bad = c.enter(ctx, m, noted)
+	}
 	if bad != nil {
 		c.fail(m.ID, r, bad)
 		return
@@ -347,6 +356,19 @@ func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave f
 	out := dialect.Reply(*buf, call, reply)
 	s.finish(out, reply.Code())
 	give(buf, out)
+	if reply.Losses != nil {
+		c.lost(reply.Losses)
+	}
+}
+
+// lost tells of named losses.
+func (c *Client) lost(all mcp.Losses) {
+	if c.reception.Lost == nil {
+		return
+	}
+	for _, l := range all {
+		c.reception.Lost(l.What, l.Why)
+	}
 }
 
 func encode(call *mcp.Call, reply *mcp.Reply) []byte {
@@ -375,7 +397,7 @@ func (c *Client) OneWay(ctx context.Context, in transport.Incoming) error {
 		c.attach()
 	default:
 		f := c.facts.Load()
-		if f == nil {
+		if f == nil || m.Method == noteShutdown && c.manifest.Load() {
 			return nil
 		}
 		c.reception.Host.Notice(ctx, f, m)

@@ -25,9 +25,9 @@ const (
 )
 
 // ServePipe leads the conversation with the client at the other end of a pipe. It
-// returns nil when the client closed its end, and otherwise what broke the pipe or
-// the cause of ctx; by then everything that the conversation started is over. The
-// pipe is closed.
+// returns nil when the client closed its end, ErrShutdown when it said that it ends,
+// and otherwise what broke the pipe or the cause of ctx; by then everything that the
+// conversation started is over. The pipe is closed.
 func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
 	d := &door{pipe: p, slots: make(chan struct{}, maxAtOnce)}
 	d.conversation = r.Accept(from, pipeOutbox{p}).(*Client)
@@ -43,7 +43,7 @@ func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transp
 	err := d.read(ctx)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
-	} else if err == nil {
+	} else if err == nil { // what still runs is not waited for after ErrShutdown
 		d.conversation.endListens(errGone)
 		d.awaitIdle(lastWords)
 	}
@@ -95,10 +95,16 @@ func (d *door) read(ctx context.Context) error {
 		var batch *transport.Batch
 		var refused *jsonrpc.Error
 		final := err != nil && !errors.As(err, &batch) && !errors.As(err, &refused)
+		if d.ends(m, err) {
+			return ErrShutdown
+		}
 		if d.opening != nil && !final {
 			// What follows on the pipe is spoken in the revision agreed on there.
 			<-d.opening
 			d.opening = nil
+			if d.ends(m, err) {
+				return ErrShutdown // it was not known before what client this is
+			}
 		}
 		switch {
 		case errors.As(err, &batch):
@@ -113,6 +119,11 @@ func (d *door) read(ctx context.Context) error {
 			d.message(ctx, m, lineResponder{d.pipe})
 		}
 	}
+}
+
+// ends reports whether a message is the last of a client that ends with one.
+func (d *door) ends(m *jsonrpc.Message, err error) bool {
+	return err == nil && m.Kind == jsonrpc.Notification && m.Method == noteShutdown && d.conversation.manifest.Load()
 }
 
 func (d *door) message(ctx context.Context, m *jsonrpc.Message, r transport.Responder) {

@@ -25,7 +25,13 @@ func (c *Client) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Openi
 		return
 	}
 	call := mcp.NewCall(m, o.Meta, f)
+	bare := m.Params.IsZero()
+	c.manifest.Store(bare)
 	h, err := c.reception.Host.Hello(ctx, f)
+	var tools [][]byte
+	if err == nil && bare {
+		tools, err = c.allTools(ctx, f, h)
+	}
 	c.observe(f, start, err)
 	if err != nil {
 		reply := mcp.Fail(err)
@@ -33,7 +39,11 @@ func (c *Client) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Openi
 		return
 	}
 	c.facts.Store(f)
-	_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(f.Revision, h)), 0)
+	result := dialect.Hello(f.Revision, h)
+	if bare {
+		result = dialect.Superset(result, tools)
+	}
+	_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, result), 0)
 	// Clients are known that never send notifications/initialized; everything but
 	// standing notices works for them.
 }

@@ -42,6 +42,7 @@ func (s *Server) open(ctx context.Context, l handshake.Link, offer handshake.Off
 		_ = s.Close(err)
 		return nil, err
 	}
+	s.lacks = undeclared(out)
 	s.opening.Store(out)
 	return s, nil
 }

@@ -28,6 +28,9 @@ type piped struct {
 	pending map[int64]*pending
 	ghosts  []ghost                // calls that were given up, oldest first
 	onLate  func(*jsonrpc.Message) // hears answers that were no longer waited for
+	unasked []*jsonrpc.Message     // results that answered nothing, until the handshake is over
+	onPush  func(*jsonrpc.Message) // hears further ones
+	settled bool                   // the handshake is over
 	ended   error                  // why the pipe has ended
 	odd     int64                  // messages that belonged to nothing
 }
@@ -134,6 +137,38 @@ func (l *piped) OnLate(f func(*jsonrpc.Message)) {
 	l.mu.Lock()
 	l.onLate = f
 	l.mu.Unlock()
+}
+
+// maxUnasked bounds the results that are kept although they answer nothing. A server
+// that pushes one does so first of all.
+const maxUnasked = 4
+
+// OnUnasked says who hears results that answer nothing; see handshake.UnaskedAnswers.
+func (l *piped) OnUnasked(f func(*jsonrpc.Message)) {
+	l.mu.Lock()
+	l.onPush = f
+	l.settled = f == nil
+	before := l.unasked
+	l.unasked = nil
+	l.mu.Unlock()
+	if f != nil {
+		for _, m := range before {
+			f(m)
+		}
+	}
+}
+
+// push takes a result that answers nothing.
+func (l *piped) push(m *jsonrpc.Message) {
+	l.mu.Lock()
+	f := l.onPush
+	if f == nil && !l.settled && len(l.unasked) < maxUnasked {
+		l.unasked = append(l.unasked, m)
+	}
+	l.mu.Unlock()
+	if f != nil {
+		f(m)
+	}
 }
 
 func (l *piped) post(_ context.Context, out *transport.Outgoing) error {
@@ -285,8 +320,11 @@ func (l *piped) answered(m *jsonrpc.Message) {
 		l.layLocked(n)
 		l.mu.Unlock()
 		// No id, null or 0: an answer to a notification of ours, as some servers
-		// give; otherwise late or made up. Nobody gets it.
+		// give; otherwise late or made up, and in a handshake perhaps pushed.
 		l.noteOdd("answer", string(m.ID))
+		if m.Kind == jsonrpc.Result {
+			l.push(m)
+		}
 		return
 	}
 	delete(l.pending, n)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -72,6 +73,11 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 			s.opts.Log.Warn("question refused", "server", s.opts.Name, "method", clip(m.Method), "cause", err.Error())
 			s.respond(refusal(m, err.Error()))
 		default:
+			var lost mcp.Losses
+			if opened := s.opening.Load(); opened != nil {
+				answer = dialect.Answered(opened.Revision, m.Method, answer, &lost)
+				s.tellLost(lost)
+			}
 			s.respond(answer.Raw)
 		}
 	})

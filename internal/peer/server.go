@@ -35,6 +35,9 @@ type ServerOptions struct {
 	// or no client should see it: its method, and why. It must not block. Nil hears
 	// nothing.
 	Lost func(method, why string)
+	// Waited hears that a call was sent again because the server was not ready for it:
+	// a line for people, as the steps of a handshake's trace are. Nil hears nothing.
+	Waited func(text string)
 	// Ask answers a server's request that could not be attributed to a call.
 	// ErrCannotAsk refuses it. It may block.
 	Ask func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
@@ -55,6 +58,9 @@ type Server struct {
 	opts    ServerOptions
 	link    link
 	opening atomic.Pointer[handshake.Outcome] // nil until the handshake is done
+
+	lacks map[string]bool // capabilities that the server has not declared; not written to
+	ready atomic.Bool     // it has answered a call, so that it is not waited for any more
 
 	life    context.Context // the conversation's own; ends with its link
 	end     context.CancelCauseFunc
@@ -125,13 +131,24 @@ func (s *Server) Call(ctx context.Context, c *mcp.Call, sink Sink) (*mcp.Reply, 
 		s.running.Add(1)
 		defer s.running.Add(-1)
 	}
+	opened := s.opening.Load()
+	if reply := s.spare(opened, c); reply != nil {
+		return reply, nil
+	}
+	if s.ready.Load() || opened.Revision.Modern() {
+		return s.attempt(ctx, opened, c, sink)
+	}
+	return s.untilReady(ctx, opened, c, sink)
+}
+
+// attempt is Call once.
+func (s *Server) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.Call, sink Sink) (*mcp.Reply, error) {
 	n := s.lastID.Add(1)
 	f := &flow{server: s, call: c, sink: sink, n: n}
 	ctx, stop := f.limit(ctx)
 	defer stop()
 	f.ctx = ctx
 
-	opened := s.opening.Load()
 	rev := opened.Revision
 	stamp := dialect.Stamp{ID: jsonrpc.IntID(n), Info: c.Client.Info, Capabilities: c.Client.Capabilities, Level: c.Level}
 	if !c.Token.IsZero() {
@@ -150,13 +167,19 @@ func (s *Server) Call(ctx context.Context, c *mcp.Call, sink Sink) (*mcp.Reply, 
 	buf := take(len(c.Msg.Raw) + 320)
 	out.Body = dialect.Request(*buf, rev, c, &stamp)
 	defer give(buf, out.Body)
+	if p := opened.Dialect; p != nil && p.MaxMessage > 0 && len(out.Body) >= p.MaxMessage {
+		return nil, s.tooLong(c, p, len(out.Body))
+	}
 	answer, err := s.send(ctx, &out, f)
 	f.finish()
 	if err != nil {
-		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) {
+		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Spares(mcp.NoteCancelled) {
 			s.link.cancel(n, "the client has given up or the time is over")
 		}
 		return nil, s.failure(ctx, c, err)
+	}
+	if opened.Dialect != nil {
+		answer = opened.Dialect.Answer(c.Msg.Method, answer)
 	}
 	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status}, nil
 }
@@ -171,6 +194,9 @@ func (s *Server) send(ctx context.Context, out *transport.Outgoing, f *flow) (*j
 
 // Notify sends a notification in the server's own words; params may be nil.
 func (s *Server) Notify(ctx context.Context, method string, params []byte) error {
+	if s.Opening().Dialect.Spares(method) {
+		return nil
+	}
 	return s.link.post(ctx, &transport.Outgoing{
 		Body: jsonrpc.AppendNotification(nil, method, params), Method: method, Rules: s.rules(),
 	})
@@ -178,6 +204,10 @@ func (s *Server) Notify(ctx context.Context, method string, params []byte) error
 
 // Forward sends a client's notification as it is.
 func (s *Server) Forward(ctx context.Context, raw []byte, method string) error {
+	if s.Opening().Dialect.Spares(method) {
+		s.tellLost(mcp.Losses{{What: method, Why: "the server's dialect has no such notification"}})
+		return nil
+	}
 	return s.link.post(ctx, &transport.Outgoing{Body: raw, Method: method, Rules: s.rules()})
 }
 

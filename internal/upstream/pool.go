@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -457,6 +458,10 @@ func (u *Upstream) openedLocked(p *pool, s *session) {
 		u.era = opened.Revision
 	}
 	u.setStateLocked(Ready, "")
+	if slices.ContainsFunc(opened.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
+		// It took long, and told nothing; what initialize is refused with still may.
+		u.silent = true
+	}
 	if opened.Revision.Modern() {
 		// What a server lists is not what it does: one that was offered initialize
 		// first, and is modern all the same, has refused it.

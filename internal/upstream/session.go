@@ -144,7 +144,10 @@ func (u *Upstream) shown() string {
 func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*session, error) {
 	legacyFirst := false
 	u.mu.Lock()
-	offer := handshake.Offer{Pin: u.spec.Pin, Known: u.era, SkipProbe: u.skipProbe, Timeout: u.spec.Start}
+	offer := handshake.Offer{
+		Pin: u.spec.Pin, Known: u.era, SkipProbe: u.skipProbe, InitializeFirst: u.silent, Timeout: u.spec.Start,
+		Dialect: u.spec.Dialect, Dialects: u.spec.Dialects,
+	}
 	overSSE := u.sse || u.spec.Kind == "sse"
 	// A probe over HTTP costs little, and there are modern servers that answer
 	// initialize with a version only to refuse all requests of it afterwards.
@@ -167,6 +170,11 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 			})
 		},
 		Params: u.paramsOf, Lost: u.lost,
+		Waited: func(text string) {
+			if u.opts.Trace != nil {
+				u.opts.Trace(u.spec.Name, text+"\n")
+			}
+		},
 	}
 	if f != nil && len(f.Info) > 2 {
 		o.Info = f.Info

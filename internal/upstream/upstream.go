@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -48,6 +49,11 @@ type Spec struct {
 
 	Isolation Isolation
 	Pin       mcp.Revision // Unknown negotiates
+
+	// Dialect is the one that the operator chose, nil finds out; Dialects are those
+	// that are looked for then, nil for the built-in ones.
+	Dialect  *dialect.Profile
+	Dialects []*dialect.Profile
 
 	// Start bounds spawning and the handshake, 0 means 30 s. Idle and Hard bound a
 	// call; see peer.ServerOptions.
@@ -106,6 +112,7 @@ type Upstream struct {
 	era          mcp.Revision
 	noLegacy     bool // a modern server that speaks nothing else
 	skipProbe    bool
+	silent       bool // it leaves the probe unanswered
 	sse          bool
 	status       Status
 	failures     int       // opens that failed in a row
@@ -334,7 +341,7 @@ func refusal(status int) bool { return status == 400 || status == 404 || status 
 // forget drops what is remembered of the server's era, and the session with it.
 func (u *Upstream) forget(s *session) {
 	u.mu.Lock()
-	u.era, u.sse, u.noLegacy, u.up = mcp.Unknown, false, false, false
+	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
 	u.mu.Unlock()
 	u.opts.Log.Info("the server has changed its era", "server", u.spec.Name)
 	u.drop(s, errEraChanged)
