@@ -15,7 +15,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers clients clients-check cross tidy release-check clean
+.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers clients clients-check cross tidy release-check clean matrix matrix-check bin/matrix.md
 
 check: build vet lint race-short ## what a change has to pass: build, vet, lint, short race tests
 
@@ -73,6 +73,23 @@ conformance: ## the official conformance suite (npm); ARGS=-direct, -only REGEXP
 
 peers: ## interop with clients and servers that nobody here wrote
 	cd test && DRAGOMAN_PEERS=1 go test -count=1 -timeout 10m ./peers/...
+
+# What stands between the markers of a document is replaced by a file.
+splice = awk -v mark=$(1) -v part=$(2) '$$0 == "<!-- /" mark " -->" { skip = 0 } !skip { print } $$0 == "<!-- " mark " -->" { skip = 1; while ((getline line < part) > 0) print line }' $(3)
+
+bin/matrix.md: build
+	bin/dragoman matrix --markdown >bin/matrix.new
+	@mv bin/matrix.new bin/matrix.md
+	@sed -n '/^### Through/,/^### Without/{/^|/p;}' bin/matrix.md >bin/matrix.grid.md
+	@$(call splice,matrix,bin/matrix.md,docs/compatibility.md) >bin/compatibility.md
+	@$(call splice,matrix,bin/matrix.grid.md,README.md) >bin/README.md
+
+matrix: bin/matrix.md ## measure who works with whom; writes docs/compatibility.md and the table of README.md
+	@cp bin/compatibility.md docs/compatibility.md
+	@cp bin/README.md README.md
+
+matrix-check: bin/matrix.md ## the same, and fail if a cell fails or the documents say something else
+	@diff -u docs/compatibility.md bin/compatibility.md && diff -u README.md bin/README.md || { echo "the matrix is not what the documents say: if nothing got worse, run make matrix"; exit 1; }
 
 clients: ## clients from npm through the bridge; writes their part of docs/compatibility.md
 	cd test && DRAGOMAN_CLIENTS=update go test -count=1 -timeout 15m ./clients/...

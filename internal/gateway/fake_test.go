@@ -26,10 +26,8 @@ type fake struct {
 	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
 	params map[string][]mirror.Param
 	honour mcp.Interest
-	// support is what its tools say of tasks; the zero value says optional.
-	support mcp.TaskSupport
-	stood   func(*fakeStanding)
-	seen    seen
+	stood  func(*fakeStanding)
+	seen   seen
 }
 
 // seen is what a fake was sent, in the words of its own revision.
@@ -74,10 +72,7 @@ func (u *fake) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, 
 }
 
 func (u *fake) Tasks(context.Context, *mcp.ClientFacts, string) (mcp.TaskForm, mcp.TaskSupport) {
-	if u.support == mcp.TaskForbidden {
-		return u.hello.Tasks(), mcp.TaskOptional
-	}
-	return u.hello.Tasks(), u.support
+	return u.hello.Tasks(), mcp.TaskOptional
 }
 
 func (u *fake) List(ctx context.Context, _ *mcp.ClientFacts, method string) ([][]byte, bool, error) {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
@@ -27,14 +26,11 @@ const (
 type place struct {
 	server Upstream
 	ref    mcp.TaskRef
-	// stray: a task of a legacy server under an id that is not from us. The server
-	// will know whether there is one.
-	stray bool
 }
 
 // form is how the server of the place has tasks: those of the old era have a session.
 func (p place) form() mcp.TaskForm {
-	if p.ref.Session != 0 || p.stray {
+	if p.ref.Session != 0 {
 		return mcp.RequestedTasks
 	}
 	return mcp.DirectedTasks
@@ -66,7 +62,7 @@ func taskBinding(server string, f *mcp.ClientFacts) []byte {
 
 // placeOf returns where the task is that a client means; errNoTask for what is no
 // task of its.
-func (r *Relay) placeOf(ctx context.Context, all []Upstream, f *mcp.ClientFacts, sole bool, id string) (place, error) {
+func (r *Relay) placeOf(all []Upstream, f *mcp.ClientFacts, sole bool, id string) (place, error) {
 	if f.Principal != "" {
 		rest, ok := strings.CutPrefix(id, sealedTask)
 		u, text := ownerOf(all, rest)
@@ -89,7 +85,7 @@ func (r *Relay) placeOf(ctx context.Context, all []Upstream, f *mcp.ClientFacts,
 		if !ok {
 			return place{}, errNoTask
 		}
-		return place{server: u, ref: ref}, nil
+		return place{u, ref}, nil
 	}
 	if rest, ok := strings.CutPrefix(id, openTask); ok {
 		u, text := ownerOf(all, rest)
@@ -97,11 +93,10 @@ func (r *Relay) placeOf(ctx context.Context, all []Upstream, f *mcp.ClientFacts,
 		if u == nil || !ok {
 			return place{}, errNoTask
 		}
-		return place{server: u, ref: ref}, nil
+		return place{u, ref}, nil
 	}
 	if sole && len(all) == 1 && id != "" {
-		form, _ := all[0].Tasks(ctx, f, "")
-		return place{server: all[0], ref: mcp.TaskRef{ID: id}, stray: form == mcp.RequestedTasks}, nil
+		return place{all[0], mcp.TaskRef{ID: id}}, nil
 	}
 	return place{}, errNoTask
 }

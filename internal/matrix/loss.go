@@ -25,26 +25,25 @@ func lossOf(feature string, p Pair) string {
 		case client == server:
 			return "No stream can be resumed: " + client + "."
 		}
-		return "No stream can be resumed: towards the client " + client + ", and towards the server " + server + "."
+		return "No stream can be resumed: of the client's side, " + client + "; of the server's, " + server + "."
 	}
 	return ""
 }
 
-// lacking names which ends of a pair lack a feature.
+// lacking names the end of a pair that lacks a feature, the older one if both do.
 func lacking(p Pair, f mcp.Feature, what string) string {
 	return lackers(p, p.Client.Can(f), p.Server.Can(f), what)
 }
 
 func lackers(p Pair, client, server bool, what string) string {
+	older := p.Client
 	switch {
 	case client && server:
 		return ""
-	case !client && !server && p.Client != p.Server:
-		return fmt.Sprintf("Neither %s nor %s has %s.", p.Client, p.Server, what)
-	case !client:
-		return fmt.Sprintf("%s has no %s.", p.Client, what)
+	case client || !server && p.Client.Newer(p.Server):
+		older = p.Server
 	}
-	return fmt.Sprintf("%s has no %s.", p.Server, what)
+	return fmt.Sprintf("%s has no %s.", older, what)
 }
 
 // lackingTasks: tasks are experimental in 2025-11-25 and an extension of
@@ -58,11 +57,11 @@ func lackingTasks(p Pair) string {
 func unresumable(r mcp.Revision, t Transport) string {
 	switch {
 	case t == Stdio:
-		return "a pipe has no streams to resume"
+		return "a pipe has none"
 	case t == SSE:
-		return "HTTP+SSE does not define it"
+		return "HTTP+SSE does not define that"
 	case !r.Can(mcp.Resumption):
-		return r.String() + " has removed it, a lost call is sent again"
+		return r.String() + " has removed that, and a lost call is sent again"
 	}
 	return ""
 }

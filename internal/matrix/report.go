@@ -78,8 +78,6 @@ func (s *sums) add(o Outcome) {
 	}
 }
 
-// mark is the sign of a feature over all transports: letters of losses stand for
-// what is lost over each of them.
 func (s *sums) total() int { return s.works + s.loss + s.fails }
 
 // axes returns the revisions that a report has, and its features.
@@ -148,8 +146,8 @@ func (r *Report) Markdown(w io.Writer) error {
 		all.add(c.Outcome)
 		direct.add(c.Direct)
 	}
-	fmt.Fprintf(&b, "Through Dragoman %d cells work, %d are named losses and %d fail. ", all.works, all.loss, all.fails)
-	fmt.Fprintf(&b, "Without it, of the %d cells whose two ends share a transport, %d work, %d are losses and %d fail.\n", direct.total(), direct.works, direct.loss, direct.fails)
+	fmt.Fprintf(&b, "Through Dragoman, %d of %d cells work, %d are named losses and %d fail. ", all.works, all.total(), all.loss, all.fails)
+	fmt.Fprintf(&b, "Without it, %d of the %d cells whose two ends share a transport work.\n", direct.works, direct.total())
 
 	letters := lettersOf(names)
 	square := func(direct bool) func(square) string {
