@@ -1,0 +1,226 @@
+package tape
+
+import (
+	"fmt"
+	"maps"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Difference is one place where a peer does not do what stands on the tape.
+type Difference struct {
+	Where string // what was said, and where in it
+	Tape  string // "" when the tape has nothing there
+	Live  string // "" when the peer says nothing there
+}
+
+func (d Difference) String() string {
+	switch {
+	case d.Live == "":
+		return fmt.Sprintf("%s: the tape has %s, this one has nothing", d.Where, short(d.Tape))
+	case d.Tape == "":
+		return fmt.Sprintf("%s: the tape has nothing, this one has %s", d.Where, short(d.Live))
+	}
+	return fmt.Sprintf("%s: the tape has %s, this one has %s", d.Where, short(d.Tape), short(d.Live))
+}
+
+func short(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+// chosen are the members whose values a peer is free to choose, and which only
+// have to be used alike: the same again where the tape has the same again.
+var chosen = map[string]bool{
+	"progressToken": true, "requestId": true, "requestState": true, "cursor": true, "nextCursor": true,
+	"taskId": true, "elicitationId": true, "sessionId": true, "eventId": true,
+	mcp.KeySubscriptionID: true,
+}
+
+// passing are members that say who or when, and not what.
+var passing = map[string]bool{
+	"clientInfo": true, "serverInfo": true, mcp.KeyClientInfo: true, mcp.KeyServerInfo: true,
+	"traceparent": true, "tracestate": true, "baggage": true,
+}
+
+// bonds tie what stands on the tape to what this peer says in its place. Both
+// directions are kept, so that two things never stand for one.
+type bonds struct {
+	live map[string]string // by kind and text on the tape
+	tape map[string]string
+}
+
+func newBonds() *bonds { return &bonds{live: map[string]string{}, tape: map[string]string{}} }
+
+func (b *bonds) copy() *bonds { return &bonds{live: maps.Clone(b.live), tape: maps.Clone(b.tape)} }
+
+// tie reports whether tape and live may stand for each other, and remembers it.
+func (b *bonds) tie(kind, tape, live string) bool {
+	t, l := kind+" "+tape, kind+" "+live
+	was, ok := b.live[t]
+	is, taken := b.tape[l]
+	if ok || taken {
+		return ok && taken && was == live && is == tape
+	}
+	b.live[t], b.tape[l] = live, tape
+	return true
+}
+
+// comparison is one message of the tape beside one of a peer.
+type comparison struct {
+	tape, live []byte
+	from       string // the party that says it
+	strict     bool
+	bonds      *bonds
+	out        []Difference
+}
+
+const maxDifferences = 50
+
+func (c *comparison) differ(where, tape, live string) {
+	if len(c.out) < maxDifferences {
+		c.out = append(c.out, Difference{where, tape, live})
+	}
+}
+
+// kindOf returns which bond a member's value belongs to.
+func (c *comparison) bond(key string) string {
+	switch key {
+	case "progressToken", "requestId":
+		return "token"
+	case "cursor", "nextCursor":
+		return "cursor"
+	}
+	return key
+}
+
+func (c *comparison) values(where, key string, t, l jsonrpc.Span) {
+	tk, lk := jsonrpc.KindOf(c.tape, t), jsonrpc.KindOf(c.live, l)
+	tape, live := string(t.Of(c.tape)), string(l.Of(c.live))
+	if passing[key] && !c.strict {
+		return
+	}
+	if chosen[key] && (tk == '"' || tk == '0') && (lk == '"' || lk == '0') {
+		if !c.bonds.tie(c.bond(key), canonical(c.tape, t), canonical(c.live, l)) {
+			c.differ(where, tape, live)
+		}
+		return
+	}
+	if tk != lk {
+		c.differ(where, tape, live)
+		return
+	}
+	switch tk {
+	case '{':
+		c.objects(where, t, l)
+	case '[':
+		c.arrays(where, t, l)
+	case '"':
+		a, _ := jsonrpc.Text(c.tape, t)
+		b, _ := jsonrpc.Text(c.live, l)
+		if a != b && !sameButSecret(a, b) && (c.strict || !bothTimes(a, b)) {
+			c.differ(where, tape, live)
+		}
+	default:
+		if tape != live && !sameNumber(tape, live) {
+			c.differ(where, tape, live)
+		}
+	}
+}
+
+func (c *comparison) objects(where string, t, l jsonrpc.Span) {
+	for m := range jsonrpc.Members(c.tape, t) {
+		key, _ := jsonrpc.Text(c.tape, m.Key)
+		at := jsonrpc.Find(c.live, l, key)
+		inner := where + "." + key
+		if at.IsZero() {
+			if !passing[key] || c.strict {
+				c.differ(inner, string(m.Value.Of(c.tape)), "")
+			}
+			continue
+		}
+		c.values(inner, key, m.Value, at)
+	}
+	for m := range jsonrpc.Members(c.live, l) {
+		key, _ := jsonrpc.Text(c.live, m.Key)
+		if jsonrpc.Find(c.tape, t, key).IsZero() && (!passing[key] || c.strict) {
+			c.differ(where+"."+key, "", string(m.Value.Of(c.live)))
+		}
+	}
+}
+
+func (c *comparison) arrays(where string, t, l jsonrpc.Span) {
+	var live []jsonrpc.Span
+	for e := range jsonrpc.Elements(c.live, l) {
+		live = append(live, e)
+	}
+	n := 0
+	for e := range jsonrpc.Elements(c.tape, t) {
+		inner := fmt.Sprintf("%s[%d]", where, n)
+		if n < len(live) {
+			c.values(inner, "", e, live[n])
+		} else {
+			c.differ(inner, string(e.Of(c.tape)), "")
+		}
+		n++
+	}
+	for ; n < len(live); n++ {
+		c.differ(fmt.Sprintf("%s[%d]", where, n), "", string(live[n].Of(c.live)))
+	}
+}
+
+// canonical spells an id or a token: 1.0 and 1 are one, "1" is another.
+func canonical(raw []byte, at jsonrpc.Span) string {
+	if s, ok := jsonrpc.Text(raw, at); ok {
+		return "s" + s
+	}
+	if n, ok := jsonrpc.Int(raw, at); ok {
+		return fmt.Sprintf("n%d", n)
+	}
+	return "n" + string(at.Of(raw))
+}
+
+// sameNumber reports whether two spellings are one number. Those with an exponent
+// that would fill the memory are compared as they stand.
+func sameNumber(a, b string) bool {
+	if len(a) > 60 || len(b) > 60 || strings.ContainsAny(a+b, "eE") {
+		return false
+	}
+	x, ok := new(big.Rat).SetString(a)
+	y, fine := new(big.Rat).SetString(b)
+	return ok && fine && x.Cmp(y) == 0
+}
+
+// sameButSecret reports whether live could be tape before its secrets were taken
+// out.
+func sameButSecret(tape, live string) bool {
+	parts := inText.Split(tape, -1)
+	if len(parts) == 1 {
+		return false
+	}
+	rest, ok := strings.CutPrefix(live, parts[0])
+	if !ok {
+		return false
+	}
+	for _, p := range parts[1 : len(parts)-1] {
+		_, after, found := strings.Cut(rest, p)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}
+
+func bothTimes(a, b string) bool {
+	_, err := time.Parse(time.RFC3339, a)
+	_, err2 := time.Parse(time.RFC3339, b)
+	return err == nil && err2 == nil
+}

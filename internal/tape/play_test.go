@@ -1,0 +1,241 @@
+package tape
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// said records what two parties say, given as lines that begin with c or s.
+func said(t *testing.T, lines ...string) (file string) {
+	t.Helper()
+	var b bytes.Buffer
+	r := NewRecorder(&b, "A test.", nil)
+	for _, l := range lines {
+		section := clientLine
+		if l[0] == 's' {
+			section = serverLine
+		}
+		r.line(section, []byte(l[2:]))
+	}
+	r.closed(clientClose, "")
+	r.Ended("exit status 0")
+	if r.Err() != nil {
+		t.Fatal(r.Err())
+	}
+	return b.String()
+}
+
+func parsed(t *testing.T, file string) *Tape {
+	t.Helper()
+	tp, err := Parse([]byte(file))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, file)
+	}
+	return tp
+}
+
+var talk = []string{
+	`c {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"clientInfo":{"name":"a"},"protocolVersion":"2025-06-18"}}`,
+	`s a banner`,
+	`s {"jsonrpc":"2.0","id":0,"result":{"serverInfo":{"name":"s"},"capabilities":{}}}`,
+	`c {"jsonrpc":"2.0","method":"notifications/initialized"}`,
+	`c {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"n":1.50},"_meta":{"progressToken":1}}}`,
+	`s {"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"message":"?"}}`,
+	`c {"jsonrpc":"2.0","id":0,"result":{"action":"accept"}}`,
+	`s {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`,
+	`s {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"at 2026-01-01T00:00:00Z"}],"at":"2026-01-01T00:00:00Z"}}`,
+}
+
+// against plays the tape to a peer that is written down as its lines: to send, or,
+// with a question mark first, to wait for and show.
+func against(t *testing.T, tp *Tape, client bool, script func(say func(string), hear func() string)) []Difference {
+	t.Helper()
+	var out []Difference
+	synctest.Test(t, func(t *testing.T) {
+		fromPeer, peerOut := io.Pipe()
+		peerIn, toPeer := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			d, err := tp.PlayPipe(t.Context(), client, Ends{fromPeer, toPeer}, func() { _ = fromPeer.Close() }, Options{})
+			out = d
+			done <- err
+		}()
+		in := bufio.NewReader(peerIn)
+		heard := make(chan string, 100)
+		go func() {
+			defer close(heard)
+			for {
+				line, err := in.ReadString('\n')
+				if err != nil {
+					return
+				}
+				heard <- strings.TrimSuffix(line, "\n")
+			}
+		}()
+		script(func(l string) { fmt.Fprintln(peerOut, l) }, func() string { return <-heard })
+		_ = peerOut.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		for range heard { // until it is closed
+		}
+	})
+	return out
+}
+
+// TestServerIsPlayedToTheSameClient: other ids, tokens, names and spellings do not
+// matter.
+func TestServerIsPlayedToTheSameClient(t *testing.T) {
+	tp := parsed(t, said(t, talk...))
+	d := against(t, tp, false, func(say func(string), hear func() string) {
+		say(`{"jsonrpc":"2.0","id":"x","method":"initialize","params":{"protocolVersion":"2025\u002d06-18","clientInfo":{"name":"b","version":"9"}}}`)
+		if got := hear(); got != "a banner" {
+			t.Errorf("heard %s", got)
+		}
+		if got := hear(); !strings.Contains(got, `"id":"x","result"`) {
+			t.Errorf("heard %s", got)
+		}
+		say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		say(`{"jsonrpc":"2.0","id":"y","method":"tools/call","params":{"arguments":{"n":1.5},"name":"t","_meta":{"progressToken":"tok"}}}`)
+		if got := hear(); !strings.Contains(got, `"id":0,"method":"elicitation/create"`) {
+			t.Errorf("heard %s", got)
+		}
+		say(`{"jsonrpc":"2.0","id":0,"result":{"action":"accept"}}`)
+		if got := hear(); !strings.Contains(got, `"progressToken":"tok"`) {
+			t.Errorf("heard %s", got)
+		}
+		if got := hear(); !strings.Contains(got, `"id":"y"`) {
+			t.Errorf("heard %s", got)
+		}
+	})
+	if len(d) > 0 {
+		t.Errorf("differs: %v", d)
+	}
+}
+
+func TestClientThatDiffers(t *testing.T) {
+	tp := parsed(t, said(t, talk...))
+	d := against(t, tp, false, func(say func(string), hear func() string) {
+		say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","x":1}}`)
+		hear()
+		hear()
+		say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+		if got := hear(); !strings.Contains(got, `"id":2,"error"`) {
+			t.Errorf("heard %s", got)
+		}
+	})
+	want := []string{
+		`client initialize params.protocolVersion: the tape has "2025-06-18", this one has "2024-11-05"`,
+		`client initialize params.x: the tape has nothing, this one has 1`,
+		`not on the tape: the tape has nothing, this one has {"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
+		`client notifications/initialized: the tape has {"jsonrpc":"2.0","method":"notifications/initialized"}, this one has nothing`,
+		`client tools/call: the tape has {`,
+		`client: the tape has {"jsonrpc":"2.0","id":0,"result"`,
+	}
+	if len(d) != len(want) {
+		t.Fatalf("differs: %v", d)
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(d[i].String(), w) {
+			t.Errorf("difference %d is %s, want %s", i, d[i], w)
+		}
+	}
+}
+
+// TestClientIsPlayedToAServer: the answers of a server that does the same are no
+// difference, those of one that does not are.
+func TestClientIsPlayedToAServer(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want string
+	}{
+		{`"at 2026-01-01T00:00:00Z"`, ""},
+		{`"at noon"`, `server result.content[0].text: the tape has "at 2026-01-01T00:00:00Z", this one has "at noon"`},
+	} {
+		tp := parsed(t, said(t, talk...))
+		d := against(t, tp, true, func(say func(string), hear func() string) {
+			hear()
+			say("a banner")
+			say(`{"jsonrpc":"2.0","id":0,"result":{"capabilities":{},"serverInfo":{"name":"other"}}}`)
+			hear()
+			hear()
+			say(`{"jsonrpc":"2.0","id":77,"method":"elicitation/create","params":{"message":"?"}}`)
+			if got := hear(); got != `{"jsonrpc":"2.0","id":77,"result":{"action":"accept"}}` {
+				t.Errorf("heard %s", got)
+			}
+			say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+			say(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":` + c.text + `}],"at":"2030-12-31T00:00:00Z"}}`)
+		})
+		var got string
+		if len(d) > 0 {
+			got = d[0].String()
+		}
+		if got != c.want || len(d) > 1 {
+			t.Errorf("differs: %v, want %s", d, c.want)
+		}
+	}
+}
+
+// TestSilentPeer: what a server does not say is missed once, and playing goes on.
+func TestSilentPeer(t *testing.T) {
+	tp := parsed(t, said(t,
+		`c {"jsonrpc":"2.0","id":1,"method":"a"}`, `s {"jsonrpc":"2.0","id":1,"result":{}}`,
+		`c {"jsonrpc":"2.0","id":2,"method":"b"}`, `s {"jsonrpc":"2.0","id":2,"result":{}}`))
+	began := time.Time{}
+	d := against(t, tp, true, func(say func(string), hear func() string) {
+		began = time.Now()
+		hear()
+		if got := hear(); !strings.Contains(got, `"method":"b"`) {
+			t.Errorf("heard %s", got)
+		}
+		if waited := time.Since(began); waited != 10*time.Second {
+			t.Errorf("waited %s", waited)
+		}
+		say(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	})
+	if len(d) != 1 || d[0].Tape != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Errorf("differs: %v", d)
+	}
+}
+
+// TestPipeIsTransparent: bytes pass as they are, whole lines or not.
+func TestPipeIsTransparent(t *testing.T) {
+	up := "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"token\":\"abcdef\"}}\r\n\n\xff\n"
+	down := "banner\n-- server --\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"t\":\"abcdef\"}}\nhalf"
+	var file bytes.Buffer
+	r := NewRecorder(&file, "A test.\n-- no section --", []string{"abcdef"})
+	var toServer, toClient closer
+	if err := r.Pipe(Ends{strings.NewReader(up), &toClient}, Ends{strings.NewReader(down), &toServer}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.Ended("exit status 3")
+	if toServer.String() != up || toClient.String() != down || !toServer.closed {
+		t.Errorf("passed %q and %q", toServer.String(), toClient.String())
+	}
+	tp := parsed(t, file.String())
+	var got []string
+	for _, e := range tp.entries {
+		got = append(got, e.section+" "+string(e.body))
+	}
+	for _, want := range []string{
+		"client {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"token\":\"[secret-1]\"}}\r", "client \xff", "client.close ",
+		"server banner", "server -- server --", `server {"jsonrpc":"2.0","id":1,"result":{"t":"[secret-1]"}}`, "server half", "server.close exit status 3",
+	} {
+		if !strings.Contains("\x01"+strings.Join(got, "\x01")+"\x01", "\x01"+want+"\x01") {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+}
+
+type closer struct {
+	bytes.Buffer
+	closed bool
+}
+
+func (c *closer) Close() error { c.closed = true; return nil }

@@ -1,0 +1,185 @@
+package tape
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+)
+
+// Bounds of what is recorded of an exchange. More passes all the same.
+const (
+	maxBody  = 16 << 20
+	maxEvent = 4 << 20
+)
+
+type exchangeKey struct{}
+
+// Proxy returns a handler that passes requests on to a server and records both
+// sides; events as they flow. target is the endpoint: the path that a client
+// names below the handler is replaced by the endpoint's own when it is path, and
+// otherwise taken as it is. extra are fields that each request gets.
+func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transport http.RoundTripper) http.Handler {
+	proxy := &httputil.ReverseProxy{
+		FlushInterval: -1, // events must not wait for company
+		Transport:     transport,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = target.Scheme, target.Host, target.Host
+			if p.In.URL.Path == path {
+				p.Out.URL.Path, p.Out.URL.RawPath = target.Path, target.RawPath
+				if p.Out.URL.RawQuery == "" {
+					p.Out.URL.RawQuery = target.RawQuery
+				}
+			}
+			p.Out.Header["X-Forwarded-For"] = nil
+			p.Out.Header.Del("Accept-Encoding") // a tape is to be read
+			for k, v := range extra {
+				p.Out.Header[k] = v
+			}
+			if p.In.Header.Get("Origin") != "" {
+				// The client's own origin is this address; the server knows but its own.
+				p.Out.Header.Set("Origin", target.Scheme+"://"+target.Host)
+			}
+		},
+		ModifyResponse: func(res *http.Response) error { r.tapResponse(res); return nil },
+		ErrorHandler: func(w http.ResponseWriter, q *http.Request, err error) {
+			n, _ := q.Context().Value(exchangeKey{}).(int)
+			if q.Context().Err() != nil {
+				r.part(gone, n, []byte("before the answer"))
+				return
+			}
+			r.part(end, n, []byte("no answer: "+err.Error()))
+			http.Error(w, "the recorded server does not answer: "+err.Error(), http.StatusBadGateway)
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, maxBody))
+		if err != nil {
+			var big *http.MaxBytesError
+			if errors.As(err, &big) {
+				http.Error(w, "this is too long to be recorded", http.StatusRequestEntityTooLarge)
+			}
+			return
+		}
+		n := r.begin()
+		h := q.Header.Clone()
+		h.Set("Host", q.Host)
+		r.mu.Lock()
+		first := q.Method + " " + r.redact.address(q.URL.RequestURI())
+		r.mu.Unlock()
+		r.head(request, n, first, h, body)
+		q = q.WithContext(context.WithValue(q.Context(), exchangeKey{}, n))
+		q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		proxy.ServeHTTP(w, q)
+	})
+}
+
+func (r *Recorder) tapResponse(res *http.Response) {
+	n, _ := res.Request.Context().Value(exchangeKey{}).(int)
+	t := &tappedBody{r: r, n: n, from: res.Body, head: func(body []byte) {
+		r.head(response, n, strconv.Itoa(res.StatusCode), res.Header, body)
+	}}
+	if mediaType(res.Header) == "text/event-stream" {
+		t.stream = true
+		t.head(nil)
+	}
+	res.Body = t
+}
+
+func mediaType(h http.Header) string {
+	m, _, _ := bytes.Cut([]byte(h.Get("Content-Type")), []byte(";"))
+	return string(bytes.ToLower(bytes.TrimSpace(m)))
+}
+
+// tappedBody records a response's body while it is read: a plain one at its end,
+// a stream event by event. It belongs to the goroutine that copies it.
+type tappedBody struct {
+	r      *Recorder
+	n      int
+	from   io.ReadCloser
+	head   func(body []byte)
+	stream bool
+	buf    []byte
+	over   bool
+}
+
+func (t *tappedBody) Read(b []byte) (int, error) {
+	n, err := t.from.Read(b)
+	t.buf = append(t.buf, b[:min(n, maxBody-min(len(t.buf), maxBody))]...)
+	if t.stream {
+		t.events()
+	}
+	if err != nil {
+		t.finish(err)
+	}
+	return n, err
+}
+
+// events records those that are complete. An empty line ends one, whichever of
+// the three line ends is used.
+func (t *tappedBody) events() {
+	for {
+		at, size := blankLine(t.buf)
+		if at < 0 {
+			if len(t.buf) > maxEvent {
+				t.r.part(event, t.n, t.buf[:maxEvent])
+				t.buf = t.buf[:0]
+			}
+			return
+		}
+		if at > 0 {
+			t.r.part(event, t.n, bytes.ReplaceAll(bytes.ReplaceAll(t.buf[:at], []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n")))
+		}
+		t.buf = append(t.buf[:0], t.buf[at+size:]...)
+	}
+}
+
+// blankLine finds the first empty line: where the lines before it end, and how
+// much their end and it take.
+func blankLine(b []byte) (at, size int) {
+	at = -1
+	for _, sep := range [...]string{"\r\n\r\n", "\n\n", "\r\r"} {
+		if i := bytes.Index(b, []byte(sep)); i >= 0 && (at < 0 || i < at) {
+			at, size = i, len(sep)
+		}
+	}
+	return at, size
+}
+
+func (t *tappedBody) finish(err error) {
+	if t.over {
+		return
+	}
+	t.over = true
+	how := "end"
+	if !errors.Is(err, io.EOF) {
+		how = "cut"
+	}
+	if !t.stream {
+		t.head(t.buf)
+		if how == "cut" {
+			t.r.part(end, t.n, []byte(how))
+		}
+		return
+	}
+	if rest := bytes.TrimRight(t.buf, "\r\n"); len(rest) > 0 {
+		t.r.part(event, t.n, rest)
+	}
+	t.r.part(end, t.n, []byte(how))
+}
+
+// Close records that the client is gone when the body was not read to its end.
+func (t *tappedBody) Close() error {
+	if !t.over {
+		t.over = true
+		if !t.stream {
+			t.head(t.buf)
+		}
+		t.r.part(gone, t.n, nil)
+	}
+	return t.from.Close()
+}

@@ -1,0 +1,167 @@
+package tape
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Recorder writes a tape as things are said. Its methods are safe for concurrent
+// use. A write that fails ends the tape and not the conversation; Err tells.
+type Recorder struct {
+	mu      sync.Mutex
+	w       io.Writer
+	redact  *redactor
+	section string // that is open
+	next    int    // exchange over HTTP
+	err     error
+}
+
+// NewRecorder begins a tape with what it is about. Secrets are texts that are
+// known to be some; those shorter than six bytes are left alone.
+func NewRecorder(w io.Writer, about string, secrets []string) *Recorder {
+	r := &Recorder{w: w, redact: newRedactor(secrets)}
+	var b []byte
+	for line := range strings.SplitSeq(strings.TrimSpace(r.redact.text(about)), "\n") {
+		if strings.HasPrefix(line, "-- ") {
+			line = " " + line // prose cannot be quoted
+		}
+		b = append(append(b, line...), '\n')
+	}
+	r.write(append(b, '\n'))
+	return r
+}
+
+// Err returns why the tape ended early, nil when it did not.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+var errShort = errors.New("short write")
+
+func (r *Recorder) write(b []byte) {
+	if r.err != nil {
+		return
+	}
+	n, err := r.w.Write(b)
+	if err == nil && n < len(b) {
+		err = errShort
+	}
+	r.err = err
+}
+
+// open begins a section unless it is the one that goes on.
+func (r *Recorder) open(dst []byte, section string) []byte {
+	if r.section == section && (section == clientLine || section == serverLine) {
+		return dst
+	}
+	r.section = section
+	return append(append(append(dst, "-- "...), section...), " --\n"...)
+}
+
+// line records a line of a pipe.
+func (r *Recorder) line(section string, line []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.write(quoteLine(r.open(nil, section), r.redact.json(line)))
+}
+
+// closed records that a party has closed its end.
+func (r *Recorder) closed(section, how string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.open(nil, section)
+	if how != "" {
+		b = quoteLine(b, []byte(how))
+	}
+	r.write(b)
+}
+
+// begin numbers an exchange over HTTP.
+func (r *Recorder) begin() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next++
+	return r.next
+}
+
+// head records a request or a response. body is nil for a stream.
+func (r *Recorder) head(section string, exchange int, first string, h http.Header, body []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.open(nil, section+" "+strconv.Itoa(exchange))
+	b = quoteLine(b, []byte(first))
+	names := make([]string, 0, len(h))
+	for n := range h {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		for _, v := range h[n] {
+			b = quoteLine(b, []byte(n+": "+r.redact.field(n, v)))
+		}
+	}
+	if len(body) > 0 {
+		b = append(b, '\n')
+		b = quoteAll(b, r.redact.json(body))
+	}
+	r.write(b)
+}
+
+// part records an event of a stream, or how an exchange ended.
+func (r *Recorder) part(section string, exchange int, text []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.open(nil, section+" "+strconv.Itoa(exchange))
+	data := dataOf(text)
+	clean := r.eventData(data)
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		switch {
+		case !bytes.HasPrefix(line, []byte("data:")):
+			b = quoteLine(b, []byte(r.redact.text(string(line))))
+		case bytes.Equal(data, clean):
+			b = quoteLine(b, line)
+		case clean != nil:
+			// A secret may go over several lines, so that all are written here.
+			for l := range bytes.SplitSeq(clean, []byte("\n")) {
+				b = quoteLine(b, append([]byte("data: "), l...))
+			}
+			clean = nil
+		}
+	}
+	r.write(b)
+}
+
+// dataOf joins the data lines of an event.
+func dataOf(text []byte) []byte {
+	var data [][]byte
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		if d, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			data = append(data, bytes.TrimPrefix(d, []byte(" ")))
+		}
+	}
+	return bytes.Join(data, []byte("\n"))
+}
+
+// eventData redacts the data of an event: a message, or the address that HTTP+SSE
+// opens with.
+func (r *Recorder) eventData(data []byte) []byte {
+	if bytes.HasPrefix(data, []byte("/")) || bytes.HasPrefix(data, []byte("http")) {
+		return []byte(r.redact.address(string(data)))
+	}
+	return r.redact.json(data)
+}
+
+func quoteAll(dst, text []byte) []byte {
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		dst = quoteLine(dst, line)
+	}
+	return dst
+}

@@ -1,0 +1,298 @@
+package tape
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Options say how a tape is played.
+type Options struct {
+	// Timeout is how long the peer may take for what the tape has next; 0 means
+	// 10 s.
+	Timeout time.Duration
+	// Strict compares also who speaks and when: names, versions and times.
+	Strict bool
+}
+
+// score is how far a tape has been played: what the peer has said of what stands
+// there. What we say waits until the peer has said all that stands before it. It is
+// safe for concurrent use.
+type score struct {
+	tape    *Tape
+	client  bool // we play the client
+	options Options
+
+	mu          sync.Mutex
+	seen        []bool        // by entry; of the peer's
+	moved       chan struct{} // closed and replaced when seen changes
+	bonds       *bonds
+	differences []Difference
+}
+
+func newScore(t *Tape, playClient bool, o Options) *score {
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	return &score{
+		tape: t, client: playClient, options: o,
+		seen: make([]bool, len(t.entries)), moved: make(chan struct{}), bonds: newBonds(),
+	}
+}
+
+func (s *score) ours(i int) bool { return s.tape.entries[i].fromClient() == s.client }
+
+func (s *score) differ(d ...Difference) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if room := maxDifferences - len(s.differences); len(d) > room {
+		d = d[:room]
+	}
+	s.differences = append(s.differences, d...)
+}
+
+// see notes that the peer has said entry i.
+func (s *score) see(i int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seeLocked(i)
+}
+
+func (s *score) seeLocked(i int) {
+	s.seen[i] = true
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// turn waits until the peer has said all that stands before entry i. When it takes
+// too long or over is closed, what is missing is noted as a difference and taken as
+// said, so that the rest can be played.
+func (s *score) turn(ctx context.Context, i int, over <-chan struct{}) error {
+	late := time.NewTimer(s.options.Timeout)
+	defer late.Stop()
+	for {
+		s.mu.Lock()
+		missing := -1
+		for k := range i {
+			if !s.seen[k] && !s.ours(k) && s.tape.entries[k].waits() {
+				missing = k
+				break
+			}
+		}
+		moved := s.moved
+		s.mu.Unlock()
+		if missing < 0 {
+			return nil
+		}
+		select {
+		case <-moved:
+			late.Reset(s.options.Timeout)
+			continue
+		case <-over:
+		case <-late.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		s.miss(missing)
+		late.Reset(s.options.Timeout)
+	}
+}
+
+// miss notes that the peer has not said entry k.
+func (s *score) miss(k int) {
+	s.mu.Lock()
+	if s.seen[k] {
+		s.mu.Unlock()
+		return
+	}
+	s.seeLocked(k)
+	s.mu.Unlock()
+	e := &s.tape.entries[k]
+	text := string(e.body)
+	if len(e.head) > 0 {
+		text = e.head[0] + " " + text
+	}
+	s.differ(Difference{Where: describe(e), Tape: strings.TrimSpace(text)})
+}
+
+// describe names an entry for a person.
+func describe(e *Entry) string {
+	name := e.section
+	if e.exchange > 0 {
+		name = fmt.Sprintf("%s %d", e.section, e.exchange)
+	}
+	if m := scan(payload(e)); m != nil && m.Method != "" {
+		name += " " + m.Method
+	}
+	return name
+}
+
+// payload returns the JSON of an entry: a line, a body, the data of an event.
+func payload(e *Entry) []byte {
+	if e.section != event {
+		return e.body
+	}
+	return dataOf(e.body)
+}
+
+func scan(b []byte) *jsonrpc.Message {
+	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+// compare returns how live differs from entry i, and the bonds that hold if it is
+// taken for that entry. like says that they are at least of one kind.
+func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, after *bonds) {
+	e := &s.tape.entries[i]
+	want, got := scan(payload(e)), scan(live)
+	if (want == nil) != (got == nil) {
+		return false, nil, nil
+	}
+	where := describe(e)
+	if want == nil {
+		if a, b := strings.TrimSpace(string(payload(e))), strings.TrimSpace(string(live)); a != b && !sameButSecret(a, b) {
+			return false, []Difference{{where, a, b}}, s.bonds.copy()
+		}
+		return true, nil, s.bonds.copy()
+	}
+	if want.Kind != got.Kind && (want.Method != "" || got.Method != "") || want.Method != got.Method {
+		return false, nil, nil
+	}
+	after = s.bonds.copy()
+	// An id is chosen by who asks. Requests of the two parties do not share them.
+	asker := e.fromClient() == (want.Method != "")
+	if want.IDAt.IsZero() != got.IDAt.IsZero() {
+		return false, nil, nil
+	}
+	if !want.IDAt.IsZero() && !after.tie(idBond(asker), canonical(want.Raw, want.IDAt), canonical(got.Raw, got.IDAt)) {
+		return false, nil, nil
+	}
+	c := &comparison{tape: want.Raw, live: got.Raw, strict: s.options.Strict, bonds: after}
+	for _, part := range []struct {
+		name string
+		t, l jsonrpc.Span
+	}{{"params", want.Params, got.Params}, {"result", want.Result, got.Result}, {"error", want.Error, got.Error}} {
+		switch {
+		case part.t.IsZero() && part.l.IsZero():
+		case part.t.IsZero():
+			c.differ(where+" "+part.name, "", string(part.l.Of(got.Raw)))
+		case part.l.IsZero():
+			c.differ(where+" "+part.name, string(part.t.Of(want.Raw)), "")
+		default:
+			c.values(where+" "+part.name, part.name, part.t, part.l)
+		}
+	}
+	return true, c.out, after
+}
+
+func idBond(ofClient bool) string {
+	if ofClient {
+		return "id of client"
+	}
+	return "id of server"
+}
+
+// take finds what a message of the peer is on the tape, among those entries that
+// may takes, and notes its differences. It returns -1 when it is nothing.
+func (s *score) take(live []byte, may func(i int) bool) int {
+	s.mu.Lock()
+	best, bestOut := -1, []Difference(nil)
+	var bestBonds *bonds
+	for i := range s.tape.entries {
+		if s.seen[i] || s.ours(i) || !may(i) {
+			continue
+		}
+		like, out, after := s.compareLocked(i, live)
+		if !like {
+			continue
+		}
+		if best < 0 || len(out) < len(bestOut) {
+			best, bestOut, bestBonds = i, out, after
+		}
+		if len(out) == 0 {
+			break
+		}
+	}
+	if best >= 0 {
+		s.bonds = bestBonds
+		s.seeLocked(best)
+	}
+	s.mu.Unlock()
+	s.differ(bestOut...)
+	return best
+}
+
+// words returns what we say for entry i: the tape's message, in which ids and what
+// else the peer has chosen are those of this peer.
+func (s *score) words(i int) []byte {
+	e := &s.tape.entries[i]
+	b := payload(e)
+	m := scan(b)
+	if m == nil {
+		return b
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var edits jsonrpc.Edits
+	swap := func(kind string, at jsonrpc.Span) {
+		spelled := canonical(b, at)
+		live, ok := s.bonds.live[kind+" "+spelled]
+		if !ok {
+			s.bonds.tie(kind, spelled, spelled)
+			return
+		}
+		if live == spelled {
+			return
+		}
+		if text, isText := strings.CutPrefix(live, "s"); isText {
+			edits.Replace(at, jsonrpc.AppendQuote(nil, text))
+		} else {
+			edits.Replace(at, []byte(live[1:]))
+		}
+	}
+	if !m.IDAt.IsZero() {
+		swap(idBond(e.fromClient() == (m.Method != "")), m.IDAt)
+	}
+	var walk func(at jsonrpc.Span)
+	walk = func(at jsonrpc.Span) {
+		switch jsonrpc.KindOf(b, at) {
+		case '{':
+			for mem := range jsonrpc.Members(b, at) {
+				key, _ := jsonrpc.Text(b, mem.Key)
+				kind := jsonrpc.KindOf(b, mem.Value)
+				if chosen[key] && (kind == '"' || kind == '0') {
+					swap((*comparison)(nil).bond(key), mem.Value)
+					continue
+				}
+				walk(mem.Value)
+			}
+		case '[':
+			for el := range jsonrpc.Elements(b, at) {
+				walk(el)
+			}
+		}
+	}
+	walk(m.Params)
+	walk(m.Result)
+	walk(m.Error)
+	return jsonrpc.Splice(nil, b, &edits)
+}
+
+// rest notes what the peer has not said by the end.
+func (s *score) rest() []Difference {
+	for i := range s.tape.entries {
+		if !s.ours(i) && s.tape.entries[i].waits() {
+			s.miss(i)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.differences
+}
