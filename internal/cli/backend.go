@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
 // Backend is what the commands call. All of it is set.
@@ -13,6 +14,8 @@ type Backend struct {
 	Run     func(context.Context, RunOptions) error
 	Serve   func(context.Context, ServeOptions) error
 	Connect func(context.Context, ConnectOptions) (Session, error)
+	Record  func(context.Context, RecordOptions) (exitCode int, err error)
+	Replay  func(context.Context, ReplayOptions) ([]tape.Difference, error)
 }
 
 // RunOptions are those of one server that is offered under its own names.
@@ -52,6 +55,28 @@ type ServeOptions struct {
 type Endpoints struct {
 	MCP     string // the URL to give to clients
 	Console string // the URL to open in a browser
+}
+
+// RecordOptions are those of a conversation that is written down.
+type RecordOptions struct {
+	Server config.Server
+	Listen string    // where the client of a server at a URL finds it
+	Tape   io.Writer // not closed
+	About  string    // prose that the tape begins with
+	Log    *slog.Logger
+	Stderr io.Writer        // what a child says there
+	Ready  func(url string) // called once when it listens; not for a command
+}
+
+// ReplayOptions are those of a conversation that is played.
+type ReplayOptions struct {
+	Tape   *tape.Tape
+	Server *config.Server // nil plays the server's side
+	Listen string         // "" plays that on standard streams
+	tape.Options
+	Log    *slog.Logger
+	Stderr io.Writer        // as in RecordOptions
+	Ready  func(url string) // called once when it listens
 }
 
 // ConnectOptions are those of one conversation with a server.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
 // Daemon returns the backend that really does it. It uses the standard streams of
@@ -33,6 +34,16 @@ func Daemon() Backend {
 				return nil, err // and not a *daemon.Session that is nil
 			}
 			return s, nil
+		},
+		Record: func(ctx context.Context, o RecordOptions) (int, error) {
+			return daemon.Record(ctx, daemon.RecordOptions{
+				Server: o.Server, Listen: o.Listen, Tape: o.Tape, About: o.About, Log: o.Log, Stderr: o.Stderr, Ready: o.Ready,
+			})
+		},
+		Replay: func(ctx context.Context, o ReplayOptions) ([]tape.Difference, error) {
+			return daemon.Replay(ctx, daemon.ReplayOptions{
+				Tape: o.Tape, Server: o.Server, Listen: o.Listen, Options: o.Options, Log: o.Log, Stderr: o.Stderr, Ready: o.Ready,
+			})
 		},
 	}
 }

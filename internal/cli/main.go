@@ -71,6 +71,7 @@ func (a *app) main(args []string) int {
 	err := root.ExecuteContext(ctx)
 	a.status.End()
 	var sig signalError
+	var exit exitError
 	switch {
 	case err == nil:
 		return exitOK
@@ -78,6 +79,8 @@ func (a *app) main(args []string) int {
 		return exitFailure
 	case errors.As(err, &sig):
 		return exitSignal + int(sig.signal)
+	case errors.As(err, &exit):
+		return int(exit)
 	}
 	a.printError(err)
 	var usage *usageError

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
 var update = flag.Bool("update", false, "write the generated files")
@@ -121,6 +122,28 @@ func fakeBackend() Backend {
 				return nil, err
 			}
 			return &fakeSession{o: o, fail: fail}, nil
+		},
+		Record: func(_ context.Context, o RecordOptions) (int, error) {
+			fmt.Printf("record %s listen=%q\n", describe(o.Server), o.Listen)
+			if o.Server.URL != "" {
+				o.Ready("http://" + o.Listen + "/mcp")
+			}
+			fmt.Fprint(o.Tape, "-- client --\n{}\n")
+			code, _ := strconv.Atoi(os.Getenv("FAKE_CODE"))
+			return code, fail()
+		},
+		Replay: func(_ context.Context, o ReplayOptions) ([]tape.Difference, error) {
+			fmt.Printf("replay http=%t listen=%q timeout=%s strict=%t\n", o.Tape.HTTP(), o.Listen, o.Timeout, o.Strict)
+			if o.Server != nil {
+				fmt.Println("to " + describe(*o.Server))
+			}
+			if o.Listen != "" {
+				o.Ready("http://" + o.Listen + "/mcp")
+			}
+			if d := os.Getenv("FAKE_DIFFERENCE"); d != "" {
+				return []tape.Difference{{Where: d, Tape: "a", Live: "b\x1b[2J"}}, nil
+			}
+			return nil, fail()
 		},
 	}
 }

@@ -21,11 +21,16 @@ type targetFlags struct {
 }
 
 func (t *targetFlags) add(f *pflag.FlagSet) {
+	t.addPlain(f)
+	f.StringVar(&t.revision, "revision", "", "speak only the revision of this `DATE` with the server")
+	f.StringVar(&t.dialect, "dialect", "", "speak the dialect of this `NAME` with the server (default: found out)")
+}
+
+// addPlain adds the flags of a server that nothing is translated for.
+func (t *targetFlags) addPlain(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.env, "env", nil, "set a variable for the command, as `K=V`; may be repeated")
 	f.StringArrayVar(&t.header, "header", nil, "send a header to the URL, as `'K: V'`; may be repeated")
 	f.StringVar(&t.dir, "cwd", "", "run the command in this `DIR`")
-	f.StringVar(&t.revision, "revision", "", "speak only the revision of this `DATE` with the server")
-	f.StringVar(&t.dialect, "dialect", "", "speak the dialect of this `NAME` with the server (default: found out)")
 }
 
 func (t *targetFlags) given() string {

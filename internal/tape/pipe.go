@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"sync"
+	"syscall"
 )
 
 // maxLine is how much of a line is written down. Longer ones pass all the same.
@@ -49,9 +51,7 @@ func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if n > 0 && broken == nil {
-			_, broken = to.Write(buf[:n])
-		}
+		// First on the tape: otherwise an answer could stand before its question.
 		for rest := buf[:n]; len(rest) > 0; {
 			head, tail, whole := bytes.Cut(rest, []byte("\n"))
 			line = append(line, head[:min(len(head), maxLine-len(line))]...)
@@ -60,6 +60,9 @@ func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 				line = line[:0]
 			}
 		}
+		if n > 0 && broken == nil {
+			_, broken = to.Write(buf[:n])
+		}
 		if cap(line) > 1<<20 && len(line) == 0 {
 			line = nil
 		}
@@ -67,10 +70,17 @@ func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 			if len(line) > 0 {
 				r.line(section, line)
 			}
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return errors.Join(broken, err)
+			return errors.Join(unlessOver(broken), unlessOver(err))
 		}
 	}
+}
+
+// unlessOver removes the errors that only say that a conversation has ended.
+func unlessOver(err error) error {
+	for _, end := range []error{io.EOF, io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return nil
+		}
+	}
+	return err
 }

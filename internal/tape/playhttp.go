@@ -43,6 +43,18 @@ func (s *Stage) Done() bool {
 	return true
 }
 
+// Path returns where the client on the tape found its server.
+func (s *Stage) Path() string {
+	for i := range s.tape.entries {
+		if e := &s.tape.entries[i]; e.section == request {
+			_, address, _ := strings.Cut(e.head[0], " ")
+			path, _, _ := strings.Cut(address, "?")
+			return path
+		}
+	}
+	return "/"
+}
+
 // Moved returns a channel that is closed when the client has said more.
 func (s *Stage) Moved() <-chan struct{} {
 	s.mu.Lock()

@@ -80,7 +80,7 @@ func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transp
 
 func (r *Recorder) tapResponse(res *http.Response) {
 	n, _ := res.Request.Context().Value(exchangeKey{}).(int)
-	t := &tappedBody{r: r, n: n, from: res.Body, head: func(body []byte) {
+	t := &tappedBody{r: r, n: n, from: res.Body, left: res.ContentLength, head: func(body []byte) {
 		r.head(response, n, strconv.Itoa(res.StatusCode), res.Header, body)
 	}}
 	if mediaType(res.Header) == "text/event-stream" {
@@ -103,6 +103,7 @@ type tappedBody struct {
 	from   io.ReadCloser
 	head   func(body []byte)
 	stream bool
+	left   int64 // bytes that will still come; negative when unknown
 	buf    []byte
 	over   bool
 }
@@ -113,8 +114,15 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 	if t.stream {
 		t.events()
 	}
-	if err != nil {
+	switch was := t.left; {
+	case err != nil:
 		t.finish(err)
+	case was > 0:
+		// The client knows the end as soon as we do, and may go on: this has to be on
+		// the tape by then.
+		if t.left -= int64(n); t.left <= 0 {
+			t.finish(io.EOF)
+		}
 	}
 	return n, err
 }

@@ -122,9 +122,14 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 		}
 	case '"':
 		s, _ := jsonrpc.Text(raw, at)
-		clean := r.text(s)
-		if s != "" && secretName(name) {
+		var clean string
+		switch {
+		case s != "" && secretName(name):
 			clean = r.placeholder("secret", s)
+		case strings.HasPrefix(s, "{") || strings.HasPrefix(s, "["):
+			clean = string(r.json([]byte(s))) // tools often answer with JSON in a text
+		default:
+			clean = r.text(s)
 		}
 		if clean != s {
 			e.Replace(at, jsonrpc.AppendQuote(nil, clean))

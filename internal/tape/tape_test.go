@@ -84,6 +84,7 @@ func TestRedact(t *testing.T) {
 		{`no json: ghp_abcdefghijklmnopqrstuvwx`, `no json: [secret-7]`},
 		{`{"k":"eyJhbGciOiJub25l.eyJzdWIiOiIx.sig"}`, `{"k":"[secret-8]"}`},
 		{`{"a":"hunter\u00322"}`, `{"a":"[secret-3]"}`},
+		{`{"text":"{\"password\":\"a\"}"}`, `{"text":"{\"password\":\"[secret-1]\"}"}`},
 		{` { "x" : "\u0061" } `, ` { "x" : "\u0061" } `},
 	} {
 		if got := string(r.json([]byte(c.in))); got != c.want {

@@ -189,6 +189,17 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 // when the child has closed its output, be it alive or not.
 func (p *Process) Pipe() *Pipe { return p.pipe }
 
+// Raw returns the child's standard output and input as they are, for whoever passes
+// bytes on; use either these or Pipe. Closing the input is what Stop begins with.
+func (p *Process) Raw() (stdout io.Reader, stdin io.WriteCloser) {
+	return p.output, rawInput{p.pipe.out}
+}
+
+type rawInput struct{ out *writer }
+
+func (r rawInput) Write(b []byte) (int, error) { return r.out.w.Write(b) }
+func (r rawInput) Close() error                { return r.out.close() }
+
 // PID returns the child's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 

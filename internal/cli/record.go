@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/tape"
+)
+
+// exitError ends a command with the exit code of the program that it stood for.
+type exitError int
+
+func (e exitError) Error() string { return "exit status " + strconv.Itoa(int(e)) }
+
+// oneTarget checks arguments that are a URL, or a command after --.
+func oneTarget(c *cobra.Command, args []string, usage string) (command []string, address string, err error) {
+	dash := c.ArgsLenAtDash()
+	switch {
+	case dash == 0 && len(args) > 0:
+		return args, "", nil
+	case dash < 0 && len(args) == 1 && isURL(args[0]):
+		return nil, args[0], nil
+	case len(args) == 0:
+		return nil, "", usagef("write `"+usage+" URL` or `"+usage+" -- COMMAND`", "no server is given")
+	case dash > 0:
+		return nil, "", usagef("keep what stands before -- or what stands after it", "both %q and a command are given", args[0])
+	case isURL(args[0]):
+		return nil, "", usagef("remove it", "%q stands after the URL", args[1])
+	}
+	return nil, "", usagef("put -- before a command: `"+usage+" -- "+clean(args[0])+"`", "%q is not a URL", args[0])
+}
+
+func (a *app) recordCommand() *cobra.Command {
+	var t targetFlags
+	var file, listen string
+	var open bool
+	c := &cobra.Command{
+		Use:   "record -o FILE [flags] (URL | -- COMMAND [ARG]...)",
+		Short: "Write down what a client and a server say to each other",
+		Long: `Stand between a client and a server, pass every byte on as it is, and write down
+what both say. Put it in place of the server's own command in the client's
+configuration; for a server at a URL, give the client the address that is
+printed. Nothing is translated.
+
+The tape is a text file (txtar) that can be read, sent to somebody and played
+again with "dragoman replay". What looks like a secret is replaced: credentials in
+headers and URLs, members with names such as "password", well-known forms of
+keys, and the values of --env and --header. Read a tape before you publish it all
+the same: what a tool returns may be private, and nothing in it says so.
+
+When FILE exists a number is added to its name, because many clients start a
+server more than once. The exit code is that of the command.`,
+		Example: `  # In a client's configuration, before the command that it had so far.
+  dragoman record -o talk.txtar -- npx -y @modelcontextprotocol/server-memory
+
+  # A server on the network: the client goes to http://127.0.0.1:7302/mcp.
+  dragoman record -o talk.txtar https://mcp.example.com/mcp`,
+		RunE: func(c *cobra.Command, args []string) error {
+			a.startLog(slog.LevelWarn, nil)
+			command, address, err := oneTarget(c, args, "dragoman record -o FILE")
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				return usagef("write `dragoman record -o talk.txtar ...`", "nothing says where the tape goes")
+			}
+			if address == "" && c.Flags().Changed("listen") {
+				return usagef("remove it", "--listen is for URLs; a command is recorded on standard streams")
+			}
+			if err := checkListen(listen, open); err != nil {
+				return err
+			}
+			server, err := t.server(a.env, command, address)
+			if err != nil {
+				return err
+			}
+			out, err := createNew(file)
+			if err != nil {
+				return withHint(fmt.Errorf("create the tape: %w", err), "name a file in a folder that you may write to")
+			}
+			if address != "" {
+				a.warnOpen(c.Context(), listen)
+			}
+			code, err := a.backend.Record(c.Context(), RecordOptions{
+				Server: server, Listen: listen, Tape: out, Log: a.log, Stderr: a.status,
+				About: fmt.Sprintf("Recorded by dragoman %s on %s.\n%s", version(), time.Now().UTC().Format(time.DateTime+" UTC"), about(server)),
+				Ready: func(endpoint string) {
+					if !a.quiet {
+						a.status.Printf("give the client %s; what it says goes to %s until you interrupt", reachable(endpoint), out.Name())
+					}
+				},
+			})
+			if err := errors.Join(ended(c.Context(), err), out.Close()); err != nil {
+				return err
+			}
+			if code != 0 && c.Context().Err() == nil {
+				return exitError(code)
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := inOrder(c)
+	f.StringVarP(&file, "output", "o", "", "write the tape to this `FILE`")
+	f.StringVar(&listen, "listen", "127.0.0.1:7302", "for a URL: serve the client at this `ADDR` (host:port)")
+	t.addPlain(f)
+	addOpenFlag(c, &open)
+	return c
+}
+
+// about says whom a tape is of. Arguments and queries may hold secrets, and do not
+// stand there.
+func about(s config.Server) string {
+	if s.URL != "" {
+		address, _, _ := strings.Cut(s.URL, "?")
+		return "A client and the server at " + clean(address) + "."
+	}
+	return "A client and the server " + clean(filepath.Base(s.Command)) + "."
+}
+
+// createNew creates a file that nobody else can read, under another name when there
+// is one of that name.
+func createNew(file string) (*os.File, error) {
+	ext := filepath.Ext(file)
+	for n := 1; ; n++ {
+		name := file
+		if n > 1 {
+			name = strings.TrimSuffix(file, ext) + "-" + strconv.Itoa(n) + ext
+		}
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err == nil || !errors.Is(err, os.ErrExist) || n == 1000 {
+			return f, err
+		}
+	}
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var t targetFlags
+	var listen string
+	var open, strict bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "replay FILE [flags] [URL | -- COMMAND [ARG]...]",
+		Short: "Play one side of a recorded conversation",
+		Long: `Play one side of a conversation that "dragoman record" has written down, and fail
+when the other side does not do what it did then.
+
+Without more than FILE the server's side is played, to a client on standard
+streams, or over HTTP with --listen if the tape is of HTTP. With a URL or a command the
+client's side is played to that server.
+
+What a peer is free to choose is no difference: ids, tokens, cursors, the order
+and the spelling of members, its own name and version, points in time. Secrets
+that the tape does not have stand for anything; credentials that a server needs
+are given with --header or --env. The exit code is 1 when there are differences,
+each of which is printed.`,
+		Example: `  # A server that a client's test can rely on.
+  dragoman replay talk.txtar
+
+  # Does the new version of a server still do what the old one did?
+  dragoman replay talk.txtar -- ./server-new`,
+		RunE: func(c *cobra.Command, args []string) error {
+			a.startLog(slog.LevelWarn, nil)
+			if len(args) == 0 || c.ArgsLenAtDash() == 0 {
+				return usagef("write `dragoman replay FILE`", "no tape is given")
+			}
+			b, err := os.ReadFile(args[0])
+			if err != nil {
+				return withHint(fmt.Errorf("read the tape: %w", err), "record one with `dragoman record -o FILE -- COMMAND`")
+			}
+			played, err := tape.Parse(b)
+			if err != nil {
+				return fmt.Errorf("%s is no tape: %w", clean(args[0]), err)
+			}
+			o := ReplayOptions{Tape: played, Listen: listen, Log: a.log, Stderr: a.status, Options: tape.Options{Timeout: timeout, Strict: strict}}
+			if o.Server, err = a.replayTarget(c, &t, args[1:]); err != nil {
+				return err
+			}
+			switch {
+			case timeout <= 0:
+				return usagef("write for example 10s", "--timeout %s is not possible", timeout)
+			case o.Server == nil && listen == "" && played.HTTP():
+				return usagef("write --listen 127.0.0.1:7302, or the server's URL", "the tape is of a conversation over HTTP")
+			case o.Server == nil && listen != "" && !played.HTTP(), o.Server != nil && (o.Server.URL != "") != played.HTTP():
+				return usagef("play it in the way in which it was recorded", "the tape is of a %s", wayOf(played))
+			case o.Server != nil && listen != "":
+				return usagef("keep one of them", "--listen plays the server's side, and a server is given")
+			case listen != "":
+				if err := checkListen(listen, open); err != nil {
+					return err
+				}
+				a.warnOpen(c.Context(), listen)
+			}
+			o.Ready = func(endpoint string) {
+				if !a.quiet {
+					a.status.Printf("the server's side is played at %s", reachable(endpoint))
+				}
+			}
+			found, err := a.backend.Replay(c.Context(), o)
+			for _, d := range found {
+				a.status.line("dragoman: difference: " + clean(d.String()))
+			}
+			if err = ended(c.Context(), err); err != nil {
+				return err
+			}
+			if len(found) > 0 {
+				return errReported
+			}
+			if !a.quiet {
+				a.status.Printf("no difference")
+			}
+			return nil
+		},
+	}
+	f := inOrder(c)
+	f.StringVar(&listen, "listen", "", "play the server's side over HTTP at this `ADDR` (host:port)")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait so long for what the tape has next")
+	f.BoolVar(&strict, "strict", false, "compare names, versions and times as well")
+	t.addPlain(f)
+	addOpenFlag(c, &open)
+	return c
+}
+
+func wayOf(t *tape.Tape) string {
+	if t.HTTP() {
+		return "conversation over HTTP"
+	}
+	return "conversation on a pipe"
+}
+
+// replayTarget returns the server that the client's side is played to, nil for none.
+func (a *app) replayTarget(c *cobra.Command, t *targetFlags, rest []string) (*config.Server, error) {
+	var command []string
+	address := ""
+	switch dash := c.ArgsLenAtDash(); {
+	case len(rest) == 0 && dash < 0:
+		if given := t.given(); given != "" {
+			return nil, usagef("remove it", "%s is for a server, and none is given", given)
+		}
+		return nil, nil
+	case dash == 1 && len(rest) > 0:
+		command = rest
+	case dash < 0 && len(rest) == 1 && isURL(rest[0]):
+		address = rest[0]
+	default:
+		return nil, usagef("write `dragoman replay FILE URL` or `dragoman replay FILE -- COMMAND`", "%q is neither a URL nor a command", strings.Join(rest, " "))
+	}
+	s, err := t.server(a.env, command, address)
+	return &s, err
+}

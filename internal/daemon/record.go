@@ -1,0 +1,219 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/tape"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// RecordOptions are those of Record.
+type RecordOptions struct {
+	Server config.Server
+	Listen string    // for a server at a URL: where its client finds the tap
+	Tape   io.Writer // not closed
+	About  string    // prose that the tape begins with
+	Log    *slog.Logger
+	Stderr io.Writer // what a child says there
+	// Stdin and Stdout take the place of the process's own, for tests.
+	Stdin  io.ReadCloser
+	Stdout io.WriteCloser
+	Ready  func(url string) // called once when it listens
+}
+
+// Record lets a client and a server talk and writes down what they say. A command
+// inherits our whole environment, since we stand where it stood. Record ends with
+// the server's process, or with ctx on HTTP. code is the exit code of the process,
+// 0 on HTTP; the error says what kept the two from talking, or why the tape is not
+// whole.
+func Record(ctx context.Context, o RecordOptions) (code int, err error) {
+	var secrets []string
+	for _, s := range o.Server.Env {
+		secrets = append(secrets, s.Reveal())
+	}
+	for _, f := range o.Server.Header {
+		secrets = append(secrets, f.Value.Reveal())
+	}
+	r := tape.NewRecorder(o.Tape, o.About, secrets)
+	if o.Server.URL != "" {
+		err = recordHTTP(ctx, r, o)
+	} else {
+		code, err = recordPipe(ctx, r, o)
+	}
+	if bad := r.Err(); bad != nil {
+		err = errors.Join(err, fmt.Errorf("the tape is not whole: %w", bad))
+	}
+	return code, err
+}
+
+// stopOfTapped is how long a recorded server may take to end once its client has.
+const stopOfTapped = 10 * time.Second
+
+func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, error) {
+	child, err := startWhole(ctx, o.Server, o.Stderr)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = child.Stop(context.Background()) }()
+	in, out := o.Stdin, o.Stdout
+	if in == nil {
+		if in, out, err = stdio.Streams(); err != nil {
+			return 0, fmt.Errorf("open the standard streams: %w", err)
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = child.Stop(context.Background()) })
+	defer stop()
+	stdout, stdin := child.Raw()
+	err = r.Pipe(tape.Ends{From: in, To: out}, tape.Ends{From: stdout, To: stdin}, func() { _ = in.Close() })
+	if ctx.Err() != nil {
+		err = nil // we ended it
+	}
+	polite, cancel := context.WithTimeout(context.Background(), stopOfTapped)
+	defer cancel()
+	err = errors.Join(err, child.Stop(polite))
+	r.Ended(child.ExitText())
+	return max(child.ExitCode(), 0), err
+}
+
+// startWhole starts a command with our whole environment and what the server's
+// entry adds.
+func startWhole(ctx context.Context, s config.Server, stderr io.Writer) (*stdio.Process, error) {
+	env := os.Environ()
+	for k, v := range s.Env {
+		env = append(env, k+"="+v.Reveal())
+	}
+	return stdio.Start(ctx, stdio.Spec{
+		Command: s.Command, Args: s.Args, Env: env, Dir: s.Dir,
+		OnStderr: func(line []byte) {
+			if stderr != nil {
+				_, _ = stderr.Write(append(append([]byte{}, line...), '\n'))
+			}
+		},
+	})
+}
+
+func recordHTTP(ctx context.Context, r *tape.Recorder, o RecordOptions) error {
+	target, err := url.Parse(o.Server.URL)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	path := target.Path
+	if path == "" {
+		path = "/"
+	}
+	return listen(ctx, listenOptions{
+		address: o.Listen, handler: r.Proxy(target, path, fields(o.Server.Header), transport), doors: newDoors(),
+		log: orDiscard(o.Log), limit: time.Second,
+		ready: func(base string) {
+			if o.Ready != nil {
+				o.Ready(base + path)
+			}
+		},
+	})
+}
+
+func fields(list []config.Field) http.Header {
+	h := http.Header{}
+	for _, f := range list {
+		h.Add(f.Name, f.Value.Reveal())
+	}
+	return h
+}
+
+func orDiscard(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l
+}
+
+// ReplayOptions are those of Replay.
+type ReplayOptions struct {
+	Tape *tape.Tape
+	// Server is whom the client's side is played to; nil plays the server's side, to
+	// a client on standard streams or, with Listen, over HTTP.
+	Server *config.Server
+	Listen string
+	tape.Options
+	Log    *slog.Logger
+	Stderr io.Writer // what a child says there
+	Stdin  io.ReadCloser
+	Stdout io.WriteCloser
+	Ready  func(url string)
+}
+
+// Replay plays one side of a tape and returns how the other side differs from what
+// it said when the tape was made. Over HTTP the server's side is played until the
+// client has said all, or ctx ends.
+func Replay(ctx context.Context, o ReplayOptions) ([]tape.Difference, error) {
+	switch {
+	case o.Server != nil && o.Server.URL != "":
+		target, err := url.Parse(o.Server.URL)
+		if err != nil {
+			return nil, err
+		}
+		transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true}
+		defer transport.CloseIdleConnections()
+		return o.Tape.PlayHTTP(ctx, target, fields(o.Server.Header), transport, o.Options)
+	case o.Server != nil:
+		child, err := startWhole(ctx, *o.Server, o.Stderr)
+		if err != nil {
+			return nil, err
+		}
+		stdout, stdin := child.Raw()
+		d, err := o.Tape.PlayPipe(ctx, true, tape.Ends{From: stdout, To: stdin}, func() { _ = child.Stop(context.Background()) }, o.Options)
+		return d, errors.Join(err, child.Stop(context.Background()))
+	case o.Listen != "":
+		return replayListen(ctx, o)
+	}
+	in, out := o.Stdin, o.Stdout
+	if in == nil {
+		var err error
+		if in, out, err = stdio.Streams(); err != nil {
+			return nil, fmt.Errorf("open the standard streams: %w", err)
+		}
+	}
+	return o.Tape.PlayPipe(ctx, false, tape.Ends{From: in, To: out}, func() { _ = in.Close() }, o.Options)
+}
+
+func replayListen(ctx context.Context, o ReplayOptions) ([]tape.Difference, error) {
+	stage, err := o.Tape.Stage(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() {
+		for moved := stage.Moved(); !stage.Done(); moved = stage.Moved() {
+			select {
+			case <-moved:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	})
+	err = listen(ctx, listenOptions{
+		address: o.Listen, handler: stage, doors: newDoors(), log: orDiscard(o.Log), limit: 2 * time.Second,
+		ready: func(base string) {
+			if o.Ready != nil {
+				o.Ready(base + stage.Path())
+			}
+		},
+	})
+	return stage.Differences(), err
+}

@@ -1,0 +1,180 @@
+//go:build unix
+
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/tape"
+)
+
+// taped is a file in memory that is written by one and read by another goroutine.
+type taped struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (f *taped) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.b.Write(b)
+}
+
+func (f *taped) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.b.String()
+}
+
+const (
+	tapedHello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	tapedCall  = `{"jsonrpc":"2.0","id":"a" ,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi","password":"p"}}}`
+)
+
+// TestRecordThenReplay: a process is recorded, byte for byte, with its exit code;
+// then the tape stands for the server towards the same client, and for the client
+// towards the same server.
+func TestRecordThenReplay(t *testing.T) {
+	server := child(t, "s", "legacy").Server
+	lines := []string{tapedHello, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, tapedCall}
+	client := func(in io.WriteCloser, out io.Reader) (heard []string) {
+		r := bufio.NewReader(out)
+		for _, l := range lines {
+			_, _ = io.WriteString(in, l+"\n")
+			if strings.Contains(l, `"id"`) {
+				line, err := r.ReadString('\n')
+				if err != nil {
+					t.Errorf("after %s: %v", l, err)
+				}
+				heard = append(heard, line)
+			}
+		}
+		_ = in.Close()
+		_, _ = io.Copy(io.Discard, r)
+		return heard
+	}
+	// with runs f with the client at the other end of its streams.
+	with := func(f func(in io.ReadCloser, out io.WriteCloser)) []string {
+		in, toProgram := io.Pipe()
+		fromProgram, out := io.Pipe()
+		var done sync.WaitGroup
+		done.Go(func() {
+			f(in, out)
+			_ = out.Close()
+			_ = in.Close()
+		})
+		heard := client(toProgram, fromProgram)
+		done.Wait()
+		return heard
+	}
+
+	var file taped
+	first := with(func(in io.ReadCloser, out io.WriteCloser) {
+		code, err := Record(t.Context(), RecordOptions{Server: server, Tape: &file, About: "A test.", Stdin: in, Stdout: out})
+		if err != nil || code != 0 {
+			t.Errorf("record: %d, %v", code, err)
+		}
+	})
+	text := file.text()
+	if strings.Contains(text, `"password":"p"`) || strings.Contains(text, `\"password\":\"p\"`) || !strings.Contains(text, tapedHello+"\n") || !strings.Contains(text, "-- server.close --") {
+		t.Errorf("the tape is\n%s", text)
+	}
+	played, err := tape.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := with(func(in io.ReadCloser, out io.WriteCloser) {
+		d, err := Replay(t.Context(), ReplayOptions{Tape: played, Stdin: in, Stdout: out, Options: tape.Options{Timeout: time.Minute}})
+		if err != nil || len(d) > 0 {
+			t.Errorf("replay to the client: %v, %v", d, err)
+		}
+	})
+	if strings.ReplaceAll(strings.Join(first, ""), `\"p\"`, `\"[secret-1]\"`) != strings.Join(again, "") {
+		t.Errorf("the client heard %q, from the tape %q", first, again)
+	}
+	d, err := Replay(t.Context(), ReplayOptions{Tape: played, Server: &server, Options: tape.Options{Timeout: time.Minute}})
+	if err != nil || len(d) > 0 {
+		t.Errorf("replay to the server: %v, %v", d, err)
+	}
+}
+
+// TestRecordTellsHowTheServerEnded: its exit code is ours, what it said on standard
+// error is not lost.
+func TestRecordTellsHowTheServerEnded(t *testing.T) {
+	var file, stderr taped
+	in, held := io.Pipe()
+	defer held.Close()
+	code, err := Record(t.Context(), RecordOptions{Server: child(t, "s", "exit").Server, Tape: &file, Stderr: &stderr, Stdin: in, Stdout: discard{}})
+	if code != 3 || err != nil {
+		t.Errorf("ended with %d, %v", code, err)
+	}
+	if !strings.Contains(stderr.text(), "THE_TOKEN is not set") || !strings.Contains(file.text(), "exit status 3") {
+		t.Errorf("said %q; tape:\n%s", stderr.text(), file.text())
+	}
+}
+
+// TestTapeThatFails: a full disk is told, and the two talk on.
+func TestTapeThatFails(t *testing.T) {
+	in, out := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(out, tapedHello+"\n")
+		_ = out.Close()
+	}()
+	var heard taped
+	code, err := Record(t.Context(), RecordOptions{Server: child(t, "s", "legacy").Server, Tape: full{}, Stdin: in, Stdout: keep{&heard}})
+	if code != 0 || err == nil || !strings.Contains(err.Error(), "the tape is not whole") {
+		t.Errorf("ended with %d, %v", code, err)
+	}
+	if !strings.Contains(heard.text(), "protocolVersion") {
+		t.Errorf("heard %q", heard.text())
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, os.ErrInvalid }
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) Close() error                { return nil }
+
+type keep struct{ *taped }
+
+func (keep) Close() error { return nil }
+
+// TestReplayOverHTTPEnds when the client has said all that is on the tape.
+func TestReplayOverHTTPEnds(t *testing.T) {
+	played, err := tape.Parse([]byte("-- client.request 1 --\nGET /deep/mcp\n\n-- server.response 1 --\n405\nAllow: POST\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := make(chan string, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d, err := Replay(t.Context(), ReplayOptions{Tape: played, Listen: "127.0.0.1:0", Ready: func(u string) { at <- u }})
+		if len(d) > 0 || err != nil {
+			t.Errorf("%v, %v", d, err)
+		}
+	}()
+	address := <-at
+	res, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if res.StatusCode != 405 || res.Header.Get("Allow") != "POST" || !strings.HasSuffix(address, "/deep/mcp") {
+		t.Errorf("%s answers %s %v", address, res.Status, res.Header)
+	}
+	<-done
+}
