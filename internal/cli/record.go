@@ -52,10 +52,10 @@ configuration; for a server at a URL, give the client the address that is
 printed. Nothing is translated.
 
 The tape is a text file (txtar) that can be read, sent to somebody and played
-again with "dragoman replay". What looks like a secret is replaced: credentials in
-headers and URLs, members with names such as "password", well-known forms of
-keys, and the values of --env and --header. Read a tape before you publish it all
-the same: what a tool returns may be private, and nothing in it says so.
+again with "dragoman replay". What looks like a secret is replaced: credentials
+in headers and URLs, members with names such as "password", well-known forms of
+keys, and the values of --env and --header. Read a tape before you publish it
+all the same: what a tool returns may be private, and nothing in it says so.
 
 When FILE exists a number is added to its name, because many clients start a
 server more than once. The exit code is that of the command.`,
@@ -151,12 +151,12 @@ func (a *app) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay FILE [flags] [URL | -- COMMAND [ARG]...]",
 		Short: "Play one side of a recorded conversation",
-		Long: `Play one side of a conversation that "dragoman record" has written down, and fail
-when the other side does not do what it did then.
+		Long: `Play one side of a conversation that "dragoman record" has written down, and
+fail when the other side does not do what it did then.
 
 Without more than FILE the server's side is played, to a client on standard
-streams, or over HTTP with --listen if the tape is of HTTP. With a URL or a command the
-client's side is played to that server.
+streams, or over HTTP with --listen if the tape is of HTTP. With a URL or a
+command the client's side is played to that server.
 
 What a peer is free to choose is no difference: ids, tokens, cursors, the order
 and the spelling of members, its own name and version, points in time. Secrets
