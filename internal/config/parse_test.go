@@ -130,7 +130,7 @@ dragoman:
     instructions: {file: notes.md, join: upstreams-first}
   revisions: {accept: ["2025-06-18", 2026-07-28], otherwise: refuse}
   names: {separator: "-"}
-  limits: {body: 1MiB, message: 2000000, call: 30s, callMax: 1h, start: 5s, initializePerSecond: 9}
+  limits: {body: 1MiB, message: 2000000, call: 30s, callMax: 1h, start: 5s, inFlight: 2GiB, initializePerSecond: 9}
   allowedHosts: [Gate.Example, "gate.example:8443"]
   allowedOrigins: ["https://gate.example"]
   log: {level: debug, format: json}
@@ -159,7 +159,7 @@ func TestOurOwnKeys(t *testing.T) {
 		Separator: "-",
 		Limits: Limits{
 			Body: 1 << 20, Message: 2_000_000, Call: 30 * time.Second, CallMax: time.Hour,
-			Start: 5 * time.Second, InitializePerSecond: 9,
+			Start: 5 * time.Second, InitializePerSecond: 9, InFlight: 2 << 30,
 		},
 		Hosts:   []string{"gate.example", "gate.example:8443"},
 		Origins: []string{"https://gate.example"},
@@ -231,6 +231,7 @@ func TestProblems(t *testing.T) {
 		{"dragoman: {limits: {body: 4Mb}}", `"4Mb" is not a size`},
 		{"dragoman: {limits: {body: 4096GiB}}", "must be between 1KiB and 1GiB"},
 		{"dragoman: {limits: {body: 99999999999999999999}}", "is not a size"},
+		{"dragoman: {limits: {inFlight: 1KiB}}", "must be between 1MiB and 64GiB"},
 		{"dragoman: {limits: {initializePerSecond: 0}}", "must be a whole number between 1 and 10000"},
 		{"dragoman: {listen: 7300}", `f:1:20: dragoman.listen: "7300" is not an address to listen on; write 127.0.0.1:7300`},
 		{"dragoman: {listen: ':7300'}", "other machines could reach"},

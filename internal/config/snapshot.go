@@ -88,6 +88,7 @@ type Limits struct {
 	CallMax             time.Duration // a call may take in all
 	Start               time.Duration // a server may take to open
 	InitializePerSecond int           // per client
+	InFlight            int           // bytes of all messages at once
 }
 
 // Log is what to log and how.

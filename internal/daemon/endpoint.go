@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
@@ -28,6 +29,7 @@ type endpointOptions struct {
 	guard  *httpdoor.Guard
 	limits config.Limits
 	allow  func(remote, principal string) (time.Duration, bool)
+	budget *transport.Budget
 	log    *slog.Logger
 }
 
@@ -36,11 +38,11 @@ func newEndpoint(name string, r *peer.Reception, o endpointOptions) *endpoint {
 		name: name,
 		http: streamhttp.NewServer(streamhttp.Options{
 			Acceptor: r, Endpoint: name, Guard: o.guard, AllowInitialize: o.allow,
-			MaxBody: int64(o.limits.Body), Log: o.log,
+			MaxBody: int64(o.limits.Body), Budget: o.budget, Log: o.log,
 		}),
 		sse: sse.NewServer(sse.Options{
 			Acceptor: r, Endpoint: name, Guard: o.guard, AllowStream: o.allow,
-			MaxBody: int64(o.limits.Body), Log: o.log,
+			MaxBody: int64(o.limits.Body), Budget: o.budget, Log: o.log,
 		}),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
@@ -71,6 +72,17 @@ func newMetrics() *metrics {
 func (m *metrics) watch(all func() []upstream.Status) {
 	m.registry.MustRegister(&states{all: all, desc: prometheus.NewDesc(
 		"dragoman_server_up", "1 while the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil)})
+}
+
+// watchBudget adds what messages hold, read when scraped.
+func (m *metrics) watchBudget(b *transport.Budget) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "dragoman_in_flight_bytes", Help: "What the messages that are under way hold.",
+		}, func() float64 { return float64(b.State().Held) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "dragoman_overload_refusals_total", Help: "Requests refused because too much was under way.",
+		}, func() float64 { return float64(b.State().Refused) }))
 }
 
 type states struct {

@@ -54,7 +54,12 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	defer relay.Close()
 	host := &gateway.Single{Relay: relay, Upstream: server{u}}
-	reception := &peer.Reception{Host: host, Log: o.Log, Lost: func(what, why string) { logLoss(o.Log, what, why) }}
+	budget := transport.NewBudget(inFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
+	relay.Budget = budget
+	reception := &peer.Reception{
+		Host: host, Log: o.Log, Budget: budget,
+		Lost: func(what, why string) { logLoss(o.Log, what, why) },
+	}
 	if o.Listen == "" {
 		err := servePipe(ctx, reception, host.Drain, o.Stdin, o.Stdout)
 		if errors.Is(err, peer.ErrShutdown) {
@@ -63,7 +68,7 @@ func Run(ctx context.Context, o RunOptions) error {
 		return err
 	}
 	guard := httpdoor.NewGuard(nil, nil, nil)
-	e := newEndpoint("run", reception, endpointOptions{guard: guard, log: o.Log})
+	e := newEndpoint("run", reception, endpointOptions{guard: guard, budget: budget, log: o.Log})
 	doors := newDoors()
 	doors.add(e)
 	mux := http.NewServeMux()

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
@@ -115,6 +116,7 @@ type daemon struct {
 	comers  newcomers
 	texts   instructions
 	alias   aliases
+	budget  *transport.Budget
 	local   bool // only this machine can reach the listener; set before it is
 	doors   *doors
 	merged  *room
@@ -137,8 +139,10 @@ func newDaemon(o ServeOptions) *daemon {
 		opts: o, metrics: newMetrics(), started: time.Now(), since: time.Now(),
 		upstreams: make(map[string]*upstream.Upstream), single: make(map[string]*room), singles: make(map[string]*gateway.Single),
 	}
+	d.budget = transport.NewBudget(inFlight(o.Config.Limits.InFlight, o.Config.Limits.Body))
+	d.metrics.watchBudget(d.budget)
 	d.relay = &gateway.Relay{
-		Observe: d.metrics.Call,
+		Observe: d.metrics.Call, Budget: d.budget,
 		Lost: func(server, what, why string) {
 			warnLost(o.Log, server, what, why)
 			d.metrics.Lost(server, what, why)
@@ -176,12 +180,12 @@ func logLoss(log *slog.Logger, what, why string) {
 func (d *daemon) newRoom(name string) *room {
 	s := d.opts.Config
 	r := &room{host: &swap{}}
-	r.reception = &peer.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse}
+	r.reception = &peer.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: d.budget}
 	r.reception.Lost = func(what, why string) {
 		logLoss(d.opts.Log, what, why)
 		d.metrics.Lost("", what, why)
 	}
-	r.endpoint = newEndpoint(name, r.reception, endpointOptions{guard: d.guard, limits: s.Limits, allow: d.comers.allow, log: d.opts.Log})
+	r.endpoint = newEndpoint(name, r.reception, endpointOptions{guard: d.guard, limits: s.Limits, allow: d.comers.allow, budget: d.budget, log: d.opts.Log})
 	d.doors.add(r.endpoint)
 	return r
 }
@@ -325,6 +329,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"listen", a.Listen == b.Listen},
 		{"revisions", slices.Equal(a.Revisions.Accept, b.Revisions.Accept) && a.Revisions.Refuse == b.Revisions.Refuse},
 		{"limits.body", a.Limits.Body == b.Limits.Body},
+		{"limits.inFlight", a.Limits.InFlight == b.Limits.InFlight},
 		{"limits.initializePerSecond", a.Limits.InitializePerSecond == b.Limits.InitializePerSecond},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},

@@ -32,11 +32,19 @@ type statusReport struct {
 	Configured    time.Time        `json:"configured"`
 	Conversations map[string]int   `json:"conversations"` // with clients, by transport
 	Requests      int              `json:"requests"`      // that run and are a conversation by themselves
+	InFlight      inFlightStatus   `json:"inFlight"`
 	Endpoints     []endpointStatus `json:"endpoints"`
 	Servers       []serverStatus   `json:"servers"`
 	Parked        []parkedStatus   `json:"parked"`
 	Listens       []listenStatus   `json:"listens"`
 	Losses        []lossStatus     `json:"losses"`
+}
+
+// inFlightStatus is in bytes.
+type inFlightStatus struct {
+	Held    int64 `json:"held"`
+	Limit   int64 `json:"limit"`
+	Refused int64 `json:"refused"` // requests
 }
 
 type endpointStatus struct {
@@ -200,6 +208,7 @@ func (d *daemon) report() *statusReport {
 		Conversations: map[string]int{}, Endpoints: []endpointStatus{}, Servers: []serverStatus{},
 		Parked: []parkedStatus{}, Listens: []listenStatus{}, Losses: []lossStatus{},
 	}
+	r.InFlight = inFlightStatus(d.budget.State())
 	if draining {
 		r.State = "stopping"
 	}

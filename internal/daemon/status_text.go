@@ -36,6 +36,7 @@ func (r *statusReport) text(now time.Time) []byte {
 	ago := func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
 	line(0, "---- dragoman %s, pid %d, %s for %s, configured %s ago", r.Version, r.PID, r.State, time.Duration(r.UptimeSeconds)*time.Second, ago(r.Configured))
 	line(0, "clients: %s", counts(r.Conversations, r.Requests))
+	line(0, "in flight: %d of %d bytes, %d requests refused for it", r.InFlight.Held, r.InFlight.Limit, r.InFlight.Refused)
 	for _, e := range r.Endpoints {
 		if len(e.Conversations) > 0 || e.Requests > 0 {
 			line(1, "%s: %s", e.Path, counts(e.Conversations, e.Requests))

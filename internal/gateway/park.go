@@ -47,7 +47,8 @@ type parked struct {
 	first   *mcp.Call   // whose token the server's progress bears
 	salt    string      // ends the keys of questions that must be unlike those of others
 
-	server string    // both under Relay.parkMu
+	waited bool      // it has been parked, and its request is counted
+	server string    // all three under Relay.parkMu
 	since  time.Time // of the last time it was parked
 }
 
@@ -91,6 +92,7 @@ func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink)
 		defer cancel(nil)
 		p.reply, p.err = u.Call(life, c, (*parkSink)(p))
 		close(p.done)
+		r.uncount(p)
 	})
 	r.parkMu.Unlock()
 	return r.attend(ctx, u, c, p)
@@ -178,6 +180,7 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 			delete(r.parked, oldest.id)
 		}
 		p.server, p.since = u.Name(), time.Now()
+		r.countLocked(p)
 		// All of it is in place before anybody can find it.
 		out = p.leave(state, func() { r.expire(p) })
 		r.parked[p.id] = p
@@ -197,6 +200,26 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 		}
 	}
 	return mcp.Answer(out), nil
+}
+
+// countLocked takes note of what a parked call holds when no request is at it: its
+// first request, which may be sent again. It does so once, and not for one that is
+// over.
+func (r *Relay) countLocked(p *parked) {
+	if !p.waited && !isDone(p.done) {
+		p.waited = true
+		r.Budget.Hold(int64(len(p.first.Msg.Raw)))
+	}
+}
+
+// uncount is called when the call is over.
+func (r *Relay) uncount(p *parked) {
+	r.parkMu.Lock()
+	defer r.parkMu.Unlock()
+	if p.waited {
+		p.waited = false
+		r.Budget.Give(int64(len(p.first.Msg.Raw)))
+	}
 }
 
 // leave lets go of the request that is at the call, and returns its result: the

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Relay carries what all calls of one daemon share: the keys that request states
@@ -28,6 +29,9 @@ type Relay struct {
 	// have come by, why a clause of a sentence. It must not block. Nil hears nothing.
 	Lost func(server, what, why string)
 
+	// Budget counts what parked calls hold, beside what their requests hold while
+	// they are there. Nil counts nothing.
+	Budget *transport.Budget
 	// Renamed is told of an item that clients see under another name than the usual
 	// one, and why. It must not block. Nil hears nothing.
 	Renamed func(server, list, name, why string)

@@ -75,6 +75,15 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Overloaded returns the error of a request that is refused because too much of the
+// memory is in use by others.
+func Overloaded() *Error {
+	return &Error{
+		Origin: FromGateway, Cause: "overloaded", Outcome: NotSent, Retryable: true, RetryAfter: time.Second,
+		Message: "too many large messages are under way",
+	}
+}
+
 // Wire returns any error as the error object that a client gets. Errors that are
 // neither *Error nor *jsonrpc.Error become -32603 without a word of their text.
 func Wire(err error) *jsonrpc.Error {

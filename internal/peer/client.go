@@ -31,7 +31,10 @@ type Reception struct {
 	// Lost hears of what a client's revision has no words for: what, and why. It must
 	// not block. Nil hears nothing.
 	Lost func(what, why string)
-	Log  *slog.Logger
+	// Budget is what the messages of all clients may hold; nil bounds nothing. On HTTP
+	// the doors count what they read themselves.
+	Budget *transport.Budget
+	Log    *slog.Logger
 
 	singles atomic.Int64 // requests that are a conversation by themselves and run
 	mu      sync.Mutex
@@ -352,6 +355,10 @@ func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave f
 		s.finish(nil, 0)
 		return
 	}
+	// A client that reads slowly holds its answer here, whatever was let in meanwhile.
+	size := int64(len(reply.Msg.Raw))
+	c.reception.Budget.Hold(size)
+	defer c.reception.Budget.Give(size)
 	buf := take(len(reply.Msg.Raw) + 256)
 	out := dialect.Reply(*buf, call, reply)
 	s.finish(out, reply.Code())

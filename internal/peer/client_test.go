@@ -217,6 +217,30 @@ func TestIDOfACancelledRequestIsFree(t *testing.T) {
 	})
 }
 
+// TestW11_PipesShedToo: a request that is too much beside those that run is refused,
+// and all that is held is given back.
+func TestW11_PipesShedToo(t *testing.T) {
+	var g gate
+	budget := transport.NewBudget(300)
+	visit(t, &Reception{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *wire) {
+		w.say(hello25, ready)
+		w.heard()
+		if s := budget.State(); s.Held != 0 {
+			t.Errorf("after the handshake %+v", s)
+		}
+		large := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"x":"` + strings.Repeat("x", 150) + `"}}}`
+		w.say(large, strings.Replace(large, `"id":1`, `"id":2`, 1))
+		w.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,…"cause":"overloaded","outcome":"not_sent","retryable":true…}}`)
+		w.say(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
+		w.want(`{"jsonrpc":"2.0","id":3,"result":…}`)
+		close(g.open())
+		w.want(`{"jsonrpc":"2.0","id":1,"result":…}`)
+		if s := budget.State(); s.Held != 0 || s.Refused != 1 {
+			t.Errorf("at the end %+v", s)
+		}
+	})
+}
+
 // slowHello is a host whose servers take their time.
 type slowHello struct {
 	fakeHost

@@ -141,13 +141,19 @@ func (d *door) message(ctx context.Context, m *jsonrpc.Message, r transport.Resp
 		_ = r.Finish(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running"}), jsonrpc.CodeInternal)
 		return
 	}
-	done := func() { <-d.slots }
+	budget, size := d.conversation.reception.Budget, int64(len(m.Raw))
+	if !budget.Take(size) {
+		<-d.slots
+		_ = r.Finish(jsonrpc.AppendError(nil, m.ID, mcp.Wire(mcp.Overloaded())), jsonrpc.CodeInternal)
+		return
+	}
+	done := func() { budget.Give(size); <-d.slots }
 	if m.Method == mcp.MethodInitialize {
 		// It may take as long as the server behind, and the end of input must be seen
 		// meanwhile.
 		opening := make(chan struct{})
 		d.opening = opening
-		done = func() { <-d.slots; close(opening) }
+		done = func() { budget.Give(size); <-d.slots; close(opening) }
 	}
 	serve := d.conversation.Expect(ctx, in)
 	d.running.Go(func() {

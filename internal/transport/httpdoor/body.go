@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // BodyLimits bound the reading of a body.
@@ -15,34 +17,63 @@ type BodyLimits struct {
 	// Idle is how long each 64 KiB of a body may take. A client that sends single
 	// bytes does not keep its connection longer than one that sends none.
 	Idle time.Duration
+	// Budget is what all bodies together may hold; nil bounds nothing. It counts
+	// what has arrived, not what a client claims.
+	Budget *transport.Budget
+}
+
+// Lease is the part of a budget that a body holds. The zero value holds nothing.
+type Lease struct {
+	budget *transport.Budget
+	n      int64
+}
+
+// Give gives it back. It must be called once the body is of no use any more.
+func (l Lease) Give() { l.budget.Give(l.n) }
+
+// grow makes the lease one of n bytes.
+func (l *Lease) grow(n int64) bool {
+	if !l.budget.Take(n - l.n) {
+		return false
+	}
+	l.n = n
+	return true
 }
 
 // bodyStep is how much of a body must arrive within Idle, and how much memory is
 // given to a client's mere claim of a length.
 const bodyStep = 64 << 10
 
-var errTooLarge = errors.New("body too large")
+var (
+	errTooLarge = errors.New("body too large")
+	errBusy     = errors.New("too much is held at once")
+)
 
-// ReadBody returns the whole body in a slice of its own. When ok is false the
-// request has been answered, or its client is gone.
-func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte, ok bool) {
+// ReadBody returns the whole body in a slice of its own, and what it holds of the
+// budget. When ok is false the request has been answered, or its client is gone, and
+// nothing is held.
+func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte, held Lease, ok bool) {
 	if r.ContentLength > lim.Bytes {
 		refuseTooLarge(w)
-		return nil, false
+		return nil, Lease{}, false
 	}
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
-		return nil, true
+		return nil, Lease{}, true
 	}
+	held.budget = lim.Budget
 	rc := http.NewResponseController(w)
 	start := time.Now()
 	renew := func() error { return rc.SetReadDeadline(time.Now().Add(lim.Idle)) }
 	timed := lim.Idle > 0 && rc.SetReadDeadline(start.Add(lim.Idle)) == nil
 	var err error
-	if n := r.ContentLength; n > 0 && n <= bodyStep {
+	switch n := r.ContentLength; {
+	case n < 0 || n > bodyStep:
+		b, err = readSteps(r.Body, n, lim.Bytes, held.grow, renew)
+	case !held.grow(n):
+		err = errBusy
+	default:
 		b = make([]byte, n)
 		_, err = io.ReadFull(r.Body, b)
-	} else {
-		b, err = readSteps(r.Body, n, lim.Bytes, renew)
 	}
 	if time.Since(start) > time.Second && hasWriteTimeout(r) {
 		// The server has counted since the headers came.
@@ -54,7 +85,10 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 	}
 	switch {
 	case err == nil:
-		return b, true
+		return b, held, true
+	case errors.Is(err, errBusy):
+		SetRetryAfter(w, time.Second)
+		RefuseAndClose(w, http.StatusServiceUnavailable, "", mcp.Wire(mcp.Overloaded()))
 	case errors.Is(err, errTooLarge):
 		refuseTooLarge(w)
 	case isTimeout(err):
@@ -63,7 +97,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 		// Cut short, or chunks that are none.
 		RefuseAndClose(w, http.StatusBadRequest, "", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body ended early"})
 	}
-	return nil, false
+	held.Give()
+	return nil, Lease{}, false
 }
 
 // first returns how much room a body gets before any of it has arrived: all that
@@ -76,8 +111,11 @@ func first(n, limit int64) int64 {
 }
 
 // readSteps reads a body that is large, or whose length is not known (n < 0). It
-// calls renew for each step.
-func readSteps(src io.Reader, n, limit int64, renew func() error) ([]byte, error) {
+// asks grow for its room before it has it, and calls renew for each step.
+func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func() error) ([]byte, error) {
+	if !grow(first(n, limit)) {
+		return nil, errBusy
+	}
 	b := make([]byte, 0, first(n, limit))
 	for step := bodyStep; ; {
 		if len(b) == cap(b) {
@@ -86,7 +124,11 @@ func readSteps(src io.Reader, n, limit int64, renew func() error) ([]byte, error
 				room = n + 1 // so that the end is seen without growing again
 			}
 			// One byte more than allowed tells a body that is too large.
-			grown := make([]byte, len(b), min(room, limit+1))
+			room = min(room, limit+1)
+			if !grow(room) {
+				return nil, errBusy
+			}
+			grown := make([]byte, len(b), room)
 			copy(grown, b)
 			b = grown
 		}

@@ -44,6 +44,8 @@ type Options struct {
 	StreamMax   time.Duration        // of a stream's life; 24 h
 	Stream      httpdoor.StreamRules // Slow is set by NewServer
 
+	Budget *transport.Budget // of what all messages hold; nil bounds nothing
+
 	Log *slog.Logger // nil logs nothing
 }
 
@@ -101,7 +103,7 @@ func NewServer(o Options) *Server {
 	s := &Server{
 		opts:   o,
 		limits: jsonrpc.Limits{Bytes: int(o.MaxBody), Names: mcp.MethodName},
-		body:   httpdoor.BodyLimits{Bytes: o.MaxBody, Idle: o.BodyIdle},
+		body:   httpdoor.BodyLimits{Bytes: o.MaxBody, Idle: o.BodyIdle, Budget: o.Budget},
 		log:    o.Log,
 		links:  make(map[string]*link),
 	}
@@ -224,11 +226,17 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, principal strin
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
 		return
 	}
-	body, ok := httpdoor.ReadBody(w, r, s.body)
+	body, held, ok := httpdoor.ReadBody(w, r, s.body)
 	if !ok {
 		s.counts.refused.Add(1)
 		return
 	}
+	running := false // the request goes on when this POST has been answered
+	defer func() {
+		if !running {
+			held.Give()
+		}
+	}()
 	m, err := jsonrpc.Scan(body, s.limits)
 	if err != nil {
 		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is no JSON-RPC message"}
@@ -248,9 +256,12 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, principal strin
 			httpdoor.Refuse(w, http.StatusBadRequest, "null", mcp.Wire(err))
 			return
 		}
-	} else if !l.begin(in) {
-		s.limited(w, http.StatusServiceUnavailable, m.ID, "overload", "too many requests are in flight", time.Second)
-		return
+	} else {
+		var room bool
+		if running, room = l.begin(in, held); !room {
+			s.limited(w, http.StatusServiceUnavailable, m.ID, "overload", "too many requests are in flight", time.Second)
+			return
+		}
 	}
 	w.Header()["Content-Type"] = plainText
 	w.WriteHeader(http.StatusAccepted)

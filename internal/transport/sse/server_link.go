@@ -79,16 +79,17 @@ func (l *link) tell(ctx context.Context, in transport.Incoming) (err error) {
 	return conv.OneWay(ctx, in)
 }
 
-// begin starts a request. It reports false when there are too many.
-func (l *link) begin(in transport.Incoming) bool {
+// begin starts a request, which gives back what it holds at its end. ok is false when
+// there are too many.
+func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.inFlight >= l.server.opts.MaxInFlight {
-		return false
+		return false, false
 	}
 	conv := l.conv
 	if conv == nil {
-		return true // the stream is just ending, and the answer would go with it
+		return false, true // the stream is just ending, and the answer would go with it
 	}
 	l.inFlight++
 	l.server.counts.requests.Add(1)
@@ -96,9 +97,10 @@ func (l *link) begin(in transport.Incoming) bool {
 	run := transport.Expect(l.ctx, conv, in)
 	l.requests.Go(func() {
 		defer l.done()
+		defer held.Give()
 		l.serve(run, in)
 	})
-	return true
+	return true, true
 }
 
 func (l *link) done() {

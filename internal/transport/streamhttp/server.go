@@ -41,6 +41,8 @@ type Options struct {
 	LateStream  time.Duration        // until a response becomes a stream with keep-alives; 10 s, at most 20 s
 	Stream      httpdoor.StreamRules // Slow is set by NewServer
 
+	Budget *transport.Budget // of what all messages hold; nil bounds nothing
+
 	Log *slog.Logger // nil logs nothing
 }
 
@@ -76,7 +78,7 @@ func NewServer(o Options) *Server {
 	s := &Server{
 		opts:   o,
 		limits: jsonrpc.Limits{Bytes: int(o.MaxBody), Names: mcp.MethodName},
-		body:   httpdoor.BodyLimits{Bytes: o.MaxBody, Idle: o.BodyIdle},
+		body:   httpdoor.BodyLimits{Bytes: o.MaxBody, Idle: o.BodyIdle, Budget: o.Budget},
 		log:    o.Log,
 		epoch:  time.Now(),
 	}

@@ -28,11 +28,12 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, principal string) 
 	if !ok {
 		return
 	}
-	body, ok := httpdoor.ReadBody(w, r, s.body)
+	body, held, ok := httpdoor.ReadBody(w, r, s.body)
 	if !ok {
 		s.counts.refused.Add(1)
 		return
 	}
+	defer held.Give()
 	if jsonrpc.IsBatch(body) {
 		s.batch(w, r, principal, h, body)
 		return
