@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,18 +30,36 @@ func (c *conversation) admit(x *exchange) *jsonrpc.Error {
 		return c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "%s", wrong)
 	}
 	if t := jsonrpc.Find(x.m.Raw, x.m.Param(mcp.KeyMeta), mcp.KeyProgressToken); !t.IsZero() {
+		if !aToken.fits(x.m.Raw, t) {
+			return c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params._meta.progressToken is no %s", aToken)
+		}
 		x.token = t.Of(x.m.Raw)
 	}
 	if known.name == mcp.MethodCallTool {
 		name, _ := jsonrpc.Text(x.m.Raw, x.m.Param("name"))
 		x.tool = c.s.tool(name)
 	}
+	return c.register(x)
+}
+
+// register notes that a request is running.
+func (c *conversation) register(x *exchange) *jsonrpc.Error {
 	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	if len(c.running) >= maxWaiting {
+	crowded, taken := len(c.running) >= maxWaiting, false
+	for _, o := range c.running {
+		taken = taken || x.token != nil && bytes.Equal(o.token, x.token)
+	}
+	if !crowded && !taken {
+		c.running[x.m.ID] = x
+	}
+	c.s.mu.Unlock()
+	switch {
+	case taken:
+		// 2025-11-25 §Progress: unique across all active requests.
+		return c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "the progress token %s belongs to a request that is still running", clip(string(x.token)))
+	case crowded:
 		return refusal(jsonrpc.CodeInternal, "%d requests are running already", maxWaiting)
 	}
-	c.running[x.m.ID] = x
 	return nil
 }
 

@@ -286,13 +286,13 @@ func (x *exchange) notify(method, params string) {
 }
 
 // abandon takes a request that is still running out of its conversation, nil when
-// it is not. A wait counts as cancelled.
+// it is not. A call of a tool that is long counts as cancelled.
 func (c *conversation) abandon(id jsonrpc.ID) *exchange {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	x := c.running[id]
 	delete(c.running, id)
-	if x != nil && x.tool != nil && x.tool.name == "wait" {
+	if x != nil && x.tool != nil && x.tool.long {
 		c.s.state.cancelled++
 	}
 	return x

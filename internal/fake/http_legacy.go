@@ -69,7 +69,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		x, accepted = c.take(s.ctx, m, r.Header, st)
 		if x != nil {
 			eager = x.waits()
-			if x.waits() && x.tool != nil && x.tool.name == "wait" {
+			if x.tool != nil && x.tool.long {
 				st.drop = s.part.drop
 			}
 			st.serve(c, x.run)

@@ -20,7 +20,8 @@ type tool struct {
 	input  string // the inputSchema as it stands, in place of one made from args
 	output string // outputSchema, where the revision has that
 	writes bool   // it changes something, so it has no readOnlyHint
-	waits  bool
+	waits  bool // it runs beside other requests
+	long   bool // its cancellations are counted, and its HTTP stream may be dropped
 	absent bool // only there once grow has been called
 	run    func(x *exchange, args jsonrpc.Span) (string, error)
 }
@@ -44,7 +45,7 @@ func coreTools() []tool {
 		}},
 		{name: "touch", about: "Reports a resource as updated.", of: always, args: shape{need("uri", aString)}, writes: true, run: touch},
 		{name: "violations", about: "Tells what the client has done that the revision does not allow, one a line.", of: always, run: violations},
-		{name: "wait", about: "Takes its time, and reports progress if that is wanted.", of: always, waits: true, run: wait,
+		{name: "wait", about: "Takes its time, and reports progress if that is wanted.", of: always, waits: true, long: true, run: wait,
 			args: shape{may("steps", anInteger), may("ms", anInteger)}},
 	}
 }
