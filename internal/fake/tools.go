@@ -20,9 +20,9 @@ type tool struct {
 	input  string // the inputSchema as it stands, in place of one made from args
 	output string // outputSchema, where the revision has that
 	writes bool   // it changes something, so it has no readOnlyHint
-	waits  bool // it runs beside other requests
-	long   bool // its cancellations are counted, and its HTTP stream may be dropped
-	absent bool // only there once grow has been called
+	waits  bool   // it runs beside other requests
+	long   bool   // its cancellations are counted, and its HTTP stream may be dropped
+	absent bool   // only there once grow has been called
 	run    func(x *exchange, args jsonrpc.Span) (string, error)
 }
 
