@@ -106,6 +106,12 @@ func FuzzRequest(f *testing.F) {
 			if !m.Param("inputResponses").IsZero() || !m.Param("requestState").IsZero() {
 				t.Errorf("a legacy server is told of rounds: %s", out)
 			}
+			if c.Msg.Method == mcp.MethodCallTool {
+				covered = append(covered, "task")
+				if !m.Param("task").IsZero() {
+					t.Errorf("a legacy server is asked for a task that its client did not mean: %s", out)
+				}
+			}
 		}
 		wantKept(t, "params", in, c.Msg.Params, out, m.Params, covered...)
 

@@ -59,6 +59,8 @@ func forUs(k []byte) bool { return string(k) == "inputResponses" || string(k) ==
 // for the wish for a task (SEP-2663, "Backward Compatibility").
 func forUsOfCall(k []byte) bool { return forUs(k) || asksForTask(k) }
 
+func asksForTask(k []byte) bool { return string(k) == "task" }
+
 func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e := r.Edits
 	m := r.Msg

@@ -34,12 +34,8 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
 		set = append(set, jsonrpc.Field{Key: mcp.KeyLogLevel, Value: quote(s.Level.String())})
 	}
 	kind := jsonrpc.KindOf(m.Raw, c.Meta)
-	var drop func([]byte) bool
-	if m.Method == mcp.MethodCallTool {
-		drop = asksForTask
-	}
-	if kind != 0 && (len(c.Retry) > 0 || drop != nil) {
-		e.Object(m.Raw, m.Params, drop, c.Retry...)
+	if kind != 0 && len(c.Retry) > 0 {
+		e.Object(m.Raw, m.Params, nil, c.Retry...)
 	}
 	switch kind {
 	case 0:
@@ -57,16 +53,12 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
 	}
 	params := append(slices.Clone(c.Retry), jsonrpc.Field{Key: mcp.KeyMeta, Value: object(set)})
 	if !m.Params.IsZero() {
-		e.Object(m.Raw, m.Params, drop, params...)
+		e.Object(m.Raw, m.Params, nil, params...)
 		return
 	}
 	envelope := jsonrpc.Whole(m.Raw)
 	e.Object(m.Raw, envelope, nil, jsonrpc.Field{Key: "params", Value: object(params)})
 }
-
-// asksForTask: a server of the extension decides for itself (SEP-2663, "Backward
-// Compatibility").
-func asksForTask(k []byte) bool { return string(k) == "task" }
 
 func named(set []jsonrpc.Field, key []byte) bool {
 	for _, f := range set {

@@ -16,12 +16,15 @@ type Task struct {
 	// result of its call, its error, the questions that are open. Only the extension
 	// has them within the task.
 	Result, Error, Asks []byte
+
+	inside bool // it is a part of the result, not the result itself
 }
 
 // CreatedTask returns the result object by which a call has become the task at the
 // span of raw, in the words of revision to (2025-11-25 §Tasks, "Creating Tasks";
 // SEP-2663, "Task Creation"). meta is the result's own _meta, nil for none.
 func CreatedTask(to mcp.Revision, raw []byte, task jsonrpc.Span, meta []byte, t Task) []byte {
+	t.inside = true
 	if to.Can(mcp.TasksExtension) {
 		out := appendTask([]byte(`{"resultType":"task"`), to, raw, task, &t)
 		return append(appendMeta(out, meta), '}')
@@ -42,6 +45,7 @@ func appendMeta(out, meta []byte) []byte {
 func TaskState(to mcp.Revision, raw []byte, task jsonrpc.Span, t Task) []byte {
 	out := []byte{'{'}
 	modern := to.Can(mcp.TasksExtension)
+	t.inside = modern // whose _meta says who the server is
 	if modern {
 		out = append(out, `"resultType":"complete"`...)
 	}
@@ -78,8 +82,8 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 		case "taskId", "resultType", "result", "error", "inputRequests", "requestState":
 			continue // said anew where the form has it
 		case "_meta":
-			if modern {
-				continue // of the result around it
+			if t.inside {
+				continue // of the result around it, which says it
 			}
 		case "status":
 			have.status = true

@@ -26,8 +26,10 @@ type fake struct {
 	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
 	params map[string][]mirror.Param
 	honour mcp.Interest
-	stood  func(*fakeStanding)
-	seen   seen
+	// support is what its tools say of tasks; the zero value says optional.
+	support mcp.TaskSupport
+	stood   func(*fakeStanding)
+	seen    seen
 }
 
 // seen is what a fake was sent, in the words of its own revision.
@@ -72,7 +74,10 @@ func (u *fake) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, 
 }
 
 func (u *fake) Tasks(context.Context, *mcp.ClientFacts, string) (mcp.TaskForm, mcp.TaskSupport) {
-	return u.hello.Tasks(), mcp.TaskOptional
+	if u.support == mcp.TaskForbidden {
+		return u.hello.Tasks(), mcp.TaskOptional
+	}
+	return u.hello.Tasks(), u.support
 }
 
 func (u *fake) List(ctx context.Context, _ *mcp.ClientFacts, method string) ([][]byte, bool, error) {

@@ -314,7 +314,7 @@ func onward(m *jsonrpc.Message) []byte {
 func (n *notices) attach(f *mcp.ClientFacts, r *Relay, s peer.Standing, from []Upstream, as rename, announced bool) (detach func()) {
 	out := &outlet{to: s, as: as}
 	for _, u := range from {
-		n.standing(f, r, out, u).Lists(true, true, true)
+		n.standing(f, r, out, u, len(from) == 1).Lists(true, true, true)
 	}
 	stop := func() {}
 	if announced {
@@ -340,14 +340,14 @@ func (n *notices) attach(f *mcp.ClientFacts, r *Relay, s peer.Standing, from []U
 }
 
 // standing returns the registration of a legacy client with one server.
-func (n *notices) standing(f *mcp.ClientFacts, r *Relay, out *outlet, u Upstream) Standing {
+func (n *notices) standing(f *mcp.ClientFacts, r *Relay, out *outlet, u Upstream, sole bool) Standing {
 	n.mu.Lock()
 	w := n.attached[f.Conversation].find(u.Name())
 	n.mu.Unlock()
 	if w != nil {
 		return w
 	}
-	asker := &taskStanding{out.to, asksOfTasks{relay: r, server: u, facts: f}}
+	asker := &taskStanding{out.to, asksOfTasks{r, u, f, sole}}
 	w = u.Stand(f, func(m *jsonrpc.Message) { out.put(u, m) }, asker)
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -14,6 +14,9 @@ import (
 // relay takes a call to its server and the answer back, rounds of questions and
 // tasks included. The call's edits already say what the server calls things.
 func (r *Relay) relay(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	if !c.Sole && c.Client.Revision.Can(mcp.ExperimentalTasks) && declares(c.Client, "tasks") {
+		s = apart{s}
+	}
 	reply, err := r.exchange(ctx, u, c, s)
 	if r.Observe != nil {
 		if err != nil {

@@ -30,7 +30,7 @@ func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.S
 	if t, ok := r.kept.find(c.Client, c.Name); ok {
 		return t.answer(c)
 	}
-	p, err := r.placeOf(all, c.Client, c.Sole, c.Name)
+	p, err := r.placeOf(ctx, all, c.Client, c.Sole, c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +97,9 @@ func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s pe
 			}
 			return reply, nil
 		}
+	}
+	if c.Sole {
+		r.lost(all[0].Name(), c.Msg.Method, "the server has no list of tasks, or one of everybody's")
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: nobody here can list the tasks of one client alone"}
 }

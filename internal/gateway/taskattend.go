@@ -2,9 +2,8 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -131,7 +130,8 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 	}
 	a := &parked{
 		id: key, done: make(chan struct{}), asked: make(chan struct{}, 1),
-		first: c, salt: "-" + strings.ToLower(rand.Text()[:6]),
+		// When a question is asked again, by others after us, it has another key.
+		first: c, salt: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36),
 	}
 	life, cancel := context.WithCancelCause(context.Background())
 	a.cancel = cancel
@@ -184,8 +184,12 @@ func (r *Relay) attendant(p place, c *mcp.Call) *parked {
 }
 
 // firstQuestion waits a little for the questions that the server is about to ask.
+// Those that come later the next poll finds.
 func (p *parked) firstQuestion(ctx context.Context) {
-	if p.waits() {
+	p.mu.Lock()
+	asked := p.counter > 0
+	p.mu.Unlock()
+	if asked {
 		return
 	}
 	t := time.NewTimer(firstAsk)

@@ -15,13 +15,17 @@ import (
 // own words, it gets the result because the call became none, it gets a task of
 // ours that is over already, or it wants none, and then we wait for the server's.
 func (r *Relay) callTool(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
-	form, support := u.Tasks(ctx, c.Client, c.Name)
-	if form == mcp.NoTasks {
-		return r.rounds(ctx, u, c, s)
-	}
 	modern := c.Client.Revision.Can(mcp.TasksExtension)
 	wants := modern && mcp.HasTasksExtension(c.Client.Capabilities) ||
 		!modern && jsonrpc.KindOf(c.Msg.Raw, c.Msg.Param("task")) == '{'
+	tool := c.Name
+	if wants && !modern {
+		tool = "" // the client has chosen, and the server will tell
+	}
+	form, support := u.Tasks(ctx, c.Client, tool)
+	if form == mcp.NoTasks {
+		return r.rounds(ctx, u, c, s)
+	}
 	if form == mcp.RequestedTasks {
 		s = &taskSink{s, asksOfTasks{r, u, c.Client, c.Sole}}
 		switch {
@@ -117,6 +121,9 @@ func (r *Relay) created(u Upstream, c *mcp.Call, reply *mcp.Reply, err error) (*
 func (r *Relay) callAsTask(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	wish := c.Msg.Param("task")
 	ttl, _ := jsonrpc.Int(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
+	if ttl > 0 {
+		r.lost(u.Name(), c.Msg.Method, "how long a task lives is for a server of the newer era to say, not for the client")
+	}
 	own := c.Client
 	c.Client = withTasks(own)
 	reply, err := r.rounds(ctx, u, c, s)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
@@ -26,11 +27,14 @@ const (
 type place struct {
 	server Upstream
 	ref    mcp.TaskRef
+	// stray: a task of a legacy server under an id that is not from us. The server
+	// will know whether there is one.
+	stray bool
 }
 
 // form is how the server of the place has tasks: those of the old era have a session.
 func (p place) form() mcp.TaskForm {
-	if p.ref.Session != 0 {
+	if p.ref.Session != 0 || p.stray {
 		return mcp.RequestedTasks
 	}
 	return mcp.DirectedTasks
@@ -62,7 +66,7 @@ func taskBinding(server string, f *mcp.ClientFacts) []byte {
 
 // placeOf returns where the task is that a client means; errNoTask for what is no
 // task of its.
-func (r *Relay) placeOf(all []Upstream, f *mcp.ClientFacts, sole bool, id string) (place, error) {
+func (r *Relay) placeOf(ctx context.Context, all []Upstream, f *mcp.ClientFacts, sole bool, id string) (place, error) {
 	if f.Principal != "" {
 		rest, ok := strings.CutPrefix(id, sealedTask)
 		u, text := ownerOf(all, rest)
@@ -85,7 +89,7 @@ func (r *Relay) placeOf(all []Upstream, f *mcp.ClientFacts, sole bool, id string
 		if !ok {
 			return place{}, errNoTask
 		}
-		return place{u, ref}, nil
+		return place{server: u, ref: ref}, nil
 	}
 	if rest, ok := strings.CutPrefix(id, openTask); ok {
 		u, text := ownerOf(all, rest)
@@ -93,10 +97,11 @@ func (r *Relay) placeOf(all []Upstream, f *mcp.ClientFacts, sole bool, id string
 		if u == nil || !ok {
 			return place{}, errNoTask
 		}
-		return place{u, ref}, nil
+		return place{server: u, ref: ref}, nil
 	}
 	if sole && len(all) == 1 && id != "" {
-		return place{all[0], mcp.TaskRef{ID: id}}, nil
+		form, _ := all[0].Tasks(ctx, f, "")
+		return place{server: all[0], ref: mcp.TaskRef{ID: id}, stray: form == mcp.RequestedTasks}, nil
 	}
 	return place{}, errNoTask
 }

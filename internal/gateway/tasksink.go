@@ -56,5 +56,19 @@ type taskStanding struct {
 }
 
 func (s *taskStanding) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	if !s.sole && m.Method == mcp.MethodListTasks {
+		return nil, peer.ErrCannotAsk
+	}
 	return s.Standing.Ask(ctx, s.shown(m))
+}
+
+// apart keeps the tasks that a client runs for one server from another: their ids
+// are the client's to keep secret, their list would tell them all.
+type apart struct{ peer.Sink }
+
+func (s apart) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	if m.Method == mcp.MethodListTasks {
+		return nil, peer.ErrCannotAsk
+	}
+	return s.Sink.Ask(ctx, m)
 }

@@ -34,7 +34,7 @@ func (r *Relay) directedTask(ctx context.Context, p place, c *mcp.Call, s peer.S
 		w := &waiting{place: p, call: c, sink: s, shown: c.Name}
 		return w.result(ctx)
 	case mcp.MethodCancelTask:
-		return p.cancelDirected(ctx, c)
+		return r.cancelDirected(ctx, p, c)
 	}
 	st, failed, err := p.look(ctx, c)
 	if err != nil || failed != nil {
@@ -57,7 +57,7 @@ func (st *state) legacy(c *mcp.Call) *mcp.Reply {
 // then, and that there is nothing to cancel where it is over (2025-11-25 §Tasks,
 // "Task Cancellation"). The extension promises neither that a task ends nor when,
 // so it is looked at a few times.
-func (p place) cancelDirected(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
+func (r *Relay) cancelDirected(ctx context.Context, p place, c *mcp.Call) (*mcp.Reply, error) {
 	st, failed, err := p.look(ctx, c)
 	if err != nil || failed != nil {
 		return failed, err
@@ -80,6 +80,9 @@ func (p place) cancelDirected(ctx context.Context, c *mcp.Call) (*mcp.Reply, err
 	if err != nil || failed != nil {
 		return failed, err
 	}
+	if st.status != mcp.TaskCancelled {
+		r.lost(p.server.Name(), c.Msg.Method, "the server has heard of it and promises nothing")
+	}
 	return st.legacy(c), nil
 }
 
@@ -87,7 +90,7 @@ func (p place) cancelDirected(ctx context.Context, c *mcp.Call) (*mcp.Reply, err
 // tasks. When the client gives up the task is cancelled.
 func (r *Relay) wait(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, reply *mcp.Reply) (*mcp.Reply, error) {
 	id, _ := jsonrpc.Text(reply.Msg.Raw, reply.Msg.ResultMember("taskId"))
-	w := &waiting{place: place{u, mcp.TaskRef{ID: id}}, call: c, sink: s}
+	w := &waiting{place: place{server: u, ref: mcp.TaskRef{ID: id}}, call: c, sink: s}
 	ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 	defer stop()
 	out, err := w.result(ctx)

@@ -1,0 +1,189 @@
+package fake
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+const (
+	sampleParams = `{"messages":[{"role":"user","content":{"type":"text","text":"?"}}],"maxTokens":100}`
+	formSchema   = `"requestedSchema":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},"required":["name"]}`
+	sampleAnswer = `{"role":"assistant","content":{"type":"text","text":"yes"},"model":"m"}`
+)
+
+// TestAsksLive: in the revisions with a handshake a question is a request.
+func TestAsksLive(t *testing.T) {
+	const date = "2025-11-25"
+	synctest.Test(t, func(t *testing.T) {
+		l := play(t, "strict-"+date)
+		l.hello(date, allCaps)
+		l.want(call(date, "1", "sample", `"prompt":"?"`), `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":`+sampleParams+`}`)
+		l.want(`{"jsonrpc":"2.0","id":1,"result":`+sampleAnswer+`}`, result(date, "1", words("yes")))
+		l.want(call(date, "2", "elicit", ``), `{"jsonrpc":"2.0","id":2,"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",`+formSchema+`}}`)
+		l.want(`{"jsonrpc":"2.0","id":2,"result":{"action":"accept","content":{"name":"Ada","age":36}}}`, result(date, "2", words("accept Ada 36")))
+		l.want(call(date, "3", "elicit_url", ``), `{"jsonrpc":"2.0","id":3,"method":"elicitation/create","params":{"mode":"url","elicitationId":"elicitation-page","url":"https://fake.invalid/page","message":"Please have a look."}}`)
+		l.want(`{"jsonrpc":"2.0","id":3,"result":{"action":"accept"}}`,
+			`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"elicitation-page"}}`, result(date, "3", words("accept")))
+		l.want(call(date, "4", "elicit", ``), `{"jsonrpc":"2.0","id":4,"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",`+formSchema+`}}`)
+		l.want(`{"jsonrpc":"2.0","id":4,"result":{"action":"decline"}}`, result(date, "4", words("decline")))
+		l.broken()
+
+		// Answers that do not fit.
+		l.want(call(date, "5", "elicit", ``), `{"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",`+formSchema+`}}`)
+		l.want(`{"jsonrpc":"2.0","id":5,"result":{"action":"accept","content":{"name":"Ada","age":"old"}}}`,
+			result(date, "5", words("the answer does not fit: content.age is no integer")+`,"isError":true`))
+		l.want(call(date, "6", "roots", ``), `{"jsonrpc":"2.0","id":6,"method":"roots/list"}`)
+		l.want(`{"jsonrpc":"2.0","id":6,"error":{"code":-1,"message":"no"}}`, result(date, "6", words("asked, and got the error -1: no")+`,"isError":true`))
+		l.broken("answer to elicitation/create: content.age is no integer")
+
+		// A call that is cancelled takes its question back, and the answer may come
+		// all the same.
+		l.want(call(date, "7", "roots", ``), `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`)
+		l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"the call that asked was cancelled"}}`)
+		l.want(`{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}`)
+		l.broken("answer to elicitation/create: content.age is no integer")
+		l.end()
+	})
+}
+
+// TestAsksInResults: in 2026-07-28 a question is a result, and a retry answers it.
+func TestAsksInResults(t *testing.T) {
+	const date = modernDate
+	inputs := func(id, state, requests string) string {
+		return strings.Replace(result(date, id, `"inputRequests":{`+requests+`},"requestState":"`+state+`"`), "complete", "input_required", 1)
+	}
+	again := func(id, tool, state, responses string) string {
+		return ask(date, id, "tools/call", `"name":"`+tool+`","arguments":{},"requestState":"`+state+`","inputResponses":{`+responses+`}`)
+	}
+	sample := func(key, words string) string {
+		return `"` + key + `":{"method":"sampling/createMessage","params":` + strings.Replace(sampleParams, "?", words, 1) + `}`
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := play(t, "strict-"+date)
+		all := sample("sample", "Say something.") + `,"elicit":{"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",` + formSchema + `}},"roots":{"method":"roots/list","params":{}}`
+		const begun = "W10.nX_Mf_vk-pU4z0fIboniLQ" // []
+		l.want(call(date, "1", "ask_all", ``), inputs("1", begun, all))
+		// What is missing is asked for again.
+		l.want(again("2", "ask_all", begun, `"sample":`+sampleAnswer), inputs("2", begun, all))
+		l.want(again("3", "ask_all", begun, `"sample":`+sampleAnswer+`,"elicit":{"action":"cancel"},"roots":{"roots":[{"uri":"file:///a"}]}`),
+			result(date, "3", words("yes; cancel; file:///a")))
+		l.want(again("4", "ask_twice", begun, `"first":`+sampleAnswer), refused("4", "-32602", "params.requestState was not given out for this call, or was changed"))
+		l.want(again("5", "ask_all", begun, `"sample":{"role":"assistant","model":"m"}`), refused("5", "-32602", "result.content is missing"))
+		l.broken("tools/call: params.requestState was not given out for this call, or was changed", "answer to sampling/createMessage: result.content is missing")
+
+		// Two rounds: the state carries the first answer.
+		l.say(call(date, "6", "ask_twice", ``))
+		first := stateIn(t, l.hear())
+		l.say(again("7", "ask_twice", first, `"first":`+sampleAnswer))
+		got := l.hear()
+		second := stateIn(t, got)
+		if got[0] != inputs("7", second, sample("second", "You said: yes")) {
+			t.Errorf("%s", got[0])
+		}
+		l.want(again("8", "ask_twice", second, `"second":`+sampleAnswer), result(date, "8", words("yes; yes")))
+		l.end()
+	})
+}
+
+func stateIn(t *testing.T, got []string) string {
+	t.Helper()
+	if len(got) != 1 {
+		t.Fatalf("%q", got)
+	}
+	_, after, ok := strings.Cut(got[0], `"requestState":"`)
+	s, _, end := strings.Cut(after, `"`)
+	if !ok || !end {
+		t.Fatalf("no state in %s", got[0])
+	}
+	return s
+}
+
+func TestProgressAndCancelling(t *testing.T) {
+	for _, ed := range editions() {
+		date := ed.date
+		synctest.Test(t, func(t *testing.T) {
+			l := play(t, "strict-"+date)
+			meta := `"_meta":{"progressToken":"p"}`
+			if ed.has(handshake) {
+				l.hello(date, allCaps)
+			} else {
+				meta = `"_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+			}
+			step := func(i, words string) string {
+				if ed.has(progressWords) {
+					words = `,"message":"` + words + `"`
+				} else {
+					words = ""
+				}
+				return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":` + i + `,"total":2` + words + `}}`
+			}
+			l.want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{"steps":2,"ms":0},`+meta+`}}`,
+				step("1", "step 1 of 2"), step("2", "step 2 of 2"), result(date, "1", words("waited")))
+			l.want(call(date, "2", "wait", `"steps":1000,"ms":60000`))
+			l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+			l.want(call(date, "3", "cancelled", ""), result(date, "3", words("1")))
+			l.broken()
+			l.end()
+		})
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	say := func(level string) string {
+		return `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","logger":"fake","data":"x"}}`
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l := play(t, "strict-2025-06-18")
+		l.hello(legacyDate, "{}")
+		l.want(call(legacyDate, "1", "log", `"text":"x"`), say("info"), say("warning"), say("error"), result(legacyDate, "1", words("logged")))
+		l.want(ask(legacyDate, "2", "logging/setLevel", `"level":"error"`), `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		l.want(call(legacyDate, "3", "log", `"text":"x"`), say("error"), result(legacyDate, "3", words("logged")))
+		l.end()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := play(t, "strict-"+modernDate)
+		l.want(call(modernDate, "1", "log", `"text":"x"`), result(modernDate, "1", words("logged")))
+		wants := strings.Replace(call(modernDate, "2", "log", `"text":"x"`), `"_meta":{`, `"_meta":{"io.modelcontextprotocol/logLevel":"warning",`, 1)
+		l.want(wants, say("warning"), say("error"), result(modernDate, "2", words("logged")))
+		l.end()
+	})
+}
+
+func TestSubscriptions(t *testing.T) {
+	updated := `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"fake://text"}}`
+	synctest.Test(t, func(t *testing.T) {
+		l := play(t, "strict-2025-06-18")
+		l.hello(legacyDate, "{}")
+		l.want(call(legacyDate, "1", "touch", `"uri":"fake://text"`), result(legacyDate, "1", words("touched")))
+		l.want(ask(legacyDate, "2", "resources/subscribe", `"uri":"fake://text"`), `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		l.want(call(legacyDate, "3", "touch", `"uri":"fake://text"`), updated, result(legacyDate, "3", words("touched")))
+		l.want(ask(legacyDate, "4", "resources/unsubscribe", `"uri":"fake://text"`), `{"jsonrpc":"2.0","id":4,"result":{}}`)
+		l.want(call(legacyDate, "5", "touch", `"uri":"fake://text"`), result(legacyDate, "5", words("touched")))
+		l.want(call(legacyDate, "6", "grow", ``), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, result(legacyDate, "6", words("grown")))
+		l.want(call(legacyDate, "7", "grown", ``), result(legacyDate, "7", words("grown")))
+		l.broken()
+		l.end()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := play(t, "strict-"+modernDate)
+		const id = `"_meta":{"io.modelcontextprotocol/subscriptionId":"s"}`
+		l.want(ask(modernDate, `"s"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["fake://text","fake://none"]}`),
+			`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{`+id+`,"notifications":{"toolsListChanged":true,"resourceSubscriptions":["fake://text"]}}}`)
+		l.want(call(modernDate, "1", "touch", `"uri":"fake://text"`),
+			`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{`+id+`,"uri":"fake://text"}}`, result(modernDate, "1", words("touched")))
+		l.want(call(modernDate, "2", "grow", ``), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+id+`}}`, result(modernDate, "2", words("grown")))
+		l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"s"}}`)
+		l.want(call(modernDate, "3", "grow", ``), result(modernDate, "3", words("shrunk")))
+		l.want(ask(modernDate, `"t"`, "subscriptions/listen", `"notifications":{}`),
+			`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"t"},"notifications":{}}}`)
+		l.broken()
+		_ = l.s.Close() // says goodbye
+		got := l.hear()
+		if len(got) != 2 || !strings.Contains(got[0], `"method":"notifications/cancelled"`) || !strings.HasPrefix(got[1], `{"jsonrpc":"2.0","id":"t","result":{"resultType":"complete","_meta":{`) {
+			t.Errorf("%q", got)
+		}
+		<-l.done
+	})
+}

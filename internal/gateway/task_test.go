@@ -1,0 +1,310 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+const takesTasks = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+
+// tasking is a call of a modern client that takes tasks.
+func tasking(t testing.TB, principal, method, params string) *mcp.Call {
+	t.Helper()
+	c := request26(t, principal, method, params)
+	c.Client.Capabilities = []byte(takesTasks)
+	return c
+}
+
+// directed is a modern server with tasks, requested one of 2025-11-25.
+func directed(name string) *fake {
+	return &fake{name: name, hello: mcp.Hello{Revision: mcp.R20260728, Capabilities: []byte(`{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)},
+		lists: map[string][]string{mcp.MethodListTools: {`{"name":"star"}`}}}
+}
+
+func requested(name string) *fake {
+	u := directed(name)
+	u.hello = mcp.Hello{Revision: mcp.R20251125, Capabilities: []byte(`{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`)}
+	return u
+}
+
+const aTask = `"taskId":"t1","status":"working","createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
+
+// answers makes a server answer methods with fixed results.
+func (u *fake) answers(results map[string]string) *fake {
+	u.call = func(_ context.Context, c *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+		r, ok := results[c.Msg.Method]
+		if !ok {
+			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"}), nil
+		}
+		reply := said(u.hello.Revision, r)
+		if u.hello.Revision.Legacy() {
+			reply.Session = 5
+		}
+		return reply, nil
+	}
+	return u
+}
+
+// TestTasksBelongToTheirServerAndPrincipal: two servers may give one id to two
+// tasks, and whoever learns an id of another has nothing of it, although all use
+// one credential upstream.
+func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
+	for _, signed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("signed in %t", signed), func(t *testing.T) {
+			alice, bob := "", ""
+			if signed {
+				alice, bob = "alice", "bob"
+			}
+			one := directed("one").answers(map[string]string{"tools/call": `{"resultType":"task",` + aTask + `}`, "tasks/get": `{"resultType":"complete",` + aTask + `}`})
+			two := requested("two").answers(map[string]string{"tools/call": `{"task":{` + aTask + `}}`, "tasks/get": `{` + aTask + `}`})
+			g := merged(t, one, two)
+			ids := map[string]string{}
+			for _, name := range []string{"one", "two"} {
+				reply, err := g.Call(t.Context(), tasking(t, alice, "tools/call", `{"name":"`+name+`__star"}`), &ear{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids[name] = text(t, reply, "taskId")
+				if text(t, reply, "resultType") != "task" || ids[name] == "" || signed && strings.Contains(ids[name], "t1") {
+					t.Fatalf("got %s", result(t, reply))
+				}
+			}
+			if ids["one"] == ids["two"] {
+				t.Fatalf("both are %s", ids["one"])
+			}
+			for name, u := range map[string]*fake{"one": one, "two": two} {
+				before := len(u.seen.all())
+				c := tasking(t, alice, "tasks/get", `{"taskId":"`+ids[name]+`"}`)
+				reply, err := g.Call(t.Context(), c, &ear{})
+				if err != nil || text(t, reply, "taskId") != ids[name] {
+					t.Fatalf("%s: %v", name, err)
+				}
+				got := u.seen.all()[before:]
+				if len(got) != 1 || !strings.Contains(got[0], `"taskId":"t1"`) {
+					t.Errorf("%s was told %q", name, got)
+				}
+			}
+			bad := []string{"t1", "", openTask, openTask + "one~", openTask + "one~zz!~t1", openTask + "three~0~t1", sealedTask + "one~AAAA", keptTaskID + "x", sealedTask}
+			if signed {
+				bad = append(bad, ids["one"], ids["two"], openTask+"one~0~t1", strings.Replace(ids["one"], "~", "~A", 1))
+			}
+			for _, id := range bad {
+				for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+					before := len(one.seen.all()) + len(two.seen.all())
+					_, err := g.Call(t.Context(), tasking(t, bob, method, `{"taskId":"`+id+`","inputResponses":{}}`), &ear{})
+					if code(err) != jsonrpc.CodeInvalidParams {
+						t.Errorf("%s of %q: %v", method, id, err)
+					}
+					if after := len(one.seen.all()) + len(two.seen.all()); after != before {
+						t.Errorf("%s of %q has reached a server", method, id)
+					}
+				}
+			}
+			if signed {
+				other := merged(t, one, two)
+				if _, err := other.Call(t.Context(), tasking(t, alice, "tasks/get", `{"taskId":"`+ids["one"]+`"}`), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+					t.Errorf("an id sealed with another key: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestTasksNeedTheExtension: who has not declared it is told which it is, and
+// nobody is served what another era has.
+func TestTasksNeedTheExtension(t *testing.T) {
+	g := merged(t, directed("one"), directed("two"))
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		_, err := g.Call(t.Context(), modern(t, method, `{"taskId":"x"}`), &ear{})
+		if e := mcp.Wire(err); e.Code != mcp.CodeMissingCapability || !strings.Contains(string(e.Data), mcp.ExtensionTasks) {
+			t.Errorf("%s: %v %s", method, err, e.Data)
+		}
+	}
+	for _, c := range []*mcp.Call{
+		tasking(t, "", "tasks/result", `{"taskId":"x"}`), tasking(t, "", "tasks/list", `{}`),
+		legacy(t, "tasks/update", `{"taskId":"x"}`), legacy(t, "tasks/list", `{}`),
+	} {
+		if _, err := g.Call(t.Context(), c, &ear{}); code(err) != jsonrpc.CodeMethodNotFound {
+			t.Errorf("%s of %s: %v", c.Msg.Method, c.Client.Revision, err)
+		}
+	}
+}
+
+// TestCallThatBecameNoTaskIsKept: a legacy client was promised a task and gets one,
+// although the server has answered at once; it alone, for as long as it asked for.
+func TestCallThatBecameNoTaskIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := directed("one").answers(map[string]string{"tools/call": `{"resultType":"complete","content":[],"isError":true}`})
+		g := &Single{Relay: &Relay{}, Upstream: u}
+		call := legacy(t, "tools/call", `{"name":"star","task":{"ttl":60000}}`)
+		reply, err := g.Call(t.Context(), call, &ear{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := reply.Msg.Raw
+		task := reply.Msg.ResultMember("task")
+		id, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, task, "taskId"))
+		if !strings.Contains(string(task.Of(raw)), `"status":"failed"`) || !strings.Contains(string(task.Of(raw)), `"ttl":60000`) {
+			t.Errorf("got %s", task.Of(raw))
+		}
+		ask := func(method string) (*mcp.Reply, error) {
+			return g.Call(t.Context(), legacy(t, method, `{"taskId":"`+id+`"}`), &ear{})
+		}
+		for range 2 {
+			got, err := ask("tasks/result")
+			want := `{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + id + `"}},"resultType":"complete","content":[],"isError":true}`
+			if err != nil || result(t, got) != want {
+				t.Errorf("%v, got  %s\nwant %s", err, result(t, got), want)
+			}
+		}
+		if got, err := ask("tasks/get"); err != nil || text(t, got, "status") != "failed" {
+			t.Errorf("tasks/get: %v", err)
+		}
+		if _, err := ask("tasks/cancel"); code(err) != jsonrpc.CodeInvalidParams {
+			t.Errorf("tasks/cancel: %v", err)
+		}
+		other := legacy(t, "tasks/result", `{"taskId":"`+id+`"}`)
+		other.Client.Principal = "bob"
+		if _, err := g.Call(t.Context(), other, &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+			t.Errorf("another principal: %v", err)
+		}
+		time.Sleep(61 * time.Second)
+		if _, err := ask("tasks/get"); code(err) != jsonrpc.CodeInvalidParams {
+			t.Errorf("after its time: %v", err)
+		}
+	})
+}
+
+// TestKeptTasksAreBounded: however many clients ask for, and however large.
+func TestKeptTasksAreBounded(t *testing.T) {
+	var k keptTasks
+	c := legacy(t, "tools/call", `{"name":"star"}`)
+	big := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}]}`)
+	small := said(mcp.R20260728, `{"content":[]}`)
+	for range 2 * maxKept {
+		if _, err := k.keep(c, small, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(k.byID) != maxKept || len(k.order) != maxKept {
+		t.Errorf("%d are kept", len(k.byID))
+	}
+	for range 40 {
+		_, _ = k.keep(c, big, 0)
+	}
+	sum := 0
+	for _, x := range k.byID {
+		sum += len(x.reply.Msg.Raw)
+	}
+	if k.bytes != sum || sum > maxKeptBytes || len(k.order) != len(k.byID) {
+		t.Errorf("%d bytes are kept, %d counted, %d and %d tasks", sum, k.bytes, len(k.order), len(k.byID))
+	}
+}
+
+// TestAttendedTaskEnds: whoever waits for a task's questions in a client's stead
+// goes when the client stays away, and when Dragoman stops.
+func TestAttendedTaskEnds(t *testing.T) {
+	for name, end := range map[string]func(*Relay){
+		"the client stays away": func(*Relay) { time.Sleep(stateTTL + time.Second) },
+		"Dragoman stops":        func(r *Relay) { r.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var waiting atomic.Int32
+				u := requested("one")
+				u.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+					if c.Msg.Method == mcp.MethodTaskResult {
+						waiting.Add(1)
+						defer waiting.Add(-1)
+						_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`))
+						return nil, err
+					}
+					reply := said(mcp.R20251125, `{"task":{`+aTask+`},`+strings.Replace(aTask, "working", "input_required", 1)+`}`)
+					reply.Session = 5
+					return reply, nil
+				}
+				g := &Single{Relay: &Relay{}, Upstream: u}
+				defer g.Relay.Close()
+				reply, err := g.Call(t.Context(), tasking(t, "", "tools/call", `{"name":"star"}`), &ear{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				get := `{"taskId":"` + text(t, reply, "taskId") + `"}`
+				for range 3 {
+					reply, err = g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{})
+					if err != nil || text(t, reply, "status") != "input_required" {
+						t.Fatal(err, result(t, reply))
+					}
+				}
+				if waiting.Load() != 1 {
+					t.Fatalf("%d wait for its questions", waiting.Load())
+				}
+				end(g.Relay)
+				synctest.Wait()
+				if n := waiting.Load(); n != 0 || len(g.Relay.attended) != 0 {
+					t.Errorf("%d still wait, %d are in the table", n, len(g.Relay.attended))
+				}
+			})
+		})
+	}
+}
+
+// TestTaskNobodyWaitsForIsCancelled: where we made a task, or took one, for a client
+// that knows none, the server is told when that client gives up.
+func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
+	tests := map[string]struct {
+		u    *fake
+		call func() *mcp.Call
+	}{
+		"requested": {requested("one"), func() *mcp.Call { return modern(t, "tools/call", `{"name":"star"}`) }},
+		"directed":  {directed("one"), func() *mcp.Call { return legacy(t, "tools/call", `{"name":"star"}`) }},
+	}
+	for name, x := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var cancelled atomic.Bool
+				x.u.support = mcp.TaskRequired
+				x.u.call = func(ctx context.Context, c *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+					rev := x.u.hello.Revision
+					switch {
+					case c.Msg.Method == mcp.MethodTaskResult:
+						<-ctx.Done()
+						return nil, context.Cause(ctx)
+					case c.Msg.Method == mcp.MethodCancelTask:
+						cancelled.Store(true)
+					case rev.Legacy():
+						reply := said(rev, `{"task":{`+aTask+`}}`)
+						reply.Session = 5
+						return reply, nil
+					case !mcp.HasTasksExtension(c.Client.Capabilities):
+						reply := mcp.Fail(&jsonrpc.Error{Code: mcp.CodeMissingCapability, Data: []byte(`{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)})
+						reply.From = rev
+						return reply, nil
+					case c.Msg.Method == mcp.MethodGetTask:
+						return said(rev, `{"resultType":"complete",`+aTask+`}`), ctx.Err()
+					}
+					return said(rev, `{"resultType":"task",`+aTask+`}`), nil
+				}
+				g := &Single{Relay: &Relay{}, Upstream: x.u}
+				defer g.Relay.Close()
+				ctx, stop := context.WithCancel(t.Context())
+				time.AfterFunc(time.Minute, stop)
+				if _, err := g.Call(ctx, x.call(), &ear{}); err == nil {
+					t.Error("a call that nobody waits for has an answer")
+				}
+				if !cancelled.Load() {
+					t.Error("the task goes on")
+				}
+			})
+		})
+	}
+}

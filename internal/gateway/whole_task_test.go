@@ -1,0 +1,143 @@
+package gateway_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+const takesTasks = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+
+const taskDates = `"createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
+
+// taskProcess is a server on a pipe of which each process counts its tasks anew, so
+// that two of them give the same id to two tasks. Each puts a question to whoever
+// waits for a result, and is content with any answer.
+type taskProcess struct {
+	ttl  string
+	hold chan struct{} // plain calls wait until it is closed
+}
+
+func (p *taskProcess) on(l *farLink, m *jsonrpc.Message) {
+	id, _ := jsonrpc.Text(m.Raw, m.Param("taskId"))
+	switch m.Method {
+	case mcp.MethodListTools:
+		l.answer(m, `{"tools":[{"name":"job","inputSchema":{},"execution":{"taskSupport":"optional"}},{"name":"plain","inputSchema":{}}]}`)
+	case mcp.MethodCallTool:
+		name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
+		if name == "plain" {
+			l.server.running.Go(func() {
+				<-p.hold
+				l.answer(m, `{"content":[]}`)
+			})
+			return
+		}
+		l.answer(m, `{"task":{"taskId":"task-1","status":"working",`+taskDates+`,"ttl":`+p.ttl+`}}`)
+	case mcp.MethodGetTask:
+		status := mcp.TaskInput
+		if l.answered() {
+			status = mcp.TaskCompleted
+		}
+		l.answer(m, fmt.Sprintf(`{"taskId":%q,"status":%q,%s,"ttl":%s}`, id, status, taskDates, p.ttl))
+	case mcp.MethodTaskResult:
+		if l.answered() {
+			l.answer(m, fmt.Sprintf(`{"content":[{"type":"text","text":"of process %d"}]}`, l.number))
+			return
+		}
+		l.say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"task-1"}}}}`)
+	default:
+		if m.Kind != jsonrpc.Result {
+			return
+		}
+		for _, r := range l.got(mcp.MethodTaskResult) {
+			l.answer(r, fmt.Sprintf(`{"content":[{"type":"text","text":"of process %d, said so"}]}`, l.number))
+		}
+	}
+}
+
+// answered reports whether its question has an answer.
+func (l *farLink) answered() bool {
+	for _, m := range l.got("") {
+		if m.Kind == jsonrpc.Result {
+			return true
+		}
+	}
+	return false
+}
+
+// TestTaskStaysInItsSession: a task is asked for where it was made, although another
+// process of the server has one of the same id and the session has been idle for
+// longer than sessions without tasks are kept.
+func TestTaskStaysInItsSession(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := &taskProcess{ttl: "3600000", hold: make(chan struct{})}
+		s := &farServer{caps: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, on: p.on}
+		w := build(t, s)
+		n := w.client()
+		n.say(modernRequest("1", "tools/call", `"name":"job","arguments":{}`, takesTasks))
+		first, _ := jsonrpc.Text(resultOf(n.answerTo("1"), "taskId"))
+		// A call that may be asked has that process to itself meanwhile.
+		n.say(modernRequest("2", "tools/call", `"name":"plain","arguments":{}`, takesTasks))
+		time.Sleep(time.Second)
+		n.say(modernRequest("3", "tools/call", `"name":"job","arguments":{}`, takesTasks))
+		second, _ := jsonrpc.Text(resultOf(n.answerTo("3"), "taskId"))
+		close(p.hold)
+		n.answerTo("2")
+		if s.opened() != 2 || first == second {
+			t.Fatalf("%d processes, tasks %q and %q", s.opened(), first, second)
+		}
+		time.Sleep(40 * time.Minute)
+		for i, id := range []string{first, second} {
+			n.say(modernRequest("4", "tasks/get", fmt.Sprintf(`"taskId":%q`, id), takesTasks))
+			m := n.answerTo("4")
+			asks := m.ResultMember("inputRequests")
+			var key string
+			for a := range jsonrpc.Members(m.Raw, asks) {
+				key, _ = jsonrpc.Text(m.Raw, a.Key)
+			}
+			if key == "" {
+				t.Fatalf("no question: %s", m.Raw)
+			}
+			n.say(modernRequest("5", "tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"decline"}}`, id, key), takesTasks))
+			n.answerTo("5")
+			time.Sleep(time.Second)
+			n.say(modernRequest("6", "tasks/get", fmt.Sprintf(`"taskId":%q`, id), takesTasks))
+			m = n.answerTo("6")
+			if !strings.Contains(string(m.Raw), fmt.Sprintf("of process %d", i)) {
+				t.Errorf("task %d: %s", i, m.Raw)
+			}
+		}
+		if s.opened() != 2 {
+			t.Errorf("%d processes", s.opened())
+		}
+	})
+}
+
+// TestTaskEndsWithItsProcess: when the process of a task is gone, so is the task; a
+// task of the same id in the next process is not taken for it.
+func TestTaskEndsWithItsProcess(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := &taskProcess{ttl: "60000"}
+		s := &farServer{caps: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, on: p.on}
+		n := build(t, s).client()
+		n.say(modernRequest("1", "tools/call", `"name":"job","arguments":{}`, takesTasks))
+		id, _ := jsonrpc.Text(resultOf(n.answerTo("1"), "taskId"))
+		_ = s.link(t, 0).pipe.Close()
+		time.Sleep(time.Minute)
+		n.say(modernRequest("2", "tools/call", `"name":"job","arguments":{}`, takesTasks))
+		n.answerTo("2")
+		n.say(modernRequest("3", "tasks/get", fmt.Sprintf(`"taskId":%q`, id), takesTasks))
+		n.wants(n.answerTo("3"), `"code":-32602`)
+		if got := len(s.link(t, 1).got(mcp.MethodGetTask)); got != 0 {
+			t.Errorf("another process was asked %d times", got)
+		}
+	})
+}
+
+func resultOf(m *jsonrpc.Message, key string) ([]byte, jsonrpc.Span) {
+	return m.Raw, m.ResultMember(key)
+}
