@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -90,7 +91,7 @@ func (s *Server) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc
 	var err error
 	if f != nil {
 		f.open.Add(1)
-		answer, err = f.sink.Ask(ctx, m)
+		answer, err = f.sink.Ask(ctx, withoutToken(m))
 		f.open.Add(-1)
 		f.alive()
 	} else if s.opts.Ask != nil {
@@ -102,6 +103,35 @@ func (s *Server) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc
 		return nil, errTakenBack
 	}
 	return answer, err
+}
+
+// withoutToken takes a progress token out of a question: tokens live on one hop, and
+// the client has no use for the one by which the server says whose question it is.
+func withoutToken(m *jsonrpc.Message) *jsonrpc.Message {
+	meta := m.Param(mcp.KeyMeta)
+	if jsonrpc.Find(m.Raw, meta, mcp.KeyProgressToken).IsZero() {
+		return m
+	}
+	from, gone := meta, mcp.KeyProgressToken
+	if single(jsonrpc.Members(m.Raw, meta)) {
+		from, gone = m.Params, mcp.KeyMeta // which held nothing else
+	}
+	var e jsonrpc.Edits
+	e.Object(m.Raw, from, func(key []byte) bool { return string(key) == gone })
+	raw := jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
+	bare, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true, Names: mcp.MethodName})
+	if err != nil {
+		return m
+	}
+	return bare
+}
+
+func single(members iter.Seq[jsonrpc.Member]) bool {
+	n := 0
+	for range members {
+		n++
+	}
+	return n == 1
 }
 
 // takeBack ends a question that the server cancels (§Cancellation of the legacy

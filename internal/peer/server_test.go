@@ -311,6 +311,28 @@ func TestWhoIsAsked(t *testing.T) {
 	}
 }
 
+// TestAQuestionLosesItsToken: the token by which a server says whose its question is
+// belongs to this hop; the rest of _meta does not.
+func TestAQuestionLosesItsToken(t *testing.T) {
+	for meta, want := range map[string]string{
+		`"_meta":{"progressToken":2},`:            "",
+		`"_meta":{"progressToken":2,"x/y":"z"},`:  `"_meta":{"x/y":"z"},`,
+		`"_meta":{"x/y":"z", "progressToken":2},`: `"_meta":{"x/y":"z"},`,
+		`"_meta":{"x/y":"z"},`:                    `"_meta":{"x/y":"z"},`,
+		``:                                        ``,
+	} {
+		calling(t, mcp.R20251125, ServerOptions{}, func(s *Server, w *wire) {
+			r := start(s, anna, toolCall)
+			w.heard()
+			w.say(strings.Replace(elicit, `"message"`, meta+`"message"`, 1))
+			w.heard()
+			if got := strings.Replace(elicit, `"message"`, want+`"message"`, 1); len(r.asked) != 1 || r.asked[0] != got {
+				t.Errorf("with %s the client got %v, want %s", meta, r.asked, got)
+			}
+		})
+	}
+}
+
 func TestQuestionsOfAServer(t *testing.T) {
 	calling(t, mcp.R20251125, ServerOptions{}, func(s *Server, w *wire) {
 		w.say(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
