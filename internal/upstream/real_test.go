@@ -20,7 +20,8 @@ import (
 // childEnv makes this binary a server on its standard streams.
 const childEnv = "DRAGOMAN_TEST_CHILD"
 
-// beChild is a legacy server that ends in the midst of tools/call "crash".
+// beChild is a legacy server that ends in the midst of tools/call "crash". With
+// "codex" in the variable it answers initialize as a Codex app-server does.
 func beChild() {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -32,6 +33,9 @@ func beChild() {
 		switch m.Method {
 		case mcp.MethodInitialize:
 			b = ok(m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"child","version":"1"}}`)
+			if os.Getenv(childEnv) == "codex" {
+				b = ok(m, `{"userAgent":"c/1 (x)"}`)
+			}
 		case mcp.MethodCallTool:
 			name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
 			if name == "crash" {

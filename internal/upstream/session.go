@@ -85,6 +85,9 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 		u.mu.Unlock()
 		s, err = u.dial(ctx, p, f)
 	}
+	if u.recognise(err) {
+		s, err = u.dial(ctx, p, f)
+	}
 	if errors.Is(err, handshake.ErrTrySSE) && u.spec.Kind == "" {
 		u.mu.Lock()
 		u.sse = true
@@ -117,6 +120,23 @@ func (u *Upstream) traced(t handshake.Trace) {
 	if u.opts.Trace != nil {
 		u.opts.Trace(u.spec.Name, t.String())
 	}
+}
+
+// recognise finds the adapter for a server that turned out to speak a dialect, and
+// reports whether there is one.
+func (u *Upstream) recognise(err error) bool {
+	var e *handshake.Error
+	if !errors.As(err, &e) || e.Dialect == "" || u.spec.AdapterFor == nil || u.spec.Command == "" {
+		return false
+	}
+	u.traced(e.Trace)
+	a := u.spec.AdapterFor(e.Dialect)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.adapter == nil {
+		u.adapter = a
+	}
+	return u.adapter != nil // be it for another open's sake
 }
 
 // afraid reports whether a server that died on the probe will do so again.
@@ -158,8 +178,12 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 		legacyFirst = true
 		offer.Known = mcp.LatestLegacy
 	}
+	adapter := u.adapter
+	if adapter != nil {
+		offer.Pin = mcp.LatestLegacy // it speaks nothing else
+	}
 	u.mu.Unlock()
-	s := &session{shared: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
+	s := &session{shared: adapter == nil, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
 	o := peer.ServerOptions{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Idle: u.spec.Idle, Hard: u.spec.Hard, Log: u.opts.Log,
@@ -188,7 +212,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 			s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
 		}
 	case u.spec.Command != "":
-		err = u.spawn(ctx, s, offer, o)
+		err = u.spawn(ctx, s, adapter, offer, o)
 	case overSSE:
 		u.step("connecting to " + u.shown() + " over HTTP+SSE")
 		offer.SkipProbe = true
@@ -220,7 +244,12 @@ func (u *Upstream) header() []transport.HeaderField {
 	return out
 }
 
-func (u *Upstream) spawn(ctx context.Context, s *session, offer handshake.Offer, o peer.ServerOptions) error {
+func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer handshake.Offer, o peer.ServerOptions) error {
+	if a != nil {
+		if err := a.Admit(ctx); err != nil {
+			return &notAdmitted{err}
+		}
+	}
 	u.step("starting " + u.shown())
 	child, err := stdio.Start(ctx, stdio.Spec{
 		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env), Dir: u.spec.Dir,
@@ -229,7 +258,11 @@ func (u *Upstream) spawn(ctx context.Context, s *session, offer handshake.Offer,
 	if err != nil {
 		return err
 	}
-	s.server, err = peer.OpenPipe(ctx, child.Pipe(), offer, o)
+	var pipe transport.Pipe = child.Pipe()
+	if a != nil {
+		pipe = a.Adapt(pipe)
+	}
+	s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
 	if err != nil {
 		_ = child.Stop(context.Background())
 		return u.withChild(err, child)
@@ -237,6 +270,11 @@ func (u *Upstream) spawn(ctx context.Context, s *session, offer handshake.Offer,
 	s.child = child
 	return nil
 }
+
+// notAdmitted is a start that the adapter refused.
+type notAdmitted struct{ error }
+
+func (e *notAdmitted) Unwrap() error { return e.error }
 
 // childError adds to a failed handshake what the child left behind.
 type childError struct {
@@ -299,7 +337,11 @@ func (u *Upstream) openError(err error) *mcp.Error {
 	e := u.unavailable(err, "connect")
 	var he *handshake.Error
 	var start *stdio.StartError
+	var refused *notAdmitted
 	switch {
+	case errors.As(err, &refused):
+		e.Cause = "not_admitted"
+		e.Message = fmt.Sprintf("server %q is not started: %s", u.spec.Name, refused.Error())
 	case errors.As(err, &he):
 		e.Cause = string(he.Cause)
 		e.RetryAfter = he.RetryAfter

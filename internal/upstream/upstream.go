@@ -42,6 +42,12 @@ type Spec struct {
 	// owns what it returns and closes it.
 	Pipe func(ctx context.Context) (transport.Pipe, error)
 
+	// Adapter makes MCP of what the child speaks; nil where it speaks MCP itself.
+	Adapter Adapter
+	// AdapterFor returns the adapter for a dialect that a handshake has recognised
+	// (see handshake.Error), nil where there is none. It may be nil.
+	AdapterFor func(dialect string) Adapter
+
 	URL    string
 	Shown  string // what people may see of Command or URL; "" for the bare name
 	Header []Header
@@ -66,6 +72,21 @@ type Spec struct {
 // piped reports whether the server is known to be at the other end of a pipe that
 // is no HTTP: it has no headers, and no transport is to be found out.
 func (s *Spec) piped() bool { return s.Command != "" || s.Pipe != nil }
+
+// Adapter stands between a child that speaks no MCP and the conversation with it.
+// Its methods are safe for concurrent use: a server may have several children.
+type Adapter interface {
+	// Admit is called before each start. It may wait, and its error, a sentence,
+	// refuses the start.
+	Admit(ctx context.Context) error
+	// Adapt takes over the pipe to a child that was just started and returns one
+	// that speaks MCP of a legacy revision. Closing that closes both. Each question
+	// on it names its call by the progress token of the call, be there one or not,
+	// so that calls of several clients may share it.
+	Adapt(p transport.Pipe) transport.Pipe
+	// Readiness says in a word how the children are.
+	Readiness() string
+}
 
 // Header is a configured HTTP header.
 type Header struct{ Name, Value string }
@@ -111,6 +132,7 @@ type Upstream struct {
 	modern       *session // the one link to a modern server
 	era          mcp.Revision
 	noLegacy     bool // a modern server that speaks nothing else
+	adapter      Adapter
 	skipProbe    bool
 	silent       bool // it leaves the probe unanswered
 	sse          bool
@@ -155,11 +177,13 @@ type Status struct {
 	Revision mcp.Revision
 	Sessions int
 	Running  int // calls in flight
+	// Readiness is the word of the server's Adapter, "" without one.
+	Readiness string
 }
 
 // New returns an upstream that starts nothing yet.
 func New(spec Spec, o Options) *Upstream {
-	u := &Upstream{spec: spec, opts: o, pools: make(map[string]*pool)}
+	u := &Upstream{spec: spec, opts: o, pools: make(map[string]*pool), adapter: spec.Adapter}
 	if u.opts.Clean == nil {
 		u.opts.Clean = func(text string) string { return text }
 	}
@@ -181,6 +205,9 @@ func (u *Upstream) Status() Status {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := u.status
+	if u.adapter != nil {
+		s.Readiness = u.adapter.Readiness()
+	}
 	count := func(x *session) {
 		s.Sessions++
 		s.Running += x.server.Running()

@@ -1,0 +1,139 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// watcher is an adapter that adapts nothing and counts what passes.
+type watcher struct {
+	refuse          error
+	admitted        atomic.Int64
+	adapted, closed atomic.Int64
+}
+
+func (w *watcher) Admit(context.Context) error {
+	w.admitted.Add(1)
+	return w.refuse
+}
+
+func (w *watcher) Adapt(p transport.Pipe) transport.Pipe {
+	w.adapted.Add(1)
+	return &watched{p, w}
+}
+
+func (w *watcher) Readiness() string { return "well" }
+
+type watched struct {
+	transport.Pipe
+	w *watcher
+}
+
+func (p *watched) Write(b []byte) error {
+	if strings.Contains(string(b), mcp.MethodDiscover) {
+		return errors.New("an adapted server was probed")
+	}
+	return p.Pipe.Write(b)
+}
+
+func (p *watched) Close() error {
+	p.w.closed.Add(1)
+	return p.Pipe.Close()
+}
+
+// TestAdapterStandsBeforeTheChild: the adapter has a say in each start, what it
+// returns is spoken over and closed, nobody is probed, and clients that can be
+// asked share the child, since its questions name their calls.
+func TestAdapterStandsBeforeTheChild(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &watcher{}
+	u := New(Spec{Name: "child", Command: self, Env: map[string]string{childEnv: "1"}, Adapter: w}, Options{})
+	var wait sync.WaitGroup
+	for i := range 5 {
+		wait.Go(func() {
+			facts := &mcp.ClientFacts{Revision: mcp.R20260728, Capabilities: []byte(`{"elicitation":{}}`), Conversation: uint64(i)}
+			if _, err := call(t, u, facts, mcp.MethodCallTool, `{"name":"pid"}`); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if s := u.Status(); s.Readiness != "well" || s.Sessions != 1 {
+		t.Errorf("status %+v", s)
+	}
+	u.Close(t.Context())
+	if a, b, c := w.admitted.Load(), w.adapted.Load(), w.closed.Load(); a != 1 || b != 1 || c == 0 {
+		t.Errorf("admitted %d, adapted %d, closed %d", a, b, c)
+	}
+}
+
+func TestAdapterRefusesAStart(t *testing.T) {
+	w := &watcher{refuse: errors.New("too many starts have failed")}
+	u := New(Spec{Name: "child", Command: "/nowhere", Adapter: w}, Options{})
+	defer u.Close(t.Context())
+	_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`)
+	var e *mcp.Error
+	if !errors.As(err, &e) || e.Cause != "not_admitted" || !strings.Contains(e.Message, "too many starts have failed") || e.Outcome != mcp.NotSent {
+		t.Errorf("got %v", err)
+	}
+	if w.adapted.Load() != 0 {
+		t.Error("it was started")
+	}
+}
+
+// TestDialectIsRecognised: a child that answers initialize in a dialect is started
+// again with the adapter for it; where there is none the handshake's word stands.
+func TestDialectIsRecognised(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []bool{true, false} {
+		w := &translator{}
+		spec := Spec{Name: "child", Command: self, Env: map[string]string{childEnv: "codex"}}
+		if known {
+			spec.AdapterFor = func(dialect string) Adapter {
+				if dialect != "app-server" {
+					t.Errorf("dialect %q", dialect)
+				}
+				return w
+			}
+		}
+		u := New(spec, Options{})
+		_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`)
+		if known != (err == nil) || known != (w.adapted.Load() == 1) {
+			t.Errorf("known %t: %v, adapted %d times", known, err, w.adapted.Load())
+		}
+		u.Close(t.Context())
+	}
+}
+
+// translator makes an MCP answer of the app-server's.
+type translator struct{ watcher }
+
+func (w *translator) Adapt(p transport.Pipe) transport.Pipe {
+	w.adapted.Add(1)
+	return &translated{p}
+}
+
+type translated struct{ transport.Pipe }
+
+func (p *translated) Read() (*jsonrpc.Message, error) {
+	m, err := p.Pipe.Read()
+	if err == nil && !m.ResultMember("userAgent").IsZero() {
+		return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"c","version":"1"}}`)), jsonrpc.Limits{})
+	}
+	return m, err
+}
