@@ -51,6 +51,7 @@ func Profiles() []Profile {
 	all := slices.Concat(
 		strictServers(),
 		strictClients(),
+		codexServers(),
 		faultServers(),
 	)
 	kinds, sides := []Kind{Strict, Dialect, Fault}, []Side{ServerSide, ClientSide}

@@ -1,0 +1,485 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// codexServers are Codex app-server workers, which speak JSON-RPC but no MCP: the
+// current ones with threads and turns, the older ones with conversations. What a
+// turn does is told by the words of its prompt:
+//
+//	run    asks whether a command may be run
+//	patch  asks whether a file may be changed
+//	ask    asks the person something
+//	grow   asks for wider permissions
+//	child  lets an agent of its own ask whether a command may be run
+//	wait   says one word and then nothing until it is interrupted
+//	quiet  says nothing at all until it is interrupted
+//	fail   ends with an error
+//	die    ends the process
+//
+// and everything else is repeated, word by word.
+func codexServers() []Profile {
+	handshake := Setting{"v2", "accept", "what becomes of version 2 of the handshake: accept, -32602, -32600, schema, silence, late (accepted after version 1 was offered), closed (an error that has nothing to do with the version)"}
+	events := Setting{"events", "no", `whether the worker says {"event":"ready"} before its first message: yes or no`}
+	profile := func(name, about string, older bool) Profile {
+		return Profile{
+			Name: name, About: about, Kind: Dialect, Side: ServerSide, Settings: []Setting{handshake, events},
+			server: func(s *settings) (*part, error) {
+				switch v := s.values["v2"]; v {
+				case "accept", "-32602", "-32600", "schema", "silence", "late", "closed":
+				default:
+					return nil, fmt.Errorf("setting v2 is %q; it is accept, -32602, -32600, schema, silence, late or closed", v)
+				}
+				w := &codexWorker{older: older, v2: s.values["v2"], ready: s.values["events"] == "yes", pipes: map[*conversation]*codexPipe{}}
+				return &part{ed: editionOf(usual), twist: twist{open: w.open, hear: w.hear}}, nil
+			},
+		}
+	}
+	return []Profile{
+		profile("codex-app-server", "A Codex app-server worker of today, with threads and turns.", false),
+		profile("codex-app-server-old", "A Codex app-server worker from the time of conversations.", true),
+	}
+}
+
+// codexWorker plays all connections of one server.
+type codexWorker struct {
+	older bool
+	v2    string
+	ready bool
+
+	mu    sync.Mutex
+	pipes map[*conversation]*codexPipe
+	last  int // thread
+}
+
+// codexPipe is one connection. It belongs to the goroutine that reads from it.
+type codexPipe struct {
+	w       *codexWorker
+	c       *conversation
+	out     outlet
+	open    bool
+	late    jsonrpc.ID // of an offer of version 2 that has no answer yet
+	threads map[string]*codexThread
+	asks    int64
+	waiting map[jsonrpc.ID]func(m *jsonrpc.Message) // what an answer is for
+	turns   int
+	ears    map[string]string // of older workers: conversations by subscription
+}
+
+type codexThread struct{ id, turn, policy string }
+
+func (w *codexWorker) open(ctx context.Context, c *conversation) {
+	if c == nil {
+		return // over HTTP it says nothing
+	}
+	w.mu.Lock()
+	w.pipes[c] = &codexPipe{
+		w: w, c: c, out: c.out, threads: map[string]*codexThread{}, waiting: map[jsonrpc.ID]func(*jsonrpc.Message){}, ears: map[string]string{},
+	}
+	w.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		delete(w.pipes, c)
+		w.mu.Unlock()
+	})
+	if w.ready {
+		c.out.send([]byte(`{"event":"ready"}`))
+	}
+}
+
+func (w *codexWorker) hear(h *heard, _ func()) {
+	w.mu.Lock()
+	p := w.pipes[h.c]
+	w.mu.Unlock()
+	m, err := jsonrpc.Scan(h.raw, jsonrpc.Limits{Bytes: maxMessage, Tolerant: true})
+	if p == nil || err != nil {
+		return // garbage, batches and null ids get no answer
+	}
+	switch m.Kind {
+	case jsonrpc.Request:
+		p.request(m)
+	case jsonrpc.Notification:
+		if m.Method == "initialized" {
+			p.c.s.violate(m.Method, "it is not needed")
+			p.out.send([]byte(`{"error":{"code":-32601,"message":"unknown notification"}}`))
+		}
+	default:
+		if f := p.waiting[m.ID]; f != nil {
+			delete(p.waiting, m.ID)
+			f(m)
+		}
+	}
+}
+
+// nextThread returns an id that no process gives twice as long as one server runs.
+func (w *codexWorker) nextThread() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last++
+	return "thread-" + strconv.Itoa(w.last)
+}
+
+// What a worker says has no jsonrpc member.
+
+func (p *codexPipe) result(m *jsonrpc.Message, result string) {
+	p.out.send([]byte(`{"id":` + string(m.ID) + `,"result":` + result + `}`))
+}
+
+func (p *codexPipe) fail(m *jsonrpc.Message, code int, text string) {
+	p.out.send([]byte(`{"error":{"code":` + strconv.Itoa(code) + `,"message":` + quoted(text) + `},"id":` + string(m.ID) + `}`))
+}
+
+func (p *codexPipe) notify(method, params string) {
+	p.out.send([]byte(`{"method":"` + method + `","params":` + params + `}`))
+}
+
+// ask sends a request; then hears the answer.
+func (p *codexPipe) ask(method, params string, then func(*jsonrpc.Message)) {
+	id := jsonrpc.IntID(p.asks) // from 0, as the real one counts
+	p.asks++
+	p.waiting[id] = then
+	p.out.send([]byte(`{"method":"` + method + `","id":` + string(id) + `,"params":` + params + `}`))
+}
+
+func quoted(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
+
+func paramText(m *jsonrpc.Message, key string) string {
+	s, _ := jsonrpc.Text(m.Raw, m.Param(key))
+	return s
+}
+
+func (p *codexPipe) request(m *jsonrpc.Message) {
+	switch {
+	case m.Method == "initialize":
+		p.initialize(m)
+	case !p.open:
+		p.fail(m, -32600, "Not initialized")
+	case p.w.older:
+		p.olderRequest(m)
+	default:
+		p.currentRequest(m)
+	}
+}
+
+// initialize answers either version of the handshake. Members of version 1 that
+// stand there as null are refused by all who refuse version 2.
+func (p *codexPipe) initialize(m *jsonrpc.Message) {
+	two := false
+	for _, key := range []string{"protocolVersion", "protocol_version", "capabilities", "client_info"} {
+		two = two || !m.Param(key).IsZero()
+	}
+	name := jsonrpc.Find(m.Raw, m.Param("clientInfo"), "name")
+	switch {
+	case name.IsZero():
+		p.fail(m, -32600, "Invalid request: missing field `clientInfo`")
+		return
+	case p.open:
+		p.fail(m, -32600, "Already initialized")
+		return
+	}
+	if two {
+		switch p.w.v2 {
+		case "-32602":
+			p.fail(m, -32602, "Invalid params: unknown field `protocolVersion`")
+			return
+		case "-32600":
+			p.fail(m, -32600, "Invalid request")
+			return
+		case "schema":
+			p.fail(m, -32000, "data did not match the schema: additional properties are not allowed")
+			return
+		case "closed":
+			p.fail(m, -32000, "not logged in")
+			return
+		case "silence":
+			return
+		case "late":
+			p.late = m.ID
+			return
+		}
+	}
+	p.open = true
+	agent := `{"userAgent":"fake/0.0.1 (Debian 12.0.0; x86_64) xterm (fake; 1)","codexHome":"/nowhere","platformFamily":"unix","platformOs":"linux"}`
+	if p.w.older {
+		agent = `{"userAgent":"fake/0.0.1 (Debian 12.0.0; x86_64) xterm (fake; 1)"}`
+	}
+	if p.late != "" {
+		p.out.send([]byte(`{"id":` + string(p.late) + `,"result":` + agent + `}`))
+		p.fail(m, -32600, "Already initialized")
+		return
+	}
+	p.result(m, agent)
+	if !p.w.older {
+		p.notify("remoteControl/status/changed", `{"status":"disabled","serverName":"fake"}`)
+	}
+}
+
+func (p *codexPipe) currentRequest(m *jsonrpc.Message) {
+	switch m.Method {
+	case "thread/start":
+		if s := paramText(m, "sandbox"); s != "" && s != "read-only" && s != "workspace-write" && s != "danger-full-access" {
+			p.fail(m, -32600, "Invalid request: unknown variant `"+s+"`, expected one of `read-only`, `workspace-write`, `danger-full-access`")
+			return
+		}
+		t := &codexThread{id: p.w.nextThread(), policy: paramText(m, "approvalPolicy")}
+		p.threads[t.id] = t
+		thread := `{"id":` + quoted(t.id) + `,"parentThreadId":null,"status":{"type":"idle"},"cwd":` + quoted(paramText(m, "cwd")) + `}`
+		p.result(m, `{"thread":`+thread+`,"model":"fake-model"}`)
+		p.notify("thread/started", `{"thread":`+thread+`}`)
+	case "thread/resume":
+		id := paramText(m, "threadId")
+		if !strings.HasPrefix(id, "thread-") {
+			p.fail(m, -32600, "no rollout found for thread id "+id)
+			return
+		}
+		p.threads[id] = &codexThread{id: id}
+		p.result(m, `{"thread":{"id":`+quoted(id)+`}}`)
+	case "turn/start":
+		t := p.threads[paramText(m, "threadId")]
+		if t == nil {
+			p.fail(m, -32600, "thread not found: "+paramText(m, "threadId"))
+			return
+		}
+		prompt := ""
+		for x := range jsonrpc.Elements(m.Raw, m.Param("input")) {
+			prompt, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, x, "text"))
+		}
+		steered := t.turn != ""
+		if !steered {
+			p.turns++
+			t.turn = "turn-" + strconv.Itoa(p.turns)
+		}
+		p.result(m, `{"turn":{"id":"`+t.turn+`","items":[],"status":"inProgress","error":null}}`)
+		if !steered {
+			p.play(t, prompt)
+		}
+	case "turn/interrupt":
+		t := p.threads[paramText(m, "threadId")]
+		if t == nil || t.turn == "" || t.turn != paramText(m, "turnId") {
+			p.fail(m, -32600, "no active turn to interrupt")
+			return
+		}
+		p.result(m, "{}")
+		p.finish(t, "interrupted", "", "")
+	default:
+		p.fail(m, -32600, "Invalid request: unknown variant `"+m.Method+"`, expected one of `initialize`, `thread/start`, `thread/resume`, `turn/start`, `turn/interrupt`")
+	}
+}
+
+func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
+	id := paramText(m, "conversationId")
+	t := p.threads[id]
+	switch m.Method {
+	case "newConversation":
+		t := &codexThread{id: p.w.nextThread()}
+		p.threads[t.id] = t
+		p.result(m, `{"conversationId":`+quoted(t.id)+`,"model":"fake-model","rolloutPath":"/nowhere/`+t.id+`.jsonl"}`)
+	case "resumeConversation":
+		// It goes by the file alone.
+		name := strings.TrimSuffix(strings.TrimPrefix(paramText(m, "path"), "/nowhere/"), ".jsonl")
+		if !strings.HasPrefix(name, "thread-") {
+			p.fail(m, -32600, "Invalid request")
+			return
+		}
+		p.threads[name] = &codexThread{id: name}
+		p.result(m, `{"conversationId":`+quoted(name)+`,"model":"fake-model"}`)
+	case "addConversationListener":
+		if t == nil {
+			p.fail(m, -32600, "conversation not found: "+id)
+			return
+		}
+		ear := "ear-" + strconv.Itoa(len(p.ears)+1)
+		for _, of := range p.ears {
+			if of == id {
+				p.c.s.violate(m.Method, "a second listener doubles all events")
+			}
+		}
+		p.ears[ear] = id
+		p.result(m, `{"subscriptionId":"`+ear+`"}`)
+	case "removeConversationListener":
+		delete(p.ears, paramText(m, "subscriptionId"))
+		p.result(m, "{}")
+	case "sendUserMessage":
+		if t == nil {
+			p.fail(m, -32600, "conversation not found: "+id)
+			return
+		}
+		prompt := ""
+		for x := range jsonrpc.Elements(m.Raw, m.Param("items")) {
+			prompt, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, x, "data"), "text"))
+		}
+		p.result(m, "{}")
+		p.turns++
+		t.turn = strconv.Itoa(p.turns)
+		p.play(t, prompt)
+	case "interruptConversation":
+		if t == nil || t.turn == "" {
+			p.fail(m, -32600, "nothing to interrupt")
+			return
+		}
+		p.finish(t, "interrupted", "", "")
+		p.result(m, `{"abortReason":"interrupted"}`)
+	default:
+		p.fail(m, -32600, "Invalid request")
+	}
+}
+
+// The parts of a turn, in the words of either generation.
+
+func (p *codexPipe) event(t *codexThread, kind, members string) {
+	p.notify("codex/event/"+kind, `{"id":"`+t.turn+`","msg":{"type":"`+kind+`"`+members+`},"conversationId":`+quoted(t.id)+`}`)
+}
+
+func (p *codexPipe) item(t *codexThread, what, members string) {
+	p.notify(what, `{"threadId":`+quoted(t.id)+`,"turnId":"`+t.turn+`",`+members+`}`)
+}
+
+func (p *codexPipe) delta(t *codexThread, text string) {
+	if p.w.older {
+		p.event(t, "agent_message_delta", `,"delta":`+quoted(text))
+		return
+	}
+	p.item(t, "item/agentMessage/delta", `"itemId":"msg","delta":`+quoted(text))
+}
+
+// finish ends a turn.
+func (p *codexPipe) finish(t *codexThread, status, text, failure string) {
+	turn := t.turn
+	defer func() { t.turn = "" }()
+	if p.w.older {
+		switch status {
+		case "interrupted":
+			p.event(t, "turn_aborted", `,"reason":"interrupted"`)
+		case "failed":
+			p.event(t, "error", `,"message":`+quoted(failure))
+			p.event(t, "task_complete", `,"last_agent_message":null`)
+		default:
+			p.event(t, "agent_message", `,"message":`+quoted(text))
+			p.event(t, "task_complete", `,"last_agent_message":`+quoted(text))
+		}
+		return
+	}
+	problem, items := "null", "[]"
+	switch {
+	case failure != "":
+		problem = `{"message":` + quoted(failure) + `,"codexErrorInfo":"other","additionalDetails":null}`
+		p.item(t, "error", `"error":`+problem+`,"willRetry":false`)
+	case status == "completed":
+		whole := `{"type":"agentMessage","id":"msg","text":` + quoted(text) + `}`
+		p.item(t, "item/completed", `"item":`+whole)
+		items = "[" + whole + "]"
+	}
+	p.notify("turn/completed", `{"threadId":`+quoted(t.id)+`,"turn":{"id":"`+turn+`","items":`+items+`,"status":"`+status+`","error":`+problem+`}}`)
+}
+
+// speak says a text in pieces and ends the turn with it.
+func (p *codexPipe) speak(t *codexThread, text string) {
+	for _, word := range strings.SplitAfter(text, " ") {
+		p.delta(t, word)
+	}
+	p.finish(t, "completed", text, "")
+}
+
+// play runs a turn up to where it has to wait for somebody.
+func (p *codexPipe) play(t *codexThread, prompt string) {
+	if p.w.older {
+		p.event(t, "task_started", `,"model_context_window":null`)
+	} else {
+		p.item(t, "turn/started", `"turn":{"id":"`+t.turn+`","items":[],"status":"inProgress","error":null}`)
+	}
+	word, rest, _ := strings.Cut(prompt, " ")
+	switch word {
+	case "run":
+		p.askCommand(t, t.id, rest)
+	case "patch":
+		p.askPatch(t)
+	case "ask":
+		p.askUser(t)
+	case "grow":
+		p.askPermission(t)
+	case "child":
+		child := t.id + "-child"
+		p.notify("thread/started", `{"thread":{"id":`+quoted(child)+`,"parentThreadId":`+quoted(t.id)+`}}`)
+		p.askCommand(t, child, rest)
+	case "wait":
+		p.delta(t, "Waiting")
+	case "quiet":
+	case "fail":
+		p.finish(t, "failed", "", "the model is not there")
+	case "die":
+		p.c.s.die()
+	default:
+		p.speak(t, "You said: "+prompt)
+	}
+}
+
+// decided goes on after an approval.
+func (p *codexPipe) decided(t *codexThread, m *jsonrpc.Message, what string) {
+	if t.turn == "" {
+		return // interrupted meanwhile
+	}
+	if m.Kind == jsonrpc.Failure {
+		p.speak(t, what+" got an error")
+		return
+	}
+	at := m.ResultMember("decision")
+	decision, ok := jsonrpc.Text(m.Raw, at)
+	if !ok {
+		decision = string(at.Of(m.Raw))
+	}
+	if decision == "cancel" || decision == "abort" {
+		p.finish(t, "interrupted", "", "")
+		return
+	}
+	p.speak(t, what+" got "+decision)
+}
+
+func (p *codexPipe) askCommand(t *codexThread, thread, command string) {
+	if command == "" {
+		command = "touch made"
+	}
+	then := func(m *jsonrpc.Message) { p.decided(t, m, "the command") }
+	if p.w.older {
+		p.event(t, "exec_command_begin", `,"call_id":"call","command":["bash","-lc",`+quoted(command)+`],"cwd":"/work"`)
+		p.ask("execCommandApproval", `{"conversationId":`+quoted(thread)+`,"callId":"call","command":["bash","-lc",`+quoted(command)+`],"cwd":"/work","reason":"need it","parsedCmd":[]}`, then)
+		return
+	}
+	p.item(t, "item/started", `"item":{"type":"commandExecution","id":"call","command":`+quoted(command)+`,"cwd":"/work","status":"inProgress"}`)
+	p.ask("item/commandExecution/requestApproval", `{"kind":"command","threadId":`+quoted(thread)+`,"turnId":"`+t.turn+`","itemId":"call","startedAtMs":0,"reason":"need it","command":`+
+		quoted(command)+`,"cwd":"/work","availableDecisions":["accept",{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["touch"]}},"cancel"]}`, then)
+}
+
+func (p *codexPipe) askPatch(t *codexThread) {
+	then := func(m *jsonrpc.Message) { p.decided(t, m, "the patch") }
+	if p.w.older {
+		p.ask("applyPatchApproval", `{"conversationId":`+quoted(t.id)+`,"callId":"call","fileChanges":{"/work/hello.txt":{"type":"add","content":"hello\n"}},"reason":null,"grantRoot":null}`, then)
+		return
+	}
+	p.item(t, "item/started", `"item":{"type":"fileChange","id":"patch","changes":[{"path":"/work/hello.txt","kind":{"type":"add"},"diff":"hello\n"}],"status":"inProgress"}`)
+	p.ask("item/fileChange/requestApproval", `{"threadId":`+quoted(t.id)+`,"turnId":"`+t.turn+`","itemId":"patch","startedAtMs":0,"reason":null,"grantRoot":null}`, then)
+}
+
+func (p *codexPipe) askUser(t *codexThread) {
+	p.ask("item/tool/requestUserInput", `{"threadId":`+quoted(t.id)+`,"turnId":"`+t.turn+`","itemId":"ask","isBlocking":true,"questions":[`+
+		`{"id":"colour","header":"Colour","question":"Which colour?","options":[{"label":"red","description":""},{"label":"blue","description":""}]},`+
+		`{"id":"word","header":"Password","question":"Which password?","isSecret":true}]}`, func(m *jsonrpc.Message) {
+		if t.turn != "" {
+			p.speak(t, "the answers are "+string(m.ResultMember("answers").Of(m.Raw)))
+		}
+	})
+}
+
+func (p *codexPipe) askPermission(t *codexThread) {
+	p.ask("item/permissions/requestApproval", `{"threadId":`+quoted(t.id)+`,"turnId":"`+t.turn+`","itemId":"grow","cwd":"/work","startedAtMs":0,"permissions":{"network":{"enabled":true}}}`, func(m *jsonrpc.Message) {
+		if t.turn != "" {
+			p.speak(t, "granted "+string(m.Result.Of(m.Raw)))
+		}
+	})
+}

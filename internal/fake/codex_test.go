@@ -1,0 +1,52 @@
+package fake
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+const codexHello = `{"id":1,"method":"initialize","params":{"clientInfo":{"name":"c","version":"1"}}}`
+
+// TestCodexIsNoMCP holds the worker to what the real one does: no jsonrpc member,
+// -32600 for everything that is wrong, and no answer to what is no request.
+func TestCodexIsNoMCP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := play(t, "codex-app-server", "events=yes")
+		l.want("", `{"event":"ready"}`)
+		l.want(`{"id":7,"method":"thread/start","params":{}}`, `{"error":{"code":-32600,"message":"Not initialized"},"id":7}`)
+		l.want(`[{"id":7,"method":"x"}]`)
+		l.want(`nonsense`)
+		l.want(`{"id":1,"method":"initialize","params":{"protocolVersion":"v2","clientInfo":{"name":"c","version":"1"}}}`,
+			`{"id":1,"result":{"userAgent":"fake/0.0.1 (Debian 12.0.0; x86_64) xterm (fake; 1)","codexHome":"/nowhere","platformFamily":"unix","platformOs":"linux"}}`,
+			`{"method":"remoteControl/status/changed","params":{"status":"disabled","serverName":"fake"}}`)
+		l.want(codexHello, `{"error":{"code":-32600,"message":"Already initialized"},"id":1}`)
+		l.want(`{"id":2,"method":"turn/start","params":{"threadId":"thread-9"}}`, `{"error":{"code":-32600,"message":"thread not found: thread-9"},"id":2}`)
+		l.broken()
+		l.want(`{"method":"initialized"}`, `{"error":{"code":-32601,"message":"unknown notification"}}`)
+		l.broken("initialized: it is not needed")
+		l.end()
+	})
+}
+
+// TestCodexRefusesVersionTwo shows each way in which the first offer can fail, and
+// that the second one is taken on the same pipe.
+func TestCodexRefusesVersionTwo(t *testing.T) {
+	two := `{"id":1,"method":"initialize","params":{"protocolVersion":"v2","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
+	for v2, want := range map[string]string{
+		"-32602":  `{"error":{"code":-32602,"message":"Invalid params: unknown field ` + "`protocolVersion`" + `"},"id":1}`,
+		"-32600":  `{"error":{"code":-32600,"message":"Invalid request"},"id":1}`,
+		"schema":  `{"error":{"code":-32000,"message":"data did not match the schema: additional properties are not allowed"},"id":1}`,
+		"silence": "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := play(t, "codex-app-server-old", "v2="+v2)
+			if want == "" {
+				l.want(two)
+			} else {
+				l.want(two, want)
+			}
+			l.want(codexHello, `{"id":1,"result":{"userAgent":"fake/0.0.1 (Debian 12.0.0; x86_64) xterm (fake; 1)"}}`)
+			l.end()
+		})
+	}
+}
