@@ -11,7 +11,7 @@ var layers = [][]string{
 	{"internal/handshake"},
 	{"internal/peer"},
 	{
-		"internal/config", "internal/console", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
+		"internal/codex", "internal/config", "internal/console", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
 		"internal/policy", "internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
 	},
 	{"internal/matrix"},
@@ -40,7 +40,7 @@ var rigs = []string{"internal/archtest", "internal/leaktest", "internal/netsim",
 // of it may happen to a message (docs/adr/0002).
 var wire = []string{
 	"internal/jsonrpc", "internal/mcp", "internal/dialect", "internal/transport",
-	"internal/handshake", "internal/peer", "internal/upstream", "internal/gateway", "internal/demo",
+	"internal/handshake", "internal/peer", "internal/upstream", "internal/gateway", "internal/demo", "internal/codex",
 }
 
 // datesLiveIn is the room of the feature table: the only one that spells and

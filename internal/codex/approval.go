@@ -1,0 +1,466 @@
+package codex
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// question is a request of the worker in the words of an elicitation.
+type question struct {
+	thread string
+	params []byte // of elicitation/create, without _meta; nil for what no client understands
+	url    bool   // it wants a URL to be opened, not a form to be filled in
+	// reply makes the worker's answer of the client's result; accepted tells
+	// whether it lets the worker go on.
+	reply func(raw []byte, result jsonrpc.Span) (answer []byte, accepted bool)
+	safe  []byte // the answer when nobody can be asked
+	what  string // what was asked for, as the end of "Codex asked …"
+}
+
+// asked takes a request of the worker. It runs on the goroutine that reads.
+func (b *bridge) asked(m *jsonrpc.Message) {
+	q := b.questionOf(m)
+	if q == nil {
+		// Such as for credentials, or to run a tool that nobody has offered.
+		b.answerLater(func() {
+			b.worker.refuse(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: clip(m.Method, 80) + " is not supported by this client"})
+		})
+		return
+	}
+	t := b.asker(q.thread)
+	if t == nil {
+		// Nobody is guessed to be meant.
+		b.server.o.Log.Warn("codex question belongs to no call and is declined", "server", b.server.o.Server, "method", clip(m.Method, 80))
+		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
+		return
+	}
+	b.mu.Lock()
+	can := q.params != nil && (b.forms && !q.url || b.urls && q.url)
+	many := len(b.open) >= maxQuestions
+	b.mu.Unlock()
+	if !can || many {
+		t.note("Codex asked " + q.what + ". This client cannot be asked for consent, so it was declined.")
+		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
+		return
+	}
+	ctx, cancel := context.WithCancelCause(t.ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing {
+		cancel(nil)
+		return
+	}
+	b.open[m.ID] = cancel
+	b.running.Go(func() {
+		defer func() {
+			b.mu.Lock()
+			delete(b.open, m.ID)
+			b.mu.Unlock()
+			cancel(nil)
+		}()
+		b.put(ctx, t, m.ID, q)
+	})
+}
+
+// answerLater writes to the worker on a goroutine of its own: whoever reads from
+// it must not wait until it reads.
+func (b *bridge) answerLater(f func()) { b.start(f) }
+
+// put asks the client and tells the worker what it says.
+func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
+	result, err := b.elicit(ctx, t, q)
+	switch {
+	case err == nil:
+		reply, accepted := q.reply(result.Raw, result.Result)
+		if !accepted {
+			t.note("Codex asked " + q.what + ". It was declined.")
+		}
+		b.worker.reply(id, reply)
+	case errors.Is(context.Cause(ctx), errResolved):
+		// It knows already.
+	case ctx.Err() != nil:
+		// The turn ends; what it waits for must not be taken for granted.
+		b.worker.reply(id, q.safe)
+	default:
+		t.note("Codex asked " + q.what + ". Nobody could be asked for consent (" + clip(err.Error(), 200) + "), so it was declined.")
+		b.worker.reply(id, q.safe)
+	}
+}
+
+// elicit sends a question to the client and waits for its result. The question
+// names its call by the progress token, which on this hop is the call's id.
+func (b *bridge) elicit(ctx context.Context, t *turn, q *question) (*jsonrpc.Message, error) {
+	c := make(chan *jsonrpc.Message, 1)
+	b.mu.Lock()
+	b.lastAsk++
+	n := b.lastAsk
+	b.asks[n] = c
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		delete(b.asks, n)
+		b.mu.Unlock()
+	}()
+	var e jsonrpc.Edits
+	meta := (&object{}).member(mcp.KeyProgressToken, []byte(t.id)).json()
+	e.Object(q.params, jsonrpc.Whole(q.params), nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: meta})
+	b.say(jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), mcp.MethodElicit, jsonrpc.Splice(nil, q.params, &e)))
+	select {
+	case m := <-c:
+		if m.Kind == jsonrpc.Failure {
+			return nil, failureOf(m)
+		}
+		return m, nil
+	case <-ctx.Done():
+		note := (&object{}).member("requestId", []byte(jsonrpc.IntID(n))).text("reason", "Codex no longer waits for the answer")
+		b.say(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, note.json()))
+		return nil, context.Cause(ctx)
+	}
+}
+
+// answered takes the client's answer to a question.
+func (b *bridge) answered(m *jsonrpc.Message) {
+	n, ok := jsonrpc.Int([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
+	b.mu.Lock()
+	c := b.asks[n]
+	delete(b.asks, n)
+	b.mu.Unlock()
+	if ok && c != nil {
+		c <- m
+	}
+}
+
+// questionOf puts a request of the worker into the words of an elicitation; nil
+// when it is none that a client could answer.
+func (b *bridge) questionOf(m *jsonrpc.Message) *question {
+	q := &question{thread: text(m.Raw, m.Params, "threadId")}
+	if q.thread == "" {
+		q.thread = text(m.Raw, m.Params, "conversationId")
+	}
+	switch m.Method {
+	case "item/commandExecution/requestApproval":
+		b.commandApproval(m, q, newerDecisions)
+	case "execCommandApproval":
+		b.commandApproval(m, q, b.olderDecisions())
+	case "item/fileChange/requestApproval":
+		patch := ""
+		if t := b.asker(q.thread); t != nil {
+			patch = t.patch(text(m.Raw, m.Params, "itemId"))
+		}
+		fileApproval(m, q, patch, newerDecisions)
+	case "applyPatchApproval":
+		fileApproval(m, q, patchOf(m.Raw, m.Param("fileChanges")), b.olderDecisions())
+	case "item/permissions/requestApproval":
+		permissionApproval(m, q)
+	case "item/tool/requestUserInput":
+		userInput(m, q)
+	case "mcpServer/elicitation/request":
+		elicitation(m, q)
+	default:
+		return nil
+	}
+	return q
+}
+
+// decisions are a worker's words for what a person may decide.
+type decisions struct{ accept, session, decline, cancel []byte }
+
+var newerDecisions = decisions{accept: []byte(`"accept"`), session: []byte(`"acceptForSession"`), decline: []byte(`"decline"`), cancel: []byte(`"cancel"`)}
+
+// olderDecisions are those of the requests that came with conversations. Workers
+// that still have the requests and no conversations want a reason for a denial.
+func (b *bridge) olderDecisions() decisions {
+	d := decisions{accept: []byte(`"approved"`), session: []byte(`"approved_for_session"`), decline: []byte(`"denied"`), cancel: []byte(`"abort"`)}
+	if !b.server.isOlder() {
+		d.decline = []byte(`{"denied":{"rejection":"declined by the user"}}`)
+	}
+	return d
+}
+
+// What a person may choose, in a form of ours.
+const (
+	chooseAccept  = "accept"
+	chooseSession = "accept for session"
+	chooseAlways  = "accept always"
+	chooseDecline = "decline"
+	chooseCancel  = "cancel"
+)
+
+// approve fills in a question that is answered by a decision.
+func (q *question) approve(message string, d decisions, session bool, always []byte) {
+	choices := []string{chooseAccept}
+	about := "accept: this time"
+	if session {
+		choices = append(choices, chooseSession)
+		about += "; accept for session: this and the like until the thread ends"
+	}
+	if always != nil {
+		choices = append(choices, chooseAlways)
+		about += "; accept always: also commands that begin like this, from now on"
+	}
+	choices = append(choices, chooseDecline, chooseCancel)
+	about += "; decline: Codex goes on without; cancel: the turn ends"
+	decide := func(decision []byte) []byte { return (&object{}).member("decision", decision).json() }
+	q.safe = decide(d.decline)
+	q.params = form(message, field{key: "decision", title: "Decision", about: about, choices: choices})
+	q.reply = func(raw []byte, result jsonrpc.Span) ([]byte, bool) {
+		switch text(raw, result, "action") {
+		case "accept":
+			switch text(raw, jsonrpc.Find(raw, result, "content"), "decision") {
+			case chooseAccept:
+				return decide(d.accept), true
+			case chooseSession:
+				if session {
+					return decide(d.session), true
+				}
+			case chooseAlways:
+				if always != nil {
+					return decide(always), true
+				}
+			case chooseCancel:
+				return decide(d.cancel), false
+			}
+		case "cancel":
+			return decide(d.cancel), false
+		}
+		return q.safe, false
+	}
+}
+
+// maxShown bounds a command or a patch in a question, in bytes.
+const maxShown = 8 << 10
+
+func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
+	command := tidy(commandOf(m.Raw, m.Param("command")), maxShown, true)
+	network := m.Param("networkApprovalContext")
+	if host := text(m.Raw, network, "host"); host != "" && command == "" {
+		command = text(m.Raw, network, "protocol") + "://" + clip(host, 300)
+	}
+	message := "Codex asks to run a command"
+	if cwd := text(m.Raw, m.Params, "cwd"); cwd != "" {
+		message += " in " + clip(cwd, 400)
+	}
+	if command == "" {
+		command = "(it does not say which)"
+	}
+	message += ":\n\n" + command + reasonOf(m)
+	q.what = "to run " + clip(command, 200)
+
+	// Where the worker lists what it takes, nothing beside that is offered but to
+	// say no.
+	session, always := true, []byte(nil)
+	if list := m.Param("availableDecisions"); jsonrpc.KindOf(m.Raw, list) == '[' {
+		session = false
+		for x := range jsonrpc.Elements(m.Raw, list) {
+			if string(x.Of(m.Raw)) == string(d.session) {
+				session = true
+			}
+			if !jsonrpc.Find(m.Raw, x, "acceptWithExecpolicyAmendment").IsZero() {
+				always = x.Of(m.Raw)
+			}
+		}
+	}
+	if text(m.Raw, m.Params, "kind") == "humanCommand" {
+		session, always = false, nil
+	}
+	q.approve(message, d, session, always)
+}
+
+func fileApproval(m *jsonrpc.Message, q *question, patch string, d decisions) {
+	message := "Codex asks to change files"
+	if root := text(m.Raw, m.Params, "grantRoot"); root != "" {
+		message += " and to be allowed to write below " + clip(root, 400)
+	}
+	if patch != "" {
+		message += ":\n\n" + patch
+	}
+	q.what = "to change files"
+	q.approve(message+reasonOf(m), d, true, nil)
+}
+
+func reasonOf(m *jsonrpc.Message) string {
+	if why := tidy(text(m.Raw, m.Params, "reason"), 1<<10, true); why != "" {
+		return "\n\nReason: " + why
+	}
+	return ""
+}
+
+// patchOf shows changes to files: an array of objects with a path, or an object
+// whose members are named by their paths.
+func patchOf(raw []byte, at jsonrpc.Span) string {
+	var b strings.Builder
+	add := func(path, kind, diff string) {
+		if b.Len() >= maxShown {
+			return
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(kind + " " + path + "\n" + diff)
+	}
+	if jsonrpc.KindOf(raw, at) == '[' {
+		for x := range jsonrpc.Elements(raw, at) {
+			kind := jsonrpc.Find(raw, x, "kind")
+			name, ok := jsonrpc.Text(raw, kind)
+			if !ok {
+				name = text(raw, kind, "type")
+			}
+			add(text(raw, x, "path"), name, text(raw, x, "diff"))
+		}
+	}
+	if jsonrpc.KindOf(raw, at) == '{' {
+		for x := range jsonrpc.Members(raw, at) {
+			path, _ := jsonrpc.Text(raw, x.Key)
+			diff := text(raw, x.Value, "unified_diff")
+			if diff == "" {
+				diff = text(raw, x.Value, "content")
+			}
+			add(path, text(raw, x.Value, "type"), diff)
+		}
+	}
+	return strings.TrimRight(tidy(b.String(), maxShown, true), "\n")
+}
+
+// permissionApproval asks for wider permissions, which are granted as they were
+// asked for or not at all.
+func permissionApproval(m *jsonrpc.Message, q *question) {
+	wanted := m.Param("permissions").Of(m.Raw)
+	if wanted == nil {
+		wanted = []byte("{}")
+	}
+	grant := func(what []byte, scope string) []byte {
+		return (&object{}).member("permissions", what).text("scope", scope).json()
+	}
+	q.safe, q.what = grant([]byte("{}"), "turn"), "for more permissions"
+	q.params = form("Codex asks for more permissions:\n\n"+tidy(string(wanted), maxShown, true)+reasonOf(m), field{
+		key: "decision", title: "Decision", choices: []string{chooseAccept, chooseSession, chooseDecline},
+		about: "accept: for this turn; accept for session: until the thread ends; decline: Codex goes on without",
+	})
+	q.reply = func(raw []byte, result jsonrpc.Span) ([]byte, bool) {
+		if text(raw, result, "action") == "accept" {
+			switch text(raw, jsonrpc.Find(raw, result, "content"), "decision") {
+			case chooseAccept:
+				return grant(wanted, "turn"), true
+			case chooseSession:
+				return grant(wanted, "session"), true
+			}
+		}
+		return q.safe, false
+	}
+}
+
+// userInput puts the agent's own questions to the person. What is to be kept
+// secret is not asked for (2025-11-25 §Elicitation, "Security Considerations": no
+// sensitive information by forms).
+func userInput(m *jsonrpc.Message, q *question) {
+	q.safe, q.what = []byte(`{"answers":{}}`), "something of the user"
+	var fields []field
+	for x := range jsonrpc.Elements(m.Raw, m.Param("questions")) {
+		id := text(m.Raw, x, "id")
+		if id == "" || string(jsonrpc.Find(m.Raw, x, "isSecret").Of(m.Raw)) == "true" {
+			continue
+		}
+		f := field{key: id, title: tidy(text(m.Raw, x, "header"), 200, false), about: tidy(text(m.Raw, x, "question"), maxShown, true)}
+		if string(jsonrpc.Find(m.Raw, x, "isOther").Of(m.Raw)) != "true" {
+			for o := range jsonrpc.Elements(m.Raw, jsonrpc.Find(m.Raw, x, "options")) {
+				f.choices = append(f.choices, text(m.Raw, o, "label"))
+			}
+		}
+		fields = append(fields, f)
+	}
+	message := "Codex has a question"
+	if len(fields) > 0 {
+		message += ": " + fields[0].about
+	}
+	q.params = form(message, fields...)
+	q.reply = func(raw []byte, result jsonrpc.Span) ([]byte, bool) {
+		if text(raw, result, "action") != "accept" {
+			return q.safe, false
+		}
+		answers := &object{}
+		content := jsonrpc.Find(raw, result, "content")
+		for _, f := range fields {
+			if at := jsonrpc.Find(raw, content, f.key); jsonrpc.KindOf(raw, at) == '"' {
+				one := append(append([]byte(`{"answers":[`), at.Of(raw)...), `]}`...)
+				answers.member(f.key, one)
+			}
+		}
+		return (&object{}).member("answers", answers.json()).json(), true
+	}
+}
+
+// elicitation hands on what an MCP server of the worker's own asks. Its form and
+// the answer to it pass as they are.
+func elicitation(m *jsonrpc.Message, q *question) {
+	keys := [...]string{"mode", "message", "requestedSchema", "url", "elicitationId", "serverName"}
+	var at [len(keys)]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, m.Params, keys[:], at[:])
+	mode, _ := jsonrpc.Text(m.Raw, at[0])
+	words, _ := jsonrpc.Text(m.Raw, at[1])
+	name, _ := jsonrpc.Text(m.Raw, at[5])
+	q.safe, q.what = []byte(`{"action":"decline"}`), "something on behalf of the server "+clip(name, 80)
+	o := (&object{}).text("message", "The server "+clip(name, 80)+" of Codex asks: "+words)
+	switch {
+	case (mode == "form" || mode == "") && !at[2].IsZero():
+		o.member("requestedSchema", at[2].Of(m.Raw))
+	case mode == "url" && !at[3].IsZero() && !at[4].IsZero():
+		q.url = true
+		o.text("mode", "url").member("url", at[3].Of(m.Raw)).member("elicitationId", at[4].Of(m.Raw))
+	default:
+		return // a kind of form that only Codex's own clients know
+	}
+	q.params = o.json()
+	q.reply = func(raw []byte, result jsonrpc.Span) ([]byte, bool) {
+		action := text(raw, result, "action")
+		if action != "accept" && action != "cancel" {
+			action = "decline"
+		}
+		r := (&object{}).text("action", action)
+		if content := jsonrpc.Find(raw, result, "content"); !content.IsZero() {
+			r.member("content", content.Of(raw))
+		}
+		return r.json(), action == "accept"
+	}
+}
+
+// field is a text field of a form; with choices one of them is to be chosen.
+type field struct {
+	key, title, about string
+	choices           []string
+}
+
+// form makes the params of an elicitation in words that all revisions with forms
+// have (2025-06-18 §Elicitation, "Requested Schema").
+func form(message string, fields ...field) []byte {
+	properties, required := &object{}, []byte("[")
+	for i, f := range fields {
+		p := (&object{}).text("type", "string")
+		if f.title != "" {
+			p.text("title", f.title)
+		}
+		if f.about != "" {
+			p.text("description", f.about)
+		}
+		if f.choices != nil {
+			list := []byte("[")
+			for j, c := range f.choices {
+				if j > 0 {
+					list = append(list, ',')
+				}
+				list = jsonrpc.AppendQuote(list, c)
+			}
+			p.member("enum", append(list, ']'))
+		}
+		properties.member(f.key, p.json())
+		if i > 0 {
+			required = append(required, ',')
+		}
+		required = jsonrpc.AppendQuote(required, f.key)
+	}
+	schema := (&object{}).text("type", "object").member("properties", properties.json()).member("required", append(required, ']'))
+	return (&object{}).text("message", message).member("requestedSchema", schema.json()).json()
+}

@@ -1,0 +1,340 @@
+package codex
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+)
+
+// bridge is the MCP server that stands before one worker. It reads from both
+// sides, each on a goroutine of its own that waits for nobody: a tool call and a
+// question of the worker have goroutines too.
+type bridge struct {
+	server *Server
+	worker *worker
+	client transport.Pipe // the end that Adapt hands out
+	side   transport.Pipe // the other end of it
+	begun  time.Time
+
+	life    context.Context // ends with either side
+	end     context.CancelCauseFunc
+	running sync.WaitGroup
+
+	events chan string // names of {"event":…} lines during the handshake
+
+	mu       sync.Mutex
+	closing  bool // Close was called; nothing is started any more
+	opening  bool // a handshake is under way
+	complete bool // it succeeded
+	counted  bool // the end of the worker has been reported
+	forms    bool // the client shows forms
+	urls     bool // and opens URLs
+	calls    map[jsonrpc.ID]*turn
+	threads  map[string]*turn // those in which a turn runs
+	children map[string]*turn // threads that a turn's own agents have opened
+	asks     map[int64]chan *jsonrpc.Message
+	lastAsk  int64
+	open     map[jsonrpc.ID]context.CancelCauseFunc // questions of the worker
+}
+
+// The bounds of what runs at once before one worker.
+const (
+	maxTurns     = 64
+	maxQuestions = 64
+	maxChildren  = 256
+)
+
+var (
+	errClosed   = errors.New("the pipe was closed")
+	errResolved = errors.New("the worker no longer waits for the answer")
+	errGivenUp  = errors.New("the client has given up")
+)
+
+// Adapt takes over the pipe to a worker that was just started and returns one
+// that speaks MCP 2025-11-25, to be closed by its owner. The worker is spoken to
+// once the client has sent initialize.
+func (s *Server) Adapt(p transport.Pipe) transport.Pipe {
+	client, side := inmem.Pipe()
+	b := &bridge{
+		server: s, worker: newWorker(p), client: client, side: side, begun: time.Now(),
+		events: make(chan string, 8), calls: map[jsonrpc.ID]*turn{}, threads: map[string]*turn{}, children: map[string]*turn{},
+		asks: map[int64]chan *jsonrpc.Message{}, open: map[jsonrpc.ID]context.CancelCauseFunc{},
+	}
+	b.life, b.end = context.WithCancelCause(context.Background())
+	b.worker.hear = b.hear
+	b.worker.event = func(name string) {
+		select {
+		case b.events <- name:
+		default:
+		}
+	}
+	b.running.Go(func() {
+		err := b.worker.read()
+		b.end(err)
+		b.count()
+		_ = b.side.Close()
+	})
+	b.running.Go(func() {
+		b.serve()
+		b.end(errClosed)
+		_ = b.worker.pipe.Close()
+	})
+	return &pipe{Pipe: client, b: b}
+}
+
+// pipe is the client's end of a bridge.
+type pipe struct {
+	transport.Pipe
+	b *bridge
+}
+
+// Read returns the next message of the bridge; after the worker's end, why it
+// ended.
+func (p *pipe) Read() (*jsonrpc.Message, error) {
+	m, err := p.Pipe.Read()
+	if errors.Is(err, io.EOF) {
+		if cause := context.Cause(p.b.life); cause != nil && !errors.Is(cause, errClosed) {
+			err = cause
+		}
+	}
+	return m, err
+}
+
+// Close ends the conversation with the worker and waits for all that was started
+// for it.
+func (p *pipe) Close() error {
+	b := p.b
+	b.mu.Lock()
+	b.closing = true
+	b.mu.Unlock()
+	b.end(errClosed)
+	_ = b.client.Close()
+	_ = b.side.Close()
+	err := b.worker.pipe.Close()
+	b.running.Wait()
+	b.count()
+	return err
+}
+
+// count tells the server of the worker's end, once.
+func (b *bridge) count() {
+	b.mu.Lock()
+	counted, complete := b.counted, b.complete
+	b.counted = true
+	b.mu.Unlock()
+	if counted {
+		return
+	}
+	ours := errors.Is(context.Cause(b.life), errClosed)
+	b.server.ended(complete, !complete || !ours && time.Since(b.begun) < steady)
+}
+
+// start runs f on a goroutine that Close waits for, unless there is no more time.
+func (b *bridge) start(f func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing {
+		return false
+	}
+	b.running.Go(f)
+	return true
+}
+
+// serve reads what the client says.
+func (b *bridge) serve() {
+	for {
+		m, err := b.side.Read()
+		var refused *jsonrpc.Error
+		switch {
+		case errors.As(err, &refused):
+			b.say(jsonrpc.AppendError(nil, refused.ID, refused))
+			continue
+		case err != nil:
+			return
+		}
+		switch m.Kind {
+		case jsonrpc.Request:
+			b.request(m)
+		case jsonrpc.Notification:
+			if m.Method == mcp.NoteCancelled {
+				b.mu.Lock()
+				t := b.calls[jsonrpc.ID(m.Param("requestId").Of(m.Raw))]
+				b.mu.Unlock()
+				if t != nil {
+					t.cancel(errGivenUp)
+				}
+			}
+		default:
+			b.answered(m)
+		}
+	}
+}
+
+// say sends a message to the client. It fails only when the client is gone.
+func (b *bridge) say(raw []byte) { _ = b.side.Write(raw) }
+
+func (b *bridge) refuse(m *jsonrpc.Message, code int64, why string) {
+	b.say(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: code, Message: why}))
+}
+
+func (b *bridge) request(m *jsonrpc.Message) {
+	switch m.Method {
+	case mcp.MethodInitialize:
+		b.mu.Lock()
+		busy := b.opening
+		b.opening = true
+		b.mu.Unlock()
+		if busy {
+			b.refuse(m, jsonrpc.CodeInvalidRequest, "initialize is under way or done")
+			return
+		}
+		b.start(func() { b.initialize(m) })
+	case mcp.MethodPing:
+		b.say(jsonrpc.AppendResult(nil, m.ID, nil))
+	case mcp.MethodListTools:
+		b.say(jsonrpc.AppendResult(nil, m.ID, toolList))
+	case mcp.MethodCallTool:
+		b.callTool(m)
+	default:
+		b.refuse(m, jsonrpc.CodeMethodNotFound, "method not found")
+	}
+}
+
+// initialize answers the client after a handshake with the worker. One that
+// failed may be tried again on the same pipe.
+func (b *bridge) initialize(m *jsonrpc.Message) {
+	capable := jsonrpc.Find(m.Raw, m.Param("capabilities"), "elicitation")
+	if jsonrpc.KindOf(m.Raw, capable) == '{' {
+		// 2025-11-25 §Elicitation, "Capabilities": an empty object means forms.
+		form, url := jsonrpc.Find(m.Raw, capable, "form"), jsonrpc.Find(m.Raw, capable, "url")
+		b.mu.Lock()
+		b.forms, b.urls = !form.IsZero() || url.IsZero(), !url.IsZero()
+		b.mu.Unlock()
+	}
+	answer, err := b.greet(b.life, introduction(m))
+	if err != nil {
+		b.mu.Lock()
+		b.opening = false
+		b.mu.Unlock()
+		b.refuse(m, jsonrpc.CodeInternal, err.Error())
+		return
+	}
+	b.mu.Lock()
+	b.complete = true
+	b.mu.Unlock()
+	version := "unknown"
+	if answer != nil {
+		version = versionOf(text(answer.Raw, answer.Result, "userAgent"))
+	}
+	result := append([]byte(`{"protocolVersion":"`+mcp.LatestLegacy.String()+`","capabilities":{"tools":{}},"serverInfo":{"name":"codex","title":"Codex","version":`), jsonrpc.AppendQuote(nil, version)...)
+	result = jsonrpc.AppendQuote(append(result, `},"instructions":`...), instructions)
+	b.say(jsonrpc.AppendResult(nil, m.ID, append(result, '}')))
+}
+
+// introduction returns the clientInfo for the worker: the client's name and
+// version, and nothing else, for a worker may be strict about the rest.
+func introduction(m *jsonrpc.Message) []byte {
+	info := m.Param("clientInfo")
+	name, version := text(m.Raw, info, "name"), text(m.Raw, info, "version")
+	if name == "" {
+		name = "dragoman"
+	}
+	if version == "" {
+		version = "0"
+	}
+	return new(object).text("name", name).text("version", version).json()
+}
+
+// versionOf reads the version out of a user agent such as "x/0.169.0 (Linux)".
+func versionOf(agent string) string {
+	_, after, _ := strings.Cut(agent, "/")
+	version, _, _ := strings.Cut(after, " ")
+	if version = clip(version, 40); version == "" {
+		return "unknown"
+	}
+	return version
+}
+
+// hear takes what the worker says beside its answers. It runs on the goroutine
+// that reads from it.
+func (b *bridge) hear(m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Request {
+		b.asked(m)
+		return
+	}
+	switch m.Method {
+	case "serverRequest/resolved":
+		b.mu.Lock()
+		cancel := b.open[jsonrpc.ID(m.Param("requestId").Of(m.Raw))]
+		b.mu.Unlock()
+		if cancel != nil {
+			cancel(errResolved)
+		}
+		return
+	case "thread/started":
+		b.adopt(m)
+		return
+	}
+	w := words(current{})
+	if strings.HasPrefix(m.Method, eventPrefix) {
+		w = older{}
+	}
+	if e, ok := w.hear(m); ok {
+		if t := b.turnOf(e.thread, e.turn); t != nil {
+			t.take(w, &e)
+		}
+	}
+}
+
+// adopt notes that a thread belongs to a turn whose agent has opened it, so that
+// what it wants to be approved is put to the right client.
+func (b *bridge) adopt(m *jsonrpc.Message) {
+	thread := m.Param("thread")
+	id, parent := text(m.Raw, thread, "id"), text(m.Raw, thread, "parentThreadId")
+	if parent == "" {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.threads[parent]
+	if t == nil {
+		t = b.children[parent]
+	}
+	if t != nil && len(b.children) < maxChildren {
+		b.children[id] = t
+	}
+}
+
+// turnOf returns the turn that runs in a thread; where the worker names none, the
+// one that its turn's id fits.
+func (b *bridge) turnOf(thread, id string) *turn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if thread != "" {
+		return b.threads[thread]
+	}
+	for _, t := range b.threads {
+		if id != "" && t.is(id) {
+			return t
+		}
+	}
+	return nil
+}
+
+// asker returns the turn that a question belongs to.
+func (b *bridge) asker(thread string) *turn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.threads[thread]; t != nil {
+		return t
+	}
+	return b.children[thread]
+}

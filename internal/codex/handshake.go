@@ -1,0 +1,253 @@
+package codex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+const methodInitialize = "initialize"
+
+// greeting is the handshake with one worker. It is run once at a time for each
+// worker, by whoever answers the client's initialize.
+//
+// Version 2 is offered first. A worker that refuses its parameters is offered
+// those of version 1 on the same pipe, and so is one that says nothing: its late
+// answer to the first offer still counts.
+type greeting struct {
+	b     *bridge
+	begun time.Time
+	trace handshake.Trace
+	cause string // of the fall-back to version 1, "" for none
+}
+
+// greet leads the handshake and returns the worker's result. The error is a
+// sentence for people.
+func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, error) {
+	g := &greeting{b: b, begun: time.Now()}
+	b.server.set(HandshakePending)
+	m, version, err := g.run(ctx, info)
+	if b.server.o.Trace != nil {
+		b.server.o.Trace(b.server.o.Server, b.server.o.Clean(g.trace.String()))
+	}
+	attrs := []slog.Attr{slog.String("server", b.server.o.Server)}
+	if g.cause != "" {
+		attrs = append(attrs, slog.String("fall-back", b.server.o.Clean(g.cause)))
+	}
+	if err != nil {
+		b.server.set(HandshakeFailed)
+		attrs = append(attrs, slog.String("reason", string(HandshakeFailed)), slog.String("cause", b.server.o.Clean(err.Error())))
+		b.server.o.Log.LogAttrs(ctx, slog.LevelWarn, "codex worker refused the handshake", attrs...)
+		return nil, err
+	}
+	if b.server.o.Initialized {
+		if err := b.worker.post("initialized"); err != nil {
+			return nil, err
+		}
+		g.note("initialized", "nothing, as it should be", "the profile wants it")
+	}
+	b.server.opened()
+	attrs = append(attrs, slog.String("reason", string(HandshakeComplete)), slog.String("version", version), slog.Duration("took", time.Since(g.begun)))
+	b.server.o.Log.LogAttrs(ctx, slog.LevelInfo, "codex worker is ready", attrs...)
+	return m, nil
+}
+
+// offered is the answer to one of the offers.
+type offered struct {
+	version int
+	m       *jsonrpc.Message
+}
+
+func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, version string, err error) {
+	var open []*exchange
+	defer func() {
+		for _, x := range open {
+			g.b.worker.drop(x)
+		}
+	}()
+	answers := make(chan offered, 2) // in the order in which they came
+	offer := func(version int) error {
+		params := versionOne(info)
+		if version == 2 {
+			params = versionTwo(info)
+		}
+		x, err := g.b.worker.begin(methodInitialize, params, func(m *jsonrpc.Message) { answers <- offered{version, m} })
+		if err == nil {
+			open = append(open, x)
+		}
+		return err
+	}
+	wait := g.b.server.o.Silence
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	both := g.b.server.isMute() // no further offer is left
+	silent := both
+	if both {
+		g.cause = "it did not answer version 2 before"
+		timer.Stop()
+		err = offer(1)
+	} else {
+		err = offer(2)
+	}
+	for err == nil {
+		select {
+		case a := <-answers:
+			g.drain()
+			sent, m := "initialize v"+strconv.Itoa(a.version), a.m
+			if m.Kind == jsonrpc.Result {
+				g.b.server.setMute(silent && a.version == 1)
+				g.note(sent, describe(m), "it speaks version "+strconv.Itoa(a.version))
+				return m, "v" + strconv.Itoa(a.version), g.check(m)
+			}
+			e := failureOf(m)
+			switch {
+			case already(e):
+				g.note(sent, said(e), "so it has taken an offer without saying so")
+				return nil, "v2", nil
+			case a.version == 1:
+				g.note(sent, said(e), "no version is left")
+				return nil, "", problem(fmt.Sprintf("Codex refused both versions of its handshake: version 2 with %s, version 1 with %s", g.cause, said(e)))
+			case both:
+				g.note(sent, said(e)+", late", "version 1 has been offered")
+				g.cause, silent = said(e), false
+			case fallsBack(e):
+				g.cause = said(e)
+				g.note(sent, g.cause, "so version 1 on the same pipe")
+				both = true
+				err = offer(1)
+			default:
+				g.note(sent, said(e), "this has nothing to do with the version")
+				return nil, "", problem("Codex refused to be opened: " + said(e))
+			}
+		case name := <-g.b.events:
+			// Silence begins after the last sign of life.
+			g.noteEvent(name)
+			if !both {
+				timer.Reset(wait)
+			}
+		case <-timer.C:
+			if both {
+				continue
+			}
+			g.cause = "silence for " + wait.String()
+			g.note("initialize v2", "no answer for "+wait.String(), "so version 1 on the same pipe")
+			both, silent = true, true
+			err = offer(1)
+		case <-g.b.worker.gone:
+			g.note(methodInitialize, "the end of its output", "it has ended")
+			return nil, "", problem(fmt.Sprintf("Codex ended during its handshake: %v", g.b.worker.err))
+		case <-ctx.Done():
+			g.note(methodInitialize, "no answer", "there is no time left")
+			return nil, "", problem("Codex did not answer its handshake")
+		}
+	}
+	g.note(methodInitialize, "nothing, for it does not read", "it has ended")
+	return nil, "", problem(fmt.Sprintf("Codex did not take its handshake: %v", err))
+}
+
+func (g *greeting) note(sent, got, reason string) {
+	if len(g.trace) < 16 {
+		g.trace = append(g.trace, handshake.Step{At: time.Since(g.begun), Sent: sent, Got: got, Reason: reason})
+	}
+}
+
+// noteEvent writes down a line by which a shim says how its start goes.
+func (g *greeting) noteEvent(name string) {
+	g.note("", `the line {"event":"`+clip(name, 40)+`"}`, "it is alive")
+}
+
+// drain writes down the lines that came before an answer.
+func (g *greeting) drain() {
+	for {
+		select {
+		case name := <-g.b.events:
+			g.noteEvent(name)
+		default:
+			return
+		}
+	}
+}
+
+// check refuses what is no app-server: an MCP server answers initialize too.
+func (g *greeting) check(m *jsonrpc.Message) error {
+	keys := [...]string{"userAgent", "protocolVersion", "serverInfo"}
+	var at [len(keys)]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, m.Result, keys[:], at[:])
+	if at[0].IsZero() && !at[1].IsZero() && !at[2].IsZero() {
+		return errors.New("it answers initialize as an MCP server does, so it is to be configured without this dialect")
+	}
+	return nil
+}
+
+// already recognises a worker that has taken an offer without saying so.
+func already(e *jsonrpc.Error) bool {
+	return strings.Contains(strings.ToLower(e.Message), "already initialized")
+}
+
+// schemaWords are those of validators that were given a member they do not know,
+// or miss one.
+var schemaWords = []string{
+	"unknown field", "missing field", "unknown variant", "unexpected", "invalid type", "invalid param", "invalid request",
+	"additional propert", "unrecognized", "schema", "validation", "protocolversion", "protocol_version", "protocol version", "deserialize",
+}
+
+// fallsBack reports whether a refusal is of what version 2 says and version 1
+// does not.
+func fallsBack(e *jsonrpc.Error) bool {
+	if e.Code == jsonrpc.CodeInvalidParams || e.Code == jsonrpc.CodeInvalidRequest {
+		return true
+	}
+	low := strings.ToLower(e.Message)
+	for _, w := range schemaWords {
+		if strings.Contains(low, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// versionTwo returns the parameters of version 2: its members in both spellings.
+func versionTwo(info []byte) []byte {
+	b := append([]byte(`{"protocolVersion":"v2","protocol_version":"v2","clientInfo":`), info...)
+	b = append(append(b, `,"client_info":`...), info...)
+	return append(b, `,"capabilities":{}}`...)
+}
+
+// versionOne returns the parameters of version 1. What it does not have is left
+// out and never null.
+func versionOne(info []byte) []byte {
+	return append(append([]byte(`{"clientInfo":`), info...), '}')
+}
+
+// said repeats an error of the worker's.
+func said(e *jsonrpc.Error) string {
+	s := strconv.FormatInt(e.Code, 10)
+	if e.Message != "" {
+		s += ` "` + clip(e.Message, 200) + `"`
+	}
+	return s
+}
+
+// describe says which members a result has.
+func describe(m *jsonrpc.Message) string {
+	var names []string
+	for x := range jsonrpc.Members(m.Raw, m.Result) {
+		if len(names) == 6 {
+			names = append(names, "…")
+			break
+		}
+		name, _ := jsonrpc.Text(m.Raw, x.Key)
+		names = append(names, clip(name, 40))
+	}
+	if names == nil {
+		return "an empty result"
+	}
+	return "a result with " + strings.Join(names, ", ")
+}

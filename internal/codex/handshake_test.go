@@ -1,0 +1,219 @@
+package codex_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/codex"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// TestHandshake opens workers that take version 2 and workers that refuse it in
+// every way, on one pipe. The log says what was agreed on and why.
+func TestHandshake(t *testing.T) {
+	for _, c := range []struct {
+		v2, version, fallBack string
+		took                  time.Duration
+	}{
+		{v2: "accept", version: "v2"},
+		{v2: "-32602", version: "v1", fallBack: "-32602"},
+		{v2: "-32600", version: "v1", fallBack: "-32600"},
+		{v2: "schema", version: "v1", fallBack: "additional properties"},
+		{v2: "silence", version: "v1", fallBack: "silence for 5s", took: 5 * time.Second},
+		{v2: "late", version: "v2", fallBack: "silence for 5s", took: 5 * time.Second},
+	} {
+		for _, events := range []string{"no", "yes"} {
+			t.Run(c.v2+"/events="+events, func(t *testing.T) {
+				bubble(t, func(t *testing.T, profile string) {
+					r := play(t, profile, codex.Options{}, "v2="+c.v2, "events="+events)
+					defer r.close()
+					if got := r.server.Readiness(); got != "worker_launching" {
+						t.Errorf("readiness before: %s", got)
+					}
+					begun := time.Now()
+					m := r.open("{}")
+					if m.Kind != jsonrpc.Result || !strings.Contains(string(m.Raw), `"version":"0.0.1"`) {
+						t.Fatalf("initialize: %s", m.Raw)
+					}
+					if took := time.Since(begun); took != c.took {
+						t.Errorf("took %s, want %s", took, c.took)
+					}
+					if got := r.server.Readiness(); got != "handshake_complete" {
+						t.Errorf("readiness after: %s", got)
+					}
+					log := r.log.String()
+					if !strings.Contains(log, "version="+c.version+" ") {
+						t.Errorf("the log does not say %s:\n%s", c.version, log)
+					}
+					if c.fallBack == "" && strings.Contains(log, "fall-back") || !strings.Contains(log, c.fallBack) {
+						t.Errorf("the log gives another cause than %q:\n%s", c.fallBack, log)
+					}
+					if events == "yes" && !strings.Contains(log, `{"event":"ready"}`) {
+						t.Errorf("the trace misses the event:\n%s", log)
+					}
+					if got := content(r.say("hello")); got != "You said: hello" {
+						t.Errorf("a turn after it: %q", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestHandshakePending sees the reason while the worker is silent.
+func TestHandshakePending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := play(t, today, codex.Options{Silence: time.Minute}, "v2=silence")
+		defer r.close()
+		id := r.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+		synctest.Wait()
+		if got := r.server.Readiness(); got != "handshake_pending" {
+			t.Errorf("readiness: %s", got)
+		}
+		// There is one handshake at a time.
+		second := r.send("initialize", `{}`)
+		if m := r.next(); m.ID != second || m.Kind != jsonrpc.Failure {
+			t.Errorf("a second initialize: %s", m.Raw)
+		}
+		if m, _ := r.answerTo(id); m.Kind != jsonrpc.Result {
+			t.Errorf("the first: %s", m.Raw)
+		}
+	})
+}
+
+// TestMuteWorkerIsNotAskedTwice: a worker that kept silent is opened with version
+// 1 the next time, so that silence costs its five seconds once.
+func TestMuteWorkerIsNotAskedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := play(t, today, codex.Options{}, "v2=silence")
+		r.open("{}")
+		again := attach(t, r.fake, r.server, r.log)
+		begun := time.Now()
+		again.open("{}")
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the second handshake took %s", took)
+		}
+		if err := again.pipe.Close(); err != nil {
+			t.Error(err)
+		}
+		again.wg.Wait()
+		r.close()
+	})
+}
+
+// TestHandshakeRefused: what has nothing to do with the version ends it, and a
+// handshake that failed may be tried again on the same pipe.
+func TestHandshakeRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := play(t, today, codex.Options{}, "v2=closed")
+		defer r.close()
+		for range 2 {
+			m := r.open("{}")
+			if m.Kind != jsonrpc.Failure || !strings.Contains(string(m.Raw), "not logged in") {
+				t.Errorf("initialize: %s", m.Raw)
+			}
+			if got := r.server.Readiness(); got != "handshake_failed" {
+				t.Errorf("readiness: %s", got)
+			}
+		}
+		if m := r.say("hello"); !isError(m) {
+			t.Errorf("a call before it is open: %s", m.Raw)
+		}
+	})
+}
+
+// TestInitializedOnlyOnDemand: the notification is sent where the profile wants
+// it; the fake takes it for a violation, and its error without an id is borne.
+func TestInitializedOnlyOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := play(t, today, codex.Options{Initialized: true})
+		r.open("{}")
+		if got := content(r.say("hello")); got != "You said: hello" {
+			t.Errorf("a turn after it: %q", got)
+		}
+		if err := r.pipe.Close(); err != nil {
+			t.Error(err)
+		}
+		r.wg.Wait()
+		if v := r.fake.Violations(); len(v) != 1 || !strings.HasPrefix(v[0], "initialized") {
+			t.Errorf("violations: %q", v)
+		}
+		_ = r.fake.Close()
+	})
+}
+
+// TestRestarts holds the starts of a worker that always fails to their pauses and
+// to their limit, and begins again after the rest.
+func TestRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &journal{}
+		s := codex.New(codex.Options{Restarts: 3})
+		attempt := func(v2 string) (waited time.Duration, err error) {
+			begun := time.Now()
+			if err := s.Admit(t.Context()); err != nil {
+				return 0, err
+			}
+			waited = time.Since(begun)
+			r := attach(t, newFake(t, today, "v2="+v2), s, log)
+			r.open("{}")
+			if v2 == "accept" {
+				r.say("hello")
+			}
+			r.close()
+			return waited, nil
+		}
+		for i, want := range []time.Duration{0, time.Second, 2 * time.Second} {
+			if got, err := attempt("closed"); err != nil || got != want {
+				t.Errorf("start %d waited %s (%v), want %s", i+1, got, err, want)
+			}
+		}
+		if _, err := attempt("closed"); !errors.Is(err, codex.ErrRestartLimit) {
+			t.Errorf("the fourth start: %v", err)
+		}
+		if got := s.Readiness(); got != "restart_limit_exceeded" {
+			t.Errorf("readiness: %s", got)
+		}
+		time.Sleep(10 * time.Minute)
+		if got, err := attempt("closed"); err != nil || got != 0 {
+			t.Errorf("after the rest: waited %s, %v", got, err)
+		}
+		if _, err := attempt("closed"); !errors.Is(err, codex.ErrRestartLimit) {
+			t.Errorf("and then: %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		for range 3 { // one that works is forgiven
+			if got, err := attempt("accept"); err != nil || got != 0 {
+				t.Errorf("a good start: waited %s, %v", got, err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		_, _ = attempt("closed")
+		cancel()
+		if err := s.Admit(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("a start that nobody waits for: %v", err)
+		}
+	})
+}
+
+// TestWorkerThatDiesSoon: an end by itself within a minute of the start counts.
+func TestWorkerThatDiesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := play(t, today, codex.Options{})
+		r.open("{}")
+		r.call("codex", `{"prompt":"die"}`)
+		for range r.in {
+		}
+		if r.ended == nil || !strings.Contains(r.ended.Error(), "EOF") {
+			t.Errorf("the pipe ended with %v", r.ended)
+		}
+		r.close()
+		begun := time.Now()
+		if err := r.server.Admit(t.Context()); err != nil || time.Since(begun) != time.Second {
+			t.Errorf("the next start: %v after %s", err, time.Since(begun))
+		}
+	})
+}

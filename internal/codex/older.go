@@ -1,0 +1,154 @@
+package codex
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// older are the words of workers with conversations, which came before threads.
+// Their events are those of Codex itself, wrapped: codex/event/TYPE with a msg.
+type older struct{}
+
+const eventPrefix = "codex/event"
+
+func (older) open(ctx context.Context, b *bridge, a *arguments) (string, error) {
+	o := &object{}
+	a.copy(o, map[string]jsonrpc.Span{
+		"cwd": a.cwd, "model": a.model, "sandbox": a.sandbox, "approvalPolicy": a.policy, "profile": a.profile,
+		"config": a.config, "baseInstructions": a.base, "developerInstructions": a.developer, "compactPrompt": a.compact,
+	}, "cwd", "model", "sandbox", "approvalPolicy", "profile", "config", "baseInstructions", "developerInstructions", "compactPrompt")
+	m, err := b.ask(ctx, "newConversation", o.json(), nil)
+	if err != nil {
+		return "", err
+	}
+	id := text(m.Raw, m.Result, "conversationId")
+	if id == "" {
+		return "", errNoThread
+	}
+	b.server.remember(id, conversation{
+		rollout: text(m.Raw, m.Result, "rolloutPath"), model: text(m.Raw, m.Result, "model"),
+		cwd: a.of(a.cwd), policy: a.of(a.policy), sandbox: a.of(a.sandbox),
+	})
+	return id, nil
+}
+
+// resume goes by the conversation's id where the worker knows how, else by the
+// file that it was told to be in.
+func (older) resume(ctx context.Context, b *bridge, thread string) error {
+	_, err := b.ask(ctx, "resumeConversation", (&object{}).text("conversationId", thread).json(), nil)
+	if path := b.server.recall(thread).rollout; err != nil && path != "" {
+		_, err = b.ask(ctx, "resumeConversation", (&object{}).text("path", path).json(), nil)
+	}
+	return err
+}
+
+func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error {
+	id := t.threadID()
+	m, err := b.ask(ctx, "addConversationListener", (&object{}).text("conversationId", id).json(), nil)
+	if err != nil {
+		return err
+	}
+	t.subscribed(text(m.Raw, m.Result, "subscriptionId"))
+	items := append(append([]byte(`[{"type":"text","data":{"text":`), a.prompt.Of(a.raw)...), `}}]`...)
+	o := (&object{}).text("conversationId", id).member("items", items)
+	open := func(m *jsonrpc.Message) {
+		if m.Kind == jsonrpc.Result {
+			t.learn("")
+		}
+	}
+	_, err = b.ask(ctx, "sendUserMessage", o.json(), open)
+	if !isUnknown(err) {
+		return err
+	}
+	// The other way to say it repeats all settings.
+	c := b.server.recall(id)
+	o = (&object{}).text("conversationId", id).member("items", items).text("cwd", or(c.cwd, ".")).
+		text("approvalPolicy", or(c.policy, "on-request")).member("sandboxPolicy", sandboxPolicy(c.sandbox)).
+		text("model", c.model).text("summary", "auto")
+	_, err = b.ask(ctx, "sendUserTurn", o.json(), open)
+	return err
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// sandboxPolicy spells a sandbox mode out; none is the strictest.
+func sandboxPolicy(mode string) []byte {
+	o := (&object{}).text("mode", or(mode, "read-only"))
+	if mode == "workspace-write" {
+		no := []byte("false")
+		o.member("network_access", no).member("exclude_tmpdir_env_var", no).member("exclude_slash_tmp", no)
+	}
+	return o.json()
+}
+
+func (older) interrupt(ctx context.Context, b *bridge, t *turn) error {
+	_, err := b.ask(ctx, "interruptConversation", (&object{}).text("conversationId", t.threadID()).json(), nil)
+	return err
+}
+
+// finish takes the listener away, for a second one would double all events.
+func (older) finish(b *bridge, t *turn) {
+	id := t.subscription()
+	if id == "" {
+		return
+	}
+	ctx, stop := context.WithTimeout(b.life, 5*time.Second)
+	defer stop()
+	_, _ = b.ask(ctx, "removeConversationListener", (&object{}).text("subscriptionId", id).json(), nil)
+}
+
+func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
+	keys := [...]string{"conversationId", "id", "msg"}
+	var at [len(keys)]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, m.Params, keys[:], at[:])
+	e.thread, _ = jsonrpc.Text(m.Raw, at[0])
+	e.turn, _ = jsonrpc.Text(m.Raw, at[1])
+	msg := at[2]
+	if e.thread == "" {
+		return e, false
+	}
+	switch text(m.Raw, msg, "type") {
+	case "task_started":
+		e.kind = started
+	case "agent_message_delta":
+		e.kind, e.text = delta, text(m.Raw, msg, "delta")
+	case "agent_message":
+		e.kind, e.text = message, text(m.Raw, msg, "message")
+	case "exec_command_begin":
+		e.kind, e.text = step, "$ "+tidy(commandOf(m.Raw, jsonrpc.Find(m.Raw, msg, "command")), 400, true)
+	case "stream_error":
+		e.kind, e.text = step, "Codex tries again: "+tidy(text(m.Raw, msg, "message"), 400, true)
+	case "error":
+		// It ends the turn; task_complete may follow and says nothing of it.
+		e.kind, e.status, e.text = ended, failed, tidy(text(m.Raw, msg, "message"), 4<<10, true)
+	case "task_complete":
+		e.kind, e.status, e.text = ended, completed, text(m.Raw, msg, "last_agent_message")
+	case "turn_aborted":
+		e.kind, e.status = ended, interrupted
+	}
+	return e, true
+}
+
+// commandOf reads a command that is a string or an array of arguments.
+func commandOf(raw []byte, at jsonrpc.Span) string {
+	if s, ok := jsonrpc.Text(raw, at); ok {
+		return s
+	}
+	var words []string
+	for x := range jsonrpc.Elements(raw, at) {
+		s, _ := jsonrpc.Text(raw, x)
+		if s == "" || strings.ContainsAny(s, " \t\n'\"\\$`&|;<>()*?[]{}!#~") {
+			s = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+		words = append(words, s)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,151 @@
+package codex
+
+import (
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// The tools, by the names and the arguments that users of Codex's own MCP server
+// know.
+const (
+	toolStart    = "codex"
+	toolContinue = "codex-reply"
+
+	instructions = "Codex is a coding agent with a shell and a working folder of its own. Start a task with the tool codex; " +
+		"its result names a threadId. Go on with the same task by codex-reply and that threadId. What needs a person's consent is asked for while the call runs."
+)
+
+const outputSchema = `{"type":"object","properties":{` +
+	`"threadId":{"type":"string","description":"Names the thread for codex-reply"},` +
+	`"content":{"type":"string","description":"Codex's last message"}},"required":["threadId","content"]}`
+
+var toolList = []byte(`{"tools":[` +
+	`{"name":"codex","title":"Codex","description":"Start a new Codex thread and run one turn in it. Returns Codex's last message and the threadId with which codex-reply goes on.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"prompt":{"type":"string","minLength":1,"description":"What Codex is to do"},` +
+	`"cwd":{"type":"string","description":"Working folder of the thread; relative paths begin at the folder that Codex was started in"},` +
+	`"model":{"type":"string","description":"Model to use in place of the configured one"},` +
+	`"sandbox":{"type":"string","enum":["read-only","workspace-write","danger-full-access"],"description":"What commands may touch without asking"},` +
+	`"approval-policy":{"type":"string","enum":["untrusted","on-failure","on-request","never"],"description":"When Codex asks before it does something; on-failure is known to older versions only"},` +
+	`"profile":{"type":"string","description":"Profile of Codex's configuration; current versions take it on their command line instead"},` +
+	`"config":{"type":"object","additionalProperties":true,"description":"Settings that replace those of Codex's config.toml"},` +
+	`"base-instructions":{"type":"string","description":"Instructions in place of Codex's own"},` +
+	`"developer-instructions":{"type":"string","description":"Instructions in the role of the developer"},` +
+	`"compact-prompt":{"type":"string","description":"Prompt by which a long thread is summed up"}},` +
+	`"required":["prompt"]},"outputSchema":` + outputSchema + `,` +
+	`"annotations":{"title":"Codex","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}},` +
+	`{"name":"codex-reply","title":"Codex reply","description":"Run one more turn in a Codex thread that the tool codex has started.",` +
+	`"inputSchema":{"type":"object","properties":{` +
+	`"threadId":{"type":"string","minLength":1,"description":"The threadId of an earlier result"},` +
+	`"conversationId":{"type":"string","description":"Older name of threadId"},` +
+	`"prompt":{"type":"string","minLength":1,"description":"What to tell Codex next"}},` +
+	`"required":["prompt"]},"outputSchema":` + outputSchema + `,` +
+	`"annotations":{"title":"Codex reply","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}}]}`)
+
+// arguments are those of one call. The spans lie in raw and are JSON of the right
+// kind, or absent.
+type arguments struct {
+	raw    []byte
+	prompt jsonrpc.Span
+	thread string // "" starts a new one
+
+	cwd, model, sandbox, policy, profile, base, developer, compact jsonrpc.Span
+	config                                                         jsonrpc.Span
+}
+
+// readArguments reads the arguments of a tool. problem is a sentence for the
+// model, "" for none; known is false when there is no such tool.
+func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem string, known bool) {
+	a = &arguments{raw: m.Raw}
+	texts := map[string]*jsonrpc.Span{"prompt": &a.prompt}
+	objects := map[string]*jsonrpc.Span{}
+	var thread, conversation jsonrpc.Span
+	switch tool {
+	case toolStart:
+		texts["cwd"], texts["model"], texts["sandbox"], texts["approval-policy"] = &a.cwd, &a.model, &a.sandbox, &a.policy
+		texts["profile"], texts["base-instructions"] = &a.profile, &a.base
+		texts["developer-instructions"], texts["compact-prompt"] = &a.developer, &a.compact
+		objects["config"] = &a.config
+	case toolContinue:
+		texts["threadId"], texts["conversationId"] = &thread, &conversation
+	default:
+		return nil, "", false
+	}
+	for x := range jsonrpc.Members(m.Raw, m.Param("arguments")) {
+		key, _ := jsonrpc.Text(m.Raw, x.Key)
+		kind := jsonrpc.KindOf(m.Raw, x.Value)
+		slot, want, named := texts[key], byte('"'), "a string"
+		if objects[key] != nil {
+			slot, want, named = objects[key], '{', "an object"
+		}
+		switch {
+		case kind == 'n':
+			// Models write null for what they leave out.
+		case slot == nil:
+			return nil, "There is no argument " + clip(key, 80) + ". What the tool has no argument for can be set by config.", true
+		case kind != want:
+			return nil, "The argument " + key + " has to be " + named + ".", true
+		default:
+			*slot = x.Value
+		}
+	}
+	if prompt, _ := jsonrpc.Text(m.Raw, a.prompt); strings.TrimSpace(prompt) == "" {
+		return nil, "The argument prompt is missing: say what Codex is to do.", true
+	}
+	if tool == toolContinue {
+		if thread.IsZero() {
+			thread = conversation
+		}
+		if a.thread, _ = jsonrpc.Text(m.Raw, thread); a.thread == "" {
+			return nil, "The argument threadId is missing: it stands in the result of the tool codex.", true
+		}
+	}
+	return a, "", true
+}
+
+// of returns the text of one of the spans.
+func (a *arguments) of(at jsonrpc.Span) string {
+	s, _ := jsonrpc.Text(a.raw, at)
+	return s
+}
+
+// copy adds the arguments to o under other names; what is absent is left out.
+func (a *arguments) copy(o *object, names map[string]jsonrpc.Span, order ...string) {
+	for _, key := range order {
+		if at := names[key]; !at.IsZero() {
+			o.member(key, at.Of(a.raw))
+		}
+	}
+}
+
+// answer makes the result of a call. Its threadId stands in the text too, for
+// models whose client shows them no structured content. An empty thread leaves
+// the structured content out.
+func answer(thread, said string, failed bool, notes ...string) []byte {
+	b := []byte(`{"content":[`)
+	add := func(s string) {
+		if b[len(b)-1] == '}' {
+			b = append(b, ',')
+		}
+		b = append(jsonrpc.AppendQuote(append(b, `{"type":"text","text":`...), s), '}')
+	}
+	if said != "" {
+		add(said)
+	}
+	for _, n := range notes {
+		add(n)
+	}
+	if thread != "" {
+		add("threadId: " + thread)
+	}
+	b = append(b, ']')
+	if thread != "" {
+		b = jsonrpc.AppendQuote(append(b, `,"structuredContent":{"threadId":`...), thread)
+		b = append(jsonrpc.AppendQuote(append(b, `,"content":`...), said), '}')
+	}
+	if failed {
+		b = append(b, `,"isError":true`...)
+	}
+	return append(b, '}')
+}

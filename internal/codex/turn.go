@@ -1,0 +1,483 @@
+package codex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// The times of a turn.
+const (
+	pace     = 100 * time.Millisecond // between two messages of progress
+	beat     = 20 * time.Second       // between two signs of life while a turn is silent
+	patience = 5 * time.Minute        // for which signs of life are given without a word of the worker
+	// beginTimeout bounds the request that starts a turn: its answer says that it
+	// has begun, not that it is over.
+	beginTimeout = 30 * time.Second
+	// interruptTimeout is how long the end of an interrupted turn is waited for.
+	interruptTimeout = 5 * time.Second
+)
+
+// The bounds of what is kept of a turn, in bytes.
+const (
+	maxDelta   = 64 << 10 // progress that waits to be sent
+	maxPartial = 1 << 20  // of a message that never came whole
+	maxPatches = 64       // changes that may yet be asked about
+)
+
+// turn is one tool call: a turn in a thread of the worker, and what has been
+// heard of it.
+type turn struct {
+	b      *bridge
+	id     jsonrpc.ID // of the client's request; its progress token on this hop too
+	cancel context.CancelCauseFunc
+	ctx    context.Context
+	wake   chan struct{} // one slot; something is to be sent, or done
+
+	mu       sync.Mutex
+	words    words // whose events count
+	thread   string
+	turn     string // "" until the worker has named it
+	known    bool   // turn is settled, be it as ""
+	early    *event // an end that came before that
+	listener string // of older workers
+	delta    []byte // progress that is not sent yet
+	dropped  bool   // there was more of it than fits
+	partial  []byte
+	message  string // the last one that came whole
+	status   string // "" while the turn runs
+	problem  string // why it failed
+	notes    []string
+	patches  map[string]string // of items, by id
+	heard    time.Time
+
+	progress int // messages of progress sent; of the goroutine that follows
+}
+
+// callTool begins a tool call. The turn is entered before anything waits, so that
+// a cancellation right behind the call finds it.
+func (b *bridge) callTool(m *jsonrpc.Message) {
+	name := text(m.Raw, m.Params, "name")
+	a, wrong, known := readArguments(name, m)
+	if !known {
+		b.refuse(m, jsonrpc.CodeInvalidParams, "unknown tool: "+clip(name, 80))
+		return
+	}
+	t := &turn{b: b, id: m.ID, wake: make(chan struct{}, 1), heard: time.Now(), patches: map[string]string{}}
+	b.mu.Lock()
+	switch {
+	case !b.complete:
+		wrong = "Codex is still being opened."
+	case len(b.calls) >= maxTurns:
+		wrong = "Codex runs as many turns as it may. Try again when one is over."
+	case b.calls[m.ID] != nil:
+		b.mu.Unlock()
+		b.refuse(m, jsonrpc.CodeInvalidRequest, "the id is in use")
+		return
+	}
+	if wrong != "" || b.closing {
+		b.mu.Unlock()
+		b.say(jsonrpc.AppendResult(nil, m.ID, answer("", "", true, wrong)))
+		return
+	}
+	t.ctx, t.cancel = context.WithCancelCause(b.life)
+	b.calls[m.ID] = t
+	b.running.Go(func() {
+		result := t.run(a)
+		cause := context.Cause(t.ctx)
+		b.mu.Lock()
+		delete(b.calls, m.ID)
+		b.mu.Unlock()
+		t.cancel(nil)
+		if cause == nil {
+			b.say(jsonrpc.AppendResult(nil, m.ID, result))
+		}
+	})
+	b.mu.Unlock()
+}
+
+// run leads the turn from its thread to its end and returns the result of the
+// call, which nobody wants when ctx has ended.
+func (t *turn) run(a *arguments) []byte {
+	w, err := t.enter(a)
+	if err == nil {
+		defer t.leave()
+		if w, err = t.begin(w, a); err == nil {
+			defer w.finish(t.b, t)
+		}
+	}
+	if err != nil {
+		thread := t.threadID()
+		if a.thread != "" {
+			thread = "" // the caller knows it, and may have made it up
+		}
+		return answer(thread, "", true, advice(err, a))
+	}
+	if !t.follow() {
+		t.stop(w)
+	}
+	return t.result()
+}
+
+// enter finds the thread, or opens one, and takes it for this turn.
+func (t *turn) enter(a *arguments) (words, error) {
+	w := t.b.words()
+	thread := a.thread
+	if thread == "" {
+		var err error
+		thread, err = w.open(t.ctx, t.b, a)
+		if isUnknown(err) {
+			// Which words a worker knows is told by what it answers.
+			other := otherThan(w)
+			if id, again := other.open(t.ctx, t.b, a); !isUnknown(again) {
+				w, thread, err = other, id, again
+				t.b.settle(w)
+			}
+		}
+		if err != nil {
+			return w, err
+		}
+	}
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	if t.b.threads[thread] != nil {
+		// A worker would take the second prompt for more of the first.
+		return w, problem("A turn is running in this thread already. Wait for its result, or start another thread with the tool codex.")
+	}
+	t.b.threads[thread] = t
+	t.mu.Lock()
+	t.thread = thread
+	t.mu.Unlock()
+	return w, nil
+}
+
+// leave gives the thread free.
+func (t *turn) leave() {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	delete(t.b.threads, t.threadID())
+	for id, x := range t.b.children {
+		if x == t {
+			delete(t.b.children, id)
+		}
+	}
+}
+
+// begin starts the turn and returns the words in which it runs. A thread that
+// another process has opened is resumed first.
+func (t *turn) begin(w words, a *arguments) (words, error) {
+	// Its end does not follow that of the call: whether there is a turn to be
+	// interrupted is only known after the answer.
+	ctx, stop := context.WithTimeoutCause(t.b.life, beginTimeout, problem("Codex did not say in time that the turn has begun. It may be running."))
+	defer stop()
+	t.speak(w)
+	err := w.begin(ctx, t.b, t, a)
+	if isUnknown(err) {
+		other := otherThan(w)
+		t.speak(other)
+		if again := other.begin(ctx, t.b, t, a); !isUnknown(again) {
+			w, err = other, again
+			t.b.settle(w)
+		} else {
+			t.speak(w)
+		}
+	}
+	if isAbsent(err) && a.thread != "" {
+		switch resumed := w.resume(ctx, t.b, a.thread); {
+		case resumed == nil:
+			err = w.begin(ctx, t.b, t, a)
+		case !isUnknown(resumed):
+			err = resumed
+		}
+	}
+	return w, err
+}
+
+// follow sends progress until the turn is over; it returns false when the call is
+// given up before that.
+func (t *turn) follow() bool {
+	life := time.NewTicker(beat)
+	defer life.Stop()
+	due := time.NewTimer(pace)
+	due.Stop()
+	defer due.Stop()
+	var last time.Time
+	waiting := false
+	for {
+		select {
+		case <-t.wake:
+			switch since := time.Since(last); {
+			case t.over():
+				t.send()
+				return true
+			case waiting:
+			case since < pace:
+				due.Reset(pace - since)
+				waiting = true
+			default:
+				t.send()
+				last = time.Now()
+			}
+		case <-due.C:
+			t.send()
+			last, waiting = time.Now(), false
+		case <-life.C:
+			if t.silent() < patience {
+				t.report("")
+			}
+		case <-t.ctx.Done():
+			return t.over()
+		}
+	}
+}
+
+// stop interrupts the turn and waits for its end, within bounds: until then the
+// worker would take another prompt for more of this one.
+func (t *turn) stop(w words) {
+	ctx, cancel := context.WithTimeout(t.b.life, interruptTimeout)
+	defer cancel()
+	if err := w.interrupt(ctx, t.b, t); err != nil {
+		if ctx.Err() == nil {
+			t.b.server.o.Log.Debug("codex turn was not interrupted", "server", t.b.server.o.Server, "cause", err.Error())
+		}
+		return
+	}
+	for !t.over() {
+		select {
+		case <-t.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// report sends progress. A message without text keeps the call alive where
+// somebody counts how long nothing was heard.
+func (t *turn) report(text string) {
+	t.progress++
+	o := (&object{}).member("progressToken", []byte(t.id)).member("progress", strconv.AppendInt(nil, int64(t.progress), 10))
+	if text != "" {
+		o.text("message", text)
+	}
+	t.b.say(jsonrpc.AppendNotification(nil, mcp.NoteProgress, o.json()))
+}
+
+// send reports what has come since the last time.
+func (t *turn) send() {
+	t.mu.Lock()
+	text := string(t.delta)
+	if t.dropped {
+		text += " …"
+	}
+	t.delta, t.dropped = t.delta[:0], false
+	t.mu.Unlock()
+	if text != "" {
+		t.report(text)
+	}
+}
+
+// speak says whose events count from now on.
+func (t *turn) speak(w words) {
+	t.mu.Lock()
+	t.words = w
+	t.mu.Unlock()
+}
+
+// take takes an event of the thread. It runs on the goroutine that reads from the
+// worker.
+func (t *turn) take(w words, e *event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.words != w || t.status != "" {
+		return // some workers say everything twice, in both words
+	}
+	t.heard = time.Now()
+	if t.turn != "" && e.turn != "" && e.turn != t.turn {
+		return // of a turn before, which was given up
+	}
+	switch e.kind {
+	case started:
+		t.learnLocked(e.turn)
+	case delta:
+		t.addLocked(e.text)
+		if len(t.partial)+len(e.text) <= maxPartial {
+			t.partial = append(t.partial, e.text...)
+		}
+	case message:
+		t.message, t.partial = e.text, nil
+	case step:
+		t.lineLocked(e.text)
+	case changes:
+		if len(t.patches) < maxPatches {
+			t.patches[e.item] = e.text
+		}
+		t.lineLocked("changes files")
+	case trouble:
+		t.problem = e.text
+		t.lineLocked("error: " + e.text)
+	case ended:
+		if t.known {
+			t.endLocked(e)
+		} else {
+			t.early = e
+		}
+	}
+	t.signal()
+}
+
+// learn says which turn it is, "" where the worker does not name it.
+func (t *turn) learn(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.learnLocked(id)
+	t.signal()
+}
+
+func (t *turn) learnLocked(id string) {
+	if t.turn == "" {
+		t.turn = id
+	}
+	t.known = true
+	e := t.early
+	t.early = nil
+	if e != nil && t.status == "" && (e.turn == "" || t.turn == "" || e.turn == t.turn) {
+		t.endLocked(e)
+	}
+}
+
+func (t *turn) endLocked(e *event) {
+	t.status = e.status
+	switch {
+	case e.status == failed:
+		t.problem = e.text
+	case e.text != "" && t.message == "":
+		t.message = e.text
+	}
+}
+
+func (t *turn) addLocked(text string) {
+	if len(t.delta)+len(text) > maxDelta {
+		t.dropped = true
+		return
+	}
+	t.delta = append(t.delta, text...)
+}
+
+// lineLocked adds what is a line of its own.
+func (t *turn) lineLocked(text string) {
+	if n := len(t.delta); n > 0 && t.delta[n-1] != '\n' {
+		text = "\n" + text
+	}
+	t.addLocked(text + "\n")
+}
+
+func (t *turn) signal() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *turn) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status != ""
+}
+
+func (t *turn) silent() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.heard)
+}
+
+func (t *turn) is(turn string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.turn == turn
+}
+
+func (t *turn) threadID() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.thread
+}
+
+func (t *turn) turnID() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.turn
+}
+
+func (t *turn) patch(item string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.patches[item]
+}
+
+// note adds a sentence to the result.
+func (t *turn) note(s string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.notes) < 16 {
+		t.notes = append(t.notes, s)
+	}
+}
+
+func (t *turn) subscribed(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.listener = id
+}
+
+func (t *turn) subscription() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.listener
+}
+
+// result makes the result of a turn that is over.
+func (t *turn) result() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	said := t.message
+	if said == "" {
+		said = string(t.partial)
+	}
+	var notes []string
+	switch {
+	case t.status == completed && said == "":
+		notes = append(notes, "Codex has finished and said nothing.")
+	case t.status == completed:
+		t.b.server.proved()
+	case t.status == interrupted:
+		notes = append(notes, "The turn was interrupted before it was finished. codex-reply can go on with the thread.")
+	case t.problem != "":
+		notes = append(notes, "Codex could not finish the turn: "+t.problem)
+	default:
+		notes = append(notes, fmt.Sprintf("Codex ended the turn with the status %q.", clip(t.status, 40)))
+	}
+	return answer(t.thread, said, t.status != completed, append(notes, t.notes...)...)
+}
+
+// problem is a sentence for the model that called the tool.
+type problem string
+
+func (p problem) Error() string { return string(p) }
+
+// advice says for the model what went wrong.
+func advice(err error, a *arguments) string {
+	var r *refusal
+	if errors.As(err, &r) && a.thread != "" {
+		if r.absent() || strings.Contains(r.message, "no rollout found") {
+			return "Codex has no thread " + clip(a.thread, 80) + " (" + r.message + "). Start a new one with the tool codex."
+		}
+	}
+	return err.Error()
+}

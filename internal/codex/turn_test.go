@@ -1,0 +1,211 @@
+package codex_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/codex"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// TestTurns runs threads and turns with workers of both generations.
+func TestTurns(t *testing.T) {
+	bubble(t, func(t *testing.T, profile string) {
+		r := play(t, profile, codex.Options{})
+		defer r.close()
+		r.open("{}")
+		list, _ := r.answerTo(r.send("tools/list", "{}"))
+		for _, tool := range []string{`"name":"codex"`, `"name":"codex-reply"`} {
+			if !strings.Contains(string(list.Raw), tool) {
+				t.Errorf("tools: %s", list.Raw)
+			}
+		}
+		first, before := r.answerTo(r.call("codex", `{"prompt":"caf\u00e9 \"x\"","cwd":"/work","sandbox":"read-only","model":null}`))
+		if got := content(first); got != `You said: café "x"` || isError(first) {
+			t.Errorf("the first turn: %s", first.Raw)
+		}
+		var streamed strings.Builder
+		for _, m := range before {
+			if m.Method != "notifications/progress" || string(m.Param("progressToken").Of(m.Raw)) != string(first.ID) {
+				t.Errorf("unexpected: %s", m.Raw)
+			}
+			s, _ := jsonrpc.Text(m.Raw, m.Param("message"))
+			streamed.WriteString(s)
+		}
+		if streamed.String() != content(first) {
+			t.Errorf("streamed %q", streamed.String())
+		}
+		if want := content(first) + "|threadId: " + thread(first); texts(first) != want {
+			t.Errorf("texts %q, want %q", texts(first), want)
+		}
+		for _, key := range []string{"threadId", "conversationId"} {
+			next, _ := r.answerTo(r.call("codex-reply", `{"`+key+`":"`+thread(first)+`","prompt":"more"}`))
+			if content(next) != "You said: more" || thread(next) != thread(first) {
+				t.Errorf("codex-reply by %s: %s", key, next.Raw)
+			}
+		}
+		if other := r.say("hello"); thread(other) == thread(first) || thread(other) == "" {
+			t.Errorf("a second thread: %s", other.Raw)
+		}
+		failed := r.say("fail")
+		if !isError(failed) || !strings.Contains(texts(failed), "Codex could not finish the turn: the model is not there") {
+			t.Errorf("a turn that fails: %s", failed.Raw)
+		}
+		again, _ := r.answerTo(r.call("codex-reply", `{"threadId":"`+thread(failed)+`","prompt":"more"}`))
+		if content(again) != "You said: more" {
+			t.Errorf("the turn after it: %s", again.Raw)
+		}
+	})
+}
+
+// TestThreadOfAnotherProcess: a worker that has not opened a thread resumes it.
+func TestThreadOfAnotherProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, profile string) {
+		r := play(t, profile, codex.Options{})
+		r.open("{}")
+		first := r.say("hello")
+		other := attach(t, r.fake, r.server, r.log)
+		other.open("{}")
+		next, _ := other.answerTo(other.call("codex-reply", `{"threadId":"`+thread(first)+`","prompt":"more"}`))
+		if content(next) != "You said: more" || isError(next) {
+			t.Errorf("codex-reply: %s", next.Raw)
+		}
+		if err := other.pipe.Close(); err != nil {
+			t.Error(err)
+		}
+		other.wg.Wait()
+		r.close()
+	})
+}
+
+// TestReplyFirst: the generation is told by what answers codex-reply, too.
+func TestReplyFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, profile string) {
+		r := play(t, profile, codex.Options{})
+		defer r.close()
+		r.open("{}")
+		m, _ := r.answerTo(r.call("codex-reply", `{"threadId":"nowhere","prompt":"more"}`))
+		if !isError(m) || !strings.Contains(texts(m), "Codex has no thread nowhere") || strings.Contains(string(m.Raw), "structuredContent") {
+			t.Errorf("a thread that does not exist: %s", m.Raw)
+		}
+		if got := content(r.say("hello")); got != "You said: hello" {
+			t.Errorf("a turn after it: %q", got)
+		}
+	})
+}
+
+// TestArguments: what is wrong with a call is said to the model, and what is
+// absent is not invented.
+func TestArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := play(t, today, codex.Options{})
+		defer r.close()
+		r.open("{}")
+		for _, c := range []struct{ tool, arguments, want string }{
+			{"codex", `{}`, "prompt is missing"},
+			{"codex", `{"prompt":" "}`, "prompt is missing"},
+			{"codex", `{"prompt":1}`, "prompt has to be a string"},
+			{"codex", `{"prompt":"x","config":"y"}`, "config has to be an object"},
+			{"codex", `{"prompt":"x","effort":"high"}`, "There is no argument effort"},
+			{"codex", `{"prompt":"x","sandbox":"none"}`, "unknown variant `none`"},
+			{"codex-reply", `{"prompt":"x"}`, "threadId is missing"},
+			{"codex-reply", `{"prompt":"x","threadId":"thread-77"}`, "You said: x"},
+		} {
+			m, _ := r.answerTo(r.call(c.tool, c.arguments))
+			if !strings.Contains(texts(m), c.want) {
+				t.Errorf("%s %s: %s", c.tool, c.arguments, m.Raw)
+			}
+		}
+		if m, _ := r.answerTo(r.call("grep", `{}`)); m.Kind != jsonrpc.Failure {
+			t.Errorf("an unknown tool: %s", m.Raw)
+		}
+		if m, _ := r.answerTo(r.send("resources/list", `{}`)); m.Kind != jsonrpc.Failure {
+			t.Errorf("a method that was not declared: %s", m.Raw)
+		}
+		if m, _ := r.answerTo(r.send("ping", `{}`)); m.Kind != jsonrpc.Result {
+			t.Errorf("ping: %s", m.Raw)
+		}
+	})
+}
+
+// TestCancel: a cancellation interrupts the turn, nothing is answered, and the
+// thread can be gone on with.
+func TestCancel(t *testing.T) {
+	bubble(t, func(t *testing.T, profile string) {
+		r := play(t, profile, codex.Options{})
+		defer r.close()
+		r.open("{}")
+		id := r.call("codex", `{"prompt":"wait"}`)
+		if m := r.next(); m.Method != "notifications/progress" {
+			t.Fatalf("instead of progress: %s", m.Raw)
+		}
+		busy, _ := r.answerTo(r.call("codex-reply", `{"threadId":"thread-1","prompt":"more"}`))
+		if !isError(busy) || !strings.Contains(texts(busy), "running in this thread already") {
+			t.Errorf("a second turn in one thread: %s", busy.Raw)
+		}
+		r.write(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+string(id)+`}`)))
+		synctest.Wait()
+		next, before := r.answerTo(r.call("codex-reply", `{"threadId":"thread-1","prompt":"more"}`))
+		if content(next) != "You said: more" || isError(next) {
+			t.Errorf("the turn after it: %s", next.Raw)
+		}
+		for _, m := range before {
+			if m.ID == id {
+				t.Errorf("the call that was given up has an answer: %s", m.Raw)
+			}
+		}
+	})
+}
+
+// TestCancelTakesQuestionsBack: the client's question goes with its call.
+func TestCancelTakesQuestionsBack(t *testing.T) {
+	bubble(t, func(t *testing.T, profile string) {
+		r := play(t, profile, codex.Options{})
+		defer r.close()
+		r.open(forms)
+		id := r.call("codex", `{"prompt":"run"}`)
+		q := r.question()
+		r.write(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+string(id)+`}`)))
+		for {
+			m := r.next()
+			if m.Method == "notifications/cancelled" {
+				if got := string(m.Param("requestId").Of(m.Raw)); got != string(q.ID) {
+					t.Errorf("took back %s, not %s", got, q.ID)
+				}
+				break
+			}
+		}
+		synctest.Wait()
+		r.reply(q, decide("accept")) // too late
+		next, _ := r.answerTo(r.call("codex-reply", `{"threadId":"thread-1","prompt":"more"}`))
+		if content(next) != "You said: more" {
+			t.Errorf("the turn after it: %s", next.Raw)
+		}
+	})
+}
+
+// TestSilentTurnStaysAlive: while a turn is silent something is heard of it, for
+// five minutes.
+func TestSilentTurnStaysAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := play(t, today, codex.Options{})
+		defer r.close()
+		r.open("{}")
+		id := r.call("codex", `{"prompt":"quiet"}`)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		signs := 0
+		for len(r.in) > 0 {
+			if m := r.next(); m.Method != "notifications/progress" || !m.Param("message").IsZero() {
+				t.Errorf("unexpected: %s", m.Raw)
+			}
+			signs++
+		}
+		if signs != 14 {
+			t.Errorf("%d signs of life, want one each 20 s for 5 min", signs)
+		}
+		r.write(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+string(id)+`}`)))
+	})
+}

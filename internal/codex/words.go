@@ -1,0 +1,119 @@
+package codex
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// words are what one generation of workers calls the steps of a turn. Their
+// methods wait for the worker's answers; an error answer is a *refusal.
+type words interface {
+	// open starts a thread and returns its id.
+	open(ctx context.Context, b *bridge, a *arguments) (string, error)
+	// resume makes a thread known to a worker that has not started it.
+	resume(ctx context.Context, b *bridge, thread string) error
+	// begin starts the turn t.
+	begin(ctx context.Context, b *bridge, t *turn, a *arguments) error
+	// interrupt ends the turn t before its time.
+	interrupt(ctx context.Context, b *bridge, t *turn) error
+	// finish clears up after a turn.
+	finish(b *bridge, t *turn)
+	// hear reads a notification; ok is false when it is of no concern.
+	hear(m *jsonrpc.Message) (e event, ok bool)
+}
+
+func otherThan(w words) words {
+	if w == (older{}) {
+		return current{}
+	}
+	return older{}
+}
+
+// words returns the words that the last worker knew.
+func (b *bridge) words() words {
+	if b.server.isOlder() {
+		return older{}
+	}
+	return current{}
+}
+
+// settle remembers which words the worker knows.
+func (b *bridge) settle(w words) { b.server.setOlder(w == (older{})) }
+
+// event is what a notification says of a turn.
+type event struct {
+	kind         eventKind
+	thread, turn string
+	text         string // of a delta, a message, a step or an error
+	item         string // what a fileChange is called
+	status       string // of an end
+}
+
+type eventKind uint8
+
+const (
+	alive   eventKind = iota // something has happened
+	started                  // the turn has its id
+	delta                    // more text of the message that is being written
+	message                  // a whole message
+	step                     // what is being done
+	changes                  // files that are about to change; text tells how
+	trouble                  // an error that need not be the end
+	ended                    // the turn is over
+)
+
+// The statuses of an end.
+const (
+	completed   = "completed"
+	interrupted = "interrupted"
+	failed      = "failed"
+)
+
+// refusal is an error answer of the worker to one of the steps.
+type refusal struct {
+	method  string
+	code    int64
+	message string
+}
+
+func (r *refusal) Error() string { return "Codex refused " + r.method + ": " + r.message }
+
+// ask sends a request of a turn and makes a *refusal of an error answer.
+func (b *bridge) ask(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
+	m, err := b.worker.call(ctx, method, params, on)
+	var e *jsonrpc.Error
+	if errors.As(err, &e) {
+		return nil, &refusal{method, e.Code, e.Message}
+	}
+	return m, err
+}
+
+// unknown reports whether a worker does not know the method that it refused. Of
+// the older ones some answer whatever they cannot read with a bare "Invalid
+// request".
+func (r *refusal) unknown() bool {
+	low := strings.ToLower(strings.TrimSpace(r.message))
+	return r.code == jsonrpc.CodeMethodNotFound ||
+		r.code == jsonrpc.CodeInvalidRequest && low == "invalid request" ||
+		strings.Contains(low, "unknown variant `"+strings.ToLower(r.method)+"`") ||
+		strings.Contains(low, "method not found") || strings.Contains(low, "unknown method")
+}
+
+// absent reports whether a worker does not have the thread.
+func (r *refusal) absent() bool {
+	low := strings.ToLower(r.message)
+	return strings.Contains(low, "not found") || strings.Contains(low, "not loaded") || strings.Contains(low, "no such thread")
+}
+
+func isUnknown(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.unknown()
+}
+
+func isAbsent(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.absent()
+}

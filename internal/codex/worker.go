@@ -1,0 +1,172 @@
+package codex
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// worker is the pipe to an app-server: JSON-RPC whose messages may lack the
+// jsonrpc member, which the scan on a pipe towards a server tolerates.
+type worker struct {
+	pipe transport.Pipe
+	// hear takes notifications and requests, event the name of an {"event":…}
+	// line. Both are called by the goroutine that reads and must not block.
+	hear  func(*jsonrpc.Message)
+	event func(name string)
+
+	gone chan struct{} // closed when nothing can be read any more; then err is set
+	err  error
+
+	mu      sync.Mutex
+	last    int64
+	pending map[int64]*exchange
+}
+
+// exchange is a request to the worker that has no answer yet.
+type exchange struct {
+	n    int64
+	done chan struct{} // closed when answer is set
+	on   func(*jsonrpc.Message)
+
+	answer *jsonrpc.Message
+}
+
+func newWorker(p transport.Pipe) *worker {
+	return &worker{pipe: p, gone: make(chan struct{}), pending: make(map[int64]*exchange)}
+}
+
+// begin sends a request. on, unless nil, hears the answer before whatever the
+// worker says after it; it runs on the reading goroutine. An exchange that is no
+// longer waited for is to be dropped.
+func (w *worker) begin(method string, params []byte, on func(*jsonrpc.Message)) (*exchange, error) {
+	w.mu.Lock()
+	w.last++
+	x := &exchange{n: w.last, done: make(chan struct{}), on: on}
+	w.pending[x.n] = x
+	w.mu.Unlock()
+	if err := w.pipe.Write(jsonrpc.AppendRequest(nil, jsonrpc.IntID(x.n), method, params)); err != nil {
+		w.drop(x)
+		return nil, err
+	}
+	return x, nil
+}
+
+func (w *worker) drop(x *exchange) {
+	w.mu.Lock()
+	delete(w.pending, x.n)
+	w.mu.Unlock()
+}
+
+// call sends a request and waits for its answer. An error answer is a
+// *jsonrpc.Error.
+func (w *worker) call(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
+	x, err := w.begin(method, params, on)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-x.done:
+	case <-w.gone:
+		// The answer may have been the last thing that it said.
+		select {
+		case <-x.done:
+		default:
+			return nil, w.err
+		}
+	case <-ctx.Done():
+		w.drop(x)
+		return nil, context.Cause(ctx)
+	}
+	if x.answer.Kind == jsonrpc.Failure {
+		return nil, failureOf(x.answer)
+	}
+	return x.answer, nil
+}
+
+// post sends a notification.
+func (w *worker) post(method string) error {
+	return w.pipe.Write(jsonrpc.AppendNotification(nil, method, nil))
+}
+
+// reply answers a request of the worker. That it cannot be delivered is seen by
+// whoever reads.
+func (w *worker) reply(id jsonrpc.ID, result []byte) {
+	_ = w.pipe.Write(jsonrpc.AppendResult(nil, id, result))
+}
+
+func (w *worker) refuse(id jsonrpc.ID, e *jsonrpc.Error) {
+	_ = w.pipe.Write(jsonrpc.AppendError(nil, id, e))
+}
+
+// read takes what the worker says until it says no more, and returns why.
+func (w *worker) read() error {
+	for {
+		m, err := w.pipe.Read()
+		var refused *jsonrpc.Error
+		switch {
+		case err == nil:
+			w.dispatch(m)
+			continue
+		case errors.Is(err, stdio.ErrTooLarge):
+			// What it said is lost, and nobody knows whom it was for.
+		case errors.As(err, &refused):
+			w.noise(err)
+			continue
+		}
+		w.err = err
+		if errors.Is(err, io.EOF) {
+			w.err = io.EOF
+		}
+		close(w.gone)
+		return w.err
+	}
+}
+
+func (w *worker) dispatch(m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification {
+		w.hear(m)
+		return
+	}
+	// An answer without an id is one to a notification, which has none.
+	id := bytes.Trim([]byte(m.ID), `"`)
+	n, ok := jsonrpc.Int(id, jsonrpc.Span{End: len(id)})
+	w.mu.Lock()
+	x := w.pending[n]
+	delete(w.pending, n)
+	w.mu.Unlock()
+	if !ok || x == nil {
+		return
+	}
+	if x.on != nil {
+		x.on(m)
+	}
+	x.answer = m
+	close(x.done)
+}
+
+// noise looks for the name of an {"event":…} line among what is no message.
+func (w *worker) noise(err error) {
+	var bad *stdio.BadLine
+	if !errors.As(err, &bad) || jsonrpc.Valid(bad.Line, jsonrpc.Limits{}) != nil {
+		return
+	}
+	if name, ok := jsonrpc.Text(bad.Line, jsonrpc.Find(bad.Line, jsonrpc.Whole(bad.Line), "event")); ok {
+		w.event(name)
+	}
+}
+
+// failureOf returns an error answer as a Go error.
+func failureOf(m *jsonrpc.Message) *jsonrpc.Error {
+	e := &jsonrpc.Error{}
+	e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+	text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
+	e.Message = clip(text, maxSaid)
+	return e
+}
