@@ -48,6 +48,9 @@ func Complete(s Server) (Server, *Problem) {
 			return s, bad
 		}
 	}
+	if s.Dialect == DialectCodex && s.URL != "" {
+		return s, &Problem{Path: "dialect", Text: "is spoken by programs and not at URLs"}
+	}
 	d := Default().Limits
 	if s.Prefix == "" {
 		s.Prefix = s.Name

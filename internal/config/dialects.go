@@ -18,8 +18,8 @@ const (
 	mostParams   = 16 << 10 // bytes of what initialize carries
 )
 
-// codexAppServer is a dialect that needs more than other words: a bridge of its own.
-const codexAppServer = "codex-app-server"
+// DialectCodex needs more than other words: a bridge of its own.
+const DialectCodex = "codex-app-server"
 
 // Look returns the profiles that servers are recognised by where no dialect is chosen:
 // those of the file that can be, and then the built-in ones; nil where the file has
@@ -53,14 +53,14 @@ func dialectNames(own []*dialect.Profile) []string {
 	for _, p := range slices.Concat(own, dialect.Builtin()) {
 		out = append(out, p.Name)
 	}
-	return append(out, codexAppServer)
+	return append(out, DialectCodex)
 }
 
 // chooseDialect looks up what a server is configured to speak. The problem has no
 // place.
 func chooseDialect(own []*dialect.Profile, name string) (*dialect.Profile, *Problem) {
 	p := profile(own, name)
-	if p != nil || name == "" || name == codexAppServer {
+	if p != nil || name == "" || name == DialectCodex {
 		return p, nil
 	}
 	names := dialectNames(own)
@@ -85,7 +85,7 @@ func (c *compiler) readDialects(o *object) {
 		switch bad := badName(m.key); {
 		case bad != "":
 			c.problem(m.place(), path, "the name "+bad, "use letters, digits, _, - and ., at most 64 of them")
-		case dialect.Lookup(m.key) != nil || m.key == codexAppServer:
+		case dialect.Lookup(m.key) != nil || m.key == DialectCodex:
 			c.problem(m.place(), path, "is the name of a built-in dialect", "give it another; like: "+m.key+" begins with what that one says")
 		}
 		p := c.readDialect(c.object(m.whole(), path), m.key)

@@ -371,6 +371,8 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 		var bad *Problem
 		if srv.Profile, bad = chooseDialect(c.dialects, srv.Dialect); bad != nil {
 			c.problem(n, o.at("dialect"), n.shown()+" is not a dialect that is known", bad.Hint)
+		} else if srv.Dialect == DialectCodex && srv.URL != "" {
+			c.problem(n, o.at("dialect"), n.shown()+" is spoken by programs and not at URLs", "")
 		}
 	}
 	o.boolean("lazy", &srv.Lazy)

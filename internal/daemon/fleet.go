@@ -7,9 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/codex"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -78,7 +80,22 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 	for _, f := range c.Header {
 		spec.Header = append(spec.Header, upstream.Header{Name: f.Name, Value: f.Value.Reveal()})
 	}
-	o := upstream.Options{Info: ourInfo(h.version), Progress: h.progress, Trace: h.trace, Lost: h.lost, Log: h.log, Clean: redactor(c).Replace}
+	clean := redactor(c).Replace
+	worker := func() upstream.Adapter {
+		return codex.New(codex.Options{Server: c.Name, Trace: h.trace, Log: h.log, Clean: clean})
+	}
+	switch c.Dialect {
+	case config.DialectCodex:
+		spec.Adapter = worker()
+	case "":
+		spec.AdapterFor = func(dialect string) upstream.Adapter {
+			if dialect != handshake.DialectAppServer {
+				return nil
+			}
+			return worker()
+		}
+	}
+	o := upstream.Options{Info: ourInfo(h.version), Progress: h.progress, Trace: h.trace, Lost: h.lost, Log: h.log, Clean: clean}
 	if h.changed != nil {
 		o.Changed = func(kind string) { h.changed(c.Name, kind) }
 	}

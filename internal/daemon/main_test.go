@@ -25,6 +25,11 @@ func TestMain(m *testing.M) {
 		beCrowdServer(mode == "modern")
 		return
 	}
+	if mode, ok := strings.CutPrefix(os.Getenv(asServer), "fake "); ok {
+		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
+		beFake(mode)
+		return
+	}
 	if mode := os.Getenv(asServer); mode != "" {
 		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
 		beServer(mode)

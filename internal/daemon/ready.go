@@ -66,6 +66,9 @@ func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
 		if s.Reason != "" {
 			out = jsonrpc.AppendQuote(append(out, `,"reason":`...), s.Reason)
 		}
+		if s.Readiness != "" {
+			out = jsonrpc.AppendQuote(append(out, `,"readiness":`...), s.Readiness)
+		}
 		out = append(out, '}')
 	}
 	out = append(out, "]}\n"...)

@@ -1,0 +1,317 @@
+//go:build unix
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// beFake plays a profile of the fake, with settings behind its name, and writes
+// what is done to it that is not allowed into the journal.
+func beFake(mode string) {
+	words := strings.Fields(mode)
+	set := map[string]string{}
+	for _, kv := range words[1:] {
+		k, v, _ := strings.Cut(kv, "=")
+		set[k] = v
+	}
+	journal := (&fakeServer{}).note
+	journal("start %d", os.Getpid())
+	s, err := fake.NewServer(words[0], fake.Options{Set: set})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	// A read of standard input that can be unblocked, so that it can die.
+	_ = syscall.SetNonblock(0, true)
+	err = s.ServePipe(context.Background(), os.NewFile(0, "stdin"), os.Stdout)
+	for _, v := range s.Violations() {
+		journal("violation %s", v)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+// piped is a Dragoman on a pipe before one server, and a client of some revision.
+type piped struct {
+	*fake.Client
+	log   *journal
+	trace *journal
+	stop  func()
+}
+
+// dial starts both. Their end is that of the test.
+func dial(t *testing.T, u *upstreamUnderTest, client string, o fake.ClientOptions) *piped {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	theirIn, ourOut := io.Pipe()
+	ourIn, theirOut := io.Pipe()
+	p := &piped{log: &journal{}, trace: &journal{}}
+	var running sync.WaitGroup
+	running.Go(func() {
+		err := Run(ctx, RunOptions{
+			Server: u.Server, Log: p.log.logger(), Stdin: theirIn, Stdout: theirOut, Version: "test",
+			Trace: func(_, trace string) { fmt.Fprint(p.trace, trace) },
+		})
+		if err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+	opening, stop := context.WithTimeout(ctx, 60*time.Second)
+	defer stop()
+	c, err := fake.OpenClient(opening, client, fake.Where{In: ourIn, Out: ourOut}, o)
+	p.stop = sync.OnceFunc(func() {
+		if c != nil {
+			_ = c.Close()
+		}
+		cancel()
+		_ = ourOut.Close()
+		_ = ourIn.Close()
+		running.Wait()
+		if v := u.entries("violation"); len(v) > 0 {
+			t.Errorf("the server complains: %q", v)
+		}
+		if c != nil && len(c.Violations()) > 0 {
+			t.Errorf("the client complains: %q", c.Violations())
+		}
+		if t.Failed() {
+			t.Logf("trace:\n%slog:\n%s", p.trace, tailOf(p.log.String(), 4000))
+		}
+	})
+	t.Cleanup(p.stop)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	p.Client = c
+	return p
+}
+
+func (p *piped) tool(t *testing.T, o fake.CallOptions, name, arguments string) *fake.Reply {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	r, err := p.Call(ctx, "tools/call", []byte(`{"name":"`+name+`","arguments":`+arguments+`}`), o)
+	if err != nil || r.Err != nil {
+		t.Fatalf("%s %s: %v, %+v", name, arguments, err, r)
+	}
+	return r
+}
+
+// member returns a text in an object, by its path.
+func memberOf(raw []byte, path ...string) string {
+	at := jsonrpc.Whole(raw)
+	for _, key := range path {
+		at = jsonrpc.Find(raw, at, key)
+	}
+	s, _ := jsonrpc.Text(raw, at)
+	return s
+}
+
+func codexWorker(t *testing.T, mode string) *upstreamUnderTest {
+	return child(t, "codex", "fake "+mode, func(s *config.Server) { s.Dialect = config.DialectCodex })
+}
+
+// TestCodex uses Codex workers of both generations and of every handshake as
+// ordinary clients of all revisions do.
+func TestCodex(t *testing.T) {
+	t.Parallel()
+	revisions := []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+	for _, worker := range []struct {
+		mode, version, approved, denied string
+		slow                            bool
+	}{
+		{mode: "codex-app-server v2=accept", version: "v2"},
+		{mode: "codex-app-server v2=-32602 events=yes", version: "v1"},
+		{mode: "codex-app-server v2=-32600", version: "v1"},
+		{mode: "codex-app-server v2=silence events=yes", version: "v1", slow: true},
+		{mode: "codex-app-server-old v2=accept", version: "v2", approved: "approved", denied: "denied"},
+		{mode: "codex-app-server-old v2=-32600", version: "v1", approved: "approved", denied: "denied"},
+	} {
+		if worker.approved == "" {
+			worker.approved, worker.denied = "accept", "decline"
+		}
+		for i, revision := range revisions {
+			if worker.slow && (i < 3 || testing.Short()) {
+				continue // five seconds of silence each
+			}
+			t.Run(worker.mode+"/"+revision, func(t *testing.T) {
+				t.Parallel()
+				u := codexWorker(t, worker.mode)
+				p := dial(t, u, "strict-"+revision, fake.ClientOptions{})
+
+				list, err := p.Call(t.Context(), "tools/list", nil, fake.CallOptions{})
+				if err != nil || !strings.Contains(string(list.Result), `"name":"codex"`) || !strings.Contains(string(list.Result), `"name":"codex-reply"`) {
+					t.Fatalf("tools/list: %v, %s", err, list.Result)
+				}
+				r := p.tool(t, fake.CallOptions{Progress: true}, "codex", `{"prompt":"hello there"}`)
+				thread := memberOf(r.Result, "structuredContent", "threadId")
+				if memberOf(r.Result, "structuredContent", "content") != "You said: hello there" || thread == "" {
+					t.Errorf("codex: %s", r.Result)
+				}
+				var streamed strings.Builder
+				for _, n := range r.Progress {
+					streamed.WriteString(memberOf(n.Params, "message"))
+				}
+				if i > 0 && !strings.Contains(streamed.String(), "hello") { // 2024-11-05 has no text there
+					t.Errorf("progress: %q", streamed.String())
+				}
+
+				asked := len(p.Asks())
+				r = p.tool(t, fake.CallOptions{}, "codex-reply", `{"threadId":"`+thread+`","prompt":"run make"}`)
+				said := memberOf(r.Result, "structuredContent", "content")
+				if can := i >= 2; can { // elicitation came with 2025-06-18
+					if said != "the command got "+worker.approved || len(p.Asks()) != asked+1 {
+						t.Errorf("an approval: %s, after %d questions", r.Result, len(p.Asks())-asked)
+					} else if q := p.Asks()[asked]; !strings.Contains(memberOf(q.Params, "message"), "make") || strings.Contains(string(q.Params), "progressToken") {
+						t.Errorf("the question: %s", q.Params)
+					}
+				} else if said != "the command got "+worker.denied || !strings.Contains(string(r.Result), "so it was declined") {
+					t.Errorf("an approval that nobody can give: %s", r.Result)
+				}
+
+				ctx, cancel := context.WithCancel(t.Context())
+				_, err = p.Call(ctx, "tools/call", []byte(`{"name":"codex-reply","arguments":{"threadId":"`+thread+`","prompt":"wait"}}`),
+					fake.CallOptions{Progress: true, OnProgress: func(fake.Notice) { cancel() }})
+				cancel()
+				if err == nil {
+					t.Error("a call that was cancelled has an answer")
+				}
+				for try := 0; ; try++ { // the interruption takes its time
+					r = p.tool(t, fake.CallOptions{}, "codex-reply", `{"threadId":"`+thread+`","prompt":"on"}`)
+					if !strings.Contains(string(r.Result), "running in this thread already") || try > 200 {
+						break
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				if memberOf(r.Result, "structuredContent", "content") != "You said: on" {
+					t.Errorf("after the interruption: %s", r.Result)
+				}
+				if log := p.log.String(); !strings.Contains(log, "version="+worker.version+" ") {
+					t.Errorf("the log does not say %s", worker.version)
+				}
+				if n := u.count("start"); n != 1 {
+					t.Errorf("%d processes, want one", n)
+				}
+			})
+		}
+	}
+}
+
+// TestCodexAtOnce: two clients' worth of questions go through one process, each to
+// its own call, in both eras.
+func TestCodexAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
+			u := codexWorker(t, "codex-app-server")
+			both := make(chan struct{})
+			var mu sync.Mutex
+			open := 0
+			p := dial(t, u, "strict-"+revision, fake.ClientOptions{Answer: func(ctx context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+				mu.Lock()
+				if open++; open == 2 {
+					close(both)
+				}
+				mu.Unlock()
+				select {
+				case <-both: // neither is answered before the other is asked
+				case <-ctx.Done():
+				}
+				decision := "accept"
+				if strings.Contains(memberOf(a.Params, "message"), "second") {
+					decision = "decline"
+				}
+				return []byte(`{"action":"accept","content":{"decision":"` + decision + `"}}`), nil
+			}})
+			var wg sync.WaitGroup
+			for command, want := range map[string]string{"first": "accept", "second": "decline"} {
+				wg.Go(func() {
+					r := p.tool(t, fake.CallOptions{}, "codex", `{"prompt":"run `+command+`"}`)
+					if got := memberOf(r.Result, "structuredContent", "content"); got != "the command got "+want {
+						t.Errorf("%s: %s", command, r.Result)
+					}
+				})
+			}
+			wg.Wait()
+			if n := u.count("start"); n != 1 {
+				t.Errorf("%d processes, want one", n)
+			}
+		})
+	}
+}
+
+// TestCodexUnnamed: a worker whose dialect nobody has named is recognised by its
+// answer and started again.
+func TestCodexUnnamed(t *testing.T) {
+	t.Parallel()
+	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
+			u := child(t, "codex", "fake codex-app-server")
+			p := dial(t, u, "strict-"+revision, fake.ClientOptions{})
+			r := p.tool(t, fake.CallOptions{}, "codex", `{"prompt":"hello"}`)
+			if memberOf(r.Result, "structuredContent", "content") != "You said: hello" {
+				t.Errorf("codex: %s", r.Result)
+			}
+			if n := u.count("start"); n != 2 {
+				t.Errorf("%d processes, want two", n)
+			}
+			if trace := p.trace.String(); !strings.Contains(trace, "userAgent and no capabilities") || !strings.Contains(trace, "initialize v2") {
+				t.Errorf("the trace tells another story")
+			}
+		})
+	}
+}
+
+// TestCodexDies: a worker that dies takes its turn with it, says so, and is
+// started again for the next one, which can go on with the thread.
+func TestCodexDies(t *testing.T) {
+	t.Parallel()
+	u := codexWorker(t, "codex-app-server")
+	p := dial(t, u, "strict-2025-11-25", fake.ClientOptions{})
+	thread := memberOf(p.tool(t, fake.CallOptions{}, "codex", `{"prompt":"hello"}`).Result, "structuredContent", "threadId")
+	r, err := p.Call(t.Context(), "tools/call", []byte(`{"name":"codex-reply","arguments":{"threadId":"`+thread+`","prompt":"die"}}`), fake.CallOptions{})
+	if err != nil || r.Err == nil || !strings.Contains(string(r.Err.Data), `"outcome":"unknown"`) {
+		t.Fatalf("a turn whose worker died: %v, %+v", err, r)
+	}
+	r = p.tool(t, fake.CallOptions{}, "codex-reply", `{"threadId":"`+thread+`","prompt":"on"}`)
+	if memberOf(r.Result, "structuredContent", "content") != "You said: on" {
+		t.Errorf("after it: %s", r.Result)
+	}
+	if n := u.count("start"); n != 2 {
+		t.Errorf("%d processes, want two", n)
+	}
+}
+
+// TestCodexReadiness reads the worker's word out of /readyz.
+func TestCodexReadiness(t *testing.T) {
+	t.Parallel()
+	good := codexWorker(t, "codex-app-server")
+	bad := child(t, "bad", "fake codex-app-server v2=closed", func(s *config.Server) { s.Dialect = config.DialectCodex })
+	r := serve(t, snapshot(good, bad))
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		a := r.do(t.Context(), "GET", "/readyz", nil)
+		if strings.Contains(a.body, `"readiness":"handshake_complete"`) && strings.Contains(a.body, `"readiness":"handshake_failed"`) && strings.Contains(a.body, "not logged in") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("readyz: %s", a.body)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
