@@ -29,16 +29,18 @@ type fakeFlags struct {
 func (a *app) fakeCommand() *cobra.Command {
 	var f fakeFlags
 	var list, asJSON, open bool
-	var listen string
+	var listen, client string
 	c := &cobra.Command{
-		Use:   "fake [flags] PROFILE",
+		Use:   "fake [flags] (PROFILE | --client PROFILE (URL | -- COMMAND [ARG]...))",
 		Short: "Play an MCP peer that always behaves in the same way",
 		Long: `Play an MCP peer for tests: a strict server of one revision, which has all of it
 and refuses everything else, a dialect that is met in the field, or a fault.
 Each does the same every time. --list names them all.
 
 The tool "violations" of a strict server tells what the client has done that the
-revision does not allow.`,
+revision does not allow. With --client a strict client tries everything on a
+server that does no harm, and prints what it found; of the tools it calls those
+that say they only read and want no arguments.`,
 		Example: `  # A strict server of one revision, for a client that starts commands.
   dragoman fake strict-2025-06-18
 
@@ -51,16 +53,25 @@ revision does not allow.`,
   # What a client makes of a server that dies while it is being opened.
   dragoman run -- dragoman fake crash-at=initialize
 
+  # What a strict client of one revision finds wrong with a server.
+  dragoman fake --client strict-2025-06-18 -- ./server
+
   # What there is, for a script.
   dragoman fake --list --json | jq -r '.[].name'`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			switch {
+			case client != "" && list:
+				return usagef("keep one of them", "--client and --list contradict each other")
+			case client != "" && (listen != "" || len(f.set) > 0):
+				return usagef("remove it", "--listen and --set are for servers, --client plays a client")
+			case client != "":
+				return fakeClientArgs(c, client, args)
 			case list && len(args) > 0:
 				return usagef("leave out "+clean(args[0])+" or --list", "--list names all profiles, but %q is given", args[0])
 			case list:
 				return nil
 			case asJSON:
-				return usagef("write `dragoman fake --list --json`", "--json belongs to --list")
+				return usagef("write `dragoman fake --list --json`", "--json belongs to --list and --client")
 			case len(args) == 0:
 				return usagef("`dragoman fake --list` names them", "no profile is given")
 			case len(args) > 1:
@@ -74,6 +85,16 @@ revision does not allow.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if list {
 				return a.listFakes(asJSON)
+			}
+			if client != "" {
+				o, err := f.options(a)
+				if err != nil {
+					return err
+				}
+				if c.ArgsLenAtDash() < 0 {
+					return a.fakeClient(c.Context(), client, nil, args[0], o, asJSON)
+				}
+				return a.fakeClient(c.Context(), client, args, "", o, asJSON)
 			}
 			if listen != "" {
 				if err := checkListen(listen, open); err != nil {
@@ -107,7 +128,8 @@ revision does not allow.`,
 	}
 	fl := inOrder(c)
 	fl.BoolVar(&list, "list", false, "name all profiles instead of playing one")
-	fl.BoolVar(&asJSON, "json", false, "with --list: print a JSON array of objects")
+	fl.BoolVar(&asJSON, "json", false, "with --list or --client: print JSON")
+	fl.StringVar(&client, "client", "", "play the client of this `PROFILE` to a server, and print what it found")
 	fl.StringVar(&listen, "listen", "", "serve HTTP at this `ADDR` (host:port; port 0 takes a free one) in place of standard streams")
 	fl.BoolVar(&f.capture, "capture", false, "print each message as a line of JSON on standard error")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile: `NAME=VALUE`; can be repeated")

@@ -23,10 +23,9 @@ type Where struct {
 	// command: what it says, and what it is told. The client closes both.
 	In  io.ReadCloser
 	Out io.WriteCloser
-	// URL is the endpoint of a server that runs: that of Streamable HTTP, or with
-	// Events that of HTTP+SSE.
-	URL    string
-	Events bool
+	// URL is the endpoint of a server that runs: that of Streamable HTTP, or where the
+	// revision does not have that, of HTTP+SSE.
+	URL string
 }
 
 // ClientOptions are what a strict client is played with. The zero value declares
@@ -231,12 +230,8 @@ func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) 
 		c.road = c.join(at.In, at.Out)
 	case len(at.Command) > 0:
 		c.road, err = c.spawn(at)
-	case at.Events && !e.has(eventTransport):
-		err = fmt.Errorf("%s has no HTTP+SSE", e.date)
-	case at.Events:
-		c.road, err = c.dialEvents(ctx, at.URL)
 	case !e.has(streamable):
-		err = fmt.Errorf("%s has no Streamable HTTP", e.date)
+		c.road, err = c.dialEvents(ctx, at.URL)
 	default:
 		c.road = c.dialHTTP(at.URL)
 	}

@@ -97,7 +97,7 @@ func (s *stage) server(p Pair) (fake.Where, error) {
 	})
 	at := fake.Where{URL: "http://" + l.Addr().String() + "/mcp"}
 	if p.ServerTransport == SSE {
-		at = fake.Where{URL: "http://" + l.Addr().String() + "/sse", Events: true}
+		at = fake.Where{URL: "http://" + l.Addr().String() + "/sse"}
 	}
 	return at, nil
 }
@@ -145,7 +145,7 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 			return fake.Where{}, fmt.Errorf("dragoman has ended: %s", s.told.String())
 		}
 		if t == SSE {
-			return fake.Where{URL: base + "/sse", Events: true}, nil
+			return fake.Where{URL: base + "/sse"}, nil
 		}
 		return fake.Where{URL: base + "/mcp"}, nil
 	case <-ctx.Done():

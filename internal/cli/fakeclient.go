@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// fakeClientArgs checks what stands after fake --client PROFILE.
+func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
+	if _, ok := fake.Lookup(fake.ClientSide, profile); !ok {
+		return usagef("`dragoman fake --list` names them", "there is no client profile %q", profile)
+	}
+	switch dash := c.ArgsLenAtDash(); {
+	case dash < 0 && len(args) == 1 && isURL(args[0]), dash == 0 && len(args) > 0:
+		return nil
+	case len(args) == 0:
+		return usagef("write `dragoman fake --client "+clean(profile)+" URL` or put a command after --", "no server is given")
+	case dash > 0:
+		return usagef("keep what stands before -- or what stands after it", "both %q and a command are given", args[0])
+	case isURL(args[0]):
+		return usagef("remove it", "%q stands after the URL", args[1])
+	}
+	return usagef("put -- before a command: `dragoman fake --client "+clean(profile)+" -- "+clean(args[0])+"`", "%q is not a URL", args[0])
+}
+
+// fakeClient plays a strict client to a server and prints what it found.
+func (a *app) fakeClient(ctx context.Context, profile string, command []string, address string, o fake.Options, asJSON bool) error {
+	at := fake.Where{Command: command, URL: address}
+	client, err := fake.OpenClient(ctx, profile, at, fake.ClientOptions{Capture: o.Capture, Version: o.Version, Stderr: statusLines{a.status}})
+	if err != nil {
+		return ended(ctx, withHint(err, "`dragoman run` opens conversations between a client and a server of different revisions"))
+	}
+	var found []fake.Finding
+	client.Survey(ctx, func(f fake.Finding) {
+		found = append(found, f)
+		if !asJSON && ctx.Err() == nil {
+			mark := "ok"
+			if f.Bad {
+				mark = "BAD"
+			}
+			_, _ = fmt.Fprintf(a.stdout, "%-4s %-25s %s\n", mark, f.Step, clean(f.Detail))
+		}
+	})
+	if err := client.Close(); err != nil {
+		found = append(found, fake.Finding{Step: "close", Detail: err.Error(), Bad: true})
+	}
+	if ctx.Err() != nil {
+		return ended(ctx, context.Cause(ctx))
+	}
+	violations := client.Violations()
+	bad := len(violations)
+	for _, f := range found {
+		if f.Bad {
+			bad++
+		}
+	}
+	if asJSON {
+		if _, err := a.stdout.Write(surveyJSON(profile, found, violations)); err != nil {
+			return err
+		}
+	} else {
+		for _, v := range violations {
+			_, _ = fmt.Fprintf(a.stdout, "BAD  violation: %s\n", clean(v))
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("the server did %d things that a client of this revision does not expect", bad)
+	}
+	return nil
+}
+
+func surveyJSON(profile string, found []fake.Finding, violations []string) []byte {
+	out := jsonrpc.AppendQuote([]byte(`{"profile":`), profile)
+	out = append(out, `,"steps":[`...)
+	for i, f := range found {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendQuote(append(out, `{"step":`...), f.Step)
+		outcome := "ok"
+		if f.Bad {
+			outcome = "bad"
+		}
+		out = jsonrpc.AppendQuote(append(out, `,"outcome":`...), outcome)
+		out = append(jsonrpc.AppendQuote(append(out, `,"detail":`...), f.Detail), '}')
+	}
+	out = append(out, `],"violations":[`...)
+	for i, v := range violations {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendQuote(out, v)
+	}
+	return append(out, "]}\n"...)
+}

@@ -1,0 +1,295 @@
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Finding is what came of one step of a survey.
+type Finding struct {
+	Step   string
+	Detail string // what was found; with Bad, what is wrong
+	Bad    bool
+}
+
+// Bounds of a survey.
+const (
+	stepWithin     = 30 * time.Second
+	surveyedAtMost = 20  // entries of a list that are tried
+	pagesAtMost    = 200 // of a list
+)
+
+// Survey tries everything on a server that does no harm: lists, reads, prompts,
+// completions, subscriptions, what has to be refused, and of its tools those that
+// say they only read and want no arguments. It tells done of each step as it ends.
+// What the server does meanwhile that the revision does not allow is among
+// Violations.
+func (c *Client) Survey(ctx context.Context, done func(Finding)) {
+	v := survey{c: c}
+	for _, s := range []struct {
+		name string
+		play func(context.Context) (string, error)
+	}{
+		{"tools/list", v.tools}, {"tools/call", v.callTools},
+		{"resources/list", v.resources}, {"resources/templates/list", v.templates}, {"resources/read", v.reads},
+		{"prompts/list", v.prompts}, {"prompts/get", v.gets}, {"completion/complete", v.completes},
+		{"subscriptions", v.subscribes}, {"logging", v.logs}, {"ping", v.pings},
+		{"a wrong cursor", v.wrongCursor}, {"an unknown tool", v.unknownTool}, {"an unknown method", v.unknownMethod},
+	} {
+		step, cancel := context.WithTimeoutCause(ctx, stepWithin, fmt.Errorf("no answer within %s", stepWithin))
+		detail, err := s.play(step)
+		cancel()
+		f := Finding{Step: s.name, Detail: detail}
+		if err != nil {
+			f.Detail, f.Bad = err.Error(), true
+		}
+		done(f)
+	}
+}
+
+// survey is what the steps learn for later ones.
+type survey struct {
+	c         *Client
+	readers   []string // tools that may be called
+	uris      []string
+	ready     []string    // prompts without required arguments
+	arguments [][2]string // of prompts: prompt and argument
+}
+
+const notOffered = "not offered"
+
+// walk walks a list to its end and returns how many entries it has.
+func (v *survey) walk(ctx context.Context, method, key string, each func(raw []byte, entry jsonrpc.Span)) (string, error) {
+	n, params := 0, []byte("{}")
+	for page := 1; page <= pagesAtMost; page++ {
+		r, err := v.call(ctx, method, string(params))
+		if err != nil {
+			return "", err
+		}
+		whole := jsonrpc.Whole(r)
+		for e := range jsonrpc.Elements(r, jsonrpc.Find(r, whole, key)) {
+			n++
+			if each != nil {
+				each(r, e)
+			}
+		}
+		cursor := jsonrpc.Find(r, whole, "nextCursor")
+		if cursor.IsZero() {
+			return fmt.Sprintf("%d in %d pages", n, page), nil
+		}
+		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor.Of(r))
+	}
+	return "", fmt.Errorf("no end after %d pages", pagesAtMost)
+}
+
+// call returns the result of a call, or the server's error.
+func (v *survey) call(ctx context.Context, method, params string) ([]byte, error) {
+	r, err := v.c.Call(ctx, method, []byte(params), CallOptions{})
+	if err == nil && r.Err != nil {
+		err = r.Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.Result, nil
+}
+
+func (v *survey) tools(ctx context.Context) (string, error) {
+	if !v.c.Offers("tools") {
+		return notOffered, nil
+	}
+	return v.walk(ctx, mcp.MethodListTools, "tools", func(raw []byte, t jsonrpc.Span) {
+		reads := jsonrpc.KindOf(raw, jsonrpc.Find(raw, jsonrpc.Find(raw, t, "annotations"), "readOnlyHint")) == 't'
+		for range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Find(raw, t, "inputSchema"), "required")) {
+			reads = false
+		}
+		if name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, t, "name")); reads && len(v.readers) < surveyedAtMost {
+			v.readers = append(v.readers, name)
+		}
+	})
+}
+
+func (v *survey) callTools(ctx context.Context) (string, error) {
+	if len(v.readers) == 0 {
+		return "none that says it only reads and wants no arguments", nil
+	}
+	o := CallOptions{Progress: true}
+	if v.c.e.has(perRequest) {
+		o.LogLevel = "debug"
+	}
+	results, errs := 0, 0
+	for _, name := range v.readers {
+		r, err := v.c.Call(ctx, mcp.MethodCallTool, []byte(`{"name":`+quote(name)+`,"arguments":{}}`), o)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("%s: %w", clip(name), err)
+		case r.Err != nil:
+			errs++
+		default:
+			results++
+		}
+	}
+	return fmt.Sprintf("%d results and %d errors, %d questions: %s", results, errs, len(v.c.Asks()), strings.Join(v.readers, " ")), nil
+}
+
+func (v *survey) resources(ctx context.Context) (string, error) {
+	if !v.c.Offers("resources") {
+		return notOffered, nil
+	}
+	return v.walk(ctx, mcp.MethodListResources, "resources", func(raw []byte, r jsonrpc.Span) {
+		if uri, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, r, "uri")); len(v.uris) < surveyedAtMost {
+			v.uris = append(v.uris, uri)
+		}
+	})
+}
+
+func (v *survey) templates(ctx context.Context) (string, error) {
+	if !v.c.Offers("resources") {
+		return notOffered, nil
+	}
+	return v.walk(ctx, mcp.MethodListTemplates, "resourceTemplates", nil)
+}
+
+func (v *survey) reads(ctx context.Context) (string, error) {
+	for _, uri := range v.uris {
+		if _, err := v.call(ctx, mcp.MethodReadResource, `{"uri":`+quote(uri)+`}`); err != nil {
+			return "", fmt.Errorf("%s: %w", clip(uri), err)
+		}
+	}
+	return fmt.Sprintf("%d read", len(v.uris)), nil
+}
+
+func (v *survey) prompts(ctx context.Context) (string, error) {
+	if !v.c.Offers("prompts") {
+		return notOffered, nil
+	}
+	return v.walk(ctx, mcp.MethodListPrompts, "prompts", func(raw []byte, p jsonrpc.Span) {
+		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, p, "name"))
+		free := true
+		for a := range jsonrpc.Elements(raw, jsonrpc.Find(raw, p, "arguments")) {
+			free = free && jsonrpc.KindOf(raw, jsonrpc.Find(raw, a, "required")) != 't'
+			if arg, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, a, "name")); len(v.arguments) < surveyedAtMost {
+				v.arguments = append(v.arguments, [2]string{name, arg})
+			}
+		}
+		if free && len(v.ready) < surveyedAtMost {
+			v.ready = append(v.ready, name)
+		}
+	})
+}
+
+func (v *survey) gets(ctx context.Context) (string, error) {
+	for _, name := range v.ready {
+		if _, err := v.call(ctx, mcp.MethodGetPrompt, `{"name":`+quote(name)+`}`); err != nil {
+			return "", fmt.Errorf("%s: %w", clip(name), err)
+		}
+	}
+	return fmt.Sprintf("%d without required arguments", len(v.ready)), nil
+}
+
+func (v *survey) completes(ctx context.Context) (string, error) {
+	if v.c.e.has(completions) && !v.c.Offers("completions") {
+		return notOffered, nil
+	}
+	n := 0
+	for _, a := range v.arguments {
+		ref := `{"ref":{"type":"ref/prompt","name":` + quote(a[0]) + `},"argument":{"name":` + quote(a[1]) + `,"value":""}}`
+		_, err := v.call(ctx, mcp.MethodComplete, ref)
+		var refused *jsonrpc.Error
+		if errors.As(err, &refused) && !v.c.e.has(completions) {
+			return "refused, as a server without a name for it may", nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s of %s: %w", clip(a[1]), clip(a[0]), err)
+		}
+		n++
+	}
+	return fmt.Sprintf("%d arguments of prompts", n), nil
+}
+
+func (v *survey) subscribes(ctx context.Context) (string, error) {
+	f := Filter{Tools: v.c.Offers("tools", "listChanged"), Prompts: v.c.Offers("prompts", "listChanged"), Resources: v.c.Offers("resources", "listChanged")}
+	if v.c.Offers("resources", "subscribe") && len(v.uris) > 0 {
+		f.URIs = v.uris[:1]
+	}
+	if !f.Tools && !f.Prompts && !f.Resources && len(f.URIs) == 0 {
+		return notOffered, nil
+	}
+	s, err := v.c.Subscribe(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	got := s.Agreed()
+	return "agreed to " + got.json(), s.Close(ctx)
+}
+
+func (v *survey) logs(ctx context.Context) (string, error) {
+	switch {
+	case !v.c.Offers("logging"):
+		return notOffered, nil
+	case v.c.e.has(perRequest):
+		return "asked for with each call", nil
+	}
+	r, err := v.c.SetLevel(ctx, "info")
+	if err == nil && r.Err != nil {
+		err = r.Err
+	}
+	return "level set", err
+}
+
+func (v *survey) pings(ctx context.Context) (string, error) {
+	if !v.c.e.has(handshake) {
+		return v.c.e.date + " has none", nil
+	}
+	_, err := v.call(ctx, mcp.MethodPing, "")
+	return "answered", err
+}
+
+// refused calls a method and wants an error with one of the codes.
+func (v *survey) refused(ctx context.Context, method, params string, codes ...int64) (string, error) {
+	r, err := v.c.Call(ctx, method, []byte(params), CallOptions{})
+	switch {
+	case err != nil:
+		return "", err
+	case r.Err == nil:
+		return "", fmt.Errorf("not refused: %s", clip(string(r.Result)))
+	case !slices.Contains(codes, r.Err.Code):
+		return "", fmt.Errorf("refused with the code %d, which should be %d", r.Err.Code, codes[0])
+	}
+	return fmt.Sprintf("refused with %d", r.Err.Code), nil
+}
+
+func (v *survey) wrongCursor(ctx context.Context) (string, error) {
+	if !v.c.Offers("tools") {
+		return notOffered, nil
+	}
+	// §Pagination, "Error Handling": SHOULD, so a server may also begin anew.
+	detail, err := v.refused(ctx, mcp.MethodListTools, `{"cursor":"no such cursor"}`, jsonrpc.CodeInvalidParams)
+	if err != nil && strings.HasPrefix(err.Error(), "not refused") {
+		return "not refused", nil
+	}
+	return detail, err
+}
+
+func (v *survey) unknownTool(ctx context.Context) (string, error) {
+	if !v.c.Offers("tools") {
+		return notOffered, nil
+	}
+	const params = `{"name":"no such tool","arguments":{}}`
+	detail, err := v.refused(ctx, mcp.MethodCallTool, params, jsonrpc.CodeInvalidParams)
+	if err != nil && strings.Contains(err.Error(), `"isError":true`) {
+		return "reported as the error of a tool", nil // as many servers do
+	}
+	return detail, err
+}
+
+func (v *survey) unknownMethod(ctx context.Context) (string, error) {
+	return v.refused(ctx, "no/such/method", "{}", jsonrpc.CodeMethodNotFound)
+}
