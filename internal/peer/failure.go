@@ -86,21 +86,6 @@ func (s *Server) status(e *mcp.Error, st *transport.StatusError) {
 	e.Data = append(append([]byte(`{"status":`), jsonrpc.IntID(int64(st.Status))...), '}')
 }
 
-// lost recognises a session that the server no longer knows: 404 (2025-03-26
-// §Transports, "Session Management") or the words of servers that answer
-// otherwise.
-func (s *Server) lost(st *transport.StatusError) bool {
-	if !s.rules().Sessions || st.Status < 400 || st.Status >= 500 {
-		return false
-	}
-	if st.Status == 404 {
-		return true
-	}
-	text := strings.ToLower(string(st.Body))
-	return strings.Contains(text, "session") &&
-		(strings.Contains(text, "not found") || strings.Contains(text, "expired") || strings.Contains(text, "invalid session") || strings.Contains(text, "unknown session") || strings.Contains(text, "no valid session"))
-}
-
 func networkCause(err error) (cause, message string) {
 	var dns *net.DNSError
 	var op *net.OpError

@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
 // Poster is the client half of Streamable HTTP as a conversation uses it.
@@ -68,6 +69,9 @@ func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*j
 	m, err := l.http.Do(ctx, out, f.take)
 	if err != nil && errors.Is(context.Cause(ctx), errClosed) {
 		return nil, errClosed
+	}
+	if err == nil && l.server.lostAnswer(m) {
+		return nil, streamhttp.ErrSessionLost
 	}
 	var status *transport.StatusError
 	if errors.As(err, &status) && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !l.server.lost(status) && !transient(status.Status) {
