@@ -297,6 +297,11 @@ func (d *daemon) serverStatus(u upstream.Report, lists []gateway.ListReport, cle
 			Method: l.Method, Items: l.Items, ReadAt: at(l.Read), Stale: l.Stale || away && !l.Read.IsZero(),
 			Reading: l.Reading, CutOff: l.CutOff, Failed: clean.Replace(l.Failed),
 		}
+		if l.Method == mcp.MethodListTools {
+			for _, name := range slices.Sorted(maps.Keys(u.LeftOut)) {
+				out.Odd = append(out.Odd, oddStatus{clean.Replace(name), clean.Replace("its x-mcp-header is invalid: " + u.LeftOut[name])})
+			}
+		}
 		for _, x := range l.Collided {
 			out.Odd = append(out.Odd, oddStatus{clean.Replace(x.Name), clean.Replace(x.Why)})
 		}

@@ -3,6 +3,8 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -29,6 +31,10 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 		return nil, false, err
 	}
 	defer release()
+	left := map[string]string{}
+	if method == mcp.MethodListTools {
+		defer func() { u.leaveOut(left, err == nil) }()
+	}
 	seen := map[string]bool{}
 	var params []byte
 	size := 0
@@ -50,7 +56,7 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 		size += len(raw)
 		strict := method == mcp.MethodListTools && !u.spec.piped() && s.server.Revision().Can(mcp.MirroredHeaders)
 		for e := range jsonrpc.Elements(raw, r.Msg.ResultMember(info.ListKey)) {
-			if strict && !u.mayList(raw, e) {
+			if strict && !mayList(raw, e, left) {
 				continue
 			}
 			items = append(items, e.Of(raw))
@@ -70,14 +76,39 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 }
 
 // mayList refuses a tool whose x-mcp-header is invalid, as a client of Streamable
-// HTTP must (2026-07-28 §Streamable HTTP, "Schema Extension").
-func (u *Upstream) mayList(raw []byte, tool jsonrpc.Span) bool {
+// HTTP must (2026-07-28 §Streamable HTTP, "Schema Extension"), and notes why.
+func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
-	if err != nil {
+	if err != nil && len(left) < maxLeftOut {
 		name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
-		u.opts.Log.Warn("tool left out: its x-mcp-header is invalid", "server", u.spec.Name, "tool", name, "cause", err.Error())
+		left[name[:min(len(name), maxToolName)]] = err.Error()
 	}
 	return err == nil
+}
+
+// The bounds of what is kept of tools that are left out.
+const (
+	maxLeftOut  = 100
+	maxToolName = 128 // bytes
+)
+
+// leaveOut says which tools are left out and why, each once: lists are read again
+// and again. whole says that the list was read well, so that tools which are not in
+// it any more are forgotten.
+func (u *Upstream) leaveOut(left map[string]string, whole bool) {
+	u.mu.Lock()
+	before := u.leftOut
+	if whole {
+		u.leftOut = left
+	}
+	u.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if before[name] == left[name] || !whole {
+			continue
+		}
+		u.opts.Log.Warn("tool left out: its x-mcp-header is invalid", "server", u.spec.Name, "tool", name, "cause", left[name])
+		u.lost(mcp.MethodListTools, "the x-mcp-header of a tool is invalid")
+	}
 }
 
 // toolSpecs is what the server's tools want mirrored into headers, and what they

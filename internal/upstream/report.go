@@ -23,8 +23,9 @@ type Report struct {
 	Trace     []string  // the last handshake, a line for each step
 	TracedAt  time.Time
 	Sessions  []SessionReport
-	Opening   int // sessions that are being opened
-	Hearers   int // clients that stand at it or listen
+	LeftOut   map[string]string // tools that clients do not see, and why
+	Opening   int               // sessions that are being opened
+	Hearers   int               // clients that stand at it or listen
 	// Listen is what the one subscriptions/listen asks for, nil where there is none.
 	Listen *mcp.Interest
 }
@@ -121,6 +122,7 @@ func (u *Upstream) Report() Report {
 			r.Sessions = append(r.Sessions, x)
 		}
 	}
+	r.LeftOut = maps.Clone(u.leftOut)
 	if u.listen != nil {
 		all := u.unionLocked()
 		r.Listen = &all

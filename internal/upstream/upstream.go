@@ -147,6 +147,7 @@ type Upstream struct {
 	trace        handshake.Trace
 	tracedAt     time.Time
 	tools        *toolSpecs
+	leftOut      map[string]string // tools that are not listed, and why
 	listen       *listening
 	forwardings  []forwarding
 	isForwarding bool // a goroutine is at them
