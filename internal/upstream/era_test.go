@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -157,6 +160,249 @@ func TestRefusalOfTheSameEraIsNotSentAgain(t *testing.T) {
 			}
 			if s.calls != 1 {
 				t.Errorf("executed %d times", s.calls)
+			}
+		})
+	}
+}
+
+// TestT14_EraAfterADeployOnStdio: the program behind a pipe is replaced by one of
+// the other era, and back, between calls and in the midst of one. The next process
+// is found out, and no call runs twice: one that was cut short is never sent again.
+func TestT14_EraAfterADeployOnStdio(t *testing.T) {
+	for name, client := range map[string]*mcp.ClientFacts{"modern_client": modernClient, "legacy_client": legacyClient} {
+		t.Run(name, func(t *testing.T) {
+			h := &house{legacy: true}
+			bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+				release := make(chan struct{})
+				defer close(release)
+				calls := 0
+				works := func(modern bool) {
+					t.Helper()
+					calls++
+					if _, err := call(t, u, client, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+						t.Fatal(err)
+					}
+					if got := u.Status().Revision.Modern(); got != modern {
+						t.Errorf("after call %d the server is taken for modern: %t", calls, got)
+					}
+					if n := h.count(mcp.MethodCallTool); n != calls {
+						t.Errorf("%d calls ran, want %d", n, calls)
+					}
+				}
+				deploy := func(modern bool) {
+					h.modern, h.legacy = modern, !modern
+					all := h.all()
+					_ = all[len(all)-1].pipe.Close()
+					synctest.Wait()
+				}
+				works(false)
+				for range 3 {
+					deploy(true)
+					works(true)
+					works(true)
+					deploy(false)
+					works(false)
+				}
+				// In the midst of a call.
+				for _, modern := range []bool{true, false} {
+					h.on = held(release)
+					cut := make(chan error, 1)
+					go func() {
+						_, err := call(t, u, client, mcp.MethodCallTool, `{"name":"t"}`)
+						cut <- err
+					}()
+					calls++
+					synctest.Wait()
+					h.on = nil
+					deploy(modern)
+					var e *mcp.Error
+					if err := <-cut; !errors.As(err, &e) || e.Outcome != mcp.UnknownIf {
+						t.Errorf("the call that was cut short: %v", err)
+					}
+					works(modern)
+				}
+			})
+		})
+	}
+}
+
+// probed is a server on HTTP with sessions of the old era, that answers the probe as
+// it likes, and with modern words only when it says so.
+type probed struct {
+	probe func(w http.ResponseWriter, m *jsonrpc.Message)
+
+	mu      sync.Mutex
+	down    func(w http.ResponseWriter) // answers everything, nil for nobody
+	modern  bool
+	session int
+	probes  int
+}
+
+func (s *probed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+	if r.Method != http.MethodPost || err != nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.Method == mcp.MethodDiscover {
+		s.probes++
+	}
+	switch {
+	case s.down != nil:
+		s.down(w)
+	case m.Method == mcp.MethodDiscover && s.modern:
+		say(w, 200, string(ok(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`)))
+	case m.Method == mcp.MethodDiscover:
+		s.probe(w, m)
+	case s.modern:
+		say(w, 200, string(ok(m, `{"resultType":"complete","content":[]}`)))
+	case m.Method == mcp.MethodInitialize:
+		s.session++
+		w.Header().Set("Mcp-Session-Id", fmt.Sprint(s.session))
+		say(w, 200, string(ok(m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"web","version":"1"}}`)))
+	case m.Kind != jsonrpc.Request:
+		w.WriteHeader(http.StatusAccepted)
+	case r.Header.Get("Mcp-Session-Id") != fmt.Sprint(s.session):
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		say(w, 200, string(ok(m, `{"content":[]}`)))
+	}
+}
+
+// change changes the server and returns how often it was probed until then.
+func (s *probed) change(f func()) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	return s.probes
+}
+
+// TestT13_OverHTTP: a legacy server answers the probe in each way that was seen in
+// the field. It is opened by initialize; and when its session is lost, it is probed
+// again exactly if the first answer told nothing of its era.
+func TestT13_OverHTTP(t *testing.T) {
+	refusal := func(status int, code int64) func(http.ResponseWriter, *jsonrpc.Message) {
+		return func(w http.ResponseWriter, m *jsonrpc.Message) {
+			say(w, status, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: code, Message: "m"})))
+		}
+	}
+	page := func(status int) func(http.ResponseWriter, *jsonrpc.Message) {
+		return func(w http.ResponseWriter, _ *jsonrpc.Message) { foulWith(status, "text/html", "<html>no</html>")(w) }
+	}
+	for name, x := range map[string]struct {
+		probe  func(http.ResponseWriter, *jsonrpc.Message)
+		forget bool // nothing is remembered
+	}{
+		"-32601 at 200": {refusal(200, -32601), false},
+		"-32601 at 400": {refusal(400, -32601), false},
+		"-32601 at 404": {refusal(404, -32601), false},
+		"-32602 at 200": {refusal(200, -32602), false},
+		"-32602 at 400": {refusal(400, -32602), false},
+		"-32000 at 200": {refusal(200, -32000), false},
+		"-32000 at 400": {refusal(400, -32000), false},
+		"-32000 at 400 of no request": {func(w http.ResponseWriter, _ *jsonrpc.Message) {
+			say(w, 400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`)
+		}, false},
+		"405":      {page(405), false},
+		"HTML 404": {page(404), false},
+		"versions without a modern one": {func(w http.ResponseWriter, m *jsonrpc.Message) {
+			say(w, 200, string(ok(m, `{"supportedVersions":["2025-11-25","2025-06-18"],"capabilities":{}}`)))
+		}, false},
+		"408":                 {page(408), true},
+		"500":                 {page(500), true},
+		"-32603 at 500":       {refusal(500, -32603), true},
+		"a broken connection": {func(http.ResponseWriter, *jsonrpc.Message) { panic(http.ErrAbortHandler) }, true},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			s := &probed{probe: x.probe}
+			web := httptest.NewServer(s)
+			defer web.Close()
+			u := New(Spec{Name: "web", URL: web.URL + "/mcp", Kind: "http"}, Options{})
+			defer u.Close(t.Context())
+			works := func() {
+				t.Helper()
+				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Fatal(err)
+				}
+				if r := u.Status().Revision; !r.Legacy() {
+					t.Errorf("the server is taken for %s", r)
+				}
+			}
+			works()
+			before := s.change(func() { s.session++ })
+			works()
+			if after := s.change(func() {}); (after > before) != x.forget || before == 0 {
+				t.Errorf("probed %d times, then %d in all", before, after)
+			}
+		})
+	}
+}
+
+// TestT13_InconclusiveIsForgotten: a server that wants credentials or is not there
+// has said nothing of its era. When it can be reached it is probed, whichever it is.
+func TestT13_InconclusiveIsForgotten(t *testing.T) {
+	for _, status := range []int{401, 403, 407, 429, 502, 503, 504} {
+		for _, modern := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d_then_modern_%t", status, modern), func(t *testing.T) {
+				s := &probed{modern: modern, down: func(w http.ResponseWriter) { w.WriteHeader(status) }}
+				s.probe = func(w http.ResponseWriter, m *jsonrpc.Message) { foulWith(404, "text/html", "no")(w) }
+				web := httptest.NewServer(s)
+				defer web.Close()
+				u := New(Spec{Name: "web", URL: web.URL + "/mcp", Kind: "http"}, Options{})
+				defer u.Close(t.Context())
+				_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`)
+				var e *mcp.Error
+				if !errors.As(err, &e) || e.Outcome != mcp.NotSent {
+					t.Errorf("got %v", err)
+				}
+				u.mu.Lock()
+				if u.era != mcp.Unknown {
+					t.Errorf("remembered is %s", u.era)
+				}
+				u.notBefore = time.Time{} // no pause before the next attempt
+				u.mu.Unlock()
+				before := s.change(func() { s.down = nil })
+				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Fatal(err)
+				}
+				if got := u.Status().Revision; got.Modern() != modern || s.change(func() {}) == before {
+					t.Errorf("the server is taken for %s", got)
+				}
+			})
+		}
+	}
+}
+
+// TestT13_SilenceIsForgotten: a legacy server on stdio that says nothing to the
+// probe is opened after 3 s, and the next process of it is probed again; one that
+// has refused it is not.
+func TestT13_SilenceIsForgotten(t *testing.T) {
+	for _, mute := range []bool{true, false} {
+		h := &house{legacy: true}
+		h.on = func(_ *line, m *jsonrpc.Message) []byte {
+			if m.Method == mcp.MethodDiscover && mute {
+				return silent
+			}
+			return nil
+		}
+		bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+			for n := 1; n <= 2; n++ {
+				start := time.Now()
+				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Fatal(err)
+				}
+				want, probes := time.Duration(0), 1
+				if mute {
+					want, probes = 3*time.Second, n
+				}
+				if took := time.Since(start); took != want || h.count(mcp.MethodDiscover) != probes {
+					t.Errorf("mute %t, process %d: opened after %v with %d probes in all", mute, n, took, h.count(mcp.MethodDiscover))
+				}
+				_ = h.all()[n-1].pipe.Close()
+				synctest.Wait()
 			}
 		})
 	}
