@@ -17,6 +17,7 @@ var rules = map[string]func(*Tree) []string{
 	"contracts":     Contracts,
 	"dates":         Dates,
 	"directions":    Directions,
+	"fieldtests":    func(t *Tree) []string { return FieldTests(t, fieldTests) },
 	"gostatements":  func(t *Tree) []string { return GoStatements(t, goStatements) },
 	"initfunctions": func(t *Tree) []string { return InitFunctions(t, initFunctions) },
 	"names":         Names,
@@ -52,6 +53,10 @@ func TestEachRuleCanFail(t *testing.T) {
 			switch name {
 			case "gostatements":
 				rule = func(t *Tree) []string { return GoStatements(t, fixtureExceptions) }
+			case "fieldtests":
+				rule = func(t *Tree) []string {
+					return FieldTests(t, map[int]string{1: "one", 2: "two", 3: "three"})
+				}
 			case "initfunctions":
 				rule = func(t *Tree) []string { return InitFunctions(t, fixtureExceptions) }
 			}
