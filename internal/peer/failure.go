@@ -21,6 +21,10 @@ func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 // because it does not know our session any more. Nothing was executed.
 var ErrSessionLost = errors.New("the server has lost the session")
 
+// ErrLinkOver is wrapped by the errors of calls on a pipe that has ended, with them
+// or before them: no further call can be sent there.
+var ErrLinkOver = errors.New("the pipe to the server has ended")
+
 // ErrRemoved is wrapped by the cause of a Close that takes the server out of
 // service; it tells the calls that end with it.
 var ErrRemoved = errors.New("the server was taken out of service")

@@ -67,7 +67,7 @@ func (l *piped) register(n int64, p *pending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended != nil {
-		return fmt.Errorf("%w: %w", transport.ErrNotSent, l.ended)
+		return fmt.Errorf("%w: %w: %w", transport.ErrNotSent, ErrLinkOver, l.ended)
 	}
 	l.pending[n] = p
 	return nil
@@ -223,7 +223,7 @@ func (l *piped) finish(err error) {
 	all := l.pending
 	l.pending = make(map[int64]*pending)
 	for _, p := range all {
-		p.err = err
+		p.err = fmt.Errorf("%w: %w", ErrLinkOver, err)
 		p.signal()
 	}
 	l.mu.Unlock()

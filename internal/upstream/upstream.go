@@ -321,7 +321,7 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 			return nil, err
 		}
 		lost := errors.Is(err, peer.ErrSessionLost)
-		if lost || e.Cause == "exited" {
+		if lost || e.Cause == "exited" || errors.Is(err, peer.ErrLinkOver) {
 			u.drop(s, err)
 		}
 		if !lost && e.Outcome != mcp.NotSent && !(e.Retryable && e.Cause == "exited") {
