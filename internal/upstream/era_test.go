@@ -376,34 +376,38 @@ func TestT13_InconclusiveIsForgotten(t *testing.T) {
 	}
 }
 
-// TestT13_SilenceIsForgotten: a legacy server on stdio that says nothing to the
-// probe is opened after 3 s, and the next process of it is probed again; one that
-// has refused it is not.
-func TestT13_SilenceIsForgotten(t *testing.T) {
-	for _, mute := range []bool{true, false} {
-		h := &house{legacy: true}
-		h.on = func(_ *line, m *jsonrpc.Message) []byte {
-			if m.Method == mcp.MethodDiscover && mute {
-				return silent
-			}
-			return nil
+// TestT13_SilenceProvesNothing: a server on stdio that says nothing to the probe is
+// opened by initialize after 3 s, and its next process without that wait. The silence
+// is remembered and no era for it: the process after that is modern, and is
+// found to be.
+func TestT13_SilenceProvesNothing(t *testing.T) {
+	h := &house{legacy: true}
+	mute := true
+	h.on = func(_ *line, m *jsonrpc.Message) []byte {
+		if m.Method == mcp.MethodDiscover && mute {
+			return silent
 		}
-		bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
-			for n := 1; n <= 2; n++ {
-				start := time.Now()
-				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
-					t.Fatal(err)
-				}
-				want, probes := time.Duration(0), 1
-				if mute {
-					want, probes = 3*time.Second, n
-				}
-				if took := time.Since(start); took != want || h.count(mcp.MethodDiscover) != probes {
-					t.Errorf("mute %t, process %d: opened after %v with %d probes in all", mute, n, took, h.count(mcp.MethodDiscover))
-				}
-				_ = h.all()[n-1].pipe.Close()
-				synctest.Wait()
-			}
-		})
+		return nil
 	}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		for n, want := range []time.Duration{3 * time.Second, 0, 0} {
+			modern := n == 2
+			if modern {
+				h.modern, h.legacy, mute = true, false, false
+			}
+			start := time.Now()
+			if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+			if took, got := time.Since(start), u.Status().Revision; took != want || got.Modern() != modern {
+				t.Errorf("process %d: opened after %v, taken for %s", n, took, got)
+			}
+			if u.mu.Lock(); n == 0 && u.era != mcp.Unknown {
+				t.Errorf("process %d: remembered is %s", n, u.era)
+			}
+			u.mu.Unlock()
+			_ = h.all()[n].pipe.Close()
+			synctest.Wait()
+		}
+	})
 }
