@@ -154,7 +154,7 @@ func (e *edition) checkResult(method string, result []byte) string {
 		case t == "input_required":
 			return checkInputRequired(result, whole)
 		case t == "task":
-			return "" // judged where tasks are played
+			return shape{need("taskId", aString), need("status", aString), need("createdAt", aString), need("lastUpdatedAt", aString)}.check(result, whole, "result")
 		case t != "complete":
 			return "the resultType " + clip(t)
 		}

@@ -226,6 +226,7 @@ func (x *exchange) perform() (string, error) {
 func (x *exchange) wrap(members string, err error) []byte {
 	var said toolError
 	var rounds *inputRequired
+	var made *asTask
 	var bad *jsonrpc.Error
 	kind := mcp.ResultComplete
 	switch {
@@ -234,6 +235,8 @@ func (x *exchange) wrap(members string, err error) []byte {
 		members = textResult(string(said)) + `,"isError":true`
 	case errors.As(err, &rounds):
 		members, kind = rounds.members, mcp.ResultInputRequired
+	case errors.As(err, &made):
+		members, kind = made.members, mcp.ResultTask
 	case errors.As(err, &bad):
 		return jsonrpc.AppendError(nil, x.m.ID, bad)
 	default:

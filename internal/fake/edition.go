@@ -33,6 +33,7 @@ const (
 	elicitationIDs                  // URL elicitation has an elicitationId (2025-11-25 only)
 	inputErrors                     // arguments that do not fit are a tool's error (2025-11-25 §Tools, "Error Handling")
 	experimentalTask                // tasks/* (2025-11-25 only)
+	directedTask                    // the extension io.modelcontextprotocol/tasks (SEP-2663, with 2026-07-28)
 	resultTypes                     // resultType in every result, ttlMs and cacheScope in some (2026-07-28)
 	inputRounds                     // questions travel in results (2026-07-28 §Multi Round-Trip Requests)
 )
@@ -69,7 +70,7 @@ func editions() []*edition {
 	c := with(without(b, batches), versionHeader, titles, links, structured, forms, completeContext)
 	d := with(without(c, nullIDs), primed, formModes, elicitationIDs, inputErrors, experimentalTask)
 	e := with(without(d, handshake, httpSessions, primed, elicitationIDs, experimentalTask, notFoundCode),
-		perRequest, mirrored, resultTypes, inputRounds)
+		perRequest, mirrored, resultTypes, inputRounds, directedTask)
 	return []*edition{
 		{"2024-11-05", mcp.R20241105, a},
 		{"2025-03-26", mcp.R20250326, b},

@@ -102,7 +102,8 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	if got := h.Values(mcp.HeaderMethod); len(got) != 1 || got[0] != m.Method {
 		return bad("Mcp-Method is %q, the body has %q", clip(strings.Join(got, ", ")), clip(m.Method))
 	}
-	key := map[string]string{mcp.MethodCallTool: "name", mcp.MethodGetPrompt: "name", mcp.MethodReadResource: "uri"}[m.Method]
+	key := map[string]string{mcp.MethodCallTool: "name", mcp.MethodGetPrompt: "name", mcp.MethodReadResource: "uri",
+		mcp.MethodGetTask: "taskId", mcp.MethodUpdateTask: "taskId", mcp.MethodCancelTask: "taskId"}[m.Method]
 	name, given := jsonrpc.Text(m.Raw, m.Param(key))
 	if key == "" || !given {
 		return nil

@@ -31,7 +31,7 @@ type extension struct {
 
 // extensions returns what there is beside this file and tools.go. A file adds
 // its own by being named here.
-func extensions() []extension { return []extension{} }
+func extensions() []extension { return taskExtensions() }
 
 // methodsOf returns the methods that an edition has, by name.
 func methodsOf(ed *edition) map[string]*method {

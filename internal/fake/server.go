@@ -108,6 +108,7 @@ type state struct {
 	violations    []string
 	calls         int // of count, for those without a session
 	cancelled     int // waits
+	tasks         []*task
 	grown         bool
 	conversations map[*conversation]bool
 	sessions      map[string]*conversation // of HTTP, by Mcp-Session-Id or the id of an event stream

@@ -23,6 +23,7 @@ type tool struct {
 	waits  bool   // it runs beside other requests
 	long   bool   // its cancellations are counted, and its HTTP stream may be dropped
 	absent bool   // only there once grow has been called
+	task   support
 	run    func(x *exchange, args jsonrpc.Span) (string, error)
 }
 
@@ -86,6 +87,9 @@ func (t *tool) entry(ed *edition) string {
 	if !t.writes && ed.has(toolHints) {
 		out += `,"annotations":{"readOnlyHint":true}`
 	}
+	if t.task != "" && ed.has(experimentalTask) {
+		out += `,"execution":{"taskSupport":` + quote(string(t.task)) + `}`
+	}
 	return out + "}"
 }
 
@@ -110,6 +114,9 @@ func callTool(x *exchange) (string, error) {
 			return "", toolError(wrong)
 		}
 		return "", refusal(jsonrpc.CodeInvalidParams, "%s", wrong)
+	}
+	if err := x.fitsTask(); err != nil {
+		return "", err
 	}
 	if err := x.resume(); err != nil {
 		return "", err
