@@ -6,10 +6,12 @@ import (
 	"testing/synctest"
 )
 
+const directedDate = "2026-07-28"
+
 // aTask is a task as the revision of a date says it.
 func aTask(date, id, status string) string {
 	ttl, poll := `"ttl":60000`, `"pollInterval":10`
-	if date == modernDate {
+	if date == directedDate {
 		ttl, poll = `"ttlMs":60000`, `"pollIntervalMs":10`
 	}
 	return `"taskId":"` + id + `","status":"` + status + `","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z",` + ttl + `,` + poll
@@ -53,7 +55,7 @@ func TestTasksAsRequested(t *testing.T) {
 // TestTasksAsDirected: those of the extension are the server's to make, for clients
 // that have declared it.
 func TestTasksAsDirected(t *testing.T) {
-	const date = modernDate
+	const date = directedDate
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "strict-"+date)
 		with := func(line string) string {
