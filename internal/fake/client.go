@@ -31,7 +31,8 @@ type Where struct {
 // ClientOptions are what a strict client is played with. The zero value declares
 // whatever the revision has and answers every question.
 type ClientOptions struct {
-	// Without are capabilities not to declare: sampling, elicitation, url, roots.
+	// Without are capabilities not to declare: sampling, elicitation, url, roots,
+	// tasks.
 	Without []string
 	// Answer answers what the server asks. It is called on a goroutine of the
 	// client, several at a time. Nil means Obliging.

@@ -35,6 +35,9 @@ func (e *edition) clientCaps(without []string) []byte {
 	case e.has(forms):
 		add("elicitation", `{}`)
 	}
+	if e.has(directedTask) && !slices.Contains(without, "tasks") {
+		add("extensions", `{"`+mcp.ExtensionTasks+`":{}}`)
+	}
 	return append(out, '}')
 }
 
@@ -163,6 +166,10 @@ func (e *edition) checkResult(method string, result []byte) string {
 				return wrong
 			}
 		}
+	}
+	if task := jsonrpc.Find(result, whole, "task"); method == mcp.MethodCallTool && e.has(experimentalTask) && !task.IsZero() {
+		// 2025-11-25 §Tasks, "Creating Tasks".
+		return shape{need("taskId", aString), need("status", aString), need("createdAt", aString), need("lastUpdatedAt", aString)}.check(result, task, "result.task")
 	}
 	if s := e.resultShape(method); s != nil {
 		if wrong := s.check(result, whole, "result"); wrong != "" {

@@ -41,6 +41,7 @@ func features() []feature {
 		{"roots", "a tool asks for the client's roots", playRoots, nil},
 		{"subscriptions", "a client hears of changes of the resources that it watches, and of no others", playSubscriptions, nil},
 		{"list_changed", "a client hears that the list of tools has changed", playListChanged, nil},
+		{"tasks", "a call becomes a task, which asks, is polled, ends and is cancelled; who knows no tasks gets the result", playTasks, lostTasks},
 		{"resume", "a call survives that the stream of its answer breaks", playResume, nil},
 		{"errors", "errors arrive with code, message and data, in the words of the client's revision", playErrors, nil},
 	}

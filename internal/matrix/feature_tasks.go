@@ -1,0 +1,139 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// playTasks goes through the life of a task in the words of the client's revision:
+// those of 2025-11-25, which asks for tasks, or of the extension, whose server makes
+// them.
+func playTasks(ctx context.Context, t *talk) error {
+	id, err := t.makeTask(ctx, "task_only", `{"ask":true}`)
+	if err != nil {
+		return err
+	}
+	play := t.waitForTask
+	if t.Client.Can(mcp.TasksExtension) {
+		play = t.pollTask
+	}
+	if err := play(ctx, id, "done: "+form); err != nil {
+		return err
+	}
+	if id, err = t.makeTask(ctx, "task", "{}"); err != nil {
+		return err
+	}
+	if _, err := t.call(ctx, "tasks/cancel", taskParams(id), fake.CallOptions{}); err != nil {
+		return err
+	}
+	r, err := t.call(ctx, "tasks/get", taskParams(id), fake.CallOptions{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		same("the cancelled task", member(r.Result, "status"), `"cancelled"`),
+		t.refused(ctx, "tasks/get", taskParams("no such task"), jsonrpc.CodeInvalidParams),
+	)
+}
+
+func taskParams(id string) string { return `{"taskId":` + quote(id) + `}` }
+
+// makeTask calls a tool such that it becomes a task.
+func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err error) {
+	params := toolParams(tool, args)
+	if t.Client.Can(mcp.ExperimentalTasks) {
+		params = params[:len(params)-1] + `,"task":{"ttl":60000}}`
+	}
+	r, err := t.call(ctx, "tools/call", params, fake.CallOptions{})
+	if err != nil {
+		return "", err
+	}
+	at := jsonrpc.Whole(r.Result)
+	if t.Client.Can(mcp.ExperimentalTasks) {
+		at = jsonrpc.Find(r.Result, at, "task")
+	}
+	if id = textAt(r.Result, at, "taskId"); id == "" {
+		return "", fmt.Errorf("%s: became no task: %s", tool, clip(string(r.Result)))
+	}
+	return id, nil
+}
+
+// waitForTask asks for a result, while which the client is asked live.
+func (t *talk) waitForTask(ctx context.Context, id, want string) error {
+	before := len(t.c.Asks())
+	r, err := t.call(ctx, "tasks/result", taskParams(id), fake.CallOptions{})
+	if err != nil {
+		return err
+	}
+	asks := t.c.Asks()[before:]
+	if len(asks) != 1 || member(asks[0].Params, "_meta", mcp.KeyRelatedTask, "taskId") != quote(id) {
+		return fmt.Errorf("the task put %d questions, wanted one that says which task it is of", len(asks))
+	}
+	return errors.Join(
+		same("what the task says", textOf(r.Result), want),
+		same("the task that the result is of", member(r.Result, "_meta", mcp.KeyRelatedTask, "taskId"), quote(id)),
+	)
+}
+
+// pollTask looks at a task until it is over, and answers what it asks.
+func (t *talk) pollTask(ctx context.Context, id, want string) error {
+	const most = 100
+	for range most {
+		r, err := t.call(ctx, "tasks/get", taskParams(id), fake.CallOptions{})
+		if err != nil {
+			return err
+		}
+		switch status := textAt(r.Result, jsonrpc.Whole(r.Result), "status"); status {
+		case mcp.TaskCompleted:
+			return same("what the task says", textOf([]byte(member(r.Result, "result"))), want)
+		case mcp.TaskInput:
+			answers := ""
+			asks := jsonrpc.Find(r.Result, jsonrpc.Whole(r.Result), "inputRequests")
+			for m := range jsonrpc.Members(r.Result, asks) {
+				a := fake.Ask{Method: textAt(r.Result, m.Value, "method"), Params: jsonrpc.Find(r.Result, m.Value, "params").Of(r.Result)}
+				answer, refused := fake.Obliging(a)
+				if refused != nil {
+					return fmt.Errorf("the task asks %s, which nobody can answer", a.Method)
+				}
+				if answers != "" {
+					answers += ","
+				}
+				answers += string(m.Key.Of(r.Result)) + ":" + string(answer)
+			}
+			if answers == "" {
+				return errors.New("the task wants input and does not say which")
+			}
+			update := `{"taskId":` + quote(id) + `,"inputResponses":{` + answers + `}}`
+			if _, err := t.call(ctx, "tasks/update", update, fake.CallOptions{}); err != nil {
+				return err
+			}
+		case mcp.TaskWorking:
+		default:
+			return fmt.Errorf("the task is %q", status)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return fmt.Errorf("the task is not over after %d looks", most)
+}
+
+// lostTasks calls tools that are tasks for whoever knows them: through Dragoman, a
+// client that knows none gets the result even of one that is nothing else.
+func lostTasks(ctx context.Context, t *talk) error {
+	if !t.Server.Can(mcp.ExperimentalTasks) && !t.Server.Can(mcp.TasksExtension) {
+		return nil
+	}
+	if err := t.says(ctx, "task", "{}", "done"); err != nil || t.direct {
+		return err
+	}
+	return t.says(ctx, "task_only", "{}", "done")
+}
