@@ -279,8 +279,10 @@ func (w *Standing) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 		}
 		return peer.WantsLog(f.Revision, f.LogLevel, m)
 	}
-	if m.Method == mcp.NoteTaskStatus && w.facts.Principal != "" && w.upstream.spec.Isolation == Shared {
-		return false // whose task it is nobody can tell; clients must not rely on it
+	if m.Method == mcp.NoteTaskStatus && (!w.facts.Revision.Can(mcp.ExperimentalTasks) || w.facts.Principal != "" && w.upstream.spec.Isolation == Shared) {
+		// It is of a task that we wait for, or nobody can tell whose it is. No client
+		// must rely on it.
+		return false
 	}
 	// What we do not know belongs to whoever holds a session.
 	return w.asker != nil
