@@ -487,7 +487,7 @@ func soleField(m *jsonrpc.Message) string {
 // Ask waits until the client comes back with the answer.
 func (k *parkSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	p := (*parked)(k)
-	capability := askCapability(m.Method)
+	capability := mcp.AskCapability(m.Method)
 	if capability == "" || !declares(p.first.Client, capability) {
 		return nil, peer.ErrCannotAsk
 	}

@@ -102,7 +102,7 @@ func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 	n := 0
 	for ask := range jsonrpc.Members(m.Raw, m.ResultMember("inputRequests")) {
 		method, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, ask.Value, "method"))
-		if askCapability(method) == "" {
+		if mcp.AskCapability(method) == "" {
 			return false
 		}
 		n++
@@ -169,7 +169,7 @@ func (r *Relay) checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) er
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(m.Raw, asks) {
 		method, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, ask.Value, "method"))
-		capability := askCapability(method)
+		capability := mcp.AskCapability(method)
 		if capability == "" {
 			return badAnswer(u, "asked with a method that is no question")
 		}
@@ -214,19 +214,6 @@ func (r *Relay) unfitVisit(u Upstream, why string) error {
 		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "unsafe_url", Outcome: mcp.Failed,
 		Message: fmt.Sprintf("server %q asked to send the user to a page, and the request is not shown: %s", u.Name(), why), Op: "relay " + u.Name(),
 	}
-}
-
-// askCapability returns the client capability behind a server's request.
-func askCapability(method string) string {
-	switch method {
-	case mcp.MethodElicit:
-		return "elicitation"
-	case mcp.MethodSample:
-		return "sampling"
-	case mcp.MethodListRoots:
-		return "roots"
-	}
-	return ""
 }
 
 func declares(f *mcp.ClientFacts, capability string) bool {

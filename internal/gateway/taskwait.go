@@ -202,7 +202,7 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 			return badAnswer(w.place.server, fmt.Sprintf("asked more than %d questions in one task", maxTaskAsks))
 		}
 		method, _ := jsonrpc.Text(st.raw, jsonrpc.Find(st.raw, a.Value, "method"))
-		capability := askCapability(method)
+		capability := mcp.AskCapability(method)
 		if capability == "" || !declares(w.call.Client, capability) {
 			return unanswered(w.place.server, peer.ErrCannotAsk)
 		}

@@ -56,6 +56,20 @@ const (
 	MethodListRoots = "roots/list"
 )
 
+// AskCapability returns the client capability behind a server's request, "" for one
+// that is no question.
+func AskCapability(method string) string {
+	switch method {
+	case MethodElicit:
+		return "elicitation"
+	case MethodSample:
+		return "sampling"
+	case MethodListRoots:
+		return "roots"
+	}
+	return ""
+}
+
 // The notifications.
 const (
 	NoteInitialized      = "notifications/initialized"

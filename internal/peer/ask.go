@@ -35,6 +35,9 @@ func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func([]byte) 
 		m = dialect.Question(f.Revision, m, &lost)
 		c.lost(lost)
 	}
+	if !c.declares(m.Method) {
+		return nil, ErrCannotAsk
+	}
 	a := &ask{done: make(chan struct{})}
 	c.mu.Lock()
 	if c.closed != nil || len(c.asks) >= maxAsks {
@@ -76,6 +79,19 @@ func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func([]byte) 
 	delete(c.asks, n)
 	c.mu.Unlock()
 	return nil, err
+}
+
+// declares reports whether the client has said that it can be asked this. A session
+// with a server may be shared by clients that can do different things, and a client
+// must not be asked what it has not declared (2025-11-25 §Lifecycle, "Operation").
+// What we do not know goes through.
+func (c *Client) declares(method string) bool {
+	capability := mcp.AskCapability(method)
+	f := c.facts.Load()
+	if capability == "" || f == nil {
+		return true
+	}
+	return !jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability).IsZero()
 }
 
 // withID gives an answer the id under which the server knows its question.

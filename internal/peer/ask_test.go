@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -116,9 +117,46 @@ func TestCloseEndsQuestions(t *testing.T) {
 	}
 }
 
+// declaring is hello25 of a client with capabilities.
+func declaring(capabilities string) string {
+	return strings.Replace(hello25, `"capabilities":{}`, `"capabilities":`+capabilities, 1)
+}
+
+// TestNobodyIsAskedWhatItHasNotDeclared, over whatever session the question comes:
+// one with a server may be shared by clients that can do different things.
+func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
+	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
+		h := &fakeHost{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s Sink) (*mcp.Reply, error) {
+			_, err := s.Ask(ctx, scan(t, elicit))
+			return nil, err
+		}}}
+		visit(t, &Reception{Host: h}, func(w *wire) {
+			w.say(declaring(capabilities), ready)
+			w.heard()
+			w.say(asking)
+			questions := 0
+			for _, m := range w.heard() {
+				if strings.Contains(m, mcp.MethodElicit) {
+					questions++
+				}
+			}
+			if questions != want {
+				t.Errorf("%s: %d questions", capabilities, questions)
+			}
+			ctx, stop := context.WithTimeout(context.Background(), time.Second) // of the bubble
+			defer stop()
+			if _, err := h.standing.Ask(ctx, scan(t, elicit)); errors.Is(err, ErrCannotAsk) != (want == 0) {
+				t.Errorf("%s, outside of a call: %v", capabilities, err)
+			}
+		})
+	}
+}
+
 func TestTooManyQuestions(t *testing.T) {
 	h := &fakeHost{}
-	greeted(t, h, func(w *wire) {
+	visit(t, &Reception{Host: h}, func(w *wire) {
+		w.say(declaring(`{"elicitation":{}}`), ready)
+		w.heard()
 		ctx, cancel := context.WithCancel(context.Background())
 		m := scan(t, elicit)
 		var all sync.WaitGroup
