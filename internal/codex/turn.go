@@ -475,6 +475,9 @@ func (p problem) Error() string { return string(p) }
 func advice(err error, a *arguments) string {
 	var r *refusal
 	if errors.As(err, &r) && a.thread != "" {
+		if strings.Contains(r.message, "active writer") {
+			return "Another process of Codex, that of another client, has the thread " + clip(a.thread, 80) + " open. Go on there, or start a new one with the tool codex."
+		}
 		if r.absent() || strings.Contains(r.message, "no rollout found") {
 			return "Codex has no thread " + clip(a.thread, 80) + " (" + r.message + "). Start a new one with the tool codex."
 		}
