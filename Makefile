@@ -97,6 +97,9 @@ clients: ## clients from npm through the bridge; writes their part of docs/compa
 clients-check: ## the same, and fails where something else comes out than is written there
 	cd test && DRAGOMAN_CLIENTS=check go test -count=1 -timeout 15m ./clients/...
 
+peers-codex: ## the real Codex (npm, 650 MB) against a model endpoint of our own
+	cd test && DRAGOMAN_PEERS_CODEX=1 go test -count=1 -timeout 15m -v ./codex/...
+
 cross: ## build and vet for every platform that we release for
 	@for t in $(TARGETS); do \
 		echo "== $$t"; \
