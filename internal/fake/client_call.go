@@ -110,6 +110,9 @@ func (c *Client) exchange(ctx context.Context, method string, params []byte, o C
 	}
 	c.capture("request", msg)
 	if err := c.road.send(ctx, msg, f); err != nil {
+		if ctx.Err() != nil && f.end(func() { f.err = context.Cause(ctx) }) {
+			c.abandon(f) // it may have arrived all the same
+		}
 		c.retire(f)
 		return nil, fmt.Errorf("send %s: %w", method, err)
 	}

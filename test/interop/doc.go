@@ -11,4 +11,8 @@
 // A step that fails through Dragoman fails the test, unless limits_test.go knows it
 // as a limit of one of the SDKs; then the same step has to fail without Dragoman
 // too, between that SDK and a partner that can do it.
+//
+// The strict peers of internal/fake, by which the matrix of this module is
+// measured, are checked in the same way: SDKs take their places, one side at a time
+// (strict_test.go), and speak with them directly (fake_test.go).
 package interop

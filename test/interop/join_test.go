@@ -154,6 +154,11 @@ var trials atomic.Int64
 // take joins a client and a server, through Dragoman or not, and takes the steps
 // named, or all. What cannot even be joined fails every step.
 func take(wit *witness, r row, c column, direct bool, log io.Writer, only ...string) outcome {
+	return takeAnd(wit, r, c, direct, log, nil, only...)
+}
+
+// takeAnd is take that shows the client to last before it is closed.
+func takeAnd(wit *witness, r row, c column, direct bool, log io.Writer, last func(client), only ...string) outcome {
 	out := make(outcome)
 	t := &trial{wit: wit, key: fmt.Sprintf("%d %v %v", trials.Add(1), r, c), row: r, col: c, direct: direct}
 	chosen := func(s *step) bool {
@@ -206,6 +211,9 @@ func take(wit *witness, r row, c column, direct bool, log io.Writer, only ...str
 		ctx, cancel := context.WithTimeoutCause(context.Background(), limit, fmt.Errorf("no end within %v", limit))
 		out[s.name] = s.run(ctx, t)
 		cancel()
+	}
+	if last != nil {
+		last(t.client)
 	}
 	return out
 }

@@ -38,7 +38,7 @@ type sdk interface {
 	serveStdio(era string, wit observer) error
 }
 
-var sdks = map[string]sdk{"go-sdk": goSDK{}, "mcp-go": mcpGo{}}
+var sdks = map[string]sdk{"go-sdk": goSDK{}, "mcp-go": mcpGo{}, "strict": strictPeer{}}
 
 // place is where a client finds a server: one of its three ways is set.
 type place struct {
