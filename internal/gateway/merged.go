@@ -74,7 +74,7 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 			return nil, err
 		}
 		defer leave()
-		return g.listen(ctx, c, s, g.Upstreams, identity, func(uri string) Upstream {
+		return g.listen(ctx, g.Relay, c, s, g.Upstreams, func(uri string) Upstream {
 			u, _ := g.owner(ctx, c.Client, uri)
 			return u
 		})

@@ -115,7 +115,7 @@ func (n *notices) hear(h *hearer) (stop func()) {
 // listen serves subscriptions/listen until the client hangs up, the gateway
 // drains, or the client is too slow to be told. owner says which server a resource
 // belongs to; nil means that all belong to the one in from.
-func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []Upstream, as rename, owner func(uri string) Upstream) (*mcp.Reply, error) {
+func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s peer.Sink, from []Upstream, owner func(uri string) Upstream) (*mcp.Reply, error) {
 	want, err := mcp.ParseInterest(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
@@ -124,6 +124,11 @@ func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []U
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("at most %d resources can be watched by one listen", maxURIs)}
 	}
 	q := &queue{wake: make(chan struct{}, 1)}
+	tasks, err := r.listenToTasks(ctx, c, q, from)
+	if err != nil {
+		return nil, err
+	}
+	defer tasks.leave()
 	all, leave := n.watchAll(ctx, c, q, from, share(want, from, owner))
 	defer leave()
 	honoured := mcp.Interest{URIs: map[string]bool{}}
@@ -162,10 +167,11 @@ func (n *notices) listen(ctx context.Context, c *mcp.Call, s peer.Sink, from []U
 	id := []byte(c.Msg.ID)
 	meta := append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), id...), '}')
 	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
-	ack = append(append(ack, honoured.Filter()...), '}')
+	ack = append(append(ack, tasks.filter(honoured.Filter())...), '}')
 	s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, ack))
 	rest := time.NewTimer(pace) // between two writings, so that a flood is not passed on
 	defer rest.Stop()
+	as := r.taskNames(c.Client, c.Sole)
 	for {
 		select {
 		case <-q.wake:

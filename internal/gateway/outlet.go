@@ -71,7 +71,8 @@ func (o *outlet) put(u Upstream, m *jsonrpc.Message) {
 
 // sameNotice reports whether two notices tell of the same thing.
 func sameNotice(a, b *jsonrpc.Message) bool {
-	return a.Method == b.Method && string(a.Param("uri").Of(a.Raw)) == string(b.Param("uri").Of(b.Raw))
+	return a.Method == b.Method && string(a.Param("uri").Of(a.Raw)) == string(b.Param("uri").Of(b.Raw)) &&
+		string(a.Param("taskId").Of(a.Raw)) == string(b.Param("taskId").Of(b.Raw))
 }
 
 func (o *outlet) write() {

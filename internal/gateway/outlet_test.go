@@ -122,3 +122,6 @@ func TestOutletBlocked(t *testing.T) {
 		}
 	})
 }
+
+// identity leaves a notice as it is.
+func identity(_ Upstream, _ *jsonrpc.Message, _ *jsonrpc.Edits) {}

@@ -42,6 +42,8 @@ type Relay struct {
 	listens shares
 	mu      sync.Mutex
 	keys    []stateKey // newest first, at most two
+	// taskKey signs the ids of tasks; nil before the first.
+	taskKey []byte
 
 	parkMu   sync.Mutex
 	parked   map[string]*parked

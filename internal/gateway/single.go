@@ -36,7 +36,7 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 			return nil, err
 		}
 		defer leave()
-		return g.listen(ctx, c, s, []Upstream{g.Upstream}, identity, nil)
+		return g.listen(ctx, g.Relay, c, s, []Upstream{g.Upstream}, nil)
 	case mcp.MethodSetLevel:
 		return g.Upstream.SetLevel(ctx, c)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
@@ -124,6 +124,3 @@ func appendOffered(out, tool []byte) []byte {
 }
 
 var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}
-
-// identity leaves a notice as it is.
-func identity(_ Upstream, _ *jsonrpc.Message, _ *jsonrpc.Edits) {}

@@ -54,9 +54,11 @@ func (r *Relay) undeclared(ctx context.Context, all []Upstream, c *mcp.Call, s p
 			return r.relay(ctx, all[0], c, s)
 		}
 	}
-	return nil, &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: "Missing required client capability",
-		Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)}
+	return nil, errNeedsTasks
 }
+
+var errNeedsTasks error = &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: "Missing required client capability",
+	Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)}
 
 // sameEra relays a request about a task to where the task is.
 func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
@@ -89,10 +91,7 @@ func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s pe
 			for t := range jsonrpc.Elements(raw, reply.Msg.ResultMember("tasks")) {
 				at := jsonrpc.Find(raw, t, "taskId")
 				text, _ := jsonrpc.Text(raw, at)
-				id, err := r.taskID(all[0], c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
-				if err != nil {
-					return nil, err
-				}
+				id := r.taskID(all[0], c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
 				reply.Edits.Replace(at, jsonrpc.AppendQuote(nil, id))
 			}
 			return reply, nil

@@ -74,7 +74,7 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 					t.Fatal(err)
 				}
 				ids[name] = text(t, reply, "taskId")
-				if text(t, reply, "resultType") != "task" || ids[name] == "" || signed && strings.Contains(ids[name], "t1") {
+				if text(t, reply, "resultType") != "task" || ids[name] == "" {
 					t.Fatalf("got %s", result(t, reply))
 				}
 			}
@@ -93,9 +93,9 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 					t.Errorf("%s was told %q", name, got)
 				}
 			}
-			bad := []string{"t1", "", openTask, openTask + "one~", openTask + "one~zz!~t1", openTask + "three~0~t1", sealedTask + "one~AAAA", keptTaskID + "x", sealedTask}
+			bad := []string{"t1", "", openTask, openTask + "one~", openTask + "one~zz!~t1", openTask + "three~0~t1", signedTask + "one~AAAA", signedTask + "one~AAAA~0~t1", signedTask + "one~~0~t1", keptTaskID + "x", signedTask}
 			if signed {
-				bad = append(bad, ids["one"], ids["two"], openTask+"one~0~t1", strings.Replace(ids["one"], "~", "~A", 1))
+				bad = append(bad, ids["one"], ids["two"], openTask+"one~0~t1", strings.Replace(ids["one"], "~", "~A", 1), strings.Replace(ids["one"], "t1", "t2", 1))
 			}
 			for _, id := range bad {
 				for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
@@ -112,7 +112,7 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 			if signed {
 				other := merged(t, one, two)
 				if _, err := other.Call(t.Context(), tasking(t, alice, "tasks/get", `{"taskId":"`+ids["one"]+`"}`), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
-					t.Errorf("an id sealed with another key: %v", err)
+					t.Errorf("an id signed with another key: %v", err)
 				}
 			}
 		})
@@ -307,4 +307,56 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestListensToItsOwnTasksOnly: a listen hears of the tasks that are its client's,
+// under its client's ids, and asks no server for others.
+func TestListensToItsOwnTasksOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := directed("one")
+		one.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+			if c.Msg.Method != mcp.MethodListen {
+				return said(mcp.R20260728, `{"resultType":"task",`+aTask+`}`), nil
+			}
+			s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"taskIds":["t1","t9"]}}}`))
+			s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + aTask + `}}`))
+			s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + strings.Replace(aTask, "t1", "t9", 1) + `}}`))
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		g := merged(t, one, directed("two"))
+		reply, err := g.Call(t.Context(), tasking(t, "alice", "tools/call", `{"name":"one__star"}`), &ear{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine := text(t, reply, "taskId")
+		theirs := g.Relay.taskID(one, &mcp.ClientFacts{Principal: "bob"}, false, mcp.TaskRef{ID: "t1"})
+		listen := func(principal, capabilities string) (heard []string, err error) {
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			c := request26(t, principal, mcp.MethodListen, `{"notifications":{"taskIds":["`+mine+`","`+theirs+`","t1"]}}`)
+			c.Client.Capabilities = []byte(capabilities)
+			e := &ear{}
+			_, err = g.Call(ctx, c, e)
+			return e.all(), err
+		}
+		heard, _ := listen("alice", takesTasks)
+		want := []string{
+			`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"notifications":{"taskIds":["` + mine + `"]}}}`,
+			`{"jsonrpc":"2.0","method":"notifications/tasks","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7},` + strings.Replace(aTask, "t1", mine, 1) + `}}`,
+		}
+		if fmt.Sprint(heard) != fmt.Sprint(want) {
+			t.Errorf("heard\n%s\nwant\n%s", strings.Join(heard, "\n"), strings.Join(want, "\n"))
+		}
+		if all := one.seen.all(); !strings.Contains(all[len(all)-1], `"taskIds":["t1"]`) {
+			t.Errorf("the server was told %s", all[len(all)-1])
+		}
+		before := len(one.seen.all())
+		if heard, _ := listen("carol", takesTasks); len(heard) != 1 || strings.Contains(heard[0], "taskIds") || len(one.seen.all()) != before {
+			t.Errorf("another principal heard %s", heard)
+		}
+		if _, err := listen("alice", asksAll); code(err) != mcp.CodeMissingCapability {
+			t.Errorf("without the extension: %v", err)
+		}
+	})
 }

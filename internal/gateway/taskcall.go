@@ -92,10 +92,7 @@ func (r *Relay) created(u Upstream, c *mcp.Call, reply *mcp.Reply, err error) (*
 	if !ok || id == "" {
 		return nil, badAnswer(u, "made a task without an id")
 	}
-	shown, err := r.taskID(u, c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: id})
-	if err != nil {
-		return nil, err
-	}
+	shown := r.taskID(u, c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: id})
 	if reply.From.Modern() == c.Client.Revision.Modern() {
 		quoted := jsonrpc.AppendQuote(nil, shown)
 		reply.Edits.Replace(taskAt, quoted)

@@ -1,8 +1,9 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
@@ -13,14 +14,15 @@ import (
 
 // The ids by which clients know tasks. An id says which server has the task and in
 // which of its sessions, since nothing else in a request about a task does. Where
-// somebody has signed in it is sealed to that principal: behind one credential for
-// many users only we can tell whose a task is (2025-11-25 §Tasks, "Task Isolation
-// and Access Control"; SEP-2663, "Auth binding"). Where nobody has there is nothing
-// to seal, and an id must outlive us: clients store it, and the server may be
-// there longer than we are. Nothing is kept for an id.
+// somebody has signed in it bears a signature for that principal: behind one
+// credential for many users only we can tell whose a task is (2025-11-25 §Tasks,
+// "Task Isolation and Access Control"; SEP-2663, "Auth binding"). Where nobody has
+// there is nobody to sign for, and an id must outlive us: clients store it, and the
+// server may be there longer than we are. Nothing is kept for an id, and the same
+// task has the same one in answers, questions and notices.
 const (
 	openTask   = "drgt1."
-	sealedTask = "drgs1."
+	signedTask = "drgs1."
 )
 
 // place is where a task is.
@@ -44,49 +46,42 @@ var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "
 
 // taskID returns the id under which a client knows a task. sole says that no other
 // server stands behind the client's endpoint.
-func (r *Relay) taskID(u Upstream, f *mcp.ClientFacts, sole bool, ref mcp.TaskRef) (string, error) {
+func (r *Relay) taskID(u Upstream, f *mcp.ClientFacts, sole bool, ref mcp.TaskRef) string {
 	if f.Principal != "" {
-		k, err := r.key()
-		if err != nil {
-			return "", err
-		}
-		sealed := k.aead.Seal(bytes.Clone(k.id[:]), nil, []byte(ref.String()), taskBinding(u.Name(), f))
-		return sealedTask + u.Name() + "~" + base64.RawURLEncoding.EncodeToString(sealed), nil
+		return signedTask + u.Name() + "~" + r.signature(u, f, ref) + "~" + ref.String()
 	}
-	if sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, openTask) && !strings.HasPrefix(ref.ID, sealedTask) {
-		return ref.ID, nil // there is nothing to say
+	if sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, openTask) && !strings.HasPrefix(ref.ID, signedTask) {
+		return ref.ID // there is nothing to say
 	}
-	return openTask + u.Name() + "~" + ref.String(), nil
+	return openTask + u.Name() + "~" + ref.String()
 }
 
-func taskBinding(server string, f *mcp.ClientFacts) []byte {
-	sum := sha256.Sum256([]byte("task\x00" + server + "\x00" + f.Principal))
-	return sum[:]
+// signature ties a task to a principal. Its key lives as long as we do: an id that
+// is said anew must come out as it was.
+func (r *Relay) signature(u Upstream, f *mcp.ClientFacts, ref mcp.TaskRef) string {
+	r.mu.Lock()
+	if r.taskKey == nil {
+		r.taskKey = make([]byte, 32)
+		_, _ = rand.Read(r.taskKey) // never fails since Go 1.24
+	}
+	mac := hmac.New(sha256.New, r.taskKey)
+	r.mu.Unlock()
+	for _, part := range [...]string{f.Principal, u.Name(), ref.String()} {
+		sum := sha256.Sum256([]byte(part))
+		mac.Write(sum[:])
+	}
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // placeOf returns where the task is that a client means; errNoTask for what is no
 // task of its.
 func (r *Relay) placeOf(ctx context.Context, all []Upstream, f *mcp.ClientFacts, sole bool, id string) (place, error) {
 	if f.Principal != "" {
-		rest, ok := strings.CutPrefix(id, sealedTask)
+		rest, ok := strings.CutPrefix(id, signedTask)
 		u, text := ownerOf(all, rest)
-		if !ok || u == nil {
-			return place{}, errNoTask
-		}
-		sealed, err := base64.RawURLEncoding.DecodeString(text)
-		if err != nil || len(sealed) < keyIDLen {
-			return place{}, errNoTask
-		}
-		k, ok := r.keyByID([keyIDLen]byte(sealed))
-		if !ok {
-			return place{}, errNoTask
-		}
-		plain, err := k.aead.Open(nil, nil, sealed[keyIDLen:], taskBinding(u.Name(), f))
-		if err != nil {
-			return place{}, errNoTask
-		}
-		ref, ok := mcp.ParseTaskRef(string(plain))
-		if !ok {
+		sign, text, _ := strings.Cut(text, "~")
+		ref, isRef := mcp.ParseTaskRef(text)
+		if !ok || u == nil || !isRef || !hmac.Equal([]byte(sign), []byte(r.signature(u, f, ref))) {
 			return place{}, errNoTask
 		}
 		return place{server: u, ref: ref}, nil
@@ -132,8 +127,6 @@ func (r *Relay) taskNames(f *mcp.ClientFacts, sole bool) rename {
 		if !ok {
 			return
 		}
-		if id, err := r.taskID(u, f, sole, ref); err == nil {
-			e.Replace(at, jsonrpc.AppendQuote(nil, id))
-		}
+		e.Replace(at, jsonrpc.AppendQuote(nil, r.taskID(u, f, sole, ref)))
 	}
 }

@@ -26,10 +26,7 @@ func (a *asksOfTasks) shown(m *jsonrpc.Message) *jsonrpc.Message {
 	if !ok {
 		return m
 	}
-	id, err := a.relay.taskID(a.server, a.facts, a.sole, ref)
-	if err != nil {
-		return m
-	}
+	id := a.relay.taskID(a.server, a.facts, a.sole, ref)
 	var e jsonrpc.Edits
 	e.Replace(at, jsonrpc.AppendQuote(nil, id))
 	raw := jsonrpc.Splice(nil, m.Raw, &e)

@@ -1,0 +1,164 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// maxTaskIDs bounds the tasks that one listen watches.
+const maxTaskIDs = 1000
+
+// taskListen is what a listen of a modern client hears of its tasks: one listen of
+// our own with each server that has some. They are not part of the listen that all
+// clients share, since a server may refuse a task and everything else with it.
+type taskListen struct {
+	shown []string // the ids that servers have agreed to, as the client knows them
+	leave func()   // ends it and waits
+}
+
+// listenToTasks begins to hear of the tasks that a listen names (SEP-2663, "Task
+// Status Notifications"). The tasks of legacy servers are not heard: their notices
+// say neither what came of a task nor what it asks, which this one must.
+func (r *Relay) listenToTasks(ctx context.Context, c *mcp.Call, q *queue, from []Upstream) (*taskListen, error) {
+	raw := c.Msg.Raw
+	list := jsonrpc.Find(raw, c.Msg.Param("notifications"), "taskIds")
+	if list.IsZero() {
+		return &taskListen{leave: func() {}}, nil
+	}
+	if !mcp.HasTasksExtension(c.Client.Capabilities) {
+		return nil, errNeedsTasks
+	}
+	if jsonrpc.KindOf(raw, list) != '[' {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskIds must be an array of strings"}
+	}
+	ids := map[string]map[string]string{} // by server: the client's ids by the server's
+	n := 0
+	for e := range jsonrpc.Elements(raw, list) {
+		id, ok := jsonrpc.Text(raw, e)
+		if n++; !ok || n > maxTaskIDs {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("taskIds must be an array of at most %d strings", maxTaskIDs)}
+		}
+		p, err := r.placeOf(ctx, from, c.Client, c.Sole, id)
+		switch {
+		case err != nil:
+		case p.form() != mcp.DirectedTasks:
+			r.lost(p.server.Name(), mcp.NoteTask, "the server's notices do not say what came of a task")
+		default:
+			name := p.server.Name()
+			if ids[name] == nil {
+				ids[name] = map[string]string{}
+			}
+			ids[name][p.ref.ID] = id
+		}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	l := &taskListen{leave: func() {
+		stop()
+		running.Wait()
+	}}
+	var all []*taskEar
+	for _, u := range from {
+		if mine := ids[u.Name()]; mine != nil {
+			ear := &taskEar{server: u, q: q, ids: mine, acked: make(chan struct{})}
+			all = append(all, ear)
+			running.Go(func() { ear.listen(ctx, c) })
+		}
+	}
+	late := time.NewTimer(defaultGrace)
+	defer late.Stop()
+	for _, ear := range all {
+		select {
+		case <-ear.acked:
+			l.shown = append(l.shown, ear.agreed...)
+		case <-late.C:
+			late.Reset(0)
+		case <-ctx.Done():
+		}
+	}
+	slices.Sort(l.shown)
+	return l, nil
+}
+
+// filter adds the tasks to the notifications object of an acknowledgement.
+func (l *taskListen) filter(honoured []byte) []byte {
+	if len(l.shown) == 0 {
+		return honoured
+	}
+	out := honoured[:len(honoured)-1]
+	if len(out) > 1 {
+		out = append(out, ',')
+	}
+	out = append(out, `"taskIds":[`...)
+	for i, id := range l.shown {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = jsonrpc.AppendQuote(out, id)
+	}
+	return append(out, ']', '}')
+}
+
+// taskEar is a listen with one server, and its sink.
+type taskEar struct {
+	nobody
+	server Upstream
+	q      *queue
+	ids    map[string]string // the client's by the server's; not written to
+	acked  chan struct{}     // closed when agreed is set, or the listen has ended
+	agreed []string
+	once   sync.Once
+}
+
+func (e *taskEar) listen(ctx context.Context, c *mcp.Call) {
+	defer e.once.Do(func() { close(e.acked) })
+	params := []byte(`{"notifications":{"taskIds":[`)
+	sep := ""
+	for _, id := range slices.Sorted(maps.Keys(e.ids)) {
+		params = jsonrpc.AppendQuote(append(params, sep...), id)
+		sep = ","
+	}
+	raw := jsonrpc.AppendRequest(nil, "1", mcp.MethodListen, append(params, `]}}`...))
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Names: mcp.MethodName})
+	if err != nil {
+		return
+	}
+	f := *c.Client
+	f.Revision, f.LogLevel = mcp.LatestLegacy, 0 // our own words; the codec adds the rest
+	call := mcp.NewCall(m, m.Param(mcp.KeyMeta), &f)
+	call.Ours = true
+	_, _ = e.server.Call(ctx, call, e)
+}
+
+// Notify takes the acknowledgement and what is said of the tasks that were asked
+// for, and nothing else.
+func (e *taskEar) Notify(b []byte) {
+	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
+	if err != nil {
+		return
+	}
+	switch m.Method {
+	case mcp.NoteAcknowledged:
+		e.once.Do(func() {
+			for id := range jsonrpc.Elements(m.Raw, jsonrpc.Find(m.Raw, m.Param("notifications"), "taskIds")) {
+				text, _ := jsonrpc.Text(m.Raw, id)
+				if shown, ok := e.ids[text]; ok {
+					e.agreed = append(e.agreed, shown)
+				}
+			}
+			close(e.acked)
+		})
+	case mcp.NoteTask:
+		id, _ := jsonrpc.Text(m.Raw, m.Param("taskId"))
+		if _, mine := e.ids[id]; mine {
+			e.q.put(e.server, m)
+		}
+	}
+}
