@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -48,15 +49,18 @@ func (d *daemon) serveStatus(w http.ResponseWriter, r *http.Request) {
 			Detail: "The request was passed on by a proxy.",
 		})
 	default:
-		body, err := json.MarshalIndent(d.report(), "", "  ")
-		if err != nil {
+		var body bytes.Buffer
+		out := json.NewEncoder(&body)
+		out.SetEscapeHTML(false)
+		out.SetIndent("", "  ")
+		if out.Encode(d.report()) != nil {
 			refuse(w, problem{Type: "internal", Title: "The status could not be written", Status: http.StatusInternalServerError, Instance: r.URL.Path})
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(append(body, '\n'))
+		_, _ = w.Write(body.Bytes())
 	}
 }
 

@@ -426,6 +426,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 			err = u.unavailable(errStopped, "removed")
 			defer s.shut(u.polite, errStopped)
 		}
+		failed := u.failures > 0
 		if err != nil {
 			// It is for those who wait, not for whoever comes later.
 			u.failedLocked(err)
@@ -435,13 +436,16 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 		}
 		p.opening = nil
 		u.tidyLocked(p)
-		back := err == nil && !u.up
-		if back {
+		changed := false
+		if err == nil && !u.up {
 			u.up = true
 			u.starts++
+			// Who reads its lists for the first time has made it start and reads them now;
+			// nothing that was read before can have changed.
+			changed = failed || u.starts > 1
 		}
 		u.mu.Unlock()
-		if back && u.opts.Changed != nil {
+		if changed && u.opts.Changed != nil {
 			u.opts.Changed("")
 		}
 		close(o.done)

@@ -159,6 +159,7 @@ func TestReportTellsOfEachSession(t *testing.T) {
 			}
 		}
 		w.Close()
+		synctest.Wait() // the server is told
 		// It dies and comes back.
 		h.on = nil
 		for _, l := range h.all() {
