@@ -61,6 +61,14 @@ func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body is not JSON", http.StatusBadRequest)
 		return
 	}
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
+	if err == nil && m.Kind != jsonrpc.Request {
+		// Whoever is told that it was taken may rely on that: a request that is posted
+		// next must not overtake it.
+		c.heard(s.ctx, raw, c.out)
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
 	w.WriteHeader(http.StatusAccepted)
 	_ = http.NewResponseController(w).Flush()
 	c.heard(s.ctx, raw, c.out)

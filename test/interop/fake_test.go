@@ -208,9 +208,10 @@ var fakeSteps = []struct {
 	{"ask_twice", "model", nil, says("ask_twice", noArgs, sampleAnswer+"; "+sampleAnswer)},
 	{"ask_all", "roots", can(mcp.Elicitation), says("ask_all", noArgs, sampleAnswer+"; accept "+formAnswer+"; "+rootURI)},
 	{"cancel", "cancel", nil, func(ctx context.Context, c client) error {
-		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		calling, cancel := context.WithTimeout(ctx, stepLimit)
 		defer cancel()
-		if _, err := c.call(short, "wait", map[string]any{"steps": 1000, "ms": 1000}, nil); err == nil {
+		// Its first progress says that the call has arrived.
+		if _, err := c.call(calling, "wait", map[string]any{"steps": 1000, "ms": 50}, func(float64) { cancel() }); err == nil {
 			return errors.New("a call that was given up returned")
 		}
 		limit := time.Now().Add(stepLimit)
