@@ -15,16 +15,17 @@ import (
 // own words, it gets the result because the call became none, it gets a task of
 // ours that is over already, or it wants none, and then we wait for the server's.
 func (r *Relay) callTool(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	form, _ := u.Tasks(ctx, c.Client, "")
+	if form == mcp.NoTasks {
+		return r.rounds(ctx, u, c, s) // nearly always
+	}
 	modern := c.Client.Revision.Can(mcp.TasksExtension)
 	wants := modern && mcp.HasTasksExtension(c.Client.Capabilities) ||
 		!modern && jsonrpc.KindOf(c.Msg.Raw, c.Msg.Param("task")) == '{'
-	tool := c.Name
-	if wants && !modern {
-		tool = "" // the client has chosen, and the server will tell
-	}
-	form, support := u.Tasks(ctx, c.Client, tool)
-	if form == mcp.NoTasks {
-		return r.rounds(ctx, u, c, s)
+	var support mcp.TaskSupport
+	if form == mcp.RequestedTasks && (modern || !wants) {
+		// A legacy client that wants a task has chosen, and the server will tell.
+		_, support = u.Tasks(ctx, c.Client, c.Name)
 	}
 	if form == mcp.RequestedTasks {
 		s = &taskSink{s, asksOfTasks{r, u, c.Client, c.Sole}}

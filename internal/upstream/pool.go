@@ -290,7 +290,7 @@ func (u *Upstream) reapIdle(s *session, wait time.Duration) {
 	if u.closed || s.users > 0 || s.reap == nil || p == nil {
 		return
 	}
-	if len(p.standing) > 0 && len(p.sessions) > 0 && p.sessions[0] == s {
+	if len(p.standing) > 0 && len(p.sessions) > 0 && p.sessions[0] == s && u.spec.Isolation != PerCall {
 		s.reap.Reset(wait)
 		return
 	}
