@@ -126,7 +126,7 @@ func TestTheContractsCommands(t *testing.T) {
 			got = append(got, c.Name())
 		}
 	}
-	if want := "call completion config fake help list matrix record replay run serve version"; strings.Join(got, " ") != want {
+	if want := "call completion config doctor fake help list matrix record replay run serve version"; strings.Join(got, " ") != want {
 		t.Errorf("commands %s, want %s", strings.Join(got, " "), want)
 	}
 }

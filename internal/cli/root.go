@@ -64,7 +64,7 @@ order on either, with 0.`,
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "say more, the trace of each handshake included")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but errors")
 	f.StringVar(&a.logFormat, "log-format", "", "format of the log on standard error: text or json")
-	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.callCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.configCommand(), a.versionCommand(), a.demoServerCommand())
+	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.callCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.versionCommand(), a.demoServerCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	a.describeCompletion(root)

@@ -1,0 +1,132 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	ssetransport "github.com/dragoman-mcp/dragoman/internal/transport/sse"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
+)
+
+// throughDragoman is what the bridge makes of the server.
+type throughDragoman struct {
+	tried   bool
+	works   bool
+	dialect string // that it is opened in, "" for MCP as it is written
+	why     string // when it does not work
+	trace   string
+}
+
+// bridge opens the server as the bridge does, with the very same handshake.
+func (e *exam) bridge(ctx context.Context) {
+	out := throughDragoman{tried: true}
+	opened, err := e.openBridge(ctx, handshake.Offer{})
+	var failed *handshake.Error
+	if errors.Is(err, handshake.ErrDiedOnProbe) {
+		opened, err = e.openBridge(ctx, handshake.Offer{SkipProbe: true})
+	}
+	switch {
+	case err == nil:
+		out.works, out.trace = true, opened.Trace.String()
+		if opened.Dialect != nil {
+			out.dialect = opened.Dialect.Name
+		}
+		for _, f := range opened.Findings {
+			e.bridgeFinding(f)
+		}
+	case errors.As(err, &failed):
+		out.why, out.trace = failed.Text, failed.Trace.String()
+		if failed.Dialect == handshake.DialectAppServer && !e.http {
+			out.works, out.dialect = true, "codex-app-server"
+		}
+	default:
+		out.why = err.Error()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.through = out
+}
+
+// bridgeFinding keeps what only the handshake's own classifier sees.
+func (e *exam) bridgeFinding(f handshake.Finding) {
+	code := map[string]string{
+		handshake.FoundInitializedRefused: NoteAnswered,
+		handshake.FoundUnknownVersion:     VersionEchoed,
+		handshake.FoundOddInstructions:    OddInstructions,
+	}[f.Code]
+	if code != "" {
+		e.find(code, "# "+e.veil([]byte(f.Text)))
+	}
+}
+
+func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshake.Outcome, error) {
+	offer.ProbeTimeout, offer.Timeout = e.o.Patience, 3*e.o.Patience
+	o := peer.ServerOptions{Name: "server", Info: []byte(identity)}
+	var s *peer.Server
+	var err error
+	var fields []transport.HeaderField
+	for name, values := range e.t.Header {
+		for _, v := range values {
+			fields = append(fields, transport.HeaderField{Name: name, Value: v})
+		}
+	}
+	switch {
+	case e.sse:
+		offer.SkipProbe = true
+		var p transport.Pipe
+		if p, err = ssetransport.Dial(ctx, e.t.URL.String(), ssetransport.ClientOptions{Header: fields, HTTP: e.t.Transport}); err != nil {
+			return nil, err
+		}
+		s, err = peer.OpenPipe(ctx, p, offer, o)
+	case e.http:
+		var c *streamhttp.Client
+		if c, err = streamhttp.NewClient(e.t.URL.String(), streamhttp.ClientOptions{Header: fields, HTTP: e.t.Transport}); err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		s, err = peer.OpenHTTP(ctx, c, offer, o)
+	default:
+		child, bad := e.t.Start(ctx)
+		if bad != nil {
+			return nil, bad
+		}
+		defer child.Stop()
+		from, to := child.Streams()
+		p := stdio.NewPipe(from, to, stdio.Options{Limits: jsonrpc.Limits{Bytes: maxLine, Tolerant: true, Names: mcp.MethodName}})
+		s, err = peer.OpenPipe(ctx, p, offer, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = s.Close(errExamined) }()
+	return s.Opening(), e.firstCall(ctx, s)
+}
+
+// firstCall asks for the tools: a handshake alone does not make a server useful.
+func (e *exam) firstCall(ctx context.Context, s *peer.Server) error {
+	raw := jsonrpc.AppendRequest(nil, "1", mcp.MethodListTools, nil)
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
+	defer cancel()
+	_, err = s.Call(ctx, mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientFacts{Revision: mcp.LatestLegacy, Info: []byte(identity)}), nobody{})
+	return err
+}
+
+// nobody is a client that is told nothing and cannot be asked.
+type nobody struct{}
+
+func (nobody) Notify([]byte) {}
+func (nobody) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, peer.ErrCannotAsk
+}
+
+var errExamined = errors.New("the examination is over")

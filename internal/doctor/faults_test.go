@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// fakeChild is a fake in place of a process.
+type fakeChild struct {
+	s    *fake.Server
+	from *io.PipeReader
+	to   *io.PipeWriter
+	done chan error
+}
+
+func startFake(t *testing.T, name string, set map[string]string) func(context.Context) (Child, error) {
+	return func(context.Context) (Child, error) {
+		s, err := fake.NewServer(name, fake.Options{Set: set})
+		if err != nil {
+			return nil, err
+		}
+		in, to := io.Pipe()
+		from, out := io.Pipe()
+		c := &fakeChild{s: s, from: from, to: to, done: make(chan error, 1)}
+		go func() { c.done <- s.ServePipe(context.Background(), in, out) }()
+		return c, nil
+	}
+}
+
+func (c *fakeChild) Streams() (io.Reader, io.WriteCloser) { return c.from, c.to }
+func (c *fakeChild) Epitaph() string                      { return "exit status 1" }
+func (c *fakeChild) Stop() {
+	_ = c.to.Close()
+	_ = c.from.Close()
+	<-c.done
+	_ = c.s.Close()
+}
+
+// look examines a fake on a pipe.
+func look(t *testing.T, name string, set map[string]string, o Options) *Report {
+	t.Helper()
+	r, err := Examine(t.Context(), Target{Start: startFake(t, name, set)}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func codes(r *Report) (out []string) {
+	for _, f := range r.Findings {
+		out = append(out, f.Code)
+	}
+	return out
+}
+
+func dump(r *Report) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		b.WriteString(string(f.Level) + " " + f.Code + "\n\t" + strings.ReplaceAll(f.Evidence, "\n", "\n\t") + "\n")
+	}
+	return b.String() + r.Verdict.String()
+}
+
+// TestStrictServersAreHealthy: whatever is an error or a warning would be wrong.
+func TestStrictServersAreHealthy(t *testing.T) {
+	for _, rev := range mcp.Revisions() {
+		t.Run(rev.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := look(t, "strict-"+rev.String(), nil, Options{Deep: true, Call: "count"})
+				if w := Worst(r.Findings); w == Error || w == Warning {
+					t.Errorf("it is found to have faults:\n%s", dump(r))
+				}
+				if want := "works with: " + rev.String() + "; through Dragoman: all"; r.Verdict.String() != want || !r.Verdict.Reached || !r.Verdict.Healthy {
+					t.Errorf("%+v\nwant %s", r.Verdict, want)
+				}
+			})
+		})
+	}
+}
+
+// faults are what is to be found in each fake that is not strict.
+var faults = map[string][]string{
+	"bad-schema":               {SchemaDialect, SchemaEmpty, SchemaHeader, SchemaInvalid, SchemaRef},
+	"crash-at=start":           {Unreachable},
+	"crash-at=initialize":      {Dies, ProbeDies},
+	"crash-at=server/discover": {ProbeDies},
+	"crash-at=initialized":     {Dies},
+	"crash-at=list":            {Dies},
+	"crash-at=call":            {Dies},
+	"crash-at=read":            {Dies},
+	"crash-at=prompts/get":     {Dies},
+	"codex-app-server":         {NotMCP},
+	"codex-app-server-old":     {NotMCP},
+	"endless-cursor":           {Endless},
+	"endless-cursor same":      {CursorRepeats},
+	"flood":                    {Floods},
+	"half-line":                {HalfLine},
+	"id-zero-errors":           {NoteAnswered},
+	"never-answers":            {Unreachable},
+	"slow-start":               {SlowStart},
+	"stdout-noise":             {Noise},
+	"wrong-id-type":            {IDType},
+}
+
+// TestEveryFaultIsFound plays every server that is not strict. A profile that is in
+// no row of the table fails.
+func TestEveryFaultIsFound(t *testing.T) {
+	sets := map[string]map[string]string{"endless-cursor same": {"cursors": "same"}}
+	rows := map[string]bool{}
+	for row, want := range faults {
+		name, _, _ := strings.Cut(row, " ")
+		p, ok := fake.Lookup(fake.ServerSide, name)
+		if !ok {
+			t.Errorf("there is no profile %s", name)
+			continue
+		}
+		rows[p.Name] = true
+		t.Run(row, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := Options{}
+				if name == "flood" || name == "half-line" || name == "crash-at=call" {
+					o.Call = "count"
+				}
+				r := look(t, name, sets[row], o)
+				for _, code := range want {
+					if !slices.Contains(codes(r), code) {
+						t.Errorf("%s is not found:\n%s", code, dump(r))
+					}
+				}
+				t.Logf("%s", dump(r))
+			})
+		})
+	}
+	for _, p := range fake.Profiles() {
+		if p.Side == fake.ServerSide && p.Kind != fake.Strict && !rows[p.Name] {
+			t.Errorf("the profile %s is in no row: what is found in it?", p.Name)
+		}
+	}
+}

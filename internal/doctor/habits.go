@@ -1,0 +1,346 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// bases returns the revisions in which the server is looked at more closely: the
+// newest of each era that it has, or the newest legacy one when its handshake is
+// not MCP's and yet works somehow.
+func (e *exam) bases() []mcp.Revision {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.alien {
+		return nil
+	}
+	var out []mcp.Revision
+	for _, r := range mcp.Revisions() {
+		if a := e.tried[r]; a == nil || !a.opened {
+			continue
+		}
+		if len(out) == 0 || out[len(out)-1].Modern() != r.Modern() {
+			out = append(out, r)
+		}
+	}
+	if len(out) == 0 && (e.odd || e.pushed) {
+		out = append(out, mcp.LatestLegacy)
+	}
+	return out
+}
+
+// alive returns the request that any server of a revision answers.
+func alive(r mcp.Revision) string {
+	if r.Modern() {
+		return mcp.MethodDiscover
+	}
+	return mcp.MethodPing
+}
+
+// habits are the probes of a server that can be opened.
+func (e *exam) habits() []probe {
+	var all []probe
+	for _, r := range e.bases() {
+		add := func(name string, run func(context.Context, *talk)) {
+			all = append(all, probe{name: name + " (" + r.String() + ")", rev: r, run: run})
+		}
+		if r.Legacy() {
+			all = append(all,
+				probe{name: "a request before initialize (" + r.String() + ")", run: e.early},
+				probe{name: "a request before initialized (" + r.String() + ")", run: func(ctx context.Context, t *talk) { e.unannounced(ctx, t, r) }},
+			)
+			add("ping", e.ping)
+		} else {
+			add("an unknown version in _meta", e.unknownMeta)
+			add("no _meta", e.noMeta)
+		}
+		add("ids", e.ids)
+		add("an unknown method", e.unknownMethod)
+		add("an unknown notification", e.unknownNote)
+		add("lists", e.lists)
+		add("reading", e.read)
+		add("a long message", func(ctx context.Context, t *talk) { e.long(ctx, t, 128<<10, LongMessage) })
+		for _, o := range oddities(r) {
+			all = append(all, probe{name: o.name + " (" + r.String() + ")", rev: r, death: o.death, run: func(ctx context.Context, t *talk) { e.oddity(ctx, t, o) }})
+		}
+		if e.o.Call != "" {
+			add("calling "+clip(e.o.Call), e.call)
+			add("cancelling "+clip(e.o.Call), e.cancel)
+		}
+		if e.o.Deep {
+			add("a very long message", func(ctx context.Context, t *talk) { e.long(ctx, t, 1<<20, VeryLongMessage) })
+			add("many requests at once", e.burst)
+		}
+		if e.http && !e.sse {
+			all = append(all, e.guards(r)...)
+		}
+	}
+	for _, r := range mcp.Revisions(mcp.Batches) {
+		e.mu.Lock()
+		a := e.tried[r]
+		e.mu.Unlock()
+		if a != nil && a.opened && !e.sse {
+			all = append(all, probe{name: "a batch (" + r.String() + ")", rev: r, run: e.batch})
+		}
+	}
+	return all
+}
+
+// early asks before anything was opened.
+func (e *exam) early(ctx context.Context, t *talk) {
+	if e.http && !e.sse {
+		return // there is no session yet: what that means is looked at there
+	}
+	q := t.ask(mcp.MethodListTools, "")
+	t.wait(ctx, q, e.o.Patience)
+	switch {
+	case q.silent() && !t.over:
+		e.find(EarlySilent, t.proof(q))
+	case q.worked():
+		e.find(EarlyServed, t.proof(q))
+	}
+}
+
+// unannounced leaves notifications/initialized out, and sends it late.
+func (e *exam) unannounced(ctx context.Context, t *talk, r mcp.Revision) {
+	first := t.ask(mcp.MethodInitialize, greeting(r.String()))
+	if !t.wait(ctx, first, e.o.Patience) || !first.worked() {
+		return
+	}
+	if w, ok := t.w.(*web); ok {
+		w.speak(r)
+	}
+	q := t.ask(mcp.MethodListTools, "")
+	t.wait(ctx, q, e.o.Patience)
+	_, failed := q.failed()
+	switch {
+	case q.silent() && !t.over:
+		e.find(InitializedSilent, t.proof(q))
+	case failed && (handshake.NotReady(q.msg) || !unsupported(q)):
+		e.find(InitializedNeeded, t.proof(q))
+	}
+}
+
+func unsupported(q *question) bool {
+	code, _ := q.failed()
+	return code == jsonrpc.CodeMethodNotFound
+}
+
+// ping must be answered with an empty result (2025-11-25 §Ping).
+func (e *exam) ping(ctx context.Context, t *talk) {
+	q := t.ask(mcp.MethodPing, "")
+	if !t.wait(ctx, q, e.o.Patience) || q.msg == nil {
+		return // silence was found at the opening
+	}
+	if !q.worked() {
+		e.find(PingRefused, t.proof(q))
+		return
+	}
+	for f := range jsonrpc.Members(q.msg.Raw, q.msg.Result) {
+		if key, _ := jsonrpc.Text(q.msg.Raw, f.Key); key != mcp.KeyMeta && key != "resultType" {
+			e.find(PingResult, t.proof(q))
+			return
+		}
+	}
+}
+
+// ids tries ids of every kind (2025-11-25 §Base, "Requests").
+func (e *exam) ids(ctx context.Context, t *talk) {
+	method := alive(t.rev)
+	for _, c := range []struct {
+		id   jsonrpc.ID
+		code string
+	}{{`"dragoman-1"`, IDString}, {"0", IDZero}, {"9007199254740993", IDBig}} {
+		q := t.askAs(c.id, method, "")
+		t.wait(ctx, q, e.o.Patience)
+		if t.over {
+			return
+		}
+		if _, failed := q.failed(); q.silent() || failed && !unsupported(q) {
+			e.find(c.code, t.proof(q))
+		}
+	}
+	q := t.askAs(`"dragoman-1"`, method, "") // again: it must be refused or answered
+	t.wait(ctx, q, e.o.Patience)
+	if q.silent() && !t.over {
+		e.find(IDReused, t.proof(q))
+	}
+}
+
+// unknownMethod must be refused, and not be met with silence. A request that is
+// answered later proves that the silence is meant.
+func (e *exam) unknownMethod(ctx context.Context, t *talk) {
+	q := t.ask("dragoman/no_such_method", "")
+	if t.e.http && !t.e.sse {
+		t.wait(ctx, q, e.o.Patience)
+	} else {
+		next := t.ask(alive(t.rev), "")
+		t.wait(ctx, next, e.o.Patience)
+		t.wait(ctx, q, e.grace())
+	}
+	code, failed := q.failed()
+	switch {
+	case t.over && !q.done:
+	case q.silent():
+		e.find(UnknownSilent, t.proof(q))
+	case q.worked():
+		e.find(UnknownServed, t.proof(q))
+	case failed && code != jsonrpc.CodeMethodNotFound:
+		e.find(UnknownCode, t.proof(q))
+	case failed && q.status == http.StatusNotFound && t.rev.Can(mcp.HTTPSessions):
+		e.find(StatusOfLostSession, t.proof(q))
+	case failed && q.status == http.StatusOK && t.rev.Modern():
+		e.find(StatusOfUnknown, t.proof(q))
+	}
+}
+
+// unknownNote must be ignored (JSON-RPC 2.0 §4.1): whatever answers it is found in
+// passing.
+func (e *exam) unknownNote(ctx context.Context, t *talk) {
+	note := t.tell("notifications/dragoman/unknown", "")
+	if t.e.http && !t.e.sse {
+		t.wait(ctx, note, e.o.Patience)
+	}
+	q := t.ask(alive(t.rev), "")
+	t.wait(ctx, q, e.o.Patience)
+	t.linger(ctx, e.grace()/5)
+}
+
+// unknownMeta names a version in _meta that nobody knows (2026-07-28 §Versioning,
+// "Protocol Version Negotiation").
+func (e *exam) unknownMeta(ctx context.Context, t *talk) {
+	t.last++
+	id := jsonrpc.IntID(t.last)
+	q := t.askRaw(id, mcp.MethodDiscover, jsonrpc.AppendRequest(nil, id, mcp.MethodDiscover, []byte("{"+meta(unheardOf)+"}")), nil)
+	t.wait(ctx, q, e.o.Patience)
+	code, failed := q.failed()
+	switch {
+	case q.worked(), failed && code != mcp.CodeUnsupportedVersion:
+		e.find(MetaVersionCode, t.proof(q))
+	case failed:
+		data := jsonrpc.Find(q.msg.Raw, q.msg.Error, "data")
+		if jsonrpc.KindOf(q.msg.Raw, jsonrpc.Find(q.msg.Raw, data, "supported")) != '[' {
+			e.find(MetaVersionList, t.proof(q))
+		}
+	}
+}
+
+// noMeta leaves out what each modern request has to carry.
+func (e *exam) noMeta(ctx context.Context, t *talk) {
+	t.last++
+	id := jsonrpc.IntID(t.last)
+	q := t.askRaw(id, mcp.MethodListTools, jsonrpc.AppendRequest(nil, id, mcp.MethodListTools, []byte("{}")), nil)
+	t.wait(ctx, q, e.o.Patience)
+	if q.silent() && !t.over {
+		e.find(EarlySilent, t.proof(q))
+	}
+}
+
+// long pads a request that any server answers.
+func (e *exam) long(ctx context.Context, t *talk, size int, code string) {
+	t.death = code
+	pad := `"io.github.dragoman-mcp/pad":"` + strings.Repeat("x", size) + `"`
+	members := `"_meta":{` + pad + `}`
+	if t.rev.Modern() {
+		members = strings.Replace(meta(t.rev.String()), `"_meta":{`, `"_meta":{`+pad+`,`, 1)
+	}
+	method := alive(t.rev)
+	t.last++
+	id := jsonrpc.IntID(t.last)
+	q := t.askRaw(id, method, jsonrpc.AppendRequest(nil, id, method, []byte("{"+members+"}")), nil)
+	t.wait(ctx, q, e.o.Patience)
+	if t.over {
+		return
+	}
+	if code != "" && (q.silent() || q.msg == nil || q.msg.Kind == jsonrpc.Failure && !unsupported(q)) {
+		e.find(code, evidence(t.proof(q), fmt.Sprintf("# a message of %d bytes", size)))
+	}
+}
+
+// burst sends many requests before it waits for an answer.
+func (e *exam) burst(ctx context.Context, t *talk) {
+	const many = 24 // fewer than a wire holds
+	var all []*question
+	for range many {
+		all = append(all, t.ask(alive(t.rev), ""))
+	}
+	for _, q := range all {
+		if !t.wait(ctx, q, e.o.Patience) && !t.over {
+			e.find(BurstLost, evidence(t.proof(q), fmt.Sprintf("# of %d requests at once", many)))
+			return
+		}
+	}
+}
+
+// batch is a part of one revision only (2025-03-26 §Base, "Batching").
+func (e *exam) batch(ctx context.Context, t *talk) {
+	one := jsonrpc.AppendRequest(nil, `"batch-1"`, mcp.MethodPing, nil)
+	two := jsonrpc.AppendRequest(nil, `"batch-2"`, mcp.MethodPing, nil)
+	body := append(append(append(append([]byte("["), one...), ','), two...), ']')
+	q := t.askRaw("", batchOf, body, nil)
+	t.wait(ctx, q, e.o.Patience)
+	if t.over {
+		return
+	}
+	if items, err := jsonrpc.ScanBatch(q.raw, jsonrpc.Limits{Tolerant: true}); err != nil || len(items) != 2 {
+		e.find(BatchRefused, t.proof(q))
+	}
+}
+
+// odd is input that no client should send, and that none should be able to kill a
+// server with.
+type odd struct {
+	name, body, death string
+}
+
+func oddities(r mcp.Revision) []odd {
+	noTool := `{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":{"name":"dragoman_no_such_tool","arguments":null` + modernMeta(r) + `}}`
+	noParams := `{"jsonrpc":"2.0","id":"odd","method":"tools/call"}`
+	all := []odd{
+		{"a line that is no JSON", `{"jsonrpc":"2.0","id":"odd","method":`, DiesOnOdd},
+		{"a request whose id is null", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, DiesOnOdd},
+		{"tools/call without parameters", noParams, DiesOnOdd},
+		{"tools/call with null arguments", noTool, DiesOnOdd},
+	}
+	if !r.Can(mcp.Batches) {
+		all = append(all, odd{"a batch", `[{"jsonrpc":"2.0","id":"odd","method":"ping"}]`, DiesOnOdd})
+	}
+	return all
+}
+
+func modernMeta(r mcp.Revision) string {
+	if r.Modern() {
+		return "," + meta(r.String())
+	}
+	return ""
+}
+
+// oddity sends it, and sees whether the server goes on.
+func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
+	t.odd = true
+	q := t.askRaw(`"odd"`, "(odd)", []byte(o.body), nil)
+	if t.e.http && !t.e.sse {
+		t.wait(ctx, q, e.o.Patience)
+	}
+	said := t.said
+	next := t.ask(alive(t.rev), "")
+	if e.muteNow() {
+		t.wait(ctx, q, e.grace())
+		return
+	}
+	if !t.wait(ctx, next, e.o.Patience) && !t.over {
+		e.find(StuckOnOdd, evidence("> "+said, t.proof(next)))
+	}
+}
+
+func (e *exam) muteNow() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mute
+}

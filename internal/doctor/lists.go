@@ -1,0 +1,200 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Bounds of a list that is read.
+const (
+	maxPages  = 60
+	deepPages = 600
+	maxItems  = 20000
+)
+
+// list is one of a server's lists: its method, the member of the result that holds
+// it, and what tells its entries apart.
+type list struct{ method, member, key, capability string }
+
+var serverLists = []list{
+	{mcp.MethodListTools, "tools", "name", "tools"},
+	{mcp.MethodListResources, "resources", "uri", "resources"},
+	{mcp.MethodListTemplates, "resourceTemplates", "uriTemplate", ""},
+	{mcp.MethodListPrompts, "prompts", "name", "prompts"},
+}
+
+// declared returns the capabilities that the server names when it is opened.
+func (t *talk) declared(ctx context.Context) (raw []byte, caps jsonrpc.Span) {
+	method, members := mcp.MethodInitialize, greeting(t.rev.String())
+	if t.rev.Modern() {
+		method, members = mcp.MethodDiscover, ""
+	}
+	q := t.ask(method, members)
+	if !t.wait(ctx, q, t.e.o.Patience) || !q.worked() {
+		return nil, jsonrpc.Span{}
+	}
+	return q.msg.Raw, q.msg.ResultMember("capabilities")
+}
+
+// lists reads all lists, compares what is declared with what is there, and judges
+// the tools.
+func (e *exam) lists(ctx context.Context, t *talk) {
+	raw, caps := t.hello, t.caps
+	if t.rev.Modern() {
+		raw, caps = t.declared(ctx)
+	}
+	for _, l := range serverLists {
+		declares := l.capability == "" && !jsonrpc.Find(raw, caps, "resources").IsZero() || !jsonrpc.Find(raw, caps, l.capability).IsZero()
+		q := e.list(ctx, t, l)
+		if t.over {
+			return
+		}
+		switch {
+		case q.silent():
+			if declares {
+				e.find(Unhandled, t.proof(q))
+			}
+		case declares && unsupported(q):
+			if l.capability != "" { // templates are a part that a server may lack
+				e.find(Unhandled, t.proof(q))
+			}
+		case !declares && q.worked() && l.capability != "":
+			e.find(Undeclared, t.proof(q))
+		}
+	}
+	e.handlers(ctx, t, raw, caps)
+}
+
+// handlers tries the methods of further capabilities, in ways that change nothing.
+func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.Span) {
+	tries := []struct{ capability, method, members string }{
+		{"completions", mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"dragoman_no_such_prompt"},"argument":{"name":"a","value":""}`},
+	}
+	if t.rev.Legacy() {
+		tries = append(tries, struct{ capability, method, members string }{"logging", mcp.MethodSetLevel, `"level":"warning"`})
+	}
+	for _, c := range tries {
+		if jsonrpc.Find(raw, caps, c.capability).IsZero() {
+			continue
+		}
+		q := t.ask(c.method, c.members)
+		t.wait(ctx, q, e.o.Patience)
+		if t.over {
+			return
+		}
+		if q.silent() || unsupported(q) {
+			e.find(Unhandled, t.proof(q))
+		}
+	}
+}
+
+// list reads one list to its end, and returns the first request for it.
+func (e *exam) list(ctx context.Context, t *talk, l list) *question {
+	pages := maxPages
+	if e.o.Deep {
+		pages = deepPages
+	}
+	seen, cursors := map[string]bool{}, map[string]bool{}
+	var first *question
+	members := ""
+	for page := 1; ; page++ {
+		q := t.ask(l.method, members)
+		t.wait(ctx, q, e.o.Patience)
+		if first == nil {
+			first = q
+		}
+		if !q.worked() {
+			if page > 1 && !t.over {
+				e.find(PageFails, t.proof(q))
+			}
+			return first
+		}
+		raw := q.msg.Raw
+		all := q.msg.ResultMember(l.member)
+		if jsonrpc.KindOf(raw, all) != '[' {
+			e.find(NoList, t.proof(q))
+			return first
+		}
+		fresh, items := 0, 0
+		for item := range jsonrpc.Elements(raw, all) {
+			items++
+			key, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, l.key))
+			switch {
+			case key == "":
+				e.find(Nameless, evidence("> "+q.said, "< "+e.veil(item.Of(raw))))
+			case seen[key]:
+				e.find(Duplicates, evidence("> "+q.said, "< "+e.veil(item.Of(raw)), "# "+l.key+" was there before"))
+			default:
+				seen[key] = true
+				fresh++
+				if l.method == mcp.MethodListTools {
+					e.judgeTool(raw, item, t.rev)
+				}
+			}
+		}
+		at := q.msg.ResultMember("nextCursor")
+		cursor, isText := jsonrpc.Text(raw, at)
+		switch {
+		case at.IsZero() || jsonrpc.KindOf(raw, at) == 'n':
+			return first
+		case !isText:
+			e.find(CursorType, t.proof(q))
+			return first
+		case cursors[cursor]:
+			e.find(CursorRepeats, evidence("> "+q.said, "< "+e.veil(tail(raw)), "# this cursor was given out before"))
+			return first
+		case fresh == 0 && items > 0 && page > 2, page >= pages, len(seen) >= maxItems:
+			e.find(Endless, evidence("> "+q.said, "< "+e.veil(tail(raw)), fmt.Sprintf("# after %d pages there is still a next one", page)))
+			return first
+		}
+		cursors[cursor] = true
+		members = `"cursor":` + string(at.Of(raw))
+	}
+}
+
+// tail is where the cursor of a page stands, usually.
+func tail(raw []byte) []byte { return raw[max(0, len(raw)-shown):] }
+
+// read reads one resource and one prompt that the server offers: neither is to
+// change anything.
+func (e *exam) read(ctx context.Context, t *talk) {
+	if q := t.ask(mcp.MethodListResources, ""); t.wait(ctx, q, e.o.Patience) && q.worked() {
+		for item := range jsonrpc.Elements(q.msg.Raw, q.msg.ResultMember("resources")) {
+			r := t.ask(mcp.MethodReadResource, `"uri":`+textMember(q.msg.Raw, item, "uri"))
+			t.wait(ctx, r, e.o.Patience)
+			if !r.worked() && !t.over {
+				e.find(ReadFails, t.proof(r))
+			}
+			break
+		}
+	}
+	if t.over {
+		return
+	}
+	if q := t.ask(mcp.MethodListPrompts, ""); t.wait(ctx, q, e.o.Patience) && q.worked() {
+		for item := range jsonrpc.Elements(q.msg.Raw, q.msg.ResultMember("prompts")) {
+			arguments := ""
+			for a := range jsonrpc.Elements(q.msg.Raw, jsonrpc.Find(q.msg.Raw, item, "arguments")) {
+				if arguments != "" {
+					arguments += ","
+				}
+				arguments += textMember(q.msg.Raw, a, "name") + `:"dragoman"`
+			}
+			r := t.ask(mcp.MethodGetPrompt, `"name":`+textMember(q.msg.Raw, item, "name")+`,"arguments":{`+arguments+`}`)
+			t.wait(ctx, r, e.o.Patience)
+			if r.silent() && !t.over {
+				e.find(ReadFails, t.proof(r))
+			}
+			break
+		}
+	}
+}
+
+// textMember returns a member as a JSON string, whatever it is.
+func textMember(raw []byte, obj jsonrpc.Span, key string) string {
+	s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, obj, key))
+	return string(jsonrpc.AppendQuote(nil, s))
+}

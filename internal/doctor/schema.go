@@ -1,0 +1,207 @@
+package doctor
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+)
+
+// toolName is what 2025-11-25 §Tools, "Tool Names" recommends.
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
+// judgeTool looks at one entry of tools/list.
+func (e *exam) judgeTool(raw []byte, tool jsonrpc.Span, _ mcp.Revision) {
+	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
+	seen := func(what string) string {
+		return evidence("< "+e.veil(tool.Of(raw)), "# "+what)
+	}
+	if !toolName.MatchString(name) {
+		e.find(ToolName, seen("the name has characters that some clients and models refuse"))
+	}
+	if jsonrpc.Find(raw, tool, "description").IsZero() {
+		e.find(ToolUndescribed, seen("there is no description"))
+	}
+	schema := jsonrpc.Find(raw, tool, "inputSchema")
+	if schema.IsZero() {
+		what := "there is no inputSchema"
+		for _, other := range []string{"params_schema", "parameters", "input_schema", "schema"} {
+			if !jsonrpc.Find(raw, tool, other).IsZero() {
+				what += "; the schema stands under " + other
+			}
+		}
+		e.find(SchemaMissing, seen(what))
+		return
+	}
+	if jsonrpc.KindOf(raw, schema) != '{' {
+		e.find(SchemaInvalid, seen("inputSchema is no object"))
+		return
+	}
+	if kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, schema, "type")); kind == "" {
+		e.find(SchemaEmpty, seen(`inputSchema does not say "type":"object"`))
+	} else if members(raw, schema) == 1 {
+		e.find(SchemaBare, seen(`inputSchema says "type":"object" and nothing else`))
+	}
+	if _, err := mirror.ParseParams(raw, schema); err != nil {
+		e.find(SchemaHeader, seen(err.Error()))
+	}
+	for _, at := range []jsonrpc.Span{schema, jsonrpc.Find(raw, tool, "outputSchema")} {
+		if !at.IsZero() {
+			j := schemaJudge{raw: raw}
+			j.dialect(at)
+			j.schema(at, 0)
+			for code, what := range j.found {
+				e.find(code, seen(what))
+			}
+		}
+	}
+}
+
+func members(raw []byte, obj jsonrpc.Span) (n int) {
+	for range jsonrpc.Members(raw, obj) {
+		n++
+	}
+	return n
+}
+
+// schemaJudge walks through one schema. It knows the shape of the keywords and not
+// their meaning.
+type schemaJudge struct {
+	raw   []byte
+	found map[string]string
+}
+
+func (j *schemaJudge) find(code, what string) {
+	if j.found == nil {
+		j.found = map[string]string{}
+	}
+	if _, had := j.found[code]; !had {
+		j.found[code] = what
+	}
+}
+
+// dialect judges the $schema of a root (2025-11-25 §Base, "JSON Schema Usage":
+// 2020-12 where none is named).
+func (j *schemaJudge) dialect(at jsonrpc.Span) {
+	uri, ok := jsonrpc.Text(j.raw, jsonrpc.Find(j.raw, at, "$schema"))
+	if !ok {
+		return
+	}
+	uri = strings.TrimSuffix(uri, "#")
+	for _, known := range []string{"2020-12/schema", "2019-09/schema", "draft-07/schema"} {
+		if strings.HasSuffix(uri, known) {
+			return
+		}
+	}
+	j.find(SchemaDialect, "$schema names a dialect that few clients know: "+clip(uri))
+}
+
+// The keywords of JSON Schema 2020-12 by the kind of their value.
+var (
+	schemaTypes = map[string]bool{"null": true, "boolean": true, "object": true, "array": true, "number": true, "string": true, "integer": true}
+	numberWords = map[string]bool{
+		"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true, "minLength": true,
+		"maxLength": true, "minItems": true, "maxItems": true, "minProperties": true, "maxProperties": true,
+	}
+	mapWords   = map[string]bool{"properties": true, "patternProperties": true, "$defs": true, "definitions": true, "dependentSchemas": true}
+	listWords  = map[string]bool{"allOf": true, "anyOf": true, "oneOf": true, "prefixItems": true}
+	innerWords = map[string]bool{
+		"items": true, "additionalProperties": true, "not": true, "if": true, "then": true, "else": true,
+		"contains": true, "propertyNames": true, "unevaluatedProperties": true, "unevaluatedItems": true,
+	}
+)
+
+// schemaDepth bounds the walk; what lies deeper is not judged.
+const schemaDepth = 64
+
+func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
+	if depth > schemaDepth {
+		return
+	}
+	switch jsonrpc.KindOf(j.raw, at) {
+	case 't', 'f':
+		return
+	case '{':
+	default:
+		j.find(SchemaInvalid, "where a schema belongs there is "+clip(string(at.Of(j.raw))))
+		return
+	}
+	for m := range jsonrpc.Members(j.raw, at) {
+		word, _ := jsonrpc.Text(j.raw, m.Key)
+		kind := jsonrpc.KindOf(j.raw, m.Value)
+		bad := func() { j.find(SchemaInvalid, word+" is "+clip(string(m.Value.Of(j.raw)))) }
+		switch {
+		case word == "type":
+			j.typeWord(m.Value)
+		case (word == "exclusiveMinimum" || word == "exclusiveMaximum") && (kind == 't' || kind == 'f'):
+			j.find(SchemaDialect, word+" is a boolean, as in draft 4")
+		case word == "nullable":
+			j.find(SchemaDialect, "nullable is a word of OpenAPI 3.0 and none of JSON Schema")
+		case numberWords[word] && kind != '0':
+			bad()
+		case word == "required":
+			j.required(m.Value)
+		case word == "enum" && kind != '[':
+			bad()
+		case word == "$ref" || word == "$dynamicRef":
+			if ref, _ := jsonrpc.Text(j.raw, m.Value); !strings.HasPrefix(ref, "#") {
+				j.find(SchemaRef, word+" leads elsewhere: "+clip(ref))
+			}
+		case mapWords[word]:
+			if kind != '{' {
+				bad()
+				continue
+			}
+			for p := range jsonrpc.Members(j.raw, m.Value) {
+				j.schema(p.Value, depth+1)
+			}
+		case listWords[word]:
+			if kind != '[' {
+				bad()
+				continue
+			}
+			for s := range jsonrpc.Elements(j.raw, m.Value) {
+				j.schema(s, depth+1)
+			}
+		case word == "items" && kind == '[':
+			j.find(SchemaDialect, "items is a list, which is prefixItems since 2020-12")
+		case innerWords[word]:
+			j.schema(m.Value, depth+1)
+		}
+	}
+}
+
+func (j *schemaJudge) typeWord(at jsonrpc.Span) {
+	if one, ok := jsonrpc.Text(j.raw, at); ok {
+		if !schemaTypes[one] {
+			j.find(SchemaInvalid, "there is no type "+clip(one))
+		}
+		return
+	}
+	if jsonrpc.KindOf(j.raw, at) != '[' {
+		j.find(SchemaInvalid, "type is "+clip(string(at.Of(j.raw))))
+		return
+	}
+	for each := range jsonrpc.Elements(j.raw, at) {
+		if one, _ := jsonrpc.Text(j.raw, each); !schemaTypes[one] {
+			j.find(SchemaInvalid, "there is no type "+clip(string(each.Of(j.raw))))
+		}
+	}
+}
+
+func (j *schemaJudge) required(at jsonrpc.Span) {
+	if k := jsonrpc.KindOf(j.raw, at); k == 't' || k == 'f' {
+		j.find(SchemaDialect, "required is a boolean, as in draft 3")
+		return
+	} else if k != '[' {
+		j.find(SchemaInvalid, "required is no list")
+		return
+	}
+	for each := range jsonrpc.Elements(j.raw, at) {
+		if jsonrpc.KindOf(j.raw, each) != '"' {
+			j.find(SchemaInvalid, "required lists what is no name")
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the generated files")
+
+// TestTheTableIsWhole: each code that the source names is in the table, once, and
+// everything in the table is said in whole sentences and named in the source.
+func TestTheTableIsWhole(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	literal := regexp.MustCompile(`([A-Za-z]+)\s+= "(DRG-[A-Z0-9-]+)"`)
+	names := map[string]string{} // by code
+	var source strings.Builder
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range literal.FindAllStringSubmatch(string(b), -1) {
+			if names[m[2]] != "" {
+				t.Errorf("%s has two names", m[2])
+			}
+			names[m[2]] = m[1]
+		}
+		if !strings.HasPrefix(f, "table") && !strings.HasSuffix(f, "_test.go") {
+			source.Write(b)
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range Conditions() {
+		if seen[c.Code] {
+			t.Errorf("%s stands in the table twice", c.Code)
+		}
+		seen[c.Code] = true
+		if !regexp.MustCompile(`\b` + names[c.Code] + `\b`).MatchString(source.String()) {
+			t.Errorf("nothing ever finds %s (%s)", c.Code, names[c.Code])
+		}
+		for _, s := range []string{c.Meaning, c.Fix, c.Bridged} {
+			if !strings.HasSuffix(s, ".") || s[:1] != strings.ToUpper(s[:1]) {
+				t.Errorf("%s: %q is no sentence", c.Code, s)
+			}
+		}
+		if c.Title == "" || strings.HasSuffix(c.Title, ".") || c.Level != Error && c.Level != Warning && c.Level != Info {
+			t.Errorf("%s: title %q, level %q", c.Code, c.Title, c.Level)
+		}
+	}
+	for code := range names {
+		if !seen[code] {
+			t.Errorf("%s is in no table", code)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	for _, s := range []string{"DRG-STDOUT-NOISE", "drg-stdout-noise", " stdout-noise"} {
+		if c, ok := Lookup(s); !ok || c.Code != Noise {
+			t.Errorf("%q is %q", s, c.Code)
+		}
+	}
+	if _, ok := Lookup("DRG-NOTHING"); ok {
+		t.Error("a code that does not exist is found")
+	}
+}
+
+// TestFindingsPage generates docs/findings.md with -update and finds it stale
+// without.
+func TestFindingsPage(t *testing.T) {
+	var b bytes.Buffer
+	b.WriteString("<!-- Code generated from internal/doctor/table*.go by `go test ./internal/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
+		"What `dragoman doctor` can find. A code never changes its meaning. `dragoman doctor --explain CODE` prints the same.\n\n" +
+		"*Errors* are what clients fail on that keep to the specification, or what they lose something by; *warnings* are what some clients fail on; with *infos* nothing is wrong.\n")
+	for _, part := range []struct {
+		title string
+		all   []Condition
+	}{{"In servers", conditionsOfServers}, {"In servers, over HTTP", conditionsOfHTTP}, {"In clients", conditionsOfClients}} {
+		if len(part.all) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n| code | level | what it is |\n|---|---|---|\n", part.title)
+		for _, c := range part.all {
+			fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", c.Code, strings.ToLower(c.Code), c.Level, c.Title)
+		}
+		for _, c := range part.all {
+			fmt.Fprintf(&b, "\n### %s\n%s: %s.\n\n- **Means:** %s\n- **Fix:** %s\n- **Meanwhile:** %s\n", c.Code, strings.ToUpper(string(c.Level[:1]))+string(c.Level[1:]), c.Title, c.Meaning, c.Fix, c.Bridged)
+		}
+	}
+	path := filepath.Join("..", "..", "docs", "findings.md")
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(old), b.String()); d != "" {
+		t.Errorf("docs/findings.md is stale; run `go test ./internal/doctor -update`:\n%s", d)
+	}
+}
+
+// TestVeil: evidence holds no secret, no control character and is short.
+func TestVeil(t *testing.T) {
+	for in, want := range map[string]string{
+		"a \x1b[31mred\x1b[0m line\nand more":            "a red line and more",
+		`{"token":"abc","x":"hush-hush"}`:                `{"token":"***","x":"***"}`,
+		"Authorization: Bearer abcdef":                   "Authorization: Bearer ***",
+		"key ghp_0123456789abcdefghij and sk-1234":       "key *** and sk-1234",
+		strings.Repeat("x", 400):                         strings.Repeat("x", shown) + "…",
+		strings.Repeat("y", shown-3) + " hush-hush tail": strings.Repeat("y", shown-3) + " **…",
+		"bad \xff bytes\u202e":                           `bad \xff bytes\u202e`,
+	} {
+		if got := veil([]byte(in), []string{"hush-hush", "no"}); got != want {
+			t.Errorf("%q\ngot    %q\nwanted %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,375 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// talk is one conversation of a probe. It belongs to the probe's goroutine. What
+// the server does wrong in passing, whatever the probe is about, is found here.
+type talk struct {
+	e    *exam
+	w    wire
+	rev  mcp.Revision // that is spoken; Unknown before it is known
+	last int64        // the id of our last request
+	open []*question  // without an answer yet
+
+	hello []byte       // the result of initialize
+	caps  jsonrpc.Span // the capabilities in it
+
+	said     string // the last message that we sent, for evidence
+	saidNote string // the last notification among them
+	notes    int    // notifications of ours that an error may still be about
+	began    time.Time
+	answered bool // something was heard
+	over     bool // nothing more will come
+	death    string
+	odd      bool // unreadable things were sent: answers without an id belong to them
+	notices  int  // log messages and progress since the last request
+	results  int  // unasked results
+}
+
+// question is a request that waits for its answer.
+type question struct {
+	id     jsonrpc.ID
+	method string
+	said   string
+	n      int
+
+	msg    *jsonrpc.Message // the answer
+	raw    []byte           // of it, or of a body that is no message
+	status int              // over HTTP
+	header http.Header
+	err    error // over HTTP: why there was no response
+	done   bool
+}
+
+// silent reports whether there was no answer of any kind.
+func (q *question) silent() bool { return !q.done }
+
+// failed returns the code of an error answer; ok is false for anything else.
+func (q *question) failed() (code int64, ok bool) {
+	if q.msg == nil || q.msg.Kind != jsonrpc.Failure {
+		return 0, false
+	}
+	code, _ = jsonrpc.Int(q.msg.Raw, jsonrpc.Find(q.msg.Raw, q.msg.Error, "code"))
+	return code, true
+}
+
+// worked reports whether the answer is a result.
+func (q *question) worked() bool { return q.msg != nil && q.msg.Kind == jsonrpc.Result }
+
+// proof is a question and its answer as evidence.
+func (t *talk) proof(q *question) string {
+	got := "# no answer"
+	switch {
+	case q.err != nil:
+		got = "# " + t.e.veil([]byte(q.err.Error()))
+	case q.done && len(q.raw) == 0:
+		got = "< HTTP status " + strconv.Itoa(q.status)
+	case q.done && q.status != 0 && q.status != http.StatusOK:
+		got = "< HTTP status " + strconv.Itoa(q.status) + ": " + t.e.veil(q.raw)
+	case q.done:
+		got = "< " + t.e.veil(q.raw)
+	case t.over:
+		got = "# the conversation ended instead"
+	}
+	return evidence("> "+q.said, got)
+}
+
+// ask sends a request with an id of our own counting. members are those of params.
+func (t *talk) ask(method, members string) *question {
+	t.last++
+	return t.askAs(jsonrpc.IntID(t.last), method, members)
+}
+
+func (t *talk) askAs(id jsonrpc.ID, method, members string) *question {
+	return t.askRaw(id, method, jsonrpc.AppendRequest(nil, id, method, t.params(members)), nil)
+}
+
+// askRaw sends a request whose bytes the probe has made.
+func (t *talk) askRaw(id jsonrpc.ID, method string, body []byte, header http.Header) *question {
+	t.said = t.e.veil(body)
+	q := &question{id: id, method: method, said: t.said}
+	q.n = t.w.send(parcel{body: body, header: header})
+	t.open = append(t.open, q)
+	t.notices = 0
+	return q
+}
+
+// tell sends a notification.
+func (t *talk) tell(method, members string) *question {
+	var params []byte
+	if members != "" {
+		params = []byte("{" + members + "}")
+	}
+	return t.tellRaw(method, jsonrpc.AppendNotification(nil, method, params), nil)
+}
+
+func (t *talk) tellRaw(method string, body []byte, header http.Header) *question {
+	t.said = t.e.veil(body)
+	t.notes, t.saidNote = t.notes+1, t.said
+	q := &question{method: method, said: t.said}
+	q.n = t.w.send(parcel{body: body, header: header})
+	if t.e.http {
+		t.open = append(t.open, q) // its status
+	}
+	return q
+}
+
+// params joins members with what every modern request carries.
+func (t *talk) params(members string) []byte {
+	if !t.rev.Modern() {
+		if members == "" {
+			return nil
+		}
+		return []byte("{" + members + "}")
+	}
+	if members != "" {
+		members += ","
+	}
+	return []byte("{" + members + meta(t.rev.String()) + "}")
+}
+
+// meta is what each modern request says of its sender (2026-07-28 §Base,
+// "Per-request protocol fields").
+func meta(version string) string {
+	return `"` + mcp.KeyMeta + `":{"` + mcp.KeyVersion + `":"` + version + `","` + mcp.KeyClientCaps + `":{},"` + mcp.KeyClientInfo + `":` + identity + `}`
+}
+
+const identity = `{"name":"dragoman-doctor","version":"1"}`
+
+// greeting is the params of initialize.
+func greeting(version string) string {
+	return `"protocolVersion":"` + version + `","capabilities":{},"clientInfo":` + identity
+}
+
+// wait takes what comes until q has its answer, the conversation ends, or d has
+// passed. It reports whether q has one.
+func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for !q.done && !t.over {
+		select {
+		case p, ok := <-t.w.pieces():
+			if !ok {
+				t.end()
+				return q.done
+			}
+			t.take(p)
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			t.over = true
+			return false
+		}
+	}
+	return q.done
+}
+
+// linger takes what still comes within d.
+func (t *talk) linger(ctx context.Context, d time.Duration) {
+	t.wait(ctx, &question{}, d)
+}
+
+// end notes that the server has ended the conversation.
+func (t *talk) end() {
+	t.over = true
+	code := t.death
+	if code == "" {
+		code = Dies
+	}
+	var lines []string
+	for _, q := range t.open {
+		if lines = append(lines, "> "+q.said); len(lines) == 3 {
+			break
+		}
+	}
+	if last := "> " + t.said; len(lines) == 0 || lines[len(lines)-1] != last && len(lines) < 3 {
+		lines = append(lines, last)
+	}
+	t.e.find(code, evidence(append(lines, "# "+t.e.veil([]byte("the server ended: "+t.w.epitaph())))...))
+}
+
+// take looks at one piece.
+func (t *talk) take(p piece) {
+	if !t.answered {
+		t.answered = true
+		t.e.startedAfter(time.Since(t.began))
+	}
+	var of *question
+	for _, q := range t.open {
+		if q.n == p.of && p.of != 0 {
+			of = q
+		}
+	}
+	if p.end {
+		if of != nil && !of.done {
+			of.status, of.header, of.err = p.status, p.header, p.err
+			t.settle(of)
+		}
+		return
+	}
+	if p.half {
+		t.e.find(HalfLine, evidence("> "+t.said, "< "+t.e.veil(p.raw), "# the output ended here, without a newline"))
+		return
+	}
+	if of != nil {
+		of.status, of.header = p.status, p.header
+	}
+	if jsonrpc.IsBatch(p.raw) {
+		t.takeBatch(p.raw, of)
+		return
+	}
+	m := t.read(p.raw, of)
+	if m == nil {
+		if of != nil && of.raw == nil {
+			of.raw = p.raw
+		}
+		return
+	}
+	t.hear(m, of)
+}
+
+// takeBatch takes the answers of an array, which belong to a batch of ours.
+func (t *talk) takeBatch(raw []byte, of *question) {
+	items, err := jsonrpc.ScanBatch(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
+	if err != nil {
+		t.noise(raw)
+		return
+	}
+	for _, q := range t.open {
+		if q.method == batchOf && (of == nil || of == q) {
+			q.raw = raw
+			t.settle(q)
+			return
+		}
+	}
+	for _, i := range items {
+		if i.Message != nil {
+			t.hear(i.Message, nil)
+		}
+	}
+}
+
+// batchOf is the method of a question that is a batch.
+const batchOf = "(batch)"
+
+func (t *talk) settle(q *question) {
+	q.done = true
+	for i, o := range t.open {
+		if o == q {
+			t.open = append(t.open[:i], t.open[i+1:]...)
+			return
+		}
+	}
+}
+
+// hear deals with a message: an answer, a notification or a request of the server.
+func (t *talk) hear(m *jsonrpc.Message, of *question) {
+	switch m.Kind {
+	case jsonrpc.Request:
+		t.asked(m)
+		return
+	case jsonrpc.Notification:
+		t.notices++
+		if t.notices == tooMany {
+			t.e.find(Floods, evidence("> "+t.said, "< "+t.e.veil(m.Raw), fmt.Sprintf("# and %d further notifications before the answer", tooMany-1)))
+		}
+		return
+	}
+	q := t.whose(m, of)
+	if q == nil {
+		return
+	}
+	q.msg, q.raw = m, m.Raw
+	if q.status == 0 || q.status == http.StatusOK || q.msg.Kind == jsonrpc.Failure {
+		t.settle(q)
+	}
+}
+
+// tooMany notifications during one call are a flood.
+const tooMany = 1000
+
+// asked answers a request of the server. We have declared nothing that it could
+// ask for.
+func (t *talk) asked(m *jsonrpc.Message) {
+	if m.Method == mcp.MethodPing {
+		t.w.send(parcel{body: jsonrpc.AppendResult(nil, m.ID, nil)})
+		return
+	}
+	t.e.find(AsksUndeclared, evidence("< "+t.e.veil(m.Raw), "# the client has declared no capability"))
+	t.w.send(parcel{body: jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "not supported"})})
+}
+
+// whose finds the question that an answer is to, and what is odd about it.
+func (t *talk) whose(m *jsonrpc.Message, of *question) *question {
+	for _, q := range t.open {
+		if q.id == m.ID && q.id != "" {
+			return q
+		}
+	}
+	for _, q := range t.open {
+		if q.id != "" && m.ID != "" && sameValue(q.id, m.ID) {
+			t.e.find(IDType, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
+			return q
+		}
+	}
+	nameless := m.ID == "" || m.ID == "null"
+	switch {
+	case of != nil && of.id == "" && of.method != batchOf:
+		// Over HTTP the response to a notification is an error or nothing, and an error
+		// may have a body (2025-11-25 §Transports, "Sending Messages").
+		of.msg, of.raw = m, m.Raw
+		if of.status < 300 {
+			t.e.find(NoteAnswered, evidence("> "+of.said, "< "+t.e.veil(m.Raw)))
+		}
+		return nil
+	case of != nil && (nameless || of.odd()):
+		if !of.odd() && !(of.status >= 400 && m.Kind == jsonrpc.Failure) {
+			t.e.find(IDLost, evidence("> "+of.said, "< "+t.e.veil(m.Raw)))
+		}
+		return of
+	case t.notes > 0 && !t.odd && (nameless || m.ID == "0") && m.Kind == jsonrpc.Failure:
+		t.notes--
+		t.e.find(NoteAnswered, evidence("> "+t.saidNote, "< "+t.e.veil(m.Raw)))
+		return nil
+	case nameless && len(t.open) > 0:
+		q := t.open[0]
+		if !q.odd() && !t.odd {
+			t.e.find(IDLost, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
+		}
+		return q
+	case m.Kind == jsonrpc.Result && !m.ResultMember("tools").IsZero():
+		t.e.find(PushesManifest, evidence("< "+t.e.veil(m.Raw), "# nothing with this id was asked"))
+		t.e.pushes()
+		return nil
+	case t.odd:
+		return nil
+	}
+	t.results++
+	t.e.find(Unasked, evidence("> "+t.said, "< "+t.e.veil(m.Raw), "# nothing with this id waits for an answer"))
+	return nil
+}
+
+// odd reports whether the question was not one that can be read.
+func (q *question) odd() bool { return strings.HasPrefix(q.method, "(") }
+
+// sameValue reports whether two ids are the same but for their type or spelling.
+func sameValue(a, b jsonrpc.ID) bool {
+	plain := func(id jsonrpc.ID) string {
+		s := strings.Trim(string(id), `"`)
+		if f, err := strconv.ParseFloat(s, 64); err == nil {
+			return strconv.FormatFloat(f, 'g', -1, 64)
+		}
+		return s
+	}
+	return plain(a) == plain(b)
+}

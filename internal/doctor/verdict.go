@@ -1,0 +1,116 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Verdict says what works with the server as it is, and what works through
+// Dragoman.
+type Verdict struct {
+	// Reached is false for a server that has said nothing at all.
+	Reached   bool
+	Healthy   bool // there is no finding of level error
+	Revisions []RevisionVerdict
+	// Through says whether the bridge can open the server, and so serve clients of
+	// every revision.
+	Through bool
+	Dialect string // that the bridge opens it in, "" for MCP as it is written
+	Why     string // why the bridge cannot
+}
+
+// RevisionVerdict is that of one revision, spoken without Dragoman.
+type RevisionVerdict struct {
+	Revision mcp.Revision
+	Works    bool
+	Why      string // when not
+}
+
+// verdict is called with the lock held.
+func (e *exam) verdict() Verdict {
+	v := Verdict{Reached: e.reached, Healthy: true, Through: e.through.works, Dialect: e.through.dialect, Why: e.veil([]byte(e.through.why))}
+	for _, f := range e.found {
+		v.Healthy = v.Healthy && f.Level != Error
+	}
+	all := mcp.Revisions()
+	slices.Reverse(all)
+	for _, r := range all {
+		rv := RevisionVerdict{Revision: r, Why: "the server was not reached"}
+		if a := e.tried[r]; a != nil {
+			rv.Works, rv.Why = a.opened, ""
+			if !a.opened {
+				rv.Why = e.veil([]byte(a.why))
+			}
+		}
+		v.Revisions = append(v.Revisions, rv)
+	}
+	return v
+}
+
+// String returns the verdict as a sentence, such as "works with: 2025-06-18,
+// 2025-11-25; through Dragoman: all".
+func (v Verdict) String() string {
+	var dates []string
+	for _, r := range v.Revisions {
+		if r.Works {
+			dates = append(dates, r.Revision.String())
+		}
+	}
+	through := "all"
+	switch {
+	case !v.Through:
+		through = "none"
+	case v.Dialect != "":
+		through += " (dialect " + v.Dialect + ")"
+	}
+	return "works with: " + listed(dates) + "; through Dragoman: " + through
+}
+
+func listed(words []string) string {
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
+
+// JSON returns the report as one object: {"findings":[…],"verdict":{…}}.
+func (r *Report) JSON() []byte {
+	out := []byte(`{"findings":[`)
+	for i, f := range r.Findings {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendFinding(append(out, '\n'), f)
+	}
+	out = append(out, "],\n"...)
+	out = append(out, `"verdict":`...)
+	return append(r.Verdict.append(out), '}')
+}
+
+func (v Verdict) append(dst []byte) []byte {
+	dst = fmt.Appendf(dst, `{"reached":%t,"healthy":%t,"summary":`, v.Reached, v.Healthy)
+	dst = jsonrpc.AppendQuote(dst, v.String())
+	dst = append(dst, `,"revisions":[`...)
+	for i, r := range v.Revisions {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = fmt.Appendf(dst, `{"revision":"%s","works":%t,"throughDragoman":%t`, r.Revision, r.Works, v.Through)
+		if r.Why != "" {
+			dst = jsonrpc.AppendQuote(append(dst, `,"why":`...), r.Why)
+		}
+		dst = append(dst, '}')
+	}
+	dst = fmt.Appendf(dst, `],"throughDragoman":{"works":%t`, v.Through)
+	for _, m := range [][2]string{{"dialect", v.Dialect}, {"why", v.Why}} {
+		if m[1] != "" {
+			dst = append(jsonrpc.AppendQuote(append(dst, ','), m[0]), ':')
+			dst = jsonrpc.AppendQuote(dst, m[1])
+		}
+	}
+	return append(dst, `}}`...)
+}

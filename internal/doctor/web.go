@@ -1,0 +1,285 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+)
+
+// web is the wire to a Streamable HTTP endpoint. Each parcel is a request of its
+// own, on a goroutine of its own.
+type web struct {
+	t       *Target
+	in      chan piece
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	sent    int
+
+	mu      sync.Mutex
+	session string
+	version string // that headers name; "" for none
+}
+
+func openWeb(ctx context.Context, t *Target) *web {
+	w := &web{t: t, in: make(chan piece, maxPieces)}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	return w
+}
+
+func (w *web) pieces() <-chan piece { return w.in }
+func (w *web) epitaph() string      { return "" }
+
+// close ends the session as 2025-11-25 §Transports, "Session Management" wants it,
+// and all requests.
+func (w *web) close() {
+	w.mu.Lock()
+	session := w.session
+	w.mu.Unlock()
+	if session != "" && w.ctx.Err() == nil {
+		bye, cancel := context.WithTimeout(w.ctx, endingTime)
+		if q, err := w.request(bye, parcel{method: http.MethodDelete}); err == nil {
+			if res, err := w.t.Transport.RoundTrip(q); err == nil {
+				_ = res.Body.Close()
+			}
+		}
+		cancel()
+	}
+	w.cancel()
+	w.running.Wait()
+}
+
+func (w *web) request(ctx context.Context, p parcel) (*http.Request, error) {
+	if p.method == "" {
+		p.method = http.MethodPost
+	}
+	q, err := http.NewRequestWithContext(ctx, p.method, w.t.URL.String(), bytes.NewReader(p.body))
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range w.t.Header {
+		q.Header[k] = v
+	}
+	switch p.method {
+	case http.MethodPost:
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Accept", "application/json, text/event-stream")
+	case http.MethodGet:
+		q.Header.Set("Accept", "text/event-stream")
+	}
+	w.mu.Lock()
+	session, version := w.session, w.version
+	w.mu.Unlock()
+	if session != "" {
+		q.Header.Set(mcp.HeaderSession, session)
+	}
+	if version != "" {
+		q.Header.Set(mcp.HeaderVersion, version)
+	}
+	w.mirror(q.Header, p.body)
+	for k, v := range p.header {
+		if len(v) == 0 || v[0] == "" {
+			q.Header.Del(k)
+			continue
+		}
+		q.Header[k] = v
+	}
+	if host := q.Header.Get("Host"); host != "" {
+		q.Host = host
+		q.Header.Del("Host")
+	}
+	return q, nil
+}
+
+// mirror repeats in headers what a modern message says (2026-07-28 §Streamable
+// HTTP, "Request Metadata").
+func (w *web) mirror(h http.Header, body []byte) {
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{Bytes: maxLine})
+	if err != nil || m.Method == "" {
+		return
+	}
+	version, ok := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion))
+	if !ok {
+		return
+	}
+	h.Set(mcp.HeaderVersion, version)
+	h.Set(mcp.HeaderMethod, m.Method)
+	if known := mcp.LookupMethod(m.Method); known != nil && known.NameKey != "" {
+		if name, ok := jsonrpc.Text(m.Raw, m.Param(known.NameKey)); ok {
+			h.Set(mcp.HeaderName, mirror.EncodeValue(name))
+		}
+	}
+}
+
+func (w *web) send(p parcel) int {
+	w.sent++
+	n := w.sent
+	w.running.Go(func() {
+		end := piece{of: n, end: true}
+		q, err := w.request(w.ctx, p)
+		if err != nil {
+			end.err = err
+			w.give(end)
+			return
+		}
+		res, err := w.t.Transport.RoundTrip(q)
+		if err != nil {
+			end.err = err
+			w.give(end)
+			return
+		}
+		defer res.Body.Close()
+		end.status, end.header = res.StatusCode, res.Header
+		w.learn(res.Header)
+		w.body(n, res)
+		w.give(end)
+	})
+	return n
+}
+
+// learn keeps the session that a server assigns.
+func (w *web) learn(h http.Header) {
+	if id := h.Get(mcp.HeaderSession); id != "" {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.session == "" {
+			w.session = id
+		}
+	}
+}
+
+// body hands on the messages of a response.
+func (w *web) body(n int, res *http.Response) {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	p := piece{of: n, status: res.StatusCode, header: res.Header}
+	if kind != "text/event-stream" {
+		p.raw, _ = io.ReadAll(io.LimitReader(res.Body, maxLine))
+		if len(bytes.TrimSpace(p.raw)) > 0 {
+			w.give(p)
+		}
+		return
+	}
+	for r := eventstream.NewReader(res.Body, eventstream.Limits{}); ; {
+		ev, err := r.Next()
+		if err != nil {
+			return
+		}
+		if len(ev.Data) > 0 {
+			p.raw = ev.Data
+			w.give(p)
+		}
+	}
+}
+
+func (w *web) give(p piece) {
+	select {
+	case w.in <- p:
+	case <-w.ctx.Done():
+	}
+}
+
+// speak says which revision is spoken from now on.
+func (w *web) speak(r mcp.Revision) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.Can(mcp.VersionHeader) && r.Legacy() {
+		w.version = r.String()
+	}
+}
+
+// sessionOf returns the session that the server has assigned, "" for none.
+func (w *web) sessionOf() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.session
+}
+
+// sse is the wire of HTTP+SSE (2024-11-05 §Transports): what the server says comes
+// on one stream, what we say goes to the address that it names first.
+type sse struct {
+	web
+	to string
+}
+
+func openSSE(ctx context.Context, t *Target) (*sse, error) {
+	w := &sse{web: web{t: t, in: make(chan piece, maxPieces)}}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	q, err := w.request(w.ctx, parcel{method: http.MethodGet})
+	if err != nil {
+		w.cancel()
+		return nil, err
+	}
+	res, err := t.Transport.RoundTrip(q)
+	if err != nil {
+		w.cancel()
+		return nil, err
+	}
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	r := eventstream.NewReader(res.Body, eventstream.Limits{})
+	var ev eventstream.Event
+	if err = fmt.Errorf("GET was answered with status %d and %q", res.StatusCode, kind); res.StatusCode == http.StatusOK && kind == "text/event-stream" {
+		if ev, err = r.Next(); err == nil && ev.Name != "endpoint" {
+			err = fmt.Errorf("the stream begins with the event %q", ev.Name)
+		}
+	}
+	at, bad := t.URL.Parse(string(ev.Data))
+	switch {
+	case err != nil:
+	case bad != nil:
+		err = bad
+	case at.Host != t.URL.Host:
+		err = fmt.Errorf("it sends its clients to another host, %s", at.Host)
+	}
+	if err != nil {
+		w.cancel()
+		_ = res.Body.Close()
+		return nil, err
+	}
+	w.to = at.String()
+	w.running.Go(func() {
+		defer close(w.in)
+		defer res.Body.Close()
+		for {
+			ev, err := r.Next()
+			if err != nil {
+				return
+			}
+			if len(ev.Data) > 0 {
+				w.give(piece{raw: ev.Data})
+			}
+		}
+	})
+	return w, nil
+}
+
+func (w *sse) send(p parcel) int {
+	w.sent++
+	w.running.Go(func() {
+		q, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.to, bytes.NewReader(p.body))
+		if err != nil {
+			return
+		}
+		for k, v := range w.t.Header {
+			q.Header[k] = v
+		}
+		q.Header.Set("Content-Type", "application/json")
+		if res, err := w.t.Transport.RoundTrip(q); err == nil {
+			_ = res.Body.Close()
+		}
+	})
+	return w.sent
+}
+
+func (w *sse) close() {
+	w.cancel()
+	w.running.Wait()
+}
