@@ -1,0 +1,175 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// surveyed makes a strict client talk to a handler, list its tools and close, and
+// returns the violations.
+func surveyed(t *testing.T, date string, h http.HandlerFunc) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	s := httptest.NewServer(h)
+	defer s.Close()
+	c, err := OpenClient(ctx, "strict-"+date, Where{URL: s.URL}, ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = c.Call(ctx, mcp.MethodListTools, nil, CallOptions{})
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	return strings.Join(c.Violations(), "\n")
+}
+
+// A client sees what a server over Streamable HTTP must not do.
+func TestHTTPClientSeesViolations(t *testing.T) {
+	const legacyHello = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`
+	const modernHello = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+	const tools = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[]}`
+	plain := func(w http.ResponseWriter, body string) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, body)
+	}
+	result := func(m *jsonrpc.Message, r string) string { return string(jsonrpc.AppendResult(nil, m.ID, []byte(r))) }
+	for name, tt := range map[string]struct {
+		date, want string
+		list       func(w http.ResponseWriter, m *jsonrpc.Message) // answers tools/list; nil answers well
+		note       func(w http.ResponseWriter)                     // answers notifications; nil answers well
+		get        func(w http.ResponseWriter)
+	}{
+		"nothing wrong, legacy":        {date: newestLegacy},
+		"nothing wrong, modern":        {date: newestModern},
+		"a note with the wrong status": {date: newestLegacy, want: "status 200", note: func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }},
+		"a note with a body": {date: newestLegacy, want: "2 bytes", note: func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, "ok")
+		}},
+		"another session": {date: newestLegacy, want: "another session", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			w.Header().Set(mcp.HeaderSession, "two")
+			plain(w, result(m, tools))
+		}},
+		"a session in the modern era": {date: newestModern, want: "names a session", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			w.Header().Set(mcp.HeaderSession, "two")
+			plain(w, result(m, tools))
+		}},
+		"an event with an id in the modern era": {date: newestModern, want: "event with an id", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "id: 1\r\ndata: %s\r\n\r\n", result(m, tools))
+		}},
+		"an event of another type": {date: newestModern, want: "type odd", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "event: odd\ndata: x\n\ndata: %s\n\n", result(m, tools))
+		}},
+		"an event id twice": {date: newestLegacy, want: "second time", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "id: 1\ndata: %s\n\nid: 1\ndata: %s\n\n", `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`, result(m, tools))
+		}},
+		"an unknown method at 200": {date: newestModern, want: "status 200, not 404", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			plain(w, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "x"})))
+		}},
+		"a result at 400": {date: newestModern, want: "status 400", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, result(m, tools))
+		}},
+		"an answer of another type": {date: newestModern, want: "type text/plain", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = io.WriteString(w, result(m, tools))
+		}},
+		"a later code": {date: newestLegacy, want: "code -32021", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			plain(w, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: "x"})))
+		}},
+		"an older code": {date: newestModern, want: "code -32002", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+			plain(w, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: mcp.CodeResourceNotFound, Message: "x"})))
+		}},
+		"GET with a type of its own": {date: newestLegacy, want: "GET was answered", get: func(w http.ResponseWriter) {
+			plain(w, "{}")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := surveyed(t, tt.date, func(w http.ResponseWriter, r *http.Request) {
+				switch r.Method {
+				case http.MethodDelete:
+					return
+				case http.MethodGet:
+					if tt.get == nil {
+						w.WriteHeader(http.StatusMethodNotAllowed)
+						return
+					}
+					tt.get(w)
+					return
+				}
+				body, _ := io.ReadAll(r.Body)
+				m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+				switch {
+				case err != nil:
+					t.Errorf("the client sent %s", body)
+				case m.Kind == jsonrpc.Notification && tt.note != nil:
+					tt.note(w)
+				case m.Kind == jsonrpc.Notification:
+					w.WriteHeader(http.StatusAccepted)
+				case m.Method == mcp.MethodInitialize:
+					w.Header().Set(mcp.HeaderSession, "one")
+					plain(w, result(m, legacyHello))
+				case m.Method == mcp.MethodDiscover:
+					plain(w, result(m, modernHello))
+				case tt.list != nil:
+					tt.list(w, m)
+				default:
+					plain(w, result(m, tools))
+				}
+			})
+			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+				t.Errorf("saw %q, want something about %q", got, tt.want)
+			}
+		})
+	}
+}
+
+const newestLegacy, newestModern = "2025-11-25", "2026-07-28"
+
+// A modern client mirrors what 2026-07-28 wants in headers.
+func TestClientMirrorsHeaders(t *testing.T) {
+	for in, want := range map[string]string{
+		"us-west1": "us-west1", "a b": "a b", "": "",
+		"Hello, 世界": "=?base64?SGVsbG8sIOS4lueVjA==?=", " padded ": "=?base64?IHBhZGRlZCA=?=",
+		"line1\nline2": "=?base64?bGluZTEKbGluZTI=?=", "=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
+	} {
+		if got := headerValue(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	schema := []byte(`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"object","properties":{"c":{"type":"integer","x-mcp-header":"C"}}},"d":{"type":"array","items":{"properties":{"e":{"x-mcp-header":"E"}}}}}}`)
+	var got []string
+	for _, a := range headerArgs(schema, jsonrpc.Whole(schema), nil) {
+		got = append(got, strings.Join(a.path, ".")+"="+a.header)
+	}
+	if s := strings.Join(got, " "); s != "a=A b.c=C" {
+		t.Errorf("the headers are %s", s)
+	}
+}
+
+// Lines of a stream end in three ways, and what has no end is no event.
+func TestEventReader(t *testing.T) {
+	r := newEventReader(strings.NewReader(": hello\r\n\nevent: message\rdata: a\rdata:b\r\rid: 7\n\nretry: 20\ndata\n\ndata: cut"))
+	for i, want := range []streamEvent{{name: "message", data: []byte("a\nb"), retry: -1}, {id: "7", retry: -1}, {retry: 20}} {
+		got, err := r.next()
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("event %d: got %v, %v, want %v", i, got, err, want)
+		}
+	}
+	if ev, err := r.next(); err != io.EOF {
+		t.Errorf("then %v, %v", ev, err)
+	}
+}
