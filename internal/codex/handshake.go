@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
@@ -117,7 +118,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			case both:
 				g.note(sent, said(e)+", late", "version 1 has been offered")
 				g.cause, silent = said(e), false
-			case fallsBack(e):
+			case fallsBack(e) || dialect.Shows(g.b.server.o.WrongParams, strconv.FormatInt(e.Code, 10), strings.ToLower(e.Message)):
 				g.cause = said(e)
 				g.note(sent, g.cause, "so version 1 on the same pipe")
 				both = true

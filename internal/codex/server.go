@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 )
 
 // Options say how a worker is treated. The zero value works.
@@ -19,6 +21,9 @@ type Options struct {
 	// Initialized makes the handshake end with the notification initialized. The
 	// workers that we know do without, and some answer it with an error.
 	Initialized bool
+	// WrongParams are signs, beside those that are known, by which a worker refuses
+	// version 2 for what it does not know in it.
+	WrongParams []dialect.Sign
 	// Restarts is how many starts may fail in a row before no further one is made
 	// for Rest. 0 means 5 and 10 minutes; a negative Restarts sets no limit.
 	Restarts int

@@ -48,7 +48,7 @@ func Complete(s Server) (Server, *Problem) {
 			return s, bad
 		}
 	}
-	if s.Dialect == DialectCodex && s.URL != "" {
+	if s.Profile != nil && s.Profile.Bridge != "" && s.URL != "" {
 		return s, &Problem{Path: "dialect", Text: "is spoken by programs and not at URLs"}
 	}
 	d := Default().Limits

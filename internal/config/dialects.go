@@ -18,9 +18,6 @@ const (
 	mostParams   = 16 << 10 // bytes of what initialize carries
 )
 
-// DialectCodex needs more than other words: a bridge of its own.
-const DialectCodex = "codex-app-server"
-
 // Look returns the profiles that servers are recognised by where no dialect is chosen:
 // those of the file that can be, and then the built-in ones; nil where the file has
 // none.
@@ -53,14 +50,14 @@ func dialectNames(own []*dialect.Profile) []string {
 	for _, p := range slices.Concat(own, dialect.Builtin()) {
 		out = append(out, p.Name)
 	}
-	return append(out, DialectCodex)
+	return out
 }
 
 // chooseDialect looks up what a server is configured to speak. The problem has no
 // place.
 func chooseDialect(own []*dialect.Profile, name string) (*dialect.Profile, *Problem) {
 	p := profile(own, name)
-	if p != nil || name == "" || name == DialectCodex {
+	if p != nil || name == "" {
 		return p, nil
 	}
 	names := dialectNames(own)
@@ -85,7 +82,7 @@ func (c *compiler) readDialects(o *object) {
 		switch bad := badName(m.key); {
 		case bad != "":
 			c.problem(m.place(), path, "the name "+bad, "use letters, digits, _, - and ., at most 64 of them")
-		case dialect.Lookup(m.key) != nil || m.key == DialectCodex:
+		case dialect.Lookup(m.key) != nil:
 			c.problem(m.place(), path, "is the name of a built-in dialect", "give it another; like: "+m.key+" begins with what that one says")
 		}
 		p := c.readDialect(c.object(m.whole(), path), m.key)
@@ -139,6 +136,9 @@ func (c *compiler) readDialect(o *object, name string) *dialect.Profile {
 	}
 	o.size("maxMessage", &p.MaxMessage, leastSize, mostSize)
 	o.done()
+	if p.Bridge != "" && len(p.Detect.Has) > 0 {
+		c.problem(o.n, o.path, "is like "+p.Bridge+", which is chosen by name alone", "remove detect")
+	}
 	if p.Open.Pushed && p.Tools.Manifest == "" {
 		c.problem(o.n, o.path, "has pushed, but no tools.manifest that could be pushed", "add tools: {manifest: …}, or like: "+dialect.ManifestPushed)
 	}

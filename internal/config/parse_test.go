@@ -471,7 +471,7 @@ func TestCompleteChecks(t *testing.T) {
 		{Server{Command: "x", Header: []Field{{Name: "A"}}}, "headers: a program"},
 		{Server{Command: "x", Env: map[string]Secret{"A=": {}}}, "is not a name of a variable"},
 		{Server{Command: "x", Dialect: "a b"}, "dialect"},
-		{Server{URL: "https://x.example/mcp", Dialect: DialectCodex}, "dialect"},
+		{Server{URL: "https://x.example/mcp", Dialect: dialect.CodexAppServer}, "dialect"},
 		{Server{URL: "ftp://h"}, "url: must begin with http"},
 		{Server{URL: "http://h", Dir: "/"}, "working directory"},
 		{Server{URL: "http://h", Header: []Field{{Name: "A b"}}}, "is not a name of a header"},

@@ -371,7 +371,7 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 		var bad *Problem
 		if srv.Profile, bad = chooseDialect(c.dialects, srv.Dialect); bad != nil {
 			c.problem(n, o.at("dialect"), n.shown()+" is not a dialect that is known", bad.Hint)
-		} else if srv.Dialect == DialectCodex && srv.URL != "" {
+		} else if srv.Profile != nil && srv.Profile.Bridge != "" && srv.URL != "" {
 			c.problem(n, o.at("dialect"), n.shown()+" is spoken by programs and not at URLs", "")
 		}
 	}

@@ -346,7 +346,8 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 // upstreamUnderTest is the configuration of a server, and its journal.
 type upstreamUnderTest struct {
 	config.Server
-	journal string
+	journal   string
+	complains bool // of its client, as the test wants it to
 }
 
 // child returns a server of the given mode, named as it is called in the

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
@@ -81,7 +82,7 @@ func dial(t *testing.T, u *upstreamUnderTest, client string, o fake.ClientOption
 		_ = ourOut.Close()
 		_ = ourIn.Close()
 		running.Wait()
-		if v := u.entries("violation"); len(v) > 0 {
+		if v := u.entries("violation"); len(v) > 0 && !u.complains {
 			t.Errorf("the server complains: %q", v)
 		}
 		if c != nil && len(c.Violations()) > 0 {
@@ -121,7 +122,7 @@ func memberOf(raw []byte, path ...string) string {
 }
 
 func codexWorker(t *testing.T, mode string) *upstreamUnderTest {
-	return child(t, "codex", "fake "+mode, func(s *config.Server) { s.Dialect = config.DialectCodex })
+	return child(t, "codex", "fake "+mode, func(s *config.Server) { s.Dialect = dialect.CodexAppServer })
 }
 
 // TestCodex uses Codex workers of both generations and of every handshake as
@@ -277,6 +278,25 @@ func TestCodexUnnamed(t *testing.T) {
 	}
 }
 
+// TestCodexProfile: a profile that is like the built-in one says what the handshake
+// is to be.
+func TestCodexProfile(t *testing.T) {
+	t.Parallel()
+	own := *dialect.Lookup(dialect.CodexAppServer)
+	own.Name, own.Open.NoInitialized, own.Errors.WrongParams = "own", false, []dialect.Sign{"not logged in"}
+	u := child(t, "codex", "fake codex-app-server v2=closed", func(s *config.Server) { s.Dialect, s.Profile = own.Name, &own })
+	u.complains = true // of initialized, which it takes all the same
+	p := dial(t, u, "strict-2025-11-25", fake.ClientOptions{})
+	r := p.tool(t, fake.CallOptions{}, "codex", `{"prompt":"hello"}`)
+	if memberOf(r.Result, "structuredContent", "content") != "You said: hello" || !strings.Contains(p.log.String(), "version=v1 ") {
+		t.Errorf("codex: %s", r.Result)
+	}
+	p.stop()
+	if v := u.entries("violation"); len(v) != 1 || !strings.HasPrefix(v[0], "initialized") {
+		t.Errorf("initialized was not sent: %q", v)
+	}
+}
+
 // TestCodexDies: a worker that dies takes its turn with it, says so, and is
 // started again for the next one, which can go on with the thread.
 func TestCodexDies(t *testing.T) {
@@ -301,7 +321,7 @@ func TestCodexDies(t *testing.T) {
 func TestCodexReadiness(t *testing.T) {
 	t.Parallel()
 	good := codexWorker(t, "codex-app-server")
-	bad := child(t, "bad", "fake codex-app-server v2=closed", func(s *config.Server) { s.Dialect = config.DialectCodex })
+	bad := child(t, "bad", "fake codex-app-server v2=closed", func(s *config.Server) { s.Dialect = dialect.CodexAppServer })
 	r := serve(t, snapshot(good, bad))
 	deadline := time.Now().Add(60 * time.Second)
 	for {

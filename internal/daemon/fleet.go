@@ -81,18 +81,21 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 		spec.Header = append(spec.Header, upstream.Header{Name: f.Name, Value: f.Value.Reveal()})
 	}
 	clean := redactor(c).Replace
-	worker := func() upstream.Adapter {
-		return codex.New(codex.Options{Server: c.Name, Trace: h.trace, Log: h.log, Clean: clean})
+	worker := func(p *dialect.Profile) upstream.Adapter {
+		return codex.New(codex.Options{
+			Server: c.Name, Initialized: !p.Open.NoInitialized, WrongParams: p.Errors.WrongParams,
+			Trace: h.trace, Log: h.log, Clean: clean,
+		})
 	}
-	switch c.Dialect {
-	case config.DialectCodex:
-		spec.Adapter = worker()
-	case "":
-		spec.AdapterFor = func(dialect string) upstream.Adapter {
-			if dialect != handshake.DialectAppServer {
+	switch p := c.Profile; {
+	case p != nil && p.Bridge == dialect.CodexAppServer:
+		spec.Adapter, spec.Dialect = worker(p), nil // what comes out of it is MCP
+	case p == nil:
+		spec.AdapterFor = func(name string) upstream.Adapter {
+			if name != handshake.DialectAppServer {
 				return nil
 			}
-			return worker()
+			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
 	o := upstream.Options{Info: ourInfo(h.version), Progress: h.progress, Trace: h.trace, Lost: h.lost, Log: h.log, Clean: clean}

@@ -13,6 +13,7 @@ const (
 	ManifestPython = "manifest-python"
 	ManifestPushed = "manifest-pushed"
 	InitializeOnly = "initialize-only"
+	CodexAppServer = "codex-app-server"
 )
 
 // The marks of a manifest, in every spelling that is known.
@@ -73,6 +74,12 @@ var builtin = []*Profile{
 		Name:  InitializeOnly,
 		About: "MCP of the revisions with a handshake, for servers that cannot bear to be probed",
 		Open:  Opening{NoProbe: true},
+	},
+	{
+		Name:   CodexAppServer,
+		About:  "threads and turns of Codex's app-server, which is no MCP",
+		Open:   Opening{NoProbe: true, NoInitialized: true},
+		Bridge: CodexAppServer,
 	},
 }
 

@@ -26,6 +26,10 @@ type Profile struct {
 	// Never are the methods of requests and notifications that such a server is not
 	// sent; one that ends with * stands for all that begin so.
 	Never []string
+	// Bridge is the name of what makes MCP of a server that speaks none, "" for all
+	// others. Of the rest of a profile with a bridge only Open.NoInitialized and
+	// Errors.WrongParams are obeyed, by the bridge.
+	Bridge string
 	// MaxMessage is how long a message may be that it reads, in bytes with the line's
 	// end; 0 means that no bound is known.
 	MaxMessage int
