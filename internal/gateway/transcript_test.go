@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dragoman-mcp/dragoman/internal/codex"
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -31,17 +33,22 @@ func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker 
 // transcript tells of one connection, so the server can be reached only once.
 func start(t testing.TB, config string) transcript.Ends {
 	t.Helper()
-	if config != "" {
-		t.Fatalf("no configuration is understood: %q", config)
+	adapt, pin := func(p transport.Pipe) transport.Pipe { return p }, mcp.Unknown
+	switch config = strings.TrimSpace(config); config {
+	case "":
+	case "dialect: " + dialect.CodexAppServer:
+		adapt, pin = codex.New(codex.Options{}).Adapt, mcp.LatestLegacy
+	default:
+		t.Fatalf("this configuration is not understood: %q", config)
 	}
 	client, runnerClient := transcript.Pipe()
 	behind, runnerUpstream := transcript.Pipe()
 	var reached atomic.Bool
-	u := upstream.New(upstream.Spec{Name: "s", Pipe: func(context.Context) (transport.Pipe, error) {
+	u := upstream.New(upstream.Spec{Name: "s", Pin: pin, Pipe: func(context.Context) (transport.Pipe, error) {
 		if reached.Swap(true) {
 			return nil, errors.New("the transcript's server was reached before")
 		}
-		return stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}}), nil
+		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`)})
 	relay := &gateway.Relay{}
 	reception := &peer.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
