@@ -53,6 +53,9 @@ func Profiles() []Profile {
 		strictClients(),
 		codexServers(),
 		faultServers(),
+		manifestServers(),
+		nearlyServers(),
+		nearlyClients(),
 	)
 	kinds, sides := []Kind{Strict, Dialect, Fault}, []Side{ServerSide, ClientSide}
 	slices.SortStableFunc(all, func(a, b Profile) int {

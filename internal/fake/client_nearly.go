@@ -1,0 +1,184 @@
+package fake
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// nearlyClients are clients beside the standard. They are not played by OpenClient:
+// OpenManifest and Post are how.
+func nearlyClients() []Profile {
+	return []Profile{
+		{Name: "bare-http-client", Kind: Dialect, Side: ClientSide,
+			About: `A client that opens no session and calls tools by POST, with the id "1" every time.`},
+		{Name: "manifest-client", Kind: Dialect, Side: ClientSide,
+			About: "A client that opens with initialize without parameters, reads its tools from the answer and ends with shutdown."},
+	}
+}
+
+// ManifestTool is a tool as a manifest client reads it.
+type ManifestTool struct {
+	Name, Description string
+	Schema            string // JSON
+	Confirm, Undo     bool
+}
+
+// ManifestClient is the profile manifest-client: one request at a time over a pipe,
+// ids counted from 1. It is for one goroutine.
+type ManifestClient struct {
+	Tools []ManifestTool
+
+	in  *bufio.Reader
+	out io.WriteCloser
+	id  int64
+}
+
+// OpenManifest opens a conversation with a server that reads out and writes in. Its
+// error is what such a client would fail of, too: a tool without a name or a
+// description, a member that stands there in two spellings, an id that is no unsigned
+// number.
+func OpenManifest(in io.Reader, out io.WriteCloser) (*ManifestClient, error) {
+	c := &ManifestClient{in: bufio.NewReader(in), out: out}
+	m, err := c.request("initialize", "")
+	if err != nil {
+		return nil, err
+	}
+	if m.Kind != jsonrpc.Result {
+		return nil, fmt.Errorf("initialize is refused: %s", m.Raw)
+	}
+	if err := oneOf(m.Raw, m.Result, "server_info", "serverInfo"); err != nil {
+		return nil, err
+	}
+	for at := range jsonrpc.Elements(m.Raw, m.ResultMember("tools")) {
+		t, err := readTool(m.Raw, at)
+		if err != nil {
+			return nil, err
+		}
+		c.Tools = append(c.Tools, t)
+	}
+	return c, nil
+}
+
+// oneOf fails where a member stands there in both of its spellings.
+func oneOf(raw []byte, obj jsonrpc.Span, name, alias string) error {
+	if !jsonrpc.Find(raw, obj, name).IsZero() && !jsonrpc.Find(raw, obj, alias).IsZero() {
+		return fmt.Errorf("duplicate field %s: %s", name, obj.Of(raw))
+	}
+	return nil
+}
+
+func readTool(raw []byte, at jsonrpc.Span) (t ManifestTool, err error) {
+	either := func(name, alias string) jsonrpc.Span {
+		err = errors.Join(err, oneOf(raw, at, name, alias))
+		if v := jsonrpc.Find(raw, at, name); !v.IsZero() {
+			return v
+		}
+		return jsonrpc.Find(raw, at, alias)
+	}
+	flag := func(v jsonrpc.Span) bool {
+		text := string(v.Of(raw))
+		if text != "" && text != "true" && text != "false" {
+			err = errors.Join(err, fmt.Errorf("%s is no boolean", text))
+		}
+		return text == "true"
+	}
+	var ok, also bool
+	t.Name, ok = jsonrpc.Text(raw, jsonrpc.Find(raw, at, "name"))
+	t.Description, also = jsonrpc.Text(raw, jsonrpc.Find(raw, at, "description"))
+	if !ok || !also {
+		err = errors.New("missing field name or description")
+	}
+	t.Schema = string(either("params_schema", "inputSchema").Of(raw))
+	t.Confirm = flag(either("confirmation_required", "confirmationRequired"))
+	t.Undo = flag(either("undo_supported", "undoSupported"))
+	return t, err
+}
+
+// Call calls a tool; args is a JSON object. The answer may be an error.
+func (c *ManifestClient) Call(name, args string) (*jsonrpc.Message, error) {
+	return c.request("tools/call", `{"name":`+quote(name)+`,"arguments":`+args+`}`)
+}
+
+// request sends a request and reads until its answer; whatever else comes it skips.
+func (c *ManifestClient) request(method, params string) (*jsonrpc.Message, error) {
+	c.id++
+	id := strconv.FormatInt(c.id, 10)
+	line := `{"jsonrpc":"2.0","id":` + id + `,"method":` + quote(method)
+	if params != "" {
+		line += `,"params":` + params
+	}
+	if _, err := io.WriteString(c.out, line+"}\n"); err != nil {
+		return nil, fmt.Errorf("write %s: %w", method, err)
+	}
+	for {
+		line, err := readLine(c.in)
+		if err != nil {
+			return nil, fmt.Errorf("read the answer to %s: %w", method, err)
+		}
+		m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Depth: 256})
+		if err == nil && (m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure) && string(m.ID) == id {
+			return m, nil
+		}
+	}
+}
+
+// Shutdown says that the client ends. It does not close the pipe: such a client waits
+// for the other side to do so.
+func (c *ManifestClient) Shutdown() error {
+	_, err := io.WriteString(c.out, `{"jsonrpc":"2.0","method":"shutdown","params":null}`+"\n")
+	return err
+}
+
+// Post is the profile bare-http-client: it calls a tool by one POST. version is its
+// MCP-Protocol-Version, "" for none; meta stands between the braces of _meta, ""
+// sends none. It returns the response's messages in their order.
+func Post(ctx context.Context, client *http.Client, url, version, tool, args, meta string) ([]*jsonrpc.Message, error) {
+	body := `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":` + quote(tool) + `,"arguments":` + args
+	if meta != "" {
+		body += `,"_meta":{` + meta + `}`
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body+"}}"))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if version != "" {
+		req.Header.Set("MCP-Protocol-Version", version)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxMessage))
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{string(b)}
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		lines = nil
+		for line := range strings.Lines(string(b)) {
+			if data, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "data:"); ok && strings.TrimSpace(data) != "" {
+				lines = append(lines, strings.TrimSpace(data))
+			}
+		}
+	}
+	var all []*jsonrpc.Message
+	for _, line := range lines {
+		m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{Bytes: len(line) + 1})
+		if err != nil {
+			return nil, fmt.Errorf("status %d: %w", res.StatusCode, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}

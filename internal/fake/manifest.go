@@ -1,0 +1,181 @@
+package fake
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// manifestServers are servers that give their tools with the result of initialize, as
+// LocalCowork's two bases do, the form of its design record, and the base before
+// them. None of them is made of a strict server: what they answer is all here.
+func manifestServers() []Profile {
+	profile := func(name, about string, k manifestKind) Profile {
+		return Profile{
+			Name: name, Kind: Dialect, Side: ServerSide, About: about,
+			server: func(*settings) (*part, error) {
+				s := &manifestServer{manifestKind: k}
+				p := &part{ed: editionOf("2024-11-05"), page: 1, twist: twist{hear: s.hear}}
+				if k.pushes {
+					p.twist.open = s.push
+				}
+				return p, nil
+			},
+		}
+	}
+	python := manifestKind{snake: true, schema: "params_schema", longest: 64 << 10}
+	return []Profile{
+		profile("manifest-parameters", "A server that gives its tools with initialize, their schemas as parameters.", manifestKind{schema: "parameters"}),
+		profile("manifest-python", "A server that gives its tools with initialize in snake_case, and dies of lines beyond 64 KiB, null arguments and batches.", python),
+		profile("manifest-ts", "A server that gives its tools with initialize, with schemas of OpenAPI, and dies of a call without parameters.", manifestKind{schema: "inputSchema", nested: true}),
+		profile("push-manifest", "A server that pushes its tools unasked and refuses initialize.", manifestKind{schema: "inputSchema", nested: true, pushes: true}),
+	}
+}
+
+// manifestKind is what the bases do differently.
+type manifestKind struct {
+	snake   bool   // server_info, and capabilities
+	nested  bool   // the flags stand in metadata, in camelCase
+	schema  string // the member of a tool that is its schema
+	pushes  bool   // the manifest comes unasked
+	longest int    // bytes of a line with its end; 0 for no bound
+}
+
+type manifestServer struct {
+	manifestKind
+
+	mu   sync.Mutex
+	seen []string // methods, in their order
+}
+
+// manifestTool is a tool of all of them.
+type manifestTool struct {
+	name, about, schema string
+	confirm, undo       bool
+}
+
+// manifestTools have schemas as converters to OpenAPI 3.0 write them.
+var manifestTools = []manifestTool{
+	{name: "files.add", about: "Adds two numbers.",
+		schema: `{"type":"object","properties":{"a":{"type":"number","minimum":0,"exclusiveMinimum":true},"b":{"type":"number","nullable":true}},"required":["a"]}`},
+	{name: "files.bare", about: "Answers with a value that is no result of a tool.", schema: `{"type":"object"}`},
+	{name: "files.fail", about: "Fails with an error of a code.",
+		schema: `{"type":"object","properties":{"code":{"type":"integer"}},"required":["code"]}`},
+	{name: "files.move", about: "Moves a file.", confirm: true, undo: true,
+		schema: `{"type":"object","properties":{"source":{"type":"string"},"destination":{"type":"string"}},"required":["source","destination"]}`},
+	{name: "files.seen", about: "Tells which methods it was sent.", schema: `{"type":"object"}`},
+}
+
+// list is all its tools as it spells them.
+func (s *manifestServer) list() string {
+	var all []string
+	for _, t := range manifestTools {
+		confirm, undo := strconv.FormatBool(t.confirm), strconv.FormatBool(t.undo)
+		flags := `"confirmation_required":` + confirm + `,"undo_supported":` + undo
+		if s.nested {
+			flags = `"metadata":{"confirmationRequired":` + confirm + `,"undoSupported":` + undo + `}`
+		}
+		all = append(all, `{"name":`+quote(t.name)+`,"description":`+quote(t.about)+`,`+quote(s.schema)+`:`+t.schema+`,`+flags+`}`)
+	}
+	return `[` + strings.Join(all, ",") + `]`
+}
+
+func (s *manifestServer) manifest() []byte {
+	if s.snake {
+		return []byte(`{"server_info":{"name":"files","version":"1.0.0"},"tools":` + s.list() + `,"capabilities":{}}`)
+	}
+	return []byte(`{"serverInfo":{"name":"files","version":"1.0.0"},"tools":` + s.list() + `}`)
+}
+
+// push sends the manifest before anything is read. Over HTTP there is nobody to push
+// to.
+func (s *manifestServer) push(_ context.Context, c *conversation) {
+	if c != nil {
+		c.out.send(jsonrpc.AppendResult(nil, `"init"`, s.manifest()))
+	}
+}
+
+// hear is the whole server.
+func (s *manifestServer) hear(h *heard, _ func()) {
+	c, m := h.c, h.m
+	answer := func(b []byte) { c.tell(h.out, m, b) }
+	if s.longest > 0 && len(h.raw)+1 > s.longest {
+		c.s.die() // the reader of its lines throws
+		return
+	}
+	if m == nil {
+		if s.snake && jsonrpc.IsBatch(h.raw) {
+			c.s.die() // a list has no get
+			return
+		}
+		answer(jsonrpc.AppendError(nil, "0", refusal(jsonrpc.CodeParse, "Invalid JSON")))
+		return
+	}
+	s.mu.Lock()
+	if len(s.seen) < 1000 {
+		s.seen = append(s.seen, m.Method)
+	}
+	s.mu.Unlock()
+	id := m.ID
+	if id == "" && s.snake {
+		id = "0"
+	}
+	switch {
+	case m.Method == mcp.MethodInitialize && !s.pushes:
+		answer(jsonrpc.AppendResult(nil, id, s.manifest()))
+	case m.Method == mcp.MethodListTools:
+		answer(jsonrpc.AppendResult(nil, id, []byte(`{"tools":`+s.list()+`}`)))
+	case m.Method == mcp.MethodPing:
+		answer(jsonrpc.AppendResult(nil, id, []byte(`{"status":"ok"}`)))
+	case m.Method == mcp.MethodCallTool:
+		s.call(h, id, answer)
+	default:
+		// Notifications too: without an id in TypeScript, with the id 0 in Python.
+		answer(jsonrpc.AppendError(nil, id, refusal(jsonrpc.CodeMethodNotFound, "Unknown method: %s", clip(m.Method))))
+	}
+}
+
+func (s *manifestServer) call(h *heard, id jsonrpc.ID, answer func([]byte)) {
+	m := h.m
+	args := m.Param("arguments")
+	switch {
+	case m.Params.IsZero() && !s.snake, s.snake && string(args.Of(m.Raw)) == "null":
+		h.c.s.die()
+		return
+	}
+	fail := func(code int64, text string) { answer(jsonrpc.AppendError(nil, id, refusal(code, "%s", text))) }
+	say := func(json string) { answer(jsonrpc.AppendResult(nil, id, []byte(textResult(json)))) }
+	name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
+	known := slices.ContainsFunc(manifestTools, func(t manifestTool) bool { return t.name == name })
+	switch {
+	case !known:
+		fail(jsonrpc.CodeMethodNotFound, "Unknown tool: "+clip(name))
+	case args.IsZero() && !s.snake:
+		fail(jsonrpc.CodeInvalidParams, "Invalid parameters: Required")
+	case name == "files.add":
+		a, ok := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, args, "a"))
+		b, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, args, "b"))
+		if !ok {
+			fail(jsonrpc.CodeInvalidParams, "Invalid parameters: a")
+			return
+		}
+		say(`{"sum":` + strconv.FormatInt(a+b, 10) + `}`)
+	case name == "files.bare":
+		answer(jsonrpc.AppendResult(nil, id, []byte(`{"moved":3,"skipped":[]}`)))
+	case name == "files.fail":
+		code, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, args, "code"))
+		fail(code, "as you wished")
+	case name == "files.move":
+		say(`{"moved":true}`)
+	default:
+		s.mu.Lock()
+		seen := strings.Join(s.seen, " ")
+		s.mu.Unlock()
+		say(seen)
+	}
+}

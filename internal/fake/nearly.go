@@ -1,0 +1,115 @@
+package fake
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// nearlyServers are strict servers of the old era whose handshake goes wrong with
+// those who do not know them.
+func nearlyServers() []Profile {
+	nearly := func(name, revision, about string, twisted func(s *settings) (twist, error), more ...Setting) Profile {
+		return Profile{
+			Name: name, Kind: Dialect, Side: ServerSide, Settings: revised(revision, more...), About: about,
+			server: func(s *settings) (*part, error) {
+				t, err := twisted(s)
+				if err != nil {
+					return nil, err
+				}
+				return twistedPart(s, t)
+			},
+		}
+	}
+	return []Profile{
+		nearly("dies-on-probe", usual, "A server that dies when it is asked server/discover.", func(*settings) (twist, error) {
+			return twist{hear: func(h *heard, next func()) {
+				if h.m != nil && h.m.Method == mcp.MethodDiscover {
+					h.c.s.die()
+					return
+				}
+				next()
+			}}, nil
+		}),
+		nearly("gate-initialized", usual, "A server that refuses requests for a while after notifications/initialized, as one that has not heard of it.", gateInitialized,
+			Setting{"refusals", "2", "how many requests it refuses"}),
+		nearly("silent-on-unknown", usual, "A server that never answers a request that it does not know.", func(*settings) (twist, error) {
+			return twist{hear: func(h *heard, next func()) {
+				if h.m != nil && h.m.Kind == jsonrpc.Request && h.c.s.methods[h.m.Method] == nil {
+					return
+				}
+				next()
+			}}, nil
+		}),
+		nearly("strict-version", "2025-03-26", "A server that refuses initialize with any version but its own.", strictVersion,
+			Setting{"says", "code", `how it says which: code, with a word for a code and supported_versions, or text, in "Expected: …"`}),
+		nearly("string-codes", usual, "A server whose errors have words for codes.", func(*settings) (twist, error) {
+			return twist{say: sayStringCode}, nil
+		}),
+	}
+}
+
+// gateInitialized refuses the first requests after the handshake.
+func gateInitialized(s *settings) (twist, error) {
+	n, err := s.number("refusals", 0, 1000)
+	var left atomic.Int64
+	left.Store(int64(n))
+	return twist{hear: func(h *heard, next func()) {
+		m := h.m
+		if m == nil || m.Kind != jsonrpc.Request || m.Method == mcp.MethodInitialize || m.Method == mcp.MethodPing || h.c.s.methods[m.Method] == nil || left.Add(-1) < 0 {
+			next()
+			return
+		}
+		h.c.tell(h.out, m, jsonrpc.AppendError(nil, m.ID, refusal(-32000, "Client not initialized yet [1]")))
+	}}, err
+}
+
+// strictVersion refuses what it does not speak, in one of the ways that are met.
+func strictVersion(s *settings) (twist, error) {
+	how := s.values["says"]
+	if how != "code" && how != "text" {
+		return twist{}, fmt.Errorf("setting says is %q; it is code or text", how)
+	}
+	return twist{hear: func(h *heard, next func()) {
+		m := h.m
+		if m == nil || m.Kind != jsonrpc.Request || m.Method != mcp.MethodInitialize {
+			next()
+			return
+		}
+		date := h.c.ed.date
+		got, _ := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
+		if got == date {
+			next()
+			return
+		}
+		e := `{"code":"INVALID_PROTOCOL_VERSION","message":"Unsupported protocol version","data":{"supported_versions":["` + date + `"]}}`
+		if how == "text" {
+			e = `{"code":-32602,"message":` + quote("Invalid protocol version: "+clip(got)+". Expected: "+date) + `}`
+		}
+		h.c.tell(h.out, m, []byte(`{"jsonrpc":"2.0","id":`+string(m.ID)+`,"error":`+e+`}`))
+	}}, nil
+}
+
+// codeWords are the codes of JSON-RPC as some write them.
+var codeWords = map[int64]string{
+	jsonrpc.CodeParse: "PARSE_ERROR", jsonrpc.CodeInvalidRequest: "INVALID_REQUEST", jsonrpc.CodeMethodNotFound: "METHOD_NOT_FOUND",
+	jsonrpc.CodeInvalidParams: "INVALID_PARAMS", jsonrpc.CodeInternal: "INTERNAL_ERROR", mcp.CodeResourceNotFound: "RESOURCE_NOT_FOUND",
+}
+
+func sayStringCode(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
+	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{Tolerant: true})
+	if err != nil || m.Kind != jsonrpc.Failure {
+		return msg
+	}
+	at := jsonrpc.Find(m.Raw, m.Error, "code")
+	n, _ := jsonrpc.Int(m.Raw, at)
+	word := codeWords[n]
+	if word == "" {
+		word = "ERROR"
+	}
+	var e jsonrpc.Edits
+	e.Replace(at, []byte(quote(word)))
+	return jsonrpc.Splice(nil, msg, &e)
+}
