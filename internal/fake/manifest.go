@@ -149,7 +149,7 @@ func (s *manifestServer) call(h *heard, id jsonrpc.ID, answer func([]byte)) {
 		return
 	}
 	fail := func(code int64, text string) { answer(jsonrpc.AppendError(nil, id, refusal(code, "%s", text))) }
-	say := func(json string) { answer(jsonrpc.AppendResult(nil, id, []byte(textResult(json)))) }
+	say := func(json string) { answer(jsonrpc.AppendResult(nil, id, []byte(`{`+textResult(json)+`}`))) }
 	name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
 	known := slices.ContainsFunc(manifestTools, func(t manifestTool) bool { return t.name == name })
 	switch {

@@ -56,6 +56,9 @@ func start(t testing.TB, config string) transcript.Ends {
 	var running sync.WaitGroup
 	running.Go(func() {
 		err := reception.ServePipe(t.Context(), stdio.NewPipe(client, client, stdio.Options{}), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+		if errors.Is(err, peer.ErrShutdown) {
+			err = nil
+		}
 		synctest.Wait() // what is told to the server of the client's end is told
 		relay.Close()
 		u.Close(context.Background())

@@ -62,7 +62,7 @@ func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) 
 	}
 	f := &mcp.ClientFacts{
 		Revision:     rev,
-		Info:         []byte(`{}`),
+		Info:         []byte(nameless),
 		Principal:    c.principal,
 		Conversation: c.number,
 		Remote:       c.remote,
@@ -72,9 +72,32 @@ func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) 
 		f.Capabilities = bytes.Clone(at[1].Of(m.Raw))
 	}
 	if jsonrpc.KindOf(m.Raw, at[2]) == '{' {
-		f.Info = bytes.Clone(at[2].Of(m.Raw))
+		f.Info = named(at[2].Of(m.Raw))
 	}
 	return f, nil
+}
+
+// nameless is the Implementation object of a client that does not say what it is. Its
+// two members are required in every revision, and modern servers insist.
+const nameless = `{"name":"unknown","version":"0"}`
+
+// named returns a copy of an Implementation object, with what is required in it.
+func named(info []byte) []byte {
+	var at [2]jsonrpc.Span
+	jsonrpc.FindAll(info, jsonrpc.Whole(info), []string{"name", "version"}, at[:])
+	var set []jsonrpc.Field
+	if jsonrpc.KindOf(info, at[0]) != '"' {
+		set = append(set, jsonrpc.Field{Key: "name", Value: []byte(`"unknown"`)})
+	}
+	if jsonrpc.KindOf(info, at[1]) != '"' {
+		set = append(set, jsonrpc.Field{Key: "version", Value: []byte(`"0"`)})
+	}
+	if set == nil {
+		return bytes.Clone(info)
+	}
+	var e jsonrpc.Edits
+	e.Object(info, jsonrpc.Whole(info), nil, set...)
+	return jsonrpc.Splice(nil, info, &e)
 }
 
 // settle answers an offered date with the revision to speak (2025-11-25

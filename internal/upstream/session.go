@@ -71,6 +71,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s, err := u.dial(ctx, p, f)
+	var before handshake.Trace // of the attempts that led to others
 	for try := 0; try < 2 && errors.Is(err, handshake.ErrDiedOnProbe); try++ {
 		// One that has answered a probe before is ill, not afraid of it. When it
 		// dies twice it may be another by now.
@@ -83,6 +84,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 			break
 		}
 		u.mu.Unlock()
+		before = append(before, traceOf(err)...)
 		s, err = u.dial(ctx, p, f)
 	}
 	if u.recognise(err) {
@@ -93,23 +95,33 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 		u.sse = true
 		u.mu.Unlock()
 		first := err
-		if s, err = u.dial(ctx, p, f); err != nil {
+		if s, err = u.dial(ctx, p, f); err == nil {
+			before = append(before, traceOf(first)...)
+		} else {
 			u.mu.Lock()
 			u.sse = false
 			u.mu.Unlock()
 			err = first
 		}
 	}
-	var failed *handshake.Error
-	if errors.As(err, &failed) {
-		u.traced(failed.Trace)
-	}
 	if err != nil {
+		if last := traceOf(err); last != nil {
+			u.traced(append(before, last...))
+		}
 		return nil, u.openError(err)
 	}
-	u.traced(s.server.Opening().Trace)
+	u.traced(append(before, s.server.Opening().Trace...))
 	u.work.Go(func() { u.mourn(s) })
 	return s, nil
+}
+
+// traceOf returns how a handshake went that failed, nil for what was none.
+func traceOf(err error) handshake.Trace {
+	var failed *handshake.Error
+	if errors.As(err, &failed) {
+		return failed.Trace
+	}
+	return nil
 }
 
 // traced keeps how the last handshake went, and tells of it.
