@@ -24,6 +24,7 @@ import (
 type fakeFlags struct {
 	set     []string
 	capture bool
+	report  string // a file that violations are appended to at the end
 }
 
 func (a *app) fakeCommand() *cobra.Command {
@@ -113,7 +114,8 @@ that say they only read and want no arguments.`,
 			if listen != "" {
 				return ended(c.Context(), a.fakeOnHTTP(c.Context(), s, args[0], listen))
 			}
-			return ended(c.Context(), a.fakeOnStreams(c.Context(), s))
+			err = a.fakeOnStreams(c.Context(), s)
+			return ended(c.Context(), errors.Join(err, f.reportOn(s)))
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -133,8 +135,25 @@ that say they only read and want no arguments.`,
 	fl.StringVar(&listen, "listen", "", "serve HTTP at this `ADDR` (host:port; port 0 takes a free one) in place of standard streams")
 	fl.BoolVar(&f.capture, "capture", false, "print each message as a line of JSON on standard error")
 	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile: `NAME=VALUE`; can be repeated")
+	fl.StringVar(&f.report, "report", "", "append the violations to this `FILE` at the end")
+	_ = fl.MarkHidden("report") // for the matrix, whose servers may have several processes
 	addOpenFlag(c, &open)
 	return c
+}
+
+// reportOn appends what the other side did wrong to the file that was named, a line
+// each.
+func (f *fakeFlags) reportOn(s *fake.Server) error {
+	all := s.Violations()
+	if f.report == "" || len(all) == 0 {
+		return nil
+	}
+	to, err := os.OpenFile(f.report, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("report violations: %w", err)
+	}
+	_, err = to.WriteString(strings.Join(all, "\n") + "\n")
+	return errors.Join(err, to.Close())
 }
 
 // options reads what was set.

@@ -25,7 +25,7 @@ func lossOf(feature string, p Pair) string {
 		case client == server:
 			return "No stream can be resumed: " + client + "."
 		}
-		return "No stream can be resumed: of the client's side, " + client + "; of the server's, " + server + "."
+		return "No stream can be resumed: on the client's side, " + client + "; on the server's, " + server + "."
 	}
 	return ""
 }
@@ -57,11 +57,11 @@ func lackingTasks(p Pair) string {
 func unresumable(r mcp.Revision, t Transport) string {
 	switch {
 	case t == Stdio:
-		return "a pipe has none"
+		return "stdio has none"
 	case t == SSE:
-		return "HTTP+SSE does not define that"
+		return "HTTP+SSE does not define it"
 	case !r.Can(mcp.Resumption):
-		return r.String() + " has removed that, and a lost call is sent again"
+		return r.String() + " has removed it, and a lost call is sent again"
 	}
 	return ""
 }

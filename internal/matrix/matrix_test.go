@@ -76,8 +76,8 @@ func TestLosses(t *testing.T) {
 		{"tasks", Pair{mcp.R20251125, mcp.R20260728, HTTP, Stdio}, ""},
 		{"tasks", Pair{mcp.R20250618, mcp.R20250618, HTTP, Stdio}, "2025-06-18 has no tasks"},
 		{"resume", Pair{mcp.R20250618, mcp.R20260728, HTTP, Stdio}, ""},
-		{"resume", Pair{mcp.R20250618, mcp.R20250618, Stdio, Stdio}, "a pipe has none"},
-		{"resume", Pair{mcp.R20260728, mcp.R20241105, HTTP, SSE}, "HTTP+SSE does not define that"},
+		{"resume", Pair{mcp.R20250618, mcp.R20250618, Stdio, Stdio}, "stdio has none"},
+		{"resume", Pair{mcp.R20260728, mcp.R20241105, HTTP, SSE}, "HTTP+SSE does not define it"},
 	} {
 		got := lossOf(tt.feature, tt.pair)
 		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {

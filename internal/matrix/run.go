@@ -132,11 +132,18 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 	for _, f := range chosen {
 		out[f.name] = t.judge(ctx, &f)
 	}
-	if err := t.c.Close(); err != nil && len(chosen) > 0 {
-		last := chosen[len(chosen)-1].name
-		if out[last].outcome != Fails {
-			out[last] = verdict{Fails, "the conversation did not end well: " + err.Error()}
+	var wrong []string
+	if err := t.c.Close(); err != nil {
+		wrong = append(wrong, "the conversation did not end well: "+err.Error())
+	}
+	for _, v := range s.reported() {
+		if !t.provoked(v) {
+			wrong = append(wrong, "a process of the server saw a violation: "+v)
 		}
+	}
+	last := chosen[len(chosen)-1].name
+	if v := out[last]; len(wrong) > 0 && v.outcome != Fails {
+		out[last] = verdict{Fails, strings.Join(wrong, "; ")}
 	}
 	return out
 }

@@ -8,7 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -29,7 +31,8 @@ type stage struct {
 	program []string // of this very program
 	direct  bool     // without Dragoman
 	where   fake.Where
-	told    tail // what Dragoman says
+	told    tail   // what Dragoman says
+	report  string // a file to which servers on stdio add the violations they saw; "" for none
 	ends    []func()
 }
 
@@ -37,7 +40,8 @@ type stage struct {
 func setStage(ctx context.Context, program []string, p Pair, direct bool) (*stage, error) {
 	s := &stage{program: program, direct: direct}
 	if err := s.set(ctx, p); err != nil {
-		return nil, errors.Join(err, s.strike())
+		s.strike()
+		return nil, err
 	}
 	return s, nil
 }
@@ -77,6 +81,13 @@ func (s *stage) server(p Pair) (fake.Where, error) {
 		set = append(set, "--set", "drop="+dropAfter)
 	}
 	if p.ServerTransport == Stdio {
+		dir, err := os.MkdirTemp("", "dragoman-matrix-")
+		if err != nil {
+			return fake.Where{}, err
+		}
+		s.ends = append(s.ends, func() { _ = os.RemoveAll(dir) })
+		s.report = filepath.Join(dir, "violations")
+		set = append(set, "--report", s.report)
 		return fake.Where{Command: append(append(s.program[:len(s.program):len(s.program)], "fake", profile), set...)}, nil
 	}
 	server, err := fake.NewServer(profile, options)
@@ -165,12 +176,30 @@ func (s *stage) open(ctx context.Context, p Pair) (*talk, error) {
 }
 
 // strike ends what the stage has started, the last first.
-func (s *stage) strike() error {
+func (s *stage) strike() {
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		s.ends[i]()
 	}
 	s.ends = nil
-	return nil
+}
+
+// reported returns the violations that servers on stdio have reported at their end,
+// of which Dragoman may have started several. Whatever runs ends with it; only the
+// folder of the report stays until strike.
+func (s *stage) reported() []string {
+	if s.report == "" {
+		return nil
+	}
+	for len(s.ends) > 1 {
+		last := len(s.ends) - 1
+		s.ends[last]()
+		s.ends = s.ends[:last]
+	}
+	raw, err := os.ReadFile(s.report)
+	if err != nil {
+		return nil // nothing was reported
+	}
+	return strings.Split(strings.TrimSpace(string(raw)), "\n")
 }
 
 // tail keeps the last of what is written to it. Safe for concurrent use.
