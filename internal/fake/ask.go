@@ -30,9 +30,9 @@ type inputRequired struct{ members string }
 
 func (*inputRequired) Error() string { return "input is required" }
 
-func (ed *edition) askSample(key, prompt string) question {
+func (e *edition) askSample(key, prompt string) question {
 	content := need("content", anObject, need("type", aString), may("text", aString))
-	if ed.has(formModes) {
+	if e.has(formModes) {
 		// 2025-11-25 §Sampling: one block or several.
 		content = need("content", anything)
 	}
@@ -55,10 +55,10 @@ func (ed *edition) askSample(key, prompt string) question {
 	}
 }
 
-func (ed *edition) askForm(key, words string) question {
+func (e *edition) askForm(key, words string) question {
 	mode := ""
 	needs := []string{"elicitation"}
-	if ed.has(formModes) {
+	if e.has(formModes) {
 		mode = `"mode":"form",`
 		needs = []string{"elicitation", "form"}
 	}
@@ -82,9 +82,9 @@ func (ed *edition) askForm(key, words string) question {
 	}
 }
 
-func (ed *edition) askURL(key string) question {
+func (e *edition) askURL(key string) question {
 	id := ""
-	if ed.has(elicitationIDs) {
+	if e.has(elicitationIDs) {
 		id = `"elicitationId":"elicitation-` + key + `",`
 	}
 	return question{
@@ -101,7 +101,7 @@ func (ed *edition) askURL(key string) question {
 	}
 }
 
-func (ed *edition) askRoots(key string) question {
+func (e *edition) askRoots(key string) question {
 	return question{
 		key: key, method: mcp.MethodListRoots, needs: []string{"roots"},
 		answers: shape{need("roots", anArray).of(need("", anObject, need("uri", aString), may("name", aString)))},
