@@ -93,6 +93,7 @@ func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 		e.settleVersions()
 		e.run(ctx, e.habits())
 		e.judgeStart()
+		e.judgeWhole()
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -232,6 +233,26 @@ func (e *exam) judgeStart() {
 	}
 	if quickest := slices.Min(e.state.started); quickest >= slow {
 		e.find(SlowStart, fmt.Sprintf("# of %d starts none was answered within %s", len(e.state.started), quickest.Round(100*time.Millisecond)))
+	}
+}
+
+// judgeWhole says that a server is of no use where nothing else says why.
+func (e *exam) judgeWhole() {
+	e.mu.Lock()
+	useless := !e.odd && !e.pushed
+	var why []string
+	for _, r := range mcp.Revisions() {
+		if a := e.tried[r]; a != nil {
+			useless = useless && !a.opened
+			why = append(why, "# "+r.String()+": "+e.veil([]byte(a.why)))
+		}
+	}
+	for _, f := range e.found {
+		useless = useless && f.Level != Error
+	}
+	e.mu.Unlock()
+	if useless {
+		e.find(NoRevision, evidence(why...))
 	}
 }
 

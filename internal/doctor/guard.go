@@ -1,6 +1,315 @@
 package doctor
 
-import "github.com/dragoman-mcp/dragoman/internal/mcp"
+import (
+	"bytes"
+	"context"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
 
-// guards are the probes of what HTTP adds.
-func (e *exam) guards(mcp.Revision) []probe { return nil }
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+)
+
+// stranger is a page that a browser may have open beside the server.
+const stranger = "attacker.example"
+
+// guards are the probes of what HTTP adds to a revision.
+func (e *exam) guards(r mcp.Revision) []probe {
+	guard := func(name string, run func(context.Context, *talk, *web)) probe {
+		return probe{name: name + " (" + r.String() + ")", rev: r, run: func(ctx context.Context, t *talk) {
+			if w, ok := t.w.(*web); ok {
+				run(ctx, t, w)
+			}
+		}}
+	}
+	all := []probe{guard("Origin and Host", e.origins), guard("content type", e.contentType)}
+	if r.Can(mcp.HTTPSessions) {
+		all = append(all, guard("sessions", e.sessions), guard("the end of a session", e.sessionEnd), guard("GET", e.standing))
+	}
+	if r.Can(mcp.VersionHeader) && r.Legacy() {
+		all = append(all, guard("the version header", e.versionHeader))
+	}
+	if r.Can(mcp.MirroredHeaders) {
+		all = append(all, guard("headers that repeat the body", e.mirrored), guard("GET and DELETE", e.gone))
+	}
+	return all
+}
+
+// visit is one request and its response.
+type visit struct {
+	said   string // the request, for evidence
+	status int
+	header http.Header
+	body   []byte           // at most 64 KiB of it
+	msg    *jsonrpc.Message // in it, nil for none
+	err    error
+}
+
+// served reports whether the request was taken for a good one.
+func (v *visit) served() bool {
+	return v.err == nil && v.status < 300 && (v.msg == nil || v.msg.Kind != jsonrpc.Failure)
+}
+
+// code returns the code of the error that the body has, 0 for none.
+func (v *visit) code() int64 {
+	if v.msg == nil || v.msg.Kind != jsonrpc.Failure {
+		return 0
+	}
+	n, _ := jsonrpc.Int(v.msg.Raw, jsonrpc.Find(v.msg.Raw, v.msg.Error, "code"))
+	return n
+}
+
+func (e *exam) seen(v *visit) string {
+	if v.err != nil {
+		return evidence("> "+v.said, "# "+e.veil([]byte(v.err.Error())))
+	}
+	got := "< HTTP status " + strconv.Itoa(v.status)
+	if len(v.body) > 0 {
+		got += ": " + e.veil(v.body)
+	}
+	return evidence("> "+v.said, got)
+}
+
+// visit makes one request apart from the talk. note says what is special about it.
+func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit {
+	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
+	defer cancel()
+	v := &visit{said: strings.TrimSpace(p.method + " " + e.veil(p.body) + " " + note)}
+	q, err := w.request(ctx, p)
+	if err != nil {
+		v.err = err
+		return v
+	}
+	res, err := e.t.Transport.RoundTrip(q)
+	if err != nil {
+		v.err = err
+		return v
+	}
+	defer res.Body.Close()
+	v.status, v.header = res.StatusCode, res.Header
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	switch {
+	case kind != "text/event-stream":
+		v.body, _ = io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	case p.method != http.MethodGet:
+		for r := eventstream.NewReader(res.Body, eventstream.Limits{Bytes: 64 << 10}); len(v.body) == 0; {
+			ev, err := r.Next()
+			if err != nil {
+				break
+			}
+			v.body = ev.Data
+		}
+	}
+	if m, err := jsonrpc.Scan(bytes.TrimSpace(v.body), jsonrpc.Limits{Tolerant: true}); err == nil {
+		v.msg = m
+	}
+	return v
+}
+
+// again is a further request of a talk's revision, with headers of its own.
+func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit {
+	t.last++
+	body := jsonrpc.AppendRequest(nil, jsonrpc.IntID(t.last), alive(t.rev), t.params(""))
+	var notes []string
+	for name, values := range h {
+		if len(values) == 0 || values[0] == "" {
+			notes = append(notes, "without "+name)
+		} else {
+			notes = append(notes, name+": "+values[0])
+		}
+	}
+	note := ""
+	if len(notes) > 0 {
+		note = "(" + strings.Join(notes, ", ") + ")"
+	}
+	return w.visit(ctx, e, parcel{body: body, method: http.MethodPost, header: h}, note)
+}
+
+// local reports whether only this machine can reach the server, so that nothing but
+// Origin and Host tells a browser's page from a client.
+func (e *exam) local() bool {
+	host := e.t.URL.Hostname()
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.Unmap().IsLoopback()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// origins tries what a page in a browser could send (2025-11-25 §Transports,
+// "Security Warning").
+func (e *exam) origins(ctx context.Context, t *talk, w *web) {
+	v := e.again(ctx, t, w, http.Header{"Origin": {"https://" + stranger}})
+	if v.served() {
+		code := OriginUnchecked
+		if e.local() {
+			code = Rebinding
+		}
+		e.find(code, e.seen(v))
+	} else if v.err == nil && v.status != http.StatusForbidden {
+		e.find(OriginStatus, e.seen(v))
+	}
+	if e.local() {
+		host := stranger
+		if port := e.t.URL.Port(); port != "" {
+			host = net.JoinHostPort(host, port)
+		}
+		if v := e.again(ctx, t, w, http.Header{"Host": {host}}); v.served() {
+			e.find(Rebinding, e.seen(v))
+		}
+	}
+}
+
+// contentType sends JSON under another name, as a page can without being asked for
+// leave (the simple requests of CORS).
+func (e *exam) contentType(ctx context.Context, t *talk, w *web) {
+	if v := e.again(ctx, t, w, http.Header{"Content-Type": {"text/plain"}}); v.served() {
+		e.find(ContentTypeUnchecked, e.seen(v))
+	}
+}
+
+// sessions looks at Mcp-Session-Id (2025-11-25 §Transports, "Session Management").
+func (e *exam) sessions(ctx context.Context, t *talk, w *web) {
+	id := w.sessionOf()
+	if id == "" {
+		return // a server need not have sessions
+	}
+	shown := "# " + mcp.HeaderSession + ": " + e.veil([]byte(clip(id)))
+	for _, b := range []byte(id) {
+		if b < 0x21 || b > 0x7e {
+			e.find(SessionID, shown)
+			break
+		}
+	}
+	if !e.local() && guessable(id) {
+		e.find(SessionGuessable, shown)
+	}
+	if v := e.again(ctx, t, w, http.Header{mcp.HeaderSession: nil}); v.served() {
+		e.find(SessionUnneeded, e.seen(v))
+	}
+	v := e.again(ctx, t, w, http.Header{mcp.HeaderSession: {"dragoman-no-such-session"}})
+	switch {
+	case v.err != nil:
+	case v.served():
+		e.find(SessionAny, e.seen(v))
+	case v.status != http.StatusNotFound:
+		e.find(SessionLostStatus, e.seen(v))
+	}
+}
+
+// guessable reports whether a session's id is short, or little more than a number.
+func guessable(id string) bool {
+	kinds := map[rune]bool{}
+	for _, r := range id {
+		kinds[r] = true
+	}
+	return len(id) < 16 || len(kinds) < 8
+}
+
+// sessionEnd ends the session, and uses it nevertheless.
+func (e *exam) sessionEnd(ctx context.Context, t *talk, w *web) {
+	if w.sessionOf() == "" {
+		return
+	}
+	v := w.visit(ctx, e, parcel{method: http.MethodDelete}, "")
+	switch {
+	case v.err != nil, v.status == http.StatusMethodNotAllowed: // it may refuse
+	case v.status >= 300:
+		e.find(DeleteStatus, e.seen(v))
+	default:
+		if after := e.again(ctx, t, w, nil); after.served() {
+			e.find(SessionSurvives, evidence(e.seen(v), e.seen(after)))
+		}
+	}
+}
+
+// standing asks for the stream of what belongs to no request: it is there, or is
+// refused with 405 (2025-11-25 §Transports, "Listening for Messages from the
+// Server").
+func (e *exam) standing(ctx context.Context, t *talk, w *web) {
+	v := w.visit(ctx, e, parcel{method: http.MethodGet}, "")
+	if v.err != nil || v.status == http.StatusMethodNotAllowed {
+		return
+	}
+	kind, _, _ := mime.ParseMediaType(v.header.Get("Content-Type"))
+	if v.status != http.StatusOK || kind != "text/event-stream" {
+		e.find(GetStatus, e.seen(v))
+	}
+}
+
+// versionHeader tries values of MCP-Protocol-Version (2025-06-18 §Transports,
+// "Protocol Version Header").
+func (e *exam) versionHeader(ctx context.Context, t *talk, w *web) {
+	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: {unheardOf}}); v.served() {
+		e.find(VersionHeaderUnchecked, e.seen(v))
+	}
+	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: nil}); v.err == nil && !v.served() {
+		e.find(VersionHeaderNeeded, e.seen(v))
+	}
+}
+
+// mirrored lets headers say something else than the body (2026-07-28 §Streamable
+// HTTP, "Request Metadata").
+func (e *exam) mirrored(ctx context.Context, t *talk, w *web) {
+	for _, h := range []http.Header{
+		{mcp.HeaderMethod: {mcp.MethodListTools}}, {mcp.HeaderMethod: nil},
+		{mcp.HeaderVersion: {unheardOf}}, {mcp.HeaderVersion: nil},
+	} {
+		v := e.again(ctx, t, w, h)
+		switch {
+		case v.err != nil:
+		case v.served():
+			e.find(HeadersUnchecked, e.seen(v))
+		case v.status != http.StatusBadRequest || v.code() != mcp.CodeHeaderMismatch && v.code() != mcp.CodeUnsupportedVersion:
+			e.find(HeadersStatus, e.seen(v))
+		}
+	}
+}
+
+// gone tries the methods that earlier revisions have (2026-07-28 §Streamable HTTP,
+// "Earlier Streamable HTTP Revisions"). A server that has those too may serve them.
+func (e *exam) gone(ctx context.Context, t *talk, w *web) {
+	for _, r := range mcp.Revisions(mcp.HTTPSessions) {
+		e.mu.Lock()
+		legacy := e.tried[r] != nil && (e.tried[r].opened || e.tried[r].answer != "")
+		e.mu.Unlock()
+		if legacy {
+			return
+		}
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		v := w.visit(ctx, e, parcel{method: method}, "")
+		if v.err == nil && v.status != http.StatusMethodNotAllowed {
+			e.find(GoneStatus, e.seen(v))
+		}
+	}
+}
+
+// judgeResponse finds what is wrong with the form of a response to a question.
+func (t *talk) judgeResponse(q *question) {
+	if q.err != nil {
+		return
+	}
+	see := func(code string) { t.e.find(code, t.proof(q)) }
+	kind, _, _ := mime.ParseMediaType(q.header.Get("Content-Type"))
+	ok := q.status >= 200 && q.status < 300
+	switch {
+	case q.status == http.StatusUnauthorized, q.status == http.StatusForbidden && q.msg == nil:
+		see(WantsCredentials)
+	case q.status >= 500:
+		see(ServerError)
+	case q.id == "" && !q.odd() && ok && q.status != http.StatusAccepted && !t.rev.Modern():
+		see(NoteStatus)
+	case q.id == "" && q.method == mcp.NoteInitialized && !ok:
+		see(InitializedStatus)
+	case q.id != "" && ok && q.msg == nil && len(q.raw) == 0:
+		see(NoAnswer)
+	case q.id != "" && ok && q.msg != nil && kind != "application/json" && kind != "text/event-stream":
+		see(ContentType)
+	}
+}

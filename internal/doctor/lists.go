@@ -130,9 +130,9 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 			default:
 				seen[key] = true
 				fresh++
-				if l.method == mcp.MethodListTools {
-					e.judgeTool(raw, item, t.rev)
-				}
+			}
+			if l.method == mcp.MethodListTools && key != "" {
+				e.judgeTool(raw, item)
 			}
 		}
 		at := q.msg.ResultMember("nextCursor")

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
@@ -13,7 +12,7 @@ import (
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // judgeTool looks at one entry of tools/list.
-func (e *exam) judgeTool(raw []byte, tool jsonrpc.Span, _ mcp.Revision) {
+func (e *exam) judgeTool(raw []byte, tool jsonrpc.Span) {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 	seen := func(what string) string {
 		return evidence("< "+e.veil(tool.Of(raw)), "# "+what)

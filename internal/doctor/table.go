@@ -4,6 +4,7 @@ package doctor
 const (
 	Unreachable = "DRG-UNREACHABLE"
 	CannotStart = "DRG-CANNOT-START"
+	NoRevision  = "DRG-NO-REVISION"
 	Dies        = "DRG-DIES"
 	ProbeDies   = "DRG-DIES-PROBE"
 	BareDies    = "DRG-DIES-BARE-INITIALIZE"
@@ -96,6 +97,7 @@ var conditionsOfServers = []Condition{
 	// Life and death.
 	{Unreachable, Error, "it says nothing at all", "No client gets a word out of the server: it cannot be started, ends at once, cannot be connected to, or answers nothing.", "Run the command by hand and look at its standard error; answer initialize or server/discover before anything slow is done.", "Dragoman reports the command, its exit status and what it said last, and tries again with growing pauses."},
 	{CannotStart, Error, "it cannot be started again", "The server ran once and then could not be started or connected to a second time, as clients do that probe it.", "Let several copies run side by side: no fixed port, no lock that a crash leaves behind.", "Dragoman starts one process where it can, and says why a further one failed."},
+	{NoRevision, Error, "it cannot be opened in any revision", "The server is there, and yet no client can use it.", "Answer initialize, or server/discover; over HTTP, check the URL's path.", "Dragoman tries what it knows of dialects, and says which step failed."},
 	{Dies, Error, "it dies on a message that is allowed", "The client loses the server, and often all of its tools until it is started anew.", "Answer with an error in place of ending; catch what the handler throws.", "Dragoman starts the server again, repeats what is safe to repeat and answers the rest with an error that says what happened."},
 	{ProbeDies, Error, "it dies on server/discover", "Clients of 2026-07-28 open with server/discover. They lose this server before they can fall back to initialize.", "Answer methods that you do not know with the error -32601, before initialize as well.", "Dragoman starts it again, opens with initialize, and never probes this configuration again."},
 	{BareDies, Warning, "it dies on initialize without parameters", "A client that leaves the parameters out ends the server.", "Check the parameters and answer -32602.", "Dragoman always sends complete parameters."},
@@ -152,7 +154,7 @@ var conditionsOfServers = []Condition{
 	{LongMessage, Error, "messages of 128 KiB do not work", "A tool call with a long text as argument fails, or ends the server.", "Read lines of any length; many line readers have a bound of 64 KiB.", "Dragoman refuses what a known dialect cannot read, with an error that says so, before it kills the server."},
 	{VeryLongMessage, Warning, "messages of 1 MiB do not work", "A tool call with a file as argument fails, or ends the server.", "Read lines of any length up to some MiB.", "Dragoman passes them on; the call gets the server's error."},
 	{BurstLost, Error, "of many requests at once some get no answer", "Agents that call tools side by side hang.", "Answer every request, in whichever order.", "Dragoman times such calls out one by one."},
-	{BatchRefused, Error, "batches do not work, although its revision has them", "2025-03-26 says that a receiver must take JSON-RPC batches.", "Take batches, or speak another revision.", "Dragoman takes batches apart and sends the messages one by one."},
+	{BatchRefused, Warning, "batches do not work, although its revision has them", "2025-03-26 says that a receiver must take JSON-RPC batches.", "Take batches, or speak another revision.", "Dragoman takes batches apart and sends the messages one by one."},
 	{StuckOnOdd, Warning, "it is stuck after odd input", "One malformed message of any client, and the server answers nobody.", "Answer -32700 or -32600 to what cannot be read, and go on.", "Dragoman checks what clients send and answers for malformed messages itself."},
 
 	// Lists.

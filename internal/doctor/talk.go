@@ -214,6 +214,7 @@ func (t *talk) take(p piece) {
 		if of != nil && !of.done {
 			of.status, of.header, of.err = p.status, p.header, p.err
 			t.settle(of)
+			t.judgeResponse(of)
 		}
 		return
 	}
@@ -292,6 +293,9 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	q.msg, q.raw = m, m.Raw
 	if q.status == 0 || q.status == http.StatusOK || q.msg.Kind == jsonrpc.Failure {
 		t.settle(q)
+		if q == of {
+			t.judgeResponse(q)
+		}
 	}
 }
 

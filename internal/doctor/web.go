@@ -207,11 +207,12 @@ func (w *web) sessionOf() string {
 // on one stream, what we say goes to the address that it names first.
 type sse struct {
 	web
-	to string
+	to  string
+	out chan []byte
 }
 
 func openSSE(ctx context.Context, t *Target) (*sse, error) {
-	w := &sse{web: web{t: t, in: make(chan piece, maxPieces)}}
+	w := &sse{web: web{t: t, in: make(chan piece, maxPieces)}, out: make(chan []byte, maxUnsent)}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	q, err := w.request(w.ctx, parcel{method: http.MethodGet})
 	if err != nil {
@@ -245,6 +246,7 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 		return nil, err
 	}
 	w.to = at.String()
+	w.running.Go(w.post)
 	w.running.Go(func() {
 		defer close(w.in)
 		defer res.Body.Close()
@@ -261,10 +263,26 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	return w, nil
 }
 
+// send queues a message: they are posted one after the other, since their order
+// counts.
 func (w *sse) send(p parcel) int {
 	w.sent++
-	w.running.Go(func() {
-		q, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.to, bytes.NewReader(p.body))
+	select {
+	case w.out <- p.body:
+	default: // it takes nothing; the silence that follows says so
+	}
+	return w.sent
+}
+
+func (w *sse) post() {
+	for {
+		var body []byte
+		select {
+		case body = <-w.out:
+		case <-w.ctx.Done():
+			return
+		}
+		q, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.to, bytes.NewReader(body))
 		if err != nil {
 			return
 		}
@@ -275,8 +293,7 @@ func (w *sse) send(p parcel) int {
 		if res, err := w.t.Transport.RoundTrip(q); err == nil {
 			_ = res.Body.Close()
 		}
-	})
-	return w.sent
+	}
 }
 
 func (w *sse) close() {

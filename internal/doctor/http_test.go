@@ -1,0 +1,81 @@
+package doctor
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/netsim"
+)
+
+// call examines a handler over HTTP, on a network in memory.
+func call(t *testing.T, h http.Handler, path string, o Options) *Report {
+	t.Helper()
+	n := netsim.NewNetwork()
+	l, err := n.Listen("127.0.0.1:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	transport := &http.Transport{DialContext: n.DialContext}
+	r, err := Examine(t.Context(), Target{URL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: path}, Transport: transport}, o)
+	transport.CloseIdleConnections()
+	_ = srv.Close()
+	<-done
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func callFake(t *testing.T, name string, o Options) *Report {
+	t.Helper()
+	s, err := fake.NewServer(name, fake.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	return call(t, s.Handler(), s.Path(), o)
+}
+
+// TestStrictServersAreHealthyOverHTTP is TestStrictServersAreHealthy over the
+// transport of each revision.
+func TestStrictServersAreHealthyOverHTTP(t *testing.T) {
+	for _, rev := range mcp.Revisions() {
+		t.Run(rev.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := callFake(t, "strict-"+rev.String(), Options{Deep: true, Call: "count"})
+				if w := Worst(r.Findings); w == Error || w == Warning {
+					t.Errorf("it is found to have faults:\n%s", dump(r))
+				}
+				if want := "works with: " + rev.String() + "; through Dragoman: all"; r.Verdict.String() != want {
+					t.Errorf("%s\nwant %s", dump(r), want)
+				}
+				t.Logf("%s", dump(r))
+			})
+		})
+	}
+}
+
+// TestFaultsOverHTTP plays those faults that this transport can have.
+func TestFaultsOverHTTP(t *testing.T) {
+	for name, want := range map[string]string{
+		"bad-schema": SchemaInvalid, "endless-cursor": Endless, "wrong-id-type": IDType, "never-answers": NoRevision,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if r := callFake(t, name, Options{}); !slices.Contains(codes(r), want) {
+					t.Errorf("%s is not found:\n%s", want, dump(r))
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package doctor
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// sloppyLegacy is a server of the older era that checks nothing.
+func sloppyLegacy(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		_, _ = io.WriteString(w, "hello")
+		return
+	}
+	raw, _ := io.ReadAll(r.Body)
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
+	if err != nil {
+		http.Error(w, "oops", http.StatusInternalServerError)
+		return
+	}
+	if m.Kind != jsonrpc.Request {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	result := "{}"
+	switch m.Method {
+	case mcp.MethodInitialize:
+		w.Header().Set(mcp.HeaderSession, "7")
+		version, _ := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
+		result = `{"protocolVersion":"` + version + `","capabilities":{"tools":{},"prompts":{}},"serverInfo":{}}`
+	case mcp.MethodPing:
+		w.Header().Set("Content-Type", "text/plain")
+		result = `{"status":"ok"}`
+	case mcp.MethodListTools:
+		result = `{"tools":[{"name":"a b","inputSchema":{"type":"object"}},{"name":"x"},{"name":"x","inputSchema":{"type":"object","properties":[]}},{}]}`
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "?"}))
+		return
+	}
+	_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+}
+
+// sloppyModern is one of the newer era.
+func sloppyModern(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	switch m.Method {
+	case mcp.MethodDiscover:
+		_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"resources":{}}}`)))
+	case mcp.MethodListResources:
+		_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(`{"items":[]}`)))
+	default:
+		_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "?"}))
+	}
+}
+
+// TestSloppyServers: each is told all that is wrong with it.
+func TestSloppyServers(t *testing.T) {
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		want  []string
+	}{
+		"legacy": {sloppyLegacy, []string{
+			Rebinding, ContentType, ContentTypeUnchecked, SessionUnneeded, SessionAny, SessionSurvives, GetStatus, NoteStatus,
+			VersionHeaderUnchecked, VersionEchoed, StatusOfLostSession, ServerError, NoServerInfo, PingResult, Unhandled,
+			ToolName, ToolUndescribed, SchemaMissing, SchemaInvalid, SchemaBare, Duplicates, Nameless, BatchRefused,
+		}},
+		"modern": {sloppyModern, []string{
+			Rebinding, HeadersUnchecked, GoneStatus, StatusOfUnknown, MetaVersionCode, NoResultType, NoList,
+		}},
+		"wants credentials": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, []string{WantsCredentials}},
+		"a page":            {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>welcome</html>") }, []string{BodyUnreadable}},
+		"nothing there":     {http.NotFound, []string{NoRevision}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := call(t, c.serve, "/mcp", Options{})
+				for _, code := range c.want {
+					if !slices.Contains(codes(r), code) {
+						t.Errorf("%s is not found:\n%s", code, dump(r))
+					}
+				}
+				if r.Verdict.Healthy {
+					t.Error("it is called healthy")
+				}
+			})
+		})
+	}
+}
+
+// TestSessionsAreJudged: what can be guessed, and what cannot.
+func TestSessionsAreJudged(t *testing.T) {
+	for id, want := range map[string]bool{
+		"7": true, "session-1": true, "000000000000000000000001": true, "1111-2222-1111-2222": true,
+		"f81d4fae-7dec-11d0-a765-00a0c91e6bf6": false, "kQ3v9ZtXwB71_mLpR2sY": false,
+	} {
+		if guessable(id) != want {
+			t.Errorf("%q: guessable is %t", id, !want)
+		}
+	}
+}
+
+// TestNothingIsRunUnasked: no tool, no subscription, nothing that has an effect.
+func TestNothingIsRunUnasked(t *testing.T) {
+	harmless := []string{
+		mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
+		mcp.MethodListTemplates, mcp.MethodReadResource, mcp.MethodGetPrompt, mcp.MethodComplete, mcp.MethodSetLevel,
+		mcp.NoteInitialized, "dragoman/no_such_method", "notifications/dragoman/unknown",
+	}
+	for _, serve := range []http.HandlerFunc{sloppyLegacy, sloppyModern} {
+		synctest.Test(t, func(t *testing.T) {
+			call(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(strings.NewReader(string(raw)))
+				if m, err := jsonrpc.Scan(raw, jsonrpc.Limits{}); err == nil && m.Method != "" && !slices.Contains(harmless, m.Method) {
+					name, named := jsonrpc.Text(m.Raw, m.Param("name"))
+					if m.Method != mcp.MethodCallTool || named && name != "dragoman_no_such_tool" {
+						t.Errorf("it was sent %s", raw)
+					}
+				}
+				serve(w, r)
+			}), "/mcp", Options{Deep: true})
+		})
+	}
+}
