@@ -107,6 +107,9 @@ func orDefault(d *time.Duration, def time.Duration) {
 	}
 }
 
+// grace is how long an answer may take once a later request was answered.
+func (e *exam) grace() time.Duration { return e.o.Patience / 2 }
+
 // probe is one thing to look at in a conversation of its own.
 type probe struct {
 	name  string

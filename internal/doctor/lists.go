@@ -80,8 +80,7 @@ func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.S
 		if jsonrpc.Find(raw, caps, c.capability).IsZero() {
 			continue
 		}
-		q := t.ask(c.method, c.members)
-		t.wait(ctx, q, e.o.Patience)
+		q := t.demand(ctx, c.method, c.members)
 		if t.over {
 			return
 		}
@@ -101,8 +100,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	var first *question
 	members := ""
 	for page := 1; ; page++ {
-		q := t.ask(l.method, members)
-		t.wait(ctx, q, e.o.Patience)
+		q := t.demand(ctx, l.method, members)
 		if first == nil {
 			first = q
 		}
@@ -161,10 +159,9 @@ func tail(raw []byte) []byte { return raw[max(0, len(raw)-shown):] }
 // read reads one resource and one prompt that the server offers: neither is to
 // change anything.
 func (e *exam) read(ctx context.Context, t *talk) {
-	if q := t.ask(mcp.MethodListResources, ""); t.wait(ctx, q, e.o.Patience) && q.worked() {
+	if q := t.demand(ctx, mcp.MethodListResources, ""); q.worked() {
 		for item := range jsonrpc.Elements(q.msg.Raw, q.msg.ResultMember("resources")) {
-			r := t.ask(mcp.MethodReadResource, `"uri":`+textMember(q.msg.Raw, item, "uri"))
-			t.wait(ctx, r, e.o.Patience)
+			r := t.demand(ctx, mcp.MethodReadResource, `"uri":`+textMember(q.msg.Raw, item, "uri"))
 			if !r.worked() && !t.over {
 				e.find(ReadFails, t.proof(r))
 			}
@@ -174,7 +171,7 @@ func (e *exam) read(ctx context.Context, t *talk) {
 	if t.over {
 		return
 	}
-	if q := t.ask(mcp.MethodListPrompts, ""); t.wait(ctx, q, e.o.Patience) && q.worked() {
+	if q := t.demand(ctx, mcp.MethodListPrompts, ""); q.worked() {
 		for item := range jsonrpc.Elements(q.msg.Raw, q.msg.ResultMember("prompts")) {
 			arguments := ""
 			for a := range jsonrpc.Elements(q.msg.Raw, jsonrpc.Find(q.msg.Raw, item, "arguments")) {
@@ -183,8 +180,7 @@ func (e *exam) read(ctx context.Context, t *talk) {
 				}
 				arguments += textMember(q.msg.Raw, a, "name") + `:"dragoman"`
 			}
-			r := t.ask(mcp.MethodGetPrompt, `"name":`+textMember(q.msg.Raw, item, "name")+`,"arguments":{`+arguments+`}`)
-			t.wait(ctx, r, e.o.Patience)
+			r := t.demand(ctx, mcp.MethodGetPrompt, `"name":`+textMember(q.msg.Raw, item, "name")+`,"arguments":{`+arguments+`}`)
 			if r.silent() && !t.over {
 				e.find(ReadFails, t.proof(r))
 			}

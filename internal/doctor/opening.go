@@ -4,9 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -244,6 +242,7 @@ func (t *talk) begun(ctx context.Context, r mcp.Revision) bool {
 		w.speak(r)
 	}
 	note := t.tell(mcp.NoteInitialized, "")
+	t.announced = true
 	if t.e.http && !t.e.sse {
 		t.wait(ctx, note, t.e.o.Patience)
 	}
@@ -258,17 +257,7 @@ func (t *talk) begun(ctx context.Context, r mcp.Revision) bool {
 
 // ready asks for a sign of life until the server is ready to give one.
 func (t *talk) ready(ctx context.Context) bool {
-	q := t.ask(mcp.MethodPing, "")
-	t.wait(ctx, q, t.e.o.Patience)
-	for _, d := range handshake.ReadyWaits {
-		if !handshake.NotReady(q.msg) {
-			break
-		}
-		t.e.find(LateGate, t.proof(q))
-		t.linger(ctx, d)
-		q = t.ask(mcp.MethodPing, "")
-		t.wait(ctx, q, t.e.o.Patience)
-	}
+	q := t.demand(ctx, mcp.MethodPing, "")
 	if q.silent() && !t.over {
 		t.e.find(PingSilent, t.proof(q))
 		t.e.mu.Lock()
@@ -322,9 +311,13 @@ func (e *exam) bareInitialize(ctx context.Context, t *talk) {
 func (e *exam) settleVersions() {
 	e.mu.Lock()
 	legacy, refused, strict, bare := false, e.refusedUnknown, "", e.refusedBare
-	for r, a := range e.tried {
-		legacy = legacy || r.Legacy() && (a.opened || a.answer != "")
-		if a.refused != "" && r.Legacy() {
+	for _, r := range mcp.Revisions(mcp.Handshake) {
+		a := e.tried[r]
+		if a == nil {
+			continue
+		}
+		legacy = legacy || a.opened || a.answer != ""
+		if a.refused != "" && strict == "" {
 			strict = a.refused
 		}
 	}
@@ -354,6 +347,3 @@ func clip(s string) string {
 	}
 	return s
 }
-
-// grace is how long an answer may take once a later request was answered.
-func (e *exam) grace() time.Duration { return e.o.Patience / 2 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -24,16 +25,17 @@ type talk struct {
 	hello []byte       // the result of initialize
 	caps  jsonrpc.Span // the capabilities in it
 
-	said     string // the last message that we sent, for evidence
-	saidNote string // the last notification among them
-	notes    int    // notifications of ours that an error may still be about
-	began    time.Time
-	answered bool // something was heard
-	over     bool // nothing more will come
-	death    string
-	odd      bool // unreadable things were sent: answers without an id belong to them
-	notices  int  // log messages and progress since the last request
-	results  int  // unasked results
+	said      string // the last message that we sent, for evidence
+	saidNote  string // the last notification among them
+	notes     int    // notifications of ours that an error may still be about
+	began     time.Time
+	answered  bool // something was heard
+	over      bool // nothing more will come
+	death     string
+	announced bool // notifications/initialized was sent
+	odd       bool // unreadable things were sent: answers without an id belong to them
+	notices   int  // log messages and progress since the last request
+	results   int  // unasked results
 }
 
 // question is a request that waits for its answer.
@@ -174,6 +176,22 @@ func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
 	return q.done
 }
 
+// demand asks, and again while the server says that it is not ready, as the bridge
+// does.
+func (t *talk) demand(ctx context.Context, method, members string) *question {
+	q := t.ask(method, members)
+	t.wait(ctx, q, t.e.o.Patience)
+	for _, d := range handshake.ReadyWaits {
+		if !handshake.NotReady(q.msg) {
+			break
+		}
+		t.linger(ctx, d)
+		q = t.ask(method, members)
+		t.wait(ctx, q, t.e.o.Patience)
+	}
+	return q
+}
+
 // linger takes what still comes within d.
 func (t *talk) linger(ctx context.Context, d time.Duration) {
 	t.wait(ctx, &question{}, d)
@@ -289,6 +307,9 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	q := t.whose(m, of)
 	if q == nil {
 		return
+	}
+	if t.announced && handshake.NotReady(m) {
+		t.e.find(LateGate, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
 	}
 	q.msg, q.raw = m, m.Raw
 	if q.status == 0 || q.status == http.StatusOK || q.msg.Kind == jsonrpc.Failure {
