@@ -6,7 +6,9 @@
 //
 // It does no I/O, keeps no state and starts no goroutine; all of it is safe for
 // concurrent use. Each revision owns one file, named by its date, and gives one
-// codec; legacy.go and modern.go hold what the revisions of an era share. Codecs lose
-// nothing: what a revision has no word for stays in the message as it is, or is
-// an error of another number that names the first one.
+// codec; legacy.go and modern.go hold what the revisions of an era share. What a
+// revision has no word for stays in the message as it is, is an error of another
+// number that names the first one, or, where its readers would choke on it, is put
+// into other words: a named loss (content.go). Servers beside the standard are
+// described by a Profile, which is data; what they say is put into MCP's words here.
 package dialect
