@@ -76,7 +76,7 @@ func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	u := &fake{name: "u", hello: mcp.Hello{Capabilities: []byte(`{"tools":{"listChanged":true},"resources":{"listChanged":true}}`)}, lists: map[string][]string{
 		mcp.MethodListTools: {
 			`{"name":"a","description":"first"}`, `{"name":"b"}`, `{"name":"a","description":"second"}`,
-			`{"name":"` + long + `"}`, `{"name":"‮evil"}`, `{"name":"z‍w"}`, `{"name":""}`, `{"name":7}`,
+			`{"name":"` + long + `"}`, "{\"name\":\"\u202eevil\"}", "{\"name\":\"z\u200dw\"}", `{"name":""}`, `{"name":7}`,
 		},
 		mcp.MethodListResources: {`{"uri":"r:1","name":"mine"}`},
 	}}

@@ -76,7 +76,6 @@ func (b *bonds) tie(kind, tape, live string) bool {
 // comparison is one message of the tape beside one of a peer.
 type comparison struct {
 	tape, live []byte
-	from       string // the party that says it
 	strict     bool
 	bonds      *bonds
 	out        []Difference
