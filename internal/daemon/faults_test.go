@@ -19,7 +19,7 @@ import (
 )
 
 func impatient(s *config.Server) {
-	s.StartTimeout, s.CallTimeout = 500*time.Millisecond, 300*time.Millisecond
+	s.StartTimeout, s.CallTimeout = 2*time.Second, time.Second
 }
 
 // wantFault fails unless a is the error of a call that a server has not answered.

@@ -106,13 +106,13 @@ type taskServer struct {
 
 // jobTask is one task. Its fields are guarded by taskServer.mu.
 type jobTask struct {
-	id, status, message string
-	created, updated    time.Time
-	result              object
-	failure             *rpcError
-	inputs              []*input
-	over                chan struct{} // closed when the status is a last one
-	changed             chan struct{} // closed at each change, and made anew
+	id, status       string
+	created, updated time.Time
+	result           object
+	failure          *rpcError
+	inputs           []*input
+	over             chan struct{} // closed when the status is a last one
+	changed          chan struct{} // closed at each change, and made anew
 }
 
 // input is a question of a task.
