@@ -26,13 +26,16 @@ type doctorFlags struct {
 	asJSON, deep   bool
 	call, code     string
 	patience, wait time.Duration
+
+	client, stdio, open bool
+	listen, output      string
 }
 
 func (a *app) doctorCommand() *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
-		Use:   "doctor [flags] (URL | NAME | -- COMMAND [ARG]...)",
-		Short: "Find out what is wrong with a server",
+		Use:   "doctor [flags] (--client | URL | NAME | -- COMMAND [ARG]...)",
+		Short: "Find out what is wrong with a server or a client",
 		Long: `Open a server in every way that clients do, each time anew, and say what is
 wrong with it: which revisions it speaks and how it refuses the others, what it
 makes of ids, unknown methods, odd input and long messages, whether its lists,
@@ -43,6 +46,10 @@ Each finding has a code that never changes its meaning, the bytes that prove it,
 what it means to a user, what to change in the server, and what Dragoman does
 about it meanwhile. Nothing is called that could change anything; with --call
 one tool is, without arguments.
+
+With --client a server is played, of both eras, and what the client sends is
+looked at: give the client the URL or the command that is printed, use it for a
+while, and end it or interrupt. The report comes then.
 
 The exit code is 0 for a server without a finding of level error, 1 when there
 is one, 2 for a wrong command line and 3 when the server cannot be reached.`,
@@ -56,11 +63,22 @@ is one, 2 for a wrong command line and 3 when the server cannot be reached.`,
   # In a build: the codes of all errors.
   dragoman doctor --json -- ./server | jq -r '.findings[] | select(.level == "error") | .code'
 
+  # A client.
+  dragoman doctor --client
+
   # What a code means.
   dragoman doctor --explain DRG-STDOUT-NOISE`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.code != "" {
 				return a.explainCode(f.code, args)
+			}
+			if f.client {
+				return a.examineClient(c, &f, args)
+			}
+			for _, name := range []string{"stdio", "listen", "output"} {
+				if c.Flags().Changed(name) {
+					return usagef("write `dragoman doctor --client`", "--%s belongs to --client", name)
+				}
 			}
 			return a.examine(c, &f, args)
 		},
@@ -73,7 +91,12 @@ is one, 2 for a wrong command line and 3 when the server cannot be reached.`,
 	fl.StringVar(&f.code, "explain", "", "explain the finding of this `CODE` and do nothing else")
 	fl.DurationVar(&f.patience, "timeout", 5*time.Second, "wait so long for an answer")
 	fl.DurationVar(&f.wait, "start", 30*time.Second, "wait so long for the first answer of all")
+	fl.BoolVar(&f.client, "client", false, "look at a client: play a server to it")
+	fl.BoolVar(&f.stdio, "stdio", false, "with --client: be the server that the client starts")
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:0", "with --client: serve the client at this `ADDR` (host:port; port 0 takes a free one)")
+	fl.StringVarP(&f.output, "output", "o", "", "with --client --stdio: write the report to this `FILE` too, as JSON")
 	f.t.addPlain(fl)
+	addOpenFlag(c, &f.open)
 	addConfigFlag(c, &f.file)
 	_ = c.RegisterFlagCompletionFunc("explain", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var out []string

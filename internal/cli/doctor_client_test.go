@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestClientOfACopy: the client starts the command that was printed, and the
+// command that printed it reports.
+func TestClientOfACopy(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := func(args ...string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), self)
+		c.Args = append([]string{"dragoman"}, args...)
+		return c
+	}
+	waiting := program("doctor", "--client")
+	stderr, err := waiting.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout bytes.Buffer
+	waiting.Stdout = &stdout
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile(`doctor --client --stdio -o (.+)$`)
+	for s := bufio.NewScanner(stderr); s.Scan(); {
+		m := command.FindStringSubmatch(s.Text())
+		if m == nil {
+			continue
+		}
+		copied := program("doctor", "--client", "--stdio", "-o", m[1])
+		copied.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize"}` + "\n")
+		if out, err := copied.Output(); err != nil || !strings.Contains(string(out), `"serverInfo"`) {
+			t.Errorf("%v: %s", err, out)
+			_ = waiting.Process.Kill()
+		}
+	}
+	_ = waiting.Wait()
+	if code := waiting.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(stdout.String(), "error DRG-CLIENT-BARE-INITIALIZE: ") {
+		t.Errorf("exit code %d:\n%s", code, stdout.String())
+	}
+}

@@ -1,0 +1,354 @@
+package doctor
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Stage plays a server of both eras to clients and notes what they do. It has one
+// tool, which gives back what it is given. The zero value is not ready; use
+// NewStage. Its methods are safe for concurrent use.
+type Stage struct {
+	speaks []mcp.Revision
+
+	mu       sync.Mutex
+	found    map[string]Finding
+	visitors map[string]*visitor // of HTTP, by session
+	all      []*visitor          // in the order of their coming
+	messages int
+}
+
+// maxVisitors bounds the conversations that are told apart; those beyond are
+// looked at as one.
+const maxVisitors = 1000
+
+// NewStage returns a stage that speaks the revisions named, or all.
+func NewStage(speaks ...mcp.Revision) *Stage {
+	if len(speaks) == 0 {
+		speaks = mcp.Revisions()
+	}
+	return &Stage{speaks: speaks, found: map[string]Finding{}, visitors: map[string]*visitor{}}
+}
+
+// visitor is one conversation with a client, guarded by the stage's mu.
+type visitor struct {
+	http    bool
+	session string
+
+	opened   string       // by which method
+	version  string       // that it offered
+	revision mcp.Revision // that is spoken
+	name     string
+	declares []string
+	discover bool // it has asked server/discover
+	ready    bool // initialized has come
+	requests int  // after the opening
+	lists    bool // it has asked for tools
+	used     map[jsonrpc.ID]bool
+	asked    map[jsonrpc.ID]string // probes of ours that wait for an answer, by their code
+}
+
+// maxUsed bounds the ids of a conversation that are remembered.
+const maxUsed = 4096
+
+func (s *Stage) enter(session string, http bool) *visitor {
+	v := &visitor{http: http, session: session, used: map[jsonrpc.ID]bool{}, asked: map[jsonrpc.ID]string{}}
+	if len(s.all) < maxVisitors {
+		s.all = append(s.all, v)
+		if session != "" {
+			s.visitors[session] = v
+		}
+	}
+	return v
+}
+
+// find is called with the lock held.
+func (s *Stage) find(code string, raw []byte, what ...string) {
+	if _, had := s.found[code]; had {
+		return
+	}
+	c, ok := Lookup(code)
+	if !ok {
+		c = Condition{Code: code, Level: Warning}
+	}
+	line := ""
+	if raw != nil {
+		line = "< " + veil(raw, nil)
+	}
+	for i := range what {
+		what[i] = "# " + veil([]byte(what[i]), nil)
+	}
+	s.found[code] = Finding{Condition: c, Evidence: evidence(append([]string{line}, what...)...)}
+}
+
+// hear takes one message of a client and returns what is answered: messages, of
+// which the first is the answer when there is one.
+func (s *Stage) hear(v *visitor, raw []byte, version string) [][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.messages++
+	if jsonrpc.IsBatch(raw) {
+		if !v.revision.Can(mcp.Batches) {
+			s.find(ClientBatch, raw)
+		}
+		items, err := jsonrpc.ScanBatch(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
+		if err != nil {
+			return [][]byte{s.unreadable(raw, err)}
+		}
+		var out [][]byte
+		for _, i := range items {
+			if i.Message != nil {
+				out = append(out, s.take(v, i.Message, version)...)
+			}
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		return [][]byte{slices.Concat([]byte("["), slices.Concat(join(out)...), []byte("]"))}
+	}
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine})
+	if err != nil {
+		loose, bad := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
+		if bad != nil {
+			return [][]byte{s.unreadable(raw, err)}
+		}
+		s.find(ClientShape, raw, err.Error())
+		m = loose
+	}
+	return s.take(v, m, version)
+}
+
+func join(all [][]byte) [][]byte {
+	var out [][]byte
+	for i, b := range all {
+		if i > 0 {
+			out = append(out, []byte(","))
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func (s *Stage) unreadable(raw []byte, err error) []byte {
+	s.find(ClientUnreadable, raw, err.Error())
+	return jsonrpc.AppendError(nil, "null", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "this cannot be read"})
+}
+
+// take deals with a message. version is that of the header, "" for none.
+func (s *Stage) take(v *visitor, m *jsonrpc.Message, version string) [][]byte {
+	switch m.Kind {
+	case jsonrpc.Result, jsonrpc.Failure:
+		delete(v.asked, m.ID)
+		return nil
+	case jsonrpc.Notification:
+		return s.note(v, m)
+	}
+	s.judgeID(v, m)
+	result, bad := s.serve(v, m, version)
+	if bad != nil {
+		return [][]byte{jsonrpc.AppendError(nil, m.ID, bad)}
+	}
+	return [][]byte{jsonrpc.AppendResult(nil, m.ID, []byte(result))}
+}
+
+func (s *Stage) judgeID(v *visitor, m *jsonrpc.Message) {
+	switch {
+	case m.ID == "0":
+		s.find(ClientIDZero, m.Raw)
+	case strings.ContainsAny(string(m.ID), ".eE") && !strings.HasPrefix(string(m.ID), `"`):
+		s.find(ClientShape, m.Raw, "the id is a fraction")
+	}
+	if v.used[m.ID] && !(v.opened == "" || v.revision.Modern()) {
+		s.find(ClientIDReused, m.Raw, "this id was used before")
+	}
+	if len(v.used) < maxUsed && m.Method != mcp.MethodDiscover {
+		v.used[m.ID] = true
+	}
+}
+
+// note takes a notification. It returns what the server asks of the client in turn:
+// once the handshake is over, whether it is there.
+func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
+	switch m.Method {
+	case mcp.NoteInitialized:
+		v.ready = true
+		if v.http || v.opened != mcp.MethodInitialize {
+			return nil
+		}
+		v.asked[`"dragoman-ping"`], v.asked[`"dragoman-unknown"`] = ClientPingSilent, ClientUnknownSilent
+		return [][]byte{
+			jsonrpc.AppendRequest(nil, `"dragoman-ping"`, mcp.MethodPing, nil),
+			jsonrpc.AppendRequest(nil, `"dragoman-unknown"`, "dragoman/no_such_method", nil),
+			jsonrpc.AppendNotification(nil, "notifications/dragoman/unknown", nil),
+		}
+	case mcp.NoteCancelled, mcp.NoteProgress, mcp.NoteRootsChanged:
+	default:
+		s.find(ClientUnknown, m.Raw)
+	}
+	return nil
+}
+
+// serve answers a request.
+func (s *Stage) serve(v *visitor, m *jsonrpc.Message, version string) (result string, bad *jsonrpc.Error) {
+	o, bad := mcp.Classify(m, version, v.http)
+	if bad != nil && m.Method != mcp.MethodInitialize {
+		s.find(ClientMeta, m.Raw, bad.Message)
+		return "", bad
+	}
+	modern := o.Revision.Modern()
+	switch {
+	case m.Method == mcp.MethodInitialize:
+		return s.initialize(v, m)
+	case modern:
+		if bad := mcp.CheckModern(m, o); bad != nil {
+			s.find(ClientMeta, m.Raw, bad.Message)
+			return "", bad
+		}
+		s.greet(v, m, o)
+	case v.opened == "":
+		s.find(ClientNoHandshake, m.Raw)
+		v.opened, v.revision = m.Method, o.Revision
+	case v.opened == mcp.MethodInitialize && !v.ready && m.Method != mcp.MethodPing:
+		s.find(ClientNoInitialized, m.Raw)
+	}
+	if m.Method != mcp.MethodDiscover {
+		v.requests++
+	}
+	return s.perform(v, m, modern)
+}
+
+// greet notes who a modern client is.
+func (s *Stage) greet(v *visitor, m *jsonrpc.Message, o mcp.Opening) {
+	if v.opened == "" || m.Method == mcp.MethodDiscover {
+		v.opened, v.revision, v.version = m.Method, o.Revision, o.Revision.String()
+	}
+	v.discover = v.discover || m.Method == mcp.MethodDiscover
+	s.describe(v, m, jsonrpc.Find(m.Raw, o.Meta, mcp.KeyClientInfo), jsonrpc.Find(m.Raw, o.Meta, mcp.KeyClientCaps))
+}
+
+func (s *Stage) describe(v *visitor, m *jsonrpc.Message, info, caps jsonrpc.Span) {
+	name, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, info, "name"))
+	number, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, info, "version"))
+	if name != "" {
+		v.name = strings.TrimSpace(clip(name) + " " + clip(number))
+	}
+	v.declares = nil
+	for c := range jsonrpc.Members(m.Raw, caps) {
+		key, _ := jsonrpc.Text(m.Raw, c.Key)
+		if len(v.declares) < 32 {
+			v.declares = append(v.declares, clip(key))
+		}
+	}
+}
+
+// initialize answers as 2025-11-25 §Lifecycle, "Version Negotiation" wants it.
+func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Error) {
+	if v.discover {
+		s.find(ClientBothEras, m.Raw)
+	}
+	if v.opened == mcp.MethodInitialize {
+		s.find(ClientTwice, m.Raw)
+	}
+	v.opened = mcp.MethodInitialize
+	info, caps := m.Param("clientInfo"), m.Param("capabilities")
+	offered, ok := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
+	switch {
+	case m.Params.IsZero():
+		s.find(ClientBare, m.Raw)
+	case !ok:
+		s.find(ClientVersion, m.Raw, "there is no protocolVersion")
+	}
+	if !m.Params.IsZero() {
+		if jsonrpc.Find(m.Raw, info, "name").IsZero() || jsonrpc.Find(m.Raw, info, "version").IsZero() {
+			s.find(ClientNoInfo, m.Raw)
+		}
+		if jsonrpc.KindOf(m.Raw, caps) != '{' {
+			s.find(ClientNoCapabilities, m.Raw)
+		}
+	}
+	s.describe(v, m, info, caps)
+	v.version = clip(offered)
+	v.revision = mcp.LatestLegacy
+	r, known := mcp.ParseRevision(offered)
+	if ok && (!known || !r.Legacy()) {
+		s.find(ClientVersion, m.Raw, "there is no such version that opens with initialize")
+	}
+	if known && r.Legacy() && slices.Contains(s.speaks, r) {
+		v.revision = r
+	} else {
+		for _, mine := range s.speaks {
+			if mine.Legacy() {
+				v.revision = mine
+				break
+			}
+		}
+	}
+	return `{"protocolVersion":"` + v.revision.String() + `","capabilities":{"tools":{}},"serverInfo":` + identity + `}`, nil
+}
+
+// echoTool is the one tool that the stage has.
+const echoTool = `{"name":"echo","description":"Gives back the text that it is given.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`
+
+// perform answers what is no opening.
+func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *jsonrpc.Error) {
+	head := "{"
+	if modern {
+		head = `{"resultType":"complete",`
+	}
+	cached := ""
+	if modern {
+		cached = `"ttlMs":0,"cacheScope":"private",`
+	}
+	known := mcp.LookupMethod(m.Method)
+	if known != nil && !known.In(v.revision) && v.revision != mcp.Unknown {
+		known = nil
+	}
+	if known == nil {
+		s.find(ClientUnknown, m.Raw)
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there is no such method"}
+	}
+	switch m.Method {
+	case mcp.MethodDiscover:
+		var dates []string
+		for _, r := range s.speaks {
+			dates = append(dates, `"`+r.String()+`"`)
+		}
+		return head + cached + `"supportedVersions":[` + strings.Join(dates, ",") + `],"capabilities":{"tools":{}}}`, nil
+	case mcp.MethodPing:
+		return "{}", nil
+	case mcp.MethodListTools:
+		v.lists = true
+		return head + cached + `"tools":[` + echoTool + `]}`, nil
+	case mcp.MethodCallTool:
+		name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
+		if name != "echo" {
+			return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such tool"}
+		}
+		text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "text"))
+		return head + `"content":[{"type":"text","text":` + quoted(text) + `}]}`, nil
+	}
+	s.find(ClientUndeclared, m.Raw)
+	return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has declared no such thing"}
+}
+
+// leave notes what a conversation lacked when it is over.
+func (s *Stage) leave(v *visitor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, code := range v.asked {
+		s.find(code, nil, fmt.Sprintf("the request %s was never answered", id))
+	}
+	v.asked = nil
+	if v.opened == mcp.MethodInitialize && !v.ready {
+		s.find(ClientNoInitialized, nil, "the conversation ended without notifications/initialized")
+	}
+}
+
+// newSession returns an id that cannot be guessed.
+func newSession() string { return rand.Text() }

@@ -1,0 +1,201 @@
+package doctor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+)
+
+// ServePipe plays the server to one client on a pipe, until the end of its input or
+// of ctx. It closes in then, and returns what broke when that was no plain end.
+func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) error {
+	defer context.AfterFunc(ctx, func() { _ = in.Close() })()
+	defer func() { _ = in.Close() }()
+	s.mu.Lock()
+	v := s.enter("", false)
+	s.mu.Unlock()
+	defer s.leave(v)
+	r := bufio.NewReaderSize(in, 64<<10)
+	for {
+		line, err := readLine(r)
+		if len(bytes.TrimSpace(line)) > 0 {
+			for _, b := range s.hear(v, line, "") {
+				if _, bad := out.Write(append(b, '\n')); bad != nil {
+					return bad
+				}
+			}
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// maxBody bounds what is read of a request, in bytes.
+const maxBody = 4 << 20
+
+// ServeHTTP plays the server to clients of Streamable HTTP.
+func (s *Stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.Contains(r.URL.Path, "/.well-known/"):
+		s.see(ClientExplores, "# "+r.Method+" "+veil([]byte(r.URL.Path), nil))
+		http.NotFound(w, r)
+	case r.Method == http.MethodPost:
+		s.post(w, r)
+	case r.Method == http.MethodDelete:
+		s.delete(w, r)
+	default:
+		w.Header().Set("Allow", "POST, DELETE")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}
+}
+
+func (s *Stage) see(code, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.find(code, nil, strings.TrimPrefix(line, "# "))
+}
+
+func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return
+	}
+	s.judgeHeaders(r)
+	session, version := r.Header.Get(mcp.HeaderSession), r.Header.Get(mcp.HeaderVersion)
+	m, bad := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxBody, Tolerant: true})
+	var opens, modern bool
+	if bad == nil {
+		opens = m.Method == mcp.MethodInitialize
+		modern = !jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero()
+	}
+	s.mu.Lock()
+	v := s.visitors[session]
+	switch {
+	case opens && session == "":
+		session = newSession()
+		v = s.enter(session, true)
+		w.Header().Set(mcp.HeaderSession, session)
+	case v != nil:
+		s.judgeSession(v, raw, version)
+	case session != "" && !modern:
+		s.find(ClientSession, raw, "this session was never given out: "+clip(session))
+		s.mu.Unlock()
+		http.Error(w, "there is no such session", http.StatusNotFound)
+		return
+	default:
+		// Nobody can be told apart here: all that has no session is one visitor.
+		const loose = "-"
+		if v = s.visitors[loose]; v == nil {
+			v = s.enter(loose, true)
+			s.visitors[loose] = v
+			if !modern {
+				v.ready = true
+			}
+		}
+		if modern && m.Kind == jsonrpc.Request {
+			s.judgeMirrors(m, r.Header)
+		}
+	}
+	s.mu.Unlock()
+	out := s.hear(v, raw, version)
+	if len(out) == 0 {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(statusOf(out[0], modern))
+	_, _ = w.Write(out[0])
+}
+
+// statusOf is the status of an answer (2026-07-28 §Streamable HTTP).
+func statusOf(answer []byte, modern bool) int {
+	m, err := jsonrpc.Scan(answer, jsonrpc.Limits{Tolerant: true})
+	if err != nil || m.Kind != jsonrpc.Failure || !modern {
+		return http.StatusOK
+	}
+	if code, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code")); code == jsonrpc.CodeMethodNotFound {
+		return http.StatusNotFound
+	}
+	return http.StatusBadRequest
+}
+
+// judgeHeaders looks at what every POST has to have (2025-11-25 §Transports,
+// "Sending Messages to the Server").
+func (s *Stage) judgeHeaders(r *http.Request) {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if kind != "application/json" {
+		s.see(ClientContentType, "Content-Type: "+r.Header.Get("Content-Type"))
+	}
+	var types []string
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		t, _, _ := mime.ParseMediaType(part)
+		types = append(types, t)
+	}
+	for _, want := range []string{"application/json", "text/event-stream"} {
+		if !slices.Contains(types, want) {
+			s.see(ClientAccept, "Accept: "+strings.Join(r.Header.Values("Accept"), ", "))
+		}
+	}
+}
+
+// judgeSession looks at the header of the version (2025-06-18 §Transports, "Protocol
+// Version Header").
+func (s *Stage) judgeSession(v *visitor, raw []byte, version string) {
+	if v.opened == mcp.MethodInitialize && v.revision.Can(mcp.VersionHeader) && version != v.revision.String() {
+		what := "MCP-Protocol-Version is missing"
+		if version != "" {
+			what = "MCP-Protocol-Version is " + clip(version) + ", and " + v.revision.String() + " was agreed on"
+		}
+		s.find(ClientVersionHeader, raw, what)
+	}
+}
+
+// judgeMirrors looks at the headers that repeat the body (2026-07-28 §Streamable
+// HTTP, "Request Metadata").
+func (s *Stage) judgeMirrors(m *jsonrpc.Message, h http.Header) {
+	if bad := mirror.CheckValue(mcp.HeaderMethod, h.Values(mcp.HeaderMethod), m.Method); bad != nil {
+		s.find(ClientMirrors, m.Raw, bad.Message)
+	}
+	known := mcp.LookupMethod(m.Method)
+	if known == nil || known.NameKey == "" {
+		return
+	}
+	if name, ok := jsonrpc.Text(m.Raw, m.Param(known.NameKey)); ok {
+		if bad := mirror.CheckValue(mcp.HeaderName, h.Values(mcp.HeaderName), name); bad != nil {
+			s.find(ClientMirrors, m.Raw, bad.Message)
+		}
+	}
+}
+
+func (s *Stage) delete(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get(mcp.HeaderSession)
+	s.mu.Lock()
+	v := s.visitors[id]
+	if id != "-" {
+		delete(s.visitors, id)
+	}
+	s.mu.Unlock()
+	if v == nil || id == "-" {
+		http.Error(w, "there is no such session", http.StatusNotFound)
+		return
+	}
+	s.leave(v)
+	w.WriteHeader(http.StatusOK)
+}

@@ -1,0 +1,105 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// ClientReport is what a stage has noted.
+type ClientReport struct {
+	Findings []Finding // the worst first
+	Visits   []Visit   // one for each conversation
+	Messages int       // that have come
+}
+
+// Visit is what one conversation was like.
+type Visit struct {
+	Client    string   // name and version, "" when it did not say
+	OpensWith string   // the method of the first request
+	Offers    string   // the version that it named first, "" for none
+	Revision  string   // that was spoken
+	Declares  []string // its capabilities
+	Requests  int      // beside the opening
+}
+
+// Report returns what was noted so far.
+func (s *Stage) Report() *ClientReport {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &ClientReport{Messages: s.messages}
+	lists, opened := false, false
+	for _, v := range s.all {
+		if v.opened == "" {
+			continue
+		}
+		opened = true
+		lists = lists || v.lists
+		r.Visits = append(r.Visits, Visit{
+			Client: veil([]byte(v.name), nil), OpensWith: clip(v.opened), Offers: veil([]byte(v.version), nil),
+			Revision: v.revision.String(), Declares: slices.Clone(v.declares), Requests: v.requests,
+		})
+	}
+	if opened && !lists {
+		s.find(ClientNeverLists, nil)
+	}
+	for _, f := range s.found {
+		r.Findings = append(r.Findings, f)
+	}
+	slices.SortFunc(r.Findings, severity)
+	return r
+}
+
+// String tells of a visit in a sentence.
+func (v Visit) String() string {
+	who := v.Client
+	if who == "" {
+		who = "a client without a name"
+	}
+	s := who + " opens with " + v.OpensWith
+	if v.Offers != "" {
+		s += ", offers " + v.Offers
+	}
+	return s + ", speaks " + v.Revision + ", declares " + listed(v.Declares) + fmt.Sprintf(", %d requests", v.Requests)
+}
+
+// JSON returns the report as one object: {"findings":[…],"verdict":{…}}.
+func (r *ClientReport) JSON() []byte {
+	out := []byte(`{"findings":[`)
+	for i, f := range r.Findings {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendFinding(append(out, '\n'), f)
+	}
+	out = fmt.Appendf(out, "],\n\"verdict\":{\"reached\":%t,\"healthy\":%t,\"messages\":%d,\"conversations\":[", r.Messages > 0, Worst(r.Findings) != Error, r.Messages)
+	for i, v := range r.Visits {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendMembers(out, "client", v.Client, "opensWith", v.OpensWith, "offers", v.Offers, "revision", v.Revision)
+		out = append(out[:len(out)-1], `,"declares":[`...)
+		for j, d := range v.Declares {
+			if j > 0 {
+				out = append(out, ',')
+			}
+			out = jsonrpc.AppendQuote(out, d)
+		}
+		out = fmt.Appendf(out, `],"requests":%d}`, v.Requests)
+	}
+	return append(out, `]}}`...)
+}
+
+// Text returns the visits for people, a line each.
+func (r *ClientReport) Text() string {
+	if r.Messages == 0 {
+		return "no client has said anything\n"
+	}
+	var b strings.Builder
+	for _, v := range r.Visits {
+		b.WriteString(v.String() + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,226 @@
+package doctor
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+func clientCodes(r *ClientReport) (out []string) {
+	for _, f := range r.Findings {
+		out = append(out, f.Code)
+	}
+	return out
+}
+
+func dumpClient(r *ClientReport) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		b.WriteString(string(f.Level) + " " + f.Code + "\n\t" + strings.ReplaceAll(f.Evidence, "\n", "\n\t") + "\n")
+	}
+	return b.String() + r.Text()
+}
+
+// onPipe lets a client visit the stage over a pipe.
+func onPipe(t *testing.T, visit func(in io.ReadCloser, out io.WriteCloser)) *ClientReport {
+	t.Helper()
+	s := NewStage()
+	in, theirOut := io.Pipe()
+	theirIn, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- s.ServePipe(t.Context(), in, out)
+		_ = out.Close()
+	}()
+	visit(theirIn, theirOut)
+	_ = theirOut.Close()
+	go func() { _, _ = io.Copy(io.Discard, theirIn) }()
+	if err := <-done; err != nil {
+		t.Errorf("ServePipe: %v", err)
+	}
+	return s.Report()
+}
+
+// overHTTP is onPipe over Streamable HTTP.
+func overHTTP(t *testing.T, visit func(url string)) *ClientReport {
+	t.Helper()
+	s := NewStage()
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	visit(srv.URL + "/mcp")
+	return s.Report()
+}
+
+func strictClient(t *testing.T, name string, at fake.Where) {
+	t.Helper()
+	c, err := fake.OpenClient(t.Context(), name, at, fake.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{mcp.MethodListTools} {
+		if r, err := c.Call(t.Context(), method, nil, fake.CallOptions{}); err != nil || r.Err != nil {
+			t.Errorf("%s: %v %v", method, r, err)
+		}
+	}
+	if _, err := c.Call(t.Context(), mcp.MethodCallTool, []byte(`{"name":"echo","arguments":{"text":"a"}}`), fake.CallOptions{}); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	for _, v := range c.Violations() {
+		if !strings.Contains(v, "dragoman/") { // the stage's own probes are no words of any revision
+			t.Errorf("the stage breaks its revision: %s", v)
+		}
+	}
+}
+
+// TestStrictClientsAreHealthy: and the report says what they are like.
+func TestStrictClientsAreHealthy(t *testing.T) {
+	for _, rev := range mcp.Revisions() {
+		name := "strict-" + rev.String()
+		check := func(t *testing.T, r *ClientReport) {
+			t.Helper()
+			if w := Worst(r.Findings); w == Error || w == Warning {
+				t.Errorf("it is found to have faults:\n%s", dumpClient(r))
+			}
+			if len(r.Visits) != 1 || r.Visits[0].Revision != rev.String() || r.Visits[0].Requests < 2 {
+				t.Errorf("%+v", r.Visits)
+			}
+		}
+		t.Run(rev.String()+" pipe", func(t *testing.T) {
+			check(t, onPipe(t, func(in io.ReadCloser, out io.WriteCloser) { strictClient(t, name, fake.Where{In: in, Out: out}) }))
+		})
+		if rev.Can(mcp.StreamableHTTP) {
+			t.Run(rev.String()+" HTTP", func(t *testing.T) {
+				check(t, overHTTP(t, func(url string) { strictClient(t, name, fake.Where{URL: url}) }))
+			})
+		}
+	}
+}
+
+// TestEveryOddClientIsFound plays every client that is not strict. A profile that
+// is in no row fails.
+func TestEveryOddClientIsFound(t *testing.T) {
+	rows := map[string]func(t *testing.T) (*ClientReport, []string){
+		"bare-http-client": func(t *testing.T) (*ClientReport, []string) {
+			return overHTTP(t, func(url string) {
+				for range 2 {
+					if _, err := fake.Post(t.Context(), http.DefaultClient, url, "", "echo", "{}", ""); err != nil {
+						t.Error(err)
+					}
+				}
+				http.DefaultClient.CloseIdleConnections()
+			}), []string{ClientNoHandshake}
+		},
+		"manifest-client": func(t *testing.T) (*ClientReport, []string) {
+			return onPipe(t, func(in io.ReadCloser, out io.WriteCloser) {
+				if _, err := fake.OpenManifest(in, out); err != nil {
+					t.Error(err)
+				}
+			}), []string{ClientBare, ClientNoInitialized, ClientNeverLists}
+		},
+	}
+	for _, p := range fake.Profiles() {
+		if p.Side != fake.ClientSide || p.Kind == fake.Strict {
+			continue
+		}
+		play := rows[p.Name]
+		if play == nil {
+			t.Errorf("the profile %s is in no row: what is found in it?", p.Name)
+			continue
+		}
+		t.Run(p.Name, func(t *testing.T) {
+			r, want := play(t)
+			for _, code := range want {
+				if !slices.Contains(clientCodes(r), code) {
+					t.Errorf("%s is not found:\n%s", code, dumpClient(r))
+				}
+			}
+		})
+	}
+}
+
+// TestSloppyClients says line by line what is wrong.
+func TestSloppyClients(t *testing.T) {
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	for want, lines := range map[string][]string{
+		ClientUnreadable:     {`{"jsonrpc":`},
+		ClientBatch:          {initialize, ready, `[{"jsonrpc":"2.0","id":2,"method":"ping"}]`},
+		ClientShape:          {`{"id":1,"method":"ping"}`},
+		ClientIDZero:         {strings.Replace(initialize, `"id":1`, `"id":0`, 1)},
+		ClientIDReused:       {initialize, ready, `{"jsonrpc":"2.0","id":1,"method":"ping"}`},
+		ClientUnknown:        {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"no/such"}`},
+		ClientUndeclared:     {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"prompts/list"}`},
+		ClientPingSilent:     {initialize, ready},
+		ClientUnknownSilent:  {initialize, ready, `{"jsonrpc":"2.0","id":"dragoman-ping","result":{}}`},
+		ClientVersion:        {strings.Replace(initialize, "2025-06-18", "2020-01-01", 1)},
+		ClientNoInfo:         {strings.Replace(initialize, `,"version":"1"`, "", 1)},
+		ClientNoCapabilities: {strings.Replace(initialize, `"capabilities":{},`, "", 1)},
+		ClientNoInitialized:  {initialize, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`},
+		ClientTwice:          {initialize, initialize},
+		ClientMeta:           {`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`},
+		ClientBothEras: {
+			`{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, initialize,
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			s := NewStage()
+			err := s.ServePipe(t.Context(), io.NopCloser(strings.NewReader(strings.Join(lines, "\n")+"\n")), io.Discard)
+			if r := s.Report(); err != nil || !slices.Contains(clientCodes(r), want) {
+				t.Errorf("%v\n%s", err, dumpClient(r))
+			}
+		})
+	}
+}
+
+// TestSloppyClientsOverHTTP is the same for headers.
+func TestSloppyClientsOverHTTP(t *testing.T) {
+	s := NewStage()
+	post := func(path, body string, h ...string) *http.Response {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		for i := 0; i < len(h); i += 2 {
+			r.Header.Set(h[i], h[i+1])
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Result()
+	}
+	res := post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	session := res.Header.Get(mcp.HeaderSession)
+	if session == "" || guessable(session) {
+		t.Errorf("the session is %q", session)
+	}
+	post("/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, mcp.HeaderSession, session)
+	if res := post("/mcp", `{"jsonrpc":"2.0","id":2,"method":"ping"}`, mcp.HeaderSession, "other"); res.StatusCode != http.StatusNotFound {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	post("/.well-known/oauth-protected-resource", "")
+	post("/mcp", `{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		mcp.HeaderVersion, "2026-07-28", mcp.HeaderMethod, "tools/call")
+	r := s.Report()
+	for _, want := range []string{ClientContentType, ClientAccept, ClientVersionHeader, ClientSession, ClientExplores, ClientMirrors} {
+		if !slices.Contains(clientCodes(r), want) {
+			t.Errorf("%s is not found:\n%s", want, dumpClient(r))
+		}
+	}
+}
+
+// TestStageEndsWithItsContext: it waits for nobody.
+func TestStageEndsWithItsContext(t *testing.T) {
+	in, w := io.Pipe()
+	defer w.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := NewStage().ServePipe(ctx, in, io.Discard); err == nil {
+		t.Error("no error")
+	}
+}
