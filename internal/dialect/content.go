@@ -204,7 +204,14 @@ func Question(to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Messa
 			out = f.message(out, at, content, b)
 			continue
 		}
+		role := jsonrpc.Find(m.Raw, at, "role").Of(m.Raw)
+		if len(role) > longestRole {
+			out = f.message(out, at, content, nil)
+			continue
+		}
 		// One block a message: several become messages of the same role, in their order.
+		// What else stands in the message stays with the first: repeated for each block it
+		// could be a thousand times as large as what the server sent.
 		changed = true
 		n := 0
 		for block := range jsonrpc.Elements(m.Raw, content) {
@@ -212,8 +219,11 @@ func Question(to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Messa
 			if b == nil {
 				b = block.Of(m.Raw)
 			}
-			out = f.message(out, at, content, b)
-			n++
+			if n++; n == 1 {
+				out = f.message(out, at, content, b)
+			} else {
+				out = further(out, role, b)
+			}
 		}
 		switch {
 		case n == 0:
@@ -228,6 +238,19 @@ func Question(to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Messa
 	var e jsonrpc.Edits
 	e.Replace(list, append(out, ']'))
 	return rescan(m, jsonrpc.Splice(make([]byte, 0, len(m.Raw)+128), m.Raw, &e))
+}
+
+// longestRole is how long the role of a message may be that is taken apart: there are
+// "user" and "assistant".
+const longestRole = 32
+
+// further appends a message that goes on with what another of the role has begun.
+func further(list, role, content []byte) []byte {
+	list = append(list, `,{`...)
+	if role != nil {
+		list = append(append(append(list, `"role":`...), role...), ',')
+	}
+	return append(append(append(list, `"content":`...), content...), '}')
 }
 
 // message appends a message of sampling with another content; nil leaves its own.
