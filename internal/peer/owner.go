@@ -11,10 +11,12 @@ import (
 type tally struct {
 	all candidate
 	may candidate // of those whose methods may ask
-	// task is the task that the question is about, "" for none, and result the
-	// oldest call that waits for its result.
+	// task is the task that the question is about, "" for none; result is the oldest
+	// call that waits for its result.
 	task   string
 	result int64
+	about  candidate // of those that name the task
+	making candidate // of those that become tasks, whose ids nobody knows yet
 }
 
 // taskOf returns the task that a server says its question is about, "" for none
@@ -38,8 +40,8 @@ type candidate struct {
 // add takes note of the call with the number n. What we ask for ourselves does not
 // count, nor does a listen, which runs for as long as its client does.
 func (t *tally) add(n int64, call *mcp.Call) {
-	if t.task != "" && call.Msg.Method == mcp.MethodTaskResult && call.Name == t.task && (t.result == 0 || n < t.result) {
-		t.result = n
+	if t.task != "" {
+		t.addAbout(n, call)
 	}
 	if !counts(call) {
 		return
@@ -50,18 +52,35 @@ func (t *tally) add(n int64, call *mcp.Call) {
 	}
 }
 
+func (t *tally) addAbout(n int64, call *mcp.Call) {
+	switch {
+	case call.Method != nil && call.Method.Task && call.Name == t.task:
+		if t.about.add(n, call); call.Msg.Method == mcp.MethodTaskResult && (t.result == 0 || n < t.result) {
+			t.result = n
+		}
+	case call.Msg.Method == mcp.MethodCallTool && (call.Task != nil || jsonrpc.KindOf(call.Msg.Raw, call.Msg.Param("task")) == '{'):
+		t.making.add(n, call)
+	}
+}
+
 // counts reports whether a server may speak of a call without naming it.
 func counts(call *mcp.Call) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
 
 // asking returns the number of the call that a question belongs to, 0 for none. It
-// is the one that waits for the task that the question names; else one whose method
-// may ask (2026-07-28 §MRTR, "Supported Requests", says which do) where such a call
-// is in flight, so that a list which is read meanwhile takes no question away.
+// is one whose method may ask (2026-07-28 §MRTR, "Supported Requests", says which do)
+// where such a call is in flight, so that a list which is read meanwhile takes no
+// question away. A question that names a task belongs to a call about that task, or
+// to one that becomes a task: the call that made it is over, and whatever else runs
+// may be another client's.
 func (t *tally) asking() int64 {
-	if t.result != 0 {
+	switch {
+	case t.result != 0:
 		return t.result
-	}
-	if t.may.call != nil {
+	case t.about.call != nil:
+		return t.about.number()
+	case t.task != "":
+		return t.making.number()
+	case t.may.call != nil:
 		return t.may.number()
 	}
 	return t.all.number()

@@ -73,3 +73,55 @@ func TestWhoIsAskedBeside(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoIsAskedAboutATask: a question that names its task is never put to a call
+// that has nothing to do with it, even where that one runs alone.
+func TestWhoIsAskedAboutATask(t *testing.T) {
+	call := func(facts *mcp.ClientFacts, method, params string) *mcp.Call {
+		m := scan(t, `{"jsonrpc":"2.0","id":"c","method":"`+method+`","params":`+params+`}`)
+		return mcp.NewCall(m, jsonrpc.Span{}, facts)
+	}
+	const this, other, plain, asTask = `{"taskId":"t1"}`, `{"taskId":"t2"}`, `{"name":"x"}`, `{"name":"x","task":{}}`
+	madeOne := call(ben, mcp.MethodCallTool, plain)
+	madeOne.Task = []byte("{}")
+	for name, test := range map[string]struct {
+		calls []*mcp.Call // numbered from 1
+		asks  int64
+	}{
+		"nothing":                                {nil, 0},
+		"a call":                                 {[]*mcp.Call{call(ben, mcp.MethodCallTool, plain)}, 0},
+		"another's task":                         {[]*mcp.Call{call(ben, mcp.MethodTaskResult, other)}, 0},
+		"a look at another's task":               {[]*mcp.Call{call(ben, mcp.MethodGetTask, other)}, 0},
+		"its result and a call":                  {[]*mcp.Call{call(ben, mcp.MethodCallTool, plain), call(anna, mcp.MethodTaskResult, this)}, 2},
+		"its result and a look at it":            {[]*mcp.Call{call(ben, mcp.MethodGetTask, this), call(anna, mcp.MethodTaskResult, this)}, 2},
+		"a look at it and a call":                {[]*mcp.Call{call(ben, mcp.MethodCallTool, plain), call(anna, mcp.MethodGetTask, this)}, 2},
+		"a call that becomes a task":             {[]*mcp.Call{call(anna, mcp.MethodCallTool, asTask), call(ben, mcp.MethodCallTool, plain)}, 1},
+		"a call that we make one":                {[]*mcp.Call{madeOne}, 1},
+		"two that become tasks":                  {[]*mcp.Call{call(anna, mcp.MethodCallTool, asTask), madeOne}, 0},
+		"a look at it, and one that becomes one": {[]*mcp.Call{madeOne, call(anna, mcp.MethodGetTask, this)}, 2},
+	} {
+		got := tally{task: "t1"}
+		for i, c := range test.calls {
+			got.add(int64(i+1), c)
+		}
+		if got.asking() != test.asks {
+			t.Errorf("%s: %d is asked", name, got.asking())
+		}
+	}
+
+	var elsewhere []string
+	o := ServerOptions{Ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+		elsewhere = append(elsewhere, m.Method)
+		return nil, ErrCannotAsk
+	}}
+	calling(t, mcp.R20251125, o, func(s *Server, w *wire) {
+		bens := start(s, ben, toolCall)
+		w.heard()
+		w.say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`)
+		if len(bens.asked) != 0 || len(elsewhere) != 1 {
+			t.Errorf("ben was asked %q about a task of somebody, elsewhere %q", bens.asked, elsewhere)
+		}
+		bens.cancel(ErrCancelled)
+		w.heard()
+	})
+}
