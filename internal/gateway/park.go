@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -50,6 +51,10 @@ type parked struct {
 	waited bool      // it has been parked, and its request is counted
 	server string    // all three under Relay.parkMu
 	since  time.Time // of the last time it was parked
+
+	// Of an attended task, under Relay.parkMu:
+	counted int64 // bytes that the budget counts for it
+	dropped bool  // it is in the table no more
 }
 
 // openQuestion is a request of the server that waits for the client's answer.
@@ -521,8 +526,11 @@ func (k *parkSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messag
 func (r *Relay) Close() {
 	r.parkMu.Lock()
 	r.closed = true
-	all, attended := r.parked, r.attended
-	r.parked, r.attended = nil, nil
+	all, attended := r.parked, maps.Clone(r.attended)
+	r.parked = nil
+	for _, a := range attended {
+		r.dropLocked(a)
+	}
 	r.parkMu.Unlock()
 	for _, list := range [...]map[string]*parked{all, attended} {
 		for _, p := range list {

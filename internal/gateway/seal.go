@@ -29,8 +29,8 @@ type Relay struct {
 	// have come by, why a clause of a sentence. It must not block. Nil hears nothing.
 	Lost func(server, what, why string)
 
-	// Budget counts what parked calls hold, beside what their requests hold while
-	// they are there. Nil counts nothing.
+	// Budget counts what parked calls and attended tasks hold, beside what their
+	// requests hold while they are there. Nil counts nothing.
 	Budget *transport.Budget
 	// Renamed is told of an item that clients see under another name than the usual
 	// one, and why. It must not block. Nil hears nothing.

@@ -89,7 +89,9 @@ func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*
 		case <-ctx.Done():
 			a.cancel(context.Cause(ctx))
 			<-a.done
-			return nil, a.err
+			if reply, err = a.reply, a.err; err != nil {
+				return nil, err
+			}
 		}
 	}
 	if a == nil || err != nil {
@@ -115,9 +117,13 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 	key := attendedKey(p, c.Client)
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
-	if a := r.attended[key]; a != nil && !isDone(a.done) {
-		a.expiry.Reset(stateTTL)
-		return a, nil
+	if a := r.attended[key]; a != nil {
+		if !isDone(a.done) {
+			a.expiry.Reset(stateTTL)
+			return a, nil
+		}
+		a.expiry.Stop()
+		r.dropLocked(a)
 	}
 	if r.closed {
 		return nil, errStopping
@@ -144,13 +150,39 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 		r.attended = make(map[string]*parked)
 	}
 	r.attended[key] = a
+	r.holdLocked(a, c.Msg)
 	ask := p.ask(c, mcp.MethodTaskResult)
 	r.running.Go(func() {
 		defer cancel(nil)
 		a.reply, a.err = p.server.Call(life, ask, (*parkSink)(a))
+		r.parkMu.Lock()
+		defer r.parkMu.Unlock()
 		close(a.done)
+		switch {
+		case a.dropped:
+			r.Budget.Give(a.counted)
+		case a.reply != nil:
+			r.holdLocked(a, a.reply.Msg) // until somebody asks for it
+		}
 	})
 	return a, nil
+}
+
+// holdLocked counts a message that an attended task goes on holding.
+func (r *Relay) holdLocked(a *parked, m *jsonrpc.Message) {
+	n := int64(len(m.Raw))
+	a.counted += n
+	r.Budget.Hold(n)
+}
+
+// dropLocked takes one out of the table. What it holds is given back now, or once it
+// is over.
+func (r *Relay) dropLocked(a *parked) {
+	delete(r.attended, a.id)
+	a.dropped = true
+	if isDone(a.done) {
+		r.Budget.Give(a.counted)
+	}
 }
 
 // unattend takes a task out of the table and returns who attended it, nil for
@@ -161,7 +193,7 @@ func (r *Relay) unattend(key string) *parked {
 	a := r.attended[key]
 	if a != nil {
 		a.expiry.Stop()
-		delete(r.attended, key)
+		r.dropLocked(a)
 	}
 	return a
 }
@@ -173,7 +205,7 @@ func (r *Relay) dismiss(a *parked) bool {
 	if r.attended[a.id] != a {
 		return false
 	}
-	delete(r.attended, a.id)
+	r.dropLocked(a)
 	return true
 }
 

@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// asksThenEnds is a legacy server whose task wants input until over, and puts its
+// question to whoever waits for the result.
+type asksThenEnds struct {
+	*fake
+	over   bool
+	onLook func()
+	end    chan struct{} // closed to end the task
+}
+
+func newAsksThenEnds(t *testing.T) *asksThenEnds {
+	x := &asksThenEnds{fake: requested("one"), end: make(chan struct{}), onLook: func() {}}
+	x.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		task := aTask
+		switch c.Msg.Method {
+		case mcp.MethodTaskResult:
+			select {
+			case <-x.end:
+				return said(mcp.R20251125, `{"content":[]}`), nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		case mcp.MethodGetTask:
+			x.onLook()
+			task = strings.Replace(aTask, "working", "input_required", 1)
+			if x.over {
+				task = strings.Replace(aTask, "working", "completed", 1)
+			}
+		}
+		reply := said(mcp.R20251125, `{"task":{`+task+`},`+task+`}`)
+		reply.Session = 5
+		return reply, nil
+	}
+	return x
+}
+
+// begin makes a task and returns the parameters of a poll, which lack their end.
+func (x *asksThenEnds) begin(t *testing.T, g *Single) (get string) {
+	t.Helper()
+	reply, err := g.Call(t.Context(), tasking(t, "", "tools/call", `{"name":"star"}`), &ear{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return `{"taskId":"` + text(t, reply, "taskId") + `"`
+}
+
+// TestPollGivenUpAsTheTaskEnds: a client that goes in the moment in which its task's
+// result is there gets it or an error, and never neither.
+func TestPollGivenUpAsTheTaskEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 30 { // which of the two is seen first is chance
+			x := newAsksThenEnds(t)
+			g := &Single{Relay: &Relay{}, Upstream: x}
+			get := x.begin(t, g) + `}`
+			if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
+				t.Fatal(err)
+			}
+			close(x.end)
+			synctest.Wait()
+			ctx, give := context.WithCancel(t.Context())
+			x.over, x.onLook = true, give
+			reply, err := g.Call(ctx, tasking(t, "", "tasks/get", get), &ear{})
+			if reply == nil && err == nil {
+				t.Fatal("neither an answer nor an error")
+			}
+			g.Relay.Close()
+		}
+	})
+}
+
+// TestAttendedTasksAreCounted: the request that a task's attendant goes on holding is
+// part of what messages may hold, for as long as it is held.
+func TestAttendedTasksAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newAsksThenEnds(t)
+		b := transport.NewBudget(1 << 20)
+		g := &Single{Relay: &Relay{Budget: b}, Upstream: x}
+		defer g.Relay.Close()
+		get := x.begin(t, g) + `,"_meta":{"x":"` + strings.Repeat("x", 100_000) + `"}}`
+		for range 3 {
+			if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if held := b.State().Held; held < 100_000 || held > 150_000 {
+			t.Errorf("while it waits %d bytes are held", held)
+		}
+		close(x.end)
+		synctest.Wait()
+		x.over = true
+		if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
+			t.Fatal(err)
+		}
+		if held := b.State().Held; held != 0 {
+			t.Errorf("after its end %d bytes are held", held)
+		}
+
+		x.over, x.end = false, make(chan struct{})
+		for _, end := range []func(){func() { time.Sleep(stateTTL + 1) }, g.Relay.Close} {
+			if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
+				t.Fatal(err)
+			}
+			end()
+			synctest.Wait()
+			if held := b.State().Held; held != 0 {
+				t.Errorf("when nobody waits any more %d bytes are held", held)
+			}
+		}
+	})
+}
