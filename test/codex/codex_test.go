@@ -117,7 +117,9 @@ type client struct {
 func open(t *testing.T, program, codex, home, revision string, named bool) *client {
 	t.Helper()
 	c := &client{t: t, decision: "accept"}
-	command := []string{program, "-v", "run", "--env", "CODEX_HOME=" + home, "--env", "TEST_KEY=none"}
+	// Codex runs commands in a login shell; whoever's profile that reads is not to
+	// take part in the test.
+	command := []string{program, "-v", "run", "--env", "CODEX_HOME=" + home, "--env", "HOME=" + t.TempDir(), "--env", "TEST_KEY=none"}
 	if named {
 		command = append(command, "--dialect", "codex-app-server")
 	}
