@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -118,7 +117,7 @@ func (r *Relay) created(u Upstream, c *mcp.Call, reply *mcp.Reply, err error) (*
 // Retrieval" 1).
 func (r *Relay) callAsTask(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	wish := c.Msg.Param("task")
-	ttl, _ := jsonrpc.Int(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
+	ttl, _ := mcp.Millis(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
 	if ttl > 0 {
 		r.lost(u.Name(), c.Msg.Method, "how long a task lives is for a server of the newer era to say, not for the client")
 	}
@@ -129,7 +128,7 @@ func (r *Relay) callAsTask(ctx context.Context, u Upstream, c *mcp.Call, s peer.
 	if err != nil || reply.Msg.Kind != jsonrpc.Result || !reply.CreatedTask().IsZero() {
 		return r.created(u, c, reply, err)
 	}
-	return r.kept.keep(c, reply, time.Duration(ttl)*time.Millisecond)
+	return r.kept.keep(c, reply, ttl)
 }
 
 // awaited is a server with tasks of 2025-11-25 for a client that knows none: a tool

@@ -147,11 +147,11 @@ func (w *waiting) result(ctx context.Context) (*mcp.Reply, error) {
 
 // pace returns how long to wait before looking again.
 func (st *state) pace() time.Duration {
-	ms, ok := jsonrpc.Int(st.raw, jsonrpc.Find(st.raw, st.at, "pollIntervalMs"))
+	wait, ok := mcp.Millis(st.raw, jsonrpc.Find(st.raw, st.at, "pollIntervalMs"))
 	if !ok {
 		return pollDefault
 	}
-	return max(pollLeast, min(time.Duration(ms)*time.Millisecond, pollMost))
+	return max(pollLeast, min(wait, pollMost))
 }
 
 func (w *waiting) gaveUp(ctx context.Context) error {

@@ -1,8 +1,10 @@
 package mcp
 
 import (
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
@@ -165,6 +167,14 @@ func ParseTaskRef(s string) (TaskRef, bool) {
 	number, id, found := strings.Cut(s, "~")
 	n, err := strconv.ParseUint(number, 36, 64)
 	return TaskRef{n, id}, found && err == nil
+}
+
+// Millis reads how many milliseconds a task lives, or is left alone. A number that no
+// Duration holds is the longest of its sign: there are peers that mean for ever by it.
+func Millis(raw []byte, at jsonrpc.Span) (time.Duration, bool) {
+	ms, ok := jsonrpc.Int(raw, at)
+	const most = int64(math.MaxInt64 / time.Millisecond)
+	return time.Duration(max(-most, min(ms, most))) * time.Millisecond, ok
 }
 
 // RelatedTask returns where the _meta object meta names the task that a message

@@ -99,7 +99,8 @@ func (u *Upstream) hearsLocked(s *session) {
 }
 
 // lastsTooLong reports whether every call that could have waited for so long has
-// given up.
+// given up. One that waits for the result of a task has no deadline of its own: it
+// ends with the session then.
 func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	idle := u.spec.Idle
 	if idle == 0 {

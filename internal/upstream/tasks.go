@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -60,28 +61,44 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientFacts, tool string) (
 // callInSession relays a call that only one session can answer. Where it is over a
 // process has ended with it, and its tasks; what is behind HTTP may still have them.
 func (u *Upstream) callInSession(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.Reply, error) {
-	s, release := u.acquireSession(c)
-	if s == nil {
-		if u.spec.piped() || c.Msg.Method == mcp.MethodCallTool {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-				Message: fmt.Sprintf("Task not found: the session of server %q that had it is over", u.spec.Name)}
+	for try := 0; ; try++ {
+		s, release := u.acquireSession(c)
+		if s == nil {
+			if u.spec.piped() || c.Msg.Method == mcp.MethodCallTool {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+					Message: fmt.Sprintf("Task not found: the session of server %q that had it is over", u.spec.Name)}
+			}
+			var err error
+			if s, release, err = u.acquire(ctx, c.Client, c.Method == nil || c.Method.MayAsk); err != nil {
+				return nil, err
+			}
 		}
-		var err error
-		if s, release, err = u.acquire(ctx, c.Client, c.Method == nil || c.Method.MayAsk); err != nil {
+		u.watch(s)
+		reply, err := s.server.Call(ctx, c, s.related(sink))
+		u.remember(s, c, reply)
+		release()
+		if err == nil {
+			return reply, nil
+		}
+		if isOver(err) {
+			u.drop(s, err)
+		}
+		if try > 0 || ctx.Err() != nil || !errors.Is(err, peer.ErrSessionLost) {
 			return nil, err
 		}
 	}
-	defer release()
-	reply, err := s.server.Call(ctx, c, s.related(sink))
-	return u.remember(s, c, reply), err
 }
 
-// acquireSession returns the session that a call names, nil when it is over.
+// acquireSession returns the session that a call names, nil when it is over or
+// another principal's: numbers can be guessed.
 func (u *Upstream) acquireSession(c *mcp.Call) (*session, func()) {
 	forCall := c.Method == nil || c.Method.MayAsk
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, p := range u.pools {
+		if p.principal != "" && p.principal != c.Client.Principal {
+			continue
+		}
 		for _, s := range p.sessions {
 			if s.number != c.Session {
 				continue
@@ -102,30 +119,29 @@ func (u *Upstream) acquireSession(c *mcp.Call) (*session, func()) {
 }
 
 // remember notes in which session a legacy server has answered, and keeps that for
-// the task that the answer is about.
-func (u *Upstream) remember(s *session, c *mcp.Call, r *mcp.Reply) *mcp.Reply {
+// the task that the answer is about. r is nil where there is none.
+func (u *Upstream) remember(s *session, c *mcp.Call, r *mcp.Reply) {
 	if r == nil || s.pool == nil {
-		return r
+		return
 	}
 	r.Session = s.number
 	if s.tasks == mcp.NoTasks {
-		return r
+		return
 	}
 	life := taskRest
 	if at := r.CreatedTask(); !at.IsZero() {
 		life = taskLife
-		if ms, ok := jsonrpc.Int(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, at, "ttl")); ok {
-			life = min(time.Duration(ms)*time.Millisecond, taskMaxLife)
+		if ttl, ok := mcp.Millis(r.Msg.Raw, jsonrpc.Find(r.Msg.Raw, at, "ttl")); ok {
+			life = min(ttl, taskMaxLife)
 		}
 	} else if c.Method == nil || !c.Method.Task {
-		return r
+		return
 	}
 	u.mu.Lock()
 	if until := time.Now().Add(life); until.After(s.keep) {
 		s.keep = until
 	}
 	u.mu.Unlock()
-	return r
 }
 
 // related returns a sink for the calls of a session that has tasks: the task that a

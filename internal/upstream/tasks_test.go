@@ -3,6 +3,11 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +34,18 @@ func tasking() *house {
 	}}
 }
 
+// about asks for the task of a session.
+func about(t *testing.T, u *Upstream, f *mcp.ClientFacts, method string, session uint64) (*mcp.Reply, error) {
+	raw := `{"jsonrpc":"2.0","id":8,"method":"` + method + `","params":{"taskId":"t"}}`
+	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
+	c.Session = session
+	return u.Call(t.Context(), c, sink{})
+}
+
 // TestTasksOutliveTheirCall: where each call has a process of its own, that of a task
 // is there for as long as the task, alone is asked about it, and ends then; and tasks
 // never keep others from calling.
@@ -39,16 +56,7 @@ func TestTasksOutliveTheirCall(t *testing.T) {
 		defer u.Close(context.Background())
 		f := facts(mcp.R20251125, "", canElicit, 1)
 		defer u.Stand(f, func(*jsonrpc.Message) {}, nil).Close()
-		about := func(session uint64) (*mcp.Reply, error) {
-			raw := `{"jsonrpc":"2.0","id":8,"method":"tasks/get","params":{"taskId":"t"}}`
-			m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
-			c.Session = session
-			return u.Call(t.Context(), c, sink{})
-		}
+		about := func(session uint64) (*mcp.Reply, error) { return about(t, u, f, mcp.MethodGetTask, session) }
 		var made []uint64
 		for range 3 {
 			r, err := call(t, u, f, "tools/call", `{"name":"may","arguments":{}}`)
@@ -110,6 +118,137 @@ func TestTasksOfATool(t *testing.T) {
 		}
 		if plain.count(mcp.MethodListTools) != 0 {
 			t.Error("its tools were read for nothing")
+		}
+	})
+}
+
+// TestU09_ResultOfAStoppedServerIsNotWaitedForForEver although nothing but its end
+// answers it.
+func TestU09_ResultOfAStoppedServerIsNotWaitedForForEver(t *testing.T) {
+	h := tasking()
+	usual := h.on
+	var still atomic.Bool
+	h.on = func(l *line, m *jsonrpc.Message) []byte {
+		if still.Load() || m.Method == mcp.MethodTaskResult {
+			return silent
+		}
+		return usual(l, m)
+	}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		r, err := call(t, u, legacyClient, "tools/call", `{"name":"may","arguments":{}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute) // whoever looked after the call looks no more
+		var over atomic.Bool
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			_, err = about(t, u, legacyClient, mcp.MethodTaskResult, r.Session)
+			over.Store(true)
+		})
+		time.Sleep(10 * time.Minute)
+		if over.Load() {
+			t.Fatalf("a task that is under way was given up: %v", err)
+		}
+		still.Store(true)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if !over.Load() {
+			t.Error("it is still waited for")
+			u.Close(t.Context())
+		}
+		if wait.Wait(); err == nil {
+			t.Error("it was answered")
+		}
+	})
+}
+
+// TestTasksLiveForAsLongAsTheyMay: a server that says for ever keeps its session for
+// as long as any, and is not taken to have said nothing.
+func TestTasksLiveForAsLongAsTheyMay(t *testing.T) {
+	for _, ttl := range []string{"9007199254740991", "9223372036854775807", "18446744073709551616", "null", "1e15"} {
+		h := tasking()
+		usual := h.on
+		h.on = func(l *line, m *jsonrpc.Message) []byte {
+			if m.Method == mcp.MethodCallTool {
+				return ok(m, `{"task":{"taskId":"t","status":"working","ttl":`+ttl+`}}`)
+			}
+			return usual(l, m)
+		}
+		bubble(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream) {
+			if _, err := call(t, u, legacyClient, "tools/call", `{"name":"may","arguments":{}}`); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(taskLife - time.Minute)
+			synctest.Wait()
+			if h.alive() != 1 {
+				t.Errorf("ttl %s: %d processes are there", ttl, h.alive())
+			}
+		})
+	}
+}
+
+// TestTasksOfALostSession: a server on HTTP that has forgotten the session of a task
+// is asked in another; it may have the task still.
+func TestTasksOfALostSession(t *testing.T) {
+	var opened, made atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+		if r.Method != http.MethodPost || err != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		switch session := r.Header.Get("Mcp-Session-Id"); {
+		case m.Method == mcp.MethodInitialize:
+			w.Header().Set("Mcp-Session-Id", fmt.Sprint(opened.Add(1)))
+			_, _ = w.Write(ok(m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"h","version":"1"}}`))
+		case session != fmt.Sprint(opened.Load()) || m.Method == mcp.MethodGetTask && session == "1":
+			w.WriteHeader(http.StatusNotFound)
+		case m.Kind != jsonrpc.Request:
+			w.WriteHeader(http.StatusAccepted)
+		case m.Method == mcp.MethodCallTool:
+			made.Add(1)
+			_, _ = w.Write(ok(m, `{"task":{"taskId":"t","status":"working","ttl":60000}}`))
+		default:
+			_, _ = w.Write(ok(m, `{"taskId":"t","status":"working","ttl":60000}`))
+		}
+	}))
+	defer web.Close()
+	u := New(Spec{Name: "web", URL: web.URL, Kind: "http", Pin: mcp.R20251125}, Options{})
+	defer u.Close(t.Context())
+	r, err := call(t, u, legacyClient, "tools/call", `{"name":"may","arguments":{}}`)
+	if err != nil || r.CreatedTask().IsZero() {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r, err := about(t, u, legacyClient, mcp.MethodGetTask, r.Session); err != nil || r.Code() != 0 {
+			t.Fatalf("after the session was lost: %v", err)
+		}
+	}
+	if opened.Load() != 2 || made.Load() != 1 {
+		t.Errorf("%d sessions were opened and %d tasks made", opened.Load(), made.Load())
+	}
+}
+
+// TestSessionsOfTasksAreTheirPrincipals: whoever guesses the number of another's
+// session has nothing of it.
+func TestSessionsOfTasksAreTheirPrincipals(t *testing.T) {
+	h := tasking()
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		alice := facts(mcp.R20251125, "alice", canElicit, 1)
+		r, err := call(t, u, alice, "tools/call", `{"name":"may","arguments":{}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, stranger := range []string{"", "bob"} {
+			if _, err := about(t, u, facts(mcp.R20251125, stranger, canElicit, 2), mcp.MethodGetTask, r.Session); err == nil {
+				t.Errorf("%q was answered", stranger)
+			}
+		}
+		if _, err := about(t, u, alice, mcp.MethodGetTask, r.Session); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -320,11 +320,10 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 		if !errors.As(err, &e) || try > 0 || ctx.Err() != nil {
 			return nil, err
 		}
-		lost := errors.Is(err, peer.ErrSessionLost)
-		if lost || e.Cause == "exited" || errors.Is(err, peer.ErrLinkOver) {
+		if isOver(err) {
 			u.drop(s, err)
 		}
-		if !lost && e.Outcome != mcp.NotSent && !(e.Retryable && e.Cause == "exited") {
+		if !errors.Is(err, peer.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && e.Cause == "exited") {
 			return nil, err
 		}
 		if e.Cause == "auth_required" || e.Cause == "overloaded" {
@@ -332,6 +331,13 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 		}
 		u.opts.Log.Info("call is sent again", "server", u.spec.Name, "cause", e.Cause)
 	}
+}
+
+// isOver reports whether the error of a call says that its session takes no further
+// ones.
+func isOver(err error) bool {
+	var e *mcp.Error
+	return errors.Is(err, peer.ErrSessionLost) || errors.Is(err, peer.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
 }
 
 // doubtful is the answer to a call that a server of the other era could have given.
