@@ -135,7 +135,7 @@ func TestCodex(t *testing.T) {
 		slow                            bool
 	}{
 		{mode: "codex-app-server v2=accept", version: "v2"},
-		{mode: "codex-app-server v2=-32602 events=yes", version: "v1"},
+		{mode: "reject-v2 events=yes", version: "v1"},
 		{mode: "codex-app-server v2=-32600", version: "v1"},
 		{mode: "codex-app-server v2=silence events=yes", version: "v1", slow: true},
 		{mode: "codex-app-server-old v2=accept", version: "v2", approved: "approved", denied: "denied"},

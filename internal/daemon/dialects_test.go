@@ -175,6 +175,8 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 		"silent-on-unknown":                         {1, []string{"silence for 10s", "it may be legacy"}},
 		"string-codes":                              {1, []string{"error METHOD_NOT_FOUND", "so it is legacy"}},
 		"dies-on-probe":                             {2, []string{"it is started again and not probed"}},
+		"wrong-code-on-unknown":                     {1, []string{"error -32600", "so it is legacy"}},
+		"wrong-code-on-unknown code=-32602":         {1, []string{"error -32602", "so it is legacy"}},
 		"string-codes revision=2025-11-25":          {1, []string{"it speaks 2025-11-25"}},
 		"dies-on-probe revision=2024-11-05 page=50": {2, []string{"it speaks 2024-11-05"}},
 	} {

@@ -102,6 +102,8 @@ var faults = map[string][]string{
 	"codex-app-server":         {NotMCP},
 	"codex-app-server-old":     {NotMCP},
 	"dies-on-probe":            {ProbeDies},
+	"reject-v2":                {NoRevision, NoVersionMember},
+	"wrong-code-on-unknown":    {UnknownCode},
 	"manifest-parameters":      {Manifest},
 	"manifest-python":          {Manifest, NoteAnswered},
 	"manifest-ts":              {Manifest, NoteAnswered},

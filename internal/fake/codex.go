@@ -26,11 +26,11 @@ import (
 //
 // and everything else is repeated, word by word.
 func codexServers() []Profile {
-	handshake := Setting{"v2", "accept", "what becomes of version 2 of the handshake: accept, -32602, -32600, schema, silence, late (accepted after version 1 was offered), closed (an error that has nothing to do with the version)"}
+	const outcomes = "what becomes of version 2 of the handshake: accept, -32602, -32600, schema, silence, late (accepted after version 1 was offered), closed (an error that has nothing to do with the version)"
 	events := Setting{"events", "no", `whether the worker says {"event":"ready"} before its first message: yes or no`}
-	profile := func(name, about string, older bool) Profile {
+	profile := func(name, about string, kind Kind, older bool, v2 string) Profile {
 		return Profile{
-			Name: name, About: about, Kind: Dialect, Side: ServerSide, Settings: []Setting{handshake, events},
+			Name: name, About: about, Kind: kind, Side: ServerSide, Settings: []Setting{{"v2", v2, outcomes}, events},
 			server: func(s *settings) (*part, error) {
 				switch v := s.values["v2"]; v {
 				case "accept", "-32602", "-32600", "schema", "silence", "late", "closed":
@@ -43,8 +43,9 @@ func codexServers() []Profile {
 		}
 	}
 	return []Profile{
-		profile("codex-app-server", "A Codex app-server worker of today, with threads and turns.", false),
-		profile("codex-app-server-old", "A Codex app-server worker from the time of conversations.", true),
+		profile("codex-app-server", "A Codex app-server worker of today, with threads and turns.", Dialect, false, "accept"),
+		profile("codex-app-server-old", "A Codex app-server worker from the time of conversations.", Dialect, true, "accept"),
+		profile("reject-v2", "A Codex app-server worker that refuses version 2 of the handshake.", Fault, false, "-32602"),
 	}
 }
 

@@ -48,7 +48,25 @@ func nearlyServers() []Profile {
 		nearly("string-codes", usual, "A server whose errors have words for codes.", func(*settings) (twist, error) {
 			return twist{say: sayStringCode}, nil
 		}),
+		nearly("wrong-code-on-unknown", usual, "A server that refuses a request that it does not know with another code than -32601.", wrongCode,
+			Setting{"code", "-32600", "the code in its place, such as -32600 or -32602"}),
 	}
+}
+
+// wrongCode refuses unknown requests in the words of a request that is none.
+func wrongCode(s *settings) (twist, error) {
+	code, err := s.number("code", -40_000, 40_000)
+	return twist{hear: func(h *heard, next func()) {
+		m := h.m
+		if m == nil || m.Kind != jsonrpc.Request || h.c.s.methods[m.Method] != nil {
+			next()
+			return
+		}
+		if m.Method != mcp.MethodDiscover { // asking for that breaks no rule
+			h.c.s.violate(m.Method, "%s has no such method", h.c.ed.date)
+		}
+		h.c.tell(h.out, m, jsonrpc.AppendError(nil, m.ID, refusal(int64(code), "Invalid request: %s", clip(m.Method))))
+	}}, err
 }
 
 // gateInitialized refuses the first requests after the handshake.
