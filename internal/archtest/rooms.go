@@ -5,7 +5,7 @@ package archtest
 // consumes something declares the interface, and daemon introduces them. A room
 // includes the folders below it, unless they are rooms themselves.
 var layers = [][]string{
-	{"internal/jsonrpc"},
+	{"internal/excerpt", "internal/jsonrpc"},
 	{"internal/mcp"},
 	{"internal/dialect", "internal/transport"},
 	{"internal/handshake"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -27,14 +28,14 @@ func (b *bridge) asked(m *jsonrpc.Message) {
 	if q == nil {
 		// Such as for credentials, or to run a tool that nobody has offered.
 		b.answerLater(func() {
-			b.worker.refuse(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: clip(m.Method, 80) + " is not supported by this client"})
+			b.worker.refuse(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: excerpt.Line(m.Method, 80) + " is not supported by this client"})
 		})
 		return
 	}
 	t := b.asker(q.thread)
 	if t == nil {
 		// Nobody is guessed to be meant.
-		b.server.o.Log.Warn("codex question belongs to no call and is declined", "server", b.server.o.Server, "method", clip(m.Method, 80))
+		b.server.o.Log.Warn("codex question belongs to no call and is declined", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
 		return
 	}
@@ -86,7 +87,7 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 		// The turn ends; what it waits for must not be taken for granted.
 		b.worker.reply(id, q.safe)
 	default:
-		t.note("Codex asked " + q.what + ". Nobody could be asked for consent (" + clip(err.Error(), 200) + "), so it was declined.")
+		t.note("Codex asked " + q.what + ". Nobody could be asked for consent (" + excerpt.Line(err.Error(), 200) + "), so it was declined.")
 		b.worker.reply(id, q.safe)
 	}
 }
@@ -235,20 +236,20 @@ func (q *question) approve(message string, d decisions, session bool, always []b
 const maxShown = 8 << 10
 
 func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
-	command := tidy(commandOf(m.Raw, m.Param("command")), maxShown, true)
+	command := excerpt.Lines(commandOf(m.Raw, m.Param("command")), maxShown)
 	network := m.Param("networkApprovalContext")
 	if host := text(m.Raw, network, "host"); host != "" && command == "" {
-		command = text(m.Raw, network, "protocol") + "://" + clip(host, 300)
+		command = text(m.Raw, network, "protocol") + "://" + excerpt.Line(host, 300)
 	}
 	message := "Codex asks to run a command"
 	if cwd := text(m.Raw, m.Params, "cwd"); cwd != "" {
-		message += " in " + clip(cwd, 400)
+		message += " in " + excerpt.Line(cwd, 400)
 	}
 	if command == "" {
 		command = "(it does not say which)"
 	}
 	message += ":\n\n" + command + reasonOf(m)
-	q.what = "to run " + clip(command, 200)
+	q.what = "to run " + excerpt.Line(command, 200)
 
 	// Where the worker lists what it takes, nothing beside that is offered but to
 	// say no.
@@ -273,7 +274,7 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 func fileApproval(m *jsonrpc.Message, q *question, patch string, d decisions) {
 	message := "Codex asks to change files"
 	if root := text(m.Raw, m.Params, "grantRoot"); root != "" {
-		message += " and to be allowed to write below " + clip(root, 400)
+		message += " and to be allowed to write below " + excerpt.Line(root, 400)
 	}
 	if patch != "" {
 		message += ":\n\n" + patch
@@ -283,7 +284,7 @@ func fileApproval(m *jsonrpc.Message, q *question, patch string, d decisions) {
 }
 
 func reasonOf(m *jsonrpc.Message) string {
-	if why := tidy(text(m.Raw, m.Params, "reason"), 1<<10, true); why != "" {
+	if why := excerpt.Lines(text(m.Raw, m.Params, "reason"), 1<<10); why != "" {
 		return "\n\nReason: " + why
 	}
 	return ""
@@ -322,7 +323,7 @@ func patchOf(raw []byte, at jsonrpc.Span) string {
 			add(path, text(raw, x.Value, "type"), diff)
 		}
 	}
-	return strings.TrimRight(tidy(b.String(), maxShown, true), "\n")
+	return strings.TrimRight(excerpt.Lines(b.String(), maxShown), "\n")
 }
 
 // permissionApproval asks for wider permissions, which are granted as they were
@@ -336,7 +337,7 @@ func permissionApproval(m *jsonrpc.Message, q *question) {
 		return (&object{}).member("permissions", what).text("scope", scope).json()
 	}
 	q.safe, q.what = grant([]byte("{}"), "turn"), "for more permissions"
-	q.params = form("Codex asks for more permissions:\n\n"+tidy(string(wanted), maxShown, true)+reasonOf(m), field{
+	q.params = form("Codex asks for more permissions:\n\n"+excerpt.Lines(string(wanted), maxShown)+reasonOf(m), field{
 		key: "decision", title: "Decision", choices: []string{chooseAccept, chooseSession, chooseDecline},
 		about: "accept: for this turn; accept for session: until the thread ends; decline: Codex goes on without",
 	})
@@ -364,7 +365,7 @@ func userInput(m *jsonrpc.Message, q *question) {
 		if id == "" || string(jsonrpc.Find(m.Raw, x, "isSecret").Of(m.Raw)) == "true" {
 			continue
 		}
-		f := field{key: id, title: tidy(text(m.Raw, x, "header"), 200, false), about: tidy(text(m.Raw, x, "question"), maxShown, true)}
+		f := field{key: id, title: excerpt.Line(text(m.Raw, x, "header"), 200), about: excerpt.Lines(text(m.Raw, x, "question"), maxShown)}
 		if string(jsonrpc.Find(m.Raw, x, "isOther").Of(m.Raw)) != "true" {
 			for o := range jsonrpc.Elements(m.Raw, jsonrpc.Find(m.Raw, x, "options")) {
 				f.choices = append(f.choices, text(m.Raw, o, "label"))
@@ -402,8 +403,8 @@ func elicitation(m *jsonrpc.Message, q *question) {
 	mode, _ := jsonrpc.Text(m.Raw, at[0])
 	words, _ := jsonrpc.Text(m.Raw, at[1])
 	name, _ := jsonrpc.Text(m.Raw, at[5])
-	q.safe, q.what = []byte(`{"action":"decline"}`), "something on behalf of the server "+clip(name, 80)
-	o := (&object{}).text("message", "The server "+clip(name, 80)+" of Codex asks: "+words)
+	q.safe, q.what = []byte(`{"action":"decline"}`), "something on behalf of the server "+excerpt.Line(name, 80)
+	o := (&object{}).text("message", "The server "+excerpt.Line(name, 80)+" of Codex asks: "+words)
 	switch {
 	case (mode == "form" || mode == "") && !at[2].IsZero():
 		o.member("requestedSchema", at[2].Of(m.Raw))

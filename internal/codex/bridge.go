@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -257,7 +258,7 @@ func introduction(m *jsonrpc.Message) []byte {
 func versionOf(agent string) string {
 	_, after, _ := strings.Cut(agent, "/")
 	version, _, _ := strings.Cut(after, " ")
-	if version = clip(version, 40); version == "" {
+	if version = excerpt.Line(version, 40); version == "" {
 		return "unknown"
 	}
 	return version

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -132,13 +133,13 @@ func (current) hear(m *jsonrpc.Message) (e event, ok bool) {
 func begunItem(raw []byte, item jsonrpc.Span) (eventKind, string) {
 	switch text(raw, item, "type") {
 	case "commandExecution":
-		return step, "$ " + tidy(text(raw, item, "command"), 400, true)
+		return step, "$ " + excerpt.Lines(text(raw, item, "command"), 400)
 	case "fileChange":
 		return changes, patchOf(raw, jsonrpc.Find(raw, item, "changes"))
 	case "mcpToolCall":
-		return step, "tool " + clip(text(raw, item, "server")+"/"+text(raw, item, "tool"), 200)
+		return step, "tool " + excerpt.Line(text(raw, item, "server")+"/"+text(raw, item, "tool"), 200)
 	case "webSearch":
-		return step, "search: " + clip(text(raw, item, "query"), 200)
+		return step, "search: " + excerpt.Line(text(raw, item, "query"), 200)
 	}
 	return alive, ""
 }
@@ -152,5 +153,5 @@ func turnError(raw []byte, at jsonrpc.Span) string {
 	if s == "" {
 		s = "no reason was given"
 	}
-	return tidy(s, 4<<10, true)
+	return excerpt.Lines(s, 4<<10)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
@@ -161,7 +162,7 @@ func (g *greeting) note(sent, got, reason string) {
 
 // noteEvent writes down a line by which a shim says how its start goes.
 func (g *greeting) noteEvent(name string) {
-	g.note("", `the line {"event":"`+clip(name, 40)+`"}`, "it is alive")
+	g.note("", `the line {"event":"`+excerpt.Line(name, 40)+`"}`, "it is alive")
 }
 
 // drain writes down the lines that came before an answer.
@@ -231,7 +232,7 @@ func versionOne(info []byte) []byte {
 func said(e *jsonrpc.Error) string {
 	s := strconv.FormatInt(e.Code, 10)
 	if e.Message != "" {
-		s += ` "` + clip(e.Message, 200) + `"`
+		s += ` "` + excerpt.Line(e.Message, 200) + `"`
 	}
 	return s
 }
@@ -245,7 +246,7 @@ func describe(m *jsonrpc.Message) string {
 			break
 		}
 		name, _ := jsonrpc.Text(m.Raw, x.Key)
-		names = append(names, clip(name, 40))
+		names = append(names, excerpt.Line(name, 40))
 	}
 	if names == nil {
 		return "an empty result"

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -123,12 +124,12 @@ func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
 	case "agent_message":
 		e.kind, e.text = message, text(m.Raw, msg, "message")
 	case "exec_command_begin":
-		e.kind, e.text = step, "$ "+tidy(commandOf(m.Raw, jsonrpc.Find(m.Raw, msg, "command")), 400, true)
+		e.kind, e.text = step, "$ "+excerpt.Lines(commandOf(m.Raw, jsonrpc.Find(m.Raw, msg, "command")), 400)
 	case "stream_error":
-		e.kind, e.text = step, "Codex tries again: "+tidy(text(m.Raw, msg, "message"), 400, true)
+		e.kind, e.text = step, "Codex tries again: "+excerpt.Lines(text(m.Raw, msg, "message"), 400)
 	case "error":
 		// It ends the turn; task_complete may follow and says nothing of it.
-		e.kind, e.status, e.text = ended, failed, tidy(text(m.Raw, msg, "message"), 4<<10, true)
+		e.kind, e.status, e.text = ended, failed, excerpt.Lines(text(m.Raw, msg, "message"), 4<<10)
 	case "task_complete":
 		e.kind, e.status, e.text = ended, completed, text(m.Raw, msg, "last_agent_message")
 	case "turn_aborted":

@@ -3,6 +3,7 @@ package codex
 import (
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -83,7 +84,7 @@ func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem strin
 		case kind == 'n':
 			// Models write null for what they leave out.
 		case slot == nil:
-			return nil, "There is no argument " + clip(key, 80) + ". What the tool has no argument for can be set by config.", true
+			return nil, "There is no argument " + excerpt.Line(key, 80) + ". What the tool has no argument for can be set by config.", true
 		case kind != want:
 			return nil, "The argument " + key + " has to be " + named + ".", true
 		default:

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -67,7 +68,7 @@ func (b *bridge) callTool(m *jsonrpc.Message) {
 	name := text(m.Raw, m.Params, "name")
 	a, wrong, known := readArguments(name, m)
 	if !known {
-		b.refuse(m, jsonrpc.CodeInvalidParams, "unknown tool: "+clip(name, 80))
+		b.refuse(m, jsonrpc.CodeInvalidParams, "unknown tool: "+excerpt.Line(name, 80))
 		return
 	}
 	t := &turn{b: b, id: m.ID, wake: make(chan struct{}, 1), heard: time.Now(), patches: map[string]string{}}
@@ -461,7 +462,7 @@ func (t *turn) result() []byte {
 	case t.problem != "":
 		notes = append(notes, "Codex could not finish the turn: "+t.problem)
 	default:
-		notes = append(notes, fmt.Sprintf("Codex ended the turn with the status %q.", clip(t.status, 40)))
+		notes = append(notes, fmt.Sprintf("Codex ended the turn with the status %q.", excerpt.Line(t.status, 40)))
 	}
 	return answer(t.thread, said, t.status != completed, append(notes, t.notes...)...)
 }
@@ -476,10 +477,10 @@ func advice(err error, a *arguments) string {
 	var r *refusal
 	if errors.As(err, &r) && a.thread != "" {
 		if strings.Contains(r.message, "active writer") {
-			return "Another process of Codex, that of another client, has the thread " + clip(a.thread, 80) + " open. Go on there, or start a new one with the tool codex."
+			return "Another process of Codex, that of another client, has the thread " + excerpt.Line(a.thread, 80) + " open. Go on there, or start a new one with the tool codex."
 		}
 		if r.absent() || strings.Contains(r.message, "no rollout found") {
-			return "Codex has no thread " + clip(a.thread, 80) + " (" + r.message + "). Start a new one with the tool codex."
+			return "Codex has no thread " + excerpt.Line(a.thread, 80) + " (" + r.message + "). Start a new one with the tool codex."
 		}
 	}
 	return err.Error()

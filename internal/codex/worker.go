@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -167,6 +168,6 @@ func failureOf(m *jsonrpc.Message) *jsonrpc.Error {
 	e := &jsonrpc.Error{}
 	e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
 	text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
-	e.Message = clip(text, maxSaid)
+	e.Message = excerpt.Line(text, maxSaid)
 	return e
 }

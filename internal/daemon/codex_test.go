@@ -111,7 +111,7 @@ func (p *piped) tool(t *testing.T, o fake.CallOptions, name, arguments string) *
 	return r
 }
 
-// member returns a text in an object, by its path.
+// memberOf returns a text in an object, by its path.
 func memberOf(raw []byte, path ...string) string {
 	at := jsonrpc.Whole(raw)
 	for _, key := range path {

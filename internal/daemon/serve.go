@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -457,19 +458,12 @@ func (d *daemon) serveSingle(w http.ResponseWriter, r *http.Request, leaf string
 	d.mu.Unlock()
 	switch {
 	case room == nil:
-		http.Error(w, fmt.Sprintf("there is no server %q here", clipName(name)), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("there is no server %q here", excerpt.Line(name, 64)), http.StatusNotFound)
 	case leaf == "mcp":
 		room.endpoint.http.ServeHTTP(w, r)
 	default:
 		room.endpoint.sse.ServeHTTP(w, r)
 	}
-}
-
-func clipName(s string) string {
-	if len(s) > 64 {
-		return s[:64]
-	}
-	return strings.ToValidUTF8(s, "?")
 }
 
 func (d *daemon) statuses() []upstream.Status {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -341,9 +342,4 @@ func (e *exam) settleVersions() {
 }
 
 // clip bounds text of a peer within ours.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
+func clip(s string) string { return excerpt.Cut(s, 40) }

@@ -5,7 +5,7 @@
 // It is an oracle for the bridge, and so shares no codec, no door and no link
 // with it: its line framing, HTTP and event streams are its own. What a revision
 // has stands in the package's own table (edition.go); of this module it uses
-// jsonrpc, to look into messages, and the words of mcp.
+// jsonrpc, to look into messages, the words of mcp, and excerpt.
 //
 // A strict peer refuses what its revision does not define and remembers it; the
 // tool "violations" tells what the other side has done so far, notifications and

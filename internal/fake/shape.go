@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -149,10 +150,4 @@ func (s shape) schema(headers bool) string {
 func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
 
 // clip shortens what somebody else wrote for a message of our own.
-func clip(s string) string {
-	const most = 64
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
-}
+func clip(s string) string { return excerpt.Cut(s, 64) }

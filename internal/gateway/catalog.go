@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -80,7 +81,7 @@ const (
 
 func (j *edition) note(u Upstream, method, name, why string, lost bool) {
 	if len(j.odd) < maxOdd {
-		j.odd = append(j.odd, oddity{u.Name(), method, Odd{clip(name), why}, lost})
+		j.odd = append(j.odd, oddity{u.Name(), method, Odd{excerpt.Cut(name, maxRepeated), why}, lost})
 	}
 }
 
@@ -413,7 +414,7 @@ func taken(by route, u Upstream, name string) string {
 	case by.name == name:
 		return "the server lists it twice, and the first is shown"
 	}
-	return fmt.Sprintf("it would be called like %q of the same server", clip(by.name))
+	return fmt.Sprintf("it would be called like %q of the same server", excerpt.Cut(by.name, maxRepeated))
 }
 
 // find returns where an offered name leads. A name that is not known may belong

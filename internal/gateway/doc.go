@@ -5,7 +5,8 @@
 //
 // Single is one server, names untouched; Merged is many behind one endpoint, with
 // names of the form server__tool. Both are peer.Hosts. The package does no I/O of
-// its own and starts no goroutine that outlives the call it is for: servers are
-// reached through the interface Upstream. Everything exported is safe for
-// concurrent use.
+// its own: servers are reached through the interface Upstream. A call that waits
+// for its client, a task that is attended and the reading of a list outlive the
+// request they began with; Close and Drain wait for them. Everything
+// exported is safe for concurrent use.
 package gateway

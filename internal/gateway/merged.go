@@ -6,10 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
+
+// maxRepeated bounds what is repeated of a client or a server in an answer or a
+// log, in bytes.
+const maxRepeated = 128
 
 // Merged presents many servers as one: names of the form server__tool, URIs routed
 // by owner, lists joined. A server that is slow or dead is left out of them and
@@ -82,7 +87,7 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 	if len(g.Upstreams) == 1 {
 		return g.Relay.relay(ctx, g.Upstreams[0], c, s)
 	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + clip(c.Msg.Method)}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
 }
 
 // named relays a call that a name routes. Unknown and hidden names get the same
@@ -103,7 +108,7 @@ func (g *Merged) named(ctx context.Context, c *mcp.Call, s peer.Sink, list, what
 
 func unknown(what, name string) error {
 	// 2025-11-25 and 2026-07-28 §Tools, "Error Handling"; likewise prompts.
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("Unknown %s: %s", what, clip(name))}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("Unknown %s: %s", what, excerpt.Cut(name, maxRepeated))}
 }
 
 // complete routes completion/complete by what it refers to.
@@ -222,13 +227,4 @@ func (g *Merged) prefix(u Upstream) string {
 func (g *Merged) Close() {
 	g.Drain()
 	g.catalog.work.Wait()
-}
-
-// clip keeps what a client sent from filling an answer.
-func clip(s string) string {
-	const most = 128
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
@@ -83,7 +84,9 @@ func keepTools(reply *mcp.Reply, shows func(tool jsonrpc.Span) bool, lost func(t
 }
 
 // leftOut says in a clause that an item is left out of a list, and why.
-func leftOut(name, why string) string { return fmt.Sprintf("%q is left out: %s", clip(name), why) }
+func leftOut(name, why string) string {
+	return fmt.Sprintf("%q is left out: %s", excerpt.Cut(name, maxRepeated), why)
+}
 
 // keepPrivate takes back a server's word that a result is for everybody: one that
 // was filtered is what one client sees (2026-07-28 §Caching, "Choosing a Cache

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -19,7 +20,7 @@ func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.S
 		return r.undeclared(ctx, all, c, s)
 	}
 	if !c.Method.In(c.Client.Revision) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + clip(c.Msg.Method)}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
 	}
 	if c.Msg.Method == mcp.MethodListTasks {
 		return r.listTasks(ctx, all, c, s)

@@ -301,7 +301,7 @@ func (n *near) say(raw string) {
 	}
 }
 
-// modern makes a modern request; params are further members, "" for none.
+// modernRequest makes a modern request; params are further members, "" for none.
 func modernRequest(id, method, params, capabilities string) string {
 	if params != "" {
 		params += ","

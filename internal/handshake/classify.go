@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -54,10 +55,10 @@ func readFailure(m *jsonrpc.Message) failure {
 		f.number, f.code = n, strconv.FormatInt(n, 10)
 		f.modern = mcp.IsModernCode(n)
 	} else if word, ok = jsonrpc.Text(m.Raw, at[0]); ok {
-		f.code = clean(word, 40)
+		f.code = excerpt.Line(word, 40)
 	}
 	text, _ := jsonrpc.Text(m.Raw, at[1])
-	f.text = clean(text, maxSaid)
+	f.text = excerpt.Line(text, maxSaid)
 	low := strings.ToLower(text[:min(len(text), maxRead)])
 	f.sign, f.low = f.code, low
 	f.versions = listed(m.Raw, at[2])

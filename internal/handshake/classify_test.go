@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -61,24 +61,6 @@ func TestReadFailure(t *testing.T) {
 	}
 	if NotReady(nil) || NotReady(scan(t, speaks("2025-11-25").msg)) {
 		t.Error("not an error and yet not ready")
-	}
-}
-
-func TestClean(t *testing.T) {
-	for in, want := range map[string]string{
-		"":                            "",
-		"plain":                       "plain",
-		" a\r\n\tb\x00\x1b[2Jc\u200b": "a b [2Jc",
-		"\xff\xfe":                    "",
-		"\u202eabc":                   "abc",
-		"größer 文":                    "größer 文",
-	} {
-		if got := clean(in, 100); got != want {
-			t.Errorf("clean(%q) is %q, want %q", in, got, want)
-		}
-	}
-	if got := clean(strings.Repeat("文", 100), 20); len(got) > 20 || !strings.HasSuffix(got, "…") {
-		t.Errorf("%q has %d bytes", got, len(got))
 	}
 }
 
@@ -144,7 +126,7 @@ func FuzzReadFailure(f *testing.F) {
 
 func checkPrintable(t *testing.T, s string) {
 	t.Helper()
-	if clean(s, len(s)+8) != s {
+	if excerpt.Line(s, len(s)+8) != s {
 		t.Errorf("%q is not fit to print", s)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -106,7 +107,7 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	reason := o.settle(version, hasVersion)
 	o.hello = mcp.Hello{Revision: o.revision}
 	if hasVersion {
-		o.hello.Versions = []string{clean(version, 40)}
+		o.hello.Versions = []string{excerpt.Line(version, 40)}
 	}
 	o.introduce(m, at[1], at[2], at[3])
 	o.note(sent, got, reason)
@@ -141,7 +142,7 @@ func (o *opening) settle(version string, given bool) string {
 		// negotiated, which is the server's word for it.
 		o.rules.Version = version
 	}
-	shown := clean(version, 40)
+	shown := excerpt.Line(version, 40)
 	o.find(FoundUnknownVersion, "it answers initialize with version "+shown+", which is treated as "+o.revision.String())
 	return "an unknown version in the right shape, so like " + o.revision.String()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -144,7 +145,7 @@ func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent
 	o.dialect = p
 	o.hello = mcp.Hello{Revision: o.revision}
 	if version != "" {
-		o.hello.Versions = []string{clean(version, 40)}
+		o.hello.Versions = []string{excerpt.Line(version, 40)}
 	}
 	reason += o.readManifest(p, m)
 	own, err := p.Hello(m)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -137,7 +138,7 @@ func (o *opening) find(code, text string) {
 			return
 		}
 	}
-	o.findings = append(o.findings, Finding{Code: code, Text: clean(text, maxFinding)})
+	o.findings = append(o.findings, Finding{Code: code, Text: excerpt.Line(text, maxFinding)})
 }
 
 // wait blocks for d or until ctx ends.
@@ -231,14 +232,14 @@ func (r *reply) got() string {
 		if r.msg != nil {
 			return s + " with " + describe(r.msg)
 		}
-		if t := clean(r.status.ContentType, 40); t != "" {
+		if t := excerpt.Line(r.status.ContentType, 40); t != "" {
 			s += " (" + t + ")"
 		}
 		return s
 	case silence:
 		return "silence for " + r.took.Round(time.Millisecond).String()
 	case unreadable:
-		return "an answer that cannot be read (" + clean(r.err.Error(), maxSaid) + ")"
+		return "an answer that cannot be read (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
 	case halted:
 		return "nothing until it was called off"
 	case ended:
@@ -246,7 +247,7 @@ func (r *reply) got() string {
 			return unsent(r.err)
 		}
 	}
-	return "the end of the connection (" + clean(r.err.Error(), maxSaid) + ")"
+	return "the end of the connection (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
 }
 
 // unsent says in a few words why a message could not leave.
@@ -261,7 +262,7 @@ func unsent(err error) string {
 			err = call.Err
 		}
 	}
-	return said + clean(strings.TrimPrefix(err.Error(), transport.ErrNotSent.Error()+": "), maxSaid)
+	return said + excerpt.Line(strings.TrimPrefix(err.Error(), transport.ErrNotSent.Error()+": "), maxSaid)
 }
 
 // barred returns the cause of a status that speaks for the way to the server and

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -78,33 +78,6 @@ func (o *opening) note(sent, got, reason string) {
 // maxSaid bounds what is repeated of a server's words, in bytes.
 const maxSaid = 200
 
-// clean makes a server's words fit to be printed on one line of a terminal: no
-// controls, no changes of direction, no broken UTF-8, at most limit bytes.
-func clean(s string, limit int) string {
-	const dots = "…"
-	var b strings.Builder
-	space := false
-	for _, r := range s {
-		if unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			space = b.Len() > 0
-			continue
-		}
-		size := len(string(r))
-		if space {
-			size++
-		}
-		if b.Len()+size > limit-len(dots) {
-			return b.String() + dots
-		}
-		if space {
-			b.WriteByte(' ')
-			space = false
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
 // describe says in a few words what a message is.
 func describe(m *jsonrpc.Message) string {
 	if m.Kind == jsonrpc.Failure {
@@ -128,11 +101,11 @@ func describe(m *jsonrpc.Message) string {
 			break
 		}
 		key, _ := jsonrpc.Text(m.Raw, member.Key)
-		name := clean(key, 40)
+		name := excerpt.Line(key, 40)
 		switch key {
 		case "protocolVersion":
 			if v, ok := jsonrpc.Text(m.Raw, member.Value); ok {
-				name += " " + clean(v, 40)
+				name += " " + excerpt.Line(v, 40)
 			}
 		case "supportedVersions":
 			name += " " + join(texts(m.Raw, member.Value))
@@ -153,7 +126,7 @@ func texts(raw []byte, array jsonrpc.Span) []string {
 	var out []string
 	for at := range jsonrpc.Elements(raw, array) {
 		if s, ok := jsonrpc.Text(raw, at); ok {
-			if s = clean(s, 40); s != "" {
+			if s = excerpt.Line(s, 40); s != "" {
 				out = append(out, s)
 			}
 		}

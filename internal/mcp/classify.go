@@ -1,8 +1,12 @@
 package mcp
 
 import (
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
+
+// maxRepeated bounds what is repeated of a peer in an answer or a log, in bytes.
+const maxRepeated = 64
 
 // Opening is what one message from a client says about its sender's era.
 type Opening struct {
@@ -37,10 +41,10 @@ func Classify(m *jsonrpc.Message, header string, http bool) (Opening, *jsonrpc.E
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta "+KeyVersion+" must be a string")
 	}
 	if http && header == "" {
-		return o, refuse(m, CodeHeaderMismatch, "header mismatch: MCP-Protocol-Version is missing, _meta says "+clip(date))
+		return o, refuse(m, CodeHeaderMismatch, "header mismatch: MCP-Protocol-Version is missing, _meta says "+excerpt.Cut(date, maxRepeated))
 	}
 	if http && header != date {
-		return o, refuse(m, CodeHeaderMismatch, "header mismatch: MCP-Protocol-Version is "+clip(header)+", _meta says "+clip(date))
+		return o, refuse(m, CodeHeaderMismatch, "header mismatch: MCP-Protocol-Version is "+excerpt.Cut(header, maxRepeated)+", _meta says "+excerpt.Cut(date, maxRepeated))
 	}
 	rev, _ := ParseRevision(date)
 	if !rev.Modern() {
@@ -116,19 +120,10 @@ func UnsupportedAmong(id jsonrpc.ID, requested string, speaks []Revision) *jsonr
 		d = jsonrpc.AppendQuote(d, r.String())
 	}
 	d = append(d, `],"requested":`...)
-	d = jsonrpc.AppendQuote(d, clip(requested))
+	d = jsonrpc.AppendQuote(d, excerpt.Cut(requested, maxRepeated))
 	return &jsonrpc.Error{Code: CodeUnsupportedVersion, Message: "Unsupported protocol version", Data: append(d, '}'), ID: id}
 }
 
 func refuse(m *jsonrpc.Message, code int64, text string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: code, Message: text, ID: m.ID}
-}
-
-// clip keeps what a peer sent from filling an answer or a log.
-func clip(s string) string {
-	const most = 64
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
 }

@@ -33,7 +33,7 @@ var ErrRemoved = errors.New("the server was taken out of service")
 func (s *Server) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error {
 	e := &mcp.Error{
 		Origin: mcp.FromGateway, Upstream: s.opts.Name, Outcome: mcp.UnknownIf,
-		Op: "call " + s.opts.Name + " " + clip(c.Msg.Method), Err: err,
+		Op: "call " + s.opts.Name + " " + sanitise(c.Msg.Method), Err: err,
 	}
 	readOnly := c.Method != nil && c.Method.ReadOnly
 	if errors.Is(err, transport.ErrNotSent) {

@@ -412,5 +412,5 @@ func (l *piped) noteOdd(what, detail string) {
 	l.mu.Lock()
 	l.odd++
 	l.mu.Unlock()
-	l.server.opts.Log.Debug("message belongs to nothing", "server", l.server.opts.Name, "what", clip(what), "detail", clip(detail))
+	l.server.opts.Log.Debug("message belongs to nothing", "server", l.server.opts.Name, "what", sanitise(what), "detail", sanitise(detail))
 }

@@ -22,7 +22,7 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 	if opened := s.opening.Load(); opened != nil && !opened.Revision.Can(mcp.AskedMidCall) {
 		// 2026-07-28 §stdio, §Streamable HTTP: a modern server must not send
 		// requests, and must not be answered.
-		s.opts.Log.Warn("request from a modern server dropped", "server", s.opts.Name, "method", clip(m.Method))
+		s.opts.Log.Warn("request from a modern server dropped", "server", s.opts.Name, "method", sanitise(m.Method))
 		return
 	}
 	if m.Method == mcp.MethodElicit {
@@ -71,7 +71,7 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 		switch {
 		case errors.Is(err, errTakenBack):
 		case err != nil:
-			s.opts.Log.Warn("question refused", "server", s.opts.Name, "method", clip(m.Method), "cause", err.Error())
+			s.opts.Log.Warn("question refused", "server", s.opts.Name, "method", sanitise(m.Method), "cause", err.Error())
 			s.respond(refusal(m, err.Error()))
 		default:
 			var lost mcp.Losses
@@ -154,8 +154,6 @@ func (s *Server) respond(body []byte) {
 
 func refusal(m *jsonrpc.Message, why string) []byte {
 	return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
-		Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s cannot be answered: %s", clip(m.Method), why),
+		Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s cannot be answered: %s", sanitise(m.Method), why),
 	})
 }
-
-func clip(s string) string { return sanitise(s) }

@@ -57,12 +57,12 @@ func (s *Server) spare(opened *handshake.Outcome, c *mcp.Call) *mcp.Reply {
 		return &mcp.Reply{Msg: opened.Tools, From: opened.Revision, Server: opened.Hello.Info}
 	}
 	if opened.Dialect.Spares(m.Method) {
-		return mcp.Fail(methodNotFound(clip(m.Method)))
+		return mcp.Fail(methodNotFound(sanitise(m.Method)))
 	}
 	if c.Method != nil && len(s.lacks) > 0 && s.lacks[c.Method.Capability] {
 		// §Lifecycle, "Operation", of all legacy revisions: only what was negotiated is
 		// used. Some servers never answer the rest.
-		e := methodNotFound(clip(m.Method))
+		e := methodNotFound(sanitise(m.Method))
 		e.Message += " (the server offers no " + c.Method.Capability + ")"
 		return mcp.Fail(e)
 	}
@@ -74,7 +74,7 @@ func (s *Server) tooLong(c *mcp.Call, p *dialect.Profile, size int) *mcp.Error {
 	return &mcp.Error{
 		Code: jsonrpc.CodeInvalidParams, Origin: mcp.FromClient, Upstream: s.opts.Name, Cause: "too_large", Outcome: mcp.NotSent,
 		Message: fmt.Sprintf("the request has %d bytes, and this server reads no more than %d", size+1, p.MaxMessage),
-		Op:      "call " + s.opts.Name + " " + clip(c.Msg.Method),
+		Op:      "call " + s.opts.Name + " " + sanitise(c.Msg.Method),
 	}
 }
 
@@ -112,7 +112,7 @@ func (s *Server) untilReady(ctx context.Context, opened *handshake.Outcome, c *m
 
 func (s *Server) waiting(reply *mcp.Reply, c *mcp.Call, d time.Duration) {
 	said, _ := jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.Msg.Error, "message"))
-	text := fmt.Sprintf("%s -> error %d %q; it waits for %s, so again in %s", clip(c.Msg.Method), reply.Code(), clip(said), mcp.NoteInitialized, d)
+	text := fmt.Sprintf("%s -> error %d %q; it waits for %s, so again in %s", sanitise(c.Msg.Method), reply.Code(), sanitise(said), mcp.NoteInitialized, d)
 	s.opts.Log.Info("server is not ready", "server", s.opts.Name, "step", text)
 	if s.opts.Waited != nil {
 		s.opts.Waited(text)

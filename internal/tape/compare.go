@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -21,19 +22,11 @@ type Difference struct {
 func (d Difference) String() string {
 	switch {
 	case d.Live == "":
-		return fmt.Sprintf("%s: the tape has %s, this one has nothing", d.Where, short(d.Tape))
+		return fmt.Sprintf("%s: the tape has %s, this one has nothing", d.Where, excerpt.Cut(d.Tape, maxShown))
 	case d.Tape == "":
-		return fmt.Sprintf("%s: the tape has nothing, this one has %s", d.Where, short(d.Live))
+		return fmt.Sprintf("%s: the tape has nothing, this one has %s", d.Where, excerpt.Cut(d.Live, maxShown))
 	}
-	return fmt.Sprintf("%s: the tape has %s, this one has %s", d.Where, short(d.Tape), short(d.Live))
-}
-
-func short(s string) string {
-	const most = 200
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
+	return fmt.Sprintf("%s: the tape has %s, this one has %s", d.Where, excerpt.Cut(d.Tape, maxShown), excerpt.Cut(d.Live, maxShown))
 }
 
 // chosen are the members whose values a peer is free to choose, and which only
@@ -81,7 +74,12 @@ type comparison struct {
 	out        []Difference
 }
 
+// maxDifferences bounds what is told of one message: who has more of them knows
+// that it is another one.
 const maxDifferences = 50
+
+// maxShown bounds what is shown of either side of a difference, in bytes.
+const maxShown = 200
 
 func (c *comparison) differ(where, tape, live string) {
 	if len(c.out) < maxDifferences {
@@ -89,7 +87,7 @@ func (c *comparison) differ(where, tape, live string) {
 	}
 }
 
-// kindOf returns which bond a member's value belongs to.
+// bond returns which bond the values of a member belong to.
 func (c *comparison) bond(key string) string {
 	switch key {
 	case "progressToken", "requestId":

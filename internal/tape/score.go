@@ -147,7 +147,7 @@ func scan(b []byte) *jsonrpc.Message {
 	return m
 }
 
-// compare returns how live differs from entry i, and the bonds that hold if it is
+// compareLocked returns how live differs from entry i, and the bonds that hold if it is
 // taken for that entry. like says that they are at least of one kind.
 func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, after *bonds) {
 	e := &s.tape.entries[i]

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -67,7 +68,7 @@ func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Head
 func CheckValue(name string, got []string, body string) *jsonrpc.Error {
 	switch len(got) {
 	case 0:
-		return mismatch(name + " header is missing, body value is '" + clip(body) + "'")
+		return mismatch(name + " header is missing, body value is '" + excerpt.Cut(body, maxRepeated) + "'")
 	case 1:
 	default:
 		return mismatch(name + " header is there more than once")
@@ -106,7 +107,7 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 	case header == nil && (kind == 0 || kind == 'n'):
 		return nil
 	case header == nil:
-		return mismatch(p.Header + " header is missing, body value is '" + clip(body) + "'")
+		return mismatch(p.Header + " header is missing, body value is '" + excerpt.Cut(body, maxRepeated) + "'")
 	}
 	text, err := DecodeValue(header.Value)
 	switch {
@@ -144,7 +145,7 @@ func mismatch(text string) *jsonrpc.Error {
 }
 
 func differ(name, header, body string) *jsonrpc.Error {
-	return mismatch(name + " header value '" + clip(header) + "' does not match body value '" + clip(body) + "'")
+	return mismatch(name + " header value '" + excerpt.Cut(header, maxRepeated) + "' does not match body value '" + excerpt.Cut(body, maxRepeated) + "'")
 }
 
 // integer returns the value of a decimal number however it is spelled (42, 42.0,

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -17,6 +18,9 @@ const (
 // MaxParams is how many parameters of one tool may be mirrored. The specification
 // sets no bound; header sections have one everywhere.
 const MaxParams = 64
+
+// maxRepeated bounds what is repeated of a peer in an error or a log, in bytes.
+const maxRepeated = 128
 
 // Param is a parameter that its tool wants mirrored.
 type Param struct {
@@ -133,7 +137,7 @@ func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable b
 	case name == "":
 		return refuse("is empty")
 	case !isToken(name):
-		return refuse("is not a header name: " + strconv.Quote(clip(name)))
+		return refuse("is not a header name: " + strconv.Quote(excerpt.Cut(name, maxRepeated)))
 	case !reachable:
 		return refuse("is not reachable from the root through properties alone")
 	case len(path) == 0:
@@ -144,11 +148,11 @@ func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable b
 	case !ok:
 		return refuse("is on a property without one primitive type")
 	case typ != "integer" && typ != "string" && typ != "boolean":
-		return refuse("is on a property of type " + strconv.Quote(clip(typ)))
+		return refuse("is on a property of type " + strconv.Quote(excerpt.Cut(typ, maxRepeated)))
 	}
 	for _, q := range p.params {
 		if strings.EqualFold(q.Name, name) {
-			return refuse(fmt.Sprintf("%q is used twice", clip(name)))
+			return refuse(fmt.Sprintf("%q is used twice", excerpt.Cut(name, maxRepeated)))
 		}
 	}
 	if len(p.params) == MaxParams {
@@ -173,7 +177,7 @@ func pointer(at []string) string {
 	for _, name := range at {
 		s += "/" + escape.Replace(name)
 	}
-	return strconv.Quote(clip(s))
+	return strconv.Quote(excerpt.Cut(s, maxRepeated))
 }
 
 // isToken reports whether s is 1*tchar (RFC 9110 §5.6.2).
@@ -187,13 +191,4 @@ func isToken(s string) bool {
 		}
 	}
 	return s != ""
-}
-
-// clip keeps what a peer sent from filling an error or a log.
-func clip(s string) string {
-	const most = 128
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -1,0 +1,78 @@
+package excerpt
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		limit int
+		want  string
+	}{
+		{"", 3, ""},
+		{"abcdef", 6, "abcdef"},
+		{"abcdefg", 6, "abc…"},
+		{"文文文", 9, "文文文"},
+		{"文文文", 8, "文…"},
+		{"文文文", 3, "…"},
+		{strings.Repeat("\x80", 9), 8, "\x80…"},
+		{"a\nb", 3, "a\nb"},
+	} {
+		if got := Cut(c.in, c.limit); got != c.want {
+			t.Errorf("Cut(%q, %d) is %q, want %q", c.in, c.limit, got, c.want)
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	for _, c := range []struct{ in, line, lines string }{
+		{"", "", ""},
+		{"plain", "plain", "plain"},
+		{"two\r\n\tlines \n", "two lines", "two \n\tlines \n"},
+		{"in  dented", "in dented", "in  dented"},
+		{"\x1b[2Jgone", "[2Jgone", "[2Jgone"},
+		{"abc\u202etxt", "abc txt", "abc txt"},
+		{"bro\xffken \ufffd", "bro ken", "bro ken "},
+	} {
+		if got := Line(c.in, 100); got != c.line {
+			t.Errorf("Line(%q) is %q, want %q", c.in, got, c.line)
+		}
+		if got := Lines(c.in, 100); got != c.lines {
+			t.Errorf("Lines(%q) is %q, want %q", c.in, got, c.lines)
+		}
+	}
+	if got := Line("exactly", 7); got != "exactly" {
+		t.Errorf("what fits is cut to %q", got)
+	}
+	if got := Line("exactly!", 7); got != "exac…" {
+		t.Errorf("what does not fit is %q", got)
+	}
+}
+
+func FuzzExcerpt(f *testing.F) {
+	f.Add("a\nb\u202e文\xff", 5)
+	f.Add(strings.Repeat("文", 40), 20)
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		limit = max(limit, len(dots))
+		for name, got := range map[string]string{"Cut": Cut(s, limit), "Line": Line(s, limit), "Lines": Lines(s, limit)} {
+			if len(got) > limit {
+				t.Errorf("%s(%q, %d) has %d bytes", name, s, limit, len(got))
+			}
+			if !utf8.ValidString(got) && (name != "Cut" || utf8.ValidString(s)) {
+				t.Errorf("%s(%q, %d) is not UTF-8: %q", name, s, limit, got)
+			}
+			for _, r := range got {
+				if name != "Cut" && !unicode.IsPrint(r) && (name == "Line" || r != '\n' && r != '\t') {
+					t.Errorf("%s(%q, %d) keeps %q", name, s, limit, r)
+				}
+			}
+		}
+		if got := Line(s, len(s)+8); Line(got, len(got)+8) != got {
+			t.Errorf("Line(%q) changes what it made: %q", s, got)
+		}
+	})
+}
