@@ -26,11 +26,12 @@ const (
 	interruptTimeout = 5 * time.Second
 )
 
-// The bounds of what is kept of a turn, in bytes.
+// The bounds of what is kept of a turn: of texts in bytes, of others in number.
 const (
 	maxDelta   = 64 << 10 // progress that waits to be sent
 	maxPartial = 1 << 20  // of a message that never came whole
 	maxPatches = 64       // changes that may yet be asked about
+	maxNotes   = 16       // sentences of ours about what was asked
 )
 
 // turn is one tool call: a turn in a thread of the worker, and what has been
@@ -426,7 +427,7 @@ func (t *turn) patch(item string) string {
 func (t *turn) note(s string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.notes) < 16 {
+	if len(t.notes) < maxNotes {
 		t.notes = append(t.notes, s)
 	}
 }

@@ -64,8 +64,7 @@ func playTools(ctx context.Context, t *talk) error {
 	if err := same("the sum", textOf(r.Result), "42"); err != nil {
 		return err
 	}
-	if structured := t.Client.Can(mcp.Elicitation) && t.Server.Can(mcp.Elicitation); structured {
-		// Structured results came with the same revision as elicitation.
+	if t.Client.Can(mcp.StructuredResults) && t.Server.Can(mcp.StructuredResults) {
 		if err := same("the structured sum", member(r.Result, "structuredContent", "sum"), "42"); err != nil {
 			return err
 		}

@@ -149,16 +149,15 @@ func (r *Report) Markdown(w io.Writer) error {
 	fmt.Fprintf(&b, "Through Dragoman, %d of %d cells work, %d are named losses and %d fail. ", all.works, all.total(), all.loss, all.fails)
 	fmt.Fprintf(&b, "Without it, %d of the %d cells whose two ends share a transport work.\n", direct.works, direct.total())
 
-	letters := lettersOf(names)
 	square := func(direct bool) func(square) string {
-		return func(q square) string { return summary(r.inSquare(q, direct), names, letters) }
+		return func(q square) string { return summary(r.inSquare(q, direct), names) }
 	}
 	b.WriteString("\n### Through Dragoman\n\n")
 	grid(&b, clients, servers, square(false))
 	b.WriteString("\n### Without it\n\n")
 	grid(&b, clients, servers, square(true))
 	b.WriteByte('\n')
-	legend(&b, names, letters)
+	legend(&b, names)
 
 	b.WriteString("\n### Feature by feature\n\n")
 	b.WriteString("| feature | what was done | works | lost | fails | without Dragoman |\n|---|---|---|---|---|---|\n")
@@ -181,21 +180,12 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// lettersOf gives each feature that can be lost a letter.
-func lettersOf(names []string) map[string]string {
-	out := map[string]string{}
-	for i, l := range []string{"F", "U", "T", "R"} {
-		name := []string{"elicitation-form", "elicitation-url", "tasks", "resume"}[i]
-		if slices.Contains(names, name) {
-			out[name] = l
-		}
-	}
-	return out
-}
+// letters stand for the features that can be lost (loss.go).
+var letters = map[string]string{"elicitation-form": "F", "elicitation-url": "U", "tasks": "T", "resume": "R"}
 
 // summary is what stands in a square: whether all of it works, and the letters of
 // what does not; in brackets where only some transports lose it.
-func summary(by map[string]*sums, names []string, letters map[string]string) string {
+func summary(by map[string]*sums, names []string) string {
 	works, total, lost, failed := 0, 0, "", ""
 	for _, n := range names {
 		s := by[n]
@@ -230,7 +220,7 @@ func summary(by map[string]*sums, names []string, letters map[string]string) str
 	return fmt.Sprintf("all but%s", lost)
 }
 
-func legend(b *strings.Builder, names []string, letters map[string]string) {
+func legend(b *strings.Builder, names []string) {
 	var parts []string
 	for _, n := range names {
 		if l := letters[n]; l != "" {
@@ -294,7 +284,6 @@ func (r *Report) failures(b *strings.Builder) {
 // Text writes the report for people at a terminal: a grid, then what fails.
 func (r *Report) Text(w io.Writer) error {
 	clients, servers, names := r.axes()
-	letters := lettersOf(names)
 	var b strings.Builder
 	const first, width = 13, 18
 	fmt.Fprintf(&b, "%-*s", first, "client")
@@ -305,7 +294,7 @@ func (r *Report) Text(w io.Writer) error {
 	for _, c := range clients {
 		fmt.Fprintf(&b, "%-*s", first, c)
 		for _, s := range servers {
-			cell := strings.ReplaceAll(summary(r.inSquare(square{c, s}, false), names, letters), "*", "")
+			cell := strings.ReplaceAll(summary(r.inSquare(square{c, s}, false), names), "*", "")
 			if i := strings.Index(cell, ", fails"); i > 0 {
 				cell = cell[:i] + " FAILS"
 			}

@@ -16,8 +16,7 @@ type Options struct {
 	Program []string
 	// Parallel is the number of conversations at a time; 0 means 3.
 	Parallel int
-	// Done, if any, is told of each conversation that is over, from one goroutine at
-	// a time.
+	// Done, if any, is told of each conversation that is over, by the caller of Run.
 	Done func(p Pair, direct bool, done, of int)
 }
 
@@ -55,36 +54,35 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if len(jobs) == 0 {
 		return nil, errors.New("there is nothing to measure: no pair of revisions and transports is left")
 	}
-	var mu sync.Mutex
-	through, direct := make([]map[string]verdict, len(pairs)), make([]map[string]verdict, len(pairs))
-	done := 0
-	queue := make(chan job)
+	type played struct {
+		job
+		verdicts map[string]verdict
+	}
+	queue, over := make(chan job, len(jobs)), make(chan played)
+	for _, j := range jobs {
+		queue <- j
+	}
+	close(queue)
 	var workers sync.WaitGroup
 	for range o.Parallel {
 		workers.Go(func() {
 			for j := range queue {
-				v := play(ctx, &o, pairs[j.pair], j.direct)
-				mu.Lock()
-				if j.direct {
-					direct[j.pair] = v
-				} else {
-					through[j.pair] = v
-				}
-				done++
-				if o.Done != nil {
-					o.Done(pairs[j.pair], j.direct, done, len(jobs))
-				}
-				mu.Unlock()
+				over <- played{j, play(ctx, &o, pairs[j.pair], j.direct)}
 			}
 		})
 	}
-	for _, j := range jobs {
-		if ctx.Err() != nil {
-			break
+	through, direct := make([]map[string]verdict, len(pairs)), make([]map[string]verdict, len(pairs))
+	for done := range jobs {
+		p := <-over
+		if p.direct {
+			direct[p.pair] = p.verdicts
+		} else {
+			through[p.pair] = p.verdicts
 		}
-		queue <- j
+		if o.Done != nil && ctx.Err() == nil {
+			o.Done(pairs[p.pair], p.direct, done+1, len(jobs))
+		}
 	}
-	close(queue)
 	workers.Wait()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -107,6 +105,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // play plays all features of a pair in one conversation.
 func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdict {
+	if ctx.Err() != nil {
+		return nil // what is left of the queue is not begun
+	}
 	out := map[string]verdict{}
 	var chosen []feature
 	for _, f := range features() {

@@ -132,6 +132,9 @@ const (
 	// SamplingBlocks: a message of sampling may have several blocks, and blocks that
 	// use a tool or carry its result (2025-11-25 on).
 	SamplingBlocks
+	// StructuredResults: a tool may have an outputSchema, and a result
+	// structuredContent (2025-06-18 on).
+	StructuredResults
 	// StructuredAny: structuredContent may be any JSON, and an outputSchema of any
 	// type (2026-07-28); before that both are objects.
 	StructuredAny
@@ -169,6 +172,7 @@ var features = [featureCount]struct{ from, to Revision }{
 	AudioContent:         {R20250326, Latest},
 	ResourceLinks:        {R20250618, Latest},
 	SamplingBlocks:       {R20251125, Latest},
+	StructuredResults:    {R20250618, Latest},
 	StructuredAny:        {R20260728, Latest},
 }
 

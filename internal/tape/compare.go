@@ -87,8 +87,8 @@ func (c *comparison) differ(where, tape, live string) {
 	}
 }
 
-// bond returns which bond the values of a member belong to.
-func (c *comparison) bond(key string) string {
+// bondOf returns which bond the values of a member belong to.
+func bondOf(key string) string {
 	switch key {
 	case "progressToken", "requestId":
 		return "token"
@@ -105,7 +105,7 @@ func (c *comparison) values(where, key string, t, l jsonrpc.Span) {
 		return
 	}
 	if chosen[key] && (tk == '"' || tk == '0') && (lk == '"' || lk == '0') {
-		if !c.bonds.tie(c.bond(key), canonical(c.tape, t), canonical(c.live, l)) {
+		if !c.bonds.tie(bondOf(key), canonical(c.tape, t), canonical(c.live, l)) {
 			c.differ(where, tape, live)
 		}
 		return

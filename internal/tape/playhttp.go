@@ -142,7 +142,8 @@ func (s *score) checkHeader(e *Entry, live http.Header, names ...string) {
 	}
 }
 
-// mediaTypes strips parameters and blanks.
+// mediaTypes returns the types in a Content-Type or an Accept, without their
+// parameters.
 func mediaTypes(v string) string {
 	parts := strings.Split(v, ",")
 	for i, p := range parts {
@@ -389,7 +390,7 @@ func (p *httpPlay) hear(exchange int, res *http.Response) {
 			p.see(i)
 		}
 	}
-	if mediaType(res.Header) == "text/event-stream" {
+	if mediaTypes(res.Header.Get("Content-Type")) == "text/event-stream" {
 		events := eventstream.NewReader(res.Body, eventstream.Limits{})
 		for {
 			ev, err := events.Next()

@@ -83,16 +83,11 @@ func (r *Recorder) tapResponse(res *http.Response) {
 	t := &tappedBody{r: r, n: n, from: res.Body, left: res.ContentLength, head: func(body []byte) {
 		r.head(response, n, strconv.Itoa(res.StatusCode), res.Header, body)
 	}}
-	if mediaType(res.Header) == "text/event-stream" {
+	if mediaTypes(res.Header.Get("Content-Type")) == "text/event-stream" {
 		t.stream = true
 		t.head(nil)
 	}
 	res.Body = t
-}
-
-func mediaType(h http.Header) string {
-	m, _, _ := bytes.Cut([]byte(h.Get("Content-Type")), []byte(";"))
-	return string(bytes.ToLower(bytes.TrimSpace(m)))
 }
 
 // tappedBody records a response's body while it is read: a plain one at its end,

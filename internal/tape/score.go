@@ -268,7 +268,7 @@ func (s *score) words(i int) []byte {
 				key, _ := jsonrpc.Text(b, mem.Key)
 				kind := jsonrpc.KindOf(b, mem.Value)
 				if chosen[key] && (kind == '"' || kind == '0') {
-					swap((*comparison)(nil).bond(key), mem.Value)
+					swap(bondOf(key), mem.Value)
 					continue
 				}
 				walk(mem.Value)
