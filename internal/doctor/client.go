@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -52,6 +53,7 @@ type visitor struct {
 	lists    bool // it has asked for tools
 	used     map[jsonrpc.ID]bool
 	asked    map[jsonrpc.ID]string // probes of ours that wait for an answer, by their code
+	askedAt  time.Time
 }
 
 // maxUsed bounds the ids of a conversation that are remembered.
@@ -181,6 +183,7 @@ func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
 		if v.http || v.opened != mcp.MethodInitialize {
 			return nil
 		}
+		v.askedAt = time.Now()
 		v.asked[`"dragoman-ping"`], v.asked[`"dragoman-unknown"`] = ClientPingSilent, ClientUnknownSilent
 		return [][]byte{
 			jsonrpc.AppendRequest(nil, `"dragoman-ping"`, mcp.MethodPing, nil),
@@ -342,6 +345,9 @@ func (s *Stage) leave(v *visitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, code := range v.asked {
+		if time.Since(v.askedAt) < answerTime {
+			break // it was gone before it could have answered
+		}
 		s.find(code, nil, fmt.Sprintf("the request %s was never answered", id))
 	}
 	v.asked = nil
@@ -349,6 +355,9 @@ func (s *Stage) leave(v *visitor) {
 		s.find(ClientNoInitialized, nil, "the conversation ended without notifications/initialized")
 	}
 }
+
+// answerTime is how long a client is given for an answer before its silence counts.
+const answerTime = 2 * time.Second
 
 // newSession returns an id that cannot be guessed.
 func newSession() string { return rand.Text() }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -72,6 +74,9 @@ func strictClient(t *testing.T, name string, at fake.Where) {
 	if _, err := c.Call(t.Context(), mcp.MethodCallTool, []byte(`{"name":"echo","arguments":{"text":"a"}}`), fake.CallOptions{}); err != nil {
 		t.Error(err)
 	}
+	if at.In != nil {
+		synctest.Wait() // until it has answered what it was asked
+	}
 	if err := c.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
@@ -96,7 +101,9 @@ func TestStrictClientsAreHealthy(t *testing.T) {
 			}
 		}
 		t.Run(rev.String()+" pipe", func(t *testing.T) {
-			check(t, onPipe(t, func(in io.ReadCloser, out io.WriteCloser) { strictClient(t, name, fake.Where{In: in, Out: out}) }))
+			synctest.Test(t, func(t *testing.T) {
+				check(t, onPipe(t, func(in io.ReadCloser, out io.WriteCloser) { strictClient(t, name, fake.Where{In: in, Out: out}) }))
+			})
 		})
 		if rev.Can(mcp.StreamableHTTP) {
 			t.Run(rev.String()+" HTTP", func(t *testing.T) {
@@ -173,11 +180,19 @@ func TestSloppyClients(t *testing.T) {
 		},
 	} {
 		t.Run(want, func(t *testing.T) {
-			s := NewStage()
-			err := s.ServePipe(t.Context(), io.NopCloser(strings.NewReader(strings.Join(lines, "\n")+"\n")), io.Discard)
-			if r := s.Report(); err != nil || !slices.Contains(clientCodes(r), want) {
-				t.Errorf("%v\n%s", err, dumpClient(r))
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := NewStage()
+				in, w := io.Pipe()
+				done := make(chan error, 1)
+				go func() { done <- s.ServePipe(t.Context(), in, io.Discard) }()
+				_, _ = io.WriteString(w, strings.Join(lines, "\n")+"\n")
+				time.Sleep(2 * answerTime) // in the bubble: it has all the time to answer
+				_ = w.Close()
+				err := <-done
+				if r := s.Report(); err != nil || !slices.Contains(clientCodes(r), want) {
+					t.Errorf("%v\n%s", err, dumpClient(r))
+				}
+			})
 		})
 	}
 }

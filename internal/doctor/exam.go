@@ -50,6 +50,7 @@ type exam struct {
 type state struct {
 	found   map[string]Finding
 	started []time.Duration // until the first answer, of each conversation
+	start   time.Duration   // that a process is given beyond the patience with it
 	reached bool            // the server has said something, whatever it was
 	tried   map[mcp.Revision]*attempt
 	// Evidence of errors in answer to initialize with a version that nobody knows, and
@@ -89,6 +90,9 @@ func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 		e.t.Transport = own
 	}
 	if e.reach(ctx) {
+		if !e.http {
+			e.start = min(e.o.Start, time.Duration(2*e.o.Parallel)*e.state.started[0])
+		}
 		e.run(ctx, e.openings())
 		e.settleVersions()
 		e.run(ctx, e.habits())
@@ -153,7 +157,7 @@ func (e *exam) try(ctx context.Context, p probe) {
 	}
 	e.done++
 	e.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, probeTime*e.o.Patience)
+	ctx, cancel := context.WithTimeout(ctx, probeTime*e.o.Patience+e.startTime())
 	defer cancel()
 	if p.alone != nil {
 		p.alone(ctx)
@@ -223,6 +227,14 @@ func (e *exam) startedAfter(d time.Duration) {
 	defer e.mu.Unlock()
 	e.reached = true
 	e.state.started = append(e.state.started, d)
+}
+
+// startTime is how much longer than usual the first answer of a process may take: a
+// multiple of what the very first one took, since others start beside it now.
+func (e *exam) startTime() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.start
 }
 
 // slow is what clients that probe a server give it at least.

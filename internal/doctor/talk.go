@@ -156,6 +156,9 @@ func greeting(version string) string {
 // wait takes what comes until q has its answer, the conversation ends, or d has
 // passed. It reports whether q has one.
 func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
+	if !t.answered {
+		d += t.e.startTime() // a process that still starts is not silent
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for !q.done && !t.over {

@@ -46,9 +46,9 @@ type piece struct {
 
 // Bounds of a wire.
 const (
-	maxLine   = 16 << 20 // bytes of a line, body or event that are looked at
-	maxPieces = 64       // that nobody has taken yet; the server has to wait then
-	maxUnsent = 32       // parcels that the server does not take
+	maxLine   = 8 << 20 // bytes of a line, body or event that are looked at
+	maxPieces = 16      // that nobody has taken yet; the server has to wait then
+	maxUnsent = 32      // parcels that the server does not take
 )
 
 // pipe is the wire to a child. One goroutine reads its output, one writes.

@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// scripted is a server that says the same whatever it hears, and ends.
+type scripted struct {
+	from *io.PipeReader
+	to   *io.PipeWriter
+	done chan struct{}
+}
+
+func startScripted(says string) func(context.Context) (Child, error) {
+	return func(context.Context) (Child, error) {
+		in, to := io.Pipe()
+		from, out := io.Pipe()
+		c := &scripted{from: from, to: to, done: make(chan struct{})}
+		go func() {
+			defer close(c.done)
+			_, _ = io.WriteString(out, says)
+			_ = out.Close()
+			_ = in.Close()
+		}()
+		return c, nil
+	}
+}
+
+func (c *scripted) Streams() (io.Reader, io.WriteCloser) { return c.from, c.to }
+func (c *scripted) Epitaph() string                      { return "exit status 1" }
+func (c *scripted) Stop() {
+	_ = c.to.Close()
+	_ = c.from.Close()
+	<-c.done
+}
+
+// FuzzServer: whatever a server says, the examination ends, and its report is JSON
+// with short evidence.
+func FuzzServer(f *testing.F) {
+	for _, s := range []string{
+		"", "\n\n", "noise\n", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", `{"id":"1","error":{"code":"X"}}` + "\n" + `[{"id":1}]` + "\n",
+		`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x"}}}` + "\n" + `{"jsonrpc":"2.0","id":2,"result":{}}` + "\n" +
+			`{"jsonrpc":"2.0","id":3,"result":{"tools":[{"name":"a","inputSchema":{"type":["x"],"properties":{"a":{"$ref":1}},"allOf":[1]}}],"nextCursor":3}}` + "\n",
+		`{"id":"init","result":{"tools":[]}}` + "\n", `{"jsonrpc":"2.0","id":7,"method":"roots/list"}` + "\n", `{"half":`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, says string) {
+		var r *Report
+		synctest.Test(t, func(t *testing.T) { // where waiting costs nothing
+			var err error
+			if r, err = Examine(t.Context(), Target{Start: startScripted(says)}, Options{Call: "a"}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err := jsonrpc.Valid(r.JSON(), jsonrpc.Limits{}); err != nil {
+			t.Errorf("%v: %s", err, r.JSON())
+		}
+		for _, f := range r.Findings {
+			if len(f.Evidence) > 8*4*shown {
+				t.Errorf("evidence of %d bytes", len(f.Evidence))
+			}
+			if strings.ContainsFunc(f.Evidence, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) {
+				t.Errorf("evidence with control characters: %q", f.Evidence)
+			}
+		}
+	})
+}
+
+// FuzzClient: whatever a client says, the stage answers with messages and reports.
+func FuzzClient(f *testing.F) {
+	f.Add(`{"jsonrpc":"2.0","id":1,"method":"initialize"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	f.Add(`[{"jsonrpc":"2.0","id":1,"method":"ping"},1]`)
+	f.Add(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"\u0000"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	f.Fuzz(func(t *testing.T, says string) {
+		s := NewStage()
+		var out strings.Builder
+		if err := s.ServePipe(t.Context(), io.NopCloser(strings.NewReader(says)), &out); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if err := jsonrpc.Valid([]byte(line), jsonrpc.Limits{}); err != nil {
+				t.Errorf("%v: %s", err, line)
+			}
+		}
+		r := s.Report()
+		if err := jsonrpc.Valid(r.JSON(), jsonrpc.Limits{}); err != nil {
+			t.Errorf("%v: %s", err, r.JSON())
+		}
+		if !slices.IsSortedFunc(r.Findings, severity) {
+			t.Error("the findings are in no order")
+		}
+	})
+}
