@@ -16,11 +16,15 @@ func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
 // Take holds n bytes more, or reports false when that is too much. The first
 // message always fits, however large it may be.
-func (b *Budget) Take(n int64) bool {
-	if b == nil {
-		return true
-	}
-	if now := b.held.Add(n); now > b.limit && now > n {
+func (b *Budget) Take(n int64) bool { return b == nil || b.takeUpTo(b.limit, n) }
+
+// TakeSmall is Take for a small part of a message, or a small one: it may use an eighth
+// beyond the limit. What ends the requests that hold the rest is small, an answer to a
+// question, a cancellation or a retry, and must not wait for what waits for it.
+func (b *Budget) TakeSmall(n int64) bool { return b == nil || b.takeUpTo(b.limit+b.limit/8, n) }
+
+func (b *Budget) takeUpTo(most, n int64) bool {
+	if now := b.held.Add(n); now > most && now > n {
 		b.held.Add(-n)
 		b.refused.Add(1)
 		return false

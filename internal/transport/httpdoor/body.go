@@ -33,7 +33,11 @@ func (l Lease) Give() { l.budget.Give(l.n) }
 
 // grow makes the lease one of n bytes.
 func (l *Lease) grow(n int64) bool {
-	if !l.budget.Take(n - l.n) {
+	take := l.budget.Take
+	if n <= bodyStep {
+		take = l.budget.TakeSmall
+	}
+	if !take(n - l.n) {
 		return false
 	}
 	l.n = n
@@ -113,7 +117,7 @@ func first(n, limit int64) int64 {
 // readSteps reads a body that is large, or whose length is not known (n < 0). It
 // asks grow for its room before it has it, and calls renew for each step.
 func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func() error) ([]byte, error) {
-	if !grow(first(n, limit)) {
+	if !grow(min(first(n, limit), limit)) {
 		return nil, errBusy
 	}
 	b := make([]byte, 0, first(n, limit))
@@ -123,9 +127,10 @@ func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func(
 			if n >= 0 {
 				room = n + 1 // so that the end is seen without growing again
 			}
-			// One byte more than allowed tells a body that is too large.
+			// One byte more than allowed tells a body that is too large. It is not counted:
+			// a budget may be no larger than the largest body.
 			room = min(room, limit+1)
-			if !grow(room) {
+			if !grow(min(room, limit)) {
 				return nil, errBusy
 			}
 			grown := make([]byte, len(b), room)
