@@ -273,11 +273,10 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 
 // examined makes of a server what the doctor looks at.
 func examined(s config.Server) (doctor.Target, error) {
-	var t doctor.Target
+	t := doctor.Target{Secrets: s.Secrets()}
 	env := map[string]string{}
 	for k, v := range s.Env {
 		env[k] = v.Reveal()
-		t.Secrets = append(t.Secrets, v.Reveal())
 	}
 	if s.URL == "" {
 		t.Start = doctor.Command(stdio.Spec{Command: s.Command, Args: s.Args, Env: stdio.Environ(env), Dir: s.Dir})
@@ -290,10 +289,6 @@ func examined(s config.Server) (doctor.Target, error) {
 	t.Header = http.Header{}
 	for _, h := range s.Header {
 		t.Header.Add(h.Name, h.Value.Reveal())
-		t.Secrets = append(t.Secrets, h.Value.Reveal())
-	}
-	for _, v := range t.URL.Query() {
-		t.Secrets = append(t.Secrets, v...)
 	}
 	return t, nil
 }

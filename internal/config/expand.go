@@ -18,6 +18,8 @@ type expansion struct {
 	text  string // what the gateway uses
 	shown string // the same with *** for everything that came from outside
 	from  bool   // whether anything did
+
+	outside []Secret // what came from outside, in its order
 }
 
 // expand replaces the references in a value: ${NAME}, ${NAME:-default} and
@@ -51,6 +53,7 @@ func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint s
 		text.WriteString(value)
 		shown.WriteString(mask)
 		e.from = true
+		e.outside = append(e.outside, NewSecret(value))
 	}
 	e.text, e.shown = text.String(), shown.String()
 	return e, "", ""

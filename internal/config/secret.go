@@ -1,9 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
 )
 
 const mask = "***"
@@ -43,3 +47,46 @@ func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + mask + `"`),
 
 // MarshalText is what other encoders print.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(mask), nil }
+
+// shortestSecret is the length below which a text is no secret: it is a flag or a
+// level, and stands in every second sentence.
+const shortestSecret = 6
+
+// Secrets returns the texts of a server's configuration that nobody should be shown
+// who is shown what the server says, longest first: the values of its environment and
+// its headers and the words in them, what came from outside into its arguments and its
+// URL, and what credentials a URL has. Those of less than six bytes are left out.
+func (s Server) Secrets() []string {
+	var all []string
+	add := func(text string) {
+		all = append(all, text)
+		if words := strings.Fields(text); len(words) > 1 { // Bearer XYZ
+			all = append(all, words...)
+		}
+	}
+	for _, v := range s.Env {
+		add(v.Reveal())
+	}
+	for _, h := range s.Header {
+		add(h.Value.Reveal())
+	}
+	for _, v := range s.outside {
+		add(v.Reveal())
+	}
+	if u, err := url.Parse(s.URL); err == nil {
+		add(u.RawQuery)
+		for _, values := range u.Query() {
+			all = append(all, values...)
+		}
+		if password, ok := u.User.Password(); ok {
+			add(password)
+		}
+	}
+	all = slices.DeleteFunc(all, func(text string) bool {
+		return len(text) < shortestSecret || text == "Bearer"
+	})
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	return slices.Compact(all)
+}

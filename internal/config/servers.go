@@ -204,6 +204,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 	o.list("args", false, func(_ *node, _ string, e expansion) {
 		srv.Args = append(srv.Args, e.text)
 		srv.shownArgs = append(srv.shownArgs, e.shown)
+		srv.outside = append(srv.outside, e.outside...)
 	})
 	if command != nil && len(srv.Args) == 0 && strings.Contains(srv.Command, " ") && !filepath.IsAbs(srv.Command) {
 		c.warning(command, o.at("command"), "has spaces and is run as one word, without a shell", "move what follows the first word to args")
@@ -256,6 +257,7 @@ func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
 		srv.shownURL = maskURL(e.text)
 		if e.from {
 			srv.shownURL = maskURL(e.shown)
+			srv.outside = append(srv.outside, e.outside...)
 		}
 	}
 	return at, as

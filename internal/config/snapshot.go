@@ -164,6 +164,7 @@ type Server struct {
 
 	shownArgs []string // Args with *** for what came from outside
 	shownURL  string
+	outside   []Secret // what came from outside in Args and URL
 }
 
 // Describe returns what may be shown of how the server is reached: the name of

@@ -161,33 +161,12 @@ func (a *aliases) of(principal string) string {
 // redactor takes what is configured as secret of a server out of texts in which
 // the server, or the network, may repeat it.
 func redactor(c config.Server) *strings.Replacer {
-	const shortest = 6 // below that it is a flag or a level, and stands in every second text
 	var pairs []string
-	hide := func(s string) {
-		if len(s) >= shortest {
-			pairs = append(pairs, s, "***")
-		}
-	}
-	add := func(s string) {
-		hide(s)
-		if fields := strings.Fields(s); len(fields) > 1 { // Bearer XYZ
-			for _, f := range fields {
-				if f != "Bearer" && f != "Basic" {
-					hide(f)
-				}
-			}
-		}
-	}
 	if c.URL != "" && c.Describe() != c.URL {
 		pairs = append(pairs, c.URL, c.Describe())
-		_, query, _ := strings.Cut(c.URL, "?")
-		hide(query)
 	}
-	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-		add(c.Env[k].Reveal())
-	}
-	for _, h := range c.Header {
-		add(h.Value.Reveal())
+	for _, s := range c.Secrets() { // of those that begin alike the first is taken, which is the longest
+		pairs = append(pairs, s, "***")
 	}
 	return strings.NewReplacer(pairs...)
 }
