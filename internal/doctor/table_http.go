@@ -47,7 +47,7 @@ var conditionsOfHTTP = []Condition{
 	{OriginUnchecked, Warning, "it does not check Origin", "Servers must check the header. Where nothing else protects the server, a page in a browser can use it.", "Refuse an Origin that you do not know with 403.", "Dragoman checks Origin at its own door."},
 	{OriginStatus, Info, "a foreign Origin is refused with another status than 403", "Nothing fails by it.", "Answer 403.", "Nothing needs to be done."},
 
-	{SessionID, Error, "the session's id has characters that a header cannot have", "Clients cannot send it back.", "Use visible ASCII characters only (0x21 to 0x7E).", "Dragoman cannot keep such a session, and says so."},
+	{SessionID, Error, "the session's id has characters that a header cannot have", "Clients cannot send it back.", "Use visible ASCII characters only (0x21 to 0x7E).", "Dragoman cannot keep such a session."},
 	{SessionGuessable, Warning, "the session's id can be guessed", "Who guesses it takes over the session of somebody else.", "Use 128 random bits, and check on each request whose session it is.", "Dragoman gives its own clients random ids."},
 	{SessionUnneeded, Info, "it assigns sessions and does not ask for them", "Clients that forget the header work, perhaps with the state of somebody else.", "Refuse a request without Mcp-Session-Id with 400.", "Dragoman always sends the header."},
 	{SessionAny, Warning, "it serves sessions that it has not assigned", "After a restart, clients go on with a session whose state is gone, and do not notice.", "Answer 404, so that clients open a new one.", "Dragoman cannot notice it either."},
@@ -64,6 +64,6 @@ var conditionsOfHTTP = []Condition{
 
 	{NoteStatus, Info, "notifications get another status than 202", "Strict clients report an error.", "Answer 202 without a body.", "Dragoman takes any success."},
 	{InitializedStatus, Error, "notifications/initialized is refused", "Clients take the handshake for failed.", "Answer 202.", "Dragoman goes on when the next request is served."},
-	{StatusOfLostSession, Warning, "unknown methods get the status 404", "Up to 2025-11-25, 404 says that the session is lost: clients open a new one each time.", "Answer with 200 and the error -32601.", "Dragoman looks at the error in the body first, and keeps the session."},
+	{StatusOfLostSession, Warning, "unknown methods get the status 404", "Up to 2025-11-25, 404 says that the session is lost: clients open a new one each time.", "Answer with 200 and the error -32601.", "Dragoman opens a new session as well, as the specification wants it."},
 	{StatusOfUnknown, Warning, "unknown methods get the status 200", "2026-07-28 has 404 for unknown methods; what stands between client and server cannot tell.", "Answer with 404 and the error -32601.", "Dragoman looks at the error in the body."},
 }
