@@ -16,7 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// The exit codes of doctor beside the usual ones (0 healthy, 1 errors, 2 usage).
+// exitUnreachable is the exit code of doctor beside the usual ones (0 healthy, 1
+// errors, 2 usage).
 const exitUnreachable = 3
 
 // doctorFlags are what an examination is made with.

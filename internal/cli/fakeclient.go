@@ -15,17 +15,8 @@ func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
 	if _, ok := fake.Lookup(fake.ClientSide, profile); !ok {
 		return usagef("`dragoman fake --list` names them", "there is no client profile %q", profile)
 	}
-	switch dash := c.ArgsLenAtDash(); {
-	case dash < 0 && len(args) == 1 && isURL(args[0]), dash == 0 && len(args) > 0:
-		return nil
-	case len(args) == 0:
-		return usagef("write `dragoman fake --client "+clean(profile)+" URL` or put a command after --", "no server is given")
-	case dash > 0:
-		return usagef("keep what stands before -- or what stands after it", "both %q and a command are given", args[0])
-	case isURL(args[0]):
-		return usagef("remove it", "%q stands after the URL", args[1])
-	}
-	return usagef("put -- before a command: `dragoman fake --client "+clean(profile)+" -- "+clean(args[0])+"`", "%q is not a URL", args[0])
+	_, _, err := oneTarget(c, args, "dragoman fake --client "+clean(profile))
+	return err
 }
 
 // fakeClient plays a strict client to a server and prints what it found.

@@ -72,18 +72,8 @@ alone.`,
   # A program, for clients that know only HTTP.
   dragoman run --listen 127.0.0.1:7301 --env DEBUG=1 -- ./server`,
 		Args: func(c *cobra.Command, args []string) error {
-			dash := c.ArgsLenAtDash()
-			switch {
-			case dash < 0 && len(args) == 1 && isURL(args[0]), dash == 0 && len(args) > 0:
-				return nil
-			case len(args) == 0:
-				return usagef("write `dragoman run URL` or `dragoman run -- COMMAND`", "no server is given")
-			case dash > 0:
-				return usagef("keep what stands before -- or what stands after it", "both %q and a command are given", args[0])
-			case isURL(args[0]):
-				return usagef("remove it", "%q stands after the URL", args[1])
-			}
-			return usagef("put -- before a command: `dragoman run -- "+clean(args[0])+"`", "%q is not a URL", args[0])
+			_, _, err := oneTarget(c, args, "dragoman run")
+			return err
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			a.startLog(slog.LevelInfo, nil)

@@ -49,6 +49,25 @@ func (t *targetFlags) given() string {
 	return ""
 }
 
+// oneTarget checks arguments that are a URL, or a command after --; usage is what
+// stands before them.
+func oneTarget(c *cobra.Command, args []string, usage string) (command []string, address string, err error) {
+	dash := c.ArgsLenAtDash()
+	switch {
+	case dash == 0 && len(args) > 0:
+		return args, "", nil
+	case dash < 0 && len(args) == 1 && isURL(args[0]):
+		return nil, args[0], nil
+	case len(args) == 0:
+		return nil, "", usagef("write `"+usage+" URL` or `"+usage+" -- COMMAND`", "no server is given")
+	case dash > 0:
+		return nil, "", usagef("keep what stands before -- or what stands after it", "both %q and a command are given", args[0])
+	case isURL(args[0]):
+		return nil, "", usagef("remove it", "%q stands after the URL", args[1])
+	}
+	return nil, "", usagef("put -- before a command: `"+usage+" -- "+clean(args[0])+"`", "%q is not a URL", args[0])
+}
+
 func isURL(s string) bool {
 	return strings.Contains(s, "://")
 }

@@ -4,8 +4,8 @@
 // not know are cut, members that it requires are added, and every other byte
 // passes through.
 //
-// It does no I/O, keeps no state and starts no goroutine; all of it is safe for
-// concurrent use. Each revision owns one file, named by its date, and gives one
+// It does no I/O, keeps no state and starts no goroutine; the clock is asked only for
+// the dates that a task lacks. All of it is safe for concurrent use. Each revision owns one file, named by its date, and gives one
 // codec; legacy.go and modern.go hold what the revisions of an era share. What a
 // revision has no word for stays in the message as it is, is an error of another
 // number that names the first one, or, where its readers would choke on it, is put

@@ -163,7 +163,7 @@ func (p *Profile) Spares(method string) bool {
 		return false
 	}
 	return slices.ContainsFunc(p.Never, func(n string) bool {
-		if head, any := strings.CutSuffix(n, "*"); any {
+		if head, open := strings.CutSuffix(n, "*"); open {
 			return strings.HasPrefix(method, head)
 		}
 		return n == method

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -105,10 +106,11 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 		}
 		add(key, value)
 	}
-	// What both forms require and a careless server may leave out.
+	// What both forms require and a careless server may leave out. A date that nobody
+	// has said is that of now.
 	now := quote(time.Now().UTC().Format(time.RFC3339))
 	if !have.status {
-		add("status", quote(first(t.Status, mcp.TaskWorking)))
+		add("status", quote(cmp.Or(t.Status, mcp.TaskWorking)))
 	}
 	if !have.created {
 		add("createdAt", now)
@@ -137,13 +139,6 @@ func whole(value []byte) []byte {
 		}
 	}
 	return []byte("null")
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // extensionFor returns a server's capabilities with its tasks of 2025-11-25 said as

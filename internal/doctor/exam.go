@@ -25,7 +25,7 @@ type Options struct {
 	Start time.Duration
 	// Parallel probes run at a time; 0 means 3.
 	Parallel int
-	// Progress hears what is being done. It is called by one goroutine at a time.
+	// Progress hears what is being done. It is called by the caller of Examine.
 	Progress func(step string)
 }
 
@@ -41,6 +41,8 @@ type exam struct {
 	o    Options
 	http bool
 	sse  bool // HTTP+SSE; settled before probes run at once
+
+	done, of int // probes that were begun, of how many; of Examine's own goroutine
 
 	mu sync.Mutex
 	state
@@ -62,8 +64,6 @@ type state struct {
 	alien   bool // it is no MCP
 	mute    bool // it does not answer ping
 	through throughDragoman
-	done    int
-	of      int
 }
 
 // attempt is what came of opening in one revision.
@@ -125,9 +125,7 @@ type probe struct {
 
 // run runs probes, a few at a time.
 func (e *exam) run(ctx context.Context, all []probe) {
-	e.mu.Lock()
 	e.of += len(all)
-	e.mu.Unlock()
 	next := make(chan probe)
 	var wg sync.WaitGroup
 	for range min(e.o.Parallel, len(all)) {
@@ -139,6 +137,9 @@ func (e *exam) run(ctx context.Context, all []probe) {
 	}
 	for _, p := range all {
 		next <- p
+		if e.done++; e.o.Progress != nil {
+			e.o.Progress(fmt.Sprintf("%d of %d: %s", e.done, e.of, p.name))
+		}
 	}
 	close(next)
 	wg.Wait()
@@ -151,12 +152,6 @@ func (e *exam) try(ctx context.Context, p probe) {
 	if ctx.Err() != nil {
 		return
 	}
-	e.mu.Lock()
-	if e.o.Progress != nil {
-		e.o.Progress(fmt.Sprintf("%d of %d: %s", e.done+1, e.of, p.name))
-	}
-	e.done++
-	e.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, probeTime*e.o.Patience+e.startTime())
 	defer cancel()
 	if p.alone != nil {

@@ -51,11 +51,11 @@ func eventLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 // next returns the next event that says something: data, an id or a retry.
 func (r *eventReader) next() (streamEvent, error) {
 	ev := streamEvent{retry: -1}
-	any, parts := false, 0
+	says, parts := false, 0
 	for r.lines.Scan() {
 		line := r.lines.Bytes()
 		if len(line) == 0 {
-			if any {
+			if says {
 				return ev, nil
 			}
 			continue
@@ -73,14 +73,14 @@ func (r *eventReader) next() (streamEvent, error) {
 				return ev, errors.New("an event beyond 4 MiB")
 			}
 			ev.data = append(ev.data, value...)
-			any = true
+			says = true
 		case "event":
-			ev.name, any = string(value), true
+			ev.name, says = string(value), true
 		case "id":
-			ev.id, any = string(value), true
+			ev.id, says = string(value), true
 		case "retry":
 			if n, err := strconv.Atoi(string(value)); err == nil && n >= 0 {
-				ev.retry, any = min(n, 10_000), true
+				ev.retry, says = min(n, 10_000), true
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -163,18 +164,22 @@ func Post(ctx context.Context, client *http.Client, url, version, tool, args, me
 	if err != nil {
 		return nil, err
 	}
-	lines := []string{string(b)}
+	said := [][]byte{b}
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		lines = nil
-		for line := range strings.Lines(string(b)) {
-			if data, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "data:"); ok && strings.TrimSpace(data) != "" {
-				lines = append(lines, strings.TrimSpace(data))
+		said = nil
+		for events := newEventReader(bytes.NewReader(b)); ; {
+			ev, err := events.next()
+			if err != nil {
+				break // what is cut off is no event
+			}
+			if len(ev.data) > 0 {
+				said = append(said, ev.data)
 			}
 		}
 	}
 	var all []*jsonrpc.Message
-	for _, line := range lines {
-		m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{Bytes: len(line) + 1})
+	for _, raw := range said {
+		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
 		if err != nil {
 			return nil, fmt.Errorf("status %d: %w", res.StatusCode, err)
 		}

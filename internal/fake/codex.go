@@ -134,7 +134,7 @@ func (p *codexPipe) result(m *jsonrpc.Message, result string) {
 }
 
 func (p *codexPipe) fail(m *jsonrpc.Message, code int, text string) {
-	p.out.send([]byte(`{"error":{"code":` + strconv.Itoa(code) + `,"message":` + quoted(text) + `},"id":` + string(m.ID) + `}`))
+	p.out.send([]byte(`{"error":{"code":` + strconv.Itoa(code) + `,"message":` + quote(text) + `},"id":` + string(m.ID) + `}`))
 }
 
 func (p *codexPipe) notify(method, params string) {
@@ -148,8 +148,6 @@ func (p *codexPipe) ask(method, params string, then func(*jsonrpc.Message)) {
 	p.waiting[id] = then
 	p.out.send([]byte(`{"method":"` + method + `","id":` + string(id) + `,"params":` + params + `}`))
 }
-
-func quoted(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
 
 func paramText(m *jsonrpc.Message, key string) string {
 	s, _ := jsonrpc.Text(m.Raw, m.Param(key))
@@ -231,7 +229,7 @@ func (p *codexPipe) currentRequest(m *jsonrpc.Message) {
 		}
 		t := &codexThread{id: p.w.nextThread(), policy: paramText(m, "approvalPolicy")}
 		p.threads[t.id] = t
-		thread := `{"id":` + quoted(t.id) + `,"parentThreadId":null,"status":{"type":"idle"},"cwd":` + quoted(paramText(m, "cwd")) + `}`
+		thread := `{"id":` + quote(t.id) + `,"parentThreadId":null,"status":{"type":"idle"},"cwd":` + quote(paramText(m, "cwd")) + `}`
 		p.result(m, `{"thread":`+thread+`,"model":"fake-model"}`)
 		p.notify("thread/started", `{"thread":`+thread+`}`)
 	case "thread/resume":
@@ -241,7 +239,7 @@ func (p *codexPipe) currentRequest(m *jsonrpc.Message) {
 			return
 		}
 		p.threads[id] = &codexThread{id: id}
-		p.result(m, `{"thread":{"id":`+quoted(id)+`}}`)
+		p.result(m, `{"thread":{"id":`+quote(id)+`}}`)
 	case "turn/start":
 		t := p.threads[paramText(m, "threadId")]
 		if t == nil {
@@ -281,7 +279,7 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 	case "newConversation":
 		t := &codexThread{id: p.w.nextThread()}
 		p.threads[t.id] = t
-		p.result(m, `{"conversationId":`+quoted(t.id)+`,"model":"fake-model","rolloutPath":"/nowhere/`+t.id+`.jsonl"}`)
+		p.result(m, `{"conversationId":`+quote(t.id)+`,"model":"fake-model","rolloutPath":"/nowhere/`+t.id+`.jsonl"}`)
 	case "resumeConversation":
 		// It goes by the file alone.
 		name := strings.TrimSuffix(strings.TrimPrefix(paramText(m, "path"), "/nowhere/"), ".jsonl")
@@ -290,7 +288,7 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 			return
 		}
 		p.threads[name] = &codexThread{id: name}
-		p.result(m, `{"conversationId":`+quoted(name)+`,"model":"fake-model"}`)
+		p.result(m, `{"conversationId":`+quote(name)+`,"model":"fake-model"}`)
 	case "addConversationListener":
 		if t == nil {
 			p.fail(m, -32600, "conversation not found: "+id)
@@ -335,19 +333,19 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 // The parts of a turn, in the words of either generation.
 
 func (p *codexPipe) event(t *codexThread, kind, members string) {
-	p.notify("codex/event/"+kind, `{"id":"`+t.turn+`","msg":{"type":"`+kind+`"`+members+`},"conversationId":`+quoted(t.id)+`}`)
+	p.notify("codex/event/"+kind, `{"id":"`+t.turn+`","msg":{"type":"`+kind+`"`+members+`},"conversationId":`+quote(t.id)+`}`)
 }
 
 func (p *codexPipe) item(t *codexThread, what, members string) {
-	p.notify(what, `{"threadId":`+quoted(t.id)+`,"turnId":"`+t.turn+`",`+members+`}`)
+	p.notify(what, `{"threadId":`+quote(t.id)+`,"turnId":"`+t.turn+`",`+members+`}`)
 }
 
 func (p *codexPipe) delta(t *codexThread, text string) {
 	if p.w.older {
-		p.event(t, "agent_message_delta", `,"delta":`+quoted(text))
+		p.event(t, "agent_message_delta", `,"delta":`+quote(text))
 		return
 	}
-	p.item(t, "item/agentMessage/delta", `"itemId":"msg","delta":`+quoted(text))
+	p.item(t, "item/agentMessage/delta", `"itemId":"msg","delta":`+quote(text))
 }
 
 // finish ends a turn.
@@ -359,25 +357,25 @@ func (p *codexPipe) finish(t *codexThread, status, text, failure string) {
 		case "interrupted":
 			p.event(t, "turn_aborted", `,"reason":"interrupted"`)
 		case "failed":
-			p.event(t, "error", `,"message":`+quoted(failure))
+			p.event(t, "error", `,"message":`+quote(failure))
 			p.event(t, "task_complete", `,"last_agent_message":null`)
 		default:
-			p.event(t, "agent_message", `,"message":`+quoted(text))
-			p.event(t, "task_complete", `,"last_agent_message":`+quoted(text))
+			p.event(t, "agent_message", `,"message":`+quote(text))
+			p.event(t, "task_complete", `,"last_agent_message":`+quote(text))
 		}
 		return
 	}
 	problem, items := "null", "[]"
 	switch {
 	case failure != "":
-		problem = `{"message":` + quoted(failure) + `,"codexErrorInfo":"other","additionalDetails":null}`
+		problem = `{"message":` + quote(failure) + `,"codexErrorInfo":"other","additionalDetails":null}`
 		p.item(t, "error", `"error":`+problem+`,"willRetry":false`)
 	case status == "completed":
-		whole := `{"type":"agentMessage","id":"msg","text":` + quoted(text) + `}`
+		whole := `{"type":"agentMessage","id":"msg","text":` + quote(text) + `}`
 		p.item(t, "item/completed", `"item":`+whole)
 		items = "[" + whole + "]"
 	}
-	p.notify("turn/completed", `{"threadId":`+quoted(t.id)+`,"turn":{"id":"`+turn+`","items":`+items+`,"status":"`+status+`","error":`+problem+`}}`)
+	p.notify("turn/completed", `{"threadId":`+quote(t.id)+`,"turn":{"id":"`+turn+`","items":`+items+`,"status":"`+status+`","error":`+problem+`}}`)
 }
 
 // speak says a text in pieces and ends the turn with it.
@@ -407,7 +405,7 @@ func (p *codexPipe) play(t *codexThread, prompt string) {
 		p.askPermission(t)
 	case "child":
 		child := t.id + "-child"
-		p.notify("thread/started", `{"thread":{"id":`+quoted(child)+`,"parentThreadId":`+quoted(t.id)+`}}`)
+		p.notify("thread/started", `{"thread":{"id":`+quote(child)+`,"parentThreadId":`+quote(t.id)+`}}`)
 		p.askCommand(t, child, rest)
 	case "wait":
 		p.delta(t, "Waiting")
@@ -448,27 +446,27 @@ func (p *codexPipe) askCommand(t *codexThread, thread, command string) {
 	}
 	then := func(m *jsonrpc.Message) { p.decided(t, m, "the command") }
 	if p.w.older {
-		p.event(t, "exec_command_begin", `,"call_id":"call","command":["bash","-lc",`+quoted(command)+`],"cwd":"/work"`)
-		p.ask("execCommandApproval", `{"conversationId":`+quoted(thread)+`,"callId":"call","command":["bash","-lc",`+quoted(command)+`],"cwd":"/work","reason":"need it","parsedCmd":[]}`, then)
+		p.event(t, "exec_command_begin", `,"call_id":"call","command":["bash","-lc",`+quote(command)+`],"cwd":"/work"`)
+		p.ask("execCommandApproval", `{"conversationId":`+quote(thread)+`,"callId":"call","command":["bash","-lc",`+quote(command)+`],"cwd":"/work","reason":"need it","parsedCmd":[]}`, then)
 		return
 	}
-	p.item(t, "item/started", `"item":{"type":"commandExecution","id":"call","command":`+quoted(command)+`,"cwd":"/work","status":"inProgress"}`)
-	p.ask("item/commandExecution/requestApproval", `{"kind":"command","threadId":`+quoted(thread)+`,"turnId":"`+t.turn+`","itemId":"call","startedAtMs":0,"reason":"need it","command":`+
-		quoted(command)+`,"cwd":"/work","availableDecisions":["accept",{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["touch"]}},"cancel"]}`, then)
+	p.item(t, "item/started", `"item":{"type":"commandExecution","id":"call","command":`+quote(command)+`,"cwd":"/work","status":"inProgress"}`)
+	p.ask("item/commandExecution/requestApproval", `{"kind":"command","threadId":`+quote(thread)+`,"turnId":"`+t.turn+`","itemId":"call","startedAtMs":0,"reason":"need it","command":`+
+		quote(command)+`,"cwd":"/work","availableDecisions":["accept",{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["touch"]}},"cancel"]}`, then)
 }
 
 func (p *codexPipe) askPatch(t *codexThread) {
 	then := func(m *jsonrpc.Message) { p.decided(t, m, "the patch") }
 	if p.w.older {
-		p.ask("applyPatchApproval", `{"conversationId":`+quoted(t.id)+`,"callId":"call","fileChanges":{"/work/hello.txt":{"type":"add","content":"hello\n"}},"reason":null,"grantRoot":null}`, then)
+		p.ask("applyPatchApproval", `{"conversationId":`+quote(t.id)+`,"callId":"call","fileChanges":{"/work/hello.txt":{"type":"add","content":"hello\n"}},"reason":null,"grantRoot":null}`, then)
 		return
 	}
 	p.item(t, "item/started", `"item":{"type":"fileChange","id":"patch","changes":[{"path":"/work/hello.txt","kind":{"type":"add"},"diff":"hello\n"}],"status":"inProgress"}`)
-	p.ask("item/fileChange/requestApproval", `{"threadId":`+quoted(t.id)+`,"turnId":"`+t.turn+`","itemId":"patch","startedAtMs":0,"reason":null,"grantRoot":null}`, then)
+	p.ask("item/fileChange/requestApproval", `{"threadId":`+quote(t.id)+`,"turnId":"`+t.turn+`","itemId":"patch","startedAtMs":0,"reason":null,"grantRoot":null}`, then)
 }
 
 func (p *codexPipe) askUser(t *codexThread) {
-	p.ask("item/tool/requestUserInput", `{"threadId":`+quoted(t.id)+`,"turnId":"`+t.turn+`","itemId":"ask","isBlocking":true,"questions":[`+
+	p.ask("item/tool/requestUserInput", `{"threadId":`+quote(t.id)+`,"turnId":"`+t.turn+`","itemId":"ask","isBlocking":true,"questions":[`+
 		`{"id":"colour","header":"Colour","question":"Which colour?","options":[{"label":"red","description":""},{"label":"blue","description":""}]},`+
 		`{"id":"word","header":"Password","question":"Which password?","isSecret":true}]}`, func(m *jsonrpc.Message) {
 		if t.turn != "" {
@@ -478,7 +476,7 @@ func (p *codexPipe) askUser(t *codexThread) {
 }
 
 func (p *codexPipe) askPermission(t *codexThread) {
-	p.ask("item/permissions/requestApproval", `{"threadId":`+quoted(t.id)+`,"turnId":"`+t.turn+`","itemId":"grow","cwd":"/work","startedAtMs":0,"permissions":{"network":{"enabled":true}}}`, func(m *jsonrpc.Message) {
+	p.ask("item/permissions/requestApproval", `{"threadId":`+quote(t.id)+`,"turnId":"`+t.turn+`","itemId":"grow","cwd":"/work","startedAtMs":0,"permissions":{"network":{"enabled":true}}}`, func(m *jsonrpc.Message) {
 		if t.turn != "" {
 			p.speak(t, "granted "+string(m.Result.Of(m.Raw)))
 		}
