@@ -3,6 +3,7 @@ package codex
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -42,7 +43,13 @@ func (b *bridge) asked(m *jsonrpc.Message) {
 	b.mu.Lock()
 	can := q.params != nil && (b.forms && !q.url || b.urls && q.url)
 	many := len(b.open) >= maxQuestions
+	twice := b.open[m.ID] != nil
 	b.mu.Unlock()
+	if twice {
+		// One answer cannot be to both, and the first is still being asked.
+		b.server.o.Log.Warn("codex question has the id of one that waits and is dropped", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
+		return
+	}
 	if !can || many {
 		t.note("Codex asked " + q.what + ". This client cannot be asked for consent, so it was declined.")
 		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
@@ -68,8 +75,22 @@ func (b *bridge) asked(m *jsonrpc.Message) {
 }
 
 // answerLater writes to the worker on a goroutine of its own: whoever reads from
-// it must not wait until it reads.
-func (b *bridge) answerLater(f func()) { b.start(f) }
+// it must not wait until it reads. One that asks on and on and reads nothing gets no
+// further answers.
+func (b *bridge) answerLater(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing || b.answering >= maxAnswers {
+		return
+	}
+	b.answering++
+	b.running.Go(func() {
+		f()
+		b.mu.Lock()
+		b.answering--
+		b.mu.Unlock()
+	})
+}
 
 // put asks the client and tells the worker what it says.
 func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
@@ -235,6 +256,12 @@ func (q *question) approve(message string, d decisions, session bool, always []b
 // maxShown bounds a command or a patch in a question, in bytes.
 const maxShown = 8 << 10
 
+// maxRule bounds what is to be allowed for always, in bytes.
+const maxRule = 1 << 10
+
+// maxFields bounds the fields of a form.
+const maxFields = 32
+
 func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 	command := excerpt.Lines(commandOf(m.Raw, m.Param("command")), maxShown)
 	network := m.Param("networkApprovalContext")
@@ -248,7 +275,7 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 	if command == "" {
 		command = "(it does not say which)"
 	}
-	message += ":\n\n" + command + reasonOf(m)
+	message += ":\n\n" + command
 	q.what = "to run " + excerpt.Line(command, 200)
 
 	// Where the worker lists what it takes, nothing beside that is offered but to
@@ -268,7 +295,17 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 	if text(m.Raw, m.Params, "kind") == "humanCommand" {
 		session, always = false, nil
 	}
-	q.approve(message, d, session, always)
+	if always != nil {
+		// What would be allowed is the worker's to choose, and may be more than this
+		// command. What does not fit is not offered: nobody accepts unseen.
+		rule := excerpt.Lines(string(jsonrpc.Find(always, jsonrpc.Whole(always), "acceptWithExecpolicyAmendment").Of(always)), 2*maxRule)
+		if len(rule) > maxRule {
+			always = nil
+		} else {
+			message += "\n\nTo accept always would allow from now on: " + rule
+		}
+	}
+	q.approve(message+reasonOf(m), d, session, always)
 }
 
 func fileApproval(m *jsonrpc.Message, q *question, patch string, d decisions) {
@@ -276,9 +313,10 @@ func fileApproval(m *jsonrpc.Message, q *question, patch string, d decisions) {
 	if root := text(m.Raw, m.Params, "grantRoot"); root != "" {
 		message += " and to be allowed to write below " + excerpt.Line(root, 400)
 	}
-	if patch != "" {
-		message += ":\n\n" + patch
+	if patch == "" {
+		patch = "(it does not say which)"
 	}
+	message += ":\n\n" + patch
 	q.what = "to change files"
 	q.approve(message+reasonOf(m), d, true, nil)
 }
@@ -363,6 +401,9 @@ func userInput(m *jsonrpc.Message, q *question) {
 	for x := range jsonrpc.Elements(m.Raw, m.Param("questions")) {
 		id := text(m.Raw, x, "id")
 		if id == "" || string(jsonrpc.Find(m.Raw, x, "isSecret").Of(m.Raw)) == "true" {
+			continue
+		}
+		if len(fields) == maxFields || slices.ContainsFunc(fields, func(f field) bool { return f.key == id }) {
 			continue
 		}
 		f := field{key: id, title: excerpt.Line(text(m.Raw, x, "header"), 200), about: excerpt.Lines(text(m.Raw, x, "question"), maxShown)}

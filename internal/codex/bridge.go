@@ -44,12 +44,16 @@ type bridge struct {
 	asks     map[int64]chan *jsonrpc.Message
 	lastAsk  int64
 	open     map[jsonrpc.ID]context.CancelCauseFunc // questions of the worker
+	// answering counts the answers to the worker, beside those of open, that are
+	// being written.
+	answering int
 }
 
 // The bounds of what runs at once before one worker.
 const (
 	maxTurns     = 64
 	maxQuestions = 64
+	maxAnswers   = 64
 	maxChildren  = 256
 )
 
@@ -300,7 +304,7 @@ func (b *bridge) hear(m *jsonrpc.Message) {
 func (b *bridge) adopt(m *jsonrpc.Message) {
 	thread := m.Param("thread")
 	id, parent := text(m.Raw, thread, "id"), text(m.Raw, thread, "parentThreadId")
-	if parent == "" {
+	if id == "" || parent == "" {
 		return
 	}
 	b.mu.Lock()
