@@ -77,6 +77,7 @@ type attempt struct {
 // Examine looks at a server. The error is ctx's; a server that cannot be reached at
 // all is a finding, and Verdict.Reached is false.
 func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
+	t.Secrets = spellings(t.Secrets)
 	e := &exam{t: &t, o: o, http: t.URL != nil}
 	e.found, e.tried = map[string]Finding{}, map[mcp.Revision]*attempt{}
 	orDefault(&e.o.Patience, 5*time.Second)

@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -13,6 +15,9 @@ const (
 	maxPages  = 60
 	deepPages = 600
 	maxItems  = 20000
+	maxBytes  = 64 << 20 // of all its pages
+
+	maxArguments = 64 // of a prompt that is read
 )
 
 // list is one of a server's lists: its method, the member of the result that holds
@@ -98,7 +103,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	}
 	seen, cursors := map[string]bool{}, map[string]bool{}
 	var first *question
-	members := ""
+	members, read := "", 0
 	for page := 1; ; page++ {
 		q := t.demand(ctx, l.method, members)
 		if first == nil {
@@ -111,6 +116,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 			return first
 		}
 		raw := q.msg.Raw
+		read += len(raw)
 		all := q.msg.ResultMember(l.member)
 		if jsonrpc.KindOf(raw, all) != '[' {
 			e.find(NoList, t.proof(q))
@@ -144,7 +150,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 		case cursors[cursor]:
 			e.find(CursorRepeats, evidence("> "+q.said, "< "+e.veil(tail(raw)), "# this cursor was given out before"))
 			return first
-		case fresh == 0 && items > 0 && page > 2, page >= pages, len(seen) >= maxItems:
+		case fresh == 0 && items > 0 && page > 2, page >= pages, len(seen) >= maxItems, read >= maxBytes:
 			e.find(Endless, evidence("> "+q.said, "< "+e.veil(tail(raw)), fmt.Sprintf("# after %d pages there is still a next one", page)))
 			return first
 		}
@@ -173,14 +179,16 @@ func (e *exam) read(ctx context.Context, t *talk) {
 	}
 	if q := t.demand(ctx, mcp.MethodListPrompts, ""); q.worked() {
 		for item := range jsonrpc.Elements(q.msg.Raw, q.msg.ResultMember("prompts")) {
-			arguments := ""
+			var arguments []string
 			for a := range jsonrpc.Elements(q.msg.Raw, jsonrpc.Find(q.msg.Raw, item, "arguments")) {
-				if arguments != "" {
-					arguments += ","
+				if len(arguments) == maxArguments {
+					break
 				}
-				arguments += textMember(q.msg.Raw, a, "name") + `:"dragoman"`
+				if one := textMember(q.msg.Raw, a, "name") + `:"dragoman"`; !slices.Contains(arguments, one) {
+					arguments = append(arguments, one)
+				}
 			}
-			r := t.demand(ctx, mcp.MethodGetPrompt, `"name":`+textMember(q.msg.Raw, item, "name")+`,"arguments":{`+arguments+`}`)
+			r := t.demand(ctx, mcp.MethodGetPrompt, `"name":`+textMember(q.msg.Raw, item, "name")+`,"arguments":{`+strings.Join(arguments, ",")+`}`)
 			if r.silent() && !t.over {
 				e.find(ReadFails, t.proof(r))
 			}

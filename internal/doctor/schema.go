@@ -15,7 +15,7 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 func (e *exam) judgeTool(raw []byte, tool jsonrpc.Span) {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 	seen := func(what string) string {
-		return evidence("< "+e.veil(tool.Of(raw)), "# "+what)
+		return evidence("< "+e.veil(tool.Of(raw)), "# "+e.veil([]byte(what)))
 	}
 	if !toolName.MatchString(name) {
 		e.find(ToolName, seen("the name has characters that some clients and models refuse"))

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -24,6 +25,8 @@ type web struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	sent    int
+
+	underWay atomic.Int32 // parcels without the end of their response
 
 	mu      sync.Mutex
 	session string
@@ -123,7 +126,12 @@ func (w *web) mirror(h http.Header, body []byte) {
 func (w *web) send(p parcel) int {
 	w.sent++
 	n := w.sent
+	if w.underWay.Add(1) > maxUnsent {
+		w.underWay.Add(-1)
+		return n // it takes nothing; the silence that follows says so
+	}
 	w.running.Go(func() {
+		defer w.underWay.Add(-1)
 		end := piece{of: n, end: true}
 		q, err := w.request(w.ctx, p)
 		if err != nil {
@@ -237,8 +245,9 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	case err != nil:
 	case bad != nil:
 		err = bad
-	case at.Host != t.URL.Host:
-		err = fmt.Errorf("it sends its clients to another host, %s", at.Host)
+	case at.Host != t.URL.Host, at.Scheme != t.URL.Scheme:
+		// What we send has our credentials, and is as secret as the first address.
+		err = fmt.Errorf("it sends its clients elsewhere, to %s://%s", at.Scheme, at.Host)
 	}
 	if err != nil {
 		w.cancel()

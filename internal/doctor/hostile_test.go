@@ -1,0 +1,141 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestVeilFindsSecretsInEverySpelling: a server repeats a secret as it likes.
+func TestVeilFindsSecretsInEverySpelling(t *testing.T) {
+	long := strings.Repeat("k", 40)
+	for _, c := range []struct {
+		said    string
+		secrets []string
+		hidden  string
+	}{
+		{`{"message":"a\/b+c\/d=== is no key"}`, []string{"a/b+c/d==="}, `b+c`},
+		{`{"message":"pass\"word1 is wrong"}`, []string{`pass"word1`}, `word1`},
+		{`the key hunter2hunter2 is expired`, []string{"Bearer hunter2hunter2"}, "hunter2"},
+		{`it was abcdefghij`, []string{"abcdef", "abcdefghij"}, "ghij"},
+		{"x" + strings.Repeat(long, 35), []string{long}, "kk"},
+	} {
+		if s := veil([]byte(c.said), spellings(c.secrets)); strings.Contains(s, c.hidden) {
+			t.Errorf("of %q it shows %q", c.said, s)
+		}
+	}
+}
+
+// TestEvidenceOfSchemasIsVeiled: what is said about a schema repeats parts of it.
+func TestEvidenceOfSchemasIsVeiled(t *testing.T) {
+	secret := "hunter2hunter2"
+	e := &exam{t: &Target{Secrets: []string{secret}}}
+	e.found, e.tried = map[string]Finding{}, map[mcp.Revision]*attempt{}
+	raw := []byte(`{"name":"x","description":"` + strings.Repeat("-", 400) + `","inputSchema":{"type":"object","properties":{"a":{"$ref":"\u001b[2J` + secret + `\n< forged"}}}}`)
+	e.judgeTool(raw, jsonrpc.Whole(raw))
+	got := e.found[SchemaRef].Evidence
+	if got == "" || strings.Contains(got, secret) || strings.Contains(got, "\x1b") || strings.Count(got, "\n") != 1 {
+		t.Errorf("the evidence is %q", got)
+	}
+}
+
+// crowd counts requests that are under way at a server that answers none of them.
+type crowd struct {
+	mu   sync.Mutex
+	n    int
+	most int
+}
+
+func (c *crowd) RoundTrip(q *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	c.n++
+	c.most = max(c.most, c.n)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.n--
+		c.mu.Unlock()
+	}()
+	<-q.Context().Done()
+	return nil, q.Context().Err()
+}
+
+// TestAnswersAreBounded: a server that asks without end on a stream, and takes no
+// answer, does not make us open connections without end.
+func TestAnswersAreBounded(t *testing.T) {
+	c := &crowd{}
+	w := openWeb(t.Context(), &Target{URL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Transport: c})
+	for range 2000 {
+		w.send(parcel{body: jsonrpc.AppendResult(nil, "1", nil)})
+	}
+	w.close()
+	if c.most > 64 {
+		t.Errorf("%d requests were under way at once", c.most)
+	}
+}
+
+// TestEndpointStaysSecure: credentials that were meant for https do not go out
+// without it because an event says so.
+func TestEndpointStaysSecure(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "event: endpoint\ndata: http://%s/m\n\n", r.Host)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer srv.Close()
+	at, _ := url.Parse(srv.URL)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w, err := openSSE(ctx, &Target{URL: at, Transport: srv.Client().Transport})
+	if err == nil {
+		w.close()
+		t.Errorf("it would post to %s", w.to)
+	}
+}
+
+// TestPromptsWithManyArguments: reading a prompt takes time in proportion to it.
+func TestPromptsWithManyArguments(t *testing.T) {
+	many := strings.Repeat(`{"name":"a"},`, 200_000)
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
+		if err != nil || m.Kind != jsonrpc.Request {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		result := `{}`
+		switch m.Method {
+		case mcp.MethodListPrompts:
+			result = `{"prompts":[{"name":"p","arguments":[` + many + `{"name":"z"}]}]}`
+		case mcp.MethodGetPrompt:
+			if len(raw) > 64<<10 {
+				t.Errorf("it is sent %d bytes", len(raw))
+			}
+			if err := jsonrpc.Valid(raw, jsonrpc.Limits{}); err != nil {
+				t.Errorf("it is sent what is no message: %v", err)
+			}
+			result = `{"messages":[]}`
+		}
+		_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
+	})
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	at, _ := url.Parse(srv.URL)
+	e := &exam{t: &Target{URL: at, Transport: srv.Client().Transport}, http: true, o: Options{Patience: time.Minute}}
+	e.found, e.tried = map[string]Finding{}, map[mcp.Revision]*attempt{}
+	w := openWeb(t.Context(), e.t)
+	defer w.close()
+	e.read(t.Context(), &talk{e: e, w: w, rev: mcp.LatestLegacy, began: time.Now()})
+}
