@@ -241,17 +241,18 @@ func (u *Upstream) release(s *session, called bool) {
 		p.freed = make(chan struct{})
 	}
 	kept := time.Until(s.keep)
-	end := u.spec.Isolation == PerCall && s.users == 0 && p != nil && kept <= 0
+	spent := u.spec.Isolation == PerCall && s.taken
+	end := spent && s.users == 0 && p != nil && kept <= 0
 	if end {
 		p.removeLocked(s)
 	} else if p != nil && s.users == 0 && s.reap == nil && !u.closed {
 		// A session that has ended meanwhile is in its pool no more.
 		if i := slices.Index(p.sessions, s); i >= 0 {
 			wait := homeIdle
-			if i > 0 {
+			if i > 0 || u.spec.Isolation == PerCall {
 				wait = laneIdle
 			}
-			if u.spec.Isolation == PerCall {
+			if spent {
 				wait = kept
 			}
 			wait = max(wait, kept)

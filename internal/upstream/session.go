@@ -38,7 +38,7 @@ type session struct {
 	// Under Upstream.mu:
 	pool         *pool     // nil for the link to a modern server
 	opened, idle time.Time // idle since the last release
-	taken        bool      // acquired at least once
+	taken        bool      // acquired, and not for a look alone
 	users        int       // acquired and not released
 	calls        int       // of clients that can be asked
 	owner        uint64

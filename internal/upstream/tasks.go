@@ -47,6 +47,11 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientFacts, tool string) (
 		return mcp.NoTasks, mcp.TaskForbidden
 	}
 	form := s.tasks
+	u.mu.Lock()
+	if u.spec.Isolation == PerCall {
+		s.taken = false // nothing was said to it: it is the next call's
+	}
+	u.mu.Unlock()
 	release()
 	if form != mcp.RequestedTasks || tool == "" {
 		return form, mcp.TaskForbidden

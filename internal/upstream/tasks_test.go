@@ -252,3 +252,22 @@ func TestSessionsOfTasksAreTheirPrincipals(t *testing.T) {
 		}
 	})
 }
+
+// TestAskingForTasksStartsNoProcess: where each call has a process of its own, to find
+// out how the server has tasks costs none beside it.
+func TestAskingForTasksStartsNoProcess(t *testing.T) {
+	h := tasking()
+	bubble(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream) {
+		for range 4 {
+			if form, _ := u.Tasks(t.Context(), legacyClient, ""); form != mcp.RequestedTasks {
+				t.Fatalf("it has tasks in the form %d", form)
+			}
+			if _, err := call(t, u, legacyClient, "tools/call", `{"name":"may","arguments":{}}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(h.all()); n > 5 {
+			t.Errorf("%d processes for four calls", n)
+		}
+	})
+}
