@@ -1,5 +1,7 @@
 package mcp
 
+import "bytes"
+
 // Hello is what a server says of itself when a conversation opens: the result of
 // initialize or of server/discover, in one form. The byte slices are JSON, owned
 // by nobody who writes, and nil where the server said nothing.
@@ -28,4 +30,15 @@ type ClientFacts struct {
 	Conversation uint64
 	// Remote is the network address that it comes from, "" on a pipe.
 	Remote string
+}
+
+// Own returns a copy for whoever keeps it: what a modern client says of itself is a
+// part of its request, all of which stays in memory with it otherwise. Nil for nil.
+func (f *ClientFacts) Own() *ClientFacts {
+	if f == nil {
+		return nil
+	}
+	g := *f
+	g.Info, g.Capabilities = bytes.Clone(f.Info), bytes.Clone(f.Capabilities)
+	return &g
 }

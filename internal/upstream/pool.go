@@ -54,7 +54,7 @@ func (u *Upstream) key(f *mcp.ClientFacts) string {
 func (u *Upstream) newPoolLocked(key string, f *mcp.ClientFacts) *pool {
 	p := &pool{key: key, freed: make(chan struct{})}
 	if f != nil {
-		p.facts = *f
+		p.facts = *f.Own()
 		if u.spec.Isolation != Shared {
 			p.principal = f.Principal
 		}
@@ -416,6 +416,7 @@ func (p *pool) removeLocked(s *session) {
 func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 	o := &opening{done: make(chan struct{})}
 	p.opening = o
+	f = f.Own()
 	u.setStateLocked(Starting, "")
 	u.work.Go(func() {
 		s, err := u.open(u.life, p, f)

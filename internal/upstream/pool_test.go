@@ -3,11 +3,13 @@ package upstream
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -174,6 +176,30 @@ func TestReportTellsOfEachSession(t *testing.T) {
 		}
 		if r = u.Report(); r.Restarts != 1 || r.State != Ready {
 			t.Errorf("after its return: %+v", r)
+		}
+	})
+}
+
+// TestSessionsKeepNoRequestAlive: what a modern client says of itself is a part of its
+// request, and a session outlives the request for which it was opened by hours.
+func TestSessionsKeepNoRequestAlive(t *testing.T) {
+	h := &house{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		request := func() weak.Pointer[[1 << 20]byte] {
+			raw := new([1 << 20]byte)
+			f := facts(mcp.R20260728, "", canElicit, 0)
+			f.Info = raw[:copy(raw[:], f.Info)]
+			f.Capabilities = raw[len(f.Info) : len(f.Info)+copy(raw[len(f.Info):], canElicit)]
+			if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Error(err)
+			}
+			return weak.Make(raw)
+		}()
+		synctest.Wait()
+		runtime.GC()
+		runtime.GC()
+		if request.Value() != nil {
+			t.Error("the session keeps all of the request")
 		}
 	})
 }
