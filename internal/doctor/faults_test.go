@@ -111,6 +111,7 @@ var faults = map[string][]string{
 	"gate-initialized":         {LateGate},
 	"silent-on-unknown":        {UnknownSilent},
 	"strict-version":           {VersionRefused},
+	"strict-version text":      {VersionRefused},
 	"string-codes":             {ErrorCode},
 	"endless-cursor":           {Endless},
 	"endless-cursor same":      {CursorRepeats},
@@ -126,7 +127,7 @@ var faults = map[string][]string{
 // TestEveryFaultIsFound plays every server that is not strict. A profile that is in
 // no row of the table fails.
 func TestEveryFaultIsFound(t *testing.T) {
-	sets := map[string]map[string]string{"endless-cursor same": {"cursors": "same"}}
+	sets := map[string]map[string]string{"endless-cursor same": {"cursors": "same"}, "strict-version text": {"says": "text"}}
 	rows := map[string]bool{}
 	for row, want := range faults {
 		name, _, _ := strings.Cut(row, " ")
