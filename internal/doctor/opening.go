@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -47,7 +46,7 @@ func (e *exam) reach(ctx context.Context) bool {
 		heard := t.answered && (!e.http || q.status != 0 || e.sse)
 		proof := t.proof(q)
 		t.w.close()
-		if e.http && !e.sse && i == 0 && q.msg == nil && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, q.status) && e.tryEvents(ctx) {
+		if i == 0 && mayBeEvents(q) && e.tryEvents(ctx) {
 			return true
 		}
 		if q.err != nil {
@@ -64,6 +63,17 @@ func (e *exam) reach(ctx context.Context) bool {
 	}
 	if ctx.Err() == nil {
 		e.find(Unreachable, why)
+	}
+	return false
+}
+
+// mayBeEvents reports whether a POST was refused as where there is HTTP+SSE
+// (2026-07-28 §Streamable HTTP, "HTTP+SSE Transport (2024-11-05)").
+func mayBeEvents(q *question) bool {
+	code, _ := q.failed()
+	switch q.status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return !q.worked() && !mcp.IsModernCode(code)
 	}
 	return false
 }

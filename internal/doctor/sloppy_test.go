@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -99,6 +100,30 @@ func TestSloppyServers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEventsBehindARefusal: a server of HTTP+SSE that refuses a POST with a message
+// is opened all the same.
+func TestEventsBehindARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := fake.NewServer("strict-"+mcp.Revisions()[len(mcp.Revisions())-1].String(), fake.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		r := call(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && r.URL.Path == s.Path() {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"only GET"}}`)
+				return
+			}
+			s.Handler().ServeHTTP(w, r)
+		}), s.Path(), Options{})
+		if w := Worst(r.Findings); w == Error || w == Warning || !r.Verdict.Through {
+			t.Error(dump(r))
+		}
+	})
 }
 
 // TestSessionsAreJudged: what can be guessed, and what cannot.
