@@ -81,30 +81,36 @@ func pause(ctx context.Context, d time.Duration) error {
 // errDeclined is a question that the client answered with an error.
 var errDeclined = errors.New("the client answered a question with an error")
 
-// putAll puts all questions of a round to the client, at the same time, and
-// returns the answers as an InputResponses object.
+// maxAbreast bounds the questions of one round.
+const maxAbreast = 32
+
+var errTooMany = errors.New("too many questions in one round")
+
+// putAll puts all questions of a round to the client, at the same time, and returns
+// the answers as an InputResponses object. A round of which it cannot put each is put
+// to nobody.
 func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
 	type asked struct {
 		key    []byte
+		m      *jsonrpc.Message
 		answer []byte
 		err    error
 	}
 	var all []*asked
-	var wait sync.WaitGroup
 	for ask := range jsonrpc.Members(raw, asks) {
-		a := &asked{key: ask.Key.Of(raw)}
-		all = append(all, a)
-		if len(all) > 32 {
-			a.err = errors.New("too many questions in one round")
-			break
+		if len(all) == maxAbreast {
+			return nil, errTooMany
 		}
 		q, err := question(raw, ask.Value, to)
 		if err != nil {
-			a.err = err
-			break
+			return nil, err
 		}
+		all = append(all, &asked{key: ask.Key.Of(raw), m: q})
+	}
+	var wait sync.WaitGroup
+	for _, a := range all {
 		wait.Go(func() {
-			m, err := s.Ask(ctx, q)
+			m, err := s.Ask(ctx, a.m)
 			switch {
 			case err != nil:
 				a.err = err

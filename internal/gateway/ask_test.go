@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,5 +145,28 @@ func TestDeclineIsAnAnswer(t *testing.T) {
 	}
 	if calls := u.seen.all(); len(calls) != 2 || !strings.Contains(calls[1], `"a":{"action":"decline"}`) {
 		t.Errorf("calls %q", calls)
+	}
+}
+
+// TestTooManyQuestionsAskNobody: a round that cannot be answered in whole is put to
+// nobody in part.
+func TestTooManyQuestionsAskNobody(t *testing.T) {
+	var asks []byte
+	for i := range maxAbreast + 1 {
+		asks = append(asks, fmt.Sprintf(`,"q%d":{"method":"roots/list","params":{}}`, i)...)
+	}
+	asks[0] = '{'
+	asks = append(asks, '}')
+	var asked atomic.Int32
+	e := &ear{ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+		asked.Add(1)
+		return message(t, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{}}`), nil
+	}}
+	if _, err := putAll(t.Context(), e, asks, jsonrpc.Whole(asks), mcp.R20251125); err == nil || asked.Load() != 0 {
+		t.Errorf("%d were asked, %v", asked.Load(), err)
+	}
+	one := []byte(`{"a":{"method":"roots/list","params":{}},"b":{"method":7}}`)
+	if _, err := putAll(t.Context(), e, one, jsonrpc.Whole(one), mcp.R20251125); err == nil || asked.Load() != 0 {
+		t.Errorf("one of two is no question, and %d were asked, %v", asked.Load(), err)
 	}
 }
