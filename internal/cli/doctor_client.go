@@ -104,7 +104,7 @@ func (a *app) clientAnywhere(ctx context.Context, f *doctorFlags) error {
 	s := doctor.NewStage()
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	a.status.Printf("give the client this URL: %s", reachable("http://"+l.Addr().String()+"/mcp"))
-	a.status.Printf("or this command:          %s doctor --client --stdio -o %s", clean(a.program), report)
+	a.status.Printf("or this command:          %s doctor --client --stdio -o %s", clean(a.fromAnywhere()), report)
 	a.status.Printf("use it for a while; the report comes when it ends, or when you interrupt")
 	var wg sync.WaitGroup
 	serve, stop := context.WithCancel(ctx)
@@ -133,6 +133,16 @@ func (a *app) clientAnywhere(ctx context.Context, f *doctorFlags) error {
 		return a.copyReport(report, f.asJSON)
 	}
 	return a.printClient(s.Report(), f.asJSON)
+}
+
+// fromAnywhere is how this program is started by somebody who stands elsewhere.
+func (a *app) fromAnywhere() string {
+	if strings.ContainsRune(a.program, filepath.Separator) {
+		if whole, err := filepath.Abs(a.program); err == nil {
+			return whole
+		}
+	}
+	return a.program
 }
 
 // copyReport prints what the client's own copy has written.

@@ -336,7 +336,9 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 		text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "text"))
 		return head + `"content":[{"type":"text","text":` + quoted(text) + `}]}`, nil
 	}
-	s.find(ClientUndeclared, m.Raw)
+	if m.Method != mcp.MethodListen { // which needs no capability, only something to listen to
+		s.find(ClientUndeclared, m.Raw)
+	}
 	return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has declared no such thing"}
 }
 
