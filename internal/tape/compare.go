@@ -101,9 +101,6 @@ func bondOf(key string) string {
 func (c *comparison) values(where, key string, t, l jsonrpc.Span) {
 	tk, lk := jsonrpc.KindOf(c.tape, t), jsonrpc.KindOf(c.live, l)
 	tape, live := string(t.Of(c.tape)), string(l.Of(c.live))
-	if passing[key] && !c.strict {
-		return
-	}
 	if chosen[key] && (tk == '"' || tk == '0') && (lk == '"' || lk == '0') {
 		if !c.bonds.tie(bondOf(key), canonical(c.tape, t), canonical(c.live, l)) {
 			c.differ(where, tape, live)
@@ -116,7 +113,7 @@ func (c *comparison) values(where, key string, t, l jsonrpc.Span) {
 	}
 	switch tk {
 	case '{':
-		c.objects(where, t, l)
+		c.objects(where, key, t, l)
 	case '[':
 		c.arrays(where, t, l)
 	case '"':
@@ -132,22 +129,33 @@ func (c *comparison) values(where, key string, t, l jsonrpc.Span) {
 	}
 }
 
-func (c *comparison) objects(where string, t, l jsonrpc.Span) {
+// objects compares the members of two objects, which are the value of a member
+// called name.
+func (c *comparison) objects(where, name string, t, l jsonrpc.Span) {
+	// What the tools have is theirs, whatever it is called.
+	skip := func(key string) bool {
+		return passing[key] && !c.strict && (name == "params" || name == "result" || name == mcp.KeyMeta)
+	}
+	live := map[string]jsonrpc.Span{}
+	for m := range jsonrpc.Members(c.live, l) {
+		key, _ := jsonrpc.Text(c.live, m.Key)
+		live[key] = m.Value
+	}
+	taped := map[string]bool{}
 	for m := range jsonrpc.Members(c.tape, t) {
 		key, _ := jsonrpc.Text(c.tape, m.Key)
-		at := jsonrpc.Find(c.live, l, key)
-		inner := where + "." + key
-		if at.IsZero() {
-			if !passing[key] || c.strict {
-				c.differ(inner, string(m.Value.Of(c.tape)), "")
-			}
-			continue
+		taped[key] = true
+		switch at, there := live[key]; {
+		case skip(key):
+		case there:
+			c.values(where+"."+key, key, m.Value, at)
+		default:
+			c.differ(where+"."+key, string(m.Value.Of(c.tape)), "")
 		}
-		c.values(inner, key, m.Value, at)
 	}
 	for m := range jsonrpc.Members(c.live, l) {
 		key, _ := jsonrpc.Text(c.live, m.Key)
-		if jsonrpc.Find(c.tape, t, key).IsZero() && (!passing[key] || c.strict) {
+		if !taped[key] && !skip(key) {
 			c.differ(where+"."+key, "", string(m.Value.Of(c.live)))
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"strconv"
 )
 
-// Bounds of what is recorded of an exchange. More passes all the same.
+// Bounds of what is recorded of an exchange. More of a response passes all the same;
+// a request that is longer is refused.
 const (
 	maxBody  = 16 << 20
 	maxEvent = 4 << 20
@@ -101,6 +102,12 @@ type tappedBody struct {
 	left   int64 // bytes that will still come; negative when unknown
 	buf    []byte
 	over   bool
+
+	// Of the event in buf: where the line begins that is being read, where the one
+	// before it ends, how far it was looked for an end, and whether buf follows a CR,
+	// whose LF may still come.
+	line, last, pos int
+	cr              bool
 }
 
 func (t *tappedBody) Read(b []byte) (int, error) {
@@ -123,34 +130,45 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 }
 
 // events records those that are complete. An empty line ends one, whichever of
-// the three line ends is used.
+// the three line ends is used (WHATWG HTML, "Parsing an event stream"). Each byte is
+// looked at once.
 func (t *tappedBody) events() {
 	for {
-		at, size := blankLine(t.buf)
+		at := bytes.IndexAny(t.buf[t.pos:], "\r\n")
 		if at < 0 {
+			t.pos = len(t.buf)
 			if len(t.buf) > maxEvent {
-				t.r.part(event, t.n, t.buf[:maxEvent])
-				t.buf = t.buf[:0]
+				t.record(t.buf[:maxEvent])
+				t.begin(len(t.buf), false)
 			}
 			return
 		}
-		if at > 0 {
-			t.r.part(event, t.n, bytes.ReplaceAll(bytes.ReplaceAll(t.buf[:at], []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n")))
+		at += t.pos
+		switch {
+		case t.buf[at] == '\n' && at == t.line && (at > 0 && t.buf[at-1] == '\r' || at == 0 && t.cr):
+			t.line, t.pos = at+1, at+1 // the second half of CRLF
+			if at == 0 {
+				t.begin(1, false)
+			}
+		case at == t.line:
+			if at > 0 {
+				t.record(t.buf[:t.last])
+			}
+			t.begin(at+1, t.buf[at] == '\r')
+		default:
+			t.last, t.line, t.pos = at, at+1, at+1
 		}
-		t.buf = append(t.buf[:0], t.buf[at+size:]...)
 	}
 }
 
-// blankLine finds the first empty line: where the lines before it end, and how
-// much their end and it take.
-func blankLine(b []byte) (at, size int) {
-	at = -1
-	for _, sep := range [...]string{"\r\n\r\n", "\n\n", "\r\r"} {
-		if i := bytes.Index(b, []byte(sep)); i >= 0 && (at < 0 || i < at) {
-			at, size = i, len(sep)
-		}
-	}
-	return at, size
+// begin drops the first n bytes of buf, of an event that is over.
+func (t *tappedBody) begin(n int, cr bool) {
+	t.buf = t.buf[n:]
+	t.line, t.last, t.pos, t.cr = 0, 0, 0, cr
+}
+
+func (t *tappedBody) record(text []byte) {
+	t.r.part(event, t.n, bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n")))
 }
 
 func (t *tappedBody) finish(err error) {
@@ -170,7 +188,7 @@ func (t *tappedBody) finish(err error) {
 		return
 	}
 	if rest := bytes.TrimRight(t.buf, "\r\n"); len(rest) > 0 {
-		t.r.part(event, t.n, rest)
+		t.record(rest)
 	}
 	t.r.part(end, t.n, []byte(how))
 }

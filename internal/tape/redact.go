@@ -22,10 +22,20 @@ const maxNames = 4096
 
 func newRedactor(known []string) *redactor {
 	r := &redactor{names: map[string]string{}, next: map[string]int{}}
-	for _, k := range known {
+	add := func(k string) {
 		// A short word may be anything, and would tear holes into everything.
 		if len(k) >= 6 {
 			r.known = append(r.known, k)
+		}
+	}
+	for _, k := range known {
+		add(k)
+		if fields := strings.Fields(k); len(fields) > 1 { // Bearer XYZ
+			for _, f := range fields {
+				if len(f) > len("Bearer") {
+					add(f)
+				}
+			}
 		}
 	}
 	slices.SortFunc(r.known, func(a, b string) int { return len(b) - len(a) })
@@ -61,7 +71,10 @@ var looks = regexp.MustCompile(`(?:` + strings.Join([]string{
 }, "|") + `)`)
 
 var (
-	bearer   = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{8,})`)
+	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{8,})`)
+	// A member or a variable within a text, or in JSON that is none to us.
+	inJSON   = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
+	setTo    = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
 	userinfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
 )
 
@@ -77,10 +90,33 @@ func (r *redactor) text(s string) string {
 		p := bearer.FindStringSubmatch(m)
 		return p[1] + p[2] + r.placeholder("secret", p[3])
 	})
+	s = r.named(inJSON, r.named(setTo, s))
 	return userinfo.ReplaceAllStringFunc(s, func(m string) string {
 		p := userinfo.FindStringSubmatch(m)
 		return p[1] + r.placeholder("secret", p[2]) + "@"
 	})
+}
+
+// named replaces what is a secret by its name. Of the pattern's groups each first
+// one of two is a name, and the second what goes by it.
+func (r *redactor) named(pattern *regexp.Regexp, s string) string {
+	var out strings.Builder
+	from := 0
+	for _, at := range pattern.FindAllStringSubmatchIndex(s, -1) {
+		for g := 2; g < len(at); g += 4 {
+			if at[g] < 0 || !secretName(s[at[g]:at[g+1]]) || isPlaceholder(s[at[g+2]:at[g+3]]) {
+				continue
+			}
+			out.WriteString(s[from:at[g+2]])
+			out.WriteString(r.placeholder("secret", s[at[g+2]:at[g+3]]))
+			from = at[g+3]
+		}
+	}
+	if from == 0 {
+		return s
+	}
+	out.WriteString(s[from:])
+	return out.String()
 }
 
 // secretNames are members and parameters whose text is a secret by its name, in
@@ -92,8 +128,29 @@ var secretNames = map[string]bool{
 	"credential": true, "credentials": true, "clientassertion": true, "codeverifier": true,
 }
 
+// secretEnds are what further such names end with: those of variables, mostly.
+var secretEnds = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey"}
+
+// positions are tokens that say where somebody is and let nobody in.
+var positions = []string{"progresstoken", "pagetoken", "nexttoken", "continuationtoken", "cursortoken", "synctoken"}
+
+var separators = strings.NewReplacer("-", "", "_", "", ".", "", " ", "")
+
 func secretName(name string) bool {
-	return len(name) < 64 && secretNames[strings.NewReplacer("-", "", "_", "", ".", "", " ", "").Replace(strings.ToLower(name))]
+	if len(name) >= 64 {
+		return false
+	}
+	n := separators.Replace(strings.ToLower(name))
+	ends := func(s string) bool { return strings.HasSuffix(n, s) }
+	switch {
+	case secretNames[n]:
+		return true
+	case slices.ContainsFunc(positions, ends):
+		return false
+	case strings.HasSuffix(name, "_KEY") && name == strings.ToUpper(name):
+		return true
+	}
+	return slices.ContainsFunc(secretEnds, ends)
 }
 
 // json redacts one JSON text; what is none is taken as running text.
@@ -126,7 +183,7 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 		switch {
 		case s != "" && secretName(name):
 			clean = r.placeholder("secret", s)
-		case strings.HasPrefix(s, "{") || strings.HasPrefix(s, "["):
+		case startsJSON(s):
 			clean = string(r.json([]byte(s))) // tools often answer with JSON in a text
 		default:
 			clean = r.text(s)
@@ -135,6 +192,12 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 			e.Replace(at, jsonrpc.AppendQuote(nil, clean))
 		}
 	}
+}
+
+// startsJSON reports whether a text may be an object or an array.
+func startsJSON(s string) bool {
+	s = strings.TrimLeft(s, " \t\r\n")
+	return strings.HasPrefix(s, "{") || strings.HasPrefix(s, "[")
 }
 
 // harmless are the fields of a header that are written down as they are. What is
