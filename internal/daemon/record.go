@@ -33,18 +33,11 @@ type RecordOptions struct {
 
 // Record lets a client and a server talk and writes down what they say. A command
 // inherits our whole environment, since we stand where it stood. Record ends with
-// the server's process, or with ctx on HTTP. code is the exit code of the process,
-// 0 on HTTP; the error says what kept the two from talking, or why the tape is not
+// the server's process, or with ctx on HTTP. code is the exit status of the process
+// as a shell reports it, 0 on HTTP; the error says what kept the two from talking, or why the tape is not
 // whole.
 func Record(ctx context.Context, o RecordOptions) (code int, err error) {
-	var secrets []string
-	for _, s := range o.Server.Env {
-		secrets = append(secrets, s.Reveal())
-	}
-	for _, f := range o.Server.Header {
-		secrets = append(secrets, f.Value.Reveal())
-	}
-	r := tape.NewRecorder(o.Tape, o.About, secrets)
+	r := tape.NewRecorder(o.Tape, o.About, o.Server.Secrets())
 	if o.Server.URL != "" {
 		err = recordHTTP(ctx, r, o)
 	} else {
@@ -82,7 +75,7 @@ func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, er
 	defer cancel()
 	err = errors.Join(err, child.Stop(polite))
 	r.Ended(child.ExitText())
-	return max(child.ExitCode(), 0), err
+	return child.ExitStatus(), err
 }
 
 // startWhole starts a command with our whole environment and what the server's

@@ -8,11 +8,14 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
@@ -177,4 +180,20 @@ func TestReplayOverHTTPEnds(t *testing.T) {
 		t.Errorf("%s answers %s %v", address, res.Status, res.Header)
 	}
 	<-done
+}
+
+// TestRecordTellsOfSignals: a server that was killed has not ended well, and its
+// status is that which a shell would report.
+func TestRecordTellsOfSignals(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no shell")
+	}
+	var file taped
+	in, held := io.Pipe()
+	defer held.Close()
+	code, err := Record(t.Context(), RecordOptions{Server: config.Server{Command: sh, Args: []string{"-c", "kill -ABRT $$"}}, Tape: &file, Stdin: in, Stdout: discard{}})
+	if code != 128+int(syscall.SIGABRT) || err != nil {
+		t.Errorf("ended with %d, %v", code, err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -226,6 +227,20 @@ func (p *Process) ExitText() string {
 func (p *Process) ExitCode() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.state.ExitCode()
+}
+
+// ExitStatus returns what a shell reports of the child's end: its exit status, or 128
+// and the number of the signal that ended it. It is 0 while the child lives.
+func (p *Process) ExitStatus() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state == nil {
+		return 0
+	}
+	if w, ok := p.state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return 128 + int(w.Signal())
+	}
 	return p.state.ExitCode()
 }
 
