@@ -323,15 +323,8 @@ func TestCodexReadiness(t *testing.T) {
 	good := codexWorker(t, "codex-app-server")
 	bad := child(t, "bad", "fake codex-app-server v2=closed", func(s *config.Server) { s.Dialect = dialect.CodexAppServer })
 	r := serve(t, snapshot(good, bad))
-	deadline := time.Now().Add(60 * time.Second)
-	for {
-		a := r.do(t.Context(), "GET", "/readyz", nil)
-		if strings.Contains(a.body, `"readiness":"handshake_complete"`) && strings.Contains(a.body, `"readiness":"handshake_failed"`) && strings.Contains(a.body, "not logged in") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("readyz: %s", a.body)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	await(t, "readyz has both words", time.Minute, func() bool {
+		body := r.do(t.Context(), "GET", "/readyz", nil).body
+		return strings.Contains(body, `"readiness":"handshake_complete"`) && strings.Contains(body, `"readiness":"handshake_failed"`) && strings.Contains(body, "not logged in")
+	})
 }

@@ -3,10 +3,10 @@ package doctor
 import (
 	"cmp"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
@@ -15,8 +15,8 @@ import (
 // as an ellipsis.
 const shown = 300
 
-// secretive recognises what looks like a secret in what a peer has said.
-var secretive = regexp.MustCompile(`(?i)(bearer\s+|"(?:password|passwd|secret|token|api_?key|access_?token|authorization)"\s*:\s*")[^"\s]+|\b(?:sk|pk|ghp|gho|ghs|xox[abp]|AKIA)[-_A-Za-z0-9]{16,}`)
+// veiled stands for a secret.
+func veiled(string) string { return "***" }
 
 // veil makes bytes of a peer fit to be shown: printable, bounded, without the
 // secrets that we were given or that look like one.
@@ -25,13 +25,13 @@ func veil(b []byte, secrets []string) string {
 	s := string(b[:min(len(b), 4*shown)])
 	for _, secret := range secrets {
 		if len(secret) >= 4 {
-			s = strings.ReplaceAll(s, secret, "***")
+			s = strings.ReplaceAll(s, secret, veiled(secret))
 		}
 	}
 	if len(b) > 4*shown {
 		s = withoutHalf(s, secrets)
 	}
-	s = secretive.ReplaceAllString(s, "${1}***")
+	s = excerpt.Secrets(s, veiled)
 	if len(s) > shown {
 		s, cut = s[:shown], true
 	}

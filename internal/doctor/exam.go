@@ -276,6 +276,6 @@ func (e *exam) report() *Report {
 		r.Findings = append(r.Findings, f)
 	}
 	slices.SortFunc(r.Findings, func(a, b Finding) int { return cmp.Or(severity(a, b), cmp.Compare(a.Evidence, b.Evidence)) })
-	r.Verdict = e.verdict()
+	r.Verdict = e.verdictLocked()
 	return r
 }

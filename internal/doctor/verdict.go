@@ -30,8 +30,8 @@ type RevisionVerdict struct {
 	Why      string // when not
 }
 
-// verdict is called with the lock held.
-func (e *exam) verdict() Verdict {
+// verdictLocked says what the examination comes to.
+func (e *exam) verdictLocked() Verdict {
 	v := Verdict{Reached: e.reached, Healthy: true, Through: e.through.works, Dialect: e.through.dialect, Why: e.veil([]byte(e.through.why))}
 	for _, f := range e.found {
 		v.Healthy = v.Healthy && f.Level != Error

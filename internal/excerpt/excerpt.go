@@ -3,7 +3,9 @@
 //
 // Cut only bounds it. Line and Lines also take out whatever a terminal would act
 // on, or that hides or turns round what stands beside it: such text is for people
-// to read, and is not what the other side has said, byte for byte.
+// to read, and is not what the other side has said, byte for byte. Secrets and
+// SecretName find what should not be repeated at all; they know forms and names,
+// and no secret that has neither.
 //
 // It knows no protocol, keeps no state and is safe for concurrent use. Every limit
 // is in bytes, includes the dots that say that something is missing, and is at

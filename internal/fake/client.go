@@ -91,10 +91,9 @@ type CallOptions struct {
 
 // Bounds of one client. What goes beyond them is a violation, not a crash.
 const (
-	noticesAtMost    = 10_000
-	violationsAtMost = 100
-	roundsAtMost     = 16
-	openAsksAtMost   = 32
+	maxNotices  = 10_000
+	maxRounds   = 16
+	maxOpenAsks = 32
 )
 
 // clientPatience bounds what a client waits for when it closes.
@@ -421,7 +420,7 @@ func (c *Client) violate(format string, args ...any) {
 }
 
 func (c *Client) violateLocked(format string, args ...any) {
-	if len(c.violations) < violationsAtMost {
+	if len(c.violations) < maxViolations {
 		c.violations = append(c.violations, fmt.Sprintf(format, args...))
 	}
 }

@@ -36,8 +36,8 @@ func (c *Client) Call(ctx context.Context, method string, params []byte, o CallO
 		if r.Err != nil || !c.e.has(inputRounds) || !isInputRequired(r.Result) {
 			return whole, nil
 		}
-		if whole.Rounds == roundsAtMost {
-			return nil, fmt.Errorf("%s asks again after %d rounds", method, roundsAtMost)
+		if whole.Rounds == maxRounds {
+			return nil, fmt.Errorf("%s asks again after %d rounds", method, maxRounds)
 		}
 		if again, err = c.answerRound(ctx, params, r.Result); err != nil {
 			return nil, err

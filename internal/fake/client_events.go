@@ -28,7 +28,7 @@ type eventReader struct {
 
 func newEventReader(r io.Reader) *eventReader {
 	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 16<<10), lineAtMost)
+	s.Buffer(make([]byte, 0, 16<<10), maxMessage)
 	s.Split(eventLines)
 	return &eventReader{s}
 }
@@ -69,7 +69,7 @@ func (r *eventReader) next() (streamEvent, error) {
 				ev.data = append(ev.data, '\n')
 			}
 			parts++
-			if len(ev.data)+len(value) > lineAtMost {
+			if len(ev.data)+len(value) > maxMessage {
 				return ev, errors.New("an event beyond 4 MiB")
 			}
 			ev.data = append(ev.data, value...)

@@ -33,8 +33,8 @@ type httpRoad struct {
 
 // Bounds of the HTTP roads.
 const (
-	eventIDsAtMost  = 100_000
-	resumesAtMost   = 20
+	maxEventIDs     = 100_000
+	maxResumes      = 20
 	betweenGETs     = 50 * time.Millisecond
 	headersWithin   = 2 * time.Second
 	bodyOfErrorMost = 64 << 10
@@ -140,7 +140,7 @@ func (h *httpRoad) answer(ctx context.Context, f *flight, resp *http.Response) e
 	case resp.StatusCode == http.StatusOK && kind == "text/event-stream":
 		return h.stream(ctx, f, resp)
 	case kind == "application/json":
-		body, err := io.ReadAll(io.LimitReader(resp.Body, lineAtMost))
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (h *httpRoad) stream(ctx context.Context, f *flight, resp *http.Response) e
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !h.c.e.has(httpSessions) || s.last == "" || tries == resumesAtMost {
+		if !h.c.e.has(httpSessions) || s.last == "" || tries == maxResumes {
 			return errors.Join(errors.New("the stream ended without the answer"), err)
 		}
 		if err := sleep(ctx, s.retry); err != nil {
@@ -313,7 +313,7 @@ func (s *resumable) remember(id string) {
 	if h.seen[id] {
 		h.c.violate("the event id %s a second time", clip(id))
 	}
-	if len(h.seen) < eventIDsAtMost {
+	if len(h.seen) < maxEventIDs {
 		h.seen[id] = true
 	}
 }

@@ -129,9 +129,9 @@ func (c *Client) asked(m *jsonrpc.Message, from lane) {
 		// §Lifecycle, "Initialization": only pings and logging before initialized.
 		c.violateLocked("the request %s before the conversation was open", clip(m.Method))
 	}
-	full := len(c.open) >= openAsksAtMost
+	full := len(c.open) >= maxOpenAsks
 	if full {
-		c.violateLocked("more than %d questions at once", openAsksAtMost)
+		c.violateLocked("more than %d questions at once", maxOpenAsks)
 	}
 	if known || full || c.dead != nil {
 		c.mu.Unlock()
@@ -183,13 +183,13 @@ func (c *Client) noticed(m *jsonrpc.Message, from lane) {
 	if wrong != "" {
 		c.violateLocked("%s: %s", clip(n.Method), wrong)
 	}
-	if len(c.notices) < noticesAtMost {
+	if len(c.notices) < maxNotices {
 		n.Serial = len(c.notices) + 1
 		c.notices = append(c.notices, n)
 		close(c.news)
 		c.news = make(chan struct{})
 	} else {
-		c.violateLocked("more than %d notices", noticesAtMost)
+		c.violateLocked("more than %d notices", maxNotices)
 	}
 	var tell func(Notice)
 	if f != nil {

@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// lineAtMost bounds one message of a server.
-const lineAtMost = 4 << 20
-
 // pipeRoad is a child on standard streams: one message, one line (§stdio of all
 // revisions).
 type pipeRoad struct {
@@ -70,7 +67,7 @@ func (p *pipeRoad) read() {
 // newLines reads lines of bounded length.
 func newLines(r io.Reader) *bufio.Scanner {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 64<<10), lineAtMost)
+	lines.Buffer(make([]byte, 0, 64<<10), maxMessage)
 	return lines
 }
 

@@ -21,9 +21,9 @@ type Finding struct {
 
 // Bounds of a survey.
 const (
-	stepWithin     = 30 * time.Second
-	surveyedAtMost = 20  // entries of a list that are tried
-	pagesAtMost    = 200 // of a list
+	stepWithin  = 30 * time.Second
+	maxSurveyed = 20  // entries of a list that are tried
+	maxPages    = 200 // of a list
 )
 
 // Survey tries everything on a server that does no harm: lists, reads, prompts,
@@ -68,7 +68,7 @@ const notOffered = "not offered"
 // walk walks a list to its end and returns how many entries it has.
 func (v *survey) walk(ctx context.Context, method, key string, each func(raw []byte, entry jsonrpc.Span)) (string, error) {
 	n, params := 0, []byte("{}")
-	for page := 1; page <= pagesAtMost; page++ {
+	for page := 1; page <= maxPages; page++ {
 		r, err := v.call(ctx, method, string(params))
 		if err != nil {
 			return "", err
@@ -86,7 +86,7 @@ func (v *survey) walk(ctx context.Context, method, key string, each func(raw []b
 		}
 		params = fmt.Appendf(nil, `{"cursor":%s}`, cursor.Of(r))
 	}
-	return "", fmt.Errorf("no end after %d pages", pagesAtMost)
+	return "", fmt.Errorf("no end after %d pages", maxPages)
 }
 
 // call returns the result of a call, or the server's error.
@@ -110,7 +110,7 @@ func (v *survey) tools(ctx context.Context) (string, error) {
 		for range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Find(raw, t, "inputSchema"), "required")) {
 			reads = false
 		}
-		if name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, t, "name")); reads && len(v.readers) < surveyedAtMost {
+		if name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, t, "name")); reads && len(v.readers) < maxSurveyed {
 			v.readers = append(v.readers, name)
 		}
 	})
@@ -144,7 +144,7 @@ func (v *survey) resources(ctx context.Context) (string, error) {
 		return notOffered, nil
 	}
 	return v.walk(ctx, mcp.MethodListResources, "resources", func(raw []byte, r jsonrpc.Span) {
-		if uri, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, r, "uri")); len(v.uris) < surveyedAtMost {
+		if uri, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, r, "uri")); len(v.uris) < maxSurveyed {
 			v.uris = append(v.uris, uri)
 		}
 	})
@@ -175,11 +175,11 @@ func (v *survey) prompts(ctx context.Context) (string, error) {
 		free := true
 		for a := range jsonrpc.Elements(raw, jsonrpc.Find(raw, p, "arguments")) {
 			free = free && jsonrpc.KindOf(raw, jsonrpc.Find(raw, a, "required")) != 't'
-			if arg, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, a, "name")); len(v.arguments) < surveyedAtMost {
+			if arg, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, a, "name")); len(v.arguments) < maxSurveyed {
 				v.arguments = append(v.arguments, [2]string{name, arg})
 			}
 		}
-		if free && len(v.ready) < surveyedAtMost {
+		if free && len(v.ready) < maxSurveyed {
 			v.ready = append(v.ready, name)
 		}
 	})

@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Bounds of what a server keeps.
+// Bounds of what a peer keeps.
 const (
-	maxMessage    = 4 << 20 // bytes of one message
+	maxMessage    = 4 << 20 // bytes of one message, of either side
 	maxViolations = 1000
 	maxUsedIDs    = 1 << 16 // ids of a session that are remembered; later ones are not checked
 	maxWaiting    = 256     // requests of a conversation that wait at a time

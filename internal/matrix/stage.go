@@ -208,13 +208,13 @@ type tail struct {
 	b  []byte
 }
 
-const tailAtMost = 2 << 10
+const maxTail = 2 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.b = append(t.b, p...)
-	if n := len(t.b) - tailAtMost; n > 0 {
+	if n := len(t.b) - maxTail; n > 0 {
 		t.b = append(t.b[:0], t.b[n:]...)
 	}
 	return len(p), nil

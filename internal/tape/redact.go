@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -61,23 +62,6 @@ func isPlaceholder(s string) bool { return placeholders.MatchString(s) }
 
 var placeholders = regexp.MustCompile(`^\[(secret|session)(-\d+)?\]$`)
 
-// looks finds what is a secret by its form, whatever it is called: the well-known
-// prefixes of keys, signed tokens, credentials in URLs and in Authorization.
-var looks = regexp.MustCompile(`(?:` + strings.Join([]string{
-	`\bgh[pousr]_[A-Za-z0-9]{20,}`, `\bgithub_pat_[A-Za-z0-9_]{20,}`, `\bglpat-[A-Za-z0-9_-]{16,}`,
-	`\bsk-[A-Za-z0-9_-]{16,}`, `\bxox[abeprs]-[A-Za-z0-9-]{10,}`, `\bAKIA[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_-]{30,}`,
-	`\bnpm_[A-Za-z0-9]{30,}`, `\bey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
-	`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`,
-}, "|") + `)`)
-
-var (
-	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{8,})`)
-	// A member or a variable within a text, or in JSON that is none to us.
-	inJSON   = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
-	setTo    = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
-	userinfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
-)
-
 // text redacts running text.
 func (r *redactor) text(s string) string {
 	for _, k := range r.known {
@@ -85,72 +69,12 @@ func (r *redactor) text(s string) string {
 			s = strings.ReplaceAll(s, k, r.placeholder("secret", k))
 		}
 	}
-	s = looks.ReplaceAllStringFunc(s, func(m string) string { return r.placeholder("secret", m) })
-	s = bearer.ReplaceAllStringFunc(s, func(m string) string {
-		p := bearer.FindStringSubmatch(m)
-		return p[1] + p[2] + r.placeholder("secret", p[3])
-	})
-	s = r.named(inJSON, r.named(setTo, s))
-	return userinfo.ReplaceAllStringFunc(s, func(m string) string {
-		p := userinfo.FindStringSubmatch(m)
-		return p[1] + r.placeholder("secret", p[2]) + "@"
-	})
-}
-
-// named replaces what is a secret by its name. Of the pattern's groups each first
-// one of two is a name, and the second what goes by it.
-func (r *redactor) named(pattern *regexp.Regexp, s string) string {
-	var out strings.Builder
-	from := 0
-	for _, at := range pattern.FindAllStringSubmatchIndex(s, -1) {
-		for g := 2; g < len(at); g += 4 {
-			if at[g] < 0 || !secretName(s[at[g]:at[g+1]]) || isPlaceholder(s[at[g+2]:at[g+3]]) {
-				continue
-			}
-			out.WriteString(s[from:at[g+2]])
-			out.WriteString(r.placeholder("secret", s[at[g+2]:at[g+3]]))
-			from = at[g+3]
+	return excerpt.Secrets(s, func(secret string) string {
+		if isPlaceholder(secret) {
+			return secret
 		}
-	}
-	if from == 0 {
-		return s
-	}
-	out.WriteString(s[from:])
-	return out.String()
-}
-
-// secretNames are members and parameters whose text is a secret by its name, in
-// lower case and without separators.
-var secretNames = map[string]bool{
-	"password": true, "passwd": true, "passphrase": true, "secret": true, "clientsecret": true,
-	"token": true, "accesstoken": true, "refreshtoken": true, "idtoken": true, "authtoken": true, "sessiontoken": true,
-	"apikey": true, "accesskey": true, "secretkey": true, "privatekey": true, "authorization": true, "cookie": true,
-	"credential": true, "credentials": true, "clientassertion": true, "codeverifier": true,
-}
-
-// secretEnds are what further such names end with: those of variables, mostly.
-var secretEnds = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey"}
-
-// positions are tokens that say where somebody is and let nobody in.
-var positions = []string{"progresstoken", "pagetoken", "nexttoken", "continuationtoken", "cursortoken", "synctoken"}
-
-var separators = strings.NewReplacer("-", "", "_", "", ".", "", " ", "")
-
-func secretName(name string) bool {
-	if len(name) >= 64 {
-		return false
-	}
-	n := separators.Replace(strings.ToLower(name))
-	ends := func(s string) bool { return strings.HasSuffix(n, s) }
-	switch {
-	case secretNames[n]:
-		return true
-	case slices.ContainsFunc(positions, ends):
-		return false
-	case strings.HasSuffix(name, "_KEY") && name == strings.ToUpper(name):
-		return true
-	}
-	return slices.ContainsFunc(secretEnds, ends)
+		return r.placeholder("secret", secret)
+	})
 }
 
 // json redacts one JSON text; what is none is taken as running text.
@@ -181,7 +105,7 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 		s, _ := jsonrpc.Text(raw, at)
 		var clean string
 		switch {
-		case s != "" && secretName(name):
+		case s != "" && excerpt.SecretName(name):
 			clean = r.placeholder("secret", s)
 		case startsJSON(s):
 			clean = string(r.json([]byte(s))) // tools often answer with JSON in a text
@@ -214,7 +138,7 @@ func (r *redactor) field(name, value string) string {
 	switch l := strings.ToLower(name); {
 	case l == "mcp-session-id":
 		return r.placeholder("session", value)
-	case harmless[l], strings.HasPrefix(l, "mcp-param-") && !secretName(l[len("mcp-param-"):]), strings.HasPrefix(l, "access-control-"):
+	case harmless[l], strings.HasPrefix(l, "mcp-param-") && !excerpt.SecretName(l[len("mcp-param-"):]), strings.HasPrefix(l, "access-control-"):
 		return r.text(value)
 	}
 	return r.placeholder("secret", value)
@@ -229,7 +153,7 @@ func (r *redactor) address(s string) string {
 	parts := strings.Split(u.RawQuery, "&")
 	for i, p := range parts {
 		name, value, ok := strings.Cut(p, "=")
-		if ok && value != "" && (secretName(name) || strings.EqualFold(name, "sessionId") || strings.EqualFold(name, "session_id")) {
+		if ok && value != "" && (excerpt.SecretName(name) || strings.EqualFold(name, "sessionId") || strings.EqualFold(name, "session_id")) {
 			parts[i] = name + "=" + r.placeholder("secret", value)
 		}
 	}

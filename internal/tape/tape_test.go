@@ -31,7 +31,7 @@ func FuzzLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if bytes.Contains(line, []byte("\n")) {
-			t.Skip()
+			return // a line has none
 		}
 		file := append([]byte("About.\n-- client --\n"), quoteLine(nil, line)...)
 		file = append(file, "-- server --\n{}\n"...)
