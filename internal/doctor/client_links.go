@@ -88,6 +88,10 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	v := s.visitors[session]
 	switch {
+	case opens && session == "" && len(s.all) >= maxVisitors:
+		s.mu.Unlock()
+		http.Error(w, "too many sessions were opened here", http.StatusServiceUnavailable)
+		return
 	case opens && session == "":
 		session = newSession()
 		v = s.enter(session, true)
@@ -104,7 +108,6 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 		const loose = "-"
 		if v = s.visitors[loose]; v == nil {
 			v = s.enter(loose, true)
-			s.visitors[loose] = v
 			if !modern {
 				v.ready = true
 			}

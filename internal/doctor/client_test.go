@@ -239,3 +239,28 @@ func TestStageEndsWithItsContext(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// TestStageIsFull: who finds no room is told so, and what its neighbours do is not
+// found wrong for it.
+func TestStageIsFull(t *testing.T) {
+	s := NewStage()
+	initialize := func() (status int, session string) {
+		w := httptest.NewRecorder()
+		q := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{`+greeting("2025-11-25")+`}}`))
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Accept", "application/json, text/event-stream")
+		s.ServeHTTP(w, q)
+		return w.Code, w.Header().Get(mcp.HeaderSession)
+	}
+	for n := range maxVisitors {
+		if status, session := initialize(); status != http.StatusOK || session == "" {
+			t.Fatalf("session %d: status %d, session %q", n, status, session)
+		}
+	}
+	if status, session := initialize(); status != http.StatusServiceUnavailable || session != "" {
+		t.Errorf("one too many: status %d, session %q", status, session)
+	}
+	if got := clientCodes(s.Report()); !slices.Equal(got, []string{ClientNeverLists}) {
+		t.Errorf("found: %v", got)
+	}
+}
