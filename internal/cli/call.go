@@ -56,6 +56,8 @@ exit code is 1 when the tool reports an error.`,
 					return usagef("write `dragoman call TOOL -- COMMAND`", "nothing stands after --")
 				case len(args) == 0:
 					return usagef("write `dragoman call TOOL -- "+clean(strings.Join(command, " "))+"`", "no tool is given")
+				case len(args) > 1 && strings.Contains(args[1], "="):
+					return usagef("put --arg before it", "%q stands after the tool", args[1])
 				case len(args) > 1:
 					return usagef("write only the tool before --", "both %q and a command are given", args[0])
 				}
