@@ -53,7 +53,9 @@ looked at: give the client the URL or the command that is printed, use it for a
 while, and end it or interrupt. The report comes then.
 
 The exit code is 0 for a server without a finding of level error, 1 when there
-is one, 2 for a wrong command line and 3 when the server cannot be reached.`,
+is one, 2 for a wrong command line and 3 when the server cannot be reached. With
+--client the same is said of the client; with --stdio the code is that of a
+server that has ended well.`,
 		Example: `  # A server that is started.
   dragoman doctor -- npx -y @modelcontextprotocol/server-memory
 
@@ -95,7 +97,7 @@ is one, 2 for a wrong command line and 3 when the server cannot be reached.`,
 	fl.BoolVar(&f.client, "client", false, "look at a client: play a server to it")
 	fl.BoolVar(&f.stdio, "stdio", false, "with --client: be the server that the client starts")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:0", "with --client: serve the client at this `ADDR` (host:port; port 0 takes a free one)")
-	fl.StringVarP(&f.output, "output", "o", "", "with --client --stdio: write the report to this `FILE` too, as JSON")
+	fl.StringVarP(&f.output, "output", "o", "", "with --client --stdio: write the report to this `FILE` too, as JSON, and as text beside it with .txt at the end of its name")
 	f.t.addPlain(fl)
 	addOpenFlag(c, &f.open)
 	addConfigFlag(c, &f.file)
@@ -196,6 +198,9 @@ func (a *app) printReport(r *doctor.Report, asJSON bool) error {
 		}
 		fmt.Fprintln(w, countOf(r.Findings))
 		fmt.Fprintln(w, r.Verdict.String())
+		if r.Verdict.Reached && !r.Verdict.Through && r.Verdict.Why != "" {
+			_, _ = w.WriteString(wrap("Dragoman fails too: "+clean(r.Verdict.Why), "", a.columns()))
+		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -274,7 +279,7 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 
 // examined makes of a server what the doctor looks at.
 func examined(s config.Server) (doctor.Target, error) {
-	t := doctor.Target{Secrets: s.Secrets()}
+	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile}
 	env := map[string]string{}
 	for k, v := range s.Env {
 		env[k] = v.Reveal()

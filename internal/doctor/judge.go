@@ -3,7 +3,7 @@ package doctor
 import (
 	"bytes"
 	"errors"
-	"net/http"
+	"strconv"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
@@ -20,7 +20,7 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 		if of == nil || of.status == 0 {
 			t.noise(raw)
 		} else if of.status < 300 && len(bytes.TrimSpace(raw)) > 0 && of.id != "" {
-			t.e.find(BodyUnreadable, evidence("> "+of.said, "< HTTP status "+http.StatusText(of.status)+": "+t.e.veil(raw)))
+			t.e.find(BodyUnreadable, evidence("> "+of.said, "< HTTP status "+strconv.Itoa(of.status)+": "+t.e.veil(raw)))
 		}
 		return nil
 	}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -182,7 +183,7 @@ func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision) {
 		return
 	default:
 		if q.status >= 400 {
-			a.why = "initialize is answered with HTTP status " + http.StatusText(q.status)
+			a.why = "initialize is answered with HTTP status " + strconv.Itoa(q.status)
 		}
 		return
 	}

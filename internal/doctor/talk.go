@@ -221,7 +221,7 @@ func (t *talk) end() {
 
 // take looks at one piece.
 func (t *talk) take(p piece) {
-	if !t.answered {
+	if !t.answered && p.err == nil { // a connection that fails is no answer
 		t.answered = true
 		t.e.startedAfter(time.Since(t.began))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -19,6 +20,10 @@ type Target struct {
 	URL       *url.URL          // the endpoint
 	Header    http.Header       // that each request gets; nil for none
 	Transport http.RoundTripper // nil means one of our own
+
+	// Dialect is the one that is configured for the server, with which the bridge
+	// opens it. Nil finds out.
+	Dialect *dialect.Profile
 
 	// Secrets are not shown in evidence.
 	Secrets []string
