@@ -237,6 +237,9 @@ func (a *app) listFakes(asJSON bool) error {
 	var rows [][2]string
 	var items [][]byte
 	for _, p := range fake.Profiles() {
+		if !played(p) {
+			continue
+		}
 		name := p.Name
 		if p.Side == fake.ClientSide {
 			name += " (client)"

@@ -12,12 +12,16 @@ import (
 
 // fakeClientArgs checks what stands after fake --client PROFILE.
 func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
-	if _, ok := fake.Lookup(fake.ClientSide, profile); !ok {
+	if p, ok := fake.Lookup(fake.ClientSide, profile); !ok || !played(p) {
 		return usagef("`dragoman fake --list` names them", "there is no client profile %q", profile)
 	}
 	_, _, err := oneTarget(c, args, "dragoman fake --client "+clean(profile))
 	return err
 }
+
+// played reports whether a profile can be played on the command line. Clients that
+// are no MCP at all have nothing to try: they are for tests in Go.
+func played(p fake.Profile) bool { return p.Side == fake.ServerSide || p.Kind == fake.Strict }
 
 // fakeClient plays a strict client to a server and prints what it found.
 func (a *app) fakeClient(ctx context.Context, profile string, command []string, address string, o fake.Options, asJSON bool) error {

@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -81,7 +83,11 @@ server more than once. The exit code is that of the command.`,
 					}
 				},
 			})
+			if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+				err = withHint(err, "check the spelling and PATH, or write the program's whole path")
+			}
 			if err := errors.Join(ended(c.Context(), err), out.Close()); err != nil {
+				removeBlank(out.Name())
 				return err
 			}
 			if code != 0 && c.Context().Err() == nil {
@@ -125,6 +131,23 @@ func createNew(file string) (*os.File, error) {
 	}
 }
 
+// removeBlank removes a tape on which nothing is, so that the next attempt gets the
+// name that it asks for.
+func removeBlank(name string) {
+	const header = 4 << 10 // a tape with a conversation may be longer than memory
+	s, err := os.Stat(name)
+	if err != nil || s.Size() > header {
+		return
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return
+	}
+	if _, err = tape.Parse(b); err != nil {
+		_ = os.Remove(name)
+	}
+}
+
 func (a *app) replayCommand() *cobra.Command {
 	var t targetFlags
 	var listen string
@@ -161,7 +184,7 @@ each of which is printed.`,
 			}
 			played, err := tape.Parse(b)
 			if err != nil {
-				return fmt.Errorf("%s is no tape: %w", clean(args[0]), err)
+				return withHint(fmt.Errorf("%s is no tape: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
 			o := ReplayOptions{Tape: played, Listen: listen, Log: a.log, Stderr: a.status, Options: tape.Options{Timeout: timeout, Strict: strict}}
 			if o.Server, err = a.replayTarget(c, &t, args[1:]); err != nil {
@@ -172,8 +195,14 @@ each of which is printed.`,
 				return usagef("write for example 10s", "--timeout %s is not possible", timeout)
 			case o.Server == nil && listen == "" && played.HTTP():
 				return usagef("write --listen 127.0.0.1:7302, or the server's URL", "the tape is of a conversation over HTTP")
-			case o.Server == nil && listen != "" && !played.HTTP(), o.Server != nil && (o.Server.URL != "") != played.HTTP():
-				return usagef("play it in the way in which it was recorded", "the tape is of a %s", wayOf(played))
+			case o.Server == nil && listen != "" && !played.HTTP():
+				return usagef("leave --listen out, or write a command after --", "the tape is of a %s", wayOf(played))
+			case o.Server != nil && (o.Server.URL != "") != played.HTTP():
+				hint := "write `dragoman replay FILE -- COMMAND`"
+				if played.HTTP() {
+					hint = "write `dragoman replay FILE URL`"
+				}
+				return usagef(hint, "the tape is of a %s", wayOf(played))
 			case o.Server != nil && listen != "":
 				return usagef("keep one of them", "--listen plays the server's side, and a server is given")
 			case listen != "":
@@ -184,7 +213,7 @@ each of which is printed.`,
 			}
 			o.Ready = func(endpoint string) {
 				if !a.quiet {
-					a.status.Printf("the server's side is played at %s", reachable(endpoint))
+					a.status.Printf("the server's side is played at %s until you interrupt; what differs is told then", reachable(endpoint))
 				}
 			}
 			found, err := a.backend.Replay(c.Context(), o)
