@@ -30,6 +30,7 @@ func (e *exam) cancel(ctx context.Context, t *talk) {
 		return // hanging up cancels; every conversation ends so
 	}
 	q := t.ask(mcp.MethodCallTool, `"name":`+quoted(e.o.Call)+`,"arguments":{}`)
+	q.givenUp = true
 	note := t.tell(mcp.NoteCancelled, `"requestId":`+string(q.id)+`,"reason":"dragoman doctor"`)
 	if e.http && !e.sse {
 		t.wait(ctx, note, e.o.Patience)

@@ -307,7 +307,7 @@ func (t *talk) judgeResponse(q *question) {
 		see(NoteStatus)
 	case q.id == "" && q.method == mcp.NoteInitialized && !ok:
 		see(InitializedStatus)
-	case q.id != "" && ok && q.msg == nil && len(q.raw) == 0:
+	case q.id != "" && ok && q.msg == nil && len(q.raw) == 0 && !q.givenUp:
 		see(NoAnswer)
 	case q.id != "" && ok && q.msg != nil && kind != "application/json" && kind != "text/event-stream":
 		see(ContentType)

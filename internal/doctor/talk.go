@@ -51,6 +51,8 @@ type question struct {
 	header http.Header
 	err    error // over HTTP: why there was no response
 	done   bool
+
+	givenUp bool // it was cancelled, and should not be answered any more
 }
 
 // silent reports whether there was no answer of any kind.
