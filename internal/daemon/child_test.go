@@ -398,9 +398,15 @@ func (u *upstreamUnderTest) pids(t testing.TB) []int {
 	return all
 }
 
+// patience returns what a test waits for something that takes so long at most on a
+// machine with nothing else to do. It has to tell what waits for somebody's timeout
+// (half a minute and more) from what only shares the machine.
+func patience(most time.Duration) time.Duration { return max(5*most, 10*time.Second) }
+
 // await polls for what another process does.
 func await(t testing.TB, what string, within time.Duration, ok func() bool) {
 	t.Helper()
+	within = patience(within)
 	for end := time.Now().Add(within); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not within %v", what, within)

@@ -25,7 +25,7 @@ func (r *rig) stillServes(session string) {
 		} else {
 			a = r.call("/mcp", "echo", `{"v":1}`)
 		}
-		if a.wantText(r.t, `{"v":1}`); time.Since(start) > time.Second && !raceEnabled {
+		if a.wantText(r.t, `{"v":1}`); time.Since(start) > patience(time.Second) {
 			r.t.Errorf("a good call took %v", time.Since(start))
 		}
 	}
@@ -215,7 +215,7 @@ func TestHostileHTTP(t *testing.T) {
 			if a.header.Get("Access-Control-Allow-Origin") != "" {
 				t.Error("a foreign page is let in")
 			}
-			if took > time.Second && !raceEnabled {
+			if took > patience(time.Second) {
 				t.Errorf("took %v", took)
 			}
 			if n := u.count("call") - calls; n != 0 {

@@ -234,7 +234,7 @@ func TestW01_Stop(t *testing.T) {
 			if err := <-stopped; err != nil {
 				t.Errorf("ended with %v", err)
 			}
-			if took := time.Since(start); took > 6*time.Second {
+			if took := time.Since(start); took > patience(6*time.Second) {
 				t.Errorf("took %v", took)
 			}
 			u.wantGone(t)
@@ -259,7 +259,7 @@ func TestStopWhileStarting(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(start); took > 3*time.Second {
+	if took := time.Since(start); took > patience(3*time.Second) {
 		t.Errorf("took %v", took)
 	}
 	u.wantGone(t)

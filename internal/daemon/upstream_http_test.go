@@ -159,7 +159,7 @@ func TestE11_BadAnswers(t *testing.T) {
 			if cause != "" && datum(m, "cause") != cause {
 				t.Errorf("cause %s, want %s", datum(m, "cause"), cause)
 			}
-			if took := time.Since(start); took > 5*time.Second && !raceEnabled {
+			if took := time.Since(start); took > patience(5*time.Second) {
 				t.Errorf("took %v", took)
 			}
 			if strings.ContainsAny(a.body, "\x1b") || len(a.body) > 2<<10 {
