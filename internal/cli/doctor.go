@@ -249,7 +249,7 @@ func countOf(all []doctor.Finding) string {
 		level doctor.Level
 		one   string
 		many  string
-	}{{doctor.Error, "error", "errors"}, {doctor.Warning, "warning", "warnings"}, {doctor.Info, "note", "notes"}} {
+	}{{doctor.Error, "error", "errors"}, {doctor.Warning, "warning", "warnings"}, {doctor.Info, "info", "infos"}} {
 		switch n[l.level] {
 		case 0:
 		case 1:
