@@ -41,7 +41,10 @@ Each does the same every time. --list names them all.
 The tool "violations" of a strict server tells what the client has done that the
 revision does not allow. With --client a strict client tries everything on a
 server that does no harm, and prints what it found; of the tools it calls those
-that say they only read and want no arguments.`,
+that say they only read and want no arguments. The other clients do the same with
+a habit that is met in the field, or play a short script. A step may take ten
+seconds and all of them a minute, unless --set step=MS or --set whole=MS says
+otherwise.`,
 		Example: `  # A strict server of one revision, for a client that starts commands.
   dragoman fake strict-2025-06-18
 
@@ -57,14 +60,18 @@ that say they only read and want no arguments.`,
   # What a strict client of one revision finds wrong with a server.
   dragoman fake --client strict-2025-06-18 -- ./server
 
+  # How a server bears clients that are met in the field.
+  dragoman fake --client probe-then-initialize -- ./server
+  dragoman fake --client bare-http-client --set tool=search http://127.0.0.1:8000/mcp
+
   # What there is, for a script.
   dragoman fake --list --json | jq -r '.[].name'`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case client != "" && list:
 				return usagef("keep one of them", "--client and --list contradict each other")
-			case client != "" && (listen != "" || len(f.set) > 0):
-				return usagef("remove it", "--listen and --set are for servers, --client plays a client")
+			case client != "" && listen != "":
+				return usagef("remove it", "--listen is for servers, --client plays a client")
 			case client != "":
 				return fakeClientArgs(c, client, args)
 			case list && len(args) > 0:
@@ -237,9 +244,6 @@ func (a *app) listFakes(asJSON bool) error {
 	var rows [][2]string
 	var items [][]byte
 	for _, p := range fake.Profiles() {
-		if !played(p) {
-			continue
-		}
 		name := p.Name
 		if p.Side == fake.ClientSide {
 			name += " (client)"

@@ -12,26 +12,29 @@ import (
 
 // fakeClientArgs checks what stands after fake --client PROFILE.
 func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
-	if p, ok := fake.Lookup(fake.ClientSide, profile); !ok || !played(p) {
+	p, ok := fake.Lookup(fake.ClientSide, profile)
+	if !ok {
 		return usagef("`dragoman fake --list` names them", "there is no client profile %q", profile)
 	}
-	_, _, err := oneTarget(c, args, "dragoman fake --client "+clean(profile))
-	return err
+	command, address, err := oneTarget(c, args, "dragoman fake --client "+clean(profile))
+	if err != nil {
+		return err
+	}
+	if err := p.Reaches(fake.Where{Command: command, URL: address}); err != nil {
+		return usagef("give it the other: a URL, or a command after --", "%s", err)
+	}
+	return nil
 }
 
-// played reports whether a profile can be played on the command line. Clients that
-// are no MCP at all have nothing to try: they are for tests in Go.
-func played(p fake.Profile) bool { return p.Side == fake.ServerSide || p.Kind == fake.Strict }
-
-// fakeClient plays a strict client to a server and prints what it found.
+// fakeClient plays a client to a server and prints what it found.
 func (a *app) fakeClient(ctx context.Context, profile string, command []string, address string, o fake.Options, asJSON bool) error {
 	at := fake.Where{Command: command, URL: address}
-	client, err := fake.OpenClient(ctx, profile, at, fake.ClientOptions{Capture: o.Capture, Version: o.Version, Stderr: statusLines{a.status}})
-	if err != nil {
-		return ended(ctx, withHint(err, "`dragoman run` opens conversations between a client and a server of different revisions"))
+	co := fake.ClientOptions{Capture: o.Capture, Version: o.Version, Stderr: statusLines{a.status}, Set: o.Set}
+	if err := fake.CheckClient(profile, o.Set); err != nil {
+		return usagef("`dragoman fake --list --json` names the settings of each profile", "%s", err)
 	}
 	var found []fake.Finding
-	client.Survey(ctx, func(f fake.Finding) {
+	violations, err := fake.Play(ctx, profile, at, co, func(f fake.Finding) {
 		found = append(found, f)
 		if !asJSON && ctx.Err() == nil {
 			mark := "ok"
@@ -41,13 +44,12 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 			_, _ = fmt.Fprintf(a.stdout, "%-4s %-25s %s\n", mark, f.Step, clean(f.Detail))
 		}
 	})
-	if err := client.Close(); err != nil {
-		found = append(found, fake.Finding{Step: "close", Detail: err.Error(), Bad: true})
-	}
 	if ctx.Err() != nil {
 		return ended(ctx, context.Cause(ctx))
 	}
-	violations := client.Violations()
+	if err != nil {
+		return withHint(err, "`dragoman run` opens conversations between a client and a server of different revisions")
+	}
 	bad := len(violations)
 	for _, f := range found {
 		if f.Bad {
@@ -64,7 +66,7 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("the server did %d things that a client of this revision does not expect", bad)
+		return fmt.Errorf("the server did %d things that such a client does not expect", bad)
 	}
 	return nil
 }

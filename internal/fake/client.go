@@ -43,6 +43,8 @@ type ClientOptions struct {
 	Stderr io.Writer
 	// Version is the version in the client's identity.
 	Version string
+	// Set changes settings of the profile, by name.
+	Set map[string]string
 }
 
 // Ask is one question of a server.
@@ -87,6 +89,8 @@ type CallOptions struct {
 	Break int
 	// Meta are members to add to _meta, as they stand between its braces.
 	Meta string
+
+	probe *edition // of a question before initialize: the revision that it is of
 }
 
 // Bounds of one client. What goes beyond them is a violation, not a crash.
@@ -116,7 +120,7 @@ type road interface {
 // Client is a strict client of one revision. All methods are safe for concurrent
 // use.
 type Client struct {
-	e    *edition
+	role
 	o    ClientOptions
 	caps []byte // what it declares
 	road road
@@ -125,13 +129,15 @@ type Client struct {
 	stop   context.CancelCauseFunc
 	asking sync.WaitGroup
 
-	captured sync.Mutex // held around one line of o.Capture
+	tape *capture
 
 	mu         sync.Mutex
 	ids        int64
 	flights    map[jsonrpc.ID]*flight
 	cancelled  map[jsonrpc.ID]bool // requests whose answer may still come
 	tokens     map[string]*flight  // of calls with progress, by JSON text
+	lastToken  int64               // of those that are numbers
+	lateTokens map[string]bool     // of cancelled calls, whose progress may still come
 	open       map[jsonrpc.ID]bool // questions of the server in progress
 	ready      bool                // initialized has been sent, or there is no such thing
 	server     greeting
@@ -142,8 +148,10 @@ type Client struct {
 	notices    []Notice
 	asks       []Ask
 	violations []string
-	news       chan struct{} // closed and replaced at each notice
-	dead       error         // why the conversation is over
+	// overwhelmed says that there have been more notices than are kept.
+	overwhelmed bool
+	news        chan struct{} // closed and replaced at each notice
+	dead        error         // why the conversation is over
 }
 
 // greeting is how the server introduced itself.
@@ -181,23 +189,14 @@ func (f *flight) end(set func()) (first bool) {
 	return first
 }
 
-// clientEdition returns the revision of a client profile's name.
-func clientEdition(name string) (*edition, error) {
-	for _, e := range editions() {
-		if name == "strict-"+e.date {
-			return e, nil
-		}
-	}
-	return nil, unknownProfile(ClientSide, name)
-}
-
 // strictClients are the profiles of this file.
 func strictClients() []Profile {
 	var out []Profile
 	for _, e := range editions() {
 		out = append(out, Profile{
-			Name: "strict-" + e.date, Kind: Strict, Side: ClientSide,
-			About: "A client of " + e.date + " that tries all of it and reports whatever that revision does not allow.",
+			Name: "strict-" + e.date, Kind: Strict, Side: ClientSide, Settings: playSettings,
+			client: func(s *settings) (*role, error) { return s.role(e, habits{}) },
+			About:  "A client of " + e.date + " that tries all of it and reports whatever that revision does not allow.",
 		})
 	}
 	return out
@@ -205,12 +204,14 @@ func strictClients() []Profile {
 
 // OpenClient opens a conversation with the server as the profile's revision says,
 // and returns when requests may be sent. Its error says at which step it failed;
-// a server that does not speak the revision is one. The client must be closed.
+// a server that does not speak the revision is one. It is bounded by ctx alone. The
+// client must be closed.
 func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) (*Client, error) {
-	e, err := clientEdition(profile)
+	r, err := roleOf(profile, o.Set)
 	if err != nil {
 		return nil, err
 	}
+	e := r.e
 	if o.Answer == nil {
 		o.Answer = func(_ context.Context, a Ask) ([]byte, *jsonrpc.Error) { return Obliging(a) }
 	}
@@ -218,11 +219,14 @@ func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) 
 		o.Version = "0"
 	}
 	c := &Client{
-		e: e, o: o, caps: e.clientCaps(o.Without),
+		role: *r, o: o, caps: e.clientCaps(o.Without), tape: newCapture(o.Capture), lateTokens: map[string]bool{},
 		flights: map[jsonrpc.ID]*flight{}, cancelled: map[jsonrpc.ID]bool{},
 		tokens: map[string]*flight{}, open: map[jsonrpc.ID]bool{},
 		watched: map[string]bool{}, listens: map[jsonrpc.ID]*Subscription{}, mirrors: map[string][]headerArg{},
 		news: make(chan struct{}),
+	}
+	if c.habits.fromZero {
+		c.ids, c.lastToken = -1, -1
 	}
 	c.ctx, c.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	switch {
@@ -236,10 +240,15 @@ func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) 
 		c.road = c.dialHTTP(at.URL)
 	}
 	if err == nil {
+		free := context.AfterFunc(ctx, func() { c.hangUp(context.Cause(ctx)) })
 		err = c.greet(ctx)
+		free()
 	}
 	if err != nil {
 		_ = c.Close()
+		if seen := c.Violations(); len(seen) > 0 {
+			err = fmt.Errorf("%w; before that it saw: %s", err, seen[0])
+		}
 		return nil, err
 	}
 	return c, nil
@@ -248,6 +257,16 @@ func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) 
 // greet opens the conversation: initialize and initialized (§Lifecycle of the four
 // legacy revisions), or server/discover (2026-07-28 §Versioning).
 func (c *Client) greet(ctx context.Context) error {
+	if c.habits.wantsOAuth {
+		if err := c.lookForOAuth(ctx); err != nil {
+			return err
+		}
+	}
+	if c.habits.probes {
+		if err := c.probe(ctx); err != nil {
+			return err
+		}
+	}
 	method, params := mcp.MethodDiscover, []byte(nil)
 	if c.e.has(handshake) {
 		method = mcp.MethodInitialize
@@ -282,8 +301,10 @@ func (c *Client) greet(ctx context.Context) error {
 	if !c.e.has(handshake) {
 		return nil
 	}
-	if err := c.Notify(ctx, mcp.NoteInitialized, nil); err != nil {
-		return fmt.Errorf("%s: %w", mcp.NoteInitialized, err)
+	if !c.habits.forgetful {
+		if err := c.Notify(ctx, mcp.NoteInitialized, nil); err != nil {
+			return fmt.Errorf("%s: %w", mcp.NoteInitialized, err)
+		}
 	}
 	if h, ok := c.road.(*httpRoad); ok && c.e.has(httpSessions) {
 		h.listen()
@@ -423,17 +444,4 @@ func (c *Client) violateLocked(format string, args ...any) {
 	if len(c.violations) < maxViolations {
 		c.violations = append(c.violations, fmt.Sprintf(format, args...))
 	}
-}
-
-// capture writes one message down. direction is request towards the server and
-// response from it.
-func (c *Client) capture(direction string, msg []byte) {
-	if c.o.Capture == nil {
-		return
-	}
-	line := append([]byte(`{"capture":{"direction":"`+direction+`","payload":`), msg...)
-	line = append(line, "}}\n"...)
-	c.captured.Lock()
-	defer c.captured.Unlock()
-	_, _ = c.o.Capture.Write(line)
 }

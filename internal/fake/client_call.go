@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -108,7 +109,7 @@ func (c *Client) exchange(ctx context.Context, method string, params []byte, o C
 	if err != nil {
 		return nil, err
 	}
-	c.capture("request", msg)
+	c.tape.write(request, msg)
 	if err := c.road.send(ctx, msg, f); err != nil {
 		if ctx.Err() != nil && f.end(func() { f.err = context.Cause(ctx) }) {
 			c.abandon(f) // it may have arrived all the same
@@ -141,8 +142,12 @@ func (c *Client) launch(method string, params []byte, o CallOptions) (*flight, [
 	if c.dead != nil {
 		return nil, nil, c.dead
 	}
-	c.ids++
-	f.id = jsonrpc.IntID(c.ids)
+	if o.probe != nil {
+		f.id = probeID
+	} else {
+		c.ids++
+		f.id = jsonrpc.IntID(c.ids)
+	}
 	meta := ""
 	add := func(member string) {
 		if meta != "" && member != "" {
@@ -158,8 +163,15 @@ func (c *Client) launch(method string, params []byte, o CallOptions) (*flight, [
 			add(quote(mcp.KeyLogLevel) + ":" + quote(o.LogLevel))
 		}
 	}
+	if c.habits.names && c.ready {
+		add(quote(mcp.KeyLogLevel) + `:"info"`)
+	}
 	if o.Progress {
 		f.token = quote("token " + string(f.id))
+		if c.habits.fromZero {
+			c.lastToken++
+			f.token = strconv.FormatInt(c.lastToken, 10)
+		}
 		c.tokens[f.token] = f
 		add(quote(mcp.KeyProgressToken) + ":" + f.token)
 	}
@@ -202,8 +214,11 @@ func (c *Client) abandon(f *flight) {
 	c.mu.Lock()
 	c.retireLocked(f)
 	c.cancelled[f.id] = true
+	if f.token != "" {
+		c.lateTokens[f.token] = true
+	}
 	c.mu.Unlock()
-	if c.road.cancel(f) || f.method == mcp.MethodInitialize {
+	if c.road.cancel(f) || f.method == mcp.MethodInitialize || f.opts.probe != nil {
 		return
 	}
 	ctx, done := context.WithTimeout(c.ctx, clientPatience)
@@ -217,7 +232,7 @@ func (c *Client) abandon(f *flight) {
 // Notify sends a notification. params is an object, nil for none.
 func (c *Client) Notify(ctx context.Context, method string, params []byte) error {
 	msg := jsonrpc.AppendNotification(nil, method, params)
-	c.capture("request", msg)
+	c.tape.write(request, msg)
 	return c.road.send(ctx, msg, nil)
 }
 
@@ -307,7 +322,7 @@ func (c *Client) Subscribe(ctx context.Context, want Filter) (*Subscription, err
 	c.mu.Lock()
 	c.listens[f.id] = s
 	c.mu.Unlock()
-	c.capture("request", msg)
+	c.tape.write(request, msg)
 	if err := c.road.send(ctx, msg, f); err != nil {
 		c.retire(f)
 		return nil, fmt.Errorf("send %s: %w", f.method, err)

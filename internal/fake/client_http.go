@@ -69,7 +69,7 @@ func (h *httpRoad) request(ctx context.Context, method string, body io.Reader) (
 	h.c.mu.Lock()
 	greeted := h.c.ready
 	h.c.mu.Unlock()
-	if h.c.e.has(versionHeader) && (greeted || h.c.e.has(perRequest)) {
+	if h.c.e.has(versionHeader) && !h.c.habits.noVersion && (greeted || h.c.e.has(perRequest)) {
 		// 2025-06-18 §Transports, "Protocol Version Header": on all requests after
 		// initialize; 2026-07-28: on every one.
 		r.Header.Set(mcp.HeaderVersion, h.c.e.date)
@@ -84,7 +84,10 @@ func (h *httpRoad) post(ctx context.Context, msg []byte, f *flight) (*http.Respo
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
-	if f != nil && h.c.e.has(mirrored) {
+	if f != nil && f.opts.probe != nil {
+		r.Header.Set(mcp.HeaderVersion, f.opts.probe.date)
+	}
+	if f != nil && (h.c.e.has(mirrored) || h.c.habits.names || f.opts.probe != nil) {
 		r.Header.Set(mcp.HeaderMethod, f.method)
 		if f.name != "" {
 			r.Header.Set(mcp.HeaderName, headerValue(f.name))

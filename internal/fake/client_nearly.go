@@ -15,12 +15,18 @@ import (
 )
 
 // nearlyClients are clients beside the standard. They are not played by OpenClient:
-// OpenManifest and Post are how.
+// Play does, and OpenManifest and Post are their parts.
 func nearlyClients() []Profile {
 	return []Profile{
-		{Name: "bare-http-client", Kind: Dialect, Side: ClientSide,
+		{Name: "bare-http-client", Kind: Dialect, Side: ClientSide, script: &script{check: checkBare, play: playBare},
+			Settings: append([]Setting{
+				{"version", "2025-06-18", "its MCP-Protocol-Version; none leaves the header out"},
+				{"tool", "echo", "the tool that it calls"},
+				{"arguments", `{"text":"hello"}`, "the tool's arguments, a JSON object"},
+				{"times", "3", "how often it calls the tool"},
+			}, playSettings...),
 			About: `A client that opens no session and calls tools by POST, with the id "1" every time.`},
-		{Name: "manifest-client", Kind: Dialect, Side: ClientSide,
+		{Name: "manifest-client", Kind: Dialect, Side: ClientSide, script: &script{piped: true, play: playManifest}, Settings: playSettings,
 			About: "A client that opens with initialize without parameters, reads its tools from the answer and ends with shutdown."},
 	}
 }
@@ -36,10 +42,15 @@ type ManifestTool struct {
 // ids counted from 1. It is for one goroutine.
 type ManifestClient struct {
 	Tools []ManifestTool
+	// Skipped are lines that it did not read: what is no answer to its request. Each is
+	// shortened, and there are at most 1000.
+	Skipped []string
 
-	in  *bufio.Reader
-	out io.WriteCloser
-	id  int64
+	in     *bufio.Reader
+	out    io.WriteCloser
+	id     int64
+	tape   *capture
+	broken error // why no request can be sent any more
 }
 
 // OpenManifest opens a conversation with a server that reads out and writes in. Its
@@ -47,25 +58,48 @@ type ManifestClient struct {
 // description, a member that stands there in two spellings, an id that is no unsigned
 // number.
 func OpenManifest(in io.Reader, out io.WriteCloser) (*ManifestClient, error) {
-	c := &ManifestClient{in: bufio.NewReader(in), out: out}
+	c := newManifest(in, out, nil)
+	if err := c.open(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func newManifest(in io.Reader, out io.WriteCloser, tape *capture) *ManifestClient {
+	return &ManifestClient{in: bufio.NewReader(in), out: out, tape: tape}
+}
+
+// open sends initialize and reads the tools. The error names all that cannot be read.
+func (c *ManifestClient) open() error {
 	m, err := c.request("initialize", "")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if m.Kind != jsonrpc.Result {
-		return nil, fmt.Errorf("initialize is refused: %s", m.Raw)
+		return fmt.Errorf("initialize is refused: %s", clip(string(m.Raw)))
 	}
-	if err := oneOf(m.Raw, m.Result, "server_info", "serverInfo"); err != nil {
-		return nil, err
+	err = oneOf(m.Raw, m.Result, "server_info", "serverInfo")
+	tools := m.ResultMember("tools")
+	if !tools.IsZero() && jsonrpc.KindOf(m.Raw, tools) != '[' {
+		return errors.Join(err, errors.New("tools is no list"))
 	}
-	for at := range jsonrpc.Elements(m.Raw, m.ResultMember("tools")) {
-		t, err := readTool(m.Raw, at)
-		if err != nil {
-			return nil, err
+	for at := range jsonrpc.Elements(m.Raw, tools) {
+		t, wrong := readTool(m.Raw, at)
+		if wrong != nil {
+			err = errors.Join(err, fmt.Errorf("tools[%d]: %w", len(c.Tools), wrong))
 		}
 		c.Tools = append(c.Tools, t)
 	}
-	return c, nil
+	return err
+}
+
+// needs says whether the tool has arguments that must be given.
+func (t *ManifestTool) needs() bool {
+	raw := []byte(t.Schema)
+	for range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "required")) {
+		return true
+	}
+	return false
 }
 
 // oneOf fails where a member stands there in both of its spellings.
@@ -116,37 +150,54 @@ func (c *ManifestClient) request(method, params string) (*jsonrpc.Message, error
 	if params != "" {
 		line += `,"params":` + params
 	}
-	if _, err := io.WriteString(c.out, line+"}\n"); err != nil {
-		return nil, fmt.Errorf("write %s: %w", method, err)
+	if err := c.write(line + "}"); err != nil {
+		c.broken = fmt.Errorf("write %s: %w", method, err)
+		return nil, c.broken
 	}
 	for {
 		line, err := readLine(c.in)
 		if err != nil {
-			return nil, fmt.Errorf("read the answer to %s: %w", method, err)
+			c.broken = fmt.Errorf("read the answer to %s: %w", method, err)
+			return nil, c.broken
 		}
+		c.tape.write(response, line)
 		m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Depth: 256})
 		if err == nil && (m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure) && string(m.ID) == id {
 			return m, nil
 		}
+		if len(c.Skipped) < maxViolations {
+			c.Skipped = append(c.Skipped, clip(string(line)))
+		}
 	}
+}
+
+func (c *ManifestClient) write(line string) error {
+	c.tape.write(request, []byte(line))
+	_, err := io.WriteString(c.out, line+"\n")
+	return err
 }
 
 // Shutdown says that the client ends. It does not close the pipe: such a client waits
 // for the other side to do so.
 func (c *ManifestClient) Shutdown() error {
-	_, err := io.WriteString(c.out, `{"jsonrpc":"2.0","method":"shutdown","params":null}`+"\n")
-	return err
+	return c.write(`{"jsonrpc":"2.0","method":"shutdown","params":null}`)
 }
 
 // Post is the profile bare-http-client: it calls a tool by one POST. version is its
 // MCP-Protocol-Version, "" for none; meta stands between the braces of _meta, ""
 // sends none. It returns the response's messages in their order.
 func Post(ctx context.Context, client *http.Client, url, version, tool, args, meta string) ([]*jsonrpc.Message, error) {
+	return post(ctx, client, nil, url, version, tool, args, meta)
+}
+
+func post(ctx context.Context, client *http.Client, tape *capture, url, version, tool, args, meta string) ([]*jsonrpc.Message, error) {
 	body := `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":` + quote(tool) + `,"arguments":` + args
 	if meta != "" {
 		body += `,"_meta":{` + meta + `}`
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body+"}}"))
+	body += "}}"
+	tape.write(request, []byte(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -179,9 +230,10 @@ func Post(ctx context.Context, client *http.Client, url, version, tool, args, me
 	}
 	var all []*jsonrpc.Message
 	for _, raw := range said {
+		tape.write(response, raw)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
 		if err != nil {
-			return nil, fmt.Errorf("status %d: %w", res.StatusCode, err)
+			return nil, fmt.Errorf("status %d: %w: %s", res.StatusCode, err, clip(string(raw)))
 		}
 		all = append(all, m)
 	}

@@ -20,7 +20,7 @@ type lane struct {
 // receive takes one message, or where the revision has them a batch, off the road.
 // It returns whether it ended the request of the lane.
 func (c *Client) receive(b []byte, from lane) (ended bool) {
-	c.capture("response", b)
+	c.tape.write(response, b)
 	if jsonrpc.IsBatch(b) {
 		if !c.e.has(batches) {
 			c.violate("a batch, which %s does not have", c.e.date)
@@ -91,6 +91,10 @@ func (c *Client) answered(m *jsonrpc.Message, from lane) (ended bool) {
 	}
 	c.retireLocked(f)
 	c.mu.Unlock()
+	e := c.e
+	if f.opts.probe != nil && m.Kind == jsonrpc.Result {
+		e = f.opts.probe // a server that has no such revision answers with an error of its own
+	}
 	if m.Kind == jsonrpc.Failure {
 		e := &jsonrpc.Error{ID: m.ID}
 		e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
@@ -103,7 +107,7 @@ func (c *Client) answered(m *jsonrpc.Message, from lane) (ended bool) {
 		return true
 	}
 	result := m.Result.Of(m.Raw)
-	if wrong := c.e.checkResult(f.method, result); wrong != "" {
+	if wrong := e.checkResult(f.method, result); wrong != "" {
 		c.violate("the result of %s: %s", f.method, wrong)
 	}
 	if f.method == mcp.MethodListTools && c.e.has(mirrored) {
@@ -148,7 +152,7 @@ func (c *Client) asked(m *jsonrpc.Message, from lane) {
 		c.mu.Lock()
 		delete(c.open, m.ID)
 		c.mu.Unlock()
-		c.capture("request", answer)
+		c.tape.write(request, answer)
 		if err := c.road.send(c.ctx, answer, nil); err != nil && c.ctx.Err() == nil {
 			c.violate("the answer to %s was not taken: %v", clip(a.Method), err)
 		}
@@ -183,20 +187,24 @@ func (c *Client) noticed(m *jsonrpc.Message, from lane) {
 	if wrong != "" {
 		c.violateLocked("%s: %s", clip(n.Method), wrong)
 	}
-	if len(c.notices) < maxNotices {
+	kept := len(c.notices) < maxNotices
+	if kept {
 		n.Serial = len(c.notices) + 1
 		c.notices = append(c.notices, n)
 		close(c.news)
 		c.news = make(chan struct{})
-	} else {
+	} else if !c.overwhelmed {
+		c.overwhelmed = true
 		c.violateLocked("more than %d notices", maxNotices)
 	}
 	var tell func(Notice)
-	if f != nil {
+	if f != nil && n.Method == mcp.NoteProgress {
+		tell = f.opts.OnProgress
+	}
+	if f != nil && kept {
 		switch n.Method {
 		case mcp.NoteProgress:
 			f.reply.Progress = append(f.reply.Progress, n)
-			tell = f.opts.OnProgress
 		case mcp.NoteMessage:
 			f.reply.Logs = append(f.reply.Logs, n)
 		}
@@ -232,10 +240,8 @@ func (c *Client) checkNoticeLocked(n Notice, from lane) (wrong string, f *flight
 		token := jsonrpc.Find(p, at, "progressToken").Of(p)
 		f = c.tokens[string(token)]
 		if f == nil {
-			for id := range c.cancelled {
-				if string(token) == quote("token "+string(id)) {
-					return "", nil // it may have been on its way
-				}
+			if c.lateTokens[string(token)] {
+				return "", nil // it may have been on its way
 			}
 			return fmt.Sprintf("the token %s is not that of a call in progress", clip(string(token))), nil
 		}

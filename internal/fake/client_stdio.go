@@ -26,23 +26,32 @@ type pipeRoad struct {
 }
 
 func (c *Client) spawn(at Where) (road, error) {
-	p := &pipeRoad{c: c, cmd: exec.Command(at.Command[0], at.Command[1:]...)}
-	p.cmd.Env = append(os.Environ(), at.Env...)
-	p.cmd.Stderr = c.o.Stderr
-	// What the child leaves behind may hold its standard error open.
-	p.cmd.WaitDelay = clientPatience
+	p := &pipeRoad{c: c}
 	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("start the server: %w", err)
-	}
-	if p.out, err = p.cmd.StdoutPipe(); err != nil {
-		return nil, fmt.Errorf("start the server: %w", err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the server: %w", err)
+	if p.cmd, p.in, p.out, err = startChild(at, c.o.Stderr); err != nil {
+		return nil, err
 	}
 	p.reads.Go(p.read)
 	return p, nil
+}
+
+// startChild starts a server on standard streams.
+func startChild(at Where, stderr io.Writer) (cmd *exec.Cmd, in io.WriteCloser, out io.ReadCloser, err error) {
+	cmd = exec.Command(at.Command[0], at.Command[1:]...)
+	cmd.Env = append(os.Environ(), at.Env...)
+	cmd.Stderr = stderr
+	// What the child leaves behind may hold its standard error open.
+	cmd.WaitDelay = clientPatience
+	if in, err = cmd.StdinPipe(); err == nil {
+		out, err = cmd.StdoutPipe()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("start the server: %w", err)
+	}
+	return cmd, in, out, nil
 }
 
 func (c *Client) join(out io.ReadCloser, in io.WriteCloser) road {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -21,18 +20,21 @@ type Finding struct {
 
 // Bounds of a survey.
 const (
-	stepWithin  = 30 * time.Second
 	maxSurveyed = 20  // entries of a list that are tried
 	maxPages    = 200 // of a list
 )
 
 // Survey tries everything on a server that does no harm: lists, reads, prompts,
 // completions, subscriptions, what has to be refused, and of its tools those that
-// say they only read and want no arguments. It tells done of each step as it ends.
+// say they only read and want no arguments. It tells done of each step as it ends;
+// one takes no longer than the setting "step" says, and when ctx ends those that are
+// left are not tried.
 // What the server does meanwhile that the revision does not allow is among
 // Violations.
 func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 	v := survey{c: c}
+	free := context.AfterFunc(ctx, func() { c.hangUp(context.Cause(ctx)) })
+	defer free()
 	for _, s := range []struct {
 		name string
 		play func(context.Context) (string, error)
@@ -42,8 +44,16 @@ func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 		{"prompts/list", v.prompts}, {"prompts/get", v.gets}, {"completion/complete", v.completes},
 		{"subscriptions", v.subscribes}, {"logging", v.logs}, {"ping", v.pings},
 		{"a wrong cursor", v.wrongCursor}, {"an unknown tool", v.unknownTool}, {"an unknown method", v.unknownMethod},
+		{"what was not offered", v.unoffered},
 	} {
-		step, cancel := context.WithTimeoutCause(ctx, stepWithin, fmt.Errorf("no answer within %s", stepWithin))
+		if s.name == "what was not offered" && !c.habits.unoffered {
+			continue
+		}
+		if ctx.Err() != nil {
+			done(Finding{Step: s.name, Detail: "not tried: " + context.Cause(ctx).Error(), Bad: true})
+			continue
+		}
+		step, cancel := context.WithTimeoutCause(ctx, c.step, fmt.Errorf("no answer within %s", c.step))
 		detail, err := s.play(step)
 		cancel()
 		f := Finding{Step: s.name, Detail: detail}
@@ -292,4 +302,21 @@ func (v *survey) unknownTool(ctx context.Context) (string, error) {
 
 func (v *survey) unknownMethod(ctx context.Context) (string, error) {
 	return v.refused(ctx, "no/such/method", "{}", jsonrpc.CodeMethodNotFound)
+}
+
+// unoffered asks for the lists that were not offered: each may be empty or refused.
+func (v *survey) unoffered(ctx context.Context) (string, error) {
+	asked := 0
+	for _, l := range [][2]string{{"resources", mcp.MethodListResources}, {"resources", mcp.MethodListTemplates}, {"prompts", mcp.MethodListPrompts}} {
+		if v.c.Offers(l[0]) {
+			continue
+		}
+		asked++
+		_, err := v.call(ctx, l[1], "{}")
+		var refused *jsonrpc.Error
+		if err != nil && (!errors.As(err, &refused) || refused.Code != jsonrpc.CodeMethodNotFound) {
+			return "", fmt.Errorf("%s: %w", l[1], err)
+		}
+	}
+	return fmt.Sprintf("%d lists, empty or refused", asked), nil
 }

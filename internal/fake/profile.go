@@ -37,7 +37,9 @@ type Profile struct {
 	// Settings are what Options.Set may change.
 	Settings []Setting
 
-	server func(o *settings) (*part, error) // of a server: how it is played
+	server func(s *settings) (*part, error) // of a server: how it is played
+	client func(s *settings) (*role, error) // of a client that OpenClient plays
+	script *script                          // of any other client
 }
 
 // Setting is a parameter of a profile. Its values are text; those of numbers and
@@ -56,6 +58,7 @@ func Profiles() []Profile {
 		manifestServers(),
 		nearlyServers(),
 		nearlyClients(),
+		habitualClients(),
 	)
 	kinds, sides := []Kind{Strict, Dialect, Fault}, []Side{ServerSide, ClientSide}
 	slices.SortStableFunc(all, func(a, b Profile) int {

@@ -1,0 +1,190 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// role is what a client of a revision plays.
+type role struct {
+	e           *edition
+	habits      habits
+	step, whole time.Duration
+}
+
+// habits are what clients do beside what their revision says. The zero value is a
+// strict client's.
+type habits struct {
+	probes     bool // asks server/discover first, on the same conversation
+	fromZero   bool // has numbers from 0 for ids and for progress tokens
+	unoffered  bool // asks for lists that were not offered
+	noVersion  bool // leaves MCP-Protocol-Version out
+	names      bool // names the method in headers, and the level of logs in _meta
+	forgetful  bool // never sends notifications/initialized
+	wantsOAuth bool // looks for a stream and for OAuth's documents before anything else
+}
+
+// probeID is the id of a question that comes before initialize, as one client that
+// is much in use has it.
+const probeID = jsonrpc.ID(`"server-discover-probe-1"`)
+
+// probeWithin is how long the answer to it is waited for.
+const probeWithin = 3 * time.Second
+
+// playSettings are those of every client that is a conversation.
+var playSettings = []Setting{
+	{"step", "10000", "how long one step may take, in milliseconds"},
+	{"whole", "60000", "how long all of them may take, in milliseconds"},
+}
+
+// habitualClients are strict clients but for a habit.
+func habitualClients() []Profile {
+	client := func(name, revision, about string, kind Kind, h habits) Profile {
+		return Profile{
+			Name: name, About: about, Kind: kind, Side: ClientSide,
+			Settings: append([]Setting{{"revision", revision, "the revision that the client speaks, one with initialize"}}, playSettings...),
+			client: func(s *settings) (*role, error) {
+				e, err := s.edition()
+				if err != nil {
+					return nil, err
+				}
+				if !e.has(handshake) {
+					return nil, fmt.Errorf("setting revision is %s; this client opens with initialize", e.date)
+				}
+				return s.role(e, h)
+			},
+		}
+	}
+	return []Profile{
+		client("id-zero", usual, "A client that counts ids and progress tokens from 0 and asks for lists that were not offered.", Dialect, habits{fromZero: true, unoffered: true}),
+		client("looks-for-oauth", usual, "A client over HTTP that asks for a stream and for seven documents of OAuth before it opens.", Dialect, habits{wantsOAuth: true}),
+		client("mcp-method-in-the-old-era", "2025-11-25", "A client that opens with initialize, and yet names the method in Mcp-Method and the level of logs in _meta.", Dialect, habits{names: true}),
+		client("no-version-header", usual, "A client that never sends MCP-Protocol-Version.", Dialect, habits{noVersion: true}),
+		client("probe-then-initialize", "2025-11-25", "A client that asks server/discover, and whatever it hears sends initialize in the same conversation.", Dialect, habits{probes: true}),
+		client("forgets-initialized", usual, "A client that never sends notifications/initialized.", Fault, habits{forgetful: true}),
+	}
+}
+
+// role reads the settings of a client that is a conversation.
+func (s *settings) role(e *edition, h habits) (*role, error) {
+	r := &role{e: e, habits: h}
+	for _, d := range []struct {
+		name string
+		to   *time.Duration
+	}{{"step", &r.step}, {"whole", &r.whole}} {
+		ms, err := s.number(d.name, 1, 3_600_000)
+		if err != nil {
+			return nil, err
+		}
+		*d.to = time.Duration(ms) * time.Millisecond
+	}
+	return r, nil
+}
+
+// roleOf returns what the client of a name plays.
+func roleOf(name string, set map[string]string) (*role, error) {
+	p, _, r, err := cast(name, set)
+	if err == nil && p.client == nil {
+		err = fmt.Errorf("profile %s is no client of a revision", p.Name)
+	}
+	return r, err
+}
+
+// probe asks server/discover as a modern client does. What it hears does not matter
+// to such a client, not even that it hears nothing.
+func (c *Client) probe(ctx context.Context) error {
+	all := editions()
+	newest := all[len(all)-1]
+	asking, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	_, err := c.exchange(asking, mcp.MethodDiscover, []byte("{}"), CallOptions{
+		probe: newest,
+		Meta:  quote(mcp.KeyVersion) + ":" + quote(newest.date) + "," + quote(mcp.KeyClientInfo) + ":" + c.identity() + "," + quote(mcp.KeyClientCaps) + ":{}",
+	})
+	c.mu.Lock()
+	dead := c.dead
+	c.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case dead != nil:
+		return fmt.Errorf("%s: %w", mcp.MethodDiscover, err)
+	}
+	return nil
+}
+
+// wellKnown are the places of OAuth's documents that are asked for; %s is the path of
+// the endpoint (RFC 8414 section 3.1, RFC 9728 section 3.1, OpenID Connect Discovery
+// 1.0 section 4).
+var wellKnown = []string{
+	"/.well-known/oauth-protected-resource%s", "/.well-known/oauth-protected-resource",
+	"/.well-known/oauth-authorization-server%s", "/.well-known/oauth-authorization-server",
+	"/.well-known/openid-configuration%s", "%s/.well-known/openid-configuration", "/.well-known/openid-configuration",
+}
+
+// lookForOAuth asks for a stream without a session, and for the documents. A server
+// that has none answers 404; one that has some answers JSON.
+func (c *Client) lookForOAuth(ctx context.Context) error {
+	h, ok := c.road.(*httpRoad)
+	if !ok {
+		return nil
+	}
+	at, err := url.Parse(h.url)
+	if err != nil {
+		return err
+	}
+	path := strings.TrimSuffix(at.Path, "/")
+	for _, place := range append([]string{at.Path}, wellKnown...) {
+		to := *at
+		to.Path, to.RawQuery = strings.ReplaceAll(place, "%s", path), ""
+		if err := c.look(ctx, h.client, &to, place == at.Path); err != nil {
+			return fmt.Errorf("GET %s: %w", to.Path, err)
+		}
+	}
+	return nil
+}
+
+func (c *Client) look(ctx context.Context, client *http.Client, at *url.URL, stream bool) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set(mcp.HeaderVersion, "2024-11-05")
+	if stream {
+		r.Header.Set("Accept", "text/event-stream")
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if stream {
+		return nil // which may stay open, or be refused
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode == http.StatusNotFound:
+	case resp.StatusCode != http.StatusOK || jsonrpc.Valid(body, jsonrpc.Limits{}) != nil:
+		c.violate("GET %s was answered with the status %d and no document", clip(at.Path), resp.StatusCode)
+	}
+	return nil
+}
+
+// hangUp lets go of a server that takes in nothing any more: what is being written to
+// it ends with an error, and the conversation with it.
+func (c *Client) hangUp(why error) {
+	c.over(why)
+	if p, ok := c.road.(*pipeRoad); ok {
+		_ = p.in.Close()
+	}
+}

@@ -1,0 +1,274 @@
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// script is how a client is played that is no client of a revision.
+type script struct {
+	piped bool                    // it talks on a pipe; otherwise by HTTP
+	check func(s *settings) error // nil for nothing to check
+	play  func(ctx context.Context, p *playing) error
+}
+
+// playing is one play of a script. It belongs to one goroutine.
+type playing struct {
+	at   Where
+	o    ClientOptions
+	set  *settings
+	tape *capture
+	step time.Duration
+	done func(Finding)
+}
+
+// Reaches returns why a client of this profile cannot talk to a server there, nil when
+// it can.
+func (p *Profile) Reaches(at Where) error {
+	switch {
+	case p.script == nil:
+		return nil
+	case p.script.piped && at.URL != "":
+		return fmt.Errorf("%s talks to a command on its standard streams and not to a URL", p.Name)
+	case !p.script.piped && at.URL == "":
+		return fmt.Errorf("%s talks to a URL and not to a command", p.Name)
+	}
+	return nil
+}
+
+// Play plays a client profile to a server from its opening to its end, and tells done
+// of each step as it ends, on the calling goroutine. It takes no longer than the
+// setting "whole" says, and the time to close. violations are what the server did that
+// the client's revision does not allow. The error says why there was no conversation.
+func Play(ctx context.Context, profile string, at Where, o ClientOptions, done func(Finding)) (violations []string, err error) {
+	p, set, limits, err := cast(profile, o.Set)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Reaches(at); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limits.whole, fmt.Errorf("no end within %s", limits.whole))
+	defer cancel()
+	if p.script != nil {
+		return nil, p.script.play(ctx, &playing{at, o, set, newCapture(o.Capture), limits.step, done})
+	}
+	opening, opened := context.WithTimeoutCause(ctx, limits.step, fmt.Errorf("no answer within %s", limits.step))
+	defer opened()
+	c, err := OpenClient(opening, profile, at, o)
+	if err != nil {
+		return nil, err
+	}
+	c.Survey(ctx, done)
+	if err := c.Close(); err != nil {
+		done(Finding{Step: "close", Detail: err.Error(), Bad: true})
+	}
+	return c.Violations(), nil
+}
+
+// CheckClient returns what is wrong with the name of a client profile or with settings
+// of it, nil when nothing is.
+func CheckClient(profile string, set map[string]string) error {
+	_, _, _, err := cast(profile, set)
+	return err
+}
+
+// cast reads what a client profile is to be played with.
+func cast(profile string, set map[string]string) (p Profile, s *settings, r *role, err error) {
+	p, parameter, ok := find(ClientSide, profile)
+	if !ok {
+		return p, nil, nil, unknownProfile(ClientSide, profile)
+	}
+	if s, err = settle(&p, parameter, set); err != nil {
+		return p, nil, nil, err
+	}
+	if p.script != nil {
+		if r, err = s.role(nil, habits{}); err == nil && p.script.check != nil {
+			err = p.script.check(s)
+		}
+	} else {
+		r, err = p.client(s)
+	}
+	if err != nil {
+		err = fmt.Errorf("profile %s: %w", p.Name, err)
+	}
+	return p, s, r, err
+}
+
+// stepped plays one step within its time; free is called when that is over.
+func (p *playing) stepped(ctx context.Context, name string, free func(), play func(ctx context.Context) (string, error)) bool {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.step, fmt.Errorf("no answer within %s", p.step))
+	defer cancel()
+	stop := context.AfterFunc(ctx, free)
+	detail, err := play(ctx)
+	stop()
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	f := Finding{Step: name, Detail: detail}
+	if err != nil {
+		f.Detail, f.Bad = err.Error(), true
+	}
+	p.done(f)
+	return err == nil
+}
+
+// errorCode returns the code of an error, which has to be an integer for such clients.
+func errorCode(m *jsonrpc.Message) (int64, error) {
+	code, ok := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+	if !ok {
+		return 0, fmt.Errorf("an error without a number for its code: %s", clip(string(m.Error.Of(m.Raw))))
+	}
+	return code, nil
+}
+
+// exitWithin is how long a manifest client waits for a server to end by itself.
+const exitWithin = 5 * time.Second
+
+// playManifest opens, calls the tools that want neither confirmation nor arguments,
+// and one that does not exist, and ends.
+func playManifest(ctx context.Context, p *playing) (err error) {
+	in, out := p.at.In, p.at.Out
+	var child *exec.Cmd
+	if len(p.at.Command) > 0 {
+		if child, out, in, err = startChild(p.at, p.o.Stderr); err != nil {
+			return err
+		}
+	}
+	hangUp := func() {
+		if child != nil {
+			_ = child.Process.Kill()
+		}
+		_, _ = out.Close(), in.Close()
+	}
+	defer func() {
+		hangUp() // what has ended by itself does not mind
+		if child != nil {
+			_ = child.Wait()
+		}
+	}()
+	c := newManifest(in, out, p.tape)
+	open := p.stepped(ctx, "initialize", hangUp, func(context.Context) (string, error) {
+		if err := c.open(); err != nil {
+			return "", err
+		}
+		names := make([]string, 0, len(c.Tools))
+		for _, t := range c.Tools {
+			names = append(names, clip(t.Name))
+		}
+		return fmt.Sprintf("%d tools: %s", len(names), strings.Join(names, " ")), nil
+	})
+	if !open {
+		return nil
+	}
+	tried := 0
+	for _, t := range c.Tools {
+		if t.Confirm || t.Undo || t.needs() || tried == maxSurveyed {
+			continue
+		}
+		tried++
+		if !p.stepped(ctx, "tools/call "+clip(t.Name), hangUp, func(context.Context) (string, error) { return c.try(t.Name) }) && c.broken != nil {
+			return nil
+		}
+	}
+	ok := p.stepped(ctx, "an unknown tool", hangUp, func(context.Context) (string, error) { return c.try("no such tool") })
+	if !ok && c.broken != nil {
+		return nil
+	}
+	detail := "none"
+	if len(c.Skipped) > 0 {
+		detail = fmt.Sprintf("%d lines, the first: %s", len(c.Skipped), c.Skipped[0])
+	}
+	p.done(Finding{Step: "what it did not read", Detail: detail})
+	last := *p
+	last.step = exitWithin
+	last.stepped(ctx, "shutdown", hangUp, func(ctx context.Context) (string, error) {
+		if err := c.Shutdown(); err != nil {
+			return "", err
+		}
+		_, err := io.Copy(io.Discard, c.in)
+		if ctx.Err() != nil {
+			// Nothing fails by it, for such a client kills what stays.
+			return "the server did not end within " + exitWithin.String(), nil
+		}
+		return "the server has ended", err
+	})
+	return nil
+}
+
+// try calls a tool and says how it ended.
+func (c *ManifestClient) try(name string) (string, error) {
+	m, err := c.Call(name, "{}")
+	if err != nil {
+		return "", err
+	}
+	if m.Kind == jsonrpc.Result {
+		return fmt.Sprintf("a result of %d bytes", len(m.Result.Of(m.Raw))), nil
+	}
+	code, err := errorCode(m)
+	return fmt.Sprintf("the error %d", code), err
+}
+
+// maxBareCalls bounds the calls of a bare client.
+const maxBareCalls = 1000
+
+func checkBare(s *settings) error {
+	if _, err := s.number("times", 1, maxBareCalls); err != nil {
+		return err
+	}
+	args := []byte(s.values["arguments"])
+	if jsonrpc.Valid(args, jsonrpc.Limits{}) != nil || jsonrpc.KindOf(args, jsonrpc.Whole(args)) != '{' {
+		return fmt.Errorf("setting arguments is %q; it is a JSON object", s.values["arguments"])
+	}
+	return nil
+}
+
+// playBare posts the same call several times.
+func playBare(ctx context.Context, p *playing) error {
+	times, err := p.set.number("times", 1, maxBareCalls)
+	if err != nil {
+		return err
+	}
+	version, args := p.set.values["version"], p.set.values["arguments"]
+	if version == "none" {
+		version = ""
+	}
+	client := newHTTPClient()
+	defer client.CloseIdleConnections()
+	for i := range times {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p.stepped(ctx, fmt.Sprintf("tools/call %d", i+1), func() {}, func(ctx context.Context) (string, error) {
+			all, err := post(ctx, client, p.tape, p.at.URL, version, p.set.values["tool"], args, "")
+			if err != nil {
+				return "", err
+			}
+			return bareAnswer(all)
+		})
+	}
+	return nil
+}
+
+// bareAnswer says what came, and what is wrong with it.
+func bareAnswer(all []*jsonrpc.Message) (string, error) {
+	at := slices.IndexFunc(all, func(m *jsonrpc.Message) bool { return m.ID == `"1"` && m.Kind != jsonrpc.Request })
+	if at < 0 || at != len(all)-1 {
+		return "", fmt.Errorf("%d messages, and the last of them is not the answer to the id %q", len(all), "1")
+	}
+	m := all[at]
+	if m.Kind == jsonrpc.Result {
+		return fmt.Sprintf("a result of %d bytes", len(m.Result.Of(m.Raw))), nil
+	}
+	code, err := errorCode(m)
+	text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
+	return "", errors.Join(err, fmt.Errorf("the error %d: %s", code, clip(text)))
+}
