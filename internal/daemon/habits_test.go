@@ -1,0 +1,116 @@
+//go:build unix
+
+package daemon
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// habitual are the clients with a habit that is not their revision's.
+var habitual = []string{
+	"id-zero", "looks-for-oauth", "mcp-method-in-the-old-era", "no-version-header", "probe-then-initialize", "forgets-initialized",
+}
+
+// TestHabitsAreAllThere: a client profile that none of these tests plays fails.
+func TestHabitsAreAllThere(t *testing.T) {
+	played := append([]string{"bare-http-client", "manifest-client"}, habitual...) // the two in dialects_test.go
+	for _, p := range fake.Profiles() {
+		if p.Side == fake.ClientSide && p.Kind != fake.Strict && !slices.Contains(played, p.Name) {
+			t.Errorf("no test plays the client %s through the bridge", p.Name)
+		}
+	}
+}
+
+// TestClientsWithHabits: each works with strict servers of every revision, on a pipe and
+// over HTTP; and the servers notice nothing of the habit.
+func TestClientsWithHabits(t *testing.T) {
+	t.Parallel()
+	talk := func(t *testing.T, c *fake.Client) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		wantAll(t, result(t, ctx, c, mcp.MethodListTools, `{}`), `"name":"add"`)
+		wantAll(t, result(t, ctx, c, mcp.MethodListResources, `{}`), `"resources":[`)
+		for _, text := range []string{"first", "second"} {
+			got, err := c.Call(ctx, mcp.MethodCallTool, []byte(`{"name":"echo","arguments":{"text":"`+text+`"}}`), fake.CallOptions{Progress: true})
+			if err != nil || got.Err != nil || !strings.Contains(string(got.Result), text) {
+				t.Errorf("echo: %v, %+v", err, got)
+			}
+		}
+		got, err := c.Call(ctx, mcp.MethodCallTool, []byte(`{"name":"wait","arguments":{"steps":3,"ms":10}}`), fake.CallOptions{Progress: true})
+		if err != nil || got.Err != nil || len(got.Progress) == 0 {
+			t.Errorf("wait: %v, %+v", err, got)
+		}
+		// A question reaches it, also where it never said that it is ready.
+		wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"roots","arguments":{}}`), fake.ObligingRoot)
+	}
+	for _, e := range editions {
+		server := "fake " + e.profile
+		t.Run("HTTP "+e.profile, func(t *testing.T) {
+			u := child(t, "s", server)
+			r := run(t, u)
+			for _, profile := range habitual {
+				t.Run(profile, func(t *testing.T) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					c, err := fake.OpenClient(ctx, profile, fake.Where{URL: r.base + "/mcp"}, fake.ClientOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					talk(t, c)
+					if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+					for _, v := range c.Violations() {
+						t.Errorf("the client saw: %s", v)
+					}
+				})
+			}
+			if err := r.stop(); err != nil {
+				t.Error(err)
+			}
+			for _, v := range u.entries("violation") {
+				t.Errorf("the server saw: %s", v)
+			}
+		})
+		t.Run("pipe "+e.profile, func(t *testing.T) {
+			for _, profile := range habitual {
+				t.Run(profile, func(t *testing.T) {
+					p := dial(t, child(t, "s", server), profile, fake.ClientOptions{})
+					talk(t, p.Client)
+				})
+			}
+		})
+	}
+}
+
+// TestSurveysByClientsWithHabits find nothing wrong with the bridge, be the server behind
+// it modern or one that has tools and nothing else.
+func TestSurveysByClientsWithHabits(t *testing.T) {
+	t.Parallel()
+	for _, server := range []string{"fake strict-2026-07-28", "fake manifest-ts"} {
+		t.Run(server, func(t *testing.T) {
+			r := run(t, child(t, "s", server))
+			for _, profile := range habitual {
+				o := fake.ClientOptions{Set: map[string]string{"step": "60000", "whole": "300000"}}
+				violations, err := fake.Play(t.Context(), profile, fake.Where{URL: r.base + "/mcp"}, o, func(f fake.Finding) {
+					// These servers have a code of their own for that, and it is theirs to choose.
+					own := server == "fake manifest-ts" && f.Step == "an unknown tool" && strings.Contains(f.Detail, "-32601")
+					if f.Bad && !own {
+						t.Errorf("%s: %s: %s", profile, f.Step, f.Detail)
+					}
+				})
+				if err != nil || len(violations) > 0 {
+					t.Errorf("%s: %v; it saw %q", profile, err, violations)
+				}
+			}
+		})
+	}
+}
