@@ -217,6 +217,13 @@ func (s *Stage) serve(v *visitor, m *jsonrpc.Message, version string) (result st
 	case v.opened == mcp.MethodInitialize && !v.ready && m.Method != mcp.MethodPing:
 		s.find(ClientNoInitialized, m.Raw)
 	}
+	if !modern && v.opened == mcp.MethodInitialize {
+		for _, key := range []string{mcp.KeyLogLevel, mcp.KeyClientInfo, mcp.KeyClientCaps} {
+			if !jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), key).IsZero() {
+				s.find(ClientNewWords, m.Raw, "_meta has "+key)
+			}
+		}
+	}
 	if m.Method != mcp.MethodDiscover {
 		v.requests++
 	}

@@ -98,6 +98,9 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(mcp.HeaderSession, session)
 	case v != nil:
 		s.judgeSession(v, raw, version)
+		if method := r.Header.Get(mcp.HeaderMethod); method != "" && v.opened == mcp.MethodInitialize && !modern {
+			s.find(ClientNewWords, raw, mcp.HeaderMethod+": "+clip(method))
+		}
 	case session != "" && !modern:
 		s.find(ClientSession, raw, "this session was never given out: "+clip(session))
 		s.mu.Unlock()

@@ -135,6 +135,21 @@ func TestEveryOddClientIsFound(t *testing.T) {
 			}), []string{ClientBare, ClientNoInitialized, ClientNeverLists}
 		},
 	}
+	habit := func(name, want string) {
+		rows[name] = func(t *testing.T) (*ClientReport, []string) {
+			return overHTTP(t, func(url string) { strictClient(t, name, fake.Where{URL: url}) }), []string{want}
+		}
+	}
+	habit("forgets-initialized", ClientNoInitialized)
+	habit("id-zero", ClientIDZero)
+	habit("looks-for-oauth", ClientExplores)
+	habit("mcp-method-in-the-old-era", ClientNewWords)
+	habit("no-version-header", ClientVersionHeader)
+	rows["probe-then-initialize"] = func(t *testing.T) (*ClientReport, []string) {
+		return onPipe(t, func(in io.ReadCloser, out io.WriteCloser) {
+			strictClient(t, "probe-then-initialize", fake.Where{In: in, Out: out})
+		}), []string{ClientBothEras}
+	}
 	for _, p := range fake.Profiles() {
 		if p.Side != fake.ClientSide || p.Kind == fake.Strict {
 			continue
@@ -174,6 +189,7 @@ func TestSloppyClients(t *testing.T) {
 		ClientNoCapabilities: {strings.Replace(initialize, `"capabilities":{},`, "", 1)},
 		ClientNoInitialized:  {initialize, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`},
 		ClientTwice:          {initialize, initialize},
+		ClientNewWords:       {initialize, ready, `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}}`},
 		ClientMeta:           {`{"jsonrpc":"2.0","id":1,"method":"server/discover"}`},
 		ClientBothEras: {
 			`{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, initialize,

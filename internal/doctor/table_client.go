@@ -11,6 +11,7 @@ const (
 	ClientBothEras       = "DRG-CLIENT-BOTH-ERAS"
 	ClientTwice          = "DRG-CLIENT-INITIALIZE-TWICE"
 	ClientMeta           = "DRG-CLIENT-META"
+	ClientNewWords       = "DRG-CLIENT-NEW-WORDS"
 	ClientNeverLists     = "DRG-CLIENT-NEVER-LISTS"
 
 	ClientUnreadable    = "DRG-CLIENT-UNREADABLE"
@@ -42,6 +43,7 @@ var conditionsOfClients = []Condition{
 	{ClientBothEras, Info, "it sends initialize although server/discover was answered", "Servers of both eras may take it for a second client.", "Stay in the era that was found.", "Dragoman goes by what each request says."},
 	{ClientTwice, Warning, "it sends initialize twice", "Servers refuse the second, or forget the session.", "Send initialize once in a session.", "Dragoman refuses the second and goes on with the first."},
 	{ClientMeta, Error, "modern requests lack what _meta must have", "Servers of 2026-07-28 refuse each such request.", "Send protocolVersion and clientCapabilities in _meta of each request, and the same version in the header.", "Dragoman refuses it too, with the error that says what is missing."},
+	{ClientNewWords, Warning, "it has words of 2026-07-28 in a session of an older revision", "Keys of _meta that begin with io.modelcontextprotocol/ belong to the protocol: strict servers refuse those that their revision does not define. Headers do no harm.", "Speak as the version that was agreed on.", "Dragoman keeps such keys from servers of older revisions, and gives modern ones its own."},
 	{ClientNeverLists, Info, "it never asks for the tools", "Right for a client that knows them, or reads them elsewhere.", "Nothing needs to be done.", "Dragoman gives the tools with the answer to initialize to clients that read them there."},
 
 	{ClientUnreadable, Error, "it sends what is no message", "Servers answer with an error, or end.", "Send one JSON object a line.", "Dragoman answers for such messages itself; no server sees them."},
