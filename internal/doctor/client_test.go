@@ -146,9 +146,13 @@ func TestEveryOddClientIsFound(t *testing.T) {
 	habit("mcp-method-in-the-old-era", ClientNewWords)
 	habit("no-version-header", ClientVersionHeader)
 	rows["probe-then-initialize"] = func(t *testing.T) (*ClientReport, []string) {
-		return onPipe(t, func(in io.ReadCloser, out io.WriteCloser) {
-			strictClient(t, "probe-then-initialize", fake.Where{In: in, Out: out})
-		}), []string{ClientBothEras}
+		var r *ClientReport
+		synctest.Test(t, func(t *testing.T) {
+			r = onPipe(t, func(in io.ReadCloser, out io.WriteCloser) {
+				strictClient(t, "probe-then-initialize", fake.Where{In: in, Out: out})
+			})
+		})
+		return r, []string{ClientBothEras}
 	}
 	for _, p := range fake.Profiles() {
 		if p.Side != fake.ClientSide || p.Kind == fake.Strict {
