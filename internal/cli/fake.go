@@ -41,10 +41,10 @@ Each does the same every time. --list names them all.
 The tool "violations" of a strict server tells what the client has done that the
 revision does not allow. With --client a strict client tries everything on a
 server that does no harm, and prints what it found; of the tools it calls those
-that say they only read and want no arguments. The other clients do the same with
-a habit that is met in the field, or play a short script. A step may take ten
-seconds and all of them a minute, unless --set step=MS or --set whole=MS says
-otherwise.`,
+that say they only read and want no arguments. The other clients do the same
+with a habit that is met in the field, or play a short script. A step may take
+ten seconds and all of them a minute, unless --set step=MS or --set whole=MS
+says otherwise.`,
 		Example: `  # A strict server of one revision, for a client that starts commands.
   dragoman fake strict-2025-06-18
 
