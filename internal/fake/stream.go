@@ -178,10 +178,13 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 		if !ok || msg == nil {
 			return
 		}
-		_, last, _, _ = st.after(last)
+		// Noted first: whoever takes over then must not say it once more.
+		if _, last, _, _ = st.after(last); !st.mine(me, last) {
+			return
+		}
 		out.event("message", st.eventID(last), string(msg))
 		out.flushed()
-		if !st.mine(me, last) || over || out.err != nil {
+		if over || out.err != nil {
 			return
 		}
 		if st.dropNow(last) {
@@ -208,14 +211,15 @@ func (st *stream) wait(ctx context.Context, me, last int) (msg []byte, over, ok 
 		if msg != nil || over {
 			return msg, over, true
 		}
+		// Asked after changed was got, so that who takes over from here on wakes us.
+		if !st.mine(me, last) {
+			return nil, false, false
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return nil, false, false
 		case <-closed:
-			return nil, false, false
-		}
-		if !st.mine(me, last) {
 			return nil, false, false
 		}
 	}
