@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -176,6 +179,14 @@ func TestU09_Stopped(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	// One thread takes the signal in first; until then the others may answer.
+	await(t, "the process stands still", 5*time.Second, func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		return !slices.ContainsFunc(threads, func(f string) bool {
+			b, err := os.ReadFile(f)
+			return err == nil && !strings.Contains(string(b), ") T ")
+		})
+	})
 	r.call("/mcp", "bad__echo", `{}`).wantFault(t, "timeout", "unknown")
 	r.call("/mcp", "good__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {

@@ -66,7 +66,7 @@ func (u *Upstream) look(s *session) {
 		u.hearsLocked(s)
 		u.againLocked(s, u.silence()-silent)
 	case s.server.Running() == 0 && s.deaf.IsZero():
-		u.unwatchLocked(s)
+		u.againLocked(s, u.silence())
 	case !s.deaf.IsZero() && u.lastsTooLong(silent):
 		u.unwatchLocked(s)
 		u.work.Go(func() { u.drop(s, errDeaf) })
@@ -82,11 +82,15 @@ func (u *Upstream) silentLocked(s *session) (time.Duration, bool) {
 	return min(silent, time.Since(s.watchedFrom)), known
 }
 
-// againLocked has the session looked at again, unless no call runs there.
+// againLocked has the session looked at again, unless no call runs there or is about
+// to: whoever holds it may have found it watched and relies on that.
 func (u *Upstream) againLocked(s *session, after time.Duration) {
 	if s.server.Running() == 0 && s.deaf.IsZero() {
-		u.unwatchLocked(s)
-		return
+		if s.users == 0 {
+			u.unwatchLocked(s)
+			return
+		}
+		s.watchedFrom = time.Now() // nothing is owed so far
 	}
 	s.watch.Reset(after)
 }

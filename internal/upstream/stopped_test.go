@@ -3,8 +3,11 @@
 package upstream
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -48,9 +51,23 @@ func TestU09_StoppedChild(t *testing.T) {
 		}
 	}
 	first := pid()
+	// The signal is taken in by one thread first; until then the others may answer.
+	stop := func() {
+		t.Helper()
+		_ = syscall.Kill(first, syscall.SIGSTOP)
+		await("the child stands still", func() bool {
+			threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", first))
+			for _, f := range threads {
+				if b, err := os.ReadFile(f); err == nil && !strings.Contains(string(b), ") T ") {
+					return false
+				}
+			}
+			return true
+		})
+	}
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	_ = syscall.Kill(first, syscall.SIGSTOP)
+	stop()
 	defer func() { _ = syscall.Kill(first, syscall.SIGCONT) }()
 	wait.Go(func() { _, _ = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`) })
 	await("unresponsive", func() bool { return u.Status().State == Unresponsive })
@@ -60,7 +77,7 @@ func TestU09_StoppedChild(t *testing.T) {
 	if again := pid(); again != first {
 		t.Errorf("another child, %s, for one that had only slept", strconv.Itoa(again))
 	}
-	_ = syscall.Kill(first, syscall.SIGSTOP)
+	stop()
 	wait.Go(func() { _, _ = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`) })
 	await("its end", func() bool { return syscall.Kill(first, 0) == syscall.ESRCH })
 	wait.Wait()
