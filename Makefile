@@ -55,7 +55,7 @@ fuzz: ## each fuzz target for FUZZTIME=10s
 	@awk '/^Fuzz/ { names[++n] = $$1 } /^ok/ { for (i = 1; i <= n; i++) print $$2, names[i]; n = 0 }' bin/fuzz.list | \
 	while read -r package name; do \
 		echo "== $$package $$name for $(FUZZTIME)"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 200x "$$package" </dev/null || exit 1; \
 	done
 
 bench: ## benchmarks, COUNT=6 times, into bin/bench.txt for benchstat
