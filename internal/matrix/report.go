@@ -25,7 +25,8 @@ func (r *Report) Failed() []Cell {
 	return out
 }
 
-// JSON writes the report as one object.
+// JSON writes the report as one object. A pair that shares no transport fails
+// directly there.
 func (r *Report) JSON(w io.Writer) error {
 	type cell struct {
 		Client          string    `json:"client"`
@@ -45,11 +46,16 @@ func (r *Report) JSON(w io.Writer) error {
 			b.WriteByte(',')
 		}
 		b.WriteString("\n")
+		direct, why := c.Direct, c.DirectReason
+		if direct == None {
+			// A script knows three outcomes, and these two do not talk.
+			direct, why = Fails, fmt.Sprintf("the client speaks over %s, the server over %s", c.ClientTransport, c.ServerTransport)
+		}
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		err := e.Encode(cell{
 			c.Client.String(), c.Server.String(), c.ClientTransport, c.ServerTransport,
-			c.Feature, c.Outcome, c.Direct, c.Reason, c.DirectReason,
+			c.Feature, c.Outcome, direct, c.Reason, why,
 		})
 		if err != nil {
 			return err
