@@ -120,6 +120,34 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// A base binary takes turns with the one that is measured, and only there.
+func TestCompareAgainst(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = compareTo(t.Context(), []string{"-dragoman", self, "-against", self, "-time", "10ms", "-rounds", "3", "-clients", "2",
+		"-sizes", "256", "-cells", "MM", "-paths", "direct,proxy,http,stdio", "-only", "load", "-json"}, &out)
+	var r report.Report
+	if err != nil || json.Unmarshal(out.Bytes(), &r) != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if len(r.Load) != 6 || len(r.Versus) != 2 {
+		t.Fatalf("%d rows, %d comparisons", len(r.Load), len(r.Versus))
+	}
+	for _, v := range r.Versus {
+		if v.Base || v.Pairs != 3 || v.CPU == nil || v.Rate == nil || v.CPU.Median <= 0 {
+			t.Errorf("%+v", v)
+		}
+	}
+	for _, target := range r.Targets {
+		if strings.HasPrefix(target.Who, "base") {
+			t.Errorf("the base binary is judged: %+v", target)
+		}
+	}
+}
+
 // Sessions are opened, counted and, where the server offers streams, listened on.
 func TestIdleOpeners(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -34,6 +34,7 @@ type options struct {
 	idle, alone  int // sessions
 	root         string
 	dragoman     string
+	against      string // an earlier binary to pair with; "" for none
 	dragomanArgs []string
 	json, md     bool
 }
@@ -60,6 +61,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&o.alone, "alone", 9000, "idle sessions without a connection")
 	flags.StringVar(&o.root, "root", "..", "where Dragoman's module is")
 	flags.StringVar(&o.dragoman, "dragoman", "", "measure this binary instead of building one")
+	flags.StringVar(&o.against, "against", "", "pair every slice of Dragoman with one of this earlier `BINARY`")
 	extra := flags.String("dragoman-args", "", "more `ARGUMENTS` for dragoman run, separated by spaces")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	flags.BoolVar(&o.md, "markdown", false, "print Markdown")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/bench/internal/load"
@@ -36,7 +37,11 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 	for _, size := range s.sizes {
 		say("load, %d bytes: %d contestants, %d rounds of %v", size, len(s.fit()), s.rounds, s.slice)
 		for round := range s.rounds + 1 {
-			for _, c := range s.fit() {
+			turns := s.fit()
+			if round%2 == 1 {
+				slices.Reverse(turns) // so that neither of a pair is always the first
+			}
+			for _, c := range turns {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -60,6 +65,9 @@ func (s *stage) measureLoad(ctx context.Context, r *report.Report) error {
 	for _, size := range s.sizes {
 		for _, c := range s.fit() {
 			r.Load = append(r.Load, s.row(c, size))
+			if v := c.versus(size); v != nil {
+				r.Versus = append(r.Versus, *v)
+			}
 		}
 	}
 	for _, c := range s.contestants {
@@ -126,6 +134,27 @@ func read(pid int) (u usage, err error) {
 		}
 	}
 	return u, nil
+}
+
+// versus pairs the slices of c with those of its base; nil where it has none, or where
+// one of the two failed.
+func (c *contestant) versus(size int) *report.Versus {
+	if c.base == nil || c.base.err != nil {
+		return nil
+	}
+	figures := func(c *contestant) (cpu, rate []float64) {
+		for _, v := range c.samples[size] {
+			cpu = append(cpu, micros(v.cpu)/float64(v.Calls))
+			rate = append(rate, v.rate())
+		}
+		return cpu, rate
+	}
+	cpu, rate := figures(c)
+	baseCPU, baseRate := figures(c.base)
+	return &report.Versus{
+		Who: c.Who, Size: size, Pairs: len(cpu),
+		CPU: report.Ratio(cpu, baseCPU), Rate: report.Ratio(rate, baseRate),
+	}
 }
 
 // row sums up the samples of c, beside those of the ReverseProxy that carried the

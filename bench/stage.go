@@ -36,6 +36,7 @@ type contestant struct {
 	middle           *proc.Process // nil when direct
 	crowd            *load.Crowd
 	samples          map[int][]sample // by size
+	base             *contestant      // the same of the binary that -against names; nil for none
 	err              error
 }
 
@@ -97,10 +98,17 @@ func (s *stage) line() {
 			} else if !slices.Contains(s.cells, cell) {
 				continue
 			}
-			s.contestants = append(s.contestants, &contestant{
+			c := &contestant{
 				Who:    report.Who{Path: path, Client: client.Letter(), Upstream: upstream.Letter()},
 				client: client, upstream: upstream, samples: map[int][]sample{},
-			})
+			}
+			s.contestants = append(s.contestants, c)
+			if s.against != "" && (path == report.HTTP || path == report.Stdio) {
+				base := *c
+				base.Base, base.samples = true, map[int][]sample{}
+				c.base = &base
+				s.contestants = append(s.contestants, c.base) // right after it, so that their slices pair
+			}
 		}
 	}
 }
@@ -112,7 +120,7 @@ func (s *stage) enter(c *contestant) error {
 		return nil
 	}
 	var err error
-	c.middle, c.addr, err = s.launch(nil, s.binary(c.Path), func(addr string) []string { return s.arguments(c, addr) })
+	c.middle, c.addr, err = s.launch(nil, s.binary(c), func(addr string) []string { return s.arguments(c, addr) })
 	if c.middle != nil {
 		s.processes = append(s.processes, c.middle)
 	}
@@ -125,9 +133,12 @@ func (s *stage) enter(c *contestant) error {
 	return nil
 }
 
-func (s *stage) binary(path string) string {
-	if path == report.Proxy || path == report.Pooled {
+func (s *stage) binary(c *contestant) string {
+	switch {
+	case c.Path == report.Proxy || c.Path == report.Pooled:
 		return s.self
+	case c.Base:
+		return s.against
 	}
 	return s.dragoman
 }

@@ -65,6 +65,10 @@ func (r *Report) tables() []table {
 		all = append(all, t)
 		i = n
 	}
+	v := table{title: "Against the base binary, paired slices", rows: [][]string{{"contestant", "size", "pairs", "CPU ratio", "min..max", "calls/s ratio", "min..max"}}}
+	for _, x := range r.Versus {
+		v.rows = append(v.rows, append([]string{x.String(), size(x.Size), fmt.Sprint(x.Pairs)}, append(ratio(x.CPU), ratio(x.Rate)...)...))
+	}
 	h := table{title: "Handshake on a new connection, one at a time", rows: [][]string{{"contestant", "opening", "p50 µs", "p99 µs", "p50 to direct"}}}
 	for _, v := range r.Handshakes {
 		ratio := "-"
@@ -92,7 +96,14 @@ func (r *Report) tables() []table {
 		}
 		g.rows = append(g.rows, []string{v.Promise, v.Who, fmt.Sprintf("%.2f %s", v.Value, v.Unit), fmt.Sprintf("%s %.2f", sign, v.Limit), v.Spread, verdict})
 	}
-	return append(all, h, s, m, g)
+	return append(all, v, h, s, m, g)
+}
+
+func ratio(s *Spread) []string {
+	if s == nil {
+		return []string{"-", "-"}
+	}
+	return []string{fmt.Sprintf("%.3f", s.Median), fmt.Sprintf("%.2f..%.2f", s.Min, s.Max)}
 }
 
 func (l Load) row() []string {

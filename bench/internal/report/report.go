@@ -60,6 +60,8 @@ type Who struct {
 	Path     string `json:"path"`
 	Client   string `json:"client"`   // M or L
 	Upstream string `json:"upstream"` // M or L
+	// Base marks the binary that -against names: the same contestant, built earlier.
+	Base bool `json:"base,omitempty"`
 }
 
 // String is what the tables call it.
@@ -72,6 +74,9 @@ func (w Who) String() string {
 		return "ReverseProxy " + cell
 	case Pooled:
 		return "ReverseProxy+pool " + cell
+	}
+	if w.Base {
+		return "base " + w.Path + " " + cell
 	}
 	return "dragoman " + w.Path + " " + cell
 }
@@ -89,6 +94,17 @@ type Load struct {
 	Children int     `json:"children,omitempty"`
 	CPURatio *Spread `json:"cpu_to_proxy,omitempty"`
 	Rates    *Spread `json:"rate_to_proxy,omitempty"`
+}
+
+// Versus compares a contestant with the same one of the binary that -against names.
+// Each ratio pairs two slices that ran right after one another, the new binary first in
+// every other round; below 1 the new one is cheaper, or slower.
+type Versus struct {
+	Who
+	Size  int     `json:"size_bytes"`
+	Pairs int     `json:"pairs"`
+	CPU   *Spread `json:"cpu_to_base"`
+	Rate  *Spread `json:"rate_to_base"`
 }
 
 // Handshake is the latency of opening a conversation on a new connection.
@@ -137,6 +153,7 @@ type Report struct {
 	Slice      string      `json:"slice"`
 	Foreign    float64     `json:"foreign_cpu_share"` // of the machine, by processes not ours, during load
 	Load       []Load      `json:"load,omitempty"`
+	Versus     []Versus    `json:"versus,omitempty"`
 	Handshakes []Handshake `json:"handshakes,omitempty"`
 	Starts     []Start     `json:"starts,omitempty"`
 	Idles      []Idle      `json:"idle,omitempty"`

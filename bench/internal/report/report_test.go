@@ -27,12 +27,12 @@ func TestSummarize(t *testing.T) {
 func sample() *Report {
 	ratio := func(v float64) *Spread { return &Spread{v, v - 0.1, v + 0.1} }
 	row := func(path, client, upstream string, size int, cpu, rate float64) Load {
-		return Load{Who: Who{path, client, upstream}, Size: size, CPU: ratio(50), CPURatio: ratio(cpu), Rates: ratio(rate)}
+		return Load{Who: Who{Path: path, Client: client, Upstream: upstream}, Size: size, CPU: ratio(50), CPURatio: ratio(cpu), Rates: ratio(rate)}
 	}
 	return &Report{
 		Failures: []string{"a failure"},
 		Load: []Load{
-			{Who: Who{Direct, "M", "M"}, Size: 256},
+			{Who: Who{Path: Direct, Client: "M", Upstream: "M"}, Size: 256},
 			row(Proxy, "M", "M", 256, 1, 1),
 			row(HTTP, "M", "M", 256, 1.25, 0.8),  // both kept, to the hair
 			row(HTTP, "L", "L", 256, 1.26, 0.79), // neither
@@ -41,9 +41,11 @@ func sample() *Report {
 			row(HTTP, "M", "L", 1024, 1.5, 0),    // kept
 			row(HTTP, "L", "L", 65536, 1.8, 0),   // not
 			row(Stdio, "L", "L", 65536, 9, 0),    // no promise
+			{Who: Who{Path: HTTP, Client: "M", Upstream: "M", Base: true}, Size: 256, CPURatio: ratio(9)}, // not judged
 		},
-		Handshakes: []Handshake{{Who: Who{Direct, "L", "L"}}, {Who: Who{HTTP, "L", "L"}, Ratio: 2.1}, {Who: Who{Proxy, "L", "L"}, Ratio: 2.5}},
-		Starts:     []Start{{Who: Who{Direct, "L", "L"}}, {Who: Who{Stdio, "L", "L"}, Time: Spread{12, 11, 30}}},
+		Versus:     []Versus{{Who: Who{Path: HTTP, Client: "M", Upstream: "M"}, Size: 256, Pairs: 5, CPU: ratio(0.987), Rate: ratio(1.01)}},
+		Handshakes: []Handshake{{Who: Who{Path: Direct, Client: "L", Upstream: "L"}}, {Who: Who{Path: HTTP, Client: "L", Upstream: "L"}, Ratio: 2.1}, {Who: Who{Path: Proxy, Client: "L", Upstream: "L"}, Ratio: 2.5}},
+		Starts:     []Start{{Who: Who{Path: Direct, Client: "L", Upstream: "L"}}, {Who: Who{Path: Stdio, Client: "L", Upstream: "L"}, Time: Spread{12, 11, 30}}},
 		Idles: []Idle{
 			{Server: "bare", Kind: Connected, Bytes: 19 << 10}, {Server: "dragoman", Kind: Connected, Bytes: 21 << 10},
 			{Server: "dragoman", Kind: Streaming, Bytes: 90 << 10}, {Server: "dragoman", Kind: Alone, Bytes: 1025},
@@ -94,7 +96,7 @@ func TestPrint(t *testing.T) {
 	if err := r.JSON(&object); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Load, 256 B\n", "Load, 64 KiB\n", "dragoman http M>M", "PASS", "miss", "- a failure"} {
+	for _, want := range []string{"Load, 256 B\n", "Load, 64 KiB\n", "dragoman http M>M", "base http M>M", "0.987", "PASS", "miss", "- a failure"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("text lacks %q:\n%s", want, text.String())
 		}

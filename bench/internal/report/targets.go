@@ -40,10 +40,12 @@ const (
 func (r *Report) Judge() {
 	r.Targets = nil
 	for _, l := range r.Load {
-		r.judgeLoad(l)
+		if !l.Base {
+			r.judgeLoad(l)
+		}
 	}
 	for _, h := range r.Handshakes {
-		if h.Path == HTTP && h.Ratio > 0 {
+		if h.Path == HTTP && !h.Base && h.Ratio > 0 {
 			r.add(Target{Promise: h.Opening + ", p50 to direct", Who: h.String(), Value: h.Ratio, Limit: handshake, Unit: "x"})
 		}
 	}
