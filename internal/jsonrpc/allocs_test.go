@@ -34,6 +34,22 @@ func TestAllocs(t *testing.T) {
 		}
 	})
 
+	list := ValueOf([]byte(`{"list":[1,[2],"s"],"o":{"a":{"a":2}}}`))
+	budget(t, "Value.Get", 0, func() {
+		if n, ok := list.Get("o", "a", "a").Int(); !ok || n != 2 || list.Get("list").Kind() != '[' {
+			t.Fatal()
+		}
+	})
+	budget(t, "Value.Elements", 0, func() {
+		n := 0
+		for e := range list.Get("list").Elements() {
+			n += len(e.Raw())
+		}
+		if n == 0 {
+			t.Fatal()
+		}
+	})
+
 	raw := callOf(1 << 10)
 	m, err := Scan(raw, Limits{})
 	if err != nil {

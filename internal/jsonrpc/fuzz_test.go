@@ -190,7 +190,7 @@ func FuzzFind(f *testing.F) {
 					t.Fatalf("%q: %v", b, at)
 				}
 			}
-			Find(b, s, key)
+			checkValue(t, b, s, key)
 			Text(b, s)
 			Int(b, s)
 			KindOf(b, s)
@@ -253,6 +253,32 @@ func FuzzFind(f *testing.F) {
 			t.Fatalf("%q quoted is %s", key, quoted)
 		}
 	})
+}
+
+// checkValue holds Value to the functions on spans, on any bytes.
+func checkValue(t *testing.T, b []byte, s Span, key string) {
+	t.Helper()
+	v := Value{b, s}
+	if got, want := v.Get(key), Find(b, s, key); got.Absent() != want.IsZero() || !got.Absent() && got.Span() != want {
+		t.Fatalf("%q: Get finds %v, Find %v", b, got.Span(), want)
+	}
+	if got, want := v.Get(key, key), Find(b, Find(b, s, key), key); got.Absent() != want.IsZero() || !got.Absent() && got.Span() != want {
+		t.Fatalf("%q: Get finds %v, nested Find %v", b, got.Span(), want)
+	}
+	var members []Member
+	for name, value := range v.Members() {
+		members = append(members, Member{name.Span(), value.Span()})
+	}
+	if want := slices.Collect(Members(b, s)); !slices.Equal(members, want) {
+		t.Fatalf("%q: members %v, want %v", b, members, want)
+	}
+	var elements []Span
+	for e := range v.Elements() {
+		elements = append(elements, e.Span())
+	}
+	if want := slices.Collect(Elements(b, s)); !slices.Equal(elements, want) {
+		t.Fatalf("%q: elements %v, want %v", b, elements, want)
+	}
 }
 
 func FuzzObjectEdit(f *testing.F) {
