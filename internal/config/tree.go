@@ -17,8 +17,7 @@ import (
 // is refused before it sees it.
 const (
 	MaxFile    = 1 << 20 // bytes
-	maxDepth   = 64      // of brackets and braces
-	maxColumn  = 256     // where a block's key or dash may begin
+	maxDepth   = 64      // of brackets, braces and indented blocks, together
 	maxMembers = 100_000 // of all mappings, after merging
 )
 
@@ -106,16 +105,29 @@ type treeReader struct {
 	members int
 }
 
-// shallow refuses what nests so deeply that parsing it would take long.
+// shallow reports whether the file nests within maxDepth, and reports a problem if
+// it does not: parsing it would take long. A bracket opens a level, and so does a
+// block's key or dash that begins further to the right than the one around it. The
+// column alone says nothing: JSON of other programs is often one long line.
 func (t *treeReader) shallow(tokens token.Tokens) bool {
-	depth := 0
+	brackets, stray := 0, 0
+	var blocks []int // the columns at which the blocks around this token begin
 	for _, tk := range tokens {
 		at := tk
 		switch tk.Type {
 		case token.SequenceStartType, token.MappingStartType:
-			depth++
+			brackets++
 		case token.SequenceEndType, token.MappingEndType:
-			depth--
+			if brackets > 0 {
+				brackets--
+				continue
+			}
+			// The parser refuses these, but many of them take it minutes.
+			if stray++; stray > maxDepth {
+				t.c.problem(t.place(tk), "", "syntax error: this bracket closes nothing", "check that each bracket is opened")
+				return false
+			}
+			continue
 		case token.MappingValueType:
 			if tk.Prev != nil {
 				at = tk.Prev // the key
@@ -124,7 +136,14 @@ func (t *treeReader) shallow(tokens token.Tokens) bool {
 		default:
 			continue
 		}
-		if depth > maxDepth || depth <= 0 && at.Position.Column > maxColumn {
+		if brackets == 0 {
+			column := at.Position.Column
+			for len(blocks) > 0 && blocks[len(blocks)-1] >= column {
+				blocks = blocks[:len(blocks)-1]
+			}
+			blocks = append(blocks, column)
+		}
+		if brackets+len(blocks) > maxDepth {
 			t.c.problem(t.place(tk), "", "the file nests too deeply", "")
 			return false
 		}

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Depth is what brackets and indentation open. A column says nothing about it:
+// other programs write their JSON on one line.
+func TestDepthIsNotWidth(t *testing.T) {
+	type server struct {
+		Command string            `json:"command"`
+		Args    []string          `json:"args"`
+		Env     map[string]string `json:"env"`
+	}
+	servers := make(map[string]server)
+	for i := range 40 {
+		servers[fmt.Sprintf("server%d", i)] = server{"npx", []string{"-y", "@scope/package", "--root", "/home/me/a folder"}, map[string]string{"LEVEL": "info"}}
+	}
+	line, err := json.Marshal(map[string]any{"mcpServers": servers, "numStartups": 12, "theme": "dark"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := strings.Repeat("x", 300)
+	for name, c := range map[string]struct {
+		text    string
+		servers int
+	}{
+		"json on one line":            {string(line), 40},
+		"the same with a line end":    {string(line) + "\n", 40},
+		"a short one after spaces":    {strings.Repeat(" ", 300) + `{"mcpServers": {"a": {"command": "b"}}}`, 1},
+		"a flow mapping behind a key": {"mcpServers: {a: {command: b, args: [" + wide + "]}}\n", 1},
+		"a flow list in a block":      {"mcpServers:\n  a:\n    command: b\n    args: [" + wide + ", " + wide + "]\n", 1},
+		"a long key":                  {"mcpServers: {a: {command: b}}\n" + `"x-` + wide + `": 1` + "\n", 1},
+		"40 levels of a block":        {"mcpServers: {a: {command: b}}\nx-deep:\n" + block(40), 1},
+		"a far block":                 {"mcpServers: {a: {command: b}}\nx-far:\n" + strings.Repeat(" ", 400) + "a: 1\n", 1},
+	} {
+		s, problems := Parse("f.json", []byte(c.text), nil)
+		if s == nil {
+			t.Errorf("%s: %v", name, problems.Err())
+		} else if len(s.Servers) != c.servers {
+			t.Errorf("%s: %d servers", name, len(s.Servers))
+		}
+	}
+	if s, problems := Parse("f.yaml", []byte(strings.Repeat("]", 100_000)), nil); s != nil || !strings.Contains(problems.Err().Error(), "closes nothing") {
+		t.Errorf("closing brackets: %v", problems.Err())
+	}
+	for name, text := range map[string]string{
+		"brackets":            "a: " + strings.Repeat("[", 100),
+		"brackets in json":    strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100),
+		"dashes":              strings.Repeat("- ", 1000),
+		"blocks":              block(200),
+		"brackets in a block": block(50) + strings.Repeat(" ", 50) + "a: " + strings.Repeat("[", 50) + strings.Repeat("]", 50),
+		"explicit keys":       strings.Repeat("? ", 1000),
+	} {
+		if s, problems := Parse("f.yaml", []byte(text), nil); s != nil || !strings.Contains(problems.Err().Error(), "the file nests too deeply") {
+			t.Errorf("%s: %v", name, problems.Err())
+		}
+	}
+}
+
+// block returns n mappings, one inside the other.
+func block(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%sa:\n", strings.Repeat(" ", i))
+	}
+	return b.String()
+}
