@@ -1,0 +1,20 @@
+package identity
+
+import "testing"
+
+// Ids, seals and pools of a house in which nobody has to sign in are bound to nothing.
+func TestKey(t *testing.T) {
+	for name, p := range map[string]*Principal{"nil": nil, "Local": Local, "zero": {}} {
+		if p.Key() != "" || p.SeatKey() != "" {
+			t.Errorf("%s: %q, %q", name, p.Key(), p.SeatKey())
+		}
+	}
+	p := &Principal{Subject: "p:1", Seat: "p:1/k:2"}
+	if p.Key() != "p:1" || p.SeatKey() != "p:1/k:2" {
+		t.Errorf("%q, %q", p.Key(), p.SeatKey())
+	}
+	// Somebody who calls themselves local is somebody all the same.
+	if p := (&Principal{Subject: "local", Seat: "local"}); p.Key() != "local" || p.SeatKey() != "local" {
+		t.Errorf("%q, %q", p.Key(), p.SeatKey())
+	}
+}
