@@ -5,8 +5,9 @@ package archtest
 // consumes something declares the interface, and daemon introduces them. A room
 // includes the folders below it, unless they are rooms themselves.
 var layers = [][]string{
-	{"internal/excerpt", "internal/jsonrpc"},
+	{"internal/excerpt", "internal/identity", "internal/jsonrpc"},
 	{"internal/mcp"},
+	{"internal/event"},
 	{"internal/dialect", "internal/transport"},
 	{"internal/handshake"},
 	{"internal/peer"},

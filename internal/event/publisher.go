@@ -1,0 +1,181 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Publisher hands events to its subscribers. The zero value is ready, and a nil one
+// publishes nothing and wants nothing. Safe for concurrent use.
+type Publisher struct {
+	want atomic.Uint32 // the union of what subscribers want
+	subs atomic.Pointer[subscribers]
+	mu   sync.Mutex // of changes to subs
+}
+
+// subscribers is not written to once it is published.
+type subscribers struct {
+	taps   []*tap
+	queues []*Queue
+}
+
+type tap struct {
+	want Kinds
+	f    func(Event)
+}
+
+// Wants reports whether anybody listens to events of a kind. Ask before anything costly
+// is built for one.
+func (p *Publisher) Wants(k Kind) bool { return p != nil && Kinds(p.want.Load()).Has(k) }
+
+// Publish hands e to all who want its kind. It never blocks on a subscriber that is
+// slow, and it allocates nothing.
+func (p *Publisher) Publish(e Event) {
+	if !p.Wants(e.Kind) {
+		return
+	}
+	s := p.subs.Load()
+	for _, t := range s.taps {
+		if t.want.Has(e.Kind) {
+			t.f(e)
+		}
+	}
+	for _, q := range s.queues {
+		if q.want.Has(e.Kind) {
+			q.push(&e)
+		}
+	}
+}
+
+// Tap calls f for each event of the kinds, in the goroutine that publishes it and thus
+// from several at a time. f must be quick, must not block and must not publish. After
+// stop an event that is being published may still reach f.
+func (p *Publisher) Tap(want Kinds, f func(Event)) (stop func()) {
+	t := &tap{want, f}
+	p.change(func(s *subscribers) { s.taps = append(s.taps, t) })
+	return func() {
+		p.change(func(s *subscribers) {
+			s.taps = slices.DeleteFunc(s.taps, func(x *tap) bool { return x == t })
+		})
+	}
+}
+
+// Subscribe returns a queue of the events of the kinds that are published from now on.
+// It holds depth events, at least one; when it is full the oldest makes room and is
+// counted as lost. It must be closed.
+func (p *Publisher) Subscribe(want Kinds, depth int) *Queue {
+	q := &Queue{of: p, want: want, ring: make([]Event, max(depth, 1)), wake: make(chan struct{}, 1)}
+	p.change(func(s *subscribers) { s.queues = append(s.queues, q) })
+	return q
+}
+
+// change replaces the subscribers by a changed copy.
+func (p *Publisher) change(f func(*subscribers)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := &subscribers{}
+	if now := p.subs.Load(); now != nil {
+		next.taps, next.queues = slices.Clone(now.taps), slices.Clone(now.queues)
+	}
+	f(next)
+	var want Kinds
+	for _, t := range next.taps {
+		want |= t.want
+	}
+	for _, q := range next.queues {
+		want |= q.want
+	}
+	p.subs.Store(next) // before want, so that whoever sees the want finds a subscriber
+	p.want.Store(uint32(want))
+}
+
+// ErrClosed is what Next returns once a closed queue is empty.
+var ErrClosed = errors.New("the queue is closed")
+
+// Queue is a bounded queue of events with one reader.
+type Queue struct {
+	of   *Publisher
+	want Kinds
+	wake chan struct{} // one slot: something was added, or the queue was closed
+
+	mu     sync.Mutex // held for the copy of one event
+	ring   []Event
+	first  int
+	n      int
+	lost   int64 // since the last Next
+	closed bool
+}
+
+func (q *Queue) push(e *Event) {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return
+	}
+	if q.n == len(q.ring) {
+		q.first = (q.first + 1) % len(q.ring)
+		q.n--
+		q.lost++
+	}
+	q.ring[(q.first+q.n)%len(q.ring)] = *e
+	q.n++
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *Queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Next waits for events and moves them to buf, which must not be empty; n is how many.
+// lost is how many had no room; they came before those in buf. It returns ErrClosed when
+// the queue was closed and is empty, and the cause of ctx when that ends first.
+func (q *Queue) Next(ctx context.Context, buf []Event) (n int, lost int64, err error) {
+	for {
+		if n, lost, err = q.take(buf); n > 0 || err != nil {
+			return n, lost, err
+		}
+		select {
+		case <-q.wake:
+		case <-ctx.Done():
+			return 0, 0, context.Cause(ctx)
+		}
+	}
+}
+
+func (q *Queue) take(buf []Event) (n int, lost int64, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for n < len(buf) && q.n > 0 {
+		buf[n] = q.ring[q.first]
+		q.ring[q.first] = Event{} // its strings are not kept alive
+		q.first = (q.first + 1) % len(q.ring)
+		q.n--
+		n++
+	}
+	if n == 0 && q.closed {
+		return 0, 0, ErrClosed
+	}
+	if n > 0 {
+		lost, q.lost = q.lost, 0
+	}
+	return n, lost, nil
+}
+
+// Close ends the subscription. What is in the queue can still be read, which is how a log
+// is flushed at the end. It may be called more than once.
+func (q *Queue) Close() {
+	q.of.change(func(s *subscribers) {
+		s.queues = slices.DeleteFunc(s.queues, func(x *Queue) bool { return x == q })
+	})
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.signal()
+}

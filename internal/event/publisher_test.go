@@ -1,0 +1,215 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+func TestNobodyListens(t *testing.T) {
+	var none *Publisher
+	none.Publish(Event{Kind: Call})
+	if none.Wants(Call) {
+		t.Error("a nil publisher wants events")
+	}
+	var p Publisher
+	p.Publish(Event{Kind: Call})
+	if p.Wants(Call) {
+		t.Error("nobody listens")
+	}
+}
+
+// Each subscriber hears the kinds that it wants, and nothing after it has stopped.
+func TestKinds(t *testing.T) {
+	var p Publisher
+	var calls, losses int
+	stopCalls := p.Tap(Of(Call), func(Event) { calls++ })
+	stopLosses := p.Tap(Of(Loss, Refusal), func(Event) { losses++ })
+	for k := Call; k < kinds; k++ {
+		if want := k == Call || k == Loss || k == Refusal; p.Wants(k) != want {
+			t.Errorf("%v: wanted %v", k, !want)
+		}
+		p.Publish(Event{Kind: k})
+	}
+	if calls != 1 || losses != 2 {
+		t.Errorf("%d calls, %d losses", calls, losses)
+	}
+	stopCalls()
+	if p.Wants(Call) || !p.Wants(Loss) {
+		t.Error("stopping one changes another")
+	}
+	stopLosses()
+	stopLosses()
+	p.Publish(Event{Kind: Loss})
+	if losses != 2 || p.Wants(Loss) {
+		t.Error("a stopped tap hears on")
+	}
+}
+
+func TestKindNames(t *testing.T) {
+	seen := map[string]bool{}
+	for k := Call; k < kinds; k++ {
+		if k.String() == "" || seen[k.String()] || !All.Has(k) {
+			t.Errorf("kind %d is called %q", k, k)
+		}
+		seen[k.String()] = true
+	}
+	if Kind(0).String() != "" || kinds.String() != "" || All.Has(0) || All.Has(kinds) {
+		t.Error("a kind that does not exist has a name")
+	}
+}
+
+// A full queue keeps the newest events and says how many came before them.
+func TestQueueOverflows(t *testing.T) {
+	var p Publisher
+	q := p.Subscribe(All, 3)
+	defer q.Close()
+	for i := range 8 {
+		p.Publish(Event{Kind: Call, Code: int64(i)})
+	}
+	buf := make([]Event, 2)
+	if n, lost, err := q.Next(t.Context(), buf); n != 2 || lost != 5 || err != nil || buf[0].Code != 5 || buf[1].Code != 6 {
+		t.Fatal(n, lost, err, buf)
+	}
+	if n, lost, err := q.Next(t.Context(), buf); n != 1 || lost != 0 || err != nil || buf[0].Code != 7 {
+		t.Fatal(n, lost, err, buf)
+	}
+}
+
+// What was published before Close can be read after it; what comes later cannot.
+func TestQueueCloses(t *testing.T) {
+	var p Publisher
+	q := p.Subscribe(All, 0)
+	p.Publish(Event{Kind: Loss})
+	q.Close()
+	q.Close()
+	p.Publish(Event{Kind: Call})
+	buf := make([]Event, 4)
+	if n, _, err := q.Next(t.Context(), buf); n != 1 || err != nil || buf[0].Kind != Loss {
+		t.Fatal(n, err)
+	}
+	if _, _, err := q.Next(t.Context(), buf); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+}
+
+// A reader wakes for an event, for Close and for the end of its context.
+func TestQueueWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p Publisher
+		q := p.Subscribe(All, 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		results := make(chan error, 1)
+		var wg sync.WaitGroup
+		next := func(ctx context.Context) {
+			wg.Go(func() {
+				_, _, err := q.Next(ctx, make([]Event, 1))
+				results <- err
+			})
+			synctest.Wait()
+		}
+		next(ctx)
+		p.Publish(Event{Kind: Call})
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+		why := errors.New("enough")
+		next(ctx)
+		cancel(why)
+		if err := <-results; err != why {
+			t.Error(err)
+		}
+		next(t.Context())
+		q.Close()
+		if err := <-results; err != ErrClosed {
+			t.Error(err)
+		}
+		wg.Wait()
+	})
+}
+
+// Under the race detector: subscribers come and go while others publish. A tap that was
+// there all the time misses nothing; a queue accounts for everything.
+func TestConcurrent(t *testing.T) {
+	const publishers, each = 4, 2000
+	var p Publisher
+	var tapped atomic.Int64
+	defer p.Tap(All, func(Event) { tapped.Add(1) })()
+	q := p.Subscribe(Of(Call), 16)
+
+	var work, reading sync.WaitGroup
+	var read, lost int64
+	reading.Go(func() {
+		buf := make([]Event, 5)
+		for {
+			n, l, err := q.Next(t.Context(), buf)
+			if err != nil {
+				return
+			}
+			read += int64(n)
+			lost += l
+		}
+	})
+	for range publishers {
+		work.Go(func() {
+			for range each {
+				p.Publish(Event{Kind: Call})
+			}
+		})
+	}
+	work.Go(func() {
+		for range 200 {
+			stop := p.Tap(Of(Loss), func(Event) {})
+			p.Subscribe(All, 2).Close()
+			stop()
+		}
+	})
+	work.Wait()
+	q.Close()
+	reading.Wait()
+	if n := tapped.Load(); n != publishers*each {
+		t.Errorf("the tap saw %d of %d", n, publishers*each)
+	}
+	if read+lost != publishers*each {
+		t.Errorf("the queue accounts for %d + %d of %d", read, lost, publishers*each)
+	}
+}
+
+func TestAllocs(t *testing.T) {
+	var p Publisher
+	var n int64
+	defer p.Tap(All, func(Event) { n++ })()
+	q := p.Subscribe(All, 4)
+	defer q.Close()
+	if got := testing.AllocsPerRun(100, func() { p.Publish(Event{Kind: Call, Method: "tools/call"}) }); got > 0 {
+		t.Errorf("Publish allocates %v times", got)
+	}
+}
+
+func BenchmarkPublish(b *testing.B) {
+	e := Event{Kind: Call, Method: "tools/call", Server: "files", Name: "read_file"}
+	run := func(name string, p *Publisher) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Publish(e)
+			}
+		})
+	}
+	var p Publisher
+	run("nobody", &p)
+	var n int64
+	defer p.Tap(All, func(Event) { n++ })()
+	run("tap", &p)
+	for range 3 {
+		defer p.Subscribe(All, 256).Close()
+	}
+	run("tap and three queues", &p)
+}
