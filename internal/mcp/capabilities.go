@@ -1,0 +1,128 @@
+package mcp
+
+import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+
+// capability is one member of a client's capabilities that some revision or an
+// official extension defines: an object, or a boolean where flag is set.
+type capability struct {
+	name    string
+	flag    bool
+	members []capability
+	// bare is what an object that declares none of its members is equivalent to: ""
+	// for {}.
+	bare string
+	// group says that the object declares nothing by itself.
+	group bool
+}
+
+// clientCapabilities are those of the schema's ClientCapabilities in all revisions
+// that a server may act on. experimental is left out: it says nothing that two
+// parties could know without each other's documentation. Of the extensions those
+// count that the specification names (2026-07-28 §Versioning, "Extension
+// Negotiation"). The order is that of the canonical form.
+var clientCapabilities = []capability{
+	// 2025-11-25 and 2026-07-28 §Elicitation, "Capabilities": an empty object is
+	// equivalent to form mode. Before that there was no other mode.
+	{name: "elicitation", bare: `{"form":{}}`, members: []capability{{name: "form"}, {name: "url"}}},
+	{name: "extensions", group: true, members: []capability{{name: ExtensionTasks}, {name: ExtensionApps}}},
+	{name: "roots", members: []capability{{name: "listChanged", flag: true}}},
+	{name: "sampling", members: []capability{{name: "context"}, {name: "tools"}}},
+	{name: "tasks", members: []capability{
+		{name: "cancel"}, {name: "list"},
+		{name: "requests", members: []capability{
+			{name: "elicitation", members: []capability{{name: "create"}}},
+			{name: "sampling", members: []capability{{name: "createMessage"}}},
+		}},
+	}},
+}
+
+// ExtensionApps names the extension by which tools have pages to show. A client
+// that has it says so with the media type of such a page.
+const (
+	ExtensionApps = "io.modelcontextprotocol/ui"
+	appsValue     = `{"mimeTypes":["text/html;profile=mcp-app"]}`
+	appsType      = "text/html;profile=mcp-app"
+)
+
+// CanonicalCapabilities returns a client's capabilities object in the one spelling
+// that all clients with the same capabilities share: only members that a revision
+// or an official extension defines, in a fixed order, without what they hold beyond
+// that. It is a valid capabilities object and declares nothing that caps does not,
+// so that it can stand for every client with the same canonical form.
+//
+// It returns nil for a client that no server can ask for anything: one that
+// declares neither elicitation, roots nor sampling. All such clients are alike to a
+// server of the legacy era.
+func CanonicalCapabilities(caps []byte) []byte {
+	if len(caps) <= 2 || !askable(caps) {
+		return nil
+	}
+	return appendCanonical(make([]byte, 0, 64), caps, jsonrpc.Whole(caps), clientCapabilities)
+}
+
+// askable reports whether a capabilities object declares anything that a server may
+// ask the client for.
+func askable(caps []byte) bool {
+	var at [3]jsonrpc.Span
+	jsonrpc.FindAll(caps, jsonrpc.Whole(caps), askableKeys, at[:])
+	for _, x := range at {
+		if jsonrpc.KindOf(caps, x) == '{' {
+			return true
+		}
+	}
+	return false
+}
+
+var askableKeys = []string{"elicitation", "roots", "sampling"}
+
+// appendCanonical appends those members of the object obj that are known, as an
+// object.
+func appendCanonical(dst, raw []byte, obj jsonrpc.Span, known []capability) []byte {
+	dst = append(dst, '{')
+	start := len(dst)
+	for i := range known {
+		c := &known[i]
+		at := jsonrpc.Find(raw, obj, c.name)
+		if c.flag {
+			if string(at.Of(raw)) != "true" {
+				continue
+			}
+		} else if jsonrpc.KindOf(raw, at) != '{' {
+			continue
+		}
+		before := len(dst)
+		if before > start {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), c.name...), `":`...)
+		value := len(dst)
+		switch {
+		case c.flag:
+			dst = append(dst, "true"...)
+		case c.name == ExtensionApps && listsApps(raw, at):
+			dst = append(dst, appsValue...)
+		default:
+			dst = appendCanonical(dst, raw, at, c.members)
+		}
+		if string(dst[value:]) != "{}" {
+			continue
+		}
+		switch {
+		case c.group:
+			dst = dst[:before]
+		case c.bare != "":
+			dst = append(dst[:value], c.bare...)
+		}
+	}
+	return append(dst, '}')
+}
+
+// listsApps reports whether the value of ExtensionApps names the media type.
+func listsApps(raw []byte, at jsonrpc.Span) bool {
+	for e := range jsonrpc.Elements(raw, jsonrpc.Find(raw, at, "mimeTypes")) {
+		if s, _ := jsonrpc.Text(raw, e); s == appsType {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+package mcp_test
+
+import (
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+func TestCanonicalCapabilities(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"nothing", ``, ``},
+		{"an empty object", `{}`, ``},
+		{"nothing that can be asked for", `{"tasks":{"list":{}},"experimental":{"x":{}},"extensions":{"io.modelcontextprotocol/ui":{}}}`, ``},
+		{"not an object", `{"sampling":true,"roots":null,"elicitation":"form"}`, ``},
+		{"sampling", `{"sampling":{}}`, `{"sampling":{}}`},
+		{"white space and order", ` { "sampling" : { } , "roots" : { } } `, `{"roots":{},"sampling":{}}`},
+		{"escaped names", `{"sam\u0070ling":{}}`, `{"sampling":{}}`},
+		{"unknown sub-keys", `{"sampling":{"x1":{},"tools":{"y":1}},"z":{}}`, `{"sampling":{"tools":{}}}`},
+		{"elicitation, empty", `{"elicitation":{}}`, `{"elicitation":{"form":{}}}`},
+		{"elicitation, form", `{"elicitation":{"form":{"a":1}}}`, `{"elicitation":{"form":{}}}`},
+		{"elicitation, unknown", `{"elicitation":{"applyDefaults":true}}`, `{"elicitation":{"form":{}}}`},
+		{"elicitation, url", `{"elicitation":{"url":{}}}`, `{"elicitation":{"url":{}}}`},
+		{"elicitation, both", `{"elicitation":{"url":{},"form":{}}}`, `{"elicitation":{"form":{},"url":{}}}`},
+		{"roots that change", `{"roots":{"listChanged":true}}`, `{"roots":{"listChanged":true}}`},
+		{"roots that do not", `{"roots":{"listChanged":false}}`, `{"roots":{}}`},
+		{"tasks", `{"sampling":{},"tasks":{"requests":{"sampling":{"createMessage":{}},"elicitation":{"create":{}}},"list":{}}}`,
+			`{"sampling":{},"tasks":{"list":{},"requests":{"elicitation":{"create":{}},"sampling":{"createMessage":{}}}}}`},
+		{"tasks of elicitation without a request", `{"sampling":{},"tasks":{"requests":{"elicitation":{}}}}`, `{"sampling":{},"tasks":{"requests":{"elicitation":{}}}}`},
+		{"experimental", `{"sampling":{},"experimental":{"a":{}}}`, `{"sampling":{}}`},
+		{"unknown extensions", `{"sampling":{},"extensions":{"com.example/x":{}}}`, `{"sampling":{}}`},
+		{"pages", `{"sampling":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["x","text/html;profile=mcp-app"]},"a/b":{}}}`,
+			`{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}},"sampling":{}}`},
+		{"pages of another kind", `{"sampling":{},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["x"]}}}`,
+			`{"extensions":{"io.modelcontextprotocol/ui":{}},"sampling":{}}`},
+		{"the extension of tasks", `{"extensions":{"io.modelcontextprotocol/tasks":{"v":2}},"roots":{}}`,
+			`{"extensions":{"io.modelcontextprotocol/tasks":{}},"roots":{}}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := mcp.CanonicalCapabilities([]byte(c.in))
+			if string(got) != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if again := mcp.CanonicalCapabilities(got); string(again) != c.want {
+				t.Errorf("the canonical form of it is another: %s", again)
+			}
+			if got == nil {
+				return
+			}
+			raw := append(append([]byte(`{"jsonrpc":"2.0","method":"m","params":`), got...), '}')
+			if _, err := jsonrpc.Scan(raw, jsonrpc.Limits{}); err != nil {
+				t.Errorf("%s is not JSON: %v", got, err)
+			}
+		})
+	}
+}
