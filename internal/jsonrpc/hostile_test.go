@@ -208,11 +208,11 @@ func TestJ20_nesting(t *testing.T) {
 			strings.Repeat(open, n) + in + strings.Repeat(end, n) + `}}`
 	}
 	refuse(t,
-		hostile{"10001 arrays", nest(10_001, "[", "", "]"), CodeParse, "1"},
-		hostile{"100000 arrays", nest(100_000, "[", "", "]"), CodeParse, "1"},
-		hostile{"100000 objects", nest(100_000, `{"a":`, "1", "}"), CodeParse, "1"},
-		hostile{"never closed", strings.Repeat("[", 100_000), CodeParse, ""},
-		hostile{"one too deep", nest(127, "[", "", "]"), CodeParse, "1"},
+		hostile{"10001 arrays", nest(10_001, "[", "", "]"), CodeInvalidRequest, "1"},
+		hostile{"100000 arrays", nest(100_000, "[", "", "]"), CodeInvalidRequest, "1"},
+		hostile{"100000 objects", nest(100_000, `{"a":`, "1", "}"), CodeInvalidRequest, "1"},
+		hostile{"never closed", strings.Repeat("[", 100_000), CodeInvalidRequest, ""},
+		hostile{"one too deep", nest(127, "[", "", "]"), CodeInvalidRequest, "1"},
 	)
 	accept(t, nest(126, "[", "", "]"))
 
@@ -295,8 +295,9 @@ func TestLimits(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%s %+v: %v", c.name, c.lim, err)
 		}
-		if err != nil && err.(*Error).Code != CodeParse {
-			t.Error(err)
+		// The JSON is good; it is only too much (JSON-RPC 2.0 §5.1).
+		if err != nil && (err.(*Error).Code != CodeInvalidRequest || !strings.HasPrefix(err.Error(), "message exceeds a limit: ")) {
+			t.Errorf("%s: %v", c.name, err)
 		}
 		if err := Valid(raw, c.lim); (err == nil) != c.ok {
 			t.Errorf("Valid: %s %+v: %v", c.name, c.lim, err)

@@ -11,7 +11,7 @@ import (
 // Method unless lim.Names knows it.
 //
 // Its errors are always *Error. CodeParse: b is not JSON (RFC 8259, UTF-8 without
-// a byte order mark, one value) or goes beyond lim. CodeInvalidRequest: b is JSON
+// a byte order mark, one value). CodeInvalidRequest: b goes beyond lim, or is JSON
 // but no message, or names a member twice in one object at any depth.
 // CodeInvalidParams: only params is wrong, for MCP wants an object there. The
 // error carries the message's id where one could be read before the scan ended.

@@ -199,7 +199,7 @@ func TestBatch(t *testing.T) {
 		`[]`: CodeInvalidRequest, `{}`: CodeInvalidRequest, `[`: CodeParse, ``: CodeParse,
 		`[` + call("1") + `,]`:                         CodeParse,
 		`[1` + strings.Repeat(",1", MaxBatch) + `]`:    CodeInvalidRequest,
-		`[` + strings.Repeat("[", 100_000):             CodeParse,
+		`[` + strings.Repeat("[", 100_000):             CodeInvalidRequest,
 		`[` + call("1") + `] ` + `[` + call("1") + `]`: CodeParse,
 	} {
 		if items, err := ScanBatch([]byte(in), Limits{}); err == nil || err.(*Error).Code != code {

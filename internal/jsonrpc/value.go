@@ -21,7 +21,8 @@ const (
 type scanner struct {
 	b      []byte
 	err    *Error // of JSON; the scan ended there
-	tokens int    // how many more there may be
+	tokens int    // how many more values and names there may be
+	most   int    // how many there may be in all
 	depth  int    // how many containers may be open
 
 	// duplicate is the offset of the first name that stands in its object twice,
@@ -76,10 +77,11 @@ func scannerOf(b []byte, lim *Limits) *scanner {
 	s := scanners.Get().(*scanner)
 	s.frames, s.keys = s.frames[:0], s.keys[:0]
 	s.b, s.duplicate, s.hashed = b, -1, false
-	s.tokens, s.depth = lim.Tokens, lim.Depth
-	if s.tokens <= 0 {
-		s.tokens = defaultTokens
+	s.most, s.depth = lim.Tokens, lim.Depth
+	if s.most <= 0 {
+		s.most = defaultTokens
 	}
+	s.tokens = s.most
 	if s.depth <= 0 {
 		s.depth = defaultDepth
 	}
@@ -89,9 +91,15 @@ func scannerOf(b []byte, lim *Limits) *scanner {
 	}
 	if len(b) > min(most, math.MaxInt32) {
 		s.b = nil
-		s.err = &Error{Code: CodeParse, Message: "message is longer than " + strconv.Itoa(most) + " bytes"}
+		s.err = beyond("it is longer than " + strconv.Itoa(most) + " bytes")
 	}
 	return s
+}
+
+// beyond returns the error of a message that is larger than lim allows. It is not a
+// parse error (JSON-RPC 2.0 §5.1: "Invalid JSON was received"): the JSON may be good.
+func beyond(what string) *Error {
+	return &Error{Code: CodeInvalidRequest, Message: "message exceeds a limit: " + what}
 }
 
 // fail notes why the text is not JSON and returns -1. The first failure holds.
@@ -111,12 +119,12 @@ func (s *scanner) failByte(i int) int {
 }
 
 func (s *scanner) failDepth() int {
-	s.err = &Error{Code: CodeParse, Message: "message is nested deeper than " + strconv.Itoa(s.depth) + " levels"}
+	s.err = beyond("it is nested deeper than " + strconv.Itoa(s.depth) + " levels")
 	return -1
 }
 
 func (s *scanner) failTokens() int {
-	s.err = &Error{Code: CodeParse, Message: "message has too many values"}
+	s.err = beyond("it has more than " + strconv.Itoa(s.most) + " values and member names")
 	return -1
 }
 
