@@ -1,0 +1,79 @@
+package jsonrpc
+
+// Messages that we write ourselves need no scan: where their members lie is known
+// while they are written. Their parts must be valid JSON; what comes from a peer was
+// scanned when it came.
+
+// NewRequest makes a request, with the spans that Scan would find. An empty params
+// leaves the member out.
+func NewRequest(id ID, method string, params []byte) *Message {
+	m := &Message{Kind: Request, ID: id, Method: method}
+	m.head(id, len(method)+len(params))
+	m.method(method, params)
+	return m
+}
+
+// NewNotification makes a notification; see NewRequest.
+func NewNotification(method string, params []byte) *Message {
+	m := &Message{Kind: Notification, Method: method}
+	m.head("", len(method)+len(params))
+	m.method(method, params)
+	return m
+}
+
+// NewResult makes an answer, with the spans that Scan would find. result is a JSON
+// value without white space around it; an empty one stands for {}.
+func NewResult(id ID, result []byte) *Message {
+	m := &Message{Kind: Result, ID: id}
+	m.head(id, len(result))
+	m.Raw = append(m.Raw, `,"result":`...)
+	m.Result.Start = len(m.Raw)
+	if len(result) == 0 {
+		result = []byte("{}")
+	}
+	m.Raw = append(m.Raw, result...)
+	m.Result.End = len(m.Raw)
+	m.Raw = append(m.Raw, '}')
+	return m
+}
+
+// NewFailure makes an answer that reports e; see AppendError.
+func NewFailure(id ID, e *Error) *Message {
+	m := &Message{Kind: Failure, ID: id}
+	m.Raw = AppendError(make([]byte, 0, room+len(id)+len(e.Message)+len(e.Data)), id, e)
+	m.idAt()
+	m.Error = Span{m.afterID() + len(`,"error":`), len(m.Raw) - 1}
+	return m
+}
+
+// room is enough for what stands around the parts of a message.
+const room = 80
+
+func (m *Message) head(id ID, rest int) {
+	m.Raw = appendHead(make([]byte, 0, room+len(id)+rest), id)
+	m.idAt()
+}
+
+// idAt notes where appendHead has put the id.
+func (m *Message) idAt() {
+	if m.ID != "" {
+		start := len(`{"jsonrpc":"2.0","id":`)
+		m.IDAt = Span{start, start + len(m.ID)}
+	}
+}
+
+func (m *Message) afterID() int {
+	if m.ID != "" {
+		return m.IDAt.End
+	}
+	return len(`{"jsonrpc":"2.0"`)
+}
+
+func (m *Message) method(method string, params []byte) {
+	m.Raw = appendMethod(m.Raw, method)
+	if len(params) > 0 {
+		start := len(m.Raw) + len(`,"params":`)
+		m.Params = Span{start, start + len(params)}
+	}
+	m.Raw = appendParams(m.Raw, params)
+}
