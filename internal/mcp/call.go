@@ -113,26 +113,12 @@ func (l *Losses) Add(what, why string) {
 	}
 }
 
-// Answer makes a reply of our own from a result object.
-func Answer(result []byte) *Reply {
-	raw := jsonrpc.AppendResult(nil, "0", result)
-	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
-	if err != nil {
-		// Results that we write ourselves are ours to keep valid.
-		return Fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "internal error"})
-	}
-	return &Reply{Msg: m}
-}
+// Answer makes a reply of our own from a result, which must be valid JSON; an empty one
+// stands for {}.
+func Answer(result []byte) *Reply { return &Reply{Msg: jsonrpc.NewResult("0", result)} }
 
 // Fail makes a reply of our own from any error.
-func Fail(err error) *Reply {
-	raw := jsonrpc.AppendError(nil, "0", Wire(err))
-	m, scanErr := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
-	if scanErr != nil {
-		m = &jsonrpc.Message{Raw: raw, Kind: jsonrpc.Failure}
-	}
-	return &Reply{Msg: m}
-}
+func Fail(err error) *Reply { return &Reply{Msg: jsonrpc.NewFailure("0", Wire(err))} }
 
 // Code returns the reply's error code, 0 for a result.
 func (r *Reply) Code() int64 {
