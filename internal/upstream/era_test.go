@@ -22,6 +22,7 @@ type deployed struct {
 	modern bool
 	answer func(w http.ResponseWriter, m *jsonrpc.Message) bool // of calls; nil for the usual
 	foul   func(w http.ResponseWriter)                          // a legacy one's to what is modern
+	hold   func(m *jsonrpc.Message)                             // waits before an answer; nil for never
 	opened int
 	calls  int // that were executed
 }
@@ -34,14 +35,20 @@ func (s *deployed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
+	modern := s.modern
+	if s.hold != nil {
+		s.mu.Unlock()
+		s.hold(m)
+		s.mu.Lock()
+	}
 	defer s.mu.Unlock()
 	version := r.Header.Get("Mcp-Protocol-Version")
 	switch {
-	case s.modern && version != mcp.R20260728.String():
+	case modern && version != mcp.R20260728.String():
 		say(w, 400, `{"jsonrpc":"2.0","id":`+idOf(m)+`,"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"],"requested":"x"}}}`)
-	case s.modern && m.Method == mcp.MethodDiscover:
+	case modern && m.Method == mcp.MethodDiscover:
 		say(w, 200, string(ok(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`)))
-	case s.modern:
+	case modern:
 		s.call(w, m)
 	case m.Method == mcp.MethodInitialize:
 		s.opened++

@@ -243,7 +243,10 @@ func (u *Upstream) release(s *session, called bool) {
 	kept := time.Until(s.keep)
 	spent := u.spec.Isolation == PerCall && s.taken
 	end := spent && s.users == 0 && p != nil && kept <= 0
-	if end {
+	cause := errCallOver
+	if s.outdated {
+		end, cause = s.users == 0, errEraChanged
+	} else if end {
 		p.removeLocked(s)
 	} else if p != nil && s.users == 0 && s.reap == nil && !u.closed {
 		// A session that has ended meanwhile is in its pool no more.
@@ -261,7 +264,7 @@ func (u *Upstream) release(s *session, called bool) {
 	}
 	u.mu.Unlock()
 	if end {
-		u.work.Go(func() { s.shut(u.polite, errCallOver) })
+		u.work.Go(func() { s.shut(u.polite, cause) })
 	}
 }
 
@@ -419,7 +422,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 	f = f.Own()
 	u.setStateLocked(Starting, "")
 	u.work.Go(func() {
-		s, err := u.open(u.life, p, f)
+		s, err := u.open(u.life, p, f, false)
 		if err == nil {
 			u.replayLevel(s, p)
 		}

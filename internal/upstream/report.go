@@ -122,6 +122,13 @@ func (u *Upstream) Report() Report {
 			r.Sessions = append(r.Sessions, x)
 		}
 	}
+	for _, s := range u.leaving {
+		role := Lane
+		if s.pool == nil {
+			role = Link
+		}
+		r.Sessions = append(r.Sessions, s.reportLocked(role))
+	}
 	r.LeftOut = maps.Clone(u.leftOut)
 	if u.listen != nil {
 		all := u.unionLocked()

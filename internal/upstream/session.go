@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,7 @@ type session struct {
 	calls        int       // of clients that can be asked
 	owner        uint64
 	reap         *time.Timer  // ends a lane that nobody needs; nil while it is in use
+	outdated     bool         // the server speaks the other era now; see eraChanged
 	keep         time.Time    // until then it holds tasks and is not ended for being idle
 	level        mcp.LogLevel // set at the server; 0 for never
 	watch        *time.Timer  // of watched; nil while nobody looks
@@ -61,8 +63,9 @@ func (s *session) shut(ctx context.Context, cause error) {
 	})
 }
 
-// open starts or dials the server and leads the handshake, for the client f.
-func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*session, error) {
+// open starts or dials the server and leads the handshake, for the client f. anew
+// ignores what is remembered of the server's era.
+func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts, anew bool) (*session, error) {
 	defer u.step("")
 	limit := u.spec.Start
 	if limit <= 0 {
@@ -70,7 +73,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s, err := u.dial(ctx, p, f)
+	s, err := u.dial(ctx, p, f, anew)
 	var before handshake.Trace // of the attempts that led to others
 	for try := 0; try < 2 && errors.Is(err, handshake.ErrDiedOnProbe); try++ {
 		// One that has answered a probe before is ill, not afraid of it. When it
@@ -85,17 +88,17 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 		}
 		u.mu.Unlock()
 		before = append(before, traceOf(err)...)
-		s, err = u.dial(ctx, p, f)
+		s, err = u.dial(ctx, p, f, anew)
 	}
 	if u.recognise(err) {
-		s, err = u.dial(ctx, p, f)
+		s, err = u.dial(ctx, p, f, anew)
 	}
 	if errors.Is(err, handshake.ErrTrySSE) && u.spec.Kind == "" {
 		u.mu.Lock()
 		u.sse = true
 		u.mu.Unlock()
 		first := err
-		if s, err = u.dial(ctx, p, f); err == nil {
+		if s, err = u.dial(ctx, p, f, anew); err == nil {
 			before = append(before, traceOf(first)...)
 		} else {
 			u.mu.Lock()
@@ -173,7 +176,7 @@ func (u *Upstream) shown() string {
 }
 
 // dial makes one attempt over the transport that is known or configured.
-func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*session, error) {
+func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew bool) (*session, error) {
 	legacyFirst := false
 	u.mu.Lock()
 	offer := handshake.Offer{
@@ -189,6 +192,16 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts) (*sess
 		// does not have it says so.
 		legacyFirst = true
 		offer.Known = mcp.LatestLegacy
+	}
+	if anew {
+		// A server with a process for each session that answers initialize is still
+		// legacy, whatever else it speaks. Over HTTP the probe comes first, as above.
+		overSSE = u.spec.Kind == "sse"
+		legacyFirst = u.spec.piped() || overSSE
+		offer.Known, offer.InitializeFirst = mcp.Unknown, false
+		if legacyFirst {
+			offer.Known = mcp.LatestLegacy
+		}
 	}
 	adapter := u.adapter
 	if adapter != nil {
@@ -396,7 +409,8 @@ func (u *Upstream) mourn(s *session) {
 		p.removeLocked(s)
 		u.tidyLocked(p)
 	}
-	unexpected := !u.closed && !wanted(cause)
+	u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s })
+	unexpected := !u.closed && !s.outdated && !wanted(cause)
 	if unexpected {
 		u.faultLocked("the server ended: " + u.opts.Clean(cause.Error()))
 	}

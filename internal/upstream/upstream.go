@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -150,7 +149,11 @@ type Upstream struct {
 	leftOut      map[string]string // tools that are not listed, and why
 	listen       *listening
 	forwardings  []forwarding
-	isForwarding bool // a goroutine is at them
+	isForwarding bool        // a goroutine is at them
+	looking      *secondLook // at the server's era; nil while nobody looks
+	nextLook     time.Time   // no second look before then
+	looks        int         // second looks in a row that found no change
+	leaving      []*session  // of an era that is over: in no pool, their calls still run
 	// relistening: a goroutine is about to bring listen in line.
 	relistening bool
 }
@@ -224,6 +227,10 @@ func (u *Upstream) Status() Status {
 			count(x)
 		}
 	}
+	for _, x := range u.leaving {
+		s.Sessions++
+		s.Running += x.server.Running()
+	}
 	return s
 }
 
@@ -261,7 +268,7 @@ func (u *Upstream) sessionsLocked() []*session {
 	for _, p := range u.pools {
 		all = append(all, p.sessions...)
 	}
-	return all
+	return append(all, u.leaving...)
 }
 
 // Hello returns what the server said of itself, opening it for the client f when
@@ -282,16 +289,8 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 	if c.Session != 0 {
 		return u.callInSession(ctx, c, sink)
 	}
-	var doubt *doubtful
 	for try := 0; ; try++ {
 		s, release, err := u.acquire(ctx, c.Client, c.Method == nil || c.Method.MayAsk)
-		if doubt != nil && (err != nil || s.server.Revision().Modern() == doubt.modern) {
-			// It was no change of era, so nothing says that it was not executed.
-			if err == nil {
-				release()
-			}
-			return doubt.reply, doubt.err
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -309,9 +308,10 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 		}
 		release()
 		if try == 0 && foreign(s, reply, err) {
-			doubt = &doubtful{s.server.Revision().Modern(), reply, err}
-			u.forget(s)
-			continue
+			if u.eraChanged(ctx, s) && notExecuted(s, c, reply) {
+				continue
+			}
+			return reply, err
 		}
 		if err == nil {
 			return reply, nil
@@ -339,49 +339,6 @@ func isOver(err error) bool {
 	var e *mcp.Error
 	return errors.Is(err, peer.ErrSessionLost) || errors.Is(err, peer.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
 }
-
-// doubtful is the answer to a call that a server of the other era could have given.
-type doubtful struct {
-	modern bool // the era that was spoken
-	reply  *mcp.Reply
-	err    error
-}
-
-// foreign reports whether an answer to a call could be that of a server which now
-// speaks the other era: after a deploy, say. Then it is opened anew, and the call,
-// which such a server has refused as a whole, sent again if it is so.
-func foreign(s *session, r *mcp.Reply, err error) bool {
-	modern := s.server.Revision().Modern()
-	switch {
-	case err != nil:
-		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": what is no modern
-		// error comes from a legacy server. A session that is lost is no doubt.
-		var status *transport.StatusError
-		return modern && errors.As(err, &status) && refusal(status.Status)
-	case modern:
-		switch r.Code() {
-		case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, jsonrpc.CodeInternal, jsonrpc.CodeParse:
-			return false // modern servers have a status for these
-		}
-		return refusal(r.Status) && !mcp.IsModernCode(r.Code())
-	}
-	return r.Code() == mcp.CodeUnsupportedVersion || r.Code() == mcp.CodeHeaderMismatch
-}
-
-// refusal reports the statuses by which a server of the other era refuses a
-// request.
-func refusal(status int) bool { return status == 400 || status == 404 || status == 405 }
-
-// forget drops what is remembered of the server's era, and the session with it.
-func (u *Upstream) forget(s *session) {
-	u.mu.Lock()
-	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
-	u.mu.Unlock()
-	u.opts.Log.Info("the server has changed its era", "server", u.spec.Name)
-	u.drop(s, errEraChanged)
-}
-
-var errEraChanged = errors.New("the server speaks another era now")
 
 // missesHeader reports whether a modern server refused a call for a mirrored
 // header. It has run nothing then.
