@@ -93,9 +93,9 @@ func rowsOf(kind string, items [][]byte) [][2]string {
 	rows := make([][2]string, len(items))
 	for i, raw := range items {
 		whole := jsonrpc.Whole(raw)
-		rows[i][0], _ = jsonrpc.Text(raw, jsonrpc.Find(raw, whole, name))
+		rows[i][0] = textOf(raw, whole, name)
 		for _, key := range []string{"description", "title", "name"} {
-			text, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, whole, key))
+			text := textOf(raw, whole, key)
 			if text, _, _ = strings.Cut(strings.TrimSpace(text), "\n"); text != "" && text != rows[i][0] {
 				rows[i][1] = strings.TrimSpace(text)
 				break

@@ -87,7 +87,7 @@ func (a *app) printContent(raw []byte) error {
 			inner := jsonrpc.Find(raw, item, "resource")
 			if t := jsonrpc.Find(raw, inner, "text"); !t.IsZero() {
 				s, _ := jsonrpc.Text(raw, t)
-				text(s)
+				text(jsonrpc.Shown(s))
 				continue
 			}
 			printed = true
@@ -117,7 +117,7 @@ func (a *app) notice(kind, otherwise string, size int) {
 
 func textOf(raw []byte, obj jsonrpc.Span, key string) string {
 	s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, obj, key))
-	return s
+	return jsonrpc.Shown(s)
 }
 
 // base64Length returns how many bytes a JSON string of base64 stands for.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -384,6 +385,10 @@ func (g *Merged) buildLocked(method string) *edition {
 			name, ok := jsonrpc.Text(raw, at)
 			if !ok || name == "" {
 				j.note(u, method, "", "it has no "+key, true)
+				continue
+			}
+			if !utf8.ValidString(name) {
+				j.note(u, method, jsonrpc.Shown(name), "its "+key+" has half of a surrogate pair", true)
 				continue
 			}
 			offered, json := name, raw

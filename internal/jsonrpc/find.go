@@ -84,7 +84,10 @@ func KindOf(raw []byte, s Span) byte {
 	return 0
 }
 
-// Text returns the text of a JSON string, and false when s is none.
+// Text returns the text of a JSON string, and false when s is not one. Where the
+// string escapes half of a surrogate pair the text is not valid UTF-8: it differs
+// from every other text, AppendQuote writes it as it was, and utf8.ValidString
+// tells. Shown makes it fit to be read.
 func Text(raw []byte, s Span) (string, bool) {
 	inside, ok := insideOf(raw, s)
 	if !ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -55,9 +56,46 @@ func oracleMembers(t *testing.T, b []byte) (members []member, spans []Span) {
 	return members, spans
 }
 
+// withoutHalves returns b with each escaped half of a surrogate pair replaced by
+// the escape of another character, one for each: jsontext refuses halves, although
+// RFC 8259 allows them. ok is false when b may hold such a character already.
+func withoutHalves(b []byte) (plain []byte, ok bool) {
+	out := bytes.Clone(b)
+	n := 0
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		unit := unitAt(b[i:])
+		switch {
+		case unit>>10 == 0xD800>>10 && unitAt(b[min(i+6, len(b)):])>>10 == 0xDC00>>10:
+			i += 11
+		case unit>>11 == 0xD800>>11:
+			out[i+2] = 'f'
+			n++
+			i += 5
+		default:
+			i++
+		}
+	}
+	return out, n == 0 || !bytes.Contains(bytes.ToLower(b), []byte(`\uf`)) && bytes.IndexByte(b, 0xEF) < 0
+}
+
+// unitAt returns the UTF-16 code unit that b begins with an escape of, 0 for none.
+func unitAt(b []byte) int64 {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return int64(n)
+}
+
 func addSeeds(f *testing.F) {
 	for _, s := range []string{
-		odd, sample, call("1"), call(`"\u00e9"`), ``, `{`, `[]`, `{}`, ` null `, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx\ude00"`,
+		odd, sample, call("1"), call(`"\u00e9"`), ``, `{`, `[]`, `{}`, ` null `, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx\ude00"`, `{"\ud83d":1,"\uD83D":1}`, `{"\ud83d":1,"\ud83e":"\udfff"}`,
 		`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `[1,-0,1.5e+7,1E400,0.0]`, `[01]`, `[-]`, `[1.]`, `[1e]`, `[.5]`, `[true,false,nul]`,
 		"\"\xff\"", "\"\xed\xa0\x80\"", "\"\xe4\xb8\x96\xe7\x95\x8c\"", "\"\xf0\x9f\x98\x80\"", "\"\xf5\"", "\"\x1f\"", "\"\x7f\"", "\ufeff{}",
 		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`, `{"jsonrpc":"2.0","id":"a","result":{"b":[{}]}}`,
@@ -80,8 +118,12 @@ func FuzzScan(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		before := bytes.Clone(b)
-		json := oracle(b, jsontext.AllowDuplicateNames(true))
-		unique := oracle(b)
+		plain, ok := withoutHalves(b)
+		if !ok {
+			t.Skip("halves of surrogate pairs beside what would stand for them")
+		}
+		json := oracle(plain, jsontext.AllowDuplicateNames(true))
+		unique := oracle(plain)
 
 		err := Valid(b, roomy)
 		if (err == nil) != unique {
@@ -109,7 +151,7 @@ func FuzzScan(f *testing.F) {
 			if err != nil || !unique {
 				t.Fatalf("%q: Scan says %v, the oracle %v", b, err, unique)
 			}
-			checkMessage(t, b, m)
+			checkMessage(t, plain, m)
 		}
 		if !bytes.Equal(b, before) {
 			t.Fatal("Scan wrote to its input")

@@ -55,7 +55,7 @@ func TestJ01_broken_json(t *testing.T) {
 		hostile{"bare fraction", `{"a":1.}`, CodeParse, ""},
 		hostile{"plus", `{"a":+1}`, CodeParse, ""},
 		hostile{"bad escape", `{"a":"\x"}`, CodeParse, ""},
-		hostile{"lone surrogate", `{"a":"\ud800"}`, CodeParse, ""},
+		hostile{"half an escape", `{"a":"\ud80"}`, CodeParse, ""},
 		hostile{"form feed as space", "{\f\"a\":1}", CodeParse, ""},
 	)
 }

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Scan checks that b is one JSON-RPC 2.0 message and nothing else, and says
@@ -160,15 +161,22 @@ func (e *envelope) readID(b []byte, tolerant bool) ID {
 
 // idAllowed reports whether the JSON value id may be the id of a request. A
 // number with a fraction of zeros is an integer, as JSON Schema counts; one with
-// an exponent is taken for a fraction.
+// an exponent is taken for a fraction. A string must be whole: many peers cannot
+// write half a surrogate pair back.
 func idAllowed(id []byte, tolerant bool) bool {
 	switch c := id[0]; {
 	case c == '"':
-		return true
+		return whole(id[1 : len(id)-1])
 	case c == '-', '0' <= c && c <= '9':
 		return tolerant || isInteger(id)
 	}
 	return false
+}
+
+// whole reports whether the inside of a string that was scanned is text: it
+// escapes no half of a surrogate pair alone.
+func whole(inside []byte) bool {
+	return bytes.IndexByte(inside, '\\') < 0 || utf8.Valid(appendText(nil, inside))
 }
 
 // isInteger reports whether a JSON number is written as an integer.
@@ -209,6 +217,9 @@ func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 			return invalid("id is longer than " + strconv.Itoa(MaxID) + " bytes")
 		}
 		if null = id[0] == 'n'; !null && !idAllowed(id, lim.Tolerant) {
+			if id[0] == '"' {
+				return invalid("id has half of a surrogate pair")
+			}
 			return invalid("id is neither a string nor an integer")
 		}
 		m.ID, m.IDAt = ID(id), e.id
@@ -254,6 +265,8 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 		return invalid("method is empty")
 	case len(name) > MaxMethod:
 		return invalid("method is longer than " + strconv.Itoa(MaxMethod) + " bytes")
+	case !whole(name[1 : len(name)-1]):
+		return invalid("method has half of a surrogate pair")
 	}
 	m.Method = methodName(name[1:len(name)-1], lim.Names)
 	m.Kind = Notification

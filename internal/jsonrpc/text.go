@@ -117,7 +117,9 @@ func runeLen(b []byte) int {
 }
 
 // escapeLen returns the length of the escape that b begins with, both halves of
-// a surrogate pair counted as one, and 0 when it is malformed or half a pair.
+// a surrogate pair counted as one, and 0 when it is malformed. Half a pair is an
+// escape of its own: RFC 8259 §8.2 leaves it to the grammar, which allows it, and
+// JavaScript and Python write it where a text was cut within a character.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -132,14 +134,10 @@ func escapeLen(b []byte) int {
 			return 0
 		case !utf16.IsSurrogate(r):
 			return 6
-		case len(b) < 12 || b[6] != '\\' || b[7] != 'u':
-			return 0
+		case len(b) >= 12 && b[6] == '\\' && b[7] == 'u' && utf16.DecodeRune(r, hex4(b[8:])) != utf8.RuneError:
+			return 12
 		}
-		low := hex4(b[8:])
-		if low < 0 || utf16.DecodeRune(r, low) == utf8.RuneError {
-			return 0
-		}
-		return 12
+		return 6
 	}
 	return 0
 }
@@ -164,8 +162,11 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// appendText appends the text that the inside of a JSON string stands for. What
-// Scan would have refused becomes U+FFFD or stays as it is.
+// appendText appends the text that the inside of a JSON string stands for. Half a
+// surrogate pair becomes the three bytes that UTF-8 would have for it if it were a
+// character: no valid text contains them, so that two different strings never
+// become the same text. What Scan would have refused becomes U+FFFD or stays as it
+// is.
 func appendText(dst, inside []byte) []byte {
 	for i := 0; i < len(inside); {
 		c := inside[i]
@@ -183,13 +184,49 @@ func appendText(dst, inside []byte) []byte {
 		case 2:
 			dst = append(dst, unescape(inside[i+1]))
 		case 6:
-			dst = utf8.AppendRune(dst, hex4(inside[i+2:]))
+			dst = appendUnit(dst, hex4(inside[i+2:]))
 		case 12:
 			dst = utf8.AppendRune(dst, utf16.DecodeRune(hex4(inside[i+2:]), hex4(inside[i+8:])))
 		}
 		i += n
 	}
 	return dst
+}
+
+// appendUnit appends a UTF-16 code unit, half of a surrogate pair included.
+func appendUnit(dst []byte, r rune) []byte {
+	if utf16.IsSurrogate(r) {
+		return append(dst, 0xED, byte(0x80|r>>6&0x3F), byte(0x80|r&0x3F))
+	}
+	return utf8.AppendRune(dst, r)
+}
+
+// halfAt returns the half of a surrogate pair that appendUnit wrote at s[i:], 0
+// for anything else.
+func halfAt(s string, i int) rune {
+	if i+3 > len(s) || s[i] != 0xED || s[i+1]&0xE0 != 0xA0 || s[i+2]&0xC0 != 0x80 {
+		return 0
+	}
+	return 0xD000 | rune(s[i+1]&0x3F)<<6 | rune(s[i+2]&0x3F)
+}
+
+// Shown returns s with each half of a surrogate pair, as Text returns it, replaced
+// by U+FFFD: what a peer that reads text would make of it.
+func Shown(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		if halfAt(s, i) != 0 {
+			out = append(out, "\uFFFD"...)
+			i += 3
+			continue
+		}
+		out = append(out, s[i])
+		i++
+	}
+	return string(out)
 }
 
 func unescape(c byte) byte {
@@ -209,7 +246,8 @@ func unescape(c byte) byte {
 }
 
 // AppendQuote appends s as a JSON string, escaping no more than RFC 8259 §7
-// demands. Bytes that are not UTF-8 become U+FFFD.
+// demands. Half of a surrogate pair, as Text returns it, becomes its escape again.
+// Other bytes that are not UTF-8 become U+FFFD.
 func AppendQuote(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -220,8 +258,13 @@ func AppendQuote(dst []byte, s string) []byte {
 			r, n := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && n == 1 {
 				dst = append(dst, s[from:i]...)
-				dst = append(dst, "\uFFFD"...)
-				from = i + 1
+				if half := halfAt(s, i); half != 0 {
+					dst = append(dst, '\\', 'u', 'd', digits[half>>8&15], digits[half>>4&15], digits[half&15])
+					n = 3
+				} else {
+					dst = append(dst, "\uFFFD"...)
+				}
+				from = i + n
 			}
 			i += n
 			continue

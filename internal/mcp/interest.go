@@ -3,6 +3,7 @@ package mcp
 import (
 	"errors"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
@@ -80,7 +81,7 @@ func ParseInterest(raw []byte, at jsonrpc.Span) (Interest, error) {
 	case '[':
 		for e := range jsonrpc.Elements(raw, list) {
 			uri, ok := jsonrpc.Text(raw, e)
-			if !ok {
+			if !ok || !utf8.ValidString(uri) {
 				return i, errors.New("resourceSubscriptions must be an array of strings")
 			}
 			i.URIs[uri] = true

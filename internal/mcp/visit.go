@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
@@ -29,6 +30,9 @@ func UnfitVisit(raw []byte, params jsonrpc.Span) string {
 	text, ok := jsonrpc.Text(raw, at[1])
 	if !ok {
 		return "its URL is no string"
+	}
+	if !utf8.ValidString(text) {
+		return "its URL has half of a surrogate pair"
 	}
 	return unfitURL(text)
 }

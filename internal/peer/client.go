@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -342,7 +343,14 @@ func (c *Client) setLevel(m *jsonrpc.Message, old *mcp.ClientFacts) {
 // serve runs a call to its end. It leaves the table of those in flight before it
 // answers: a client that has read the answer may use the id again.
 func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave func() (cancelled bool)) {
-	reply, err := c.reception.Host.Call(ctx, call, s)
+	var reply *mcp.Reply
+	var err error
+	if utf8.ValidString(call.Name) {
+		reply, err = c.reception.Host.Call(ctx, call, s)
+	} else {
+		// What a call is routed by must be a text that others can read and write.
+		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: call.Method.NameKey + " has half of a surrogate pair"}
+	}
 	if err != nil {
 		reply = mcp.Fail(err)
 		var e *mcp.Error

@@ -28,7 +28,9 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 		switch jsonrpc.KindOf(raw, at) {
 		case '"':
 			s, _ := jsonrpc.Text(raw, at)
-			text = EncodeValue(s)
+			// Half of a surrogate pair has no UTF-8, which is what the value is encoded
+			// from; most writers put U+FFFD in its place.
+			text = EncodeValue(jsonrpc.Shown(s))
 		case '0':
 			text = string(at.Of(raw))
 			if n, ok := integer(text); ok {
@@ -100,6 +102,7 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 	switch kind {
 	case '"':
 		body, _ = jsonrpc.Text(raw, at)
+		body = jsonrpc.Shown(body)
 	case '0', 't', 'f':
 		body = string(at.Of(raw))
 	}

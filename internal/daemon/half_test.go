@@ -1,0 +1,40 @@
+//go:build unix
+
+package daemon
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+// TestHalfOfACharacterOverAllLinks: arguments with an escaped half of a surrogate
+// pair reach servers of both eras on all transports byte by byte, whatever the
+// transport of the client.
+func TestHalfOfACharacterOverAllLinks(t *testing.T) {
+	t.Parallel()
+	old := &oldWeb{streams: map[string]chan []byte{}}
+	web := httptest.NewServer(old)
+	defer web.Close()
+	sse, problem := config.Complete(config.Server{Name: "oldsse", URL: web.URL + "/sse", Kind: config.KindSSE})
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	r := serve(t, snapshot(child(t, "oldpipe", "legacy"), child(t, "newpipe", "modern"),
+		newWeb(t, false).as(t, "oldweb"), newWeb(t, true).as(t, "newweb"), &upstreamUnderTest{Server: sse}))
+	defer func() { _ = r.stop() }() // before the server, which waits for its streams
+	const args = `{"v":"cut \ud83d","\uDE00":1}`
+	session := []string{"Mcp-Session-Id", r.initialize("/mcp", "2025-11-25", "{}")}
+	c := dialSSE(r, "/sse")
+	c.open()
+	for _, server := range []string{"oldpipe", "newpipe", "oldweb", "newweb", "oldsse"} {
+		tool := server + "__echo"
+		r.call("/mcp", tool, args).wantText(t, args)
+		r.post("/mcp", toolCall("5", tool, args), session...).wantText(t, args)
+		c.send(toolCall("6", tool, args))
+		if got := said(c.answerTo("6")); got != args {
+			t.Errorf("%s over HTTP+SSE: %q", server, got)
+		}
+	}
+}
