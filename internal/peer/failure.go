@@ -50,11 +50,14 @@ func (s *Server) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error
 		e.Cause, e.Message = "shutdown", "the request was ended before its answer came"
 	case errors.Is(context.Cause(s.life), ErrRemoved):
 		e.Cause, e.Message = "removed", ErrRemoved.Error()
-	case errors.As(err, &status):
-		s.status(e, status)
 	case errors.Is(err, streamhttp.ErrSessionLost):
+		if errors.As(err, &status) {
+			s.status(e, status)
+		}
 		e.Cause, e.Message, e.Outcome = "session_lost", "the server has lost the session", mcp.NotSent
 		e.Err = errors.Join(ErrSessionLost, err)
+	case errors.As(err, &status):
+		s.status(e, status)
 	case errors.Is(err, streamhttp.ErrNoAnswer):
 		e.Cause, e.Message = "cut_off", "the server's response ended before the answer"
 	case errors.Is(err, streamhttp.ErrTooLarge), errors.Is(err, stdio.ErrTooLarge):
@@ -73,9 +76,6 @@ func (s *Server) status(e *mcp.Error, st *transport.StatusError) {
 	e.RetryAfter = st.RetryAfter
 	e.Outcome = mcp.Failed
 	switch {
-	case s.lost(st):
-		e.Cause, e.Message, e.Outcome = "session_lost", "the server has lost the session", mcp.NotSent
-		e.Err = errors.Join(ErrSessionLost, st)
 	case st.Status == 401 || st.Status == 403 || st.Status == 407:
 		e.Cause, e.Message, e.Outcome = "auth_required", "the server refuses our credentials", mcp.NotSent
 	case st.Status == 429 || st.Status == 503:

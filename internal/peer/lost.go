@@ -1,16 +1,21 @@
 package peer
 
 import (
+	"context"
+	"errors"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// lost recognises a session that the server no longer knows: 404 (2025-03-26
-// §Transports, "Session Management") or the words of servers that answer
-// otherwise. Such a server has executed nothing.
+// lost reports whether a status says, in some spelling, that the server no longer
+// knows our session: 404 (2025-03-26 §Transports, "Session Management") or the words
+// of servers that answer otherwise.
 func (s *Server) lost(st *transport.StatusError) bool {
 	if !s.rules().Sessions {
 		return false
@@ -39,6 +44,44 @@ const codeNoSession = -32001
 // lostAnswer is lost for an answer that came with a status of success.
 func (s *Server) lostAnswer(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && s.rules().Sessions && errorCode(m) == codeNoSession && saysLost(errorMessage(m))
+}
+
+// The bounds of the question whether a session is still there: how long its answer
+// is believed, and how long it may take.
+const (
+	aliveFor     = 5 * time.Second
+	aliveTimeout = 10 * time.Second
+)
+
+// isLost reports whether the session is really lost after an answer that says so. A
+// tool may have sessions of its own, and a legacy server owns the codes from -32000
+// to -32099, so the session is asked itself: it is alive where it answers a ping,
+// which each legacy revision has. Calls that wonder at the same time share one ping.
+// Where the ping comes to nothing it is not known to be lost: a call that is sent
+// again by mistake would be executed twice.
+func (l *posted) isLost(ctx context.Context) bool {
+	select {
+	case l.asking <- struct{}{}:
+		defer func() { <-l.asking }()
+	case <-ctx.Done():
+		return false
+	}
+	if since := time.Since(l.alive); !l.alive.IsZero() && since < aliveFor {
+		return false
+	}
+	ctx, stop := context.WithTimeout(ctx, aliveTimeout)
+	defer stop()
+	m, err := l.Exchange(ctx, mcp.MethodPing, nil, l.server.rules())
+	var status *transport.StatusError
+	switch {
+	case errors.As(err, &status) && l.server.lost(status), errors.Is(err, streamhttp.ErrSessionLost),
+		err == nil && l.server.lostAnswer(m):
+		return true
+	case err == nil, status != nil && status.Msg != nil && !transient(status.Status):
+		l.alive = time.Now()
+		return false
+	}
+	return false
 }
 
 // The words by which servers say that they do not know a session, and those of one

@@ -3,6 +3,7 @@ package peer
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -47,7 +48,11 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 		{200, rpc("-32602", "Session not found"), false},
 		{200, rpc("-32000", "Session not found"), false},
 	} {
+		pings := false // answered as usual
 		do := func(out *transport.Outgoing) (*jsonrpc.Message, error) {
+			if out.Method == mcp.MethodPing && pings {
+				return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
+			}
 			m, _ := jsonrpc.Scan([]byte(test.body), jsonrpc.Limits{Tolerant: true})
 			if test.status == 200 {
 				return m, nil
@@ -61,7 +66,58 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 				if got := errors.Is(a.err, ErrSessionLost); got != (test.lost && can) {
 					t.Errorf("%v: %d %s: lost is %t, %v", rev, test.status, test.body, got, a.err)
 				}
+				pings = true
+				defer func() { pings = false }()
+				a = start(s, anna, toolCall)
+				time.Sleep(5 * time.Second) // one that is not ready is waited for
+				a.ended()
+				if errors.Is(a.err, ErrSessionLost) && test.status != 404 {
+					t.Errorf("%v: %d %s: lost although the session answers: %v", rev, test.status, test.body, a.err)
+				}
 			})
 		}
+	}
+}
+
+// TestASessionThatAnswersIsNotLost: a tool with sessions of its own says that one of
+// them is not found, in the words of a server that has lost ours. Its client gets that
+// error, and the server is not asked each time whether our session is still there.
+func TestASessionThatAnswersIsNotLost(t *testing.T) {
+	const own = `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found: browser 7"}}`
+	for _, status := range []int{200, 400} {
+		pings, pingIs := 0, error(nil)
+		do := func(out *transport.Outgoing) (*jsonrpc.Message, error) {
+			if out.Method == mcp.MethodPing {
+				pings++
+				if pingIs != nil {
+					return nil, pingIs
+				}
+				return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
+			}
+			m, _ := jsonrpc.Scan([]byte(own), jsonrpc.Limits{Tolerant: true})
+			if status == 200 {
+				return m, nil
+			}
+			return nil, &transport.StatusError{Status: status, Body: []byte(own), Msg: m}
+		}
+		posting(t, &fakePoster{rev: mcp.R20251125, do: do}, func(s *Server) {
+			for n := range 10 {
+				a := start(s, anna, toolCall)
+				a.ended()
+				if a.err != nil || a.reply.Code() != -32001 {
+					t.Fatalf("status %d, call %d: %v", status, n, a.err)
+				}
+			}
+			if pings != 1 {
+				t.Errorf("status %d: %d pings for ten such answers in a row", status, pings)
+			}
+			time.Sleep(time.Minute)
+			pingIs = errors.New("the line is cut")
+			a := start(s, anna, toolCall)
+			a.ended()
+			if errors.Is(a.err, ErrSessionLost) {
+				t.Errorf("status %d, and a ping that gets no answer: %v", status, a.err)
+			}
+		})
 	}
 }

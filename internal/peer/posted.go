@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -32,12 +33,15 @@ type posted struct {
 	open      context.Context // ends with close, and with it every call
 	shut      context.CancelFunc
 
+	asking chan struct{} // has room for who asks whether the session is still there
+	alive  time.Time     // when it last said so; belongs to whoever is asking
+
 	mu    sync.Mutex
 	flows map[*flow]struct{} // calls in flight, where the server may ask beside them
 }
 
 func newPosted(s *Server, h Poster) *posted {
-	l := &posted{server: s, http: h}
+	l := &posted{server: s, http: h, asking: make(chan struct{}, 1)}
 	l.open, l.shut = context.WithCancel(context.Background())
 	s.link = l
 	return l
@@ -70,11 +74,15 @@ func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*j
 	if err != nil && errors.Is(context.Cause(ctx), errClosed) {
 		return nil, errClosed
 	}
-	if err == nil && l.server.lostAnswer(m) {
+	if err == nil && l.server.lostAnswer(m) && l.isLost(ctx) {
 		return nil, streamhttp.ErrSessionLost
 	}
 	var status *transport.StatusError
-	if errors.As(err, &status) && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !l.server.lost(status) && !transient(status.Status) {
+	// 2025-03-26 §Transports, "Session Management": 404 needs no second word.
+	if errors.As(err, &status) && l.server.lost(status) && (status.Status == 404 || l.isLost(ctx)) {
+		return nil, fmt.Errorf("%w: %w", streamhttp.ErrSessionLost, err)
+	}
+	if status != nil && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !transient(status.Status) {
 		// An error answer is an answer, whatever its status.
 		f.status = status.Status
 		return answerTo(status.Msg, out.ID)
