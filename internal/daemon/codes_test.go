@@ -109,7 +109,7 @@ func TestT26_LegacyClient(t *testing.T) {
 		},
 		"modern server": {
 			{name: "missing capability", method: "tools/call", params: fail(-32021, lacks), status: 200, code: -32600, data: map[string]string{"requiredCapabilities": `{"sampling":{}}`}},
-			{name: "unsupported version", method: "tools/call", params: fail(-32022, `{"supported":["2099-01-01"]}`), status: 200, code: -32600},
+			{name: "unsupported version", method: "tools/call", params: fail(-32022, `{"supported":["2099-01-01"]}`), status: 200, code: -32603, data: map[string]string{"upstreamCode": "-32022"}},
 		},
 	} {
 		t.Run(strings.ReplaceAll(era, " ", "_"), func(t *testing.T) {

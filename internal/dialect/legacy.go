@@ -1,8 +1,6 @@
 package dialect
 
 import (
-	"bytes"
-
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -67,8 +65,8 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e.Replace(m.IDAt, []byte(c.Msg.ID))
 	switch {
 	case m.Kind == jsonrpc.Failure:
-		if !wellForm(&e, m) && r.From.Modern() {
-			l.failure(&e, c, r)
+		if !wellForm(&e, m) {
+			recode(&e, l.rev, c, r)
 		}
 	case jsonrpc.KindOf(m.Raw, m.Result) != '{':
 		e.Replace(m.Result, noObject(c, m))
@@ -78,33 +76,6 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	// resultType, ttlMs and cacheScope stay: the older schemas allow further
 	// members, and their readers ignore them.
 	return jsonrpc.Splice(dst, m.Raw, &e)
-}
-
-// failure turns the codes that a legacy client cannot know into ones that it can.
-func (l legacy) failure(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
-	raw := r.Msg.Raw
-	at := jsonrpc.Find(raw, r.Msg.Error, "code")
-	switch r.Code() {
-	case jsonrpc.CodeInvalidParams:
-		// 2026-07-28 §Resources, "Error Handling": a missing resource is -32602
-		// there and was -32002 before.
-		if c.Msg.Method == mcp.MethodReadResource && l.rev.Can(mcp.ResourceNotFoundCode) && aboutResource(raw, r.Msg.Error) {
-			e.Replace(at, jsonInt(mcp.CodeResourceNotFound))
-		}
-	case mcp.CodeMissingCapability, mcp.CodeHeaderMismatch, mcp.CodeUnsupportedVersion:
-		e.Replace(at, jsonInt(jsonrpc.CodeInvalidRequest))
-	}
-}
-
-// aboutResource tells a missing resource from other invalid parameters: the
-// specification's own example names the URI in data.
-func aboutResource(raw []byte, errAt jsonrpc.Span) bool {
-	data := jsonrpc.Find(raw, errAt, "data")
-	if !jsonrpc.Find(raw, data, "uri").IsZero() {
-		return true
-	}
-	msg, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, errAt, "message"))
-	return bytes.Contains(bytes.ToLower([]byte(msg)), []byte("not found"))
 }
 
 func (l legacy) hello(h *mcp.Hello) []byte {

@@ -87,8 +87,8 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e.Replace(m.IDAt, []byte(c.Msg.ID))
 	switch {
 	case m.Kind == jsonrpc.Failure:
-		if !wellForm(&e, m) && r.From.Legacy() {
-			failureFromLegacy(&e, c, r)
+		if !wellForm(&e, m) {
+			recode(&e, d.rev, c, r)
 		}
 	case !r.From.Modern() || jsonrpc.KindOf(m.Raw, m.Result) != '{':
 		d.completeResult(&e, c, r)
@@ -144,32 +144,6 @@ var (
 	private  = []byte(`"private"`)
 	zero     = []byte("0")
 )
-
-// failureFromLegacy turns codes that a modern peer must not emit into ones that
-// it may (2026-07-28 §Base, "Error Codes").
-func failureFromLegacy(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
-	raw := r.Msg.Raw
-	code := r.Code()
-	at := jsonrpc.Find(raw, r.Msg.Error, "code")
-	var to int64
-	var note jsonrpc.Field
-	switch {
-	case code == mcp.CodeResourceNotFound:
-		to = jsonrpc.CodeInvalidParams
-		if c.Name != "" && c.Method != nil && c.Method.NameKey == "uri" {
-			note = jsonrpc.Field{Key: "uri", Value: quote(c.Name)}
-		}
-	case code <= -32020 && code >= -32099 && !mcp.IsModernCode(code):
-		to = jsonrpc.CodeInternal
-		note = jsonrpc.Field{Key: "upstreamCode", Value: jsonInt(code)}
-	default:
-		return
-	}
-	e.Replace(at, jsonInt(to))
-	if note.Key != "" {
-		noted(e, raw, r.Msg.Error, note)
-	}
-}
 
 func (d modern) hello(h *mcp.Hello) []byte {
 	versions := []byte{'['}

@@ -101,7 +101,13 @@ func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*
 		return nil, err
 	}
 	if reply.Msg.Kind == jsonrpc.Failure {
-		return st.say(c, dialect.Task{Status: mcp.TaskFailed, Error: reply.Msg.Error.Of(reply.Msg.Raw)}), nil
+		// With the code that the call itself would have been answered with.
+		raw := dialect.Reply(nil, c, reply)
+		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
+		if err != nil {
+			return nil, badAnswer(p.server, "ended a task with what is no answer")
+		}
+		return st.say(c, dialect.Task{Status: mcp.TaskFailed, Error: m.Error.Of(raw)}), nil
 	}
 	reply = bare(reply)
 	raw := jsonrpc.Splice(nil, reply.Msg.Raw, &reply.Edits)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -120,4 +121,29 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestErrorOfATaskHasACodeOfTheClients: what a legacy server's task has failed with
+// stands in a modern client's poll with the code that a call would have had.
+func TestErrorOfATaskHasACodeOfTheClients(t *testing.T) {
+	x := newAsksThenEnds(t)
+	x.over = true
+	call := x.call
+	x.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		if c.Msg.Method != mcp.MethodTaskResult {
+			return call(ctx, c, s)
+		}
+		const raw = `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"m"}}`
+		m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
+		return &mcp.Reply{Msg: m, From: mcp.R20251125}, err
+	}
+	g := &Single{Relay: &Relay{}, Upstream: x}
+	defer g.Relay.Close()
+	reply, err := g.Call(t.Context(), tasking(t, "", "tasks/get", x.begin(t, g)+`}`), &ear{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(reply.Msg.ResultMember("error").Of(reply.Msg.Raw)); !strings.Contains(got, `"code":-32603`) || !strings.Contains(got, `"upstreamCode":-32022`) {
+		t.Errorf("the task's error is %s in %s", got, reply.Msg.Raw)
+	}
 }

@@ -126,3 +126,36 @@ func listsApps(raw []byte, at jsonrpc.Span) bool {
 	}
 	return false
 }
+
+// LacksCapability reports whether the object need in raw, a part of a client's
+// capabilities, names one that caps does not declare. Nil caps declare nothing.
+func LacksCapability(caps, raw []byte, need jsonrpc.Span) bool {
+	return lacks(caps, jsonrpc.Whole(caps), raw, need, "")
+}
+
+// lacks is LacksCapability for the objects have and need; implied is a member that
+// have declares without a word.
+func lacks(caps []byte, have jsonrpc.Span, raw []byte, need jsonrpc.Span, implied string) bool {
+	for m := range jsonrpc.Members(raw, need) {
+		key, _ := jsonrpc.Text(raw, m.Key)
+		at := jsonrpc.Find(caps, have, key)
+		switch {
+		case key == implied && at.IsZero():
+		case jsonrpc.KindOf(raw, m.Value) != '{':
+			if string(at.Of(caps)) != string(m.Value.Of(raw)) {
+				return true
+			}
+		case jsonrpc.KindOf(caps, at) != '{':
+			return true
+		default:
+			form := ""
+			if key == "elicitation" && jsonrpc.Find(caps, at, "url").IsZero() {
+				form = "form" // see clientCapabilities
+			}
+			if lacks(caps, at, raw, m.Value, form) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -54,3 +54,30 @@ func TestCanonicalCapabilities(t *testing.T) {
 		})
 	}
 }
+
+func TestLacksCapability(t *testing.T) {
+	for _, c := range []struct {
+		have, need string
+		want       bool
+	}{
+		{``, `{}`, false},
+		{``, `{"sampling":{}}`, true},
+		{`{}`, `{"sampling":{}}`, true},
+		{`{"sampling":{}}`, `{"sampling":{}}`, false},
+		{`{"sampling":{}}`, `{"sampling":{},"roots":{}}`, true},
+		{`{"sampling":{}}`, `{"sampling":{"tools":{}}}`, true},
+		{`{"sampling":{"tools":{"a":1}}}`, `{"sampling":{"tools":{}}}`, false},
+		{`{"sampling":true}`, `{"sampling":{}}`, true},
+		{`{"elicitation":{}}`, `{"elicitation":{"form":{}}}`, false},
+		{`{"elicitation":{"url":{}}}`, `{"elicitation":{"form":{}}}`, true},
+		{`{"elicitation":{}}`, `{"elicitation":{"url":{}}}`, true},
+		{`{"roots":{}}`, `{"roots":{"listChanged":true}}`, true},
+		{`{"roots":{"listChanged":true}}`, `{"roots":{"listChanged":true}}`, false},
+		{`{"sampling":{}}`, `[]`, false},
+		{`{"sampling":{}}`, ``, false},
+	} {
+		if got := mcp.LacksCapability([]byte(c.have), []byte(c.need), jsonrpc.Whole([]byte(c.need))); got != c.want {
+			t.Errorf("%s of %s: %t", c.need, c.have, got)
+		}
+	}
+}

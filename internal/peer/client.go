@@ -248,7 +248,7 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 		leave()
 		if err != nil {
 			reply := mcp.Fail(err)
-			_ = r.Finish(encode(call, reply), reply.Code())
+			_ = r.Finish(encode(call, reply), dialect.Code(call, reply))
 			return
 		}
 		own := *h
@@ -369,7 +369,7 @@ func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave f
 	defer c.reception.Budget.Give(size)
 	buf := take(len(reply.Msg.Raw) + 256)
 	out := dialect.Reply(*buf, call, reply)
-	s.finish(out, reply.Code())
+	s.finish(out, dialect.Code(call, reply))
 	give(buf, out)
 	if reply.Losses != nil {
 		c.lost(reply.Losses)

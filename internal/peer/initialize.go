@@ -35,7 +35,7 @@ func (c *Client) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Openi
 	c.observe(f, start, err)
 	if err != nil {
 		reply := mcp.Fail(err)
-		_ = r.Finish(encode(call, reply), reply.Code())
+		_ = r.Finish(encode(call, reply), dialect.Code(call, reply))
 		return
 	}
 	c.facts.Store(f)
