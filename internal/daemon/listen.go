@@ -119,7 +119,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	served := make(chan error, 1)
-	running.Go(func() { served <- srv.Serve(l) })
+	running.Go(func() { served <- srv.Serve(httpdoor.Listen(l)) })
 	if o.ready != nil {
 		o.ready("http://" + l.Addr().String())
 	}

@@ -3,6 +3,11 @@
 package daemon
 
 import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +37,46 @@ func TestRawBytes(t *testing.T) {
 			if got := r.raw("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 10*time.Second); !strings.HasPrefix(got, "HTTP/1.1 200") {
 				t.Errorf("afterwards: %.120q", got)
 			}
+		})
+	}
+}
+
+// TestLengthAndChunks sends a Content-Length beside Transfer-Encoding to each door.
+// The connection closes after the answer (RFC 9112 §6.1), and what stands behind it
+// is not run; a second client's connection stays.
+func TestLengthAndChunks(t *testing.T) {
+	u := child(t, "one", "modern")
+	r := serve(t, snapshot(u))
+	session := r.initialize("/mcp", "2025-11-25", "{}")
+	innocent, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer innocent.Close()
+	_ = innocent.SetDeadline(time.Now().Add(30 * time.Second))
+	rd := bufio.NewReader(innocent)
+	for name, x := range map[string]struct{ path, body, want string }{
+		"streamable HTTP":    {"/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 200"},
+		"one server's":       {"/s/one/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"}, // it is the other's session
+		"not JSON":           {"/mcp", "{", "HTTP/1.1 400"},
+		"HTTP+SSE":           {"/messages?sessionId=x", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"},
+		"HTTP+SSE, a server": {"/s/one/messages", `{}`, "HTTP/1.1 400"},
+		"health":             {"/healthz", "{}", "HTTP/1.1 200"},
+		"nothing":            {"/nothing", "{}", "HTTP/1.1 404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			head := "POST " + x.path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Session-Id: " + session + "\r\n"
+			smuggled := "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+			got := r.raw(head+"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"+fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(x.body), x.body)+smuggled, 10*time.Second)
+			if !strings.HasPrefix(got, x.want) || !strings.Contains(got, "\r\nConnection: close\r\n") || strings.Count(got, "HTTP/1.1 ") != 1 {
+				t.Errorf("got %.400q, want one %s and the end", got, x.want)
+			}
+			_, _ = io.WriteString(innocent, smuggled)
+			resp, err := http.ReadResponse(rd, nil)
+			if err != nil || resp.StatusCode != http.StatusOK || resp.Close {
+				t.Fatalf("the second client: %v %v", resp, err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
 		})
 	}
 }

@@ -20,10 +20,12 @@ const (
 // their headers slowly, send many of them, or do not read. Its write timeout
 // covers responses that are written at once within 30 s of the request's arrival;
 // whoever answers later or streams must set deadlines of its own, as Stream does.
-// The caller sets Addr, ErrorLog and BaseContext as it likes.
+// The caller sets Addr, ErrorLog and BaseContext as it likes, and serves a listener
+// of Listen.
 func NewHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           fewHeaders(h),
+		ConnContext:       withConn,
 		ReadHeaderTimeout: ReadHeaderTimeout,
 		IdleTimeout:       IdleTimeout,
 		WriteTimeout:      WriteTimeout,
@@ -41,6 +43,10 @@ func fewHeaders(next http.Handler) http.Handler {
 		if lines > MaxHeaderLines {
 			RefuseAndClose(w, http.StatusRequestHeaderFieldsTooLarge, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "too many header lines"})
 			return
+		}
+		if ambiguous(r) {
+			// RFC 9112 §6.1: the connection must close after the answer.
+			w.Header()["Connection"] = closing
 		}
 		next.ServeHTTP(w, r)
 	})
