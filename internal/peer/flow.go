@@ -119,6 +119,9 @@ func (f *flow) take(m *jsonrpc.Message) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
 	if f.over {
+		if m.Kind == jsonrpc.Request {
+			f.server.refuse(m, callEnded)
+		}
 		return
 	}
 	f.alive()

@@ -43,7 +43,6 @@ type pending struct {
 	// Under piped.mu:
 	events []*jsonrpc.Message
 	bytes  int
-	lost   int // events dropped because the client was too slow
 	answer *jsonrpc.Message
 	err    error
 	keep   bool // the answer still tells something when nobody waits any more
@@ -95,18 +94,28 @@ func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on fu
 		select {
 		case <-p.wake:
 		case <-ctx.Done():
-			l.mu.Lock()
-			if p.left = true; !p.keep {
-				delete(l.pending, n)
-				l.hauntLocked(n, p.call)
-			}
-			l.mu.Unlock()
-			return nil, context.Cause(ctx)
 		}
 		l.mu.Lock()
 		events, answer, err := p.events, p.answer, p.err
 		p.events, p.bytes = nil, 0
+		over := answer == nil && err == nil && ctx.Err() != nil
+		if over {
+			if p.left = true; !p.keep {
+				delete(l.pending, n)
+				l.hauntLocked(n, p.call)
+			}
+		}
 		l.mu.Unlock()
+		if over {
+			// A notification needs no reader any more, but the server waits for the
+			// answer to its question.
+			for _, m := range events {
+				if m.Kind == jsonrpc.Request {
+					l.server.refuse(m, callEnded)
+				}
+			}
+			return nil, context.Cause(ctx)
+		}
 		for _, m := range events {
 			on(m)
 		}
@@ -281,20 +290,32 @@ func (l *piped) orphan(m *jsonrpc.Message) {
 	}
 }
 
-// add queues m for the call p, or gives it to other when there is none.
+// add queues m for the call p, or gives it to other when there is none. A request
+// that cannot be queued is refused, because the server waits for its answer.
 func (l *piped) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
 	if p == nil {
 		other(m)
 		return
 	}
+	if why := l.queue(p, m); why != "" && m.Kind == jsonrpc.Request {
+		l.server.refuse(m, why)
+	}
+}
+
+// queue appends m to the events of p. It returns why it did not, "" when it did: p
+// may have been given up since its owner was looked up.
+func (l *piped) queue(p *pending, m *jsonrpc.Message) (why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if p.left {
+		return callEnded
+	}
 	if m.Method == mcp.NoteProgress && len(p.events) > 0 && len(p.events) >= maxEvents/2 {
 		// Of a flood of progress only the newest matters.
 		if last := len(p.events) - 1; p.events[last].Method == mcp.NoteProgress {
 			p.bytes += len(m.Raw) - len(p.events[last].Raw)
 			p.events[last] = m
-			return
+			return ""
 		}
 	}
 	full := len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0
@@ -304,12 +325,12 @@ func (l *piped) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)
 		full = len(p.events) >= maxEvents+maxQuestions
 	}
 	if full {
-		p.lost++
-		return
+		return "too much waits for its client"
 	}
 	p.events = append(p.events, m)
 	p.bytes += len(m.Raw)
 	p.signal()
+	return ""
 }
 
 func (l *piped) answered(m *jsonrpc.Message) {

@@ -19,10 +19,11 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
-	if opened := s.opening.Load(); opened != nil && !opened.Revision.Can(mcp.AskedMidCall) {
-		// 2026-07-28 §stdio, §Streamable HTTP: a modern server must not send
-		// requests, and must not be answered.
-		s.opts.Log.Warn("request from a modern server dropped", "server", s.opts.Name, "method", sanitise(m.Method))
+	if s.mustNotAsk(m) {
+		return
+	}
+	if f != nil && f.ctx.Err() != nil {
+		s.respond(refusal(m, callEnded))
 		return
 	}
 	if m.Method == mcp.MethodElicit {
@@ -82,6 +83,32 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 			s.respond(answer.Raw)
 		}
 	})
+}
+
+// callEnded is why a question is refused whose call ended before it was put.
+const callEnded = "the call that it belongs to has ended"
+
+// refuse answers a request of the server that is put to nobody. A ping is answered
+// as ever: it belongs to the connection and not to a call.
+func (s *Server) refuse(m *jsonrpc.Message, why string) {
+	switch {
+	case m.Method == mcp.MethodPing:
+		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+	case !s.mustNotAsk(m):
+		s.respond(refusal(m, why))
+	}
+}
+
+// mustNotAsk reports whether the server may send no requests at all, and logs the
+// one that it sent: 2026-07-28 §stdio, §Streamable HTTP: a modern server must not,
+// and must not be answered.
+func (s *Server) mustNotAsk(m *jsonrpc.Message) bool {
+	opened := s.opening.Load()
+	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
+		return false
+	}
+	s.opts.Log.Warn("request from a modern server dropped", "server", s.opts.Name, "method", sanitise(m.Method))
+	return true
 }
 
 var errTakenBack = errors.New("the server took its question back")
