@@ -51,6 +51,7 @@ func (r *Relay) playLive(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 		if reply, err = u.Call(ctx, &next, s); err != nil {
 			return nil, err
 		}
+		c.Progress = next.Progress // the following round goes on from there
 		if reply.ResultType() != mcp.ResultInputRequired {
 			return reply, nil
 		}

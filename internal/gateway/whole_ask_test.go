@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -218,46 +219,65 @@ func TestQuestionsOfReadsAreNotCacheable(t *testing.T) {
 	})
 }
 
-// TestProgressGoesOnThroughTheRounds: a server that begins anew with each round of
-// input is not heard to fall back (§Progress, all revisions: it must increase).
+// TestProgressGoesOnThroughTheRounds: a server begins anew with each round of input.
+// The client hears progress that increases (§Progress, all revisions), also where
+// there was none in the first round. A second client with the same token is not
+// concerned by what the first has heard.
 func TestProgressGoesOnThroughTheRounds(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s := &farServer{modern: true}
-		s.on = func(l *farLink, m *jsonrpc.Message) {
-			switch {
-			case m.Method == mcp.MethodListen:
-				l.acknowledge(m)
-			case m.Kind == jsonrpc.Request:
-				token := string(jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken).Of(m.Raw))
-				for _, p := range []string{"1", "2", "3"} {
-					if p == "3" && m.Param("requestState").IsZero() {
-						break
+	for name, test := range map[string]struct {
+		rounds []string // the progress in each
+		want   string
+	}{
+		"each begins anew":            {[]string{"1 2", "1 2 3"}, "1 2 3"},
+		"the first is silent":         {[]string{"", "1 2 3", "1 2 3 4"}, "1 2 3 4"},
+		"the second is silent":        {[]string{"1 2", "", "1 2 3"}, "1 2 3"},
+		"each says the same":          {[]string{"5", "5", "5"}, "5"},
+		"the last is behind":          {[]string{"10 20", "1 2 3"}, "10 20"},
+		"equal steps of one attempt":  {[]string{"1 1", "1 2 2"}, "1 1 2 2"},
+		"a fraction more than before": {[]string{"", "1.5", "1 1.25 1.75"}, "1.5 1.75"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &farServer{modern: true}
+				s.on = func(l *farLink, m *jsonrpc.Message) {
+					switch {
+					case m.Method == mcp.MethodListen:
+						l.acknowledge(m)
+					case m.Kind == jsonrpc.Request:
+						token := string(jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken).Of(m.Raw))
+						state, _ := jsonrpc.Text(m.Raw, m.Param("requestState"))
+						round, _ := strconv.Atoi(state)
+						for _, p := range strings.Fields(test.rounds[round]) {
+							l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":` + p + `}}`)
+						}
+						if round+1 < len(test.rounds) {
+							l.answer(m, `{"resultType":"input_required","inputRequests":{"k":{`+elicit+`}},"requestState":"`+strconv.Itoa(round+1)+`"}`)
+							return
+						}
+						l.answer(m, `{"resultType":"complete","content":[]}`)
 					}
-					l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":` + p + `}}`)
 				}
-				if m.Param("requestState").IsZero() {
-					l.answer(m, `{"resultType":"input_required","inputRequests":{"k":{`+elicit+`}},"requestState":"s"}`)
-					return
+				w := build(t, s)
+				for range 2 {
+					n := w.legacy(`{"elicitation":{}}`)
+					n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{"progressToken":"p"}}}`)
+					var heard []string
+					for {
+						m := n.next()
+						if m.Kind == jsonrpc.Request {
+							n.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"cancel"}}`)
+							continue
+						}
+						if m.ID == "1" {
+							break
+						}
+						heard = append(heard, string(m.Param("progress").Of(m.Raw)))
+					}
+					if got := strings.Join(heard, " "); got != test.want {
+						t.Errorf("heard %s, want %s", got, test.want)
+					}
 				}
-				l.answer(m, `{"resultType":"complete","content":[]}`)
-			}
-		}
-		n := build(t, s).legacy(`{"elicitation":{}}`)
-		n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{"progressToken":"p"}}}`)
-		var heard []string
-		for {
-			m := n.next()
-			if m.Kind == jsonrpc.Request {
-				n.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"cancel"}}`)
-				continue
-			}
-			if m.ID == "1" {
-				break
-			}
-			heard = append(heard, string(m.Param("progress").Of(m.Raw)))
-		}
-		if got := strings.Join(heard, " "); got != "1 2 2 3" {
-			t.Errorf("heard %s", got)
-		}
-	})
+			})
+		})
+	}
 }

@@ -33,6 +33,7 @@ type flow struct {
 	taking sync.Mutex    // held while a message is passed on: one at a time
 	over   bool          // the call has its answer
 	pace   *rate.Limiter // of progress; nil before the first
+	ahead  bool          // some of its progress was further than that of earlier attempts
 }
 
 // The deadlines of a call where the options say nothing.
@@ -176,8 +177,10 @@ func belongsToCall(method string) bool {
 	return true
 }
 
-// takeProgress gives progress the client's token (§Progress, all revisions).
-// What has no taker, goes backwards or comes in floods is dropped.
+// takeProgress gives progress the client's token. What has no taker, goes backwards
+// or comes in floods is dropped. The value "MUST increase with each notification"
+// (§Progress, all revisions), also for a client whose call we send several times: a
+// later attempt is passed on once it is further than all earlier ones.
 func (f *flow) takeProgress(m *jsonrpc.Message) {
 	if f.call.Token.IsZero() {
 		return
@@ -191,10 +194,10 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 	if err == nil {
 		if f.call.Progress == nil {
 			f.call.Progress = new(float64)
-		} else if p < *f.call.Progress {
+		} else if p < *f.call.Progress || p == *f.call.Progress && !f.ahead {
 			return
 		}
-		*f.call.Progress = p
+		*f.call.Progress, f.ahead = p, true
 	}
 	if f.pace == nil {
 		f.pace = rate.NewLimiter(20, 100)
