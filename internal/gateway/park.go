@@ -408,7 +408,7 @@ func (k *parkSink) Notify(b []byte) {
 	p.mu.Lock()
 	s, c := p.sink, p.call
 	if s == nil {
-		if !bytes.Contains(b, []byte(mcp.NoteProgress)) && len(p.held) < maxHeldLogs {
+		if len(p.held) < maxHeldLogs && !isProgress(b) {
 			p.held = append(p.held, b)
 		}
 		p.mu.Unlock()
@@ -421,6 +421,12 @@ func (k *parkSink) Notify(b []byte) {
 		}
 	}
 	s.Notify(b)
+}
+
+// isProgress reports whether b is a notification of progress, whatever it mentions.
+func isProgress(b []byte) bool {
+	method, _ := jsonrpc.Text(b, jsonrpc.Find(b, jsonrpc.Whole(b), "method"))
+	return method == mcp.NoteProgress
 }
 
 // retoken gives progress the token of the request that is at the call now.

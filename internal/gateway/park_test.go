@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -380,6 +381,45 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 		got := two.all()
 		if len(got) != maxHeldLogs+1 || got[0] != log || got[len(got)-1] != strings.Replace(progress, `"a"`, "77", 1) {
 			t.Errorf("the retry heard %d: %q", len(got), got)
+		}
+	})
+}
+
+// TestNotificationsThatMentionProgressAreHeld: while nobody is at a parked call, what
+// only mentions progress waits for the retry, whatever its method.
+func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Relay) {
+		said1 := []string{
+			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"a client sent notifications/progress"}}`,
+			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":{"method":"notifications/progress"}}}`,
+			`{"jsonrpc":"2.0","method":"notifications/progress/extended","params":{}}`,
+		}
+		progress := []string{
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":2}}`,
+			`{"params":{"progressToken":"a","progress":3},"method":"notifications\/progress","jsonrpc":"2.0"}`,
+		}
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+			go func() {
+				time.Sleep(time.Second) // nobody is there
+				for _, b := range append(progress, said1...) {
+					s.Notify([]byte(b))
+				}
+			}()
+			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			return said(mcp.R20251125, `{}`), err
+		}}
+		reply, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), &ear{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		two := &ear{}
+		c := modern(t, mcp.MethodCallTool, `{"name":"t","inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
+		if _, err := r.relay(t.Context(), u, c, two); err != nil {
+			t.Fatal(err)
+		}
+		if got := two.all(); !slices.Equal(got, said1) {
+			t.Errorf("the retry heard %q", got)
 		}
 	})
 }
