@@ -395,6 +395,7 @@ type queue struct {
 
 	mu   sync.Mutex
 	list []queued
+	told listPace
 }
 
 type queued struct {
@@ -406,8 +407,8 @@ func (q *queue) put(u Upstream, m *jsonrpc.Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.list {
-		if q.list[i].from == u && sameNotice(q.list[i].m, m) {
-			q.list[i].m = m
+		if q.list[i].stands(u, m) {
+			q.list[i].from, q.list[i].m = u, m
 			return
 		}
 	}
@@ -415,18 +416,26 @@ func (q *queue) put(u Upstream, m *jsonrpc.Message) {
 		return
 	}
 	q.list = append(q.list, queued{u, m})
+	q.signal()
+}
+
+func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
+// take returns what may be told now. When something has to wait for its time, the
+// queue wakes its reader again.
 func (q *queue) take() []queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	list := q.list
-	q.list = nil
-	return list
+	var due []queued
+	if due, q.list = q.told.split(q.list, time.Now()); len(q.list) > 0 {
+		q.signal()
+	}
+	return due
 }
 
 // keepOnly removes from an array the items that keep does not want, and reports

@@ -12,7 +12,7 @@ import (
 // outlet takes notices to one legacy client. Whoever has a notice never waits for
 // the client: a server's reader serves all the others too. What waits is bounded
 // by the kinds of notices that repeat themselves and by maxHeld of the others; a
-// server that floods is heard every pace. The goroutine that writes is there only
+// server that floods is heard every pace, of a list every changePace. The goroutine that writes is there only
 // while something waits, so that an idle client has none.
 type outlet struct {
 	to peer.Standing
@@ -20,6 +20,7 @@ type outlet struct {
 
 	mu      sync.Mutex
 	waiting []queued
+	told    listPace
 	writing chan struct{} // closed when the writer has returned; nil while there is none
 	quit    chan struct{} // closed by close; made with writing
 	closed  bool
@@ -40,6 +41,46 @@ func repeats(method string) bool {
 	return false
 }
 
+// changePace is the least time between two notifications of one client that the same
+// list has changed. The first goes out at once; those that come sooner are one, which
+// goes out when its time has come. Clients answer each by reading the list.
+const changePace = time.Second
+
+// listPace notes when a client was last told that a list has changed, by the list.
+// The zero value is ready.
+type listPace [3]time.Time
+
+// listOf returns the index in a listPace of the list that a notification says has
+// changed, -1 for other notifications.
+func listOf(method string) int {
+	switch method {
+	case mcp.NoteToolsChanged:
+		return 0
+	case mcp.NotePromptsChanged:
+		return 1
+	case mcp.NoteResourcesChanged:
+		return 2
+	}
+	return -1
+}
+
+// split returns what may be told now, and in later what has to wait. It notes that
+// the first is told.
+func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) {
+	for _, q := range waiting {
+		i := listOf(q.m.Method)
+		if i >= 0 && now.Sub(p[i]) < changePace {
+			later = append(later, q)
+			continue
+		}
+		if i >= 0 {
+			p[i] = now
+		}
+		due = append(due, q)
+	}
+	return due, later
+}
+
 // put adds a notice of u, or of ourselves where u is nil. When too many wait it is
 // dropped.
 func (o *outlet) put(u Upstream, m *jsonrpc.Message) {
@@ -53,8 +94,8 @@ func (o *outlet) put(u Upstream, m *jsonrpc.Message) {
 		q := &o.waiting[i]
 		if !repeats(q.m.Method) {
 			others++
-		} else if q.from == u && sameNotice(q.m, m) {
-			q.m = m
+		} else if q.stands(u, m) {
+			q.from, q.m = u, m
 			return
 		}
 	}
@@ -69,6 +110,15 @@ func (o *outlet) put(u Upstream, m *jsonrpc.Message) {
 	}
 }
 
+// stands reports whether a notice that waits stands for a further one. That a list
+// has changed is said of the whole list, whichever server is the reason.
+func (q *queued) stands(u Upstream, m *jsonrpc.Message) bool {
+	if listOf(m.Method) >= 0 {
+		return q.m.Method == m.Method
+	}
+	return q.from == u && sameNotice(q.m, m)
+}
+
 // sameNotice reports whether two notices tell of the same thing.
 func sameNotice(a, b *jsonrpc.Message) bool {
 	return a.Method == b.Method && string(a.Param("uri").Of(a.Raw)) == string(b.Param("uri").Of(b.Raw)) &&
@@ -79,9 +129,10 @@ func (o *outlet) write() {
 	var wait *time.Timer
 	for {
 		o.mu.Lock()
-		list, quit := o.waiting, o.quit
-		o.waiting = nil
-		if len(list) == 0 || o.closed {
+		quit := o.quit
+		var list []queued
+		list, o.waiting = o.told.split(o.waiting, time.Now())
+		if len(list)+len(o.waiting) == 0 || o.closed {
 			close(o.writing)
 			o.writing = nil
 			o.mu.Unlock()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -51,8 +52,8 @@ func notice(t *testing.T, method, params string) *jsonrpc.Message {
 	return m
 }
 
-// TestOutletFlood: what repeats itself is told at the pace of the outlet, first at
-// once; what does not is told in order, within the bound.
+// TestOutletFlood: what repeats itself is told at its pace, first at once and last of
+// all; what does not is told in order, within the bound.
 func TestOutletFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}
@@ -63,17 +64,30 @@ func TestOutletFlood(t *testing.T) {
 		if n := r.heard(); n != 1 {
 			t.Fatalf("%d at once, want 1", n)
 		}
-		for range 100 {
-			for range 1000 {
+		updated := notice(t, mcp.NoteResourceUpdated, `{"uri":"x:1"}`)
+		for range 1000 {
+			for range 100 {
 				o.put(nil, changed)
+				o.put(nil, updated)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(pace)
-		if n := r.heard(); n < 10 || n > 1+int(time.Second/pace)+1 {
-			t.Errorf("%d of 100000 in a second", n)
+		time.Sleep(changePace + pace)
+		lists, updates := 0, 0
+		for _, x := range r.have {
+			if strings.Contains(x, mcp.NoteToolsChanged) {
+				lists++
+			} else {
+				updates++
+			}
 		}
-		time.Sleep(2 * pace)
+		if lists < 10 || lists > 12 {
+			t.Errorf("a list has changed %d times in ten seconds", lists)
+		}
+		if most := int(10*time.Second/pace) + 2; updates < 100 || updates > most {
+			t.Errorf("%d of 100000 updates in ten seconds", updates)
+		}
+		time.Sleep(changePace)
 		o.put(nil, changed)
 		synctest.Wait() // the writer rests now
 		before := r.heard()
