@@ -106,3 +106,37 @@ func TestT25_JoinedListsArePrivate(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesOfAListHaveOneCacheScope: when tools of one page are left out, the pages
+// before and after it say the same cache scope (2026-07-28 §Caching, "Interaction
+// with Pagination"). A list of one page keeps the server's word.
+func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
+	const bad = `{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}`
+	pages := map[string]string{
+		"":  `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a","inputSchema":{}}],"nextCursor":"2"}`,
+		"2": `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[` + bad + `],"nextCursor":"3"}`,
+		"3": `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"b","inputSchema":{}}]}`,
+	}
+	u := &fake{name: "u"}
+	u.call = func(_ context.Context, c *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+		cursor, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("cursor"))
+		return said(mcp.R20260728, pages[cursor]), nil
+	}
+	g := &Single{Relay: &Relay{}, Upstream: u}
+	for _, x := range []struct{ params, want string }{
+		{`{}`, `"private"`}, {`{"cursor":"2"}`, `"private"`}, {`{"cursor":"3"}`, `"private"`},
+	} {
+		c := modern(t, mcp.MethodListTools, x.params)
+		reply, err := g.Call(t.Context(), c, &ear{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := message(t, string(dialect.Reply(nil, c, reply)))
+		if got := string(m.ResultMember("cacheScope").Of(m.Raw)); got != x.want {
+			t.Errorf("%s: cacheScope is %s, want %s", x.params, got, x.want)
+		}
+		if strings.Contains(string(m.Raw), `"bad"`) {
+			t.Errorf("a tool with an invalid header is listed: %s", m.Raw)
+		}
+	}
+}

@@ -46,7 +46,9 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 		reply, err := g.Relay.relay(ctx, g.Upstream, c, s)
 		if _, cut := g.Upstream.(*Filtered); err == nil && !cut {
 			lost := func(tool, why string) { g.Relay.lost(g.Upstream.Name(), c.Msg.Method, leftOut(tool, why)) }
-			if keepTools(reply, nil, lost) {
+			if keepTools(reply, nil, lost) || paged(c, reply) && reply.From.Can(mcp.MirroredHeaders) {
+				// All pages have one scope (2026-07-28 §Caching, "Interaction with
+				// Pagination"), and of one of the others a tool may be left out.
 				keepPrivate(reply)
 			}
 		}
@@ -58,6 +60,11 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 		return reply, err
 	}
 	return g.Relay.relay(ctx, g.Upstream, c, s)
+}
+
+// paged reports whether a list has further pages beside the one in reply.
+func paged(c *mcp.Call, reply *mcp.Reply) bool {
+	return !c.Msg.Param("cursor").IsZero() || !reply.Msg.ResultMember("nextCursor").IsZero()
 }
 
 // keepTools removes tools from a list: those that shows does not want, nil for
