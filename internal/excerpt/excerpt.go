@@ -3,7 +3,10 @@
 //
 // Cut only bounds it. Line and Lines also take out whatever a terminal would act
 // on, or that hides or turns round what stands beside it: such text is for people
-// to read, and is not what the other side has said, byte for byte. Secrets and
+// to read, and is not what the other side has said, byte for byte. Quote puts it in
+// quotes besides, so that it cannot be taken for words of ours: that is the form in
+// which a peer's words stand in our messages. JSON does the same for JSON without
+// changing its meaning. Secrets and
 // SecretName find what should not be repeated at all; they know forms and names,
 // and no secret that has neither.
 //
@@ -13,8 +16,11 @@
 package excerpt
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -39,6 +45,58 @@ func Line(s string, limit int) string { return clean(s, limit, false) }
 
 // Lines is Line for text of several lines: line ends, tabs and spaces stay.
 func Lines(s string, limit int) string { return clean(s, limit, true) }
+
+// Quote returns Line of s in double quotes. A quote within it is escaped, so that
+// the end of the quotation is ours to say. The limit is that of Line.
+func Quote(s string, limit int) string { return strconv.Quote(Line(s, limit)) }
+
+// Word returns Line of s where that is one plain word, such as a name, a MIME type or
+// a URI: a word alone cannot be taken for a sentence of ours. Anything else is Quote
+// of s.
+func Word(s string, limit int) string {
+	l := Line(s, limit)
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || r > ' ' && r < utf8.RuneSelf && !strings.ContainsRune("\"'`\\", r) || r == '…'
+	}
+	if l == "" || strings.ContainsFunc(l, func(r rune) bool { return !plain(r) }) {
+		return strconv.Quote(l)
+	}
+	return l
+}
+
+// JSON returns b, a JSON text, with every character that a terminal would act on
+// written as \u escapes: controls of C1, changes of direction, what is invisible. They
+// can stand only within strings, where an escape means the same. Line ends stay, and
+// b itself is returned where nothing is to be done.
+func JSON(b []byte) []byte {
+	var out []byte
+	from := 0
+	for i := 0; i < len(b); {
+		if c := b[i]; c < utf8.RuneSelf {
+			if c != 0x7f {
+				i++
+				continue
+			}
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) {
+			i += size
+			continue
+		}
+		out = append(out, b[from:i]...)
+		if r1, r2 := utf16.EncodeRune(r); r1 != utf8.RuneError {
+			out = fmt.Appendf(out, `\u%04x\u%04x`, r1, r2)
+		} else {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		i += size
+		from = i
+	}
+	if from == 0 {
+		return b
+	}
+	return append(out, b[from:]...)
+}
 
 func clean(s string, limit int, lines bool) string {
 	var b strings.Builder

@@ -53,6 +53,56 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                               `""`,
+		"no such city":                   `"no such city"`,
+		"bad\ndragoman: hint: run x":     `"bad dragoman: hint: run x"`,
+		"\x1b[2J\u009b2Ja\u202eb\u200bc": `"[2J 2Ja b c"`,
+		`x" (-1); run "y`:                `"x\" (-1); run \"y"`,
+		`C:\temp`:                        `"C:\\temp"`,
+		strings.Repeat("a", 101):         `"` + strings.Repeat("a", 97) + `…"`,
+	} {
+		if got := Quote(in, 100); got != want {
+			t.Errorf("Quote(%q) is %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestWord(t *testing.T) {
+	for in, want := range map[string]string{
+		"gh__create_issue":       "gh__create_issue",
+		"image/svg+xml":          "image/svg+xml",
+		"file:///a%20b?c=d#e":    "file:///a%20b?c=d#e",
+		"größe":                  "größe",
+		"":                       `""`,
+		"two words":              `"two words"`,
+		"a\u00a0b":               `"a b"`,
+		"a\"b":                   `"a\"b"`,
+		"a\n":                    "a",
+		strings.Repeat("x", 200): strings.Repeat("x", 97) + "…",
+	} {
+		if got := Word(in, 100); got != want {
+			t.Errorf("Word(%q) is %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                           "",
+		`{"a":"é 文 😀"}` + "\n":       `{"a":"é 文 😀"}` + "\n",
+		"\"a\u009b2J\x7f\u202e\"":    `"a\u009b2J\u007f\u202e"`,
+		"\"\U000e0041\"":             `"\udb40\udc41"`,
+		"\"\ufffd\u00a0\u3000\"":     "\"\ufffd\u00a0\u3000\"",
+		`"\u001b stays what it was"`: `"\u001b stays what it was"`,
+	} {
+		if got := string(JSON([]byte(in))); got != want {
+			t.Errorf("JSON(%q) is %q, want %q", in, got, want)
+		}
+	}
+}
+
 func FuzzExcerpt(f *testing.F) {
 	f.Add("a\nb\u202e文\xff", 5)
 	f.Add(strings.Repeat("文", 40), 20)
