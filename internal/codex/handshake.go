@@ -232,7 +232,7 @@ func versionOne(info []byte) []byte {
 func said(e *jsonrpc.Error) string {
 	s := strconv.FormatInt(e.Code, 10)
 	if e.Message != "" {
-		s += ` "` + excerpt.Line(e.Message, 200) + `"`
+		s += " " + excerpt.Quote(e.Message, 200)
 	}
 	return s
 }
@@ -246,7 +246,7 @@ func describe(m *jsonrpc.Message) string {
 			break
 		}
 		name, _ := jsonrpc.Text(m.Raw, x.Key)
-		names = append(names, excerpt.Line(name, 40))
+		names = append(names, excerpt.Word(name, 40))
 	}
 	if names == nil {
 		return "an empty result"

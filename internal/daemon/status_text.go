@@ -9,7 +9,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
+
+// maxName bounds a name that a peer chose in the report for people, in bytes.
+const maxName = 128
 
 // dumpWhenAsked writes how everything is whenever somebody asks, until ctx ends.
 func (d *daemon) dumpWhenAsked(ctx context.Context, asked <-chan os.Signal) {
@@ -47,7 +52,7 @@ func (r *statusReport) text(now time.Time) []byte {
 	}
 	line(0, "parked calls: %d", len(r.Parked))
 	for _, p := range r.Parked {
-		line(1, "%s %s%s, %d open questions, for %s", p.Server, p.Method, of(p.Principal), p.Questions, ago(p.Since))
+		line(1, "%s %s%s, %d open questions, for %s", p.Server, excerpt.Word(p.Method, maxName), of(p.Principal), p.Questions, ago(p.Since))
 	}
 	line(0, "listens: %d clients", len(r.Listens))
 	for _, l := range r.Listens {
@@ -55,7 +60,7 @@ func (r *statusReport) text(now time.Time) []byte {
 	}
 	line(0, "losses: %d kinds", len(r.Losses))
 	for _, l := range r.Losses {
-		line(1, "%s %s: %d", l.Server, l.What, l.Count)
+		line(1, "%s %s: %d", l.Server, excerpt.Word(l.What, maxName), l.Count)
 	}
 	line(0, "---- end")
 	return b.Bytes()
@@ -91,7 +96,11 @@ func (s *serverStatus) text(line func(int, string, ...any), ago func(time.Time) 
 	for _, x := range s.Sessions {
 		caps, state := "nothing asked", "in use"
 		if len(x.Capabilities) > 0 {
-			caps = strings.Join(x.Capabilities, " ")
+			shown := make([]string, len(x.Capabilities))
+			for i, name := range x.Capabilities {
+				shown[i] = excerpt.Word(name, maxName)
+			}
+			caps = strings.Join(shown, " ")
 		}
 		if x.IdleSince != nil {
 			state = "idle for " + ago(*x.IdleSince)
@@ -135,7 +144,7 @@ func of(principal string) string {
 	if principal == "" {
 		return ""
 	}
-	return " of " + principal
+	return " of " + excerpt.Word(principal, maxName)
 }
 
 func ofChild(pid int) string {

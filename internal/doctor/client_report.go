@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -52,17 +53,22 @@ func (s *Stage) Report() *ClientReport {
 	return r
 }
 
-// String tells of a visit in a sentence.
+// String tells of a visit in a sentence, on one line. What the client calls itself is
+// quoted, and so is whatever else it says that is not one plain word.
 func (v Visit) String() string {
-	who := v.Client
-	if who == "" {
-		who = "a client without a name"
+	who := "a client without a name"
+	if v.Client != "" {
+		who = excerpt.Quote(v.Client, shown)
 	}
-	s := who + " opens with " + v.OpensWith
+	s := who + " opens with " + excerpt.Word(v.OpensWith, shown)
 	if v.Offers != "" {
-		s += ", offers " + v.Offers
+		s += ", offers " + excerpt.Word(v.Offers, shown)
 	}
-	return s + ", speaks " + v.Revision + ", declares " + listed(v.Declares) + fmt.Sprintf(", %d requests", v.Requests)
+	declares := make([]string, len(v.Declares))
+	for i, name := range v.Declares {
+		declares[i] = excerpt.Word(name, 40)
+	}
+	return s + ", speaks " + v.Revision + ", declares " + listed(declares) + fmt.Sprintf(", %d requests", v.Requests)
 }
 
 // JSON returns the report as one object: {"findings":[…],"verdict":{…}}.

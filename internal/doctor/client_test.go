@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -282,5 +283,16 @@ func TestStageIsFull(t *testing.T) {
 	}
 	if got := clientCodes(s.Report()); !slices.Equal(got, []string{ClientNeverLists}) {
 		t.Errorf("found: %v", got)
+	}
+}
+
+// What a client calls itself, its capabilities and its methods stands in the report
+// for people on one line, and cannot be taken for the report's own words.
+func TestVisitOfHostileClient(t *testing.T) {
+	forged := "x\ndragoman: error: FORGED \x1b[2J\u202e"
+	v := Visit{Client: forged, OpensWith: forged, Offers: forged, Declares: []string{"roots", forged}, Revision: "2025-11-25", Requests: 1}
+	got := v.String()
+	if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.Count(got, `"x dragoman: error: `) != 4 {
+		t.Errorf("got %q", got)
 	}
 }

@@ -142,7 +142,7 @@ func (o *opening) settle(version string, given bool) string {
 		// negotiated, which is the server's word for it.
 		o.rules.Version = version
 	}
-	shown := excerpt.Line(version, 40)
+	shown := excerpt.Word(version, 40)
 	o.find(FoundUnknownVersion, "it answers initialize with version "+shown+", which is treated as "+o.revision.String())
 	return "an unknown version in the right shape, so like " + o.revision.String()
 }

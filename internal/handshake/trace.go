@@ -84,10 +84,10 @@ func describe(m *jsonrpc.Message) string {
 		f := readFailure(m)
 		s := "error"
 		if f.code != "" {
-			s += " " + f.code
+			s += " " + excerpt.Word(f.code, 40)
 		}
 		if f.text != "" {
-			s += ` "` + f.text + `"`
+			s += " " + strconv.Quote(f.text)
 		}
 		return s
 	}
@@ -101,11 +101,11 @@ func describe(m *jsonrpc.Message) string {
 			break
 		}
 		key, _ := jsonrpc.Text(m.Raw, member.Key)
-		name := excerpt.Line(key, 40)
+		name := excerpt.Word(key, 40)
 		switch key {
 		case "protocolVersion":
 			if v, ok := jsonrpc.Text(m.Raw, member.Value); ok {
-				name += " " + excerpt.Line(v, 40)
+				name += " " + excerpt.Word(v, 40)
 			}
 		case "supportedVersions":
 			name += " " + join(texts(m.Raw, member.Value))
@@ -141,5 +141,9 @@ func join(versions []string) string {
 	if len(versions) == 0 {
 		return "(none)"
 	}
-	return strings.Join(versions, "/")
+	shown := make([]string, len(versions))
+	for i, v := range versions {
+		shown[i] = excerpt.Word(v, 40)
+	}
+	return strings.Join(shown, "/")
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -301,6 +302,9 @@ type notAdmitted struct{ error }
 
 func (e *notAdmitted) Unwrap() error { return e.error }
 
+// maxStderr bounds a line of standard error in an error, in bytes.
+const maxStderr = 1 << 10
+
 // childError adds to a failed handshake what the child left behind.
 type childError struct {
 	err    error
@@ -316,8 +320,13 @@ func (e *childError) remains() string {
 	if e.exit != "" {
 		s += "; the process ended: " + e.exit
 	}
-	if len(e.stderr) > 0 {
-		s += "; its stderr said: " + strings.Join(e.stderr, " | ")
+	for i, line := range e.stderr {
+		if i == 0 {
+			s += "; its stderr said: "
+		} else {
+			s += " | "
+		}
+		s += excerpt.Quote(line, maxStderr)
 	}
 	return s
 }
