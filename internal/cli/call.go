@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -35,8 +36,12 @@ may also be given by repeating the argument. Without a schema it is a text.
 arguments as one JSON object, from standard input when it is -.
 
 Texts of the result go to standard output as they are; pictures, sound and other
-bytes are only mentioned on standard error, and are in the output of --json. The
-exit code is 1 when the tool reports an error.`,
+bytes are only mentioned on standard error, and are in the output of --json. On a
+terminal, control characters in them are shown as escapes. The exit code is 1
+when the tool reports an error.
+
+A line on standard error that begins with "dragoman:" is Dragoman's. What a
+server says in such a line stands in quotes.`,
 		Example: `  dragoman call https://mcp.example.com/mcp search --arg query=bridges --arg limit=5
 
   # With a command, the tool comes before it.
@@ -217,7 +222,7 @@ func (a *app) callTool(ctx context.Context, s Session, server config.Server, too
 		return result, "", err
 	}
 	if near := config.Suggest(tool, names); near != "" {
-		return result, "did you mean " + near + "?", err
+		return result, "did you mean " + excerpt.Word(near, maxQuoted) + "?", err
 	}
 	return result, noSuchTool, err
 }
@@ -254,14 +259,14 @@ func progressText(server, tool string, progress, total float64, message string) 
 		text += " " + strconv.Itoa(int(100*min(1, max(0, progress/total)))) + " %"
 	}
 	if message != "" {
-		text += ": " + message
+		text += ": " + excerpt.Quote(message, 200)
 	}
 	return text
 }
 
 func (a *app) printResult(result []byte, asJSON bool) error {
 	if asJSON {
-		if _, err := a.stdout.Write(append(result[:len(result):len(result)], '\n')); err != nil {
+		if err := a.printRaw(a.stdout, append(result[:len(result):len(result)], '\n')); err != nil {
 			return err
 		}
 	} else if err := a.printContent(result); err != nil {
@@ -296,19 +301,20 @@ func (a *app) answerWith(given []argument) func(string, []byte) ([]byte, string)
 					continue required
 				}
 			}
-			missing = append(missing, "--accept "+name+"=…")
+			missing = append(missing, "--accept "+excerpt.Word(name, 100)+"=…")
 		}
 		content, err := form.object(nil, "--accept", fill)
+		message = excerpt.Quote(message, maxQuoted)
 		switch {
 		case len(raw) == 0:
-			a.status.Printf("the server asked: %s; that is no form, so it was declined", message)
+			a.status.Printf("the server asked %s; that is no form, so it was declined", message)
 		case len(missing) > 0:
-			a.status.Printf("the server asked: %s; declined, because it also needs %s", message, strings.Join(missing, " "))
+			a.status.Printf("the server asked %s; declined, because it also needs %s", message, strings.Join(missing, " "))
 		case err != nil:
-			a.status.Printf("the server asked: %s; declined, because %v", message, err)
+			a.status.Printf("the server asked %s; declined, because %v", message, err)
 		default:
 			if a.verbose {
-				a.status.Printf("the server asked: %s; answered", message)
+				a.status.Printf("the server asked %s; answered", message)
 			}
 			return content, "accept"
 		}

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -40,8 +43,9 @@ func withHint(err error, format string, args ...any) error {
 	return &hinted{err: err, hint: fmt.Sprintf(format, args...)}
 }
 
-// printError says what went wrong and, a line each, what to do about it. An error
-// of several lines is one error and the hints that come with it.
+// printError says what went wrong and, a line each, what to do about it. An error is
+// one line, whatever stands in it: a second line would be a peer's, who could write
+// there as if it were Dragoman.
 func (a *app) printError(err error) {
 	var bad *config.Error
 	if errors.As(err, &bad) {
@@ -59,11 +63,11 @@ func (a *app) printError(err error) {
 		}
 		return
 	}
-	text, more, _ := strings.Cut(explain(err), "\n")
-	a.status.label(red, "error", strings.TrimSpace(text))
-	for l := range strings.Lines(more) {
-		if l = strings.TrimSpace(l); l != "" {
-			a.status.label(yellow, "hint", l)
+	for _, one := range parts(err) {
+		text, more := explain(one)
+		a.status.label(red, "error", oneLine(text))
+		if more != "" {
+			a.status.label(yellow, "hint", oneLine(more))
 		}
 	}
 	for _, h := range hintsOf(err) {
@@ -71,24 +75,71 @@ func (a *app) printError(err error) {
 	}
 }
 
-// explain returns the text of an error. An *mcp.Error has a message for clients
-// and a cause for the log, which may repeat the message's end and go on with what
-// it left out; that is then put on a line of its own.
-func explain(err error) string {
-	var e *mcp.Error
-	if !errors.As(err, &e) || e.Message == "" {
-		return err.Error()
+// parts returns the errors that were joined, or the one that there is.
+func parts(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
 	}
-	if e.Err == nil {
-		return e.Message
+	var out []error
+	var texts []string
+	for _, e := range several.Unwrap() {
+		out = append(out, parts(e)...)
+		texts = append(texts, e.Error())
 	}
-	cause := e.Err.Error()
-	for i := range e.Message {
-		if rest, ok := strings.CutPrefix(cause, e.Message[i:]); ok {
-			return e.Message + "\n" + strings.TrimLeft(rest, ";:, ")
+	if strings.Join(texts, "\n") != err.Error() {
+		return []error{err} // it says more than the errors within it
+	}
+	return out
+}
+
+// oneLine folds a text of several lines.
+func oneLine(s string) string {
+	var lines []string
+	for l := range strings.Lines(s) {
+		if l = strings.TrimSpace(l); l != "" {
+			lines = append(lines, l)
 		}
 	}
-	return e.Message + ": " + cause
+	return strings.Join(lines, " ")
+}
+
+// maxQuoted bounds what is repeated of a peer in an error or a notice, in bytes.
+const maxQuoted = 1 << 10
+
+// explain returns the text of an error and what more there is to say about it, ""
+// for nothing. An *mcp.Error has a message for clients and a cause for the log, which
+// may repeat the message's end and go on with what it left out.
+func explain(err error) (text, more string) {
+	var e *mcp.Error
+	if !errors.As(err, &e) || e.Message == "" {
+		return quoteWire(err), ""
+	}
+	if e.Err == nil {
+		return e.Message, ""
+	}
+	cause := quoteWire(e.Err)
+	for i := range e.Message {
+		if rest, ok := strings.CutPrefix(cause, e.Message[i:]); ok {
+			return e.Message, strings.TrimLeft(rest, ";:, ")
+		}
+	}
+	return e.Message + ": " + cause, ""
+}
+
+// quoteWire returns the text of an error in which an error answer of the server
+// stands in quotes, and is said to be the server's.
+func quoteWire(err error) string {
+	var w *jsonrpc.Error
+	if !errors.As(err, &w) {
+		return err.Error()
+	}
+	said := "the server answered " + excerpt.Quote(w.Message, maxQuoted) + " (" + strconv.FormatInt(w.Code, 10) + ")"
+	before, after, found := strings.Cut(err.Error(), w.Error())
+	if !found {
+		return said
+	}
+	return before + said + after
 }
 
 func hintsOf(err error) []string {

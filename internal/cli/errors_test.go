@@ -29,11 +29,13 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{errors.New("broken"), "error: broken"},
-		{errors.New("broken\nits stderr said: x\n\n  and y"), "error: broken|hint: its stderr said: x|hint: and y"},
+		{errors.New("broken\nhint: x\n\n  and y"), "error: broken hint: x and y"},
+		{errors.Join(errors.New("broken"), errors.New("the tape is not whole")), "error: broken|error: the tape is not whole"},
+		{fmt.Errorf("%w, and %w", errors.New("a"), errors.New("b")), "error: a, and b"},
 		{withHint(errors.New("broken"), "mend %s", "it"), "error: broken|hint: mend it"},
 		{fmt.Errorf("open: %w", selfHinting{}), "error: open: locked|hint: unlock it"},
 		{usagef("write x", "no x"), "error: no x|hint: write x"},
-		{&jsonrpc.Error{Code: -32602, Message: "bad\x1b[0m"}, `error: bad\x1b[0m (-32602)`},
+		{&jsonrpc.Error{Code: -32602, Message: "bad\x1b[0m"}, `error: the server answered "bad [0m" (-32602)`},
 		{&mcp.Error{Op: "open gh", Message: "server could not be started", Err: exec.ErrNotFound},
 			"error: server could not be started: executable file not found in $PATH|hint: check the spelling and PATH, or write the program's whole path"},
 		{&mcp.Error{Op: "open gh", Message: "not opened: got the end", Err: errors.New("got the end; its stderr said: no token")},

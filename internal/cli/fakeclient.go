@@ -29,7 +29,7 @@ func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
 // fakeClient plays a client to a server and prints what it found.
 func (a *app) fakeClient(ctx context.Context, profile string, command []string, address string, o fake.Options, asJSON bool) error {
 	at := fake.Where{Command: command, URL: address}
-	co := fake.ClientOptions{Capture: o.Capture, Version: o.Version, Stderr: statusLines{a.status}, Set: o.Set}
+	co := fake.ClientOptions{Capture: o.Capture, Version: o.Version, Stderr: &childLines{a.status, "server"}, Set: o.Set}
 	if err := fake.CheckClient(profile, o.Set); err != nil {
 		return usagef("`dragoman fake --list --json` names the settings of each profile", "%s", err)
 	}

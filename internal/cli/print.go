@@ -3,11 +3,23 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
+
+// printRaw prints JSON as a peer sent it, byte for byte. On a terminal, which would
+// act on some characters, these are written as the escapes that mean the same.
+func (a *app) printRaw(w io.Writer, raw []byte) error {
+	if a.screen {
+		raw = excerpt.JSON(raw)
+	}
+	_, err := w.Write(raw)
+	return err
+}
 
 // printItems prints raw objects as one JSON array, an object to a line.
 func (a *app) printItems(items [][]byte) error {
@@ -18,7 +30,7 @@ func (a *app) printItems(items [][]byte) error {
 			_ = w.WriteByte(',')
 		}
 		_ = w.WriteByte('\n')
-		_, _ = w.Write(bytes.TrimSpace(raw))
+		_ = a.printRaw(w, bytes.TrimSpace(raw))
 	}
 	if len(items) > 0 {
 		_ = w.WriteByte('\n')
@@ -111,7 +123,7 @@ func (a *app) notice(kind, otherwise string, size int) {
 		kind = otherwise
 	}
 	if !a.quiet {
-		a.status.line("[" + kind + ", " + bytesOf(size) + "]")
+		a.status.line("[" + excerpt.Word(kind, 100) + ", " + bytesOf(size) + "]")
 	}
 }
 

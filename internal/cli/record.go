@@ -75,7 +75,7 @@ server more than once. The exit code is that of the command.`,
 				a.warnOpen(c.Context(), listen)
 			}
 			code, err := a.backend.Record(c.Context(), RecordOptions{
-				Server: server, Listen: listen, Tape: out, Log: a.log, Stderr: a.status,
+				Server: server, Listen: listen, Tape: out, Log: a.log, Stderr: &childLines{a.status, server.Name},
 				About: fmt.Sprintf("Recorded by dragoman %s on %s.\n%s", version(), time.Now().UTC().Format(time.DateTime+" UTC"), about(server)),
 				Ready: func(endpoint string) {
 					if !a.quiet {
@@ -186,9 +186,12 @@ each of which is printed.`,
 			if err != nil {
 				return withHint(fmt.Errorf("%s is no tape: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
-			o := ReplayOptions{Tape: played, Listen: listen, Log: a.log, Stderr: a.status, Options: tape.Options{Timeout: timeout, Strict: strict}}
+			o := ReplayOptions{Tape: played, Listen: listen, Log: a.log, Options: tape.Options{Timeout: timeout, Strict: strict}}
 			if o.Server, err = a.replayTarget(c, &t, args[1:]); err != nil {
 				return err
+			}
+			if o.Server != nil {
+				o.Stderr = &childLines{a.status, o.Server.Name}
 			}
 			switch {
 			case timeout <= 0:

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/lmittmann/tint"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// forged is what a hostile peer writes wherever it may write something: it leaves
+// the line, clears the screen in three ways, turns the direction of the text, and
+// goes on as if it were Dragoman.
+const forged = "bad\r\ndragoman: hint: FORGED \x1b[2J\u009b2J\\x1b[2J\u202e\u2028dragoman: error: FORGED"
+
+// hostileSession is a conversation with a peer that writes forged everywhere.
+type hostileSession struct {
+	o    ConnectOptions
+	fail error
+}
+
+func hostileItem() []byte {
+	f := jsonrpc.AppendQuote(nil, forged)
+	return fmt.Appendf(nil, `{"name":%s,"uri":%s,"uriTemplate":%s,"title":%s,"description":%s,"inputSchema":{"type":"object"}}`, f, f, f, f, f)
+}
+
+func (s *hostileSession) List(context.Context, string) ([][]byte, error) {
+	return [][]byte{hostileItem()}, nil
+}
+
+func (s *hostileSession) Call(_ context.Context, _ string, _ []byte, onProgress func(float64, float64, string)) ([]byte, error) {
+	onProgress(1, 2, forged)
+	if s.o.Answer != nil {
+		for _, schema := range []string{"", `{"type":"object","properties":{"a":{"type":"string"}}}`,
+			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["b"]}`,
+			`{"type":"object","properties":{"a":{"type":"integer"}}}`} {
+			schema = strings.ReplaceAll(schema, `"b"`, string(jsonrpc.AppendQuote(nil, forged)))
+			s.o.Answer(forged, []byte(schema))
+		}
+	}
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	f := jsonrpc.AppendQuote(nil, forged)
+	return fmt.Appendf(nil, `{"isError":true,"content":[{"type":%s},{"type":"image","mimeType":%s},{"type":"resource","resource":{"uri":%s,"blob":"AA"}}]}`, f, f, f), nil
+}
+
+func (s *hostileSession) Close() error  { return nil }
+func (s *hostileSession) Trace() string { return "     0 ms  initialize -> error; refused\n" }
+
+// ours fails the test when a line of text is not one of Dragoman's own, or holds
+// what a terminal acts on.
+func ours(t *testing.T, name, text string) {
+	t.Helper()
+	for l := range strings.Lines(text) {
+		l = strings.TrimSuffix(l, "\n")
+		if strings.ContainsFunc(l, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%s: a line holds what a terminal acts on: %q", name, l)
+		}
+		if strings.HasPrefix(l, "dragoman: hint: FORGED") || strings.HasPrefix(l, "dragoman: error: FORGED") {
+			t.Errorf("%s: a peer speaks as Dragoman: %q", name, l)
+		}
+		if at := strings.Index(l, "FORGED"); at >= 0 && !strings.Contains(l[:at], `"`) && !strings.HasPrefix(l, "[") {
+			t.Errorf("%s: a peer's words are not quoted: %q", name, l)
+		}
+	}
+}
+
+func TestPeersCannotSpeakAsDragoman(t *testing.T) {
+	wire := &jsonrpc.Error{Code: -32000, Message: forged}
+	for _, c := range []struct {
+		name    string
+		args    []string
+		connect error
+		call    error
+	}{
+		{name: "an error of the server", args: []string{"call", "http://h", "x"}, call: wire},
+		{name: "an error of the server, wrapped", args: []string{"call", "http://h", "x"}, call: fmt.Errorf("call: %w", wire)},
+		{name: "a result that is an error", args: []string{"call", "http://h", "x"}},
+		{name: "questions", args: []string{"call", "http://h", "x", "--accept", "a=y"}, call: wire},
+		{name: "verbose", args: []string{"-v", "call", "http://h", "x", "--accept", "a=y"}, call: wire},
+		{name: "an error at the opening", args: []string{"list", "http://h"}, connect: wire},
+		{name: "a cause of several lines", args: []string{"list", "http://h"}, connect: &mcp.Error{Message: "not opened", Err: errors.New("\"x\"\ndragoman: hint: FORGED")}},
+	} {
+		var out, said bytes.Buffer
+		a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
+		a.backend = Backend{Connect: func(_ context.Context, o ConnectOptions) (Session, error) {
+			if c.connect != nil {
+				return nil, c.connect
+			}
+			o.Log.Error("something", "peer", forged, "cause", errors.New(forged))
+			return &hostileSession{o, c.call}, nil
+		}}
+		if code := a.main(c.args); code != exitFailure {
+			t.Errorf("%s: exit code %d", c.name, code)
+		}
+		ours(t, c.name, said.String())
+		if !strings.Contains(said.String(), "FORGED") {
+			t.Errorf("%s: the peer's words are missing:\n%s", c.name, said.String())
+		}
+	}
+}
+
+// A list is data, but it is read by people: each item is a line of its own.
+func TestListOfHostileServer(t *testing.T) {
+	for _, args := range [][]string{{"list", "http://h"}, {"list", "resources", "http://h"}, {"list", "templates", "http://h"}, {"list", "--json", "http://h"}} {
+		var out, said bytes.Buffer
+		a := &app{stdout: &out, screen: true, env: noEnv, status: newStatus(&said, false, noEnv)}
+		a.backend = Backend{Connect: func(_ context.Context, o ConnectOptions) (Session, error) { return &hostileSession{o: o}, nil }}
+		if code := a.main(args); code != exitOK {
+			t.Errorf("%q: exit code %d: %s", args, code, said.String())
+		}
+		for l := range strings.Lines(out.String()) {
+			if strings.ContainsFunc(strings.TrimSuffix(l, "\n"), func(r rune) bool { return !unicode.IsPrint(r) }) || strings.HasPrefix(l, "dragoman:") {
+				t.Errorf("%q prints %q", args, l)
+			}
+		}
+	}
+}
+
+// Logs repeat what peers say, in whichever form they are written.
+func TestLogOfHostilePeer(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		format         string
+		terminal, dark bool
+	}{{"text", "", false, false}, {"json", "json", false, false}, {"colour", "", true, false}, {"no colour", "", true, true}} {
+		var said bytes.Buffer
+		env := noEnv
+		if c.dark {
+			env = func(k string) (string, bool) { return "1", k == "NO_COLOR" }
+		}
+		a := &app{logFormat: c.format, status: newStatus(&said, c.terminal, env)}
+		a.startLog(slog.LevelInfo, nil)
+		a.log.Warn("something", "peer", forged, "cause", errors.New(forged), "plain", `\x1b[2J`, "list", []string{forged}, tint.Err(errors.New(forged)),
+			slog.Group("g", "deep", forged))
+		text := said.String()
+		if strings.Count(text, "\n") != 1 {
+			t.Errorf("%s: a record is not one line: %q", c.name, text)
+		}
+		for _, seq := range []string{"\x1b[2m", "\x1b[22m", "\x1b[0m", "\x1b[93m", "\x1b[91m", "\x1b[91;2m", "\x1b[2;91m"} {
+			text = strings.ReplaceAll(text, seq, "") // what colours the record itself
+		}
+		ours(t, c.name, text)
+	}
+}
+
+func TestStderrOfRecordedServer(t *testing.T) {
+	var said bytes.Buffer
+	w := &childLines{newStatus(&said, false, noEnv), "srv"}
+	for _, l := range []string{"plain words\n", "dragoman: hint: FORGED\n", "\x1b[31mred\x1b[0m \u202e\n"} {
+		if n, err := w.Write([]byte(l)); n != len(l) || err != nil {
+			t.Errorf("wrote %d, %v", n, err)
+		}
+	}
+	want := "srv stderr: plain words\nsrv stderr: dragoman: hint: FORGED\nsrv stderr: red \\u202e\n"
+	if said.String() != want {
+		t.Errorf("got %q, want %q", said.String(), want)
+	}
+}
