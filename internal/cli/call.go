@@ -36,9 +36,9 @@ may also be given by repeating the argument. Without a schema it is a text.
 arguments as one JSON object, from standard input when it is -.
 
 Texts of the result go to standard output as they are; pictures, sound and other
-bytes are only mentioned on standard error, and are in the output of --json. On a
-terminal, control characters in them are shown as escapes. The exit code is 1
-when the tool reports an error.
+bytes are only mentioned on standard error, and are in the output of --json.
+Control characters in them are shown as escapes on a terminal. The exit code is
+1 when the tool reports an error.
 
 A line on standard error that begins with "dragoman:" is Dragoman's. What a
 server says in such a line stands in quotes.`,
