@@ -79,8 +79,8 @@ func mayPark(c *mcp.Call) bool {
 }
 
 // start runs a call such that it can be parked, and waits for its answer or its
-// first question.
-func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+// first question. It calls leave once the server has answered the call.
+func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, leave func()) (*mcp.Reply, error) {
 	p := &parked{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
 		sink: s, call: c, first: c,
@@ -91,11 +91,13 @@ func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink)
 	if r.closed {
 		r.parkMu.Unlock()
 		cancel(nil)
+		leave()
 		return nil, errStopping
 	}
 	r.running.Go(func() {
 		defer cancel(nil)
 		p.reply, p.err = u.Call(life, c, (*parkSink)(p))
+		leave()
 		close(p.done)
 		r.uncount(p)
 	})

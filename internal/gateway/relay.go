@@ -93,21 +93,23 @@ func (r *Relay) fromLegacy(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Repl
 // askedInAnswer reports whether a legacy server's result asks for something in the
 // newer form. There are servers of both eras that fall back to live questions on an
 // older session, and run out of them: what they ask next stands in their answer,
-// with the newer result type or without any.
+// with the newer result type or without any. Whether they may ask it is for
+// checkInputRequired to say.
 func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
+	if reply.ResultType() == mcp.ResultInputRequired {
+		return true
+	}
 	m := reply.Msg
 	if m.Kind != jsonrpc.Result || c.Method == nil || !c.Method.MayAsk {
 		return false
 	}
-	n := 0
 	for ask := range jsonrpc.Members(m.Raw, m.ResultMember("inputRequests")) {
 		method, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, ask.Value, "method"))
-		if mcp.AskCapability(method) == "" {
-			return false
+		if mcp.AskCapability(method) != "" {
+			return true
 		}
-		n++
 	}
-	return n > 0
+	return false
 }
 
 // carryAsked passes on what a legacy server has asked in its answer. The server
@@ -119,8 +121,11 @@ func (r *Relay) carryAsked(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Repl
 	if err != nil {
 		return nil, err
 	}
-	out := append([]byte(`{"resultType":"input_required","inputRequests":`), m.ResultMember("inputRequests").Of(m.Raw)...)
-	out = jsonrpc.AppendQuote(append(out, `,"requestState":`...), state)
+	out := []byte(`{"resultType":"input_required",`)
+	if asks := m.ResultMember("inputRequests"); !asks.IsZero() {
+		out = append(append(append(out, `"inputRequests":`...), asks.Of(m.Raw)...), ',')
+	}
+	out = jsonrpc.AppendQuote(append(out, `"requestState":`...), state)
 	return mcp.Answer(append(out, '}')), nil
 }
 
@@ -128,7 +133,8 @@ func (r *Relay) carryAsked(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Repl
 // to.
 func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	if c.Client.Revision.Can(mcp.InputRequired) {
-		kind, inner, err := r.open(u, c)
+		state, err := r.open(u, c)
+		kind, inner := state.kind, state.inner
 		switch {
 		case err != nil:
 			if errors.Is(err, error(errState)) && r.Refused != nil {
@@ -145,9 +151,14 @@ func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) 
 			c.Edits.Replace(c.Msg.Param("requestState"), inner)
 			c.Answers = true
 		}
-		if mayPark(c) {
-			return r.start(ctx, u, c, s)
+		leave, err := r.takeState(u, state)
+		if err != nil {
+			return nil, err
 		}
+		if mayPark(c) {
+			return r.start(ctx, u, c, s, leave)
+		}
+		defer leave()
 	}
 	return u.Call(ctx, c, s)
 }
@@ -166,19 +177,25 @@ func (r *Relay) checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) er
 	if kind := jsonrpc.KindOf(m.Raw, asks); kind != 0 && kind != '{' {
 		return badAnswer(u, "asked for input in a form that is no question")
 	}
+	return r.checkQuestions(u, c.Client, m.Raw, asks)
+}
+
+// checkQuestions refuses input requests that no client may be shown, and those that
+// this one has not declared. asks is an object of them, or absent.
+func (r *Relay) checkQuestions(u Upstream, f *mcp.ClientFacts, raw []byte, asks jsonrpc.Span) error {
 	missing := map[string]bool{}
-	for ask := range jsonrpc.Members(m.Raw, asks) {
-		method, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, ask.Value, "method"))
+	for ask := range jsonrpc.Members(raw, asks) {
+		method, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, ask.Value, "method"))
 		capability := mcp.AskCapability(method)
 		if capability == "" {
 			return badAnswer(u, "asked with a method that is no question")
 		}
 		if method == mcp.MethodElicit {
-			if why := mcp.UnfitVisit(m.Raw, jsonrpc.Find(m.Raw, ask.Value, "params")); why != "" {
+			if why := mcp.UnfitVisit(raw, jsonrpc.Find(raw, ask.Value, "params")); why != "" {
 				return r.unfitVisit(u, why)
 			}
 		}
-		if !declares(c.Client, capability) {
+		if !declares(f, capability) {
 			missing[capability] = true
 		}
 	}
@@ -196,7 +213,7 @@ func (r *Relay) checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) er
 	}
 	need = append(need, '}')
 	code := int64(mcp.CodeMissingCapability)
-	if !c.Client.Revision.Can(mcp.InputRequired) {
+	if !f.Revision.Can(mcp.InputRequired) {
 		code = jsonrpc.CodeInvalidRequest // the code came with the modern revisions
 	}
 	return &jsonrpc.Error{

@@ -41,7 +41,8 @@ type Relay struct {
 
 	listens shares
 	mu      sync.Mutex
-	keys    []stateKey // newest first, at most two
+	keys    []stateKey           // newest first, at most two
+	retried map[stateID]struct{} // states whose retry runs, see takeState
 	// taskKey signs the ids of tasks; nil before the first.
 	taskKey []byte
 
@@ -141,36 +142,77 @@ func (r *Relay) mint(u Upstream, c *mcp.Call, kind byte, inner []byte) (string, 
 	return sealedStart + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// open returns what a retry's state holds; kind is 0 when the request has none.
-func (r *Relay) open(u Upstream, c *mcp.Call) (kind byte, inner []byte, err error) {
+// opened is what a retry's state holds. The zero value is that of a request without
+// a state.
+type opened struct {
+	kind  byte // see mint
+	inner []byte
+	id    stateID
+}
+
+// stateID tells one sealed state from all others.
+type stateID [sha256.Size]byte
+
+// open returns what a retry's state holds.
+func (r *Relay) open(u Upstream, c *mcp.Call) (opened, error) {
+	var none opened
 	if c.Method == nil || !c.Method.MayAsk {
-		return 0, nil, nil // whatever bears that name there is the method's own
+		return none, nil // whatever bears that name there is the method's own
 	}
 	at := c.Msg.Param("requestState")
 	if at.IsZero() {
-		return 0, nil, nil
+		return none, nil
 	}
 	text, ok := jsonrpc.Text(c.Msg.Raw, at)
 	if !ok || !strings.HasPrefix(text, sealedStart) {
-		return 0, nil, errState
+		return none, errState
 	}
 	sealed, err := base64.RawURLEncoding.DecodeString(text[len(sealedStart):])
 	if err != nil || len(sealed) < keyIDLen {
-		return 0, nil, errState
+		return none, errState
 	}
 	k, ok := r.keyByID([keyIDLen]byte(sealed))
 	if !ok {
 		// Sealed before a restart, or longer ago than any state lives.
-		return 0, nil, errParkLost
+		return none, errParkLost
 	}
 	plain, err := k.aead.Open(nil, nil, sealed[keyIDLen:], binding(u, c))
 	if err != nil || len(plain) < 9 {
-		return 0, nil, errState
+		return none, errState
 	}
 	if time.Now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
-		return 0, nil, errExpired
+		return none, errExpired
 	}
-	return plain[8], plain[9:], nil
+	return opened{plain[8], plain[9:], sha256.Sum256(sealed)}, nil
+}
+
+// takeState lets a retry run, alone: a second one with the same state is refused
+// until leave is called, so that a request which is sent twice at once does not run
+// twice at once. When the first has ended the state may be used again, as clients
+// may retry what they got no answer to; whether it is worth anything then is for the
+// server to say (2026-07-28 §MRTR, "Server Requirements" 5). A call without a state
+// has nothing to take.
+func (r *Relay) takeState(u Upstream, s opened) (leave func(), err error) {
+	if s.kind == 0 {
+		return func() {}, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, busy := r.retried[s.id]; busy {
+		return nil, &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "in_progress", Outcome: mcp.NotSent, Retryable: true, RetryAfter: time.Second,
+			Message: "another request with this requestState is being answered: wait for it to end",
+		}
+	}
+	if r.retried == nil {
+		r.retried = make(map[stateID]struct{})
+	}
+	r.retried[s.id] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.retried, s.id)
+	}, nil
 }
 
 var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired: start the request again"}

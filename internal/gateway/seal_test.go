@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,5 +260,120 @@ func TestM09_QuestionsThatTheClientHasNotDeclaredAreAnError(t *testing.T) {
 	_, err := (&Relay{}).relay(t.Context(), u, c, &ear{})
 	if code(err) != mcp.CodeMissingCapability || string(mcp.Wire(err).Data) != `{"requiredCapabilities":{"roots":{},"sampling":{}}}` {
 		t.Errorf("got %v, %s", err, mcp.Wire(err).Data)
+	}
+}
+
+// TestM08_LegacyServersAreHeldToTheSame: what a legacy server asks for in an answer,
+// in the newer form, is refused where a modern server's would be, and its state never
+// reaches a client as it is.
+func TestM08_LegacyServersAreHeldToTheSame(t *testing.T) {
+	const form = `{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}}`
+	for what, x := range map[string]struct {
+		method, result string
+		asked          bool // it is passed on, sealed
+	}{
+		"no question":                  {mcp.MethodCallTool, `{"resultType":"input_required","inputRequests":{"k":{"method":"tools/call","params":{}}},"requestState":"raw"}`, false},
+		"no question, no type":         {mcp.MethodCallTool, `{"inputRequests":{"a":` + form + `,"k":{"method":"x/y"}},"requestState":"raw"}`, false},
+		"one question and one of none": {mcp.MethodCallTool, `{"resultType":"input_required","inputRequests":{"a":` + form + `,"k":{"method":"x/y"}},"requestState":"raw"}`, false},
+		"no method":                    {mcp.MethodGetPrompt, `{"resultType":"input_required","inputRequests":{"k":{}},"requestState":"raw"}`, false},
+		"an array":                     {mcp.MethodCallTool, `{"resultType":"input_required","inputRequests":[` + form + `],"requestState":"raw"}`, false},
+		"nothing":                      {mcp.MethodCallTool, `{"resultType":"input_required"}`, false},
+		"on a list":                    {mcp.MethodListTools, `{"resultType":"input_required","inputRequests":{"a":` + form + `}}`, false},
+		"a state alone":                {mcp.MethodCallTool, `{"resultType":"input_required","requestState":"raw"}`, true},
+		"a question":                   {mcp.MethodCallTool, `{"resultType":"input_required","inputRequests":{"a":` + form + `},"requestState":"raw"}`, true},
+	} {
+		u := &fake{name: "s", call: func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+			return said(mcp.R20251125, x.result), nil
+		}}
+		reply, err := (&Relay{}).relay(t.Context(), u, modern(t, x.method, `{"name":"t"}`), &ear{})
+		if !x.asked {
+			if code(err) != jsonrpc.CodeInternal {
+				t.Errorf("%s: %v, %v", what, reply, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		raw := string(jsonrpc.Splice(nil, reply.Msg.Raw, &reply.Edits))
+		if !strings.Contains(raw, `"requestState":"`+sealedStart) || strings.Contains(raw, `"raw"`) || reply.ResultType() != mcp.ResultInputRequired {
+			t.Errorf("%s: %s", what, raw)
+		}
+	}
+}
+
+// TestRetriesOfOneStateRunOneAtATime: of eight requests with the same state that are
+// there at once one runs, and the others are told to wait. A client with a state of
+// its own is not concerned, and when the first has ended the state may be tried
+// again. It holds for clients that could be parked and for those that could not.
+func TestRetriesOfOneStateRunOneAtATime(t *testing.T) {
+	for _, era := range []mcp.Revision{mcp.R20260728, mcp.R20251125} {
+		for _, capabilities := range []string{`{"elicitation":{}}`, `{}`} {
+			t.Run(fmt.Sprint(era, capabilities), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { retryAtOnce(t, era, capabilities) })
+			})
+		}
+	}
+}
+
+func retryAtOnce(t *testing.T, era mcp.Revision, capabilities string) {
+	u := stateful(`"s"`)
+	asks := u.call
+	var mu sync.Mutex
+	runs := 0
+	gate := make(chan struct{})
+	u.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		reply, err := asks(ctx, c, s)
+		if c.Msg.Param("requestState").IsZero() || err != nil {
+			reply.From = era
+			return reply, err
+		}
+		mu.Lock()
+		runs++
+		mu.Unlock()
+		<-gate
+		return said(era, `{"content":[]}`), nil
+	}
+	r := &Relay{}
+	defer r.Close()
+	call := func(state string) error {
+		c := modern(t, mcp.MethodCallTool, retry(toolCall, state))
+		c.Client.Capabilities = []byte(capabilities)
+		_, err := r.relay(t.Context(), u, c, &ear{})
+		return err
+	}
+	state, other := first(t, r, u), first(t, r, u)
+	const n = 8
+	errs := make([]error, n+1)
+	var wait sync.WaitGroup
+	for i := range n {
+		wait.Go(func() { errs[i] = call(state) })
+	}
+	wait.Go(func() { errs[n] = call(other) })
+	synctest.Wait()
+	if runs != 2 {
+		t.Errorf("%d calls run at once, want one for each state", runs)
+	}
+	close(gate)
+	wait.Wait()
+	good := 0
+	for i, err := range errs[:n] {
+		var e *mcp.Error
+		switch {
+		case err == nil:
+			good++
+		case !errors.As(err, &e) || !e.Retryable || e.Outcome != mcp.NotSent || e.Cause != "in_progress":
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if good != 1 || errs[n] != nil {
+		t.Errorf("%d were answered, and the other client got %v", good, errs[n])
+	}
+	if err := call(state); err != nil {
+		t.Errorf("when it has ended: %v", err)
+	}
+	if len(r.retried) != 0 {
+		t.Errorf("%d states are taken when nothing runs", len(r.retried))
 	}
 }

@@ -70,6 +70,13 @@ func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s peer.Sink) 
 	if err != nil || reply.Msg.Kind != jsonrpc.Result {
 		return reply, err
 	}
+	if asks := reply.Msg.ResultMember("inputRequests"); c.Msg.Method == mcp.MethodGetTask && reply.From.Can(mcp.TasksExtension) {
+		// The questions of a task are those of an input_required result (SEP-2663,
+		// "Task Polling").
+		if err := r.checkQuestions(p.server, c.Client, reply.Msg.Raw, asks); err != nil {
+			return nil, err
+		}
+	}
 	id := jsonrpc.AppendQuote(nil, shown)
 	reply.Edits.Replace(mcp.RelatedTask(reply.Msg.Raw, reply.Msg.ResultMember(mcp.KeyMeta)), id)
 	if c.Msg.Method != mcp.MethodTaskResult {

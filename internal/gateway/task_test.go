@@ -360,3 +360,30 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 		}
 	})
 }
+
+// TestQuestionsOfATaskAreQuestions: what a modern server's task asks of a modern
+// client is held to what a call may ask.
+func TestQuestionsOfATaskAreQuestions(t *testing.T) {
+	const form = `{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
+	task := strings.Replace(aTask, "working", "input_required", 1)
+	for asks, want := range map[string]int64{
+		`{"a":` + form + `}`:                                    0,
+		`{"a":` + form + `,"b":{"method":"tools/call"}}`:        jsonrpc.CodeInternal,
+		`{"a":{"method":"sampling/createMessage","params":{}}}`: mcp.CodeMissingCapability,
+		`{"a":{"method":"elicitation/create","params":{"mode":"url","message":"?","url":"javascript:x","elicitationId":"1"}}}`: jsonrpc.CodeInternal,
+	} {
+		u := directed("one").answers(map[string]string{
+			"tools/call": `{"resultType":"task",` + aTask + `}`,
+			"tasks/get":  `{"resultType":"complete",` + task + `,"inputRequests":` + asks + `}`,
+		})
+		g := &Single{Relay: &Relay{}, Upstream: u}
+		made, err := g.Call(t.Context(), tasking(t, "", "tools/call", `{"name":"star"}`), &ear{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Call(t.Context(), tasking(t, "", "tasks/get", `{"taskId":"`+text(t, made, "taskId")+`"}`), &ear{})
+		if got := code(err); got != want {
+			t.Errorf("%s: code %d (%v), want %d", asks, got, err, want)
+		}
+	}
+}

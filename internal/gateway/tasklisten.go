@@ -67,7 +67,7 @@ func (r *Relay) listenToTasks(ctx context.Context, c *mcp.Call, q *queue, from [
 	var all []*taskEar
 	for _, u := range from {
 		if mine := ids[u.Name()]; mine != nil {
-			ear := &taskEar{server: u, q: q, ids: mine, acked: make(chan struct{})}
+			ear := &taskEar{relay: r, client: c.Client, server: u, q: q, ids: mine, acked: make(chan struct{})}
 			all = append(all, ear)
 			running.Go(func() { ear.listen(ctx, c) })
 		}
@@ -109,6 +109,8 @@ func (l *taskListen) filter(honoured []byte) []byte {
 // taskEar is a listen with one server, and its sink.
 type taskEar struct {
 	nobody
+	relay  *Relay
+	client *mcp.ClientFacts
 	server Upstream
 	q      *queue
 	ids    map[string]string // the client's by the server's; not written to
@@ -157,8 +159,14 @@ func (e *taskEar) Notify(b []byte) {
 		})
 	case mcp.NoteTask:
 		id, _ := jsonrpc.Text(m.Raw, m.Param("taskId"))
-		if _, mine := e.ids[id]; mine {
-			e.q.put(e.server, m)
+		if _, mine := e.ids[id]; !mine {
+			return
 		}
+		if err := e.relay.checkQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
+			// Its poll says so.
+			e.relay.lost(e.server.Name(), m.Method, "the task asks what this client cannot be asked")
+			return
+		}
+		e.q.put(e.server, m)
 	}
 }
