@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,6 +44,12 @@ func (r *reader) heard() int {
 	return len(r.have)
 }
 
+func (r *reader) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.have)
+}
+
 func notice(t *testing.T, method, params string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Scan(jsonrpc.AppendNotification(nil, method, []byte(params)), jsonrpc.Limits{})
@@ -74,7 +81,7 @@ func TestOutletFlood(t *testing.T) {
 		}
 		time.Sleep(changePace + pace)
 		lists, updates := 0, 0
-		for _, x := range r.have {
+		for _, x := range r.all() {
 			if strings.Contains(x, mcp.NoteToolsChanged) {
 				lists++
 			} else {
