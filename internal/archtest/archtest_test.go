@@ -22,6 +22,7 @@ var rules = map[string]func(*Tree) []string{
 	"initfunctions": func(t *Tree) []string { return InitFunctions(t, initFunctions) },
 	"names":         Names,
 	"sizes":         Sizes,
+	"waitgroups":    func(t *Tree) []string { return WaitGroupFields(t, waitGroupRooms, waitGroupFields) },
 	"wirejson":      WireJSON,
 }
 
@@ -56,6 +57,10 @@ func TestEachRuleCanFail(t *testing.T) {
 			case "fieldtests":
 				rule = func(t *Tree) []string {
 					return FieldTests(t, map[int]string{1: "one", 2: "two", 3: "three"})
+				}
+			case "waitgroups":
+				rule = func(t *Tree) []string {
+					return WaitGroupFields(t, []string{"internal/peer"}, fixtureExceptions)
 				}
 			case "initfunctions":
 				rule = func(t *Tree) []string { return InitFunctions(t, fixtureExceptions) }

@@ -5,7 +5,7 @@ package archtest
 // consumes something declares the interface, and daemon introduces them. A room
 // includes the folders below it, unless they are rooms themselves.
 var layers = [][]string{
-	{"internal/excerpt", "internal/identity", "internal/jsonrpc"},
+	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/work"},
 	{"internal/mcp"},
 	{"internal/event"},
 	{"internal/dialect", "internal/transport"},
@@ -55,6 +55,23 @@ var datesNamedIn = []string{"internal/dialect", "internal/fake"}
 // neither sync.WaitGroup.Go nor errgroup does.
 var goStatements = map[string]string{
 	"internal/transport/stdio/std.go": "a read of a standard input that takes no deadline cannot be unblocked, so nobody can wait for it",
+}
+
+// waitGroupRooms are the rooms of the bridge in which an owner that can be closed holds
+// its goroutines in a work.Group. waitGroupFields are the files with a struct that has
+// a sync.WaitGroup all the same, with the reason why nothing is added after the wait.
+var waitGroupRooms = []string{
+	"internal/transport", "internal/handshake", "internal/peer", "internal/upstream", "internal/gateway", "internal/codex", "internal/daemon",
+}
+
+var waitGroupFields = map[string]string{
+	"internal/peer/door.go":                            "added to by the reader of the pipe alone, which waits",
+	"internal/peer/piped.go":                           "added to once, before anybody has the link",
+	"internal/peer/posted.go":                          "added to once, before anybody has the conversation",
+	"internal/transport/sse/server.go":                 "handlers of net/http lend themselves, under the lock under which Close refuses them",
+	"internal/transport/sse/server_link.go":            "added to under the lock under which the conversation is taken away",
+	"internal/transport/streamhttp/server_response.go": "added to by the handler of the one request, which waits",
+	"internal/transport/stdio/process.go":              "added to before anybody has the process, and by what is waited for",
 }
 
 // initFunctions are the files that may contain an init function.

@@ -76,6 +76,28 @@ func GoStatements(t *Tree, allowed map[string]string) []string {
 	})
 }
 
+// WaitGroupFields returns the structs of the rooms that hold a sync.WaitGroup outside
+// of the files in allowed, and the files in allowed that need no exception.
+func WaitGroupFields(t *Tree, rooms []string, allowed map[string]string) []string {
+	concerned := &Tree{Fset: t.Fset}
+	for _, f := range t.Files {
+		if slices.ContainsFunc(rooms, func(r string) bool { return within(f.Dir, r) }) {
+			concerned.Files = append(concerned.Files, f)
+		}
+	}
+	return excepted(concerned, allowed, "sync.WaitGroup in a struct: hold what an owner has started in a work.Group, which refuses more once it is closed", func(n ast.Node) bool {
+		s, is := n.(*ast.StructType)
+		return is && slices.ContainsFunc(s.Fields.List, func(f *ast.Field) bool {
+			x, is := f.Type.(*ast.SelectorExpr)
+			if !is || x.Sel.Name != "WaitGroup" {
+				return false
+			}
+			from, is := x.X.(*ast.Ident)
+			return is && from.Name == "sync"
+		})
+	})
+}
+
 // InitFunctions returns the init functions outside of the files in allowed, and
 // the files in allowed that need no exception.
 func InitFunctions(t *Tree, allowed map[string]string) []string {

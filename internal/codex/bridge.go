@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // bridge is the MCP server that stands before one worker. It reads from both
@@ -27,7 +28,7 @@ type bridge struct {
 
 	life    context.Context // ends with either side
 	end     context.CancelCauseFunc
-	running sync.WaitGroup
+	running work.Group
 
 	events chan string // names of {"event":…} lines during the handshake
 
@@ -119,6 +120,7 @@ func (p *pipe) Close() error {
 	b := p.b
 	b.mu.Lock()
 	b.closing = true
+	b.running.Close()
 	b.mu.Unlock()
 	b.end(errClosed)
 	_ = b.client.Close()
@@ -144,13 +146,7 @@ func (b *bridge) count() {
 
 // start runs f on a goroutine that Close waits for, unless there is no more time.
 func (b *bridge) start(f func()) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closing {
-		return false
-	}
-	b.running.Go(f)
-	return true
+	return b.running.Go(f)
 }
 
 // serve reads what the client says.

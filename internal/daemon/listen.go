@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // drainLimit is how long running calls may take to end once we are told to stop,
@@ -29,7 +30,7 @@ const (
 type doors struct {
 	life    context.Context
 	end     context.CancelFunc
-	running sync.WaitGroup
+	running work.Group
 
 	mu       sync.Mutex
 	all      map[*endpoint]context.CancelFunc

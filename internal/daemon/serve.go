@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // ServeOptions are those of Serve.
@@ -129,7 +130,7 @@ type daemon struct {
 	gateway   *gateway.Merged
 	single    map[string]*room           // by server name
 	singles   map[string]*gateway.Single // likewise; what stands in single
-	retired   sync.WaitGroup             // upstreams on their way out
+	retired   work.Group                 // upstreams on their way out
 	since     time.Time                  // of the last change of configuration
 	draining  bool
 	hurried   atomic.Bool // the client on standard input waits for our end

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // catalog keeps the last good list of each server, and what they look like
@@ -30,7 +31,7 @@ type catalog struct {
 	// once may be waited for again, these not before they have been heard.
 	dear map[string]bool
 	told map[oddity]struct{} // what was said to be left out or renamed
-	work sync.WaitGroup      // readings
+	work work.Group          // readings
 }
 
 type partKey struct{ method, server string }
@@ -161,8 +162,10 @@ func (g *Merged) readLocked(method string, u Upstream) (*part, *reading) {
 		// It has had its grace, and nothing says that it is better now.
 		r.started, r.missed = time.Time{}, true
 	}
-	p.reading, p.changed = r, false
-	g.catalog.work.Go(func() { g.read(method, u, p, r) })
+	if !g.catalog.work.Go(func() { g.read(method, u, p, r) }) {
+		return p, nil
+	}
+	p.reading, p.changed = r, false // the reading waits for our lock before it looks
 	return p, r
 }
 

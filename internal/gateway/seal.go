@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // Relay carries what all calls of one daemon share: the keys that request states
@@ -50,7 +51,7 @@ type Relay struct {
 	parked   map[string]*parked
 	attended map[string]*parked // tasks, see attendTask
 	closed   bool
-	running  sync.WaitGroup // calls that may be parked, and attended tasks
+	running  work.Group // calls that may be parked, and attended tasks
 
 	kept keptTasks
 }

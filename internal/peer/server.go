@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // ServerOptions say how a conversation with a server is led. The zero value
@@ -66,7 +67,7 @@ type Server struct {
 	end     context.CancelCauseFunc
 	lastID  atomic.Int64 // ids are counted from 1 and never 0
 	running atomic.Int64
-	asking  sync.WaitGroup
+	asking  work.Group
 	slots   chan struct{} // one per question that is open
 
 	mu      sync.Mutex

@@ -228,6 +228,7 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *sess
 // that counts in the session's lane.
 func (u *Upstream) release(s *session, called bool) {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	s.users--
 	if called {
 		s.calls--
@@ -262,8 +263,8 @@ func (u *Upstream) release(s *session, called bool) {
 			s.reap = time.AfterFunc(wait, func() { u.reapIdle(s, wait) })
 		}
 	}
-	u.mu.Unlock()
 	if end {
+		// Under the lock: Close finds the session in its pool, or waits for this.
 		u.work.Go(func() { s.shut(u.polite, cause) })
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // Isolation says who may share a session of a legacy server.
@@ -121,7 +122,7 @@ type Upstream struct {
 
 	life context.Context
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // opens, session ends, listens
+	work work.Group // opens, session ends, listens; closed with closed, under mu
 
 	polite context.Context // ends when children are no longer asked but killed
 	hurry  context.CancelFunc
@@ -254,6 +255,7 @@ func (u *Upstream) Close(ctx context.Context) {
 		}
 		u.work.Go(func() { s.shut(u.polite, errStopped) })
 	}
+	u.work.Close()
 	u.mu.Unlock()
 	u.end(errStopped)
 	u.work.Wait()

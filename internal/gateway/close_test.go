@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestCloseInMidWork: a gateway is closed while clients of both eras list, call, are
+// asked, listen, come and go, and while servers say that their lists have changed.
+// Nothing of it runs when Close has returned. It is for the race detector.
+func TestCloseInMidWork(t *testing.T) {
+	for n := range 60 {
+		synctest.Test(t, func(t *testing.T) {
+			var reading sync.WaitGroup // lists that servers are asked for
+			counted := func(u *fake) *fake {
+				u.list = func(context.Context, string) ([][]byte, error) {
+					reading.Add(1)
+					defer reading.Done()
+					return items(`{"name":"t"}`), nil
+				}
+				return u
+			}
+			a, b := counted(&fake{name: "a"}), counted(asking(mcp.MethodElicit))
+			b.hello.Revision = mcp.R20251125
+			r := &Relay{}
+			g := &Merged{Relay: r, Upstreams: []Upstream{a, b}, Face: Face{Name: "dragoman", Version: "1"}}
+			done, closed := make(chan struct{}), make(chan struct{})
+			var wait sync.WaitGroup
+			do := func(f func()) {
+				wait.Go(func() {
+					for over := false; !over; {
+						f()
+						select {
+						case done <- struct{}{}:
+						case <-closed:
+							over = true
+						}
+					}
+					f() // after Close
+				})
+			}
+			for i := range 3 {
+				do(func() { _, _ = g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &ear{}) })
+				do(func() { g.Changed("a", [...]string{"tools", "", "prompts"}[i]) })
+				do(func() { _, _ = r.relay(t.Context(), b, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}) })
+				do(func() {
+					heard := &ear{}
+					leave := g.Attach(&mcp.ClientFacts{Revision: mcp.R20251125, Conversation: uint64(i + 1)}, heard)
+					g.announce(mcp.NoteToolsChanged)
+					leave()
+				})
+				do(func() {
+					ctx, stop := context.WithCancel(t.Context())
+					defer stop()
+					c := modern(t, mcp.MethodListen, `{"notifications":{"toolsListChanged":true}}`)
+					_, _ = g.Call(ctx, c, stopping{stop})
+				})
+			}
+			for range n {
+				<-done
+			}
+			var closing sync.WaitGroup
+			closing.Go(g.Close)
+			closing.Go(r.Close)
+			closing.Go(g.Close)
+			close(closed)
+			closing.Wait()
+			reading.Wait()
+			wait.Wait()
+			if r.Parked() != 0 {
+				t.Errorf("%d calls are parked after Close", r.Parked())
+			}
+		})
+	}
+}
+
+// stopping is a client that hangs up as soon as it hears something.
+type stopping struct{ stop func() }
+
+func (s stopping) Notify([]byte) { s.stop() }
+
+func (s stopping) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, context.Canceled
+}

@@ -1,0 +1,70 @@
+package upstream
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestCloseInMidWork: a server is closed while clients of both eras call, list,
+// subscribe, stand and leave, in every isolation. When Close returns nothing is left
+// of it, whatever was just being released or started. It is for the race detector.
+func TestCloseInMidWork(t *testing.T) {
+	for _, isolation := range []Isolation{Auto, Shared, PerCall} {
+		for _, modern := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s_modern_%t", isolation, modern), func(t *testing.T) {
+				for n := range 60 {
+					h := &house{legacy: true, modern: modern}
+					bubble(t, h, Spec{Isolation: isolation}, func(t *testing.T, u *Upstream) { busy(t, u, n) })
+				}
+			})
+		}
+	}
+}
+
+// busy makes a full house and closes it in the midst; n varies when.
+func busy(t *testing.T, u *Upstream, n int) {
+	var wait sync.WaitGroup
+	done, closed := make(chan struct{}), make(chan struct{})
+	do := func(f func()) {
+		wait.Go(func() {
+			for over := false; !over; {
+				f()
+				select {
+				case done <- struct{}{}:
+				case <-closed:
+					over = true
+				}
+			}
+			f() // after Close
+		})
+	}
+	for i := range 3 {
+		f := facts(mcp.R20251125, fmt.Sprint("p", i), canElicit, uint64(i+1))
+		do(func() { _, _ = call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`) })
+		do(func() { _, _, _ = u.List(t.Context(), f, mcp.MethodListTools) })
+		do(func() {
+			w := u.Stand(f, func(*jsonrpc.Message) {}, nil)
+			w.Lists(true, true, true)
+			_, _ = w.Subscribe(t.Context(), "file:///a")
+			u.Forward(f, []byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`), mcp.NoteRootsChanged)
+			w.Close()
+		})
+		do(func() { _, _ = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); u.Report() })
+	}
+	for range n {
+		<-done
+	}
+	var closing sync.WaitGroup
+	for range 2 {
+		closing.Go(func() { u.Close(t.Context()) })
+	}
+	close(closed)
+	closing.Wait()
+	wait.Wait()
+	synctest.Wait()
+}
