@@ -63,9 +63,12 @@ func (e *endpoint) drain() {
 	e.sse.Drain()
 }
 
-func (e *endpoint) close() {
-	_ = e.http.Close()
-	_ = e.sse.Close()
+// close ends what runs at the endpoint, tells it the cause, and waits for it.
+func (e *endpoint) close(cause error) {
+	var wait sync.WaitGroup
+	wait.Go(func() { _ = e.http.CloseWith(cause) })
+	_ = e.sse.CloseWith(cause)
+	wait.Wait()
 }
 
 // newcomers limits how often one client may open a session.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
@@ -29,7 +30,7 @@ const (
 // added until they are removed or all are closed.
 type doors struct {
 	life    context.Context
-	end     context.CancelFunc
+	end     context.CancelCauseFunc
 	running work.Group
 
 	mu       sync.Mutex
@@ -40,7 +41,7 @@ type doors struct {
 
 func newDoors() *doors {
 	d := &doors{all: make(map[*endpoint]context.CancelFunc)}
-	d.life, d.end = context.WithCancel(context.Background())
+	d.life, d.end = context.WithCancelCause(context.Background())
 	return d
 }
 
@@ -67,8 +68,10 @@ func (d *doors) remove(e *endpoint) {
 	if end != nil {
 		end()
 	}
-	e.close()
+	e.close(errRemoved)
 }
+
+var errRemoved = errors.New("the endpoint was removed")
 
 func (d *doors) drain() {
 	d.mu.Lock()
@@ -80,17 +83,17 @@ func (d *doors) drain() {
 	}
 }
 
-// close ends all sessions and waits until nothing runs at any endpoint. It may be
-// called again.
+// close ends all sessions and waits until nothing runs at any endpoint. What still
+// runs is told that the gateway stops. close may be called again.
 func (d *doors) close() {
-	d.end()
+	d.end(mcp.ErrShutdown)
 	d.mu.Lock()
 	d.closed = true
 	all := slices.Collect(maps.Keys(d.all))
 	d.mu.Unlock()
 	var wait sync.WaitGroup
 	for _, e := range all {
-		wait.Go(e.close)
+		wait.Go(func() { e.close(mcp.ErrShutdown) })
 	}
 	wait.Wait()
 	d.running.Wait()

@@ -109,7 +109,7 @@ func servePipe(ctx context.Context, r *peer.Reception, drain func(), in io.Reade
 		select {
 		case <-ctx.Done():
 			drain()
-			cancel(context.Cause(ctx))
+			cancel(mcp.ErrShutdown)
 		case <-life.Done():
 		}
 	})

@@ -80,6 +80,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// ErrShutdown is the cause with which a context ends because this process stops: the
+// requests that still run are answered with it rather than cut off.
+var ErrShutdown error = &Error{
+	Origin: FromGateway, Cause: "shutdown", Outcome: UnknownIf,
+	Message: "the gateway stopped before the answer came",
+}
+
 // Overloaded returns the error of a request that is refused because too much of the
 // memory is in use by others.
 func Overloaded() *Error {

@@ -352,6 +352,7 @@ func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave f
 		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: call.Method.NameKey + " has half of a surrogate pair"}
 	}
 	if err != nil {
+		err = cutOff(ctx, err)
 		reply = mcp.Fail(err)
 		var e *mcp.Error
 		if errors.As(err, &e) && e.TooMany {

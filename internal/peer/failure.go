@@ -71,6 +71,29 @@ func (s *Server) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error
 	return e
 }
 
+// cutOff returns the error of a call whose context has ended: where that is because
+// this process stops, it says so, and keeps what is known of the call's outcome.
+func cutOff(ctx context.Context, err error) error {
+	if !errors.Is(context.Cause(ctx), mcp.ErrShutdown) {
+		return err
+	}
+	var e *mcp.Error
+	var wire *jsonrpc.Error
+	switch {
+	case errors.As(err, &e):
+		if e.Cause != "cancelled" {
+			return err
+		}
+		shutdown := *mcp.ErrShutdown.(*mcp.Error)
+		shutdown.Upstream, shutdown.Outcome, shutdown.Retryable = e.Upstream, e.Outcome, e.Outcome == mcp.NotSent
+		shutdown.Op, shutdown.Err = e.Op, err
+		return &shutdown
+	case errors.As(err, &wire):
+		return err
+	}
+	return mcp.ErrShutdown
+}
+
 // status reads an HTTP status that is no answer.
 func (s *Server) status(e *mcp.Error, st *transport.StatusError) {
 	e.RetryAfter = st.RetryAfter

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
@@ -92,6 +93,9 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 // Run writes events as they come, and comments when none come, until the stream
 // has ended and all is written (nil), the connection breaks or is given up, or
 // ctx ends. Nobody else may use the response until Run has returned.
+//
+// A ctx that ends with mcp.ErrShutdown does not end the connection: what is said last
+// is yet to be written. Whoever stops must End or Cut the stream.
 func (c *Connection) Run(ctx context.Context) error {
 	err := c.run(ctx)
 	c.stream.mu.Lock()
@@ -120,6 +124,7 @@ func (c *Connection) run(ctx context.Context) error {
 	silence := time.NewTimer(c.stream.rules.KeepAlive)
 	defer silence.Stop()
 	var room [32][]byte
+	done := ctx.Done()
 	for {
 		batch, to, ended := c.take(room[:0])
 		switch {
@@ -148,8 +153,11 @@ func (c *Connection) run(ctx context.Context) error {
 				return err
 			}
 			silence.Reset(c.stream.rules.KeepAlive)
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-done:
+			if !errors.Is(context.Cause(ctx), mcp.ErrShutdown) {
+				return ctx.Err()
+			}
+			done = nil
 		}
 	}
 }

@@ -361,12 +361,32 @@ func (s *Server) Drain() {
 	}
 }
 
+// lastWords is how long clients have to read what is said last, once the server is
+// closed.
+const lastWords = 2 * time.Second
+
+var errEndpointClosed = errors.New("the endpoint is closed")
+
 // Close ends all streams and their conversations and waits for them. It is
 // idempotent.
-func (s *Server) Close() error {
-	for _, l := range s.shutDown(closed) {
-		l.out.Cut()
+func (s *Server) Close() error { return s.CloseWith(errEndpointClosed) }
+
+// CloseWith is Close with a cause, of which the requests that still run are told.
+// Where it is mcp.ErrShutdown the base context of the HTTP server must end with the
+// same cause, so that the streams are written to their end.
+func (s *Server) CloseWith(cause error) error {
+	links := s.shutDown(closed)
+	late := time.AfterFunc(lastWords, func() {
+		for _, l := range links {
+			l.out.Cut()
+		}
+	})
+	defer late.Stop()
+	var ending sync.WaitGroup
+	for _, l := range links {
+		ending.Go(func() { l.finish(cause) })
 	}
+	ending.Wait()
 	s.served.Wait()
 	return nil
 }

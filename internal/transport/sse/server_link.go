@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -39,22 +40,41 @@ func newLink(s *Server, principal string) *link {
 	return l
 }
 
+// open sets the conversation, or closes it where the link has ended meanwhile.
 func (l *link) open(conv transport.Conversation) {
 	l.mu.Lock()
-	l.conv = conv
+	over := l.ctx.Err() != nil
+	if !over {
+		l.conv = conv
+	}
 	l.mu.Unlock()
+	if over {
+		conv.Close(context.Cause(l.ctx))
+	}
 }
 
-// end closes the conversation, which cancels what is in flight, and waits for it.
+// end closes the conversation of a stream that is gone.
 func (l *link) end() {
+	l.out.Cut()
+	l.close(errStreamGone)
+}
+
+// finish closes the conversation and lets the stream go once the answers to what was
+// in flight are written.
+func (l *link) finish(cause error) {
+	l.close(cause)
+	l.out.End()
+}
+
+// close closes the conversation, which cancels what is in flight, and waits for it.
+func (l *link) close(cause error) {
 	l.mu.Lock()
 	conv := l.conv
 	l.conv = nil
+	l.cancel(cause)
 	l.mu.Unlock()
-	l.out.Cut()
-	l.cancel(errStreamGone)
 	if conv != nil {
-		conv.Close(errStreamGone)
+		conv.Close(cause)
 	}
 	l.requests.Wait()
 }
@@ -127,8 +147,13 @@ func (l *link) serve(run func(transport.Responder), in transport.Incoming) {
 		if p := recover(); p != nil {
 			l.server.panicked(p)
 		}
-		if !res.finished && l.ctx.Err() == nil {
+		switch {
+		case res.finished:
+		case l.ctx.Err() == nil:
 			_ = res.Finish(jsonrpc.AppendError(nil, in.Msg.ID, errInternal), errInternal.Code)
+		case errors.Is(context.Cause(l.ctx), mcp.ErrShutdown):
+			e := mcp.Wire(mcp.ErrShutdown)
+			_ = res.Finish(jsonrpc.AppendError(nil, in.Msg.ID, e), e.Code)
 		}
 	}()
 	run(res)

@@ -102,6 +102,7 @@ type door struct {
 	server *Server
 	url    string
 	client *http.Client
+	stop   func(cause error) // ends the base context
 }
 
 func open(t testing.TB, h *hall, change func(*Options)) *door {
@@ -123,7 +124,7 @@ func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial f
 	hs.Protocols = new(http.Protocols)
 	hs.Protocols.SetHTTP1(true)
 	hs.Protocols.SetUnencryptedHTTP2(true)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	hs.BaseContext = func(net.Listener) context.Context { return ctx }
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = hs.Serve(httpdoor.Listen(l)) })
@@ -132,9 +133,9 @@ func openOn(t testing.TB, h *hall, change func(*Options), l net.Listener, dial f
 	if dial != nil {
 		tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return dial() }
 	}
-	d := &door{t: t, hall: h, server: s, url: "http://" + l.Addr().String() + "/mcp", client: &http.Client{Transport: tr}}
+	d := &door{t: t, hall: h, server: s, url: "http://" + l.Addr().String() + "/mcp", client: &http.Client{Transport: tr}, stop: cancel}
 	t.Cleanup(func() {
-		cancel()
+		cancel(nil)
 		_ = s.Close()
 		tr.CloseIdleConnections()
 		_ = hs.Close()

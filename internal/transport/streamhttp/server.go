@@ -196,21 +196,35 @@ func (s *Server) Drain() {
 
 var errClosed = errors.New("the endpoint is closed")
 
+// lastWords is how long clients have to read what is said last, once the server is
+// closed.
+const lastWords = 2 * time.Second
+
 // Close ends all conversations and waits until every request has returned. A
 // request of the modern era ends with its connection: cancel the HTTP server's
 // base context, or close it, before. Close is idempotent.
-func (s *Server) Close() error {
+func (s *Server) Close() error { return s.CloseWith(errClosed) }
+
+// CloseWith is Close with a cause, of which the requests that still run are told.
+// Where it is mcp.ErrShutdown the base context of the HTTP server must end with the
+// same cause, so that the responses are written to their end.
+func (s *Server) CloseWith(cause error) error {
 	s.draining.Store(true)
 	convs := s.flights.close()
-	for _, ses := range s.table.takeAll() {
-		s.end(ses, errClosed)
-		if out := ses.streamIfAny(); out != nil {
-			out.Cut()
-		}
+	sessions := s.table.takeAll()
+	for _, ses := range sessions {
+		s.end(ses, cause)
 	}
 	for _, c := range convs {
-		c.Close(errClosed)
+		c.Close(cause)
 	}
+	late := time.AfterFunc(lastWords, func() {
+		for _, ses := range sessions {
+			ses.cut()
+		}
+		s.flights.cut()
+	})
+	defer late.Stop()
 	s.flights.wait()
 	return nil
 }

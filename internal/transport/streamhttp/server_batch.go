@@ -2,6 +2,7 @@ package streamhttp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -84,7 +85,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, principal string,
 // answers go back in one array or, where something came before them, as events.
 func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, h headers, items []jsonrpc.Item, requests int) {
 	all := &response{server: s, w: w, r: r, id: "null", session: ses}
-	all.conv = ses.conv
+	all.conv, all.response = ses.conv, all
 	if requests == 0 {
 		for _, it := range items {
 			s.counts.notes.Add(1)
@@ -151,7 +152,11 @@ func (b *batch) run(s *Server, serve func(transport.Responder), id jsonrpc.ID) {
 			s.panicked(p)
 		}
 		if !one.done {
-			_ = one.Finish(jsonrpc.AppendError(nil, id, errInternal), errInternal.Code)
+			e := errInternal
+			if errors.Is(context.Cause(b.all.r.Context()), mcp.ErrShutdown) {
+				e = mcp.Wire(mcp.ErrShutdown)
+			}
+			_ = one.Finish(jsonrpc.AppendError(nil, id, e), e.Code)
 		}
 	}()
 	serve(one)

@@ -28,6 +28,7 @@ type flight struct {
 	prev, next *flight
 	lane       *lane
 	conv       transport.Conversation // nil for a GET stream
+	response   *response              // likewise
 }
 
 func (f *flights) init() {
@@ -78,6 +79,24 @@ func (f *flights) close() (convs []transport.Conversation) {
 		l.mu.Unlock()
 	}
 	return convs
+}
+
+// cut ends the streams of the responses that are in.
+func (f *flights) cut() {
+	var all []*response
+	for i := range f.lanes {
+		l := &f.lanes[i]
+		l.mu.Lock()
+		for x := l.head.next; x != &l.head; x = x.next {
+			if x.response != nil {
+				all = append(all, x.response)
+			}
+		}
+		l.mu.Unlock()
+	}
+	for _, res := range all {
+		res.cut()
+	}
 }
 
 func (f *flights) wait() {

@@ -2,6 +2,7 @@ package streamhttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -60,6 +61,7 @@ const (
 
 // serve runs one request to its end. It returns when nothing of it is left.
 func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming) {
+	res.response = res
 	if !s.flights.add(&res.flight) {
 		if res.modern {
 			res.conv.Close(errClosed)
@@ -80,9 +82,14 @@ func (res *response) settle() {
 	if p != nil && p != http.ErrAbortHandler {
 		res.server.panicked(p)
 	}
-	if res.undone() && (p != nil || res.r.Context().Err() == nil) {
+	stopping := errors.Is(context.Cause(res.r.Context()), mcp.ErrShutdown)
+	if res.undone() && (p != nil || stopping || res.r.Context().Err() == nil) {
 		e := errInternal
-		if p == nil && res.session != nil && res.session.over() {
+		switch {
+		case p != nil:
+		case stopping:
+			e = mcp.Wire(mcp.ErrShutdown)
+		case res.session != nil && res.session.over():
 			e = errSessionEnded
 		}
 		_ = res.Finish(jsonrpc.AppendError(nil, res.id, e), e.Code)
@@ -111,6 +118,16 @@ func (res *response) abandon() {
 		res.stream.Cut()
 	}
 	res.state = finished
+}
+
+// cut ends the response's stream, if it has become one, whatever that has not sent.
+func (res *response) cut() {
+	res.mu.Lock()
+	stream := res.stream
+	res.mu.Unlock()
+	if stream != nil {
+		stream.Cut()
+	}
 }
 
 // turn makes a stream of a response that takes long, so that nobody on the way

@@ -252,6 +252,22 @@ func (ses *session) forget(age time.Duration) {
 	}
 }
 
+// cut ends all of the session's streams at once, whatever they have not sent.
+func (ses *session) cut() {
+	ses.mu.Lock()
+	streams := make([]*httpdoor.Stream, 0, len(ses.streams)+1)
+	if ses.out != nil {
+		streams = append(streams, ses.out)
+	}
+	for _, st := range ses.streams {
+		streams = append(streams, st)
+	}
+	ses.mu.Unlock()
+	for _, st := range streams {
+		st.Cut()
+	}
+}
+
 // end closes a session that is in no table any more. What it has in flight is
 // cancelled; its streams end when they have said so.
 func (s *Server) end(ses *session, cause error) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -732,6 +733,66 @@ func TestDrainAndClose(t *testing.T) {
 	body, h := modernCall("1")
 	d.post(body, h...).want(t, 503, -32603)
 	_ = d.server.Close()
+}
+
+// When the process stops, a response that has become a stream is told and ends well;
+// one whose client does not read holds nobody up for longer than lastWords.
+func TestW01_StreamsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, l := openPipes(t, &hall{serve: func(ctx context.Context, in transport.Incoming, r transport.Responder) {
+			if in.Msg.Method == "resources/read" { // more than anybody takes in
+				_ = r.Event([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("x", 1<<19) + `"}}`))
+			}
+			<-ctx.Done()
+		}}, nil)
+		session := d.initialize("2025-11-25")
+		body, h := modernCall("1")
+		streams := []*feed{
+			readEvents(t, d.send(context.Background(), "POST", body, h...)), // after LateStream
+			readEvents(t, d.send(context.Background(), "POST", call("1"), session)),
+			readEvents(t, d.send(context.Background(), "POST", "["+call("1")+"]")),
+		}
+		get := readEvents(t, d.send(context.Background(), "GET", "", session))
+		stuck, err := l.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stuck.Close()
+		slow := strings.Replace(call("5"), "tools/call", "resources/read", 1)
+		_, _ = fmt.Fprintf(stuck, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nContent-Type: application/json\r\n%s\r\nContent-Length: %d\r\n\r\n%s", session, len(slow), slow)
+		synctest.Wait()
+		start := time.Now()
+		d.stop(mcp.ErrShutdown)
+		var closing sync.WaitGroup
+		closing.Go(func() { _ = d.server.CloseWith(mcp.ErrShutdown) })
+		for i, f := range streams {
+			defer f.close()
+			for {
+				ev := f.next()
+				if len(ev.Data) == 0 {
+					continue // primes the stream
+				}
+				if text := string(ev.Data); !strings.Contains(text, `"id":1,`) || !strings.Contains(text, `"cause":"shutdown","outcome":"unknown"`) {
+					t.Errorf("%d: %s", i, text)
+				}
+				break
+			}
+			if _, err := f.rd.Next(); err != io.EOF {
+				t.Errorf("%d: a response was cut off: %v", i, err)
+			}
+		}
+		if _, err := get.rd.Next(); err != io.EOF {
+			t.Errorf("the standing stream was cut off: %v", err)
+		}
+		get.close()
+		if took := time.Since(start); took > lastWords/2 {
+			t.Errorf("the readers were told after %v", took)
+		}
+		closing.Wait()
+		if took := time.Since(start); took != lastWords {
+			t.Errorf("closing took %v", took)
+		}
+	})
 }
 
 func TestIdleSessionIsSmall(t *testing.T) {
