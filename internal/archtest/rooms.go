@@ -16,6 +16,7 @@ var layers = [][]string{
 		"internal/policy", "internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
 	},
 	{"internal/matrix"},
+	{"internal/admin"},
 	{"internal/daemon"},
 	{"internal/cli"},
 	{"cmd"},

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
@@ -31,20 +32,20 @@ func leaky(t *testing.T) *upstreamUnderTest {
 	return &upstreamUnderTest{Server: s}
 }
 
-func (r *rig) status() (*statusReport, string) {
+func (r *rig) status() (*admin.Report, string) {
 	r.t.Helper()
 	a := r.do(r.t.Context(), "GET", "/api/v1/status", nil)
 	if a.status != 200 || a.header.Get("Content-Type") != "application/json" || a.header.Get("Cache-Control") != "no-store" {
 		r.t.Fatalf("status: %d %v %s", a.status, a.header, a.body)
 	}
-	out := &statusReport{}
+	out := &admin.Report{}
 	if err := json.Unmarshal([]byte(a.body), out); err != nil {
 		r.t.Fatalf("%v: %s", err, a.body)
 	}
 	return out, a.body
 }
 
-func (r *statusReport) server(t *testing.T, name string) serverStatus {
+func serverIn(t *testing.T, r *admin.Report, name string) admin.Server {
 	t.Helper()
 	for _, x := range r.Servers {
 		if x.Name == name {
@@ -52,7 +53,7 @@ func (r *statusReport) server(t *testing.T, name string) serverStatus {
 		}
 	}
 	t.Fatalf("no server %s in %+v", name, r)
-	return serverStatus{}
+	return admin.Server{}
 }
 
 // TestStatus: who looks after a Dragoman sees each server, session, list, parked
@@ -83,7 +84,7 @@ func TestStatus(t *testing.T) {
 	await(t, "fresh lists", 20*time.Second, func() bool {
 		r.modern("/mcp", "1", "tools/list", "", "")
 		s, _ := r.status()
-		return len(s.server(t, "old").Lists) > 0 && !s.server(t, "old").Lists[0].Stale
+		return len(serverIn(t, s, "old").Lists) > 0 && !serverIn(t, s, "old").Lists[0].Stale
 	})
 	s, body := r.status()
 	if s.Name != "dragoman" || s.Version != "test" || s.PID != os.Getpid() || s.State != "serving" || s.Started.IsZero() || s.UptimeSeconds < 0 {
@@ -95,7 +96,7 @@ func TestStatus(t *testing.T) {
 	if len(s.Endpoints) != 4 || s.Endpoints[0].Path != "/mcp" || s.Endpoints[0].Conversations["http"] != 1 || s.Endpoints[2].Path != "/s/old/mcp" || s.Endpoints[2].Conversations["sse"] != 1 {
 		t.Errorf("endpoints: %+v", s.Endpoints)
 	}
-	x := s.server(t, "old")
+	x := serverIn(t, s, "old")
 	if x.State != "ready" || x.Era != "legacy" || x.Revision != "2025-11-25" || x.Transport != "stdio" || x.Isolation != "auto" || x.Handshake == nil || len(x.Handshake.Trace) == 0 || x.LastError != nil {
 		t.Errorf("old: %+v", x)
 	}
@@ -112,11 +113,11 @@ func TestStatus(t *testing.T) {
 	if len(x.Lists) == 0 || x.Lists[0].Method != "tools/list" || x.Lists[0].Items != 6 || x.Lists[0].Stale || x.Lists[0].ReadAt == nil {
 		t.Errorf("lists: %+v", x.Lists)
 	}
-	y := s.server(t, "young")
+	y := serverIn(t, s, "young")
 	if y.Era != "modern" || len(y.Sessions) != 1 || y.Sessions[0].Role != "link" || y.Listen == nil || !y.Listen.Tools {
 		t.Errorf("young: %+v", y)
 	}
-	z := s.server(t, "leaky")
+	z := serverIn(t, s, "leaky")
 	if z.State != "failed" || z.LastError == nil || !strings.Contains(z.Reason, "token *** is not valid") || z.RetryAt == nil {
 		t.Errorf("leaky: %+v", z)
 	}
@@ -154,13 +155,13 @@ func TestStatus(t *testing.T) {
 	}
 	await(t, "the death", 20*time.Second, func() bool {
 		s, _ := r.status()
-		x := s.server(t, "old")
+		x := serverIn(t, s, "old")
 		return x.State == "idle" && x.LastError != nil && len(x.Sessions) == 0 && x.Lists[0].Stale && x.Lists[0].Items == 6
 	})
 	r.call("/mcp", "old__echo", "{}").wantText(t, "{}")
 	await(t, "the return", 20*time.Second, func() bool {
 		s, _ := r.status()
-		x := s.server(t, "old")
+		x := serverIn(t, s, "old")
 		return x.State == "ready" && x.Restarts == 1
 	})
 }

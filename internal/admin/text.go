@@ -1,11 +1,9 @@
-package daemon
+package admin
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,25 +11,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// maxName bounds a name that a peer chose in the report for people, in bytes.
+// maxName bounds a name that a peer chose, in bytes.
 const maxName = 128
 
-// dumpWhenAsked writes how everything is whenever somebody asks, until ctx ends.
-func (d *daemon) dumpWhenAsked(ctx context.Context, asked <-chan os.Signal) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-asked:
-			// In one write, so that log lines do not stand between.
-			_, _ = d.opts.Dump.Write(d.report().text(time.Now()))
-		}
-	}
-}
-
-// text is the report for people, a line for each thing. What others have said is
-// quoted, so that nobody can write lines of their own into it.
-func (r *statusReport) text(now time.Time) []byte {
+// Text returns the report for a terminal, a line for each thing. What peers said is
+// quoted, so that they cannot write lines of their own into it.
+func (r *Report) Text(now time.Time) []byte {
 	var b bytes.Buffer
 	line := func(depth int, format string, args ...any) {
 		b.WriteString(strings.Repeat("  ", depth))
@@ -66,7 +51,7 @@ func (r *statusReport) text(now time.Time) []byte {
 	return b.Bytes()
 }
 
-func (s *serverStatus) text(line func(int, string, ...any), ago func(time.Time) string) {
+func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string) {
 	about := s.Era
 	if s.Revision != "" {
 		about += " " + s.Revision

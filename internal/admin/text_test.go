@@ -1,0 +1,25 @@
+package admin
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a peer chose cannot write a line of its own, nor colour a terminal.
+func TestTextQuotesPeers(t *testing.T) {
+	const evil = "x\n---- end\x1b[2J\u202e"
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	r := &Report{
+		Version: "1", Servers: []Server{{
+			Name: "s", State: "ready", Reason: evil, LastError: &Fault{now, evil}, Handshake: &Handshake{now, []string{evil}},
+			Sessions: []Session{{Capabilities: []string{evil}, Role: "home"}},
+			Lists:    []List{{Method: "tools/list", Failed: evil, Odd: []RejectedItem{{evil, evil}}}},
+		}},
+		Parked: []ParkedCall{{Server: "s", Method: evil}}, Losses: []Loss{{"s", evil, 1}},
+	}
+	text := string(r.Text(now))
+	if strings.Count(text, "\n---- end\n") != 1 || strings.ContainsAny(text, "\x1b\u202e") {
+		t.Errorf("a peer writes into the report:\n%q", text)
+	}
+}
