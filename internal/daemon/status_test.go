@@ -124,7 +124,7 @@ func TestStatus(t *testing.T) {
 	if len(s.Parked) != 1 || s.Parked[0].Server != "old" || s.Parked[0].Method != "tools/call" || s.Parked[0].Questions != 1 {
 		t.Errorf("parked: %+v", s.Parked)
 	}
-	if len(s.Listens) != 1 || s.Listens[0].Open != 1 || s.Listens[0].Client != "remote 127.0.0.1" {
+	if len(s.Listens) != 1 || s.Listens[0].Open != 1 || s.Listens[0].Client != "remote 127.0.0.1 t" {
 		t.Errorf("listens: %+v", s.Listens)
 	}
 

@@ -15,11 +15,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
-// The bounds of parked calls.
+// The bounds of parked calls. All three are shared out by party; see slotsOf.
 const (
-	maxParked      = 512
-	maxParkedAtOne = 12 // of one server, fewer than its lanes
-	maxHeldLogs    = 64
+	maxParked        = 512 // of all servers
+	maxParkedAtOne   = 48  // of one server, which may have 64 sessions
+	maxParkedInLanes = 12  // of one pool of sessions, which may have 16
+	maxHeldLogs      = 64
 )
 
 // parked is a call of a modern client on a legacy server that asked something in
@@ -48,11 +49,14 @@ type parked struct {
 	first   *mcp.Call   // whose token the server's progress bears
 	salt    string      // ends the keys of questions that must be unlike those of others
 
-	waited bool      // it has been parked, and its request is counted
-	server string    // all three under Relay.parkMu
-	since  time.Time // of the last time it was parked
+	// Under Relay.parkMu:
+	waited bool   // it has been parked: its request is counted, and it has its slots
+	slots  []slot // until it is over
+	server string // these two of the last time it was parked
+	since  time.Time
 
 	// Of an attended task, under Relay.parkMu:
+	party   string
 	counted int64 // bytes that the budget counts for it
 	dropped bool  // it is in the table no more
 }
@@ -178,45 +182,93 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 	if r.parked == nil {
 		r.parked = make(map[string]*parked)
 	}
-	full := len(r.parked) >= maxParked || r.closed
-	var oldest *parked
+	closed, fits := r.closed, r.admitLocked(p, u, c.Client)
 	var out []byte
-	if !full {
-		oldest = r.crowdedLocked(u.Name())
-		if oldest != nil {
-			delete(r.parked, oldest.id)
-		}
+	if !closed && fits {
 		p.server, p.since = u.Name(), time.Now()
-		r.countLocked(p)
 		// All of it is in place before anybody can find it.
 		out = p.leave(state, func() { r.expire(p) })
 		r.parked[p.id] = p
 	}
 	r.parkMu.Unlock()
-	if oldest != nil {
-		// Each parked call may hold a session of its own. Clients that never come
-		// back must not keep the others from theirs.
-		oldest.cancel(errCrowded)
-	}
-	if full {
-		p.cancel(errors.New("too many calls wait for their clients"))
-		<-p.done
-		return nil, &mcp.Error{
+	switch {
+	case closed:
+		return p.refuse(errStopping)
+	case !fits:
+		return p.refuse(&mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "overloaded", Outcome: mcp.UnknownIf,
-			Message: "too many calls wait for answers from their clients",
-		}
+			Retryable: true, RetryAfter: 10 * time.Second,
+			Message: fmt.Sprintf("server %q asks for input, and too many of this client's calls wait for answers already: answer some of them first", u.Name()),
+		})
 	}
 	return mcp.Answer(out), nil
 }
 
-// countLocked takes note of what a parked call holds when no request is at it: its
-// first request, which may be sent again. It does so once, and not for one that is
-// over.
-func (r *Relay) countLocked(p *parked) {
-	if !p.waited && !isDone(p.done) {
-		p.waited = true
-		r.Budget.Hold(int64(len(p.first.Msg.Raw)))
+// refuse ends a call that cannot be parked. One that has ended by itself meanwhile
+// has its answer.
+func (p *parked) refuse(why error) (*mcp.Reply, error) {
+	p.cancel(why)
+	<-p.done
+	if p.err == nil {
+		return p.reply, nil
 	}
+	return nil, why
+}
+
+// slot is one place that a parked call takes up in Relay.places.
+type slot struct {
+	key, party string
+	most       int
+	own        bool // all of them belong to the one party
+}
+
+// slotsOf returns the places that a parked call takes up until it is over: one of
+// all, one of its server's, and one of the sessions that serve clients like its own,
+// since on a pipe a call that waits has a session to itself. A principal's sessions
+// are its own. Nobody loses a place: a client that has its share is refused the next,
+// and the person who has had a form open for longest keeps it.
+func slotsOf(u Upstream, f *mcp.ClientFacts) []slot {
+	who := party(f)
+	lanes := "lanes " + u.Name() + "\x00" + f.Principal + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))
+	return []slot{
+		{"all", who, maxParked, false},
+		{"server " + u.Name(), who, maxParkedAtOne, false},
+		{lanes, who, maxParkedInLanes, f.Principal != ""},
+	}
+}
+
+// admitLocked gives a call its places, and reports whether there were any. One that
+// has been parked before has them, and one that is over needs none. What it holds
+// while no request is at it is counted from then on: its first request, which may be
+// sent again.
+func (r *Relay) admitLocked(p *parked, u Upstream, f *mcp.ClientFacts) bool {
+	if p.waited || isDone(p.done) {
+		return true
+	}
+	slots := slotsOf(u, f)
+	for _, x := range slots {
+		q := r.places[x.key]
+		switch {
+		case q == nil:
+		case x.own && q.all < x.most:
+		case !q.room(x.party, x.most):
+			return false
+		}
+	}
+	if r.places == nil {
+		r.places = make(map[string]*quota)
+	}
+	for _, x := range slots {
+		q := r.places[x.key]
+		if q == nil {
+			q = &quota{}
+			r.places[x.key] = q
+		}
+		q.take(x.party)
+	}
+	p.waited, p.slots = true, slots
+	r.Budget.Hold(int64(len(p.first.Msg.Raw)))
+	return true
 }
 
 // uncount is called when the call is over.
@@ -225,6 +277,12 @@ func (r *Relay) uncount(p *parked) {
 	defer r.parkMu.Unlock()
 	if p.waited {
 		p.waited = false
+		for _, x := range p.slots {
+			q := r.places[x.key]
+			if q.giveBack(x.party); q.all == 0 {
+				delete(r.places, x.key)
+			}
+		}
 		r.Budget.Give(int64(len(p.first.Msg.Raw)))
 	}
 }
@@ -268,27 +326,6 @@ func (p *parked) answer(raw []byte, answers jsonrpc.Span) {
 	}
 	p.open = left
 }
-
-// crowdedLocked returns the call of a server that has waited longest for its
-// client, when as many wait as one server may have; nil otherwise.
-func (r *Relay) crowdedLocked(server string) *parked {
-	n := 0
-	var oldest *parked
-	for _, p := range r.parked {
-		if p.server != server {
-			continue
-		}
-		if n++; oldest == nil || p.since.Before(oldest.since) {
-			oldest = p
-		}
-	}
-	if n < maxParkedAtOne {
-		return nil
-	}
-	return oldest
-}
-
-var errCrowded = errors.New("too many later calls wait for their clients")
 
 // request strips a server's message to what an input request is: its method and
 // parameters.

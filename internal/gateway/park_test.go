@@ -263,27 +263,6 @@ func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
 	})
 }
 
-func TestManyParkedCallsOfOneServerMakeRoom(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
-		u := asking(mcp.MethodElicit)
-		var states []string
-		for range maxParkedAtOne + 2 {
-			s, _ := parkedState(t, r, u)
-			states = append(states, s)
-			time.Sleep(time.Second)
-		}
-		if r.Parked() != maxParkedAtOne {
-			t.Errorf("%d parked", r.Parked())
-		}
-		for i, s := range states {
-			_, err := ask(t, r, u, answered(s, accepted))
-			if (err != nil) != (i < 2) {
-				t.Errorf("call %d: %v", i, err)
-			}
-		}
-	})
-}
-
 func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {

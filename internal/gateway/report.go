@@ -82,10 +82,6 @@ func (r *Relay) ParkedCalls() []ParkedReport {
 	return out
 }
 
-// Listens returns how many listens each principal has open, by what tells them
-// apart: a principal, an address, a conversation.
-func (r *Relay) Listens() map[string]int {
-	r.listens.mu.Lock()
-	defer r.listens.mu.Unlock()
-	return maps.Clone(r.listens.taken)
-}
+// Listens returns how many listens each client has open, by what tells clients
+// apart: a principal, a conversation, or an address and a name.
+func (r *Relay) Listens() map[string]int { return r.listens.byParty() }

@@ -40,7 +40,7 @@ type Relay struct {
 	// request: somebody else's, or changed. It must not block. Nil hears nothing.
 	Refused func(server, principal, method string)
 
-	listens shares
+	listens listenShares
 	mu      sync.Mutex
 	keys    []stateKey           // newest first, at most two
 	retried map[stateID]struct{} // states whose retry runs, see takeState
@@ -49,7 +49,9 @@ type Relay struct {
 
 	parkMu   sync.Mutex
 	parked   map[string]*parked
+	places   map[string]*quota  // of parked calls, see slotsOf; none that is empty
 	attended map[string]*parked // tasks, see attendTask
+	attends  quota              // of attended
 	closed   bool
 	running  work.Group // calls that may be parked, and attended tasks
 

@@ -2,66 +2,138 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxListens bounds the subscriptions/listen that one principal has open at once.
-// Each holds a connection for as long as its client likes.
-const maxListens = 64
-
-// shares counts what each principal has of something. The zero value is ready.
-type shares struct {
-	mu    sync.Mutex
-	taken map[string]int // by whom; nobody with 0
-}
-
-// whoIs returns who has a share. Where nobody has to say who they are it is the
-// machine that they are on, and on a pipe the one who is at its other end.
-func whoIs(f *mcp.ClientFacts) string {
+// party returns out of whose share something is taken: the principal; where nobody
+// has to say who they are the conversation; and for a modern client over HTTP, which
+// has none, its address and the name that it gives.
+func party(f *mcp.ClientFacts) string {
 	switch {
 	case f.Principal != "":
 		return "principal " + f.Principal
-	case f.Remote != "":
-		return "remote " + f.Remote
+	case f.Conversation != 0:
+		return fmt.Sprintf("conversation %d", f.Conversation)
 	}
-	return fmt.Sprintf("conversation %d", f.Conversation)
+	who := "remote " + f.Remote
+	if name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name")); name != "" {
+		who += " " + excerpt.Line(name, maxRepeated)
+	}
+	return who
 }
 
-// take reports whether f may have one more of most.
-func (s *shares) take(f *mcp.ClientFacts, most int) bool {
-	who := whoIs(f)
+// quota shares out a bounded number of places such that no party can have them all:
+// each may take one more while it has fewer than are free. The first leaves half of
+// them to others, the next half of those, and nobody ever loses a place to somebody
+// else. The zero value is empty. It has no lock.
+type quota struct {
+	taken map[string]int // by party; nobody with 0
+	all   int
+}
+
+// room reports whether a party may take one more of most.
+func (q *quota) room(who string, most int) bool { return q.taken[who] < most-q.all }
+
+func (q *quota) take(who string) {
+	if q.taken == nil {
+		q.taken = make(map[string]int)
+	}
+	q.taken[who]++
+	q.all++
+}
+
+func (q *quota) giveBack(who string) {
+	q.all--
+	if q.taken[who]--; q.taken[who] <= 0 {
+		delete(q.taken, who)
+	}
+}
+
+// The bounds of subscriptions/listen that are open at once, each of which holds a
+// connection for as long as its client likes: those of one client, and those of all
+// clients of one machine that do not say who they are. The second is a quota, as a
+// client may call itself as it likes.
+const (
+	maxListens          = 64
+	maxListensOfMachine = 256
+)
+
+// listenShares counts the listens. The zero value is ready.
+type listenShares struct {
+	mu       sync.Mutex
+	taken    map[string]int    // by party; nobody with 0
+	machines map[string]*quota // by address; none that is empty
+}
+
+// machineOf returns the address whose clients share a bound, "" for a client that is
+// known.
+func machineOf(f *mcp.ClientFacts) string {
+	if f.Principal != "" || f.Conversation != 0 {
+		return ""
+	}
+	return f.Remote
+}
+
+// take reports whether f may have one more.
+func (s *listenShares) take(f *mcp.ClientFacts) bool {
+	who, machine := party(f), machineOf(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken[who] >= most {
+	if s.taken == nil {
+		s.taken, s.machines = make(map[string]int), make(map[string]*quota)
+	}
+	if s.taken[who] >= maxListens {
 		return false
 	}
-	if s.taken == nil {
-		s.taken = make(map[string]int)
+	if machine != "" {
+		q := s.machines[machine]
+		if q == nil {
+			q = &quota{}
+			s.machines[machine] = q
+		}
+		if !q.room(who, maxListensOfMachine) {
+			return false
+		}
+		q.take(who)
 	}
 	s.taken[who]++
 	return true
 }
 
-func (s *shares) giveBack(f *mcp.ClientFacts) {
-	who := whoIs(f)
+func (s *listenShares) giveBack(f *mcp.ClientFacts) {
+	who, machine := party(f), machineOf(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.taken[who]--; s.taken[who] <= 0 {
 		delete(s.taken, who)
 	}
+	if q := s.machines[machine]; q != nil {
+		if q.giveBack(who); q.all == 0 {
+			delete(s.machines, machine)
+		}
+	}
+}
+
+func (s *listenShares) byParty() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.taken)
 }
 
 // admitListen lets a listen begin; leave must be called at its end. The listens of
 // all endpoints count together.
 func (r *Relay) admitListen(c *mcp.Call) (leave func(), err error) {
-	if !r.listens.take(c.Client, maxListens) {
+	if !r.listens.take(c.Client) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Cause: "rate_limited", Outcome: mcp.NotSent, TooMany: true,
 			Retryable: true, RetryAfter: 10 * time.Second, Op: "listen",
-			Message: fmt.Sprintf("at most %d subscriptions of one client can be open at once", maxListens),
+			Message: fmt.Sprintf("at most %d subscriptions of one client can be open at once, and fewer when many clients of one machine have some", maxListens),
 		}
 	}
 	return func() { r.listens.giveBack(c.Client) }, nil

@@ -210,6 +210,44 @@ func TestKeptTasksAreBounded(t *testing.T) {
 	}
 }
 
+// TestKeptTasksOfOthersStay: a client that keeps many or large answers loses its own
+// oldest ones, and not the one that somebody else has kept for longer.
+func TestKeptTasksOfOthersStay(t *testing.T) {
+	big := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}]}`)
+	small := said(mcp.R20260728, `{"content":[]}`)
+	for name, flood := range map[string]*mcp.Reply{"many": small, "large": big} {
+		var k keptTasks
+		innocent, greedy := legacy(t, "tools/call", `{"name":"star"}`), legacy(t, "tools/call", `{"name":"star"}`)
+		innocent.Client.Principal, innocent.Client.Conversation = "", 7
+		greedy.Client.Principal, greedy.Client.Conversation = "", 8
+		mine, err := k.keep(innocent, small, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _ := jsonrpc.Text(mine.Msg.Raw, jsonrpc.Find(mine.Msg.Raw, mine.Msg.ResultMember("task"), "taskId"))
+		for range 2 * maxKept {
+			if _, err := k.keep(greedy, flood, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, ok := k.find(innocent.Client, id); !ok {
+			t.Errorf("%s: what another client has kept is gone", name)
+		}
+		if k.bytes > maxKeptBytes || len(k.order) > maxKept {
+			t.Errorf("%s: %d tasks of %d bytes are kept", name, len(k.order), k.bytes)
+		}
+	}
+	var k keptTasks
+	huge := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", maxKeptBytes)+`"}]}`)
+	c := legacy(t, "tools/call", `{"name":"star"}`)
+	if _, err := k.keep(c, small, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.keep(c, huge, 0); err == nil || len(k.order) != 1 {
+		t.Errorf("what has no room: %v, and %d are kept", err, len(k.order))
+	}
+}
+
 // TestAttendedTaskEnds: whoever waits for a task's questions in a client's stead
 // goes when the client stays away, and when Dragoman stops.
 func TestAttendedTaskEnds(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 // The bounds of attended tasks.
 const (
-	maxAttended = 256
+	maxAttended = 256 // a quota by party
 	// firstAsk is how long a poll waits for the first question of a task that wants
 	// input.
 	firstAsk = 2 * time.Second
@@ -134,14 +134,15 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 	if r.closed {
 		return nil, errStopping
 	}
-	if len(r.attended) >= maxAttended {
+	who := party(c.Client)
+	if !r.attends.room(who, maxAttended) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: p.server.Name(), Cause: "overloaded", Outcome: mcp.Failed, Retryable: true,
-			RetryAfter: time.Second, Message: "too many tasks wait for answers from their clients",
+			RetryAfter: time.Second, TooMany: true, Message: "too many of this client's tasks wait for its answers: answer some of them first",
 		}
 	}
 	a := &parked{
-		id: key, done: make(chan struct{}), asked: make(chan struct{}, 1),
+		id: key, party: who, done: make(chan struct{}), asked: make(chan struct{}, 1),
 		// When a question is asked again, by others after us, it has another key.
 		first: c, salt: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36),
 	}
@@ -156,6 +157,7 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 		r.attended = make(map[string]*parked)
 	}
 	r.attended[key] = a
+	r.attends.take(who)
 	r.holdLocked(a, c.Msg)
 	ask := p.ask(c, mcp.MethodTaskResult)
 	r.running.Go(func() {
@@ -185,6 +187,7 @@ func (r *Relay) holdLocked(a *parked, m *jsonrpc.Message) {
 // is over.
 func (r *Relay) dropLocked(a *parked) {
 	delete(r.attended, a.id)
+	r.attends.giveBack(a.party)
 	a.dropped = true
 	if isDone(a.done) {
 		r.Budget.Give(a.counted)

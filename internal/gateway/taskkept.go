@@ -12,9 +12,9 @@ import (
 )
 
 // keptTasks are the answers of calls that a legacy client wanted as tasks and a
-// modern server gave at once. The oldest goes when there are too many of them or
-// they are too large, which their clients are told as 2025-11-25 §Tasks, "TTL and
-// Resource Management", says: not found. The zero value is ready.
+// modern server gave at once. When there are too many of them, or they are too large,
+// the oldest goes of the client that has most, which it is told as 2025-11-25 §Tasks,
+// "TTL and Resource Management", says: not found. The zero value is ready.
 type keptTasks struct {
 	mu    sync.Mutex
 	byID  map[string]*keptTask
@@ -25,6 +25,7 @@ type keptTasks struct {
 // keptTask is one of them. It is not written to.
 type keptTask struct {
 	id, principal string
+	party         string
 	reply         *mcp.Reply
 	object        []byte // the task in the words of 2025-11-25
 	until         time.Time
@@ -45,8 +46,15 @@ func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp
 		ttl = keptLife
 	}
 	ttl = min(ttl, keptMaxLife)
+	size := len(reply.Msg.Raw)
+	if size > maxKeptBytes {
+		return nil, &mcp.Error{
+			Origin: mcp.FromGateway, Cause: "too_large", Outcome: mcp.UnknownIf,
+			Message: "the call was executed, and its result is too large to be kept as a task",
+		}
+	}
 	now := time.Now()
-	t := &keptTask{id: keptTaskID + rand.Text(), principal: c.Client.Principal, reply: reply, until: now.Add(ttl)}
+	t := &keptTask{id: keptTaskID + rand.Text(), principal: c.Client.Principal, party: party(c.Client), reply: reply, until: now.Add(ttl)}
 	stamp := jsonrpc.AppendQuote(nil, now.UTC().Format(time.RFC3339))
 	o := []byte(`{"status":"` + stateOf(reply.Msg.Raw, reply.Msg.Result) + `","createdAt":`)
 	o = append(append(append(o, stamp...), `,"lastUpdatedAt":`...), stamp...)
@@ -54,13 +62,13 @@ func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp
 	t.object = append(o, '}')
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.tidyLocked(now, len(reply.Msg.Raw))
+	k.tidyLocked(now, size, t.party)
 	if k.byID == nil {
 		k.byID = make(map[string]*keptTask)
 	}
 	k.byID[t.id] = t
 	k.order = append(k.order, t)
-	k.bytes += len(reply.Msg.Raw)
+	k.bytes += size
 	whole := jsonrpc.Whole(t.object)
 	return mcp.Answer(dialect.CreatedTask(c.Client.Revision, t.object, whole, nil, dialect.Task{ID: t.id})), nil
 }
@@ -74,12 +82,40 @@ func stateOf(raw []byte, result jsonrpc.Span) string {
 	return mcp.TaskCompleted
 }
 
-// tidyLocked forgets what has had its time, and the oldest until one more has room.
-func (k *keptTasks) tidyLocked(now time.Time, room int) {
+// tidyLocked forgets what has had its time. Then it makes room for one more of a
+// party's: while there is none, the oldest goes of the party that has most.
+func (k *keptTasks) tidyLocked(now time.Time, room int, who string) {
+	k.dropLocked(func(t *keptTask) bool { return now.After(t.until) })
+	for len(k.order) > 0 && (len(k.order) > maxKept-1 || k.bytes+room > maxKeptBytes) {
+		byBytes := len(k.order) <= maxKept-1
+		held := map[string]int{}
+		for _, t := range k.order {
+			if byBytes {
+				held[t.party] += len(t.reply.Msg.Raw)
+			} else {
+				held[t.party]++
+			}
+		}
+		most := who
+		for x, n := range held {
+			if n > held[most] || n == held[most] && most != who && x < most {
+				most = x
+			}
+		}
+		gone := false
+		k.dropLocked(func(t *keptTask) bool {
+			first := !gone && t.party == most
+			gone = gone || first
+			return first
+		})
+	}
+}
+
+// dropLocked forgets those that drop says; it is asked about the oldest first.
+func (k *keptTasks) dropLocked(drop func(*keptTask) bool) {
 	left := k.order[:0]
-	for i, t := range k.order {
-		more := len(k.order) - i
-		if now.After(t.until) || len(left)+more > maxKept-1 || k.bytes+room > maxKeptBytes {
+	for _, t := range k.order {
+		if drop(t) {
 			delete(k.byID, t.id)
 			k.bytes -= len(t.reply.Msg.Raw)
 			continue
