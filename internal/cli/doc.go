@@ -3,9 +3,9 @@
 // scripts.
 //
 // The commands, their flags and exit codes are a contract with whoever scripts
-// them: 0 is success, 1 a failure, 2 a wrong command line, 130 an interrupt.
-// Standard output carries only results, or the protocol itself; everything meant
-// for people goes to standard error. It decodes nothing that a server sent beyond
+// them: 0 is success, 1 a failure, 2 a wrong command line, 130 an interrupt, 143
+// SIGTERM. Standard output carries only results, or the protocol itself; everything
+// meant for people goes to standard error. It decodes nothing that a server sent beyond
 // what it prints, and with --json prints the server's own bytes.
 //
 // It speaks no protocol and opens no connection; that is the backend's, whose

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -24,7 +25,7 @@ const (
 
 // Main runs the command line of this process and returns its exit code. The
 // first SIGINT or SIGTERM ends the command in good order, a second one ends the
-// process at once with 130.
+// process at once, with 130 or 143.
 func Main(b Backend) int {
 	a := &app{
 		backend: b, stdin: os.Stdin, stdout: os.Stdout, env: os.LookupEnv,
@@ -95,6 +96,9 @@ type signalError struct{ signal syscall.Signal }
 
 func (e signalError) Error() string { return "stopped by " + e.signal.String() }
 
+// stuckAfter is how long a second signal waits for the terminal to take a last line.
+const stuckAfter = 500 * time.Millisecond
+
 // catchSignals returns a context that ends with the first signal. stop gives the
 // signals back and waits.
 func (a *app) catchSignals() (ctx context.Context, stop func()) {
@@ -109,14 +113,16 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 			case <-done:
 				return
 			case s := <-signals:
-				if n > 0 {
-					a.status.End()
-					os.Exit(exitSignal + int(syscall.SIGINT))
-				}
 				sig, _ := s.(syscall.Signal)
+				if n > 0 {
+					// Nobody may be reading the terminal.
+					time.AfterFunc(stuckAfter, func() { os.Exit(exitSignal + int(sig)) })
+					a.status.End()
+					os.Exit(exitSignal + int(sig))
+				}
 				cancel(signalError{sig})
 				if a.status.terminal {
-					a.status.Printf("stopping; interrupt again to stop at once")
+					wg.Go(func() { a.status.Printf("stopping; interrupt again to stop at once") })
 				}
 			}
 		}

@@ -111,6 +111,9 @@ func fakeBackend() Backend {
 			o.Progress(o.Server.Name, "starting")
 			if wait := os.Getenv("FAKE_WAIT"); wait != "" {
 				fmt.Fprintln(os.Stderr, "waiting")
+				for wait == "loud" { // until nobody takes it
+					o.Log.Warn(strings.Repeat("x", 1<<10))
+				}
 				<-ctx.Done()
 				if wait == "stubborn" {
 					fmt.Fprintln(os.Stderr, "still here")

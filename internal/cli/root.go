@@ -19,7 +19,7 @@ client works with any server, whatever revision of the protocol each speaks.
 Results go to standard output; everything meant for people goes to standard
 error. The exit code is 0 for success, 1 for a failure, 2 for a wrong command
 line, 130 after an interrupt and 143 after SIGTERM; run and serve end in good
-order on either, with 0.`,
+order on either, with 0. A second one ends the program at once, with 130 or 143.`,
 		Example: `  # Offer one server to a client that cannot talk to it.
   dragoman run -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 

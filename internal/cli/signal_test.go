@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestSignals runs this test binary as the program (see TestMain), interrupts it
@@ -30,7 +32,8 @@ func TestSignals(t *testing.T) {
 		{"a command that runs until it is told to stop", "run --listen 127.0.0.1:1 http://h", "1", []string{"h is at"}, syscall.SIGTERM, 0},
 		{"a fake over HTTP", "fake --listen 127.0.0.1:0 strict-2025-06-18", "1", []string{"strict-2025-06-18 is at http://127.0.0.1:"}, syscall.SIGTERM, 0},
 		{"a doctor whose client never came", "doctor --client", "1", []string{"or when you interrupt"}, syscall.SIGTERM, exitUnreachable},
-		{"one that does not stop", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGTERM, 130},
+		{"one that does not stop", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGTERM, 143},
+		{"one that does not stop, interrupted", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGINT, 130},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), self)
@@ -61,4 +64,46 @@ func TestSignals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSignalsWithStuckStderr ends a process whose standard error nobody reads, so that
+// whatever it has to say waits for ever.
+func TestSignalsWithStuckStderr(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Args = []string{"dragoman", "-v", "list", "http://h"}
+	cmd.Env = append(os.Environ(), "FAKE_WAIT=loud")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReaderSize(stderr, 16).ReadString('\n'); err != nil {
+		t.Fatal(line, err)
+	}
+	ended := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		_ = cmd.Wait()
+		close(ended)
+	})
+	defer waiting.Wait()
+	for range 200 {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // the second one is enough
+		select {
+		case <-ended:
+			if code := cmd.ProcessState.ExitCode(); code != 143 {
+				t.Errorf("%v, want exit code 143", cmd.ProcessState)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	_ = cmd.Process.Kill()
+	t.Error("it could not be stopped")
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -56,9 +55,10 @@ func Load(path string) (*Snapshot, Problems) {
 	return s, problems
 }
 
-// read returns at most one byte more than Parse accepts.
+// read returns at most one byte more than Parse accepts. It refuses anything but a
+// regular file, and waits for nobody: the other end of a pipe may never come.
 func read(path string) ([]byte, fs.FileMode, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -68,10 +68,26 @@ func read(path string) ([]byte, fs.FileMode, error) {
 		return nil, 0, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("is not a regular file")
+		return nil, 0, &irregular{st.Mode()}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	return b, st.Mode(), err
+}
+
+// irregular is the error for a path that is not a regular file.
+type irregular struct{ mode fs.FileMode }
+
+func (e *irregular) Error() string {
+	what := "a device"
+	switch {
+	case e.mode.IsDir():
+		what = "a folder"
+	case e.mode&fs.ModeNamedPipe != 0:
+		what = "a pipe"
+	case e.mode&fs.ModeSocket != 0:
+		what = "a socket"
+	}
+	return "it is " + what + ", not a regular file"
 }
 
 func unreadable(path string, err error) Problem {
@@ -79,6 +95,10 @@ func unreadable(path string, err error) Problem {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		p.Text = "cannot be read: " + pe.Err.Error()
+	}
+	var odd *irregular
+	if errors.As(err, &odd) && !odd.mode.IsDir() {
+		p.Hint = "save the configuration in a file; it is read again at each change"
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		p.Text, p.Hint = "there is no such file", "name another with -c FILE"

@@ -31,7 +31,7 @@ func TestLoad(t *testing.T) {
 	if s, ps := Load(missing); s != nil || !strings.HasPrefix(listing(ps), missing+": there is no such file") {
 		t.Errorf("missing: %v %s", s, listing(ps))
 	}
-	if s, ps := Load(dir); s != nil || !strings.Contains(listing(ps), "is not a regular file") {
+	if s, ps := Load(dir); s != nil || !strings.Contains(listing(ps), "it is a folder, not a regular file") {
 		t.Errorf("a folder: %v %s", s, listing(ps))
 	}
 	t.Setenv("CONFIG_TEST_TOKEN", "hunter2")
