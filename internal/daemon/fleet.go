@@ -57,6 +57,7 @@ type hooks struct {
 	changed  func(server, kind string)
 	lost     func(server, what, why string)
 	version  string
+	sole     bool               // one client alone is served
 	dialects []*dialect.Profile // that are looked for; nil for the built-in ones
 }
 
@@ -64,7 +65,7 @@ type hooks struct {
 func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 	spec := upstream.Spec{
 		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL, Shown: c.Describe(),
-		Isolation: upstream.Isolation(c.Isolation.String()), Pin: c.Revision,
+		Isolation: upstream.Isolation(c.Isolation.String()), OneClient: h.sole, Pin: c.Revision,
 		Dialect: c.Profile, Dialects: h.dialects,
 		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax,
 	}

@@ -45,7 +45,7 @@ func Run(ctx context.Context, o RunOptions) error {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Server.Name = nameOf(o.Server)
-	u := newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version})
+	u := newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, sole: o.Listen == ""})
 	limit := stopLimit
 	defer func() { closeAll([]*upstream.Upstream{u}, limit) }()
 	relay := &gateway.Relay{

@@ -44,7 +44,7 @@ func start(t testing.TB, config string) transcript.Ends {
 	client, runnerClient := transcript.Pipe()
 	behind, runnerUpstream := transcript.Pipe()
 	var reached atomic.Bool
-	u := upstream.New(upstream.Spec{Name: "s", Pin: pin, Pipe: func(context.Context) (transport.Pipe, error) {
+	u := upstream.New(upstream.Spec{Name: "s", OneClient: true, Pin: pin, Pipe: func(context.Context) (transport.Pipe, error) {
 		if reached.Swap(true) {
 			return nil, errors.New("the transcript's server was reached before")
 		}

@@ -54,15 +54,18 @@ const (
 // declares neither elicitation, roots nor sampling. All such clients are alike to a
 // server of the legacy era.
 func CanonicalCapabilities(caps []byte) []byte {
-	if len(caps) <= 2 || !askable(caps) {
+	if !Askable(caps) {
 		return nil
 	}
 	return appendCanonical(make([]byte, 0, 64), caps, jsonrpc.Whole(caps), clientCapabilities)
 }
 
-// askable reports whether a capabilities object declares anything that a server may
+// Askable reports whether a capabilities object declares anything that a server may
 // ask the client for.
-func askable(caps []byte) bool {
+func Askable(caps []byte) bool {
+	if len(caps) <= 2 {
+		return false
+	}
 	var at [3]jsonrpc.Span
 	jsonrpc.FindAll(caps, jsonrpc.Whole(caps), askableKeys, at[:])
 	for _, x := range at {

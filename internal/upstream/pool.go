@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -16,11 +16,11 @@ import (
 // guarded by Upstream.mu.
 type pool struct {
 	key       string
-	principal string          // whose they are, "" for whoever is nobody in particular
-	facts     mcp.ClientFacts // for whom the sessions are opened
-	sessions  []*session      // home first
-	opening   *opening        // the open that is under way, nil for none
-	freed     chan struct{}   // closed when a lane may have become free
+	principal string        // whose they are, "" for whoever is nobody in particular
+	declared  []byte        // the capabilities that its sessions are opened with
+	sessions  []*session    // home first
+	opening   *opening      // the open that is under way, nil for none
+	freed     chan struct{} // closed when a lane may have become free
 	standing  []*Standing
 }
 
@@ -33,28 +33,54 @@ type opening struct {
 // maxLanes bounds the sessions of one pool; further calls wait for a free one.
 const maxLanes = 16
 
-// key returns the pool that a client's calls belong to.
-func (u *Upstream) key(f *mcp.ClientFacts) string {
+// keyLocked returns the pool that a client's calls belong to: whose they are, and the
+// canonical form of what it declares. A legacy server may start a process for each
+// pool, so nothing decides that no server could act on: not white space, the order of
+// members, or names that no revision knows. Where a client declares nothing that it
+// could be asked for all are alike, the session that nobody has opened yet included.
+func (u *Upstream) keyLocked(f *mcp.ClientFacts) string {
 	if f == nil || u.spec.Isolation == Shared {
 		return ""
 	}
-	caps := string(f.Capabilities)
-	if !canBeAsked(f) {
-		// What a client is asked for decides; without that, all are alike, the
-		// session that nobody has opened yet included.
-		caps = ""
-	}
+	caps := u.canon.of(f.Capabilities)
 	if f.Principal == "" {
 		return caps
 	}
 	return f.Principal + "\x00" + caps
 }
 
+// canon remembers the canonical form of the last few capabilities: those of a client
+// are the same in each of its calls.
+type canon struct {
+	last [4]struct{ raw, canonical string }
+	next int
+}
+
+// maxRemembered bounds the capabilities that a canon remembers, in bytes each.
+const maxRemembered = 2 << 10
+
+func (c *canon) of(caps []byte) string {
+	if len(caps) <= 2 {
+		return ""
+	}
+	for i := range c.last {
+		if c.last[i].raw == string(caps) {
+			return c.last[i].canonical
+		}
+	}
+	canonical := string(mcp.CanonicalCapabilities(caps))
+	if len(caps) <= maxRemembered {
+		c.last[c.next].raw, c.last[c.next].canonical = string(caps), canonical
+		c.next = (c.next + 1) % len(c.last)
+	}
+	return canonical
+}
+
 // newPoolLocked makes the pool for a key; f may be nil.
 func (u *Upstream) newPoolLocked(key string, f *mcp.ClientFacts) *pool {
 	p := &pool{key: key, freed: make(chan struct{})}
 	if f != nil {
-		p.facts = *f.Own()
+		p.declared = u.capabilities(f)
 		if u.spec.Isolation != Shared {
 			p.principal = f.Principal
 		}
@@ -63,26 +89,28 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientFacts) *pool {
 	return p
 }
 
-// capabilities returns what is declared to a legacy server on behalf of f.
+// maxDeclared bounds the capabilities that are declared as one client wrote them, in
+// bytes.
+const maxDeclared = 64 << 10
+
+// capabilities returns what is declared to a legacy server on behalf of f. A session
+// may serve other clients after f, and a capability that a client does not have is
+// never declared on its behalf: so it is the canonical form, which says nothing that
+// not all clients of the pool have said. Where one client alone is served its own
+// words reach the server, whatever else is in them.
 func (u *Upstream) capabilities(f *mcp.ClientFacts) []byte {
-	if f == nil || !canBeAsked(f) {
+	switch {
+	case f == nil:
 		return nil
+	case u.spec.OneClient && len(f.Capabilities) > 2 && len(f.Capabilities) <= maxDeclared:
+		return bytes.Clone(f.Capabilities)
 	}
-	return f.Capabilities
+	return mcp.CanonicalCapabilities(f.Capabilities)
 }
 
 // canBeAsked reports whether a client has declared anything that a server may ask
-// it for. A capability that it does not have is never declared on its behalf.
-func canBeAsked(f *mcp.ClientFacts) bool {
-	if len(f.Capabilities) <= 2 {
-		return false
-	}
-	var at [3]jsonrpc.Span
-	jsonrpc.FindAll(f.Capabilities, jsonrpc.Whole(f.Capabilities), askable, at[:])
-	return !at[0].IsZero() || !at[1].IsZero() || !at[2].IsZero()
-}
-
-var askable = []string{"elicitation", "sampling", "roots"}
+// it for.
+func canBeAsked(f *mcp.ClientFacts) bool { return mcp.Askable(f.Capabilities) }
 
 // useModernLocked reports whether a client is served over the link to a modern
 // server. A legacy client that can be asked keeps to its own era where the server
@@ -133,7 +161,7 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *ope
 		u.modern.users++
 		return u.modern, nil, nil, nil
 	}
-	key := u.key(f)
+	key := u.keyLocked(f)
 	p := u.pools[key]
 	if f == nil && (p == nil || len(p.sessions) == 0) {
 		// Our own questions, about its tools say, need no session of their own.

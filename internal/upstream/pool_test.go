@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -76,7 +75,7 @@ func TestAConversationStaysWithItsSession(t *testing.T) {
 func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 	h := &house{legacy: true}
 	who := func(principal string, n int) *mcp.ClientFacts {
-		return facts(mcp.R20260728, principal, fmt.Sprintf(`{"elicitation":{"form":{}},"x":%d}`, n), 0)
+		return facts(mcp.R20260728, principal, variety(n), 0)
 	}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		if _, err := call(t, u, who("quiet", 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
@@ -118,6 +117,27 @@ func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 		close(release)
 		wait.Wait()
 	})
+}
+
+// variety returns the n-th of 128 sets of capabilities that are all different.
+func variety(n int) string {
+	var tasks []string
+	caps := `{"elicitation":{"form":{}`
+	for i, s := range []string{
+		`,"url":{}}`, `,"roots":{}`, `,"sampling":{}`, `,"extensions":{"io.modelcontextprotocol/tasks":{}}`,
+		`"list":{}`, `"cancel":{}`, `"requests":{}`,
+	} {
+		has := n>>i&1 == 1
+		switch {
+		case i == 0 && !has:
+			caps += `}`
+		case i < 4 && has:
+			caps += s
+		case has:
+			tasks = append(tasks, s)
+		}
+	}
+	return caps + `,"tasks":{` + strings.Join(tasks, ",") + `}}`
 }
 
 func TestReportTellsOfEachSession(t *testing.T) {

@@ -54,6 +54,9 @@ type Spec struct {
 	Kind   string // "http", "sse", or "" to find out
 
 	Isolation Isolation
+	// OneClient says that one client alone uses the server, as it does on a pipe: what
+	// it declares reaches the server as it wrote it.
+	OneClient bool
 	Pin       mcp.Revision // Unknown negotiates
 
 	// Dialect is the one that the operator chose, nil finds out; Dialects are those
@@ -129,6 +132,7 @@ type Upstream struct {
 
 	mu           sync.Mutex
 	pools        map[string]*pool
+	canon        canon
 	modern       *session // the one link to a modern server
 	era          mcp.Revision
 	noLegacy     bool // a modern server that speaks nothing else
@@ -385,7 +389,7 @@ func (u *Upstream) queueForwarding(f *mcp.ClientFacts, raw []byte, method string
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	x := forwarding{raw: raw, method: method}
-	if p := u.pools[u.key(f)]; p != nil {
+	if p := u.pools[u.keyLocked(f)]; p != nil {
 		x.to = append(x.to, p.sessions...)
 	}
 	switch {

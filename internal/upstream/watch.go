@@ -40,7 +40,7 @@ func (p *pool) leaveLocked(w *Standing) {
 func (u *Upstream) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) *Standing {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key := u.key(f)
+	key := u.keyLocked(f)
 	p := u.pools[key]
 	if p == nil {
 		p = u.newPoolLocked(key, f)

@@ -1,0 +1,140 @@
+package upstream
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// spellings returns n ways to declare form elicitation and roots, no two with the same
+// bytes.
+func spellings(n int) []string {
+	out := []string{
+		`{"elicitation":{},"roots":{"listChanged":false}}`, `{ "roots" : { }, "elicitation" : { "form" : { } } }`,
+		`{"el\u0069citation":{"form":{"x":1}},"roots":{}}`, "{\n\t\"roots\": {},\r\n\t\"elicitation\": {}\n}",
+	}
+	for i := range n - len(out) {
+		switch i % 4 {
+		case 0:
+			out = append(out, fmt.Sprintf(`{"elicitation":{"x%d":{}},"roots":{}}`, i))
+		case 1:
+			out = append(out, fmt.Sprintf(`{"x%d":{"sampling":{}},"elicitation":{},"roots":{}}`, i))
+		case 2:
+			out = append(out, fmt.Sprintf(`{"elicitation":{},"roots":{},"experimental":{"x":%d}}`, i))
+		default:
+			out = append(out, fmt.Sprintf(`{"elicitation":{},"roots":{"y":[%d,"%s"]},"extensions":{"com.example/a":{}}}`, i, strings.Repeat("y", 3000)))
+		}
+	}
+	return out
+}
+
+// TestSpellingsOfCapabilitiesStartNoProcesses: clients that declare the same in other
+// bytes share a session, which declares what all of them have said and nothing else.
+// Another client's call on it does not notice.
+func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
+		h := &house{legacy: true}
+		bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+			release := make(chan struct{})
+			var wait sync.WaitGroup
+			all := spellings(40)
+			h.on = held(release)
+			wait.Go(func() {
+				if _, err := call(t, u, facts(r, "", all[0], 9), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Errorf("the innocent call: %v", err)
+				}
+			})
+			for i, caps := range all {
+				f := facts(r, "", caps, uint64(10+i))
+				if _, _, err := u.List(t.Context(), f, mcp.MethodListTools); err != nil {
+					t.Fatalf("%s: %v", caps, err)
+				}
+				u.Stand(f, func(*jsonrpc.Message) {}, nil).Close()
+			}
+			if n := len(h.all()); n != 1 {
+				t.Errorf("%d processes for 40 spellings", n)
+			}
+			want := `"capabilities":{"elicitation":{"form":{}},"roots":{}}`
+			if got := h.all()[0].last(mcp.MethodInitialize); !strings.Contains(got, want) {
+				t.Errorf("declared %s", got)
+			}
+			if s := u.Report(); len(s.Sessions) != 1 || strings.Join(s.Sessions[0].Capabilities, " ") != "elicitation roots" {
+				t.Errorf("reported %+v", s.Sessions)
+			}
+			close(release)
+			wait.Wait()
+			// What a server could act on makes another session.
+			for i, caps := range []string{
+				`{"elicitation":{"url":{}},"roots":{}}`, `{"elicitation":{},"roots":{"listChanged":true}}`, `{"elicitation":{}}`, `{}`, `{"experimental":{}}`,
+			} {
+				if _, _, err := u.List(t.Context(), facts(r, "", caps, uint64(80+i)), mcp.MethodListTools); err != nil {
+					t.Fatalf("%s: %v", caps, err)
+				}
+			}
+			if n := len(h.all()); n != 5 {
+				t.Errorf("%d processes for five sets of capabilities", n)
+			}
+		})
+	}
+}
+
+// TestKeysOfPoolsAreBounded: whatever a client declares, what a pool keeps of it is
+// short.
+func TestKeysOfPoolsAreBounded(t *testing.T) {
+	h := &house{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		for _, filler := range []string{`"x":"` + strings.Repeat("y", 1<<20) + `"`, strings.Repeat(`"k":{},`, 1) + `"` + strings.Repeat("z", 1<<16) + `":{}`} {
+			caps := `{"elicitation":{` + filler + `},"sampling":{"tools":{` + filler + `}},"experimental":{` + filler + `}}`
+			if _, err := call(t, u, facts(mcp.R20260728, "", caps, 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if len(u.pools) != 1 {
+			t.Errorf("%d pools", len(u.pools))
+		}
+		for key, p := range u.pools {
+			if n := len(key) + len(p.key) + len(p.declared); n > 1024 {
+				t.Errorf("a pool keeps %d bytes of its client's capabilities", n)
+			}
+		}
+		for _, x := range u.canon.last {
+			if len(x.raw) > maxRemembered {
+				t.Errorf("%d bytes are remembered", len(x.raw))
+			}
+		}
+	})
+}
+
+// TestOneClientIsDeclaredInItsOwnWords: what no revision knows reaches the server where
+// nobody else shares it, and starts no process for each spelling there either.
+func TestOneClientIsDeclaredInItsOwnWords(t *testing.T) {
+	for _, caps := range []string{
+		`{"elicitation":{"later":{"n":1e400}},"experimental":{"a/b":{}},"x":[1]}`,
+		`{"experimental":{"a/b":{}}}`,
+	} {
+		h := &house{legacy: true}
+		bubble(t, h, Spec{OneClient: true}, func(t *testing.T, u *Upstream) {
+			if _, err := call(t, u, facts(mcp.R20251125, "", caps, 1), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+			if got := h.all()[0].last(mcp.MethodInitialize); !strings.Contains(got, `"capabilities":`+caps+`,`) {
+				t.Errorf("%s declared as %s", caps, got)
+			}
+			for i := range 40 {
+				other := strings.Replace(caps, "{", fmt.Sprintf(`{"y%d":{},`, i), 1)
+				if _, err := call(t, u, facts(mcp.R20260728, "", other, 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := len(h.all()); n != 1 {
+				t.Errorf("%d processes for 40 spellings", n)
+			}
+		})
+	}
+}
