@@ -179,8 +179,17 @@ func (b *bridge) serve() {
 	}
 }
 
-// say sends a message to the client. It fails only when the client is gone.
+// say sends a message to the client. It fails only when the client is gone, or when
+// the message is too large for the link.
 func (b *bridge) say(raw []byte) { _ = b.side.Write(raw) }
+
+// answer answers a call, with an error where the result is too large for the link.
+func (b *bridge) answer(m *jsonrpc.Message, result []byte) {
+	err := b.side.Write(jsonrpc.AppendResult(nil, m.ID, result))
+	if err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		b.refuse(m, jsonrpc.CodeInternal, "the turn is over, but what Codex said is too large")
+	}
+}
 
 func (b *bridge) refuse(m *jsonrpc.Message, code int64, why string) {
 	b.say(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: code, Message: why}))

@@ -99,7 +99,7 @@ func (b *bridge) callTool(m *jsonrpc.Message) {
 		b.mu.Unlock()
 		t.cancel(nil)
 		if cause == nil {
-			b.say(jsonrpc.AppendResult(nil, m.ID, result))
+			b.answer(m, result)
 		}
 	})
 	b.mu.Unlock()

@@ -115,10 +115,10 @@ func (w *worker) read() error {
 		case err == nil:
 			w.dispatch(m)
 			continue
-		case errors.Is(err, stdio.ErrTooLarge):
-			// What it said is lost, and nobody knows whom it was for.
 		case errors.As(err, &refused):
-			w.noise(err)
+			if !w.unusable(err, refused) {
+				w.noise(err)
+			}
 			continue
 		}
 		w.err = err
@@ -150,6 +150,29 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 	}
 	x.answer = m
 	close(x.done)
+}
+
+// unusable ends the exchange whose answer is not a message, or goes beyond the size
+// limit, as if the worker had refused it. It reports whether there is one.
+func (w *worker) unusable(err error, why *jsonrpc.Error) bool {
+	var bad *transport.BadAnswer
+	if !errors.As(err, &bad) {
+		return false
+	}
+	id := bad.ID
+	if w.mu.Lock(); id == "" && bad.TooLarge && len(w.pending) == 1 {
+		for n := range w.pending {
+			id = jsonrpc.IntID(n)
+		}
+	}
+	w.mu.Unlock()
+	raw := jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "its answer cannot be used: " + why.Message})
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
+	if err != nil || id == "" {
+		return false
+	}
+	w.dispatch(m)
+	return true
 }
 
 // noise looks for the name of an {"event":…} line among what is no message.

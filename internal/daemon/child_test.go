@@ -279,7 +279,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		text(strings.Repeat("x", int(n)))
 	case "endless": // a line that does not end
 		s.mu.Lock()
-		for range 64 {
+		for range 300 {
 			_, _ = os.Stdout.Write([]byte(strings.Repeat("x", 1<<20)))
 		}
 		s.mu.Unlock()

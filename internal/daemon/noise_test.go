@@ -50,8 +50,8 @@ func TestT28_ChildrenThatMisbehave(t *testing.T) {
 }
 
 // TestT28_LargeLine: a line of nearly 16 MiB, the most that is read of a server,
-// arrives whole; one that is longer ends the child with a word why, and the next
-// call finds another.
+// arrives whole. The call that gets a longer one fails and says why, and the child
+// lives on, with everybody else's calls.
 func TestT28_LargeLine(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20
@@ -71,8 +71,12 @@ func TestT28_LargeLine(t *testing.T) {
 		if n := len(u.pids(t)); pids > 0 && n != pids {
 			t.Errorf("%s: there is another process", who)
 		}
+		pids = len(u.pids(t))
 		call(most+1).wantFault(t, "too_large", "unknown")
 		r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
+		if n := len(u.pids(t)); n != pids {
+			t.Errorf("%s: a line that is too long has ended the process", who)
+		}
 	}
 	u.wantOneLeft(t)
 }

@@ -182,7 +182,8 @@ func TestE11_BadAnswers(t *testing.T) {
 	}
 }
 
-// TestU13_EndlessLine: a child that never ends its line is cut off at the limit.
+// TestU13_EndlessLine: a child that never ends its line is given up. Its call hears
+// why, and the next call finds another process.
 func TestU13_EndlessLine(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)

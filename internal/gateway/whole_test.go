@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
@@ -26,6 +29,8 @@ type farServer struct {
 	afraid bool          // dies on the probe
 	caps   string        // "" for tools and logging
 	slow   time.Duration // before it takes a message
+	// link makes the two ends of a session; nil means inmem.Pipe.
+	framing func() (client, server transport.Pipe)
 	// on answers what the opening does not; nil answers every request with {}.
 	on func(l *farLink, m *jsonrpc.Message)
 
@@ -57,7 +62,11 @@ func (s *farServer) open(context.Context) (transport.Pipe, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	client, server := inmem.Pipe()
+	link := inmem.Pipe
+	if s.framing != nil {
+		link = s.framing
+	}
+	client, server := link()
 	l := &farLink{server: s, pipe: server, number: len(s.links)}
 	s.links = append(s.links, l)
 	if s.sick > 0 {
@@ -182,9 +191,35 @@ type whole struct {
 	running   sync.WaitGroup
 	ends      []func()
 
+	log journal
+
 	mu      sync.Mutex
 	losses  []string // "server what why"
 	refused []string // "server principal method", of states
+}
+
+// journal is what the servers' keepers have logged from Info on.
+type journal struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.Write(p)
+}
+
+// warnings returns the lines of that level.
+func (j *journal) warnings() (all []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for line := range strings.Lines(j.b.String()) {
+		if strings.Contains(line, "level=WARN") {
+			all = append(all, line)
+		}
+	}
+	return all
 }
 
 func (w *whole) lost(server, what, why string) {
@@ -217,7 +252,10 @@ func build(t *testing.T, servers ...*farServer) *whole {
 	var merged *gateway.Merged
 	for i, s := range servers {
 		name := string(rune('a' + i))
-		o := upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Lost: w.lost}
+		o := upstream.Options{
+			Info: []byte(`{"name":"dragoman","version":"test"}`), Lost: w.lost, Clean: func(s string) string { return s },
+			Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		}
 		if len(servers) > 1 {
 			o.Changed = func(kind string) { merged.Changed(name, kind) }
 		}
@@ -259,9 +297,21 @@ type near struct {
 
 func (w *whole) client() *near { return w.clientOf("") }
 
+// overPipe is a client on our standard streams, whose messages have 8 KiB at most.
+func (w *whole) overPipe() *near {
+	down, toServer := io.Pipe()
+	up, toClient := io.Pipe()
+	return w.join("", stdio.NewPipe(up, toServer, stdio.Options{}),
+		stdio.NewPipe(down, toClient, stdio.Options{Limits: jsonrpc.Limits{Bytes: 8 << 10}}))
+}
+
 // clientOf is a client that has said who it is.
 func (w *whole) clientOf(principal string) *near {
 	client, server := inmem.Pipe()
+	return w.join(principal, client, server)
+}
+
+func (w *whole) join(principal string, client, server transport.Pipe) *near {
 	reception := &peer.Reception{Host: w.host}
 	w.running.Go(func() {
 		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Principal: principal})
@@ -285,13 +335,19 @@ func (w *whole) clientOf(principal string) *near {
 func (w *whole) legacy(capabilities string) *near {
 	w.t.Helper()
 	n := w.client()
+	n.open(capabilities)
+	return n
+}
+
+// open initializes.
+func (n *near) open(capabilities string) {
+	n.t.Helper()
 	n.say(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"n","version":"1"}}}`)
 	if m := n.answerTo(`"init"`); m.Kind != jsonrpc.Result {
-		w.t.Fatalf("initialize: %s", m.Raw)
+		n.t.Fatalf("initialize: %s", m.Raw)
 	}
 	n.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	synctest.Wait()
-	return n
 }
 
 func (n *near) say(raw string) {

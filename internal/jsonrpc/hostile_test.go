@@ -133,7 +133,7 @@ func TestJ14_wrong_case(t *testing.T) {
 		hostile{"Id", `{"jsonrpc":"2.0","Id":1,"method":"ping"}`, CodeInvalidRequest, ""},
 		hostile{"Params", `{"jsonrpc":"2.0","id":1,"method":"ping","Params":{}}`, CodeInvalidRequest, "1"},
 		hostile{"JsonRpc", `{"JsonRpc":"2.0","id":1,"method":"ping"}`, CodeInvalidRequest, "1"},
-		hostile{"Error", `{"jsonrpc":"2.0","id":1,"result":{},"Error":{}}`, CodeInvalidRequest, "1"},
+		hostile{"Error", `{"jsonrpc":"2.0","id":1,"result":{},"Error":{}}`, CodeInvalidRequest, ""},
 		// encoding/json folds these two into s as well.
 		hostile{"long s", `{"jsonrpc":"2.0","id":1,"method":"ping","paramſ":{}}`, CodeInvalidRequest, "1"},
 		hostile{"escaped", `{"jsonrpc":"2.0","id":1,"method":"ping","\u0050arams":{}}`, CodeInvalidRequest, "1"},

@@ -15,7 +15,9 @@ import (
 // a byte order mark, one value). CodeInvalidRequest: b goes beyond lim, or is JSON
 // but no message, or names a member twice in one object at any depth.
 // CodeInvalidParams: only params is wrong, for MCP wants an object there. The
-// error carries the message's id where one could be read before the scan ended.
+// error carries the message's id where one could be read before the scan ended,
+// unless the message is an answer: then the id is one that we gave, and an error
+// that repeated it would be taken for the answer to another request.
 //
 // Both members of a pair that others could read differently (METHOD beside
 // method, two ids) are refused rather than chosen between.
@@ -44,6 +46,7 @@ func Scan(b []byte, lim Limits) (*Message, error) {
 type envelope struct {
 	object bool
 	twice  bool // the id stands there twice, so no id can be trusted
+	answer bool // a result or an error was begun
 	fault  string
 
 	version, id, method, params, result, failure Span
@@ -76,6 +79,7 @@ func (s *scanner) envelope(e *envelope) int {
 			return -1
 		}
 		name := s.lastKey()
+		e.answer = e.answer || string(name) == "result" || string(name) == "error"
 		start := skipSpace(b, i)
 		if i = s.value(start); i < 0 {
 			return -1
@@ -149,7 +153,7 @@ func foldsToKnown(name []byte) bool {
 
 // readID returns the id that an answer to a refused message may carry.
 func (e *envelope) readID(b []byte, tolerant bool) ID {
-	if e.twice || e.id.IsZero() || e.id.End-e.id.Start > MaxID {
+	if e.twice || e.answer && e.method.IsZero() || e.id.IsZero() || e.id.End-e.id.Start > MaxID {
 		return ""
 	}
 	id := e.id.Of(b)

@@ -49,12 +49,12 @@ func TestScanRefusesMixtures(t *testing.T) {
 	for _, c := range []hostile{
 		{"method and result", `{"jsonrpc":"2.0","id":1,"method":"x","result":{}}`, CodeInvalidRequest, "1"},
 		{"method and error", `{"jsonrpc":"2.0","id":1,"method":"x","error":{"code":1,"message":""}}`, CodeInvalidRequest, "1"},
-		{"result and error", `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}`, CodeInvalidRequest, "1"},
+		{"result and error", `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}`, CodeInvalidRequest, ""},
 		{"neither", `{"jsonrpc":"2.0","id":1}`, CodeInvalidRequest, "1"},
 		{"result without id", `{"jsonrpc":"2.0","result":{}}`, CodeInvalidRequest, ""},
-		{"error is a string", `{"jsonrpc":"2.0","id":1,"error":"no"}`, CodeInvalidRequest, "1"},
-		{"error is null", `{"jsonrpc":"2.0","id":1,"error":null}`, CodeInvalidRequest, "1"},
-		{"error code is null", `{"jsonrpc":"2.0","id":1,"error":{"code":null,"message":"x"}}`, CodeInvalidRequest, "1"},
+		{"error is a string", `{"jsonrpc":"2.0","id":1,"error":"no"}`, CodeInvalidRequest, ""},
+		{"error is null", `{"jsonrpc":"2.0","id":1,"error":null}`, CodeInvalidRequest, ""},
+		{"error code is null", `{"jsonrpc":"2.0","id":1,"error":{"code":null,"message":"x"}}`, CodeInvalidRequest, ""},
 	} {
 		for _, lim := range []Limits{{}, {Tolerant: true}} {
 			m, err := Scan([]byte(c.in), lim)

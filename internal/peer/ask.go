@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -115,6 +116,22 @@ func (c *Client) answered(m *jsonrpc.Message) {
 	c.mu.Unlock()
 	if a != nil {
 		a.resolve(m, nil)
+	}
+}
+
+// Refuse fails the question that a client's answer belongs to which is not a
+// message; see transport.Refuser.
+func (c *Client) Refuse(bad *transport.BadAnswer) {
+	n, ok := jsonrpc.Int([]byte(bad.ID), jsonrpc.Span{End: len(bad.ID)})
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	a := c.asks[n]
+	delete(c.asks, n)
+	c.mu.Unlock()
+	if a != nil {
+		a.resolve(nil, fmt.Errorf("the client's answer cannot be used: %s", bad.Err.Message))
 	}
 }
 

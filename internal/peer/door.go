@@ -110,6 +110,7 @@ func (d *door) read(ctx context.Context) error {
 		case errors.As(err, &batch):
 			d.batch(ctx, batch)
 		case errors.As(err, &refused):
+			transport.Refuse(d.conversation, err)
 			_ = d.pipe.Write(jsonrpc.AppendError(nil, d.errorID(refused.ID), refused))
 		case isEOF(err):
 			return nil

@@ -11,7 +11,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
-	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
@@ -60,8 +59,12 @@ func (s *Server) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error
 		s.status(e, status)
 	case errors.Is(err, streamhttp.ErrNoAnswer):
 		e.Cause, e.Message = "cut_off", "the server's response ended before the answer"
-	case errors.Is(err, streamhttp.ErrTooLarge), errors.Is(err, stdio.ErrTooLarge):
+	case errors.Is(err, transport.ErrTooLarge):
 		e.Cause, e.Message = "too_large", "the server's answer is too large"
+	case errors.Is(err, transport.ErrEndless):
+		e.Cause, e.Message = "too_large", "the server sent a message without end, and the connection was closed"
+	case unusable(err) != "":
+		e.Cause, e.Message = "bad_response", "the server's answer is not valid: "+unusable(err)
 	case isEOF(err), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.Is(err, io.ErrClosedPipe):
 		e.Cause, e.Message = "exited", "the server ended before its answer came"
 	default:

@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
-	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
 // piped is a link on which all calls share one pipe, so that answers, progress
@@ -31,6 +30,7 @@ type piped struct {
 	unasked []*jsonrpc.Message     // results that answered nothing, until the handshake is over
 	onPush  func(*jsonrpc.Message) // hears further ones
 	settled bool                   // the handshake is over
+	left    time.Time              // when the last request was given up
 	ended   error                  // why the pipe has ended
 	odd     int64                  // messages that belonged to nothing
 }
@@ -104,6 +104,7 @@ func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on fu
 				delete(l.pending, n)
 				l.hauntLocked(n, p.call)
 			}
+			l.left = time.Now()
 		}
 		l.mu.Unlock()
 		if over {
@@ -209,13 +210,8 @@ func (l *piped) read() {
 		l.heard.Store(int64(time.Since(l.born)))
 		var refused *jsonrpc.Error
 		switch {
-		case errors.Is(err, stdio.ErrTooLarge):
-			// What it said is lost, and nobody knows whom it was for.
-			l.finish(err)
-			return
 		case errors.As(err, &refused):
-			// A line that is no message: noise, kept by the transport.
-			l.noteOdd("refused", refused.Message)
+			l.refused(err, refused)
 		case err != nil:
 			l.finish(err)
 			return

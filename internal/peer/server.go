@@ -177,6 +177,9 @@ func (s *Server) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.
 		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Spares(mcp.NoteCancelled) {
 			s.link.cancel(n, "the client has given up or the time is over")
 		}
+		if why := unusable(err); why != "" {
+			s.opts.Log.Warn("answer cannot be used", "server", s.opts.Name, "method", sanitise(c.Msg.Method), "cause", why)
+		}
 		return nil, s.failure(ctx, c, err)
 	}
 	if opened.Dialect != nil {

@@ -11,12 +11,18 @@ import (
 const DefaultBytes = 16 << 20
 
 // ErrTooLarge reports an event, or an id, name or retry line, over the limit. It
-// is final: where the event ends is not looked for.
+// is final: where the event ends is not looked for, unless Limits.Skip is set.
 var ErrTooLarge = errors.New("event exceeds the size limit")
 
 // Limits bound what a Reader accepts.
 type Limits struct {
 	Bytes int // of the data of one event; 0 means 16 MiB
+	// Skip, unless nil, is given the data of an event over the limit, piece by piece,
+	// and the event is returned as Skipped. Its Write must not fail.
+	Skip io.Writer
+	// Endless is how many bytes of one event are skipped before the stream is given
+	// up with ErrTooLarge.
+	Endless int64
 }
 
 // Event is what stood between two blank lines. An Event without Data dispatches
@@ -27,6 +33,8 @@ type Event struct {
 	HasID bool
 	Name  string // "" means "message"
 	Data  []byte // owned by the caller; lines joined by \n; nil when empty
+	// Skipped: the data went beyond the limit and to Limits.Skip.
+	Skipped bool
 
 	// Retry is the wait before reconnecting, as the server wants it: unclamped.
 	Retry    time.Duration
@@ -50,7 +58,7 @@ const (
 // the data of the event in hand. Not safe for concurrent use.
 type Reader struct {
 	src io.Reader
-	max int
+	lim Limits
 	err error // from src, once its bytes are used up; or ErrTooLarge
 
 	buf  []byte
@@ -69,6 +77,7 @@ type eventState struct {
 	hasData bool // a data line was seen, even an empty one
 	seen    bool // any line that means something was seen
 	data    []byte
+	skipped int64 // bytes of data that went to Limits.Skip
 }
 
 // NewReader returns a Reader of src. It never reads beyond what src offers in one
@@ -92,7 +101,7 @@ func (r *Reader) Reset(src io.Reader, lim Limits) {
 	if cap(data) > retain {
 		data = nil
 	}
-	*r = Reader{src: src, max: lim.Bytes, buf: buf, eventState: eventState{data: data[:0]}}
+	*r = Reader{src: src, lim: lim, buf: buf, eventState: eventState{data: data[:0]}}
 }
 
 // Next returns the next event. At the end of the stream it returns io.EOF, or
@@ -216,11 +225,27 @@ func (r *Reader) startData() {
 }
 
 func (r *Reader) grow(b []byte) {
-	if len(b) > r.max-len(r.data) {
+	switch {
+	case r.ev.Skipped:
+		r.skip(b)
+	case len(b) <= r.lim.Bytes-len(r.data):
+		r.data = append(r.data, b...)
+	case r.lim.Skip == nil:
 		r.err = ErrTooLarge
-		return
+	default:
+		r.ev.Skipped = true
+		r.skip(r.data)
+		r.skip(b)
+		r.data = nil
 	}
-	r.data = append(r.data, b...)
+}
+
+// skip drops data of an event over the limit.
+func (r *Reader) skip(b []byte) {
+	_, _ = r.lim.Skip.Write(b)
+	if r.skipped += int64(len(b)); r.skipped > r.lim.Endless {
+		r.err = ErrTooLarge
+	}
 }
 
 // dispatch returns the event in hand and makes room for the next.

@@ -76,7 +76,11 @@ func (e *end) scan(b []byte) (*jsonrpc.Message, error) {
 	if jsonrpc.IsBatch(b) {
 		return nil, &transport.Batch{Raw: b}
 	}
-	return jsonrpc.Scan(b, e.limits)
+	m, err := jsonrpc.Scan(b, e.limits)
+	if err != nil {
+		return nil, transport.Refused(b, err)
+	}
+	return m, nil
 }
 
 // Write implements transport.Pipe. Its only error wraps transport.ErrNotSent.

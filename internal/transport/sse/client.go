@@ -19,8 +19,9 @@ import (
 // a place which must not be used.
 var ErrNoEndpoint = errors.New("the stream names no usable endpoint")
 
-// ErrTooLarge reports an event over the size limit. The link is over.
-var ErrTooLarge = errors.New("an event exceeds the size limit")
+// ErrTooLarge is wrapped by the error of an event over the size limit, which was
+// skipped.
+var ErrTooLarge = transport.ErrTooLarge
 
 // ClientOptions configure a link to a server. The zero value works.
 type ClientOptions struct {
@@ -45,6 +46,7 @@ type pipe struct {
 	link    *httplink.Link // of the stream
 	resp    *httplink.Response
 	rd      *eventstream.Reader
+	long    jsonrpc.Salvage // of an event over the limit
 	limits  jsonrpc.Limits
 	timeout time.Duration
 
@@ -105,13 +107,15 @@ func (p *pipe) open() error {
 		return resp.Refused()
 	}
 	p.resp = resp
-	p.rd = eventstream.NewReader(resp.Body, eventstream.Limits{Bytes: p.limits.Bytes})
+	p.rd = eventstream.NewReader(resp.Body, eventstream.Limits{
+		Bytes: p.limits.Bytes, Skip: &p.long, Endless: transport.Endless(p.limits.Bytes),
+	})
 	for {
 		e, err := p.rd.Next()
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrNoEndpoint, err)
 		}
-		if len(e.Data) == 0 {
+		if len(e.Data) == 0 && !e.Skipped {
 			continue
 		}
 		// "the server MUST send an endpoint event" first: what comes instead is no
@@ -135,16 +139,27 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 		case p.closed.Load():
 			return nil, errClosed
 		case err == eventstream.ErrTooLarge:
-			return nil, ErrTooLarge
+			return nil, transport.ErrEndless
 		case err == io.EOF:
 			return nil, io.EOF
 		default:
 			return nil, fmt.Errorf("stream broke off: %w", err)
 		}
-		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
-			continue
+		if e.Skipped {
+			err = transport.Skipped(p.limits.Bytes, &p.long)
+			p.long.Reset()
 		}
-		return jsonrpc.Scan(e.Data, p.limits)
+		switch {
+		case len(e.Data) == 0 && !e.Skipped || e.Name != "" && e.Name != "message":
+			continue
+		case e.Skipped:
+			return nil, err
+		}
+		m, err := jsonrpc.Scan(e.Data, p.limits)
+		if err != nil {
+			return nil, transport.Refused(e.Data, err)
+		}
+		return m, nil
 	}
 }
 

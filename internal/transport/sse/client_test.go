@@ -265,7 +265,11 @@ func TestReadEnds(t *testing.T) {
 		{"clean", "data: " + aResult + "\n\n", []string{"message", "EOF"}},
 		{"cut", "data: " + aResult + "\n", []string{"final"}},
 		{"bad frame in between", "data: nonsense\n\ndata: []\n\ndata: " + aResult + "\n\n", []string{"refused", "refused", "message", "EOF"}},
-		{"too large", "data: " + strings.Repeat("x", 200) + "\n\n", []string{"final", "final"}},
+		{"too large", "data: " + strings.Repeat("x", 200) + "\n\ndata: " + aResult + "\n\n", []string{"answer to  too large", "message", "EOF"}},
+		{"too large an answer", "data: {\"result\":\"" + strings.Repeat("x", 200) + "\",\ndata: \"jsonrpc\":\"2.0\",\"id\":7}\n\n", []string{"answer to 7 too large", "EOF"}},
+		{"too large, of another name", "event: x\ndata: " + strings.Repeat("x", 200) + "\n\n", []string{"EOF"}},
+		{"no JSON", "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"x\":NaN}}\n\n", []string{"answer to 7", "EOF"}},
+		{"cut, too large", "data: " + strings.Repeat("x", 200), []string{"final", "final"}},
 		{"a second endpoint is no message", "event: endpoint\ndata: /other\n\ndata: " + aResult + "\n\n", []string{"message", "EOF"}},
 	} {
 		p, err := Dial(t.Context(), "http://fake/sse", ClientOptions{
@@ -278,14 +282,20 @@ func TestReadEnds(t *testing.T) {
 		for i, want := range tt.want {
 			m, err := p.Read()
 			var refused *jsonrpc.Error
+			var bad *transport.BadAnswer
 			got := "final"
 			switch {
 			case err == nil && m != nil:
 				got = "message"
 			case err == io.EOF:
 				got = "EOF"
+			case errors.As(err, &bad):
+				got = "answer to " + string(bad.ID)
 			case errors.As(err, &refused):
 				got = "refused"
+			}
+			if errors.Is(err, ErrTooLarge) {
+				got += " too large"
 			}
 			if got != want {
 				t.Errorf("%s, read %d: %s (%v), want %s", tt.name, i, got, err, want)

@@ -241,6 +241,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, principal strin
 	if err != nil {
 		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is no JSON-RPC message"}
 		_ = errors.As(err, &e)
+		l.refuse(transport.Refused(body, err))
 		if e.ID == "" {
 			e = &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data, ID: "null"} // JSON-RPC 2.0 §5
 		}

@@ -99,6 +99,14 @@ func (l *link) tell(ctx context.Context, in transport.Incoming) (err error) {
 	return conv.OneWay(ctx, in)
 }
 
+// refuse tells the conversation of an answer of its client that is not a message.
+func (l *link) refuse(err error) {
+	l.mu.Lock()
+	conv := l.conv
+	l.mu.Unlock()
+	transport.Refuse(conv, err)
+}
+
 // begin starts a request, which gives back what it holds at its end. ok is false when
 // there are too many.
 func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bool) {

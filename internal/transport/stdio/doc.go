@@ -5,7 +5,8 @@
 // It obeys 2026-07-28 §stdio, whose framing is the same in every revision:
 // messages are delimited by newlines and contain none. What it reads it takes
 // leniently as to line ends and strictly as to content, within a limit per
-// message; a bad line is reported and reading goes on. What it writes stays on
+// message; a bad line is reported, with the request that it answers where that is
+// certain, and reading goes on. What it writes stays on
 // one line and is otherwise not touched. Writes that arrive while another is
 // under way leave together.
 //

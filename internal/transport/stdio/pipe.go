@@ -2,10 +2,10 @@ package stdio
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -21,7 +21,8 @@ const (
 // Options of a Pipe. The zero value is that of a pipe towards a client.
 type Options struct {
 	// Limits of one message. Limits.Bytes counts a line without the white space
-	// at its end; 0 means MaxFromClient.
+	// at its end; 0 means MaxFromClient. A longer line is skipped, up to
+	// transport.Endless.
 	Limits jsonrpc.Limits
 	// Queue bounds the bytes that wait while a write is under way; Write blocks
 	// beyond it. A larger message waits alone. 0 means 1 MiB.
@@ -31,16 +32,18 @@ type Options struct {
 	WriteTimeout time.Duration
 }
 
-// ErrTooLarge is wrapped by the *BadLine of a line beyond the limit. A server
-// that sends one has to be restarted: what it said is lost.
-var ErrTooLarge = errors.New("message too large")
+// ErrTooLarge is wrapped by the *BadLine of a line beyond the limit, which was
+// skipped.
+var ErrTooLarge = transport.ErrTooLarge
 
-// BadLine reports a line that is no message. The pipe goes on after it. It
-// unwraps to Err, to ErrTooLarge where that is the reason, and to
-// io.ErrUnexpectedEOF where the stream ended within the line.
+// BadLine reports a line that is not a message. The pipe goes on after it. It
+// unwraps to Err, to a *transport.BadAnswer where the line looks like an answer, to
+// ErrTooLarge where that is the reason, and to io.ErrUnexpectedEOF where the stream
+// ended within the line.
 type BadLine struct {
 	Err   *jsonrpc.Error
 	Line  []byte // at most its first 256 bytes, as they came: not for a terminal
+	whole error  // what Err is in
 	cause error
 }
 
@@ -49,9 +52,19 @@ func (e *BadLine) Error() string { return e.Err.Error() }
 // Unwrap makes errors.As find the *jsonrpc.Error and errors.Is the reason.
 func (e *BadLine) Unwrap() []error {
 	if e.cause == nil {
-		return []error{e.Err}
+		return []error{e.whole}
 	}
-	return []error{e.Err, e.cause}
+	return []error{e.whole, e.cause}
+}
+
+// badLine returns the error of a line that was refused with err.
+func badLine(line []byte, err, cause error) *BadLine {
+	bad := &BadLine{Line: join(line, nil, shownBytes), whole: err, cause: cause}
+	if !errors.As(err, &bad.Err) {
+		bad.Err = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "invalid message"}
+		bad.whole = bad.Err
+	}
+	return bad
 }
 
 // Pipe carries messages over a pair of byte streams. It implements
@@ -64,6 +77,8 @@ type Pipe struct {
 	closed chan struct{}
 	once   sync.Once
 	err    error // of Close
+
+	stalled atomic.Bool // a line over the limit has not gone on
 }
 
 var _ transport.Pipe = (*Pipe)(nil)
@@ -76,12 +91,21 @@ func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
 	if o.Limits.Bytes <= 0 {
 		o.Limits.Bytes = MaxFromClient
 	}
-	return &Pipe{
+	p := &Pipe{
 		limits: o.Limits,
-		in:     newLines(r, o.Limits.Bytes),
 		out:    newWriter(w, o.Queue, o.WriteTimeout),
 		r:      r,
 		closed: make(chan struct{}),
+	}
+	p.in = newLines(r, o.Limits.Bytes, p.stop)
+	return p
+}
+
+// stop ends a Read in which a line over the limit does not go on.
+func (p *Pipe) stop() {
+	p.stalled.Store(true)
+	if c, ok := p.r.(io.Closer); ok {
+		_ = c.Close()
 	}
 }
 
@@ -90,7 +114,8 @@ func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
 // A *BadLine (2026-07-28 §stdio: what is not a valid message must not be there,
 // yet servers print banners) and a *transport.Batch are refused frames: both
 // unwrap to a *jsonrpc.Error, and reading goes on. Anything else is final: io.EOF
-// when the other end is through, io.ErrClosedPipe after Close. A message whose
+// when the other end is through, io.ErrClosedPipe after Close,
+// transport.ErrEndless when a line does not end. A message whose
 // newline is missing at the end of the stream is delivered if it is complete,
 // else it is a *BadLine.
 func (p *Pipe) Read() (*jsonrpc.Message, error) {
@@ -99,14 +124,7 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	switch err {
 	case nil:
 	case errTooLong:
-		return nil, &BadLine{
-			Err: &jsonrpc.Error{
-				Code:    jsonrpc.CodeInvalidRequest,
-				Message: fmt.Sprintf("message exceeds %d bytes", p.limits.Bytes),
-			},
-			Line:  line,
-			cause: ErrTooLarge,
-		}
+		return nil, badLine(line, transport.Skipped(p.limits.Bytes, &p.in.long), nil)
 	case errUnterminated:
 		cause = io.ErrUnexpectedEOF
 	default:
@@ -114,6 +132,9 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 		case <-p.closed:
 			return nil, io.ErrClosedPipe
 		default:
+		}
+		if p.stalled.Load() {
+			return nil, transport.ErrEndless
 		}
 		if errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
 			return nil, io.EOF // Stop has ended the reading
@@ -129,11 +150,7 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	if err == nil {
 		return m, nil
 	}
-	bad := &BadLine{Line: join(line, nil, shownBytes), cause: cause}
-	if !errors.As(err, &bad.Err) {
-		bad.Err = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "invalid message"}
-	}
-	return nil, bad
+	return nil, badLine(line, transport.Refused(line, err), cause)
 }
 
 // Write sends one message. It returns when the message has been handed to the

@@ -23,7 +23,7 @@ var (
 	// request is unknown.
 	ErrNoAnswer = errors.New("the response ended before the answer")
 	// ErrTooLarge: an answer or event went beyond the size limit.
-	ErrTooLarge = errors.New("an answer or event exceeds the size limit")
+	ErrTooLarge = transport.ErrTooLarge
 	// ErrNoListen: the server has no standing stream, which it need not have.
 	ErrNoListen = errors.New("the server offers no standing stream")
 	// ErrSessionLost: the server does not know our session any more.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -25,7 +26,8 @@ import (
 // The end of ctx closes the response at once and is returned as its cause. Other
 // errors: *transport.StatusError for a response that is no success, or a success
 // that is no answer; one that wraps transport.ErrNotSent when the server has seen
-// nothing of the request; ErrNoAnswer, ErrTooLarge, and what net/http reports.
+// nothing of the request; a *transport.BadAnswer for an answer that is not a message
+// or an event over the limit; ErrNoAnswer, ErrTooLarge, and what net/http reports.
 func (c *Client) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
 	resp, err := c.link.Send(ctx, http.MethodPost, c.header(out), out.Body)
 	if err != nil {
@@ -55,6 +57,10 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 	}
 	m, err := jsonrpc.Scan(b, c.limits)
 	if err != nil {
+		if err = c.unusable(transport.Refused(b, err), out.ID); err != nil {
+			resp.Close()
+			return nil, err
+		}
 		return nil, resp.NotMCP(b)
 	}
 	if !c.answers(m, out.ID) {
@@ -70,6 +76,17 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 // readers are lent to one response at a time.
 var readers = sync.Pool{New: func() any { return new(eventstream.Reader) }}
 
+// unusable returns err if it is that of an answer to the request id which is not a
+// message, else nil. A response belongs to its request by HTTP, so the answer need
+// not say more than that it is one.
+func (c *Client) unusable(err error, id jsonrpc.ID) error {
+	var bad *transport.BadAnswer
+	if errors.As(err, &bad) && (bad.ID == "" || plainID(bad.ID) == plainID(id)) {
+		return bad
+	}
+	return nil
+}
+
 // follow reads a response that is a stream of events, and its continuations.
 func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
 	rules := out.Rules
@@ -83,16 +100,19 @@ func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *trans
 		readers.Put(s.rd)
 	}()
 	for barren := 0; ; {
-		s.rd.Reset(resp.Body, eventstream.Limits{Bytes: c.limits.Bytes})
+		s.rd.Reset(resp.Body, s.limits())
 		m, barrenNow, err := s.read()
 		if m != nil {
 			c.finish(resp, s.rd)
 			return m, nil
 		}
 		resp.Close()
+		var bad *transport.BadAnswer
 		switch {
-		case errors.Is(err, eventstream.ErrTooLarge) && ctx.Err() == nil:
-			return nil, ErrTooLarge
+		case ctx.Err() == nil && errors.As(err, &bad):
+			return nil, bad
+		case ctx.Err() == nil && errors.Is(err, eventstream.ErrTooLarge):
+			return nil, transport.ErrEndless
 		case ctx.Err() != nil || !rules.Resumable || s.last == "":
 			return nil, ended(ctx, err)
 		}
@@ -114,14 +134,20 @@ type stream struct {
 	id    jsonrpc.ID // of the request that it answers, "" for a standing stream
 	in    transport.Inbox
 	rd    *eventstream.Reader
+	long  jsonrpc.Salvage // of an event over the limit
 
 	last  string // id to continue after, "" when it cannot be continued
 	retry time.Duration
 }
 
+func (s *stream) limits() eventstream.Limits {
+	most := s.c.limits.Bytes
+	return eventstream.Limits{Bytes: most, Skip: &s.long, Endless: transport.Endless(most)}
+}
+
 // read takes events from the connection in hand until the answer has come, which
 // it returns, or the connection is over. barren says that it was so soon and
-// without an event.
+// without an event. An answer that is not a message is a *transport.BadAnswer.
 func (s *stream) read() (answer *jsonrpc.Message, barren bool, err error) {
 	opened := time.Now()
 	events := 0
@@ -142,41 +168,63 @@ func (s *stream) read() (answer *jsonrpc.Message, barren bool, err error) {
 		if e.HasID && (e.ID == "" || eventstream.ValidID(e.ID)) {
 			s.last = e.ID
 		}
-		if len(e.Data) == 0 || e.Name != "" && e.Name != "message" {
+		if e.Skipped {
+			err = transport.Skipped(s.c.limits.Bytes, &s.long)
+			s.long.Reset()
+		}
+		if len(e.Data) == 0 && !e.Skipped || e.Name != "" && e.Name != "message" {
 			continue
 		}
-		if m := s.take(e.Data); m != nil {
+		var m *jsonrpc.Message
+		if !e.Skipped {
+			if m, err = jsonrpc.Scan(e.Data, s.c.limits); err != nil {
+				err = transport.Refused(e.Data, err)
+			}
+		}
+		if err != nil {
+			if s.id != "" {
+				if bad := s.c.unusable(err, s.id); bad != nil {
+					return nil, false, bad
+				}
+			}
+			s.unreadable(err)
+			continue
+		}
+		if s.take(m) {
 			return m, false, nil
 		}
 	}
 }
 
-// take deals with the data of one event and returns it if it is the answer.
-func (s *stream) take(data []byte) *jsonrpc.Message {
-	c := s.c
-	m, err := jsonrpc.Scan(data, c.limits)
-	if err != nil {
-		c.drop(&c.drops.unreadable, "event is no JSON-RPC message", nil)
-		return nil
+// unreadable drops an event that is not a message.
+func (s *stream) unreadable(err error) {
+	if errors.Is(err, ErrTooLarge) {
+		s.c.log.Warn("event over the size limit skipped", slog.String("cause", err.Error()))
 	}
+	s.c.drop(&s.c.drops.unreadable, "event is no JSON-RPC message", nil)
+}
+
+// take deals with one message and reports whether it is the answer.
+func (s *stream) take(m *jsonrpc.Message) bool {
+	c := s.c
 	switch m.Kind {
 	case jsonrpc.Result, jsonrpc.Failure:
 		if s.id != "" && c.answers(m, s.id) {
-			return m
+			return true
 		}
 		c.drop(&c.drops.strays, "answer to another request", m)
-		return nil
+		return false
 	case jsonrpc.Request:
 		if !s.rules.RequestsOnSSE {
 			// 2026-07-28 §Streamable HTTP, "Receiving Messages": MUST NOT.
 			c.drop(&c.drops.requests, "request on a response stream", m)
-			return nil
+			return false
 		}
 	}
 	if s.in != nil {
 		s.in(m)
 	}
-	return nil
+	return false
 }
 
 // answers reports whether m is the answer to the request id. A response belongs to

@@ -133,12 +133,12 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			failures++
 			c.log.Debug("standing stream cannot be opened", slog.Any("err", err), slog.Int("attempt", failures))
 		case success(resp) && resp.Media() == httplink.Events:
-			s.rd.Reset(resp.Body, eventstream.Limits{Bytes: c.limits.Bytes})
+			s.rd.Reset(resp.Body, s.limits())
 			_, barren, err := s.read()
 			resp.Close()
 			if errors.Is(err, eventstream.ErrTooLarge) {
 				s.last = "" // it would only come again
-				c.log.Warn("an event on the standing stream exceeds the size limit")
+				c.log.Warn("an event on the standing stream does not end")
 			}
 			failures++
 			if !barren {

@@ -273,10 +273,64 @@ func TestClientLimits(t *testing.T) {
 				t.Errorf("%s: %v", media, err)
 			}
 			c.limits.Bytes--
-			if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); err != ErrTooLarge {
+			if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); !errors.Is(err, ErrTooLarge) {
 				t.Errorf("%s: %v", media, err)
 			}
 		}
+	}
+}
+
+// What arrives in place of the answer and looks like it ends the call at once,
+// although the stream goes on; what does not is dropped.
+func TestAnswerThatIsNoMessage(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	for _, tt := range []struct {
+		name, event string
+		bad         bool // the call fails; else the answer behind it is taken
+		tooLarge    bool
+	}{
+		{"NaN", `{"jsonrpc":"2.0","id":7,"result":{"x":NaN}}`, true, false},
+		{"id behind", `{"result":{"x":NaN},"jsonrpc":"2.0","id":"7"}`, true, false},
+		{"no id", `{"result":{"x":NaN},"jsonrpc":"2.0"`, true, false},
+		{"null id", `{"jsonrpc":"2.0","id":null,"error":{"code":1,}}`, true, false},
+		{"torn", `{"jsonrpc":"2.0","id":7,"result":{"x":"`, true, false},
+		{"two results", `{"jsonrpc":"2.0","id":7,"result":{},"result":{}}`, true, false},
+		{"another's", `{"jsonrpc":"2.0","id":8,"result":{"x":NaN}}`, false, false},
+		{"noise", `ping`, false, false},
+		{"a notification", `{"jsonrpc":"2.0","method":"x","params":{"x":NaN}}`, false, false},
+		{"too large", `{"jsonrpc":"2.0","id":7,"result":{"x":"` + long + `"}}`, true, true},
+		{"too large, id behind", `{"result":{"x":"` + long + `"},"jsonrpc":"2.0","id":7}`, true, true},
+		{"too large, no id", long, true, true},
+		{"too large, another's", `{"jsonrpc":"2.0","id":8,"result":{"x":"` + long + `"}}`, false, false},
+		{"too large a notification", `{"jsonrpc":"2.0","method":"x","params":{"x":"` + long + `"}}`, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := fakeClient(t, func(*http.Request) (*http.Response, error) {
+				return respond(200, "text/event-stream", events(tt.event, msgReply)), nil
+			})
+			c.limits.Bytes = 1000
+			m, err := c.Do(t.Context(), outgoing(legacyRules), nil)
+			var bad *transport.BadAnswer
+			var why *jsonrpc.Error
+			switch {
+			case !tt.bad && (err != nil || m == nil):
+				t.Errorf("got %v, want the answer", err)
+			case tt.bad && (!errors.As(err, &why) || errors.Is(err, ErrTooLarge) != tt.tooLarge):
+				t.Errorf("got %v, want a bad answer, too large %v", err, tt.tooLarge)
+			case tt.bad && !tt.tooLarge && !errors.As(err, &bad):
+				t.Errorf("got %v", err)
+			}
+			if tt.tooLarge {
+				return
+			}
+			c = fakeClient(t, func(*http.Request) (*http.Response, error) {
+				return respond(200, "application/json", tt.event), nil
+			})
+			var status *transport.StatusError
+			if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); !errors.As(err, &bad) && tt.bad || !tt.bad && !errors.As(err, &status) && !errors.Is(err, ErrTooLarge) {
+				t.Errorf("as JSON: %v", err)
+			}
+		})
 	}
 }
 

@@ -40,6 +40,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, principal string) 
 	}
 	m, err := jsonrpc.Scan(body, s.limits)
 	if err != nil {
+		s.refuseAnswer(h, principal, transport.Refused(body, err))
 		s.refuseScan(w, h, principal, err)
 		return
 	}
@@ -70,6 +71,18 @@ func (s *Server) refuseScan(w http.ResponseWriter, h headers, principal string, 
 	}
 	s.counts.refused.Add(1)
 	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, principal), e)
+}
+
+// refuseAnswer tells a session of an answer of its client that is not a message:
+// somebody waits for it.
+func (s *Server) refuseAnswer(h headers, principal string, err error) {
+	if _, bad := err.(*transport.BadAnswer); !bad || h.session == "" {
+		return
+	}
+	if ses := s.table.acquire(h.session, principal); ses != nil {
+		transport.Refuse(ses.conv, err)
+		ses.release(s.now())
+	}
 }
 
 func (s *Server) orNull(id jsonrpc.ID, h headers, principal string) jsonrpc.ID {

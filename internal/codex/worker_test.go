@@ -1,0 +1,71 @@
+package codex
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// TestBadAnswerOfAWorker: an answer that is not JSON, or too large, ends its own
+// request at once. The other one that waits gets its answer, and the worker lives.
+func TestBadAnswerOfAWorker(t *testing.T) {
+	for name, bad := range map[string]string{
+		"NaN":          `{"id":1,"result":{"x":NaN}}`,
+		"too large":    `{"id":1,"result":{"x":"` + strings.Repeat("x", 5000) + `"}}`,
+		"its id later": `{"result":{"x":"` + strings.Repeat("x", 5000) + `"},"id":1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in, says := io.Pipe()
+				w := newWorker(stdio.NewPipe(in, discard{}, stdio.Options{Limits: jsonrpc.Limits{Bytes: 1000, Tolerant: true}}))
+				w.hear, w.event = func(*jsonrpc.Message) {}, func(string) {}
+				var wg sync.WaitGroup
+				wg.Go(func() { _ = w.read() })
+				outcome := make([]error, 2)
+				for i := range outcome {
+					wg.Go(func() { _, outcome[i] = w.call(context.Background(), "x", nil, nil) })
+					synctest.Wait()
+				}
+				_, _ = io.WriteString(says, bad+"\n")
+				synctest.Wait()
+				if outcome[0] == nil || !strings.Contains(outcome[0].Error(), "its answer cannot be used") {
+					t.Errorf("the call that it answers: %v", outcome[0])
+				}
+				_, _ = io.WriteString(says, `{"id":2,"result":{}}`+"\n")
+				_ = says.Close()
+				wg.Wait()
+				if outcome[1] != nil {
+					t.Errorf("the other call: %v", outcome[1])
+				}
+			})
+		})
+	}
+}
+
+// TestTooLargeATurn: what Codex says may be too large for the link to the client,
+// since a result has it twice. The call is told so.
+func TestTooLargeATurn(t *testing.T) {
+	client, side := inmem.Pipe()
+	b := &bridge{side: side}
+	m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call"}`), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.answer(m, fmt.Appendf(nil, `{"x":"%s"}`, strings.Repeat("x", 17<<20)))
+	if got, err := client.Read(); err != nil || got.Kind != jsonrpc.Failure || got.ID != "7" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) Close() error                { return nil }
