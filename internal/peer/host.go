@@ -23,26 +23,14 @@ type Host interface {
 	Attach(f *mcp.ClientFacts, s Standing) (detach func())
 }
 
-// Sink takes what comes back while a call runs, before its answer.
-type Sink interface {
-	// Notify passes on a notification, already in this client's words and with its
-	// token. It never blocks for longer than the client's link may stall.
-	Notify(b []byte)
-	// Ask puts a server's request to the client and waits for the answer. m is the
-	// server's own message; the answer carries m's id. ErrCannotAsk says that this
-	// client cannot be asked while its call runs.
-	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
-}
+// Sink and Standing are defined where the rooms that do not see each other meet.
+type (
+	Sink     = mcp.Caller
+	Standing = mcp.Subscriber
+)
 
-// Standing takes what a client is told outside of any call.
-type Standing interface {
-	Sink
-	// Facts returns what is known of the client now; its log level may change.
-	Facts() *mcp.ClientFacts
-}
-
-// ErrCannotAsk is returned by the Sink of a client that has no live requests.
-var ErrCannotAsk = errors.New("this client cannot be asked while its call runs")
+// ErrCannotAsk is mcp.ErrCannotAsk.
+var ErrCannotAsk = mcp.ErrCannotAsk
 
 // ErrCancelled is the cause of the context of a call that its client gave up.
 var ErrCancelled = errors.New("cancelled by the client")

@@ -1,0 +1,32 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Caller is who waits for a call: it hears what comes before the answer, and can be
+// asked. A conversation with a server calls it, a conversation with a client implements
+// it, and what stands between may wrap it.
+type Caller interface {
+	// Notify passes on a notification, already in this client's words and with its
+	// token. It does not block for longer than the client's transport may stall.
+	Notify(b []byte)
+	// Ask puts a server's request to the client and waits for the answer. m is the
+	// server's own message; the answer has m's id. ErrCannotAsk means that this client
+	// cannot be asked while its call runs.
+	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
+}
+
+// Subscriber is a client that is told things outside of any call.
+type Subscriber interface {
+	Caller
+	// Facts returns what is known of the client now; its log level may change.
+	Facts() *ClientFacts
+}
+
+// ErrCannotAsk is returned by the Caller of a client that takes no requests while its
+// call runs.
+var ErrCannotAsk = errors.New("this client cannot be asked while its call runs")
