@@ -42,6 +42,10 @@ type exam struct {
 	http bool
 	sse  bool // HTTP+SSE; settled before probes run at once
 
+	// byName guards knowsLocalhost: whether a server that answers 403 serves localhost.
+	byName         sync.Once
+	knowsLocalhost bool
+
 	done, of int // probes that were begun, of how many; of Examine's own goroutine
 
 	mu sync.Mutex
@@ -170,6 +174,11 @@ func (e *exam) try(ctx context.Context, p probe) {
 	t.death = p.death
 	if p.rev == mcp.Unknown || t.openAs(ctx, p.rev) {
 		p.run(ctx, t)
+		if !e.http || e.sse {
+			// A server that dies of what it was sent need not do so at once: it may still
+			// answer the next request.
+			t.linger(ctx, e.grace()/20)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -142,27 +143,46 @@ func (e *exam) local() bool {
 }
 
 // origins tries what a page in a browser could send (2025-11-25 §Transports,
-// "Security Warning").
+// "Security Warning"). Whatever a page sends by POST has an Origin; by DNS rebinding it
+// has the Host of the page too.
 func (e *exam) origins(ctx context.Context, t *talk, w *web) {
-	v := e.again(ctx, t, w, http.Header{"Origin": {"https://" + stranger}})
-	if v.served() {
-		code := OriginUnchecked
-		if e.local() {
-			code = Rebinding
-		}
-		e.find(code, e.seen(v))
-	} else if v.err == nil && v.status != http.StatusForbidden {
+	page := "https://" + stranger
+	v := e.again(ctx, t, w, http.Header{"Origin": {page}})
+	if !v.served() && v.err == nil && v.status != http.StatusForbidden {
 		e.find(OriginStatus, e.seen(v))
 	}
-	if e.local() {
-		host := stranger
-		if port := e.t.URL.Port(); port != "" {
-			host = net.JoinHostPort(host, port)
+	if !e.local() {
+		if v.served() {
+			e.find(OriginUnchecked, e.seen(v))
 		}
-		if v := e.again(ctx, t, w, http.Header{"Host": {host}}); v.served() {
-			e.find(Rebinding, e.seen(v))
-		}
+		return
 	}
+	host := stranger
+	if port := e.t.URL.Port(); port != "" {
+		host = net.JoinHostPort(host, port)
+	}
+	rebound := e.again(ctx, t, w, http.Header{"Origin": {"http://" + host}, "Host": {host}})
+	switch {
+	case rebound.served():
+		e.find(Rebinding, e.seen(rebound))
+	case v.served() && e.shares(ctx, w, page):
+		e.find(Rebinding, e.seen(v))
+	case v.served():
+		e.find(OriginUnchecked, e.seen(v))
+	}
+}
+
+// shares reports whether a server lets a page of another origin send it JSON, as a
+// browser asks before it does (Fetch §"CORS-preflight fetch").
+func (e *exam) shares(ctx context.Context, w *web, page string) bool {
+	v := w.visit(ctx, e, parcel{method: http.MethodOptions, header: http.Header{
+		"Origin": {page}, "Access-Control-Request-Method": {http.MethodPost}, "Access-Control-Request-Headers": {"content-type"},
+	}}, "")
+	if v.err != nil || v.status >= 300 {
+		return false
+	}
+	origin, headers := v.header.Get("Access-Control-Allow-Origin"), strings.ToLower(v.header.Get("Access-Control-Allow-Headers"))
+	return (origin == "*" || origin == page) && (strings.Contains(headers, "*") || strings.Contains(headers, "content-type"))
 }
 
 // contentType sends JSON under another name, as a page can without being asked for
@@ -299,8 +319,13 @@ func (t *talk) judgeResponse(q *question) {
 	kind, _, _ := mime.ParseMediaType(q.header.Get("Content-Type"))
 	ok := q.status >= 200 && q.status < 300
 	switch {
-	case q.status == http.StatusUnauthorized, q.status == http.StatusForbidden && q.msg == nil:
+	case q.status == http.StatusUnauthorized:
 		see(WantsCredentials)
+	case q.status == http.StatusForbidden, q.status == http.StatusMisdirectedRequest:
+		if code := t.forbidden(q); code != "" {
+			see(code)
+		}
+	case q.id == bigID: // a number that hardly any client sends: ids says what it has to
 	case q.status >= 500:
 		see(ServerError)
 	case q.id == "" && !q.odd() && ok && q.status != http.StatusAccepted && !t.rev.Modern():
@@ -312,4 +337,53 @@ func (t *talk) judgeResponse(q *question) {
 	case q.id != "" && ok && q.msg != nil && kind != "application/json" && kind != "text/event-stream":
 		see(ContentType)
 	}
+}
+
+// forbidden returns what a 403, or a 421, is about: the host name, or credentials; ""
+// when it is neither.
+func (t *talk) forbidden(q *question) string {
+	text := strings.ToLower(string(q.raw[:min(len(q.raw), 2<<10)]))
+	switch {
+	case q.header.Get("WWW-Authenticate") != "":
+		return WantsCredentials
+	case hostWord.MatchString(text) && refusalWord.MatchString(text):
+		return HostRefused
+	}
+	if w, ok := t.w.(*web); ok && q.msg == nil && t.e.servesLocalhost(w) {
+		return HostRefused
+	}
+	if q.status == http.StatusForbidden && q.msg == nil {
+		return WantsCredentials
+	}
+	return ""
+}
+
+// How servers say that they refuse a host name.
+var (
+	hostWord    = regexp.MustCompile(`\bhost(name)?s?\b|dns.rebinding`)
+	refusalWord = regexp.MustCompile(`invalid|not allowed|disallowed|not permitted|forbidden|blocked|denied|untrusted|unknown|unexpected|mismatch|not in|rebinding`)
+)
+
+// servesLocalhost reports whether a server that refuses the host name in its URL serves
+// what it knows itself by. It is tried once.
+func (e *exam) servesLocalhost(w *web) bool {
+	e.byName.Do(func() {
+		for _, name := range []string{"localhost", "127.0.0.1"} {
+			if name == e.t.URL.Hostname() {
+				continue
+			}
+			if port := e.t.URL.Port(); port != "" {
+				name = net.JoinHostPort(name, port)
+			}
+			body := jsonrpc.AppendRequest(nil, "1", mcp.MethodInitialize, []byte("{"+greeting(mcp.LatestLegacy.String())+"}"))
+			v := w.visit(w.ctx, e, parcel{body: body, header: http.Header{"Host": {name}}}, "")
+			// Only an answer of MCP counts: a web server in front of many hosts answers
+			// anything for one that it does not know.
+			if v.served() && v.msg != nil {
+				e.knowsLocalhost = true
+				return
+			}
+		}
+	})
+	return e.knowsLocalhost
 }

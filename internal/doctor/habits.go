@@ -52,7 +52,7 @@ func (e *exam) habits() []probe {
 		}
 		if r.Legacy() {
 			all = append(all,
-				probe{name: "a request before initialize (" + r.String() + ")", run: e.early},
+				probe{name: "a request before initialize (" + r.String() + ")", run: func(ctx context.Context, t *talk) { e.early(ctx, t, r) }},
 				probe{name: "a request before initialized (" + r.String() + ")", run: func(ctx context.Context, t *talk) { e.unannounced(ctx, t, r) }},
 			)
 			add("ping", e.ping)
@@ -92,8 +92,9 @@ func (e *exam) habits() []probe {
 	return all
 }
 
-// early asks before anything was opened.
-func (e *exam) early(ctx context.Context, t *talk) {
+// early asks before anything was opened. Silence means something only when the same
+// request is answered after the handshake.
+func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 	if e.http && !e.sse {
 		return // there is no session yet: what that means is looked at there
 	}
@@ -101,13 +102,21 @@ func (e *exam) early(ctx context.Context, t *talk) {
 	t.wait(ctx, q, e.o.Patience)
 	switch {
 	case q.silent() && !t.over:
-		e.find(EarlySilent, t.proof(q))
+		seen := t.proof(q)
+		if !t.openAs(ctx, r) {
+			return
+		}
+		if again := t.demand(ctx, mcp.MethodListTools, ""); !again.silent() {
+			e.find(EarlySilent, seen)
+		}
 	case q.worked():
 		e.find(EarlyServed, t.proof(q))
 	}
 }
 
-// unannounced leaves notifications/initialized out, and sends it late.
+// unannounced sends notifications/initialized late: after a request, and before the same
+// request once more. That it was the notification that was missing is known only when
+// the request works then.
 func (e *exam) unannounced(ctx context.Context, t *talk, r mcp.Revision) {
 	first := t.ask(mcp.MethodInitialize, greeting(r.String()))
 	if !t.wait(ctx, first, e.o.Patience) || !first.worked() {
@@ -119,11 +128,21 @@ func (e *exam) unannounced(ctx context.Context, t *talk, r mcp.Revision) {
 	q := t.ask(mcp.MethodListTools, "")
 	t.wait(ctx, q, e.o.Patience)
 	_, failed := q.failed()
+	code := InitializedNeeded
 	switch {
-	case q.silent() && !t.over:
-		e.find(InitializedSilent, t.proof(q))
-	case failed && (handshake.NotReady(q.msg) || !unsupported(q)):
-		e.find(InitializedNeeded, t.proof(q))
+	case t.over:
+		return
+	case q.silent():
+		code = InitializedSilent
+	case !failed || unsupported(q) && !handshake.NotReady(q.msg):
+		return
+	}
+	seen := t.proof(q)
+	if !t.begun(ctx, r) {
+		return
+	}
+	if again := t.demand(ctx, mcp.MethodListTools, ""); again.worked() {
+		e.find(code, evidence(seen, "# the same request worked after "+mcp.NoteInitialized))
 	}
 }
 
@@ -156,7 +175,7 @@ func (e *exam) ids(ctx context.Context, t *talk) {
 	for _, c := range []struct {
 		id   jsonrpc.ID
 		code string
-	}{{`"dragoman-1"`, IDString}, {"0", IDZero}, {"9007199254740993", IDBig}} {
+	}{{`"dragoman-1"`, IDString}, {"0", IDZero}, {bigID, IDBig}} {
 		q := t.askAs(c.id, method, "")
 		t.wait(ctx, q, e.o.Patience)
 		if t.over {
@@ -338,8 +357,21 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 		t.wait(ctx, q, e.grace())
 		return
 	}
-	if !t.wait(ctx, next, e.o.Patience) && !t.over {
-		e.find(StuckOnOdd, evidence("> "+said, t.proof(next)))
+	if !t.wait(ctx, next, e.o.Patience) {
+		if !t.over {
+			e.find(StuckOnOdd, evidence("> "+said, t.proof(next)))
+		}
+		return
+	}
+	// An answer proves that it lives now. What it throws on the way may end it a little
+	// later.
+	t.linger(ctx, e.grace()/5)
+	if next.err == nil && e.http && !e.sse {
+		next = t.ask(alive(t.rev), "")
+		t.wait(ctx, next, e.o.Patience)
+	}
+	if next.err != nil && !t.over {
+		e.find(DiesOnOdd, evidence("> "+said, t.proof(next)))
 	}
 }
 

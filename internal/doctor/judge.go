@@ -27,6 +27,9 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 	if of != nil && of.odd() || t.odd && (loose.ID == "" || loose.ID == "null") {
 		return loose // an error about what could not be read may have a null id
 	}
+	if t.big() != nil && aboutBig(loose) {
+		return loose // a number that has lost digits may be spelled as no id may be
+	}
 	t.form(loose, err)
 	return loose
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -68,9 +69,26 @@ func (e *exam) lists(ctx context.Context, t *talk) {
 			}
 		case !declares && q.worked() && l.capability != "":
 			e.find(Undeclared, t.proof(q))
+		case (declares || tacit(raw, caps, l)) && refusedForGood(q):
+			if again := t.demand(ctx, l.method, ""); refusedForGood(again) {
+				e.find(ListFails, t.proof(again))
+			}
 		}
 	}
 	e.handlers(ctx, t, raw, caps)
+}
+
+// tacit reports whether a list is to be expected of a server that has not said what it
+// can do: of one without any capabilities, its tools.
+func tacit(raw []byte, caps jsonrpc.Span, l list) bool {
+	return l.capability == "tools" && jsonrpc.KindOf(raw, caps) != '{'
+}
+
+// refusedForGood reports whether a request failed for another reason than that its
+// method is unknown or that nobody has signed in.
+func refusedForGood(q *question) bool {
+	return q.done && q.err == nil && !q.worked() && !unsupported(q) &&
+		q.status != http.StatusUnauthorized && q.status != http.StatusForbidden
 }
 
 // handlers tries the methods of further capabilities, in ways that change nothing.

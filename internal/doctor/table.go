@@ -67,6 +67,7 @@ const (
 
 	Unhandled     = "DRG-CAPABILITY-UNHANDLED"
 	Undeclared    = "DRG-CAPABILITY-UNDECLARED"
+	ListFails     = "DRG-LIST-FAILS"
 	NoList        = "DRG-LIST-SHAPE"
 	Nameless      = "DRG-LIST-NAMELESS"
 	Duplicates    = "DRG-LIST-DUPLICATES"
@@ -141,9 +142,9 @@ var conditionsOfServers = []Condition{
 	{NoteAnswered, Warning, "it answers notifications", "A notification has no answer. Clients take it for the answer to something else, or report an error.", "Send nothing in return for a message without an id.", "Dragoman recognises such answers and drops them."},
 	{IDString, Error, "ids that are texts do not work", "Clients that count with texts, as the specification allows, cannot use the server.", "Give back the id as it came, string or number.", "Dragoman counts with small numbers of its own and gives each client its id back."},
 	{IDZero, Warning, "the id 0 does not work", "Clients that count from 0 fail at the first request.", "Zero is an id like any other; test for its presence and not its truth.", "Dragoman never sends it."},
-	{IDBig, Warning, "big ids do not work", "Clients with ids beyond 2^53 lose answers.", "Keep an id as the text that it came in.", "Dragoman sends small numbers only."},
+	{IDBig, Info, "ids beyond 2^53 do not come back as they were sent", "JavaScript cannot hold such a number, so nearly every server written in it is so. Hardly any client counts that far.", "Nothing needs to be done. To mend it, keep an id as the text that it came in.", "Dragoman sends small numbers only."},
 	{IDReused, Warning, "an id that was used before is met with silence", "A client that starts counting again hangs.", "Answer it, or refuse it with an error.", "Dragoman uses each id once."},
-	{IDType, Error, "answers have another id than the request", `The server turns 1 into "1", or changes a number's digits. Clients wait for an answer that never comes.`, "Give back the id as it came.", "Dragoman matches such ids by their value."},
+	{IDType, Error, "answers have another id than the request", `The server turns 1 into "1", or changes a small number's digits. Clients wait for an answer that never comes.`, "Give back the id as it came.", "Dragoman matches such ids by their value."},
 	{IDLost, Error, "answers have no id", "The client cannot tell what is answered, and waits on.", "Give back the request's id, in errors too.", "Dragoman drops such an answer on a pipe; the call ends with its time-out."},
 	{NoVersionMember, Warning, `messages have no "jsonrpc":"2.0"`, "Strict clients refuse every message.", `Send "jsonrpc":"2.0".`, "Dragoman reads such messages all the same."},
 	{ErrorCode, Error, "errors have a code that is no integer", "Typed clients cannot read the answer, and fail with a parse error in place of the server's.", "Send an integer; put a word into data.", "Dragoman reads it, and sends clients an integer with the word in data."},
@@ -160,6 +161,7 @@ var conditionsOfServers = []Condition{
 	// Lists.
 	{Unhandled, Error, "it declares what it does not have", "The capability is declared, but its method is unknown. Clients that trust the declaration fail.", "Declare only what has a handler.", "With serve, Dragoman makes an empty list of it; with run it passes the error on."},
 	{Undeclared, Info, "it has what it does not declare", "Clients that go by the declaration do not see it.", "Declare a capability for each list that you have.", "Dragoman goes by the declaration too: it is all that a server has promised."},
+	{ListFails, Error, "a list cannot be had", "The server declares the list and answers every request for it with an error. Clients find nothing of it.", "Look into the server's own log for what the handler throws. Check the environment variables and credentials that the server needs.", "With serve, Dragoman leaves the server's items out, or shows those that it listed last; with run it passes the error on."},
 	{NoList, Error, "a list is no list", "The result lacks the array that it is for; clients fail.", "Send the array, if only [].", "With serve, Dragoman takes it for an empty list."},
 	{Nameless, Error, "entries without a name", "Nobody can use the entry; typed clients refuse the whole list.", "Give each entry its name, or its uri.", "With serve, Dragoman leaves such an entry out, keeps the others, and says so."},
 	{Duplicates, Warning, "entries of the same name", "Which of them is meant is anybody's guess; some clients refuse the list.", "Give each entry a name of its own, on all pages together.", "With serve, Dragoman shows the first and says so; with run the list passes as it is."},

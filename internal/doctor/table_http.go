@@ -3,6 +3,7 @@ package doctor
 // The codes of what is found over HTTP.
 const (
 	WantsCredentials     = "DRG-HTTP-CREDENTIALS"
+	HostRefused          = "DRG-HTTP-HOST"
 	ServerError          = "DRG-HTTP-SERVER-ERROR"
 	NoAnswer             = "DRG-HTTP-NO-ANSWER"
 	BodyUnreadable       = "DRG-HTTP-BODY"
@@ -37,6 +38,7 @@ const (
 // conditionsOfHTTP is the table of these codes.
 var conditionsOfHTTP = []Condition{
 	{WantsCredentials, Error, "it wants credentials", "Nothing more could be found out: the server answers nobody who has not signed in.", "Nothing is wrong with it. Give the credentials: dragoman doctor --header 'Authorization: Bearer …' URL.", "Dragoman sends the headers that its configuration has for the server."},
+	{HostRefused, Error, "it refuses the host name in the URL", "The server answers only requests whose Host header it knows, as a guard against DNS rebinding. Every client that uses this URL is refused.", "Add the name to the hosts that the server allows, or use the URL that it expects, often http://localhost with its port.", "Dragoman sends the host of the URL that is configured; configure the one that the server expects."},
 	{ServerError, Warning, "a request ends in a status of 5xx", "Clients cannot tell a mistake of theirs from a server that is broken, and may try for ever.", "Answer with an error of JSON-RPC, and with 400 what cannot be read.", "Dragoman reports the status with the beginning of the body."},
 	{NoAnswer, Error, "a success without an answer", "The request was accepted, and the response ends without an answer to it.", "Send the answer in the body, or in the stream before it ends.", "Dragoman resumes the stream where the revision allows it, and otherwise tells the client that the outcome is unknown."},
 	{BodyUnreadable, Error, "a success whose body is no message", "The client cannot read the answer. Often it is a page for people, since the path is wrong.", "Send JSON-RPC as application/json or text/event-stream, and check the URL.", "Dragoman reports the status and the beginning of the body."},

@@ -28,6 +28,8 @@ type talk struct {
 	said      string // the last message that we sent, for evidence
 	saidNote  string // the last notification among them
 	notes     int    // notifications of ours that an error may still be about
+	noted     int    // the number of the last one
+	passed    bool   // a request that was sent after it has been answered
 	began     time.Time
 	answered  bool // something was heard
 	over      bool // nothing more will come
@@ -122,6 +124,7 @@ func (t *talk) tellRaw(method string, body []byte, header http.Header) *question
 	t.notes, t.saidNote = t.notes+1, t.said
 	q := &question{method: method, said: t.said}
 	q.n = t.w.send(parcel{body: body, header: header})
+	t.noted, t.passed = q.n, false
 	if t.e.http {
 		t.open = append(t.open, q) // its status
 	}
@@ -319,6 +322,7 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	q.msg, q.raw = m, m.Raw
 	if q.status == 0 || q.status == http.StatusOK || q.msg.Kind == jsonrpc.Failure {
 		t.settle(q)
+		t.passed = t.passed || q.id != "" && q.n > t.noted
 		if q == of {
 			t.judgeResponse(q)
 		}
@@ -346,6 +350,10 @@ func (t *talk) whose(m *jsonrpc.Message, of *question) *question {
 			return q
 		}
 	}
+	if q := t.big(); q != nil && aboutBig(m) {
+		t.e.find(IDBig, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
+		return q
+	}
 	for _, q := range t.open {
 		if q.id != "" && m.ID != "" && sameValue(q.id, m.ID) {
 			t.e.find(IDType, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
@@ -367,7 +375,10 @@ func (t *talk) whose(m *jsonrpc.Message, of *question) *question {
 			t.e.find(IDLost, evidence("> "+of.said, "< "+t.e.veil(m.Raw)))
 		}
 		return of
-	case t.notes > 0 && !t.odd && (nameless || m.ID == "0") && m.Kind == jsonrpc.Failure:
+	case nameless && t.batch() != nil:
+		// One error for all of a batch that cannot be read (JSON-RPC 2.0 §6).
+		return t.batch()
+	case t.notes > 0 && !t.odd && (nameless || m.ID == "0") && m.Kind == jsonrpc.Failure && (!t.passed || len(t.open) == 0):
 		t.notes--
 		t.e.find(NoteAnswered, evidence("> "+t.saidNote, "< "+t.e.veil(m.Raw)))
 		return nil
@@ -387,6 +398,39 @@ func (t *talk) whose(m *jsonrpc.Message, of *question) *question {
 	t.results++
 	t.e.find(Unasked, evidence("> "+t.said, "< "+t.e.veil(m.Raw), "# nothing with this id waits for an answer"))
 	return nil
+}
+
+// batch returns the batch that waits for its answer, nil for none.
+func (t *talk) batch() *question {
+	for _, q := range t.open {
+		if q.method == batchOf {
+			return q
+		}
+	}
+	return nil
+}
+
+// bigID is an id that a number of JavaScript, which is a float of 64 bits, cannot hold.
+const bigID jsonrpc.ID = "9007199254740993"
+
+// big returns the request with the big id if it waits for its answer, nil if not.
+func (t *talk) big() *question {
+	for _, q := range t.open {
+		if q.id == bigID {
+			return q
+		}
+	}
+	return nil
+}
+
+// aboutBig reports whether an answer that is to none of our requests as they were sent
+// can be to the one with the big id: a number that has lost digits has no certain
+// value, and a server that refuses the number may leave the id out.
+func aboutBig(m *jsonrpc.Message) bool {
+	if m.ID == "" || m.ID == "null" {
+		return m.Kind == jsonrpc.Failure
+	}
+	return m.ID[0] != '"'
 }
 
 // odd reports whether the question was not one that can be read.

@@ -1,0 +1,374 @@
+package doctor
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// plain is a server on a pipe such as most are: tools only, one line in, one line
+// out. Each test changes one thing about it.
+type plain struct {
+	from *io.PipeReader
+	to   *io.PipeWriter
+	out  *io.PipeWriter
+	done chan struct{}
+
+	mu          sync.Mutex
+	initialized bool
+}
+
+// startPlain starts plain servers. odd answers in their place, and says whether it
+// did; m is nil for a line that is no message.
+func startPlain(odd func(p *plain, line string, m *jsonrpc.Message) bool) func(context.Context) (Child, error) {
+	return func(context.Context) (Child, error) {
+		in, to := io.Pipe()
+		from, out := io.Pipe()
+		p := &plain{from: from, to: to, out: out, done: make(chan struct{})}
+		go func() {
+			defer close(p.done)
+			defer func() { _ = in.Close() }()
+			defer func() { _ = out.Close() }()
+			for r := bufio.NewReader(in); ; {
+				line, err := r.ReadString('\n')
+				if err != nil {
+					return
+				}
+				m, bad := jsonrpc.Scan([]byte(strings.TrimSpace(line)), jsonrpc.Limits{})
+				if bad != nil {
+					m = nil
+				}
+				if odd == nil || !odd(p, line, m) {
+					p.answer(m)
+				}
+			}
+		}()
+		return p, nil
+	}
+}
+
+func (p *plain) Streams() (io.Reader, io.WriteCloser) { return p.from, p.to }
+func (p *plain) Epitaph() string                      { return "exit status 1" }
+func (p *plain) Stop() {
+	_ = p.to.Close()
+	_ = p.from.Close()
+	<-p.done
+}
+
+func (p *plain) say(line string) { _, _ = io.WriteString(p.out, line+"\n") }
+
+func (p *plain) fail(m *jsonrpc.Message, code int64, text string) {
+	p.say(string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: code, Message: text})))
+}
+
+func (p *plain) answer(m *jsonrpc.Message) {
+	if m == nil || m.Kind != jsonrpc.Request || m.ID == "null" {
+		return
+	}
+	result := "{}"
+	switch m.Method {
+	case mcp.MethodInitialize:
+		version, ok := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
+		if _, known := mcp.ParseRevision(version); !known || version == mcp.Latest.String() {
+			version = mcp.LatestLegacy.String()
+		}
+		if !ok {
+			p.fail(m, jsonrpc.CodeInvalidParams, "protocolVersion is missing")
+			return
+		}
+		result = `{"protocolVersion":"` + version + `","capabilities":{"tools":{}},"serverInfo":{"name":"plain","version":"1"}}`
+	case mcp.MethodPing:
+	case mcp.MethodListTools:
+		result = `{"tools":[{"name":"x","description":"x","inputSchema":{"type":"object","properties":{}}}]}`
+	default:
+		p.fail(m, jsonrpc.CodeMethodNotFound, "Method not found")
+		return
+	}
+	p.say(string(jsonrpc.AppendResult(nil, m.ID, []byte(result))))
+}
+
+// examinePlain returns what is found in a plain server with one oddity, but for batches,
+// of which it knows nothing.
+func examinePlain(t *testing.T, odd func(p *plain, line string, m *jsonrpc.Message) bool) *Report {
+	t.Helper()
+	r, err := Examine(t.Context(), Target{Start: startPlain(odd)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Code == BatchRefused || f.Code == EarlyServed })
+	return r
+}
+
+func isBig(m *jsonrpc.Message) bool { return m != nil && m.ID == "9007199254740993" }
+
+// TestTruth: what is said of servers as they are in the field is true, and all of it
+// is said.
+func TestTruth(t *testing.T) {
+	early := func(p *plain, m *jsonrpc.Message, refuse func()) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if m != nil && m.Method == mcp.NoteInitialized {
+			p.initialized = true
+		}
+		if m != nil && m.Method == mcp.MethodListTools && !p.initialized {
+			refuse()
+			return true
+		}
+		return false
+	}
+	for name, c := range map[string]struct {
+		odd  func(p *plain, line string, m *jsonrpc.Message) bool
+		want []string // all codes, in the order of the report
+	}{
+		"nothing": {nil, nil},
+
+		// Ids beyond 2^53: whatever becomes of them, it is one info.
+		"a big id is rounded": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if isBig(m) {
+				p.say(`{"jsonrpc":"2.0","id":9007199254740992,"result":{}}`)
+			}
+			return isBig(m)
+		}, []string{IDBig}},
+		"a big id is written as a float": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if isBig(m) {
+				p.say(`{"jsonrpc":"2.0","id":9.007199254740992e15,"result":{}}`)
+			}
+			return isBig(m)
+		}, []string{IDBig}},
+		"a big id overflows": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if isBig(m) {
+				p.say(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+			}
+			return isBig(m)
+		}, []string{IDBig}},
+		"a big id is dropped": {func(_ *plain, _ string, m *jsonrpc.Message) bool { return isBig(m) }, []string{IDBig}},
+		"a big id is refused": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if isBig(m) {
+				p.fail(m, jsonrpc.CodeInvalidRequest, "id is not a safe integer")
+			}
+			return isBig(m)
+		}, []string{IDBig}},
+		"a big id is refused without it": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if isBig(m) {
+				p.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}`)
+			}
+			return isBig(m)
+		}, []string{IDBig}},
+		"a small id becomes a text": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if m != nil && m.Method == mcp.MethodPing && !isBig(m) && m.ID != "0" && m.ID[0] != '"' {
+				p.say(`{"jsonrpc":"2.0","id":"` + string(m.ID) + `","result":{}}`)
+				return true
+			}
+			return false
+		}, []string{IDType}},
+
+		// Lists.
+		"a list always fails": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if m != nil && m.Method == mcp.MethodListTools {
+				p.fail(m, jsonrpc.CodeInternal, "TypeError: x is undefined")
+				return true
+			}
+			return false
+		}, []string{ListFails}},
+		"a list fails before initialized": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			return early(p, m, func() { p.fail(m, jsonrpc.CodeInvalidRequest, "not initialized") })
+		}, []string{InitializedNeeded}},
+		"a list is silent before initialized": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			return early(p, m, func() {})
+		}, []string{EarlySilent, InitializedSilent}},
+		"a list is always silent": {func(_ *plain, _ string, m *jsonrpc.Message) bool {
+			return m != nil && m.Method == mcp.MethodListTools
+		}, []string{Unhandled}},
+
+		// Death.
+		"it dies a little after odd input": {func(p *plain, line string, m *jsonrpc.Message) bool {
+			if m == nil && !strings.HasPrefix(line, "[") {
+				time.AfterFunc(26*time.Millisecond, func() { _ = p.out.Close() })
+				return true
+			}
+			return false
+		}, []string{DiesOnOdd}},
+		"it dies a little after an unknown method": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if m != nil && m.Method == "dragoman/no_such_method" {
+				time.AfterFunc(26*time.Millisecond, func() { _ = p.out.Close() })
+			}
+			return false
+		}, []string{Dies}},
+
+		// Batches. A server that refuses one with an error of its own answers no
+		// notification by it.
+		"a batch is refused without an id": {func(p *plain, line string, _ *jsonrpc.Message) bool {
+			if strings.HasPrefix(line, "[") {
+				p.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batches are not supported"}}`)
+				return true
+			}
+			return false
+		}, nil},
+		// An error without an id is the request's once the server has answered what came
+		// after the notification.
+		"errors have no id": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if m != nil && m.Method == "dragoman/no_such_method" {
+				p.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}`)
+				return true
+			}
+			return false
+		}, []string{IDLost}},
+		"a notification is answered": {func(p *plain, _ string, m *jsonrpc.Message) bool {
+			if m != nil && m.Kind == jsonrpc.Notification {
+				p.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}`)
+				return true
+			}
+			return false
+		}, []string{NoteAnswered}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := examinePlain(t, c.odd)
+				if got := codes(r); !slices.Equal(got, c.want) {
+					t.Errorf("found %q, want %q:\n%s", got, c.want, dump(r))
+				}
+				if wrong := slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Level == Error }); r.Verdict.Healthy == wrong {
+					t.Errorf("healthy is %t:\n%s", r.Verdict.Healthy, dump(r))
+				}
+			})
+		})
+	}
+}
+
+// TestForbidden: a 403 for a host name, or for another reason, is not a wish for
+// credentials unless it is one.
+func TestForbidden(t *testing.T) {
+	respond := func(status int, header, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if header != "" {
+				w.Header().Set("WWW-Authenticate", header)
+			}
+			if strings.HasPrefix(body, "{") {
+				w.Header().Set("Content-Type", "application/json")
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		want  string
+	}{
+		"a text about the host": {respond(http.StatusForbidden, "", "Invalid Host header"), HostRefused},
+		"an error about the host": {respond(http.StatusForbidden, "",
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Invalid Host: 127.0.0.1"}}`), HostRefused},
+		"421":                  {respond(http.StatusMisdirectedRequest, "", "Invalid Host header"), HostRefused},
+		"401":                  {respond(http.StatusUnauthorized, "", ""), WantsCredentials},
+		"403 with a challenge": {respond(http.StatusForbidden, `Bearer error="insufficient_scope"`, "this host asks for more"), WantsCredentials},
+		"403 without a word":   {respond(http.StatusForbidden, "", ""), WantsCredentials},
+		"403 for this name only": {func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.Host, "localhost") {
+				sloppyLegacy(w, r)
+				return
+			}
+			w.WriteHeader(http.StatusForbidden)
+		}, HostRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := call(t, c.serve, "/mcp", Options{})
+				other := HostRefused
+				if c.want == HostRefused {
+					other = WantsCredentials
+				}
+				if got := codes(r); !slices.Contains(got, c.want) || slices.Contains(got, other) || r.Verdict.Healthy {
+					t.Errorf("want %s and not %s:\n%s", c.want, other, dump(r))
+				}
+			})
+		})
+	}
+}
+
+// TestDeathOverHTTP: a server that dies after odd input refuses every connection from
+// then on.
+func TestDeathOverHTTP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		dead := false
+		r := call(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			raw, _ := io.ReadAll(r.Body)
+			mu.Lock()
+			defer mu.Unlock()
+			if dead {
+				panic(http.ErrAbortHandler)
+			}
+			if strings.Contains(string(raw), `"arguments":null`) {
+				time.AfterFunc(26*time.Millisecond, func() { mu.Lock(); defer mu.Unlock(); dead = true })
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(raw)))
+			r.ContentLength, r.Header["Content-Length"] = int64(len(raw)), []string{strconv.Itoa(len(raw))}
+			sloppyLegacy(w, r)
+		}), "/mcp", Options{Parallel: 1})
+		if !slices.Contains(codes(r), DiesOnOdd) {
+			t.Error(fmt.Sprint("it is not found that it dies:\n", dump(r)))
+		}
+	})
+}
+
+// TestOriginOfLoopback: a server on a loopback address that does not look at Origin is
+// open to pages of strangers only if nothing else keeps them out.
+func TestOriginOfLoopback(t *testing.T) {
+	for name, c := range map[string]struct {
+		guard func(w http.ResponseWriter, r *http.Request) (refused bool)
+		want  string
+	}{
+		"checks nothing": {func(http.ResponseWriter, *http.Request) bool { return false }, Rebinding},
+		"checks Host": {func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasPrefix(r.Host, "127.") {
+				return false
+			}
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}, OriginUnchecked},
+		"checks Host, and shares with everybody": {func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+			w.Header().Set("Access-Control-Allow-Headers", "Content-Type, Mcp-Session-Id")
+			if strings.HasPrefix(r.Host, "127.") && r.Method != http.MethodOptions {
+				return false
+			}
+			if r.Method != http.MethodOptions {
+				w.WriteHeader(http.StatusForbidden)
+			}
+			return true
+		}, Rebinding},
+		"checks Origin": {func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Header.Get("Origin") == "" {
+				return false
+			}
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := call(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if !c.guard(w, r) {
+						sloppyLegacy(w, r)
+					}
+				}), "/mcp", Options{})
+				for _, code := range []string{Rebinding, OriginUnchecked} {
+					if slices.Contains(codes(r), code) != (code == c.want) {
+						t.Errorf("want %q:\n%s", c.want, dump(r))
+					}
+				}
+			})
+		})
+	}
+}
