@@ -19,8 +19,52 @@ type listening struct {
 	cancel context.CancelCauseFunc
 	acked  chan struct{} // closed when the server has acknowledged, or the listen has ended
 
-	honoured mcp.Interest // set before acked is closed
+	// Under Upstream.mu, set before acked is closed:
+	honoured mcp.Interest
 	err      error
+	refused  bool // the server has no such method, and nobody keeps this listen
+}
+
+// errNoListen ends a listen for good: the server does not have the method.
+var errNoListen = errors.New("the server has no subscriptions/listen")
+
+// noListenFor is how long a server over HTTP that has no subscriptions/listen is not
+// asked for it again. One on a pipe is not asked again for as long as its process lives.
+const noListenFor = time.Hour
+
+// hasNoListenLocked reports whether the server behind a session is known to have no
+// subscriptions/listen.
+func (u *Upstream) hasNoListenLocked(s *session) bool {
+	return !s.noListen.IsZero() && (u.spec.piped() || time.Since(s.noListen) < noListenFor)
+}
+
+// noteListen remembers that a server answers subscriptions/listen with -32601. r is nil
+// where there is no answer.
+func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
+	if method != mcp.MethodListen || r == nil || r.Code() != jsonrpc.CodeMethodNotFound {
+		return
+	}
+	u.mu.Lock()
+	first := s.noListen.IsZero()
+	s.noListen = time.Now()
+	u.mu.Unlock()
+	if first {
+		u.opts.Log.Info("server tells of no changes", "server", u.spec.Name, "cause", errNoListen.Error())
+	}
+}
+
+// answerListen answers subscriptions/listen for a server that is known not to have it,
+// nil where it has to be asked.
+func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
+	if method != mcp.MethodListen {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.hasNoListenLocked(s) {
+		return nil
+	}
+	return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + mcp.MethodListen})
 }
 
 // unionLocked is what everybody together wants to hear.
@@ -59,13 +103,19 @@ func (u *Upstream) relisten(ctx context.Context) {
 	union := u.unionLocked()
 	key := string(union.Filter())
 	old := u.listen
-	if old != nil && old.union == key {
+	none := u.hasNoListenLocked(u.modern)
+	if old != nil && old.union == key && old.refused == none {
 		u.mu.Unlock()
 		u.awaitAck(ctx, old)
 		return
 	}
 	var next *listening
-	if !union.Empty() {
+	switch {
+	case union.Empty():
+	case none:
+		next = &listening{union: key, acked: make(chan struct{}), cancel: func(error) {}, err: errNoListen, refused: true}
+		close(next.acked)
+	default:
 		next = &listening{union: key, acked: make(chan struct{})}
 		var life context.Context
 		life, next.cancel = context.WithCancelCause(u.life)
@@ -98,8 +148,8 @@ func (u *Upstream) keepListening(ctx context.Context, l *listening) {
 	wait := time.Second
 	for {
 		err := u.listenOnce(ctx, l)
-		if ctx.Err() != nil || errors.Is(err, errEraChanged) {
-			return
+		if ctx.Err() != nil || errors.Is(err, errEraChanged) || errors.Is(err, errNoListen) {
+			return // the next session, or whoever wants to hear of more, begins another
 		}
 		if isClosed(l.acked) && l.err == nil {
 			// What has changed while nobody listened is unknown.
@@ -139,10 +189,18 @@ func (u *Upstream) listenOnce(ctx context.Context, l *listening) error {
 	}
 	params := append(append([]byte(`{"notifications":`), l.union...), '}')
 	r, err := s.server.Call(ctx, u.ownCall(mcp.MethodListen, params, nil), &listenSink{u: u, l: l})
-	if err == nil && r.Code() != 0 {
+	switch {
+	case err != nil || r.Code() == 0:
+	case r.Code() == jsonrpc.CodeMethodNotFound:
+		err = errNoListen
+		u.noteListen(s, mcp.MethodListen, r)
+	default:
 		err = errors.New("the server refuses to be listened to")
 	}
 	u.mu.Lock()
+	if errors.Is(err, errNoListen) {
+		l.refused, l.honoured, l.err = true, mcp.Interest{}, err
+	}
 	l.ackLocked(mcp.Interest{}, err)
 	u.mu.Unlock()
 	return err
@@ -282,7 +340,11 @@ func (w *Standing) honouredLocked(s *session) mcp.Interest {
 	caps := s.server.Hello().Capabilities
 	can := func(path ...string) bool { return says(caps, path...) }
 	got := mcp.Interest{URIs: map[string]bool{}}
-	if l := u.listen; s.server.Revision().Can(mcp.Listen) && l != nil && isClosed(l.acked) && l.err == nil {
+	l := u.listen
+	if s.server.Revision().Can(mcp.Listen) && l != nil && l.refused {
+		return got // whatever it declares, it tells of nothing
+	}
+	if s.server.Revision().Can(mcp.Listen) && l != nil && isClosed(l.acked) && l.err == nil {
 		got.Tools, got.Prompts, got.Resources = l.honoured.Tools, l.honoured.Prompts, l.honoured.Resources
 		for uri := range w.want.URIs {
 			got.URIs[uri] = l.honoured.URIs[uri]

@@ -130,7 +130,7 @@ func (u *Upstream) Report() Report {
 		r.Sessions = append(r.Sessions, s.reportLocked(role))
 	}
 	r.LeftOut = maps.Clone(u.leftOut)
-	if u.listen != nil {
+	if u.listen != nil && !u.listen.refused {
 		all := u.unionLocked()
 		r.Listen = &all
 	}

@@ -46,6 +46,7 @@ type session struct {
 	owner        uint64
 	reap         *time.Timer  // ends a lane that nobody needs; nil while it is in use
 	outdated     bool         // the server speaks the other era now; see eraChanged
+	noListen     time.Time    // when it said that it has no subscriptions/listen; zero for never
 	keep         time.Time    // until then it holds tasks and is not ended for being idle
 	level        mcp.LogLevel // set at the server; 0 for never
 	watch        *time.Timer  // of watched; nil while nobody looks

@@ -301,6 +301,10 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 			return nil, err
 		}
 		u.raiseLevel(ctx, s, c)
+		if reply := u.answerListen(s, c.Msg.Method); reply != nil {
+			release()
+			return reply, nil
+		}
 		u.watch(s)
 		reply, err := s.server.Call(ctx, c, s.related(sink))
 		if err == nil && u.missesHeader(s, c, reply) {
@@ -311,6 +315,7 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 		}
 		if err == nil {
 			u.remember(s, c, reply)
+			u.noteListen(s, c.Msg.Method, reply)
 		}
 		release()
 		if try == 0 && foreign(s, reply, err) {

@@ -1,0 +1,107 @@
+package upstream
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestAServerWithoutListenIsAskedOnce: a modern server answers subscriptions/listen
+// with -32601. It is not asked again while its process lives, whoever wants to hear of
+// what; the next process is. Calls go on meanwhile, and the report says that nothing is
+// listened to.
+func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
+	h := &house{modern: true}
+	h.on = func(_ *line, m *jsonrpc.Message) []byte {
+		if m.Method != mcp.MethodListen {
+			return nil
+		}
+		return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"})
+	}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		u.opts.Changed = func(string) {}
+		round := func(want int) {
+			t.Helper()
+			for range 3 {
+				a := u.Stand(modernClient, func(*jsonrpc.Message) {}, nil)
+				got, err := a.Watch(t.Context(), mcp.Interest{Tools: true, URIs: map[string]bool{"x:1": true}})
+				if err != nil || !got.Empty() {
+					t.Errorf("agreed to %+v, %v", got, err)
+				}
+				b := u.Stand(legacyClient, func(*jsonrpc.Message) {}, nil)
+				b.Lists(true, true, true)
+				if _, err := b.Subscribe(t.Context(), "x:2"); err == nil {
+					t.Error("subscribed to what nobody watches")
+				}
+				time.Sleep(4 * time.Hour)
+				if r, err := call(t, u, modernClient, mcp.MethodListen, `{"notifications":{"taskIds":["t"]}}`); err != nil || r.Code() != jsonrpc.CodeMethodNotFound {
+					t.Errorf("the listen of a client: %v", err)
+				}
+				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+					t.Error(err)
+				}
+				a.Close()
+				b.Close()
+				time.Sleep(time.Minute)
+			}
+			if n := h.count(mcp.MethodListen); n != want {
+				t.Errorf("asked %d times, want %d", n, want)
+			}
+			if r := u.Report(); r.State != Ready || r.Listen != nil {
+				t.Errorf("reported %s, %+v", r.State, r.Listen)
+			}
+		}
+		round(1)
+		_ = h.all()[0].pipe.Close()
+		synctest.Wait()
+		round(2)
+	})
+}
+
+// TestAServerWithoutListenIsAskedOnceOverHTTP, and again after an hour at the earliest.
+func TestAServerWithoutListenIsAskedOnceOverHTTP(t *testing.T) {
+	var asked atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+		switch {
+		case err != nil:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case m.Method == mcp.MethodDiscover:
+			say(w, 200, string(ok(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private"}`)))
+		case m.Method == mcp.MethodListen:
+			asked.Add(1)
+			say(w, 404, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"})))
+		default:
+			say(w, 200, string(ok(m, `{"resultType":"complete","content":[]}`)))
+		}
+	}))
+	defer web.Close()
+	u := New(Spec{Name: "web", URL: web.URL, Kind: "http"}, Options{})
+	defer u.Close(t.Context())
+	watch := func(want int64) {
+		t.Helper()
+		for _, uri := range []string{"x:1", "x:2", "x:3"} {
+			w := u.Stand(modernClient, func(*jsonrpc.Message) {}, nil)
+			if got, err := w.Watch(t.Context(), mcp.Interest{Tools: true, URIs: map[string]bool{uri: true}}); err != nil || !got.Empty() {
+				t.Errorf("agreed to %+v, %v", got, err)
+			}
+			w.Close()
+		}
+		if n := asked.Load(); n != want {
+			t.Errorf("asked %d times, want %d", n, want)
+		}
+	}
+	watch(1)
+	u.mu.Lock()
+	u.modern.noListen = time.Now().Add(-2 * noListenFor)
+	u.mu.Unlock()
+	watch(2)
+}
