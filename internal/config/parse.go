@@ -44,6 +44,7 @@ func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, P
 	s.File = name
 	root := c.readTree(b)
 	if root == nil {
+		s.Empty = true
 		root = &node{line: 1, col: 1}
 	}
 	top := c.object(root, "")

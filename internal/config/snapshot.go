@@ -13,6 +13,7 @@ import (
 // written to once Parse, Load or Default has returned it.
 type Snapshot struct {
 	File      string // where it was read from; "" for Default
+	Empty     bool   // the file says nothing at all: it has no bytes, or blanks and comments only
 	Listen    string // host:port of serve
 	Identity  Identity
 	Revisions Revisions

@@ -149,6 +149,71 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	w.waitLog(t, "change only with a restart\" settings=revisions", 1)
 }
 
+// TestEmptyFile: a file that becomes empty, as a full disk or a crashed editor leaves
+// it, retires nobody. One that says that it has no servers does when it stays so.
+func TestEmptyFile(t *testing.T) {
+	for name, made := range map[string]string{"no bytes": "", "blanks": " \n\n", "a comment": "# soon\n", "a mark": "\ufeff"} {
+		t.Run(name, func(t *testing.T) {
+			u := child(t, "u", "legacy")
+			w := serveFile(t, text(u), func(o *ServeOptions) { o.secondLook = 50 * time.Millisecond })
+			session := w.initialize("/mcp", "2025-11-25", "{}")
+			w.write(t, made)
+			w.waitLog(t, "the configuration file is empty", 1)
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // not even then
+				t.Fatal(err)
+			}
+			w.waitLog(t, "the configuration file is empty", 2)
+			w.post("/mcp", toolCall("5", "u__echo", "{}"), "Mcp-Session-Id", session).wantText(t, "{}")
+			if n := len(u.pids(t)); n != 1 {
+				t.Errorf("the server was started %d times", n)
+			}
+			if s, _ := w.status(); len(s.Servers) != 1 || s.Servers[0].State != "ready" {
+				t.Errorf("the status says %+v", s.Servers)
+			}
+			w.write(t, text(u, child(t, "other", "legacy")))
+			w.waitLog(t, "configuration taken over", 1)
+			w.call("/mcp", "other__echo", "{}").wantText(t, "{}")
+		})
+	}
+	t.Run("no servers", func(t *testing.T) {
+		u := child(t, "u", "legacy")
+		w := serveFile(t, text(u), func(o *ServeOptions) { o.secondLook = 50 * time.Millisecond })
+		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
+		w.write(t, "mcpServers: {}\n")
+		w.waitLog(t, "configuration taken over", 1)
+		if !strings.Contains(w.log.String(), "has no servers any more") {
+			t.Error("nobody was warned")
+		}
+		u.wantGone(t)
+	})
+	t.Run("no servers, asked for", func(t *testing.T) {
+		u := child(t, "u", "legacy")
+		w := serveFile(t, text(u), func(o *ServeOptions) { o.secondLook = time.Hour })
+		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
+		w.write(t, "mcpServers: {}\n")
+		w.waitLog(t, "has no servers any more", 1)
+		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		w.waitLog(t, "configuration taken over", 1)
+		u.wantGone(t)
+	})
+	t.Run("servers come back", func(t *testing.T) {
+		u := child(t, "u", "legacy")
+		w := serveFile(t, text(u), func(o *ServeOptions) { o.secondLook = time.Hour })
+		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
+		w.write(t, "mcpServers: {}\n")
+		w.waitLog(t, "has no servers any more", 1)
+		w.write(t, text(u)+"# again\n")
+		w.waitLog(t, "configuration taken over", 1)
+		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
+		if n := len(u.pids(t)); n != 1 {
+			t.Errorf("the server was started %d times", n)
+		}
+	})
+}
+
 // TestW08_RemovedWithCalls: calls of a server that is taken out come to their end;
 // those that do not in time are told why.
 func TestW08_RemovedWithCalls(t *testing.T) {

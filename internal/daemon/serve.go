@@ -44,6 +44,8 @@ type ServeOptions struct {
 	// Dump is where SIGUSR1 writes how everything is. Nil leaves that signal to the
 	// system.
 	Dump io.Writer
+
+	secondLook time.Duration // see emptiness; for tests
 }
 
 // Serve offers many servers behind one endpoint until ctx ends or, with Stdio, the
@@ -399,16 +401,28 @@ func (d *daemon) watch(ctx context.Context) {
 			d.opts.Log.Warn("configuration is not watched", "cause", err.Error())
 		}
 	})
+	empty := emptiness{patience: d.opts.secondLook, log: d.opts.Log}
+	defer empty.stop()
 	for {
+		sure := true
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
+		case <-empty.wait():
 		case <-reload:
+			sure = false
 		}
 		s, problems := config.Load(d.opts.ConfigPath)
 		if s == nil {
+			empty.stop()
 			d.opts.Log.Error("the changed configuration has problems and is not used", "problems", problems.Err().Error())
+			continue
+		}
+		d.mu.Lock()
+		present := d.snapshot
+		d.mu.Unlock()
+		if empty.refuses(present, s, sure) {
 			continue
 		}
 		if err := d.apply(s); err != nil {

@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+// secondLook is how long a file must stay without servers, after it had some, before
+// it is believed.
+const secondLook = 10 * time.Second
+
+// emptiness decides about a changed configuration that has no servers while the
+// present one has some. A full disk or an editor that crashed leaves such files, and
+// all servers would be gone in an instant. So an empty file is never taken over, and
+// one that says that it has no servers only at a second look or on SIGHUP.
+type emptiness struct {
+	patience time.Duration // 0 means secondLook
+	log      *slog.Logger
+
+	again *time.Timer // for the second look; nil while none is due
+}
+
+// wait returns the channel of the second look, nil while none is due.
+func (e *emptiness) wait() <-chan time.Time {
+	if e.again == nil {
+		return nil
+	}
+	return e.again.C
+}
+
+// stop forgets the second look.
+func (e *emptiness) stop() {
+	if e.again != nil {
+		e.again.Stop()
+		e.again = nil
+	}
+}
+
+// refuses reports whether next is not to be taken over for now, and logs why. sure
+// says that somebody asked for it, or that it is the second look.
+func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
+	e.stop()
+	switch {
+	case len(next.Servers) > 0 || len(now.Servers) == 0:
+		return false
+	case next.Empty:
+		e.log.Warn("the configuration file is empty and not used, all servers stay; to remove them all write mcpServers: {}", "servers", len(now.Servers))
+		return true
+	case sure:
+		return false
+	}
+	if e.patience <= 0 {
+		e.patience = secondLook
+	}
+	e.again = time.NewTimer(e.patience)
+	e.log.Warn("the changed configuration has no servers any more; all stay until it has been so for a while, or until SIGHUP",
+		"servers", len(now.Servers), "wait", e.patience.String())
+	return true
+}
