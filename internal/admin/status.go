@@ -62,9 +62,14 @@ type Server struct {
 	Running   int        `json:"running"` // calls in flight
 	Opening   int        `json:"opening"` // sessions
 	Hearers   int        `json:"hearers"` // clients that hear its notices
-	Listen    *Filter    `json:"listen,omitempty"`
-	Sessions  []Session  `json:"sessions"`
-	Lists     []List     `json:"lists"`
+	// Unasked counts answers of the server that nobody waited for: late, repeated, or
+	// another client's. Broadcasts says that it sends to all of its sessions what is
+	// meant for one.
+	Unasked    int64     `json:"unaskedAnswers"`
+	Broadcasts bool      `json:"broadcasts"`
+	Listen     *Filter   `json:"listen,omitempty"`
+	Sessions   []Session `json:"sessions"`
+	Lists      []List    `json:"lists"`
 }
 
 // Fault is the last thing that went wrong with a server, with its secrets masked.

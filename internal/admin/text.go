@@ -78,6 +78,12 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	if s.Opening > 0 {
 		line(1, "%d sessions are being opened", s.Opening)
 	}
+	if s.Unasked > 0 {
+		line(1, "%d answers that nobody waited for", s.Unasked)
+	}
+	if s.Broadcasts {
+		line(1, "it sends to all of its sessions what is meant for one")
+	}
 	for _, x := range s.Sessions {
 		caps, state := "nothing asked", "in use"
 		if len(x.Capabilities) > 0 {

@@ -68,10 +68,15 @@ func newMetrics() *metrics {
 	return m
 }
 
-// watch adds a gauge of each server's state, read when scraped.
+// watch adds what is known of each server's state, read when scraped.
 func (m *metrics) watch(all func() []upstream.Status) {
-	m.registry.MustRegister(&states{all: all, desc: prometheus.NewDesc(
-		"dragoman_server_up", "1 while the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil)})
+	m.registry.MustRegister(&states{
+		all: all,
+		desc: prometheus.NewDesc(
+			"dragoman_server_up", "1 while the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil),
+		unasked: prometheus.NewDesc(
+			"dragoman_unasked_answers_total", "Answers of a server that nobody waited for: late, repeated, or another client's.", []string{"server"}, nil),
+	})
 }
 
 // watchBudget adds what messages hold, read when scraped.
@@ -86,11 +91,14 @@ func (m *metrics) watchBudget(b *transport.Budget) {
 }
 
 type states struct {
-	all  func() []upstream.Status
-	desc *prometheus.Desc
+	all           func() []upstream.Status
+	desc, unasked *prometheus.Desc
 }
 
-func (s *states) Describe(c chan<- *prometheus.Desc) { c <- s.desc }
+func (s *states) Describe(c chan<- *prometheus.Desc) {
+	c <- s.desc
+	c <- s.unasked
+}
 
 func (s *states) Collect(c chan<- prometheus.Metric) {
 	for _, st := range s.all() {
@@ -99,6 +107,7 @@ func (s *states) Collect(c chan<- prometheus.Metric) {
 			up = 1
 		}
 		c <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, up, st.Name, string(st.State), st.Revision.String())
+		c <- prometheus.MustNewConstMetric(s.unasked, prometheus.CounterValue, float64(st.Unasked), st.Name)
 	}
 }
 

@@ -343,6 +343,7 @@ func TestReadyzAndMetrics(t *testing.T) {
 		`dragoman_handshakes_total{client="t",outcome="ok",revision="2025-03-26"} 1`,
 		`dragoman_server_up{revision="2025-11-25",server="a",state="ready"} 1`,
 		`dragoman_server_up{revision="unknown",server="dead",state="failed"} 0`,
+		`dragoman_unasked_answers_total{server="a"} 0`,
 		"process_open_fds",
 	} {
 		if !strings.Contains(metrics.body, want) {

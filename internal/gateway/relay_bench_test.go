@@ -144,7 +144,7 @@ func TestRelayAllocs(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	r := newRelayed(t)
-	const most = 44
+	const most = 45 // one of them is the id, which has more than two digits
 	if n := testing.AllocsPerRun(500, r.call); n > most {
 		t.Errorf("a call allocates %v times, want at most %v", n, most)
 	}

@@ -49,7 +49,7 @@ func start(t testing.TB, config string) transcript.Ends {
 			return nil, errors.New("the transcript's server was reached before")
 		}
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
-	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`)})
+	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &peer.Sessions{}})
 	relay := &gateway.Relay{}
 	reception := &peer.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
 	ended := make(chan error, 1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +32,9 @@ type farServer struct {
 	slow   time.Duration // before it takes a message
 	// link makes the two ends of a session; nil means inmem.Pipe.
 	framing func() (client, server transport.Pipe)
+	// broadcasts: what it says goes to all of its sessions, as behind some wrappers
+	// that make an HTTP server of a program.
+	broadcasts bool
 	// on answers what the opening does not; nil answers every request with {}.
 	on func(l *farLink, m *jsonrpc.Message)
 
@@ -157,7 +161,18 @@ func (l *farLink) acknowledge(m *jsonrpc.Message) {
 		string(m.ID) + `},"notifications":` + string(m.Param("notifications").Of(m.Raw)) + `}}`)
 }
 
-func (l *farLink) say(raw string) { _ = l.pipe.Write([]byte(raw)) }
+func (l *farLink) say(raw string) {
+	to := []*farLink{l}
+	if l.server.broadcasts {
+		l.server.mu.Lock()
+		to = slices.Clone(l.server.links)
+		l.server.mu.Unlock()
+	}
+	for _, l := range to {
+		_ = l.pipe.Write([]byte(raw))
+	}
+}
+
 func (l *farLink) answer(m *jsonrpc.Message, result string) {
 	l.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + result + `}`)
 }

@@ -4,8 +4,8 @@
 // call.
 //
 // Ids and progress tokens live on one hop only: towards servers both are counted
-// here, from 1, whatever the client called its own. A request is retired exactly
-// once: by its answer, its cancellation or the end of the link. The package does
+// here, uniquely over all sessions of a server, whatever the client called its own
+// (Sessions). A request is retired exactly once: by its answer, its cancellation or the end of the link. The package does
 // no routing between servers and keeps no catalog; that is the gateway's, which
 // it meets through Host and Sink. Everything exported is safe for concurrent use
 // unless it says otherwise.

@@ -125,11 +125,16 @@ func (f *flow) take(m *jsonrpc.Message) {
 		}
 		return
 	}
-	f.alive()
-	if m.Kind == jsonrpc.Request {
+	switch m.Kind {
+	case jsonrpc.Result, jsonrpc.Failure: // on the stream of another request
+		f.server.unaskedMessage(m)
+		return
+	case jsonrpc.Request:
+		f.alive()
 		f.server.question(m, f)
 		return
 	}
+	f.alive()
 	switch m.Method {
 	case mcp.NoteProgress:
 		f.takeProgress(m)

@@ -43,11 +43,24 @@ func (l *piped) layLocked(n int64) {
 	}
 }
 
+// ghostsLocked returns the calls that the server may still speak of.
+func (l *piped) ghostsLocked() []ghost {
+	if len(l.ghosts) > 0 {
+		now := time.Now()
+		l.ghosts = slices.DeleteFunc(l.ghosts, func(g ghost) bool { return now.After(g.until) })
+	}
+	return l.ghosts
+}
+
 // log takes a log message. Nothing in it names its request, so only a call can be
 // meant that is alone, or whose neighbours are the same client's, those included
 // that were given up a moment ago. Where it may be of one client's call or
 // another's nobody gets it.
 func (l *piped) log(m *jsonrpc.Message) {
+	if l.server.sessions.Broadcasts() {
+		l.logOfAll(m)
+		return
+	}
 	p, only, certain := l.about()
 	switch {
 	case !certain:
@@ -61,24 +74,40 @@ func (l *piped) log(m *jsonrpc.Message) {
 	}
 }
 
+// logOfAll is log for a server that sends its messages to all of its sessions: the
+// calls of all of them count.
+func (l *piped) logOfAll(m *jsonrpc.Message) {
+	var own tally
+	l.tallyInto(&own)
+	switch where := l.server.sessions.log(&own); where {
+	case unclear:
+		if l.server.opts.Lost != nil {
+			l.server.opts.Lost(m.Method, "the server sends it to all of its sessions and nothing in it says whose it is")
+		}
+	case here:
+		l.add(l.waiting(own.all.number()), m, l.orphan)
+	case nowhere:
+		l.orphan(m)
+	case elsewhere:
+		// The session that it is for has a copy.
+	}
+}
+
 // about returns the call that a message is about which names none; nil for none,
 // and then the conversation that alone it can be about, 0 for any. certain is
 // false when it may be one client's or another's.
 func (l *piped) about() (p *pending, only uint64, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.tallyLocked("")
+	var t tally
+	l.tallyLocked(&t)
 	if t.all.mixed {
 		return nil, 0, false
 	}
 	if p = l.pending[t.all.number()]; p != nil {
 		only = p.call.Client.Conversation
 	}
-	if len(l.ghosts) > 0 {
-		now := time.Now()
-		l.ghosts = slices.DeleteFunc(l.ghosts, func(g ghost) bool { return now.After(g.until) })
-	}
-	for i, g := range l.ghosts {
+	for i, g := range l.ghostsLocked() {
 		if p == nil && i == 0 {
 			only = g.conversation
 		}

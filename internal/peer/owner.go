@@ -86,7 +86,15 @@ func (t *tally) asking() int64 {
 	return t.all.number()
 }
 
-// number returns the call's number, 0 for none: ours are counted from 1.
+// empty reports whether no call runs that a question could belong to.
+func (t *tally) empty() bool {
+	if t.task != "" {
+		return t.result == 0 && t.about.call == nil && t.making.call == nil
+	}
+	return t.all.call == nil
+}
+
+// number returns the call's number, 0 for none: no request of ours has it.
 func (c *candidate) number() int64 {
 	if c.mixed {
 		return 0

@@ -58,6 +58,7 @@ const (
 func newPiped(s *Server, p transport.Pipe) *piped {
 	l := &piped{server: s, pipe: p, born: time.Now(), pending: make(map[int64]*pending)}
 	s.link = l
+	s.sessions.join(l)
 	l.reading.Go(l.read)
 	return l
 }
@@ -128,7 +129,7 @@ func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on fu
 
 // Exchange sends a request of the handshake; see handshake.Link.
 func (l *piped) Exchange(ctx context.Context, method string, params []byte, _ *transport.Rules) (*jsonrpc.Message, error) {
-	n := l.server.lastID.Add(1)
+	n := l.server.newID()
 	p := &pending{wake: make(chan struct{}, 1), keep: true}
 	return l.run(ctx, jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), method, params), n, p, func(m *jsonrpc.Message) {
 		if m.Kind == jsonrpc.Request {
@@ -232,6 +233,7 @@ func (l *piped) finish(err error) {
 		p.signal()
 	}
 	l.mu.Unlock()
+	l.server.sessions.leave(l)
 	l.server.end(err)
 }
 
@@ -248,7 +250,7 @@ func (l *piped) dispatch(m *jsonrpc.Message) {
 	case jsonrpc.Result, jsonrpc.Failure:
 		l.answered(m)
 	case jsonrpc.Request:
-		l.add(l.owner(m), m, l.orphan)
+		l.asked(m)
 	case jsonrpc.Notification:
 		switch m.Method {
 		case mcp.NoteProgress:
@@ -272,6 +274,22 @@ func (l *piped) dispatch(m *jsonrpc.Message) {
 			}
 			l.orphan(m)
 		}
+	}
+}
+
+// asked takes a request of the server.
+func (l *piped) asked(m *jsonrpc.Message) {
+	switch n, where := l.server.whose(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
+	case here:
+		if p := l.waiting(n); p != nil {
+			l.add(p, m, l.orphan)
+			return
+		}
+		l.server.passOver(m, ended)
+	case nowhere:
+		l.orphan(m)
+	default:
+		l.server.passOver(m, where)
 	}
 }
 
@@ -339,7 +357,7 @@ func (l *piped) answered(m *jsonrpc.Message) {
 		// No id, null or 0: an answer to a notification of ours, as some servers
 		// give; otherwise late or made up, and in a handshake perhaps pushed.
 		l.noteOdd("answer", string(m.ID))
-		if m.Kind == jsonrpc.Result {
+		if !l.server.unasked(n) && m.Kind == jsonrpc.Result {
 			l.push(m)
 		}
 		return
@@ -373,37 +391,30 @@ func (l *piped) byNumber(raw []byte, at jsonrpc.Span) *pending {
 	if !ok {
 		return nil
 	}
+	return l.waiting(n)
+}
+
+// waiting returns the request with the number n that has no answer yet, nil for none.
+func (l *piped) waiting(n int64) *pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pending[n]
 }
 
-// owner returns the call that a server's request belongs to: the one that its
-// progress token names, else the one that alone can be meant.
-func (l *piped) owner(m *jsonrpc.Message) *pending {
-	if p := l.byNumber(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken)); p != nil {
-		return p
-	}
-	return l.asking(taskOf(m))
-}
-
-// asking returns the call that a question can belong to which names none, but may
-// name the task; nil where that is not certain.
-func (l *piped) asking(task string) *pending {
+// tallyInto implements member.
+func (l *piped) tallyInto(t *tally) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.tallyLocked(task)
-	return l.pending[t.asking()]
+	l.tallyLocked(t)
+	return len(l.ghostsLocked()) > 0
 }
 
-func (l *piped) tallyLocked(task string) tally {
-	t := tally{task: task}
+func (l *piped) tallyLocked(t *tally) {
 	for n, p := range l.pending {
 		if p.call != nil {
 			t.add(n, p.call)
 		}
 	}
-	return t
 }
 
 func (l *piped) isListen(n int64) bool {

@@ -44,15 +44,20 @@ func newPosted(s *Server, h Poster) *posted {
 	l := &posted{server: s, http: h, asking: make(chan struct{}, 1)}
 	l.open, l.shut = context.WithCancel(context.Background())
 	s.link = l
+	s.sessions.join(l)
 	return l
 }
 
 // Exchange sends a request of the handshake; see handshake.Link.
 func (l *posted) Exchange(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error) {
-	id := jsonrpc.IntID(l.server.lastID.Add(1))
+	id := jsonrpc.IntID(l.server.newID())
 	return l.http.Do(ctx, &transport.Outgoing{
 		Body: jsonrpc.AppendRequest(nil, id, method, params), ID: id, Method: method, Rules: rules,
-	}, func(*jsonrpc.Message) {})
+	}, func(m *jsonrpc.Message) {
+		if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
+			l.server.unaskedMessage(m)
+		}
+	})
 }
 
 // Post sends a notification of the handshake; see handshake.Link.
@@ -107,36 +112,43 @@ func (l *posted) leave(f *flow) {
 	delete(l.flows, f)
 }
 
-// owner returns the call that a question on the standing stream belongs to: the
-// one that its progress token names, else the one that alone can be meant.
-func (l *posted) owner(m *jsonrpc.Message) *flow {
-	return l.find(m, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken), true)
+// asked takes a request of the server that came on the standing stream.
+func (l *posted) asked(m *jsonrpc.Message) {
+	switch n, where := l.server.whose(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
+	case here:
+		if f := l.waiting(n); f != nil {
+			l.server.question(m, f)
+			return
+		}
+		l.server.passOver(m, ended)
+	case nowhere:
+		l.server.question(m, nil)
+	default:
+		l.server.passOver(m, where)
+	}
 }
 
-// find returns the call whose token stands at the span, or, where sole allows
-// that, the one that alone can be meant.
-func (l *posted) find(m *jsonrpc.Message, token jsonrpc.Span, sole bool) *flow {
-	n, named := number(m.Raw, token)
-	task := taskOf(m)
+// waiting returns the call with the number n that is in flight, nil for none.
+func (l *posted) waiting(n int64) *flow {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := tally{task: task}
-	for f := range l.flows {
-		if named && f.n == n {
-			return f
-		}
-		t.add(f.n, f.call)
-	}
-	if !sole {
-		return nil
-	}
-	n = t.asking()
 	for f := range l.flows {
 		if f.n == n {
 			return f
 		}
 	}
 	return nil
+}
+
+// tallyInto implements member. What is said of a call comes on the call's stream, so
+// that none which was given up is spoken of elsewhere.
+func (l *posted) tallyInto(t *tally) (abandoned bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f := range l.flows {
+		t.add(f.n, f.call)
+	}
+	return false
 }
 
 // transient reports statuses that speak for the way, not for the server.
@@ -187,14 +199,18 @@ func (l *posted) listen() {
 		err := l.http.Listen(l.server.life, l.server.rules(), func(m *jsonrpc.Message) {
 			switch {
 			case m.Kind == jsonrpc.Request:
-				l.server.question(m, l.owner(m))
+				l.asked(m)
+			case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
+				l.server.unaskedMessage(m)
 			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled:
 				l.server.takeBack(m)
 			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteProgress:
 				// It belongs on the stream of its request, but there are servers on
 				// which the standing stream may be faster to take it.
-				if f := l.find(m, m.Param("progressToken"), false); f != nil {
-					f.take(m)
+				if n, ok := number(m.Raw, m.Param("progressToken")); ok {
+					if f := l.waiting(n); f != nil {
+						f.take(m)
+					}
 				}
 			case m.Kind == jsonrpc.Notification && l.server.opts.Notice != nil:
 				l.server.opts.Notice(m, 0)
@@ -211,6 +227,7 @@ func (l *posted) listen() {
 func (l *posted) close() error {
 	l.shut()
 	l.listening.Wait()
+	l.server.sessions.leave(l)
 	if !l.server.rules().Sessions {
 		return nil
 	}

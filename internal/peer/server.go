@@ -51,6 +51,10 @@ type ServerOptions struct {
 	// is known at all. Nil knows none.
 	Params func(ctx context.Context, tool string) ([]mirror.Param, bool)
 
+	// Sessions is what the server's sessions share. Nil is a server with this one
+	// session, whose ids are counted from 1.
+	Sessions *Sessions
+
 	Log *slog.Logger
 }
 
@@ -63,12 +67,13 @@ type Server struct {
 	lacks map[string]bool // capabilities that the server has not declared; not written to
 	ready atomic.Bool     // it has answered a call, so that it is not waited for any more
 
-	life    context.Context // the conversation's own; ends with its link
-	end     context.CancelCauseFunc
-	lastID  atomic.Int64 // ids are counted from 1 and never 0
-	running atomic.Int64
-	asking  work.Group
-	slots   chan struct{} // one per question that is open
+	life     context.Context // the conversation's own; ends with its link
+	end      context.CancelCauseFunc
+	sessions *Sessions // of the same server, this one included
+	used     used      // ids
+	running  atomic.Int64
+	asking   work.Group
+	slots    chan struct{} // one per question that is open
 
 	mu      sync.Mutex
 	closing bool
@@ -94,7 +99,10 @@ type link interface {
 const maxQuestions = 64
 
 func newServer(o ServerOptions) *Server {
-	s := &Server{opts: o, slots: make(chan struct{}, maxQuestions)}
+	s := &Server{opts: o, sessions: o.Sessions, slots: make(chan struct{}, maxQuestions)}
+	if s.sessions == nil {
+		s.sessions = &Sessions{}
+	}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	if s.opts.Log == nil {
 		s.opts.Log = slog.New(slog.DiscardHandler)
@@ -144,7 +152,7 @@ func (s *Server) Call(ctx context.Context, c *mcp.Call, sink Sink) (*mcp.Reply, 
 
 // attempt is Call once.
 func (s *Server) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.Call, sink Sink) (*mcp.Reply, error) {
-	n := s.lastID.Add(1)
+	n := s.newID()
 	f := &flow{server: s, call: c, sink: sink, n: n}
 	ctx, stop := f.limit(ctx)
 	defer stop()

@@ -160,8 +160,9 @@ type Outgoing struct {
 }
 
 // Inbox takes what arrives from a server before an answer, or outside of any
-// request: notifications, and in legacy revisions requests. It is called by one
-// goroutine at a time for one stream and must not block for long.
+// request: notifications, in legacy revisions requests, and from servers that confuse
+// their clients the answers to other requests. It is called by one goroutine at a time
+// for one stream and must not block for long.
 type Inbox func(*jsonrpc.Message)
 
 // StatusError is an HTTP answer that is not a success, or that is a success but

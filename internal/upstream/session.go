@@ -220,7 +220,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 				return u.askStanding(ctx, p, m)
 			})
 		},
-		Params: u.paramsOf, Lost: u.lost,
+		Params: u.paramsOf, Lost: u.lost, Sessions: u.sessions,
 		Waited: func(text string) {
 			if u.opts.Trace != nil {
 				u.opts.Trace(u.spec.Name, text+"\n")

@@ -112,7 +112,10 @@ type Options struct {
 	// Clean takes secrets out of what the server, its program or the network says,
 	// before anybody is told of it. Nil leaves all as it is.
 	Clean func(text string) string
-	Log   *slog.Logger
+	// Sessions counts the ids of the server's sessions. Nil makes one that starts at
+	// random; tests that compare bytes give one that starts at 1.
+	Sessions *peer.Sessions
+	Log      *slog.Logger
 }
 
 // Upstream is one server that we look after. New makes it, Close ends it.
@@ -120,8 +123,9 @@ type Upstream struct {
 	spec Spec
 	opts Options
 
-	forms   knownForms
-	numbers atomic.Uint64 // the last one that a session was given
+	forms    knownForms
+	sessions *peer.Sessions
+	numbers  atomic.Uint64 // the last one that a session was given
 
 	life context.Context
 	end  context.CancelCauseFunc
@@ -186,6 +190,10 @@ type Status struct {
 	Revision mcp.Revision
 	Sessions int
 	Running  int // calls in flight
+	// Unasked counts the answers that nobody waited for. Broadcasts says that the server
+	// sends to all of its sessions what is meant for one.
+	Unasked    int64
+	Broadcasts bool
 	// Readiness is the word of the server's Adapter, "" without one.
 	Readiness string
 }
@@ -200,6 +208,14 @@ func New(spec Spec, o Options) *Upstream {
 		u.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	u.numbers.Store(firstNumber())
+	u.sessions = o.Sessions
+	if u.sessions == nil {
+		u.sessions = peer.NewSessions()
+	}
+	u.sessions.OnBroadcast(func() {
+		u.opts.Log.Warn("server sends to all of its sessions what is meant for one", "server", u.spec.Name,
+			"effect", "questions and log messages that do not name their call reach nobody while several clients call it")
+	})
 	u.life, u.end = context.WithCancelCause(context.Background())
 	u.polite, u.hurry = context.WithCancel(context.Background())
 	u.status = Status{Name: spec.Name, State: Idle, Since: time.Now()}
@@ -214,6 +230,7 @@ func (u *Upstream) Status() Status {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := u.status
+	s.Unasked, s.Broadcasts = u.sessions.Unasked(), u.sessions.Broadcasts()
 	if u.adapter != nil {
 		s.Readiness = u.adapter.Readiness()
 	}

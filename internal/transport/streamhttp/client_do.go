@@ -213,6 +213,9 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 			return true
 		}
 		c.drop(&c.drops.strays, "answer to another request", m)
+		if s.in != nil {
+			s.in(m) // it says something of the server, and nothing else
+		}
 		return false
 	case jsonrpc.Request:
 		if !s.rules.RequestsOnSSE {

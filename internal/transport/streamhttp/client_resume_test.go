@@ -171,7 +171,7 @@ func TestListen(t *testing.T) {
 		if err := c.Listen(ctx, legacyRules, b.take); err == nil || err.Error() != "enough" {
 			t.Error(err)
 		}
-		if fmt.Sprint(b.got) != "[notifications/progress elicitation/create notifications/progress]" || c.Dropped().Strays != 1 {
+		if fmt.Sprint(b.got) != "[notifications/progress  elicitation/create notifications/progress]" || c.Dropped().Strays != 1 {
 			t.Errorf("%q, %+v", b.got, c.Dropped())
 		}
 		if len(s.log) != 5 || s.log[1] != "1s GET 1" || s.log[2] != "3s GET 1" || !strings.HasSuffix(s.log[3], " GET ") {

@@ -1,0 +1,310 @@
+package gateway_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// legacyOf is legacy for a client that has said who it is.
+func (w *whole) legacyOf(principal, capabilities string) *near {
+	w.t.Helper()
+	n := w.clientOf(principal)
+	n.say(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"n","version":"1"}}}`)
+	if m := n.answerTo(`"init"`); m.Kind != jsonrpc.Result {
+		w.t.Fatalf("initialize: %s", m.Raw)
+	}
+	n.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	synctest.Wait()
+	return n
+}
+
+func callOf(id int, who, more string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{"who":"%s %d"}%s}}`, id, who, id, more)
+}
+
+// whoOf returns what callOf has written.
+func whoOf(m *jsonrpc.Message) string {
+	who, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "who"))
+	return who
+}
+
+func progressOf(m *jsonrpc.Message, n int, text string) string {
+	token := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken).Of(m.Raw)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"message":%q}}`, token, n, text)
+}
+
+// TestAnswersOfAServerThatBroadcasts: clients with different principals, each with a
+// session of its own at a server that sends each answer and each word of progress to
+// all sessions, and at two Dragomans. Everybody gets their own, and nothing else.
+func TestAnswersOfAServerThatBroadcasts(t *testing.T) {
+	for _, dragomans := range []int{1, 2} {
+		t.Run(strconv.Itoa(dragomans), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) { manyAtOneThatBroadcasts(t, dragomans) })
+		})
+	}
+}
+
+func manyAtOneThatBroadcasts(t *testing.T, dragomans int) {
+	const clients, calls = 16, 10
+	s := &farServer{broadcasts: true}
+	var answering sync.WaitGroup
+	s.on = func(l *farLink, m *jsonrpc.Message) {
+		switch {
+		case m.Method == mcp.MethodCallTool:
+			answering.Go(func() {
+				who := whoOf(m)
+				n, _ := strconv.Atoi(who[strings.LastIndexByte(who, ' ')+1:])
+				time.Sleep(time.Duration(1+(n*7+len(who))%5) * time.Second)
+				l.say(progressOf(m, 1, who))
+				l.answer(m, `{"content":[{"type":"text","text":"`+who+`"}]}`)
+			})
+		case m.Kind == jsonrpc.Request:
+			l.answer(m, `{}`)
+		}
+	}
+	var all []*near
+	var wholes []*whole
+	for range dragomans {
+		wholes = append(wholes, build(t, s))
+	}
+	for i := range clients {
+		all = append(all, wholes[i%dragomans].legacyOf(fmt.Sprint("p", i), `{}`))
+	}
+	for id := range calls {
+		for i, n := range all {
+			n.say(callOf(id, fmt.Sprint("p", i), `,"_meta":{"progressToken":"p"}`))
+		}
+	}
+	time.Sleep(time.Minute)
+	answering.Wait()
+	for i, n := range all {
+		got := n.rest()
+		if len(got) != 2*calls {
+			t.Errorf("p%d got %d messages, want %d", i, len(got), 2*calls)
+		}
+		for _, text := range got {
+			m, err := jsonrpc.Scan([]byte(text), jsonrpc.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := fmt.Sprintf(`"p%d `, i)
+			if m.Kind == jsonrpc.Result {
+				want = fmt.Sprintf(`"p%d %s"`, i, m.ID)
+			}
+			if !strings.Contains(text, want) {
+				t.Errorf("p%d got %s", i, text)
+			}
+		}
+	}
+	if n := s.opened(); n != clients {
+		t.Errorf("%d sessions", n)
+	}
+	// Each answer was heard by all other sessions, those of the handshakes by all that
+	// were there already.
+	var unasked int64
+	for _, w := range wholes {
+		r := w.upstreams[0].Report()
+		if unasked += r.Unasked; !r.Broadcasts {
+			t.Error("it is not seen to broadcast")
+		}
+	}
+	if want := int64(clients*calls*(clients-1) + clients*(clients-1)/2); unasked != want {
+		t.Errorf("%d answers that nobody asked for, want %d", unasked, want)
+	}
+}
+
+// TestAnswersAfterARestart: the answers of before come when the sessions are new. They
+// are nobody's.
+func TestAnswersAfterARestart(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &farServer{}
+		var mu sync.Mutex
+		var old []jsonrpc.ID
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			if m.Method != mcp.MethodCallTool {
+				l.answer(m, `{}`)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if l.number == 0 {
+				if old = append(old, m.ID); len(old) == 3 {
+					_ = l.pipe.Close()
+				}
+				return
+			}
+			for _, id := range old {
+				l.say(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"content":[],"of":"before"}}`)
+			}
+			l.answer(m, `{"content":[],"of":"now"}`)
+		}
+		w := build(t, s)
+		n, other := w.legacyOf("a", `{}`), w.client()
+		for id := range 3 {
+			n.say(callOf(id, "a", ""))
+		}
+		_ = n.rest()
+		for id := 10; id < 15; id++ {
+			n.say(callOf(id, "a", ""))
+			if m := n.answerTo(strconv.Itoa(id)); !strings.Contains(string(m.Raw), `"of":"now"`) {
+				t.Errorf("got %s", m.Raw)
+			}
+		}
+		other.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		if got := other.rest(); len(got) != 1 {
+			t.Errorf("the second client heard %q", got)
+		}
+		if r := w.upstreams[0].Report(); r.Unasked != 15 {
+			t.Errorf("%d answers that nobody asked for, want 15", r.Unasked)
+		}
+	})
+}
+
+const formAsked = `"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}`
+
+// TestQuestionsOfAServerThatBroadcasts: a question goes to the sessions of two clients.
+// It is asked of whom it concerns, where that can be told, and otherwise of nobody.
+func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
+	for name, test := range map[string]struct {
+		token    bool // the question names its call
+		other    bool // the other client has a call too
+		stranger bool // a client that is none of ours is behind the wrapper
+		asked    bool // the client whose call it is
+		answers  int  // that the server gets
+	}{
+		"it names its call":                         {token: true, other: true, asked: true, answers: 1},
+		"it names its call, with strangers":         {token: true, other: true, stranger: true, asked: true, answers: 1},
+		"only one client has a call":                {asked: true, answers: 1},
+		"both have a call":                          {other: true, answers: 2},
+		"one client, and strangers":                 {stranger: true, answers: 2},
+		"both have a call, and there are strangers": {other: true, stranger: true, answers: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &farServer{broadcasts: true}
+				calls := map[string]*jsonrpc.Message{}
+				var mu sync.Mutex
+				var answers []string
+				s.on = func(l *farLink, m *jsonrpc.Message) {
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case m.Method == mcp.MethodCallTool:
+						calls[whoOf(m)] = m
+					case m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure:
+						answers = append(answers, string(m.Raw))
+					case m.Kind == jsonrpc.Request:
+						l.answer(m, `{}`)
+					}
+				}
+				w := build(t, s)
+				a, b := w.legacyOf("a", `{"elicitation":{}}`), w.legacyOf("b", `{"elicitation":{}}`)
+				// Both have had a session before.
+				for who, n := range map[string]*near{"a": a, "b": b} {
+					n.say(callOf(0, who, ""))
+					synctest.Wait()
+					s.link(t, 0).answer(calls[who+" 0"], `{"content":[]}`)
+					n.answerTo("0")
+				}
+				if test.stranger {
+					for id := range 3 {
+						s.link(t, 0).say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, id))
+					}
+				}
+				a.say(callOf(1, "a", `,"_meta":{"progressToken":"p"}`))
+				if test.other {
+					b.say(callOf(1, "b", `,"_meta":{"progressToken":"p"}`))
+				}
+				synctest.Wait()
+				question := `{"jsonrpc":"2.0","id":7,` + formAsked
+				if test.token {
+					mine := calls["a 1"]
+					question += `,"_meta":{"progressToken":` + string(jsonrpc.Find(mine.Raw, mine.Param(mcp.KeyMeta), mcp.KeyProgressToken).Of(mine.Raw)) + `}`
+				}
+				s.link(t, 0).say(question + "}}")
+				synctest.Wait()
+				for _, text := range b.rest() {
+					t.Errorf("the other client heard %s", text)
+				}
+				if test.asked {
+					m := a.request()
+					a.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"decline"}}`)
+				}
+				for _, text := range a.rest() {
+					t.Errorf("the client heard %s", text)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if len(answers) != test.answers {
+					t.Errorf("the server got %q", answers)
+				}
+				for _, text := range answers {
+					if strings.Contains(text, `"action":"decline"`) != test.asked {
+						t.Errorf("the server got %s", text)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestLogsOfAServerThatBroadcasts: a log message reaches the client whose call alone
+// can be meant among those of all sessions, once, and otherwise nobody.
+func TestLogsOfAServerThatBroadcasts(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"x"}}`
+		s := &farServer{broadcasts: true}
+		calls := map[string]*jsonrpc.Message{}
+		var mu sync.Mutex
+		s.on = func(l *farLink, m *jsonrpc.Message) {
+			mu.Lock()
+			defer mu.Unlock()
+			if m.Method == mcp.MethodCallTool {
+				calls[whoOf(m)] = m
+			} else if m.Kind == jsonrpc.Request {
+				l.answer(m, `{}`)
+			}
+		}
+		w := build(t, s)
+		a, b := w.legacyOf("a", `{}`), w.legacyOf("b", `{}`)
+		expect := func(when string, ofA, ofB, lost int) {
+			t.Helper()
+			_ = w.lostSoFar()
+			s.link(t, 0).say(log)
+			if got := a.rest(); len(got) != ofA {
+				t.Errorf("%s: a heard %q", when, got)
+			}
+			if got := b.rest(); len(got) != ofB {
+				t.Errorf("%s: b heard %q", when, got)
+			}
+			if got := w.lostSoFar(); len(got) != lost {
+				t.Errorf("%s: lost %q", when, got)
+			}
+		}
+		a.say(callOf(1, "a", ""))
+		expect("a calls", 1, 0, 0)
+		b.say(callOf(1, "b", ""))
+		expect("both call", 0, 0, 2)
+		s.link(t, 0).answer(calls["a 1"], `{"content":[]}`)
+		a.answerTo("1")
+		expect("b calls", 0, 1, 0)
+		b.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		expect("b has given up", 0, 0, 2)
+		a.say(callOf(2, "a", ""))
+		expect("b has given up and a calls", 0, 0, 2)
+		time.Sleep(20 * time.Second)
+		expect("b is forgotten", 1, 0, 0)
+		for id := range 3 {
+			s.link(t, 0).say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id))
+		}
+		expect("there are strangers", 0, 0, 2)
+	})
+}
