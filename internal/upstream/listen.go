@@ -119,7 +119,12 @@ func (u *Upstream) relisten(ctx context.Context) {
 		next = &listening{union: key, acked: make(chan struct{})}
 		var life context.Context
 		life, next.cancel = context.WithCancelCause(u.life)
-		u.work.Go(func() { u.keepListening(life, next) })
+		u.work.Go(func() {
+			if old != nil {
+				u.awaitAck(life, old) // the server may be about to say that it has no listen
+			}
+			u.keepListening(life, next)
+		})
 	}
 	u.listen = next
 	u.mu.Unlock()
@@ -188,7 +193,10 @@ func (u *Upstream) listenOnce(ctx context.Context, l *listening) error {
 		return errEraChanged
 	}
 	params := append(append([]byte(`{"notifications":`), l.union...), '}')
-	r, err := s.server.Call(ctx, u.ownCall(mcp.MethodListen, params, nil), &listenSink{u: u, l: l})
+	r := u.answerListen(s, mcp.MethodListen)
+	if r == nil {
+		r, err = s.server.Call(ctx, u.ownCall(mcp.MethodListen, params, nil), &listenSink{u: u, l: l})
+	}
 	switch {
 	case err != nil || r.Code() == 0:
 	case r.Code() == jsonrpc.CodeMethodNotFound:
