@@ -43,8 +43,8 @@ func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, P
 	s := Default()
 	s.File = name
 	root := c.readTree(b)
+	s.Empty = root == nil
 	if root == nil {
-		s.Empty = true
 		root = &node{line: 1, col: 1}
 	}
 	top := c.object(root, "")

@@ -46,9 +46,15 @@ func listing(ps Problems) string {
 }
 
 func TestAnEmptyFileIsTheDefault(t *testing.T) {
-	for _, text := range []string{"", "\n", "# nothing\n", "{}", "mcpServers:\ndragoman:\n", "\ufeff", "---\n", "null"} {
+	for text, says := range map[string]bool{
+		"": false, "\n": false, "# nothing\n": false, "\ufeff": false, "---\n": false,
+		"{}": true, "mcpServers:\ndragoman:\n": true, "null": true,
+	} {
 		s := good(t, text)
-		s.File = ""
+		if s.Empty == says {
+			t.Errorf("%q: Empty is %t", text, s.Empty)
+		}
+		s.File, s.Empty = "", false
 		if d := cmp.Diff(Default(), s, cmp.AllowUnexported(Server{})); d != "" {
 			t.Errorf("%q: %s", text, d)
 		}
