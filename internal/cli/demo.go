@@ -35,6 +35,7 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 		server, p := config.Complete(config.Server{
 			Name: era, Command: self, Args: []string{demoCommand, era},
 			CallTimeout: s.Limits.Call, CallMax: s.Limits.CallMax, StartTimeout: s.Limits.Start,
+			Message: s.Limits.Message,
 		})
 		if p != nil {
 			return nil, fmt.Errorf("add the demonstration: %s", p)

@@ -68,7 +68,7 @@ var (
 // that speaks MCP 2025-11-25, to be closed by its owner. The worker is spoken to
 // once the client has sent initialize.
 func (s *Server) Adapt(p transport.Pipe) transport.Pipe {
-	client, side := inmem.Pipe()
+	client, side := inmem.PipeOf(2*s.o.Message + 64<<10) // a result says what the worker said twice
 	b := &bridge{
 		server: s, worker: newWorker(p), client: client, side: side, begun: time.Now(),
 		events: make(chan string, 8), calls: map[jsonrpc.ID]*turn{}, threads: map[string]*turn{}, children: map[string]*turn{},

@@ -29,6 +29,10 @@ type Options struct {
 	Restarts int
 	Rest     time.Duration
 
+	// Message bounds one message of a worker, in bytes, and so what a turn can say.
+	// 0 means 16 MiB.
+	Message int
+
 	// Trace hears how each handshake with a worker went, a line for each step.
 	Trace func(server, trace string)
 	// Clean takes secrets out of what a worker has said, before it is logged or
@@ -86,6 +90,9 @@ func New(o Options) *Server {
 	}
 	if o.Rest <= 0 {
 		o.Rest = 10 * time.Minute
+	}
+	if o.Message <= 0 {
+		o.Message = 16 << 20
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -53,7 +53,7 @@ func TestBadAnswerOfAWorker(t *testing.T) {
 // TestTooLargeATurn: what Codex says may be too large for the link to the client,
 // since a result has it twice. The call is told so.
 func TestTooLargeATurn(t *testing.T) {
-	client, side := inmem.Pipe()
+	client, side := inmem.PipeOf(16 << 20)
 	b := &bridge{side: side}
 	m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call"}`), jsonrpc.Limits{})
 	if err != nil {

@@ -64,6 +64,9 @@ func Complete(s Server) (Server, *Problem) {
 	if s.StartTimeout == 0 {
 		s.StartTimeout = d.Start
 	}
+	if s.Message == 0 {
+		s.Message = d.Message
+	}
 	s.Fingerprint = fingerprint(&s, nil)
 	return s, nil
 }

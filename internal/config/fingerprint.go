@@ -45,6 +45,7 @@ func fingerprint(s *Server, dialects []*dialect.Profile) string {
 	text(s.Isolation.String())
 	text(s.Revision.String())
 	text(s.Dialect)
+	count(s.Message)
 	if s.Profile != nil {
 		dialects = []*dialect.Profile{s.Profile}
 	}

@@ -434,6 +434,7 @@ func TestFingerprint(t *testing.T) {
 		strings.Replace(base, "/d", "/e", 1),
 		base + "dragoman: {servers: {a: {revision: 2025-11-25}}}",
 		base + "dragoman: {servers: {a: {isolation: call}}}",
+		base + "dragoman: {limits: {message: 1MiB}}",
 	}
 	want := one(base).Fingerprint
 	for _, text := range same {

@@ -47,6 +47,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		srv := Server{
 			Name: m.key, Prefix: m.key,
 			CallTimeout: s.Limits.Call, CallMax: s.Limits.CallMax, StartTimeout: s.Limits.Start,
+			Message: s.Limits.Message,
 		}
 		c.readEntry(c.object(m.whole(), path), &srv)
 		if own := settings.object(m.key); own != nil {

@@ -156,8 +156,9 @@ type Server struct {
 
 	CallTimeout time.Duration // as Limits.Call
 	CallMax     time.Duration // as Limits.CallMax
-	// StartTimeout is as Limits.Start.
+	// StartTimeout is as Limits.Start, Message as Limits.Message.
 	StartTimeout time.Duration
+	Message      int
 
 	// Fingerprint changes whenever something changes for which the server has to
 	// be started again. It is derived from secrets: compare it, do not log it.

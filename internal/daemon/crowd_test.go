@@ -281,7 +281,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 			out, theirOut, err := os.Pipe()
 			c.must(err)
 			running.Go(func() {
-				if err := servePipe(ctx, reception, func() {}, theirIn, theirOut); err != nil {
+				if err := servePipe(ctx, reception, func() {}, 4<<20, theirIn, theirOut); err != nil {
 					t.Error(err)
 				}
 			})

@@ -67,7 +67,7 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL, Shown: c.Describe(),
 		Isolation: upstream.Isolation(c.Isolation.String()), OneClient: h.sole, Pin: c.Revision,
 		Dialect: c.Profile, Dialects: h.dialects,
-		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax,
+		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Message: c.Message,
 	}
 	if c.Kind == config.KindHTTP || c.Kind == config.KindSSE {
 		spec.Kind = c.Kind.String()
@@ -85,7 +85,7 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 	worker := func(p *dialect.Profile) upstream.Adapter {
 		return codex.New(codex.Options{
 			Server: c.Name, Initialized: !p.Open.NoInitialized, WrongParams: p.Errors.WrongParams,
-			Trace: h.trace, Log: h.log, Clean: clean,
+			Trace: h.trace, Log: h.log, Clean: clean, Message: c.Message,
 		})
 	}
 	switch p := c.Profile; {
@@ -104,6 +104,10 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 		o.Changed = func(kind string) { h.changed(c.Name, kind) }
 	}
 	return upstream.New(spec, o)
+}
+
+func timesOf(c config.Server) upstream.Times {
+	return upstream.Times{Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax}
 }
 
 // ourInfo is the Implementation object by which we introduce ourselves to servers

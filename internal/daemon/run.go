@@ -61,7 +61,7 @@ func Run(ctx context.Context, o RunOptions) error {
 		Lost: func(what, why string) { logLoss(o.Log, what, why) },
 	}
 	if o.Listen == "" {
-		err := servePipe(ctx, reception, host.Drain, o.Stdin, o.Stdout)
+		err := servePipe(ctx, reception, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)
 		if errors.Is(err, peer.ErrShutdown) {
 			limit, err = hurriedLimit, nil
 		}
@@ -83,14 +83,12 @@ func Run(ctx context.Context, o RunOptions) error {
 	})
 }
 
-// pipeOptions make the messages of a pipe share the names of known methods.
-var pipeOptions = stdio.Options{Limits: jsonrpc.Limits{Names: mcp.MethodName}}
-
 // servePipe serves a client on standard input and output, or on what stands for
-// them. When ctx ends, drain ends what would never end by itself, and what else
+// them, and reads messages of at most body bytes. When ctx ends, drain ends what would never end by itself, and what else
 // runs is cut off: whoever stops a program on a pipe waits for it. The error is
 // peer.ErrShutdown where the client waits for our end.
-func servePipe(ctx context.Context, r *peer.Reception, drain func(), in io.Reader, out io.WriteCloser) error {
+func servePipe(ctx context.Context, r *peer.Reception, drain func(), body int, in io.Reader, out io.WriteCloser) error {
+	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: body, Names: mcp.MethodName}}
 	var pipe transport.Pipe
 	if in != nil {
 		pipe = stdio.NewPipe(in, out, pipeOptions)

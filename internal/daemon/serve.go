@@ -82,7 +82,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.Stdio {
 		running.Go(func() {
 			defer cancel()
-			err := servePipe(ctx, d.merged.reception, d.drain, o.Stdin, o.Stdout)
+			err := servePipe(ctx, d.merged.reception, d.drain, o.Config.Limits.Body, o.Stdin, o.Stdout)
 			if errors.Is(err, peer.ErrShutdown) {
 				d.hurried.Store(true)
 			} else if err != nil {
@@ -221,6 +221,8 @@ func (d *daemon) apply(s *config.Snapshot) error {
 		u := d.upstreams[key]
 		if u == nil {
 			u = newUpstream(c, h)
+		} else {
+			u.SetTimes(timesOf(c))
 		}
 		next[key] = u
 		order = append(order, u)

@@ -56,6 +56,9 @@ func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 		return ctx, func() {}
 	}
 	idle, hard := f.server.opts.Idle, f.server.opts.Hard
+	if times := f.server.opts.Times; times != nil {
+		idle, hard = times()
+	}
 	if idle == 0 {
 		idle = defaultIdle
 	}

@@ -46,6 +46,8 @@ type ServerOptions struct {
 	// Idle ends a call on which nothing has happened for this long, Hard one that
 	// has run this long in all. Zero means 60 s and 10 min; negative disables.
 	Idle, Hard time.Duration
+	// Times, unless nil, is asked for both at the beginning of each call.
+	Times func() (idle, hard time.Duration)
 
 	// Params returns what a tool wants mirrored into headers, and whether the tool
 	// is known at all. Nil knows none.

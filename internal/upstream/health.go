@@ -106,7 +106,7 @@ func (u *Upstream) hearsLocked(s *session) {
 // given up. One that waits for the result of a task has no deadline of its own: it
 // ends with the session then.
 func (u *Upstream) lastsTooLong(silent time.Duration) bool {
-	idle := u.spec.Idle
+	idle := u.times.Load().Idle
 	if idle == 0 {
 		idle = defaultIdle
 	}

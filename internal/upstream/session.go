@@ -69,7 +69,7 @@ func (s *session) shut(ctx context.Context, cause error) {
 // ignores what is remembered of the server's era.
 func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts, anew bool) (*session, error) {
 	defer u.step("")
-	limit := u.spec.Start
+	limit := u.times.Load().Start
 	if limit <= 0 {
 		limit = 30 * time.Second
 	}
@@ -182,7 +182,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 	legacyFirst := false
 	u.mu.Lock()
 	offer := handshake.Offer{
-		Pin: u.spec.Pin, Known: u.era, SkipProbe: u.skipProbe, InitializeFirst: u.silent, Timeout: u.spec.Start,
+		Pin: u.spec.Pin, Known: u.era, SkipProbe: u.skipProbe, InitializeFirst: u.silent, Timeout: u.times.Load().Start,
 		Dialect: u.spec.Dialect, Dialects: u.spec.Dialects,
 	}
 	overSSE := u.sse || u.spec.Kind == "sse"
@@ -213,7 +213,8 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 	s := &session{shared: adapter == nil, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
 	o := peer.ServerOptions{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
-		Idle: u.spec.Idle, Hard: u.spec.Hard, Log: u.opts.Log,
+		Times:  func() (idle, hard time.Duration) { t := u.times.Load(); return t.Idle, t.Hard },
+		Log:    u.opts.Log,
 		Notice: func(m *jsonrpc.Message, only uint64) { u.heard(p, s, m, only) },
 		Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 			return s.askRelated(ctx, m, func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
@@ -244,13 +245,13 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 		u.step("connecting to " + u.shown() + " over HTTP+SSE")
 		offer.SkipProbe = true
 		var pipe transport.Pipe
-		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{Header: u.header()}); err == nil {
+		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{Header: u.header(), Limits: u.limits()}); err == nil {
 			s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
 		}
 	default:
 		u.step("connecting to " + u.shown())
 		var c *streamhttp.Client
-		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header()}); err == nil {
+		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header(), Limits: u.limits(), Logger: u.opts.Log}); err == nil {
 			s.shared = false
 			s.server, err = peer.OpenHTTP(ctx, c, offer, o)
 		}
@@ -261,6 +262,11 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 	s.tasks = s.server.Hello().Tasks()
 	u.forms.add(s.tasks)
 	return s, nil
+}
+
+// limits bound one message of the server.
+func (u *Upstream) limits() jsonrpc.Limits {
+	return jsonrpc.Limits{Bytes: u.spec.Message, Names: mcp.MethodName}
 }
 
 func (u *Upstream) header() []transport.HeaderField {
@@ -280,7 +286,7 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	u.step("starting " + u.shown())
 	child, err := stdio.Start(ctx, stdio.Spec{
 		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env), Dir: u.spec.Dir,
-		Options: stdio.Options{Limits: jsonrpc.Limits{Names: mcp.MethodName}},
+		Options: stdio.Options{Limits: u.limits()},
 	})
 	if err != nil {
 		return err

@@ -64,13 +64,22 @@ type Spec struct {
 	Dialect  *dialect.Profile
 	Dialects []*dialect.Profile
 
+	// Message bounds one message of the server, in bytes; 0 means 16 MiB.
+	Message int
+
 	// Start bounds spawning and the handshake, 0 means 30 s. Idle and Hard bound a
-	// call; see peer.ServerOptions.
+	// call; see peer.ServerOptions. SetTimes changes them.
 	Start, Idle, Hard time.Duration
 	// Silence is how long a server on a pipe may say nothing while a call waits
 	// before it is asked whether it is still there; 0 means 15 s.
 	Silence time.Duration
 }
+
+// Times are the deadlines of a server; see Spec.
+type Times struct{ Start, Idle, Hard time.Duration }
+
+// SetTimes changes the deadlines of what begins from now on.
+func (u *Upstream) SetTimes(t Times) { u.times.Store(&t) }
 
 // piped reports whether the server is known to be at the other end of a pipe that
 // is no HTTP: it has no headers, and no transport is to be found out.
@@ -124,6 +133,7 @@ type Upstream struct {
 	opts Options
 
 	forms    knownForms
+	times    atomic.Pointer[Times]
 	sessions *peer.Sessions
 	numbers  atomic.Uint64 // the last one that a session was given
 
@@ -208,6 +218,7 @@ func New(spec Spec, o Options) *Upstream {
 		u.opts.Log = slog.New(slog.DiscardHandler)
 	}
 	u.numbers.Store(firstNumber())
+	u.SetTimes(Times{Start: spec.Start, Idle: spec.Idle, Hard: spec.Hard})
 	u.sessions = o.Sessions
 	if u.sessions == nil {
 		u.sessions = peer.NewSessions()

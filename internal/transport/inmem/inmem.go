@@ -20,13 +20,16 @@ import (
 
 const (
 	queued  = 64       // messages in each direction that nobody has read
-	maximum = 16 << 20 // bytes of one message
+	maximum = 16 << 20 // bytes of one message, unless told otherwise
 )
 
 // Pipe returns the two ends of a link. What is written to one is read from the
 // other. The client's end takes leniently what a server sends, as on every other
 // link to a server.
-func Pipe() (client, server transport.Pipe) {
+func Pipe() (client, server transport.Pipe) { return PipeOf(maximum) }
+
+// PipeOf is Pipe for messages of at most that many bytes.
+func PipeOf(maximum int) (client, server transport.Pipe) {
 	c := &end{
 		out: make(chan []byte, queued), in: make(chan []byte, queued),
 		closed: make(chan struct{}), limits: jsonrpc.Limits{Bytes: maximum, Tolerant: true},
@@ -45,7 +48,7 @@ type end struct {
 	closed  chan struct{}
 	other   <-chan struct{} // closed of the other end
 	once    sync.Once
-	limits  jsonrpc.Limits
+	limits  jsonrpc.Limits // of both ends
 }
 
 // Read implements transport.Pipe. After the other end has closed it still returns
@@ -92,8 +95,8 @@ func (e *end) Write(b []byte) error {
 		return notSent(io.ErrClosedPipe)
 	default:
 	}
-	if len(b) > maximum {
-		return notSent(fmt.Errorf("message exceeds %d bytes", maximum))
+	if len(b) > e.limits.Bytes {
+		return notSent(fmt.Errorf("message exceeds %d bytes", e.limits.Bytes))
 	}
 	select {
 	case e.out <- append(make([]byte, 0, len(b)), b...):

@@ -1,0 +1,87 @@
+//go:build unix
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+// TestLimitOfAServersMessage: limits.message holds on every transport, and may be
+// more than the default. What is beyond it fails one call, and the server goes on.
+func TestLimitOfAServersMessage(t *testing.T) {
+	t.Parallel()
+	old := &oldWeb{streams: map[string]chan []byte{}}
+	web := httptest.NewServer(old)
+	defer web.Close()
+	limited := func(most int) func(*config.Server) { return func(s *config.Server) { s.Message = most } }
+	sse, problem := config.Complete(config.Server{Name: "sse", URL: web.URL + "/sse", Kind: config.KindSSE, Message: 10 << 10})
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	pipe := child(t, "pipe", "legacy", limited(10<<10))
+	big := child(t, "big", "legacy", limited(20<<20))
+	r := serve(t, snapshot(pipe, big, newWeb(t, true).as(t, "web", limited(10<<10)), &upstreamUnderTest{Server: sse}))
+	defer func() { _ = r.stop() }()
+	args := func(n int) string { return `{"v":"` + strings.Repeat("x", n) + `"}` }
+	for _, server := range []string{"pipe", "web", "sse"} {
+		r.call("/mcp", server+"__echo", args(9000)).wantText(t, args(9000))
+		r.call("/mcp", server+"__echo", args(12000)).wantFault(t, "too_large", "unknown")
+		r.call("/mcp", server+"__echo", args(10)).wantText(t, args(10))
+	}
+	if got := said(r.call("/s/big/mcp", "large", fmt.Sprintf(`{"n":%d}`, 18<<20)).message(t)); len(got) != 18<<20 {
+		t.Errorf("%d bytes came", len(got))
+	}
+	pipe.wantOneLeft(t)
+}
+
+// TestLimitOfAClientsMessageOnAPipe: limits.body holds on standard input, too. A
+// request that is too long is refused by its id, and the others are served.
+func TestLimitOfAClientsMessageOnAPipe(t *testing.T) {
+	t.Parallel()
+	s := snapshot(child(t, "a", "legacy"))
+	s.Limits.Body = 10 << 10
+	p := pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
+		return Serve(ctx, ServeOptions{Config: s, Listen: "127.0.0.1:0", Stdio: true, Log: log, Stdin: in, Stdout: out})
+	})
+	p.initialize("{}")
+	long := strings.Repeat("x", 12000)
+	p.send(toolCall("5", "a__echo", `{"v":"`+long+`"}`))
+	if m := p.answerTo("5"); errorCode(m) != -32600 || !strings.Contains(string(m.Raw), "exceeds 10240 bytes") {
+		t.Errorf("got %.300s", m.Raw)
+	}
+	p.send(toolCall("6", "a__echo", `{"v":1}`))
+	if got := said(p.answerTo("6")); got != `{"v":1}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestReloadOfTimeouts: a changed deadline holds for the next call, and the server
+// keeps its process. One whose messages are bounded otherwise is started again.
+func TestReloadOfTimeouts(t *testing.T) {
+	t.Parallel()
+	u := child(t, "a", "legacy")
+	w := serveFile(t, text(u))
+	w.call("/mcp", "a__echo", "{}").wantText(t, "{}")
+	w.write(t, strings.Replace(text(u), "limits: {", "servers: {a: {callTimeout: 1s}}, limits: {", 1))
+	w.waitLog(t, "configuration taken over", 1)
+	start := time.Now()
+	w.call("/mcp", "a__hang", "{}").wantFault(t, "timeout", "unknown")
+	if took := time.Since(start); took > patience(5*time.Second) {
+		t.Errorf("took %v", took)
+	}
+	if n := len(u.pids(t)); n != 1 {
+		t.Errorf("it was started %d times", n)
+	}
+	w.write(t, strings.Replace(text(u), "limits: {", "limits: {message: 10KiB, ", 1))
+	w.waitLog(t, "configuration taken over", 2)
+	w.call("/s/a/mcp", "large", `{"n":12000}`).wantFault(t, "too_large", "unknown")
+}
