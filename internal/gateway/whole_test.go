@@ -27,9 +27,11 @@ import (
 // says to each message is the test's to decide.
 type farServer struct {
 	modern bool
-	afraid bool          // dies on the probe
-	caps   string        // "" for tools and logging
-	slow   time.Duration // before it takes a message
+	afraid bool   // dies on the probe
+	caps   string // "" for tools and logging
+	// instructions are what it says to models, "" for nothing.
+	instructions string
+	slow         time.Duration // before it takes a message
 	// link makes the two ends of a session; nil means inmem.Pipe.
 	framing func() (client, server transport.Pipe)
 	// broadcasts: what it says goes to all of its sessions, as behind some wrappers
@@ -136,6 +138,9 @@ func (l *farLink) take(m *jsonrpc.Message) {
 	caps := l.server.caps
 	if caps == "" {
 		caps = `{"tools":{"listChanged":true},"logging":{}}`
+	}
+	if l.server.instructions != "" {
+		caps += `,"instructions":` + string(jsonrpc.AppendQuote(nil, l.server.instructions))
 	}
 	switch {
 	case m.Method == mcp.MethodDiscover && l.server.modern:

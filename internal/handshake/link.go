@@ -169,6 +169,7 @@ const (
 	FoundNoCapabilities     = "no_capabilities"     // no capabilities object
 	FoundNoServerInfo       = "no_server_info"      // no identity
 	FoundOddInstructions    = "odd_instructions"    // instructions are no string
+	FoundLongInstructions   = "long_instructions"   // instructions were cut, see MaxInstructions
 	FoundUndiscovered       = "undiscovered"        // modern by its error, but it refuses discover
 	FoundLateProbe          = "late_probe"          // the probe was answered after its time
 	FoundSilentProbe        = "silent_probe"        // the probe was never answered

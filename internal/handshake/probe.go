@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -240,11 +242,32 @@ func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info
 	}
 	switch jsonrpc.KindOf(m.Raw, instructions) {
 	case '"':
-		o.hello.Instructions = instructions.Of(m.Raw)
+		o.instruct(instructions.Of(m.Raw))
 	case 0, 'n':
 	default:
 		o.find(FoundOddInstructions, "its instructions are no text and are left out")
 	}
+}
+
+// MaxInstructions bounds the instructions of a server, in bytes of text. They go to
+// every client, and from there into the context of its model.
+const MaxInstructions = 64 << 10
+
+// instruct takes the server's instructions, a JSON string, as far as they fit.
+func (o *opening) instruct(raw []byte) {
+	o.hello.Instructions = raw
+	if len(raw) <= MaxInstructions {
+		return
+	}
+	text, _ := jsonrpc.Text(raw, jsonrpc.Whole(raw))
+	if len(text) <= MaxInstructions {
+		return
+	}
+	o.hello.Instructions = jsonrpc.AppendQuote(nil, excerpt.Cut(text, MaxInstructions))
+	var e jsonrpc.Edits
+	e.Object(o.hello.Raw, jsonrpc.Whole(o.hello.Raw), nil, jsonrpc.Field{Key: "instructions", Value: o.hello.Instructions})
+	o.hello.Raw = jsonrpc.Splice(nil, o.hello.Raw, &e)
+	o.find(FoundLongInstructions, "its instructions have "+strconv.Itoa(len(text))+" bytes and are cut after "+strconv.Itoa(MaxInstructions))
 }
 
 // discoverParams makes the _meta of a modern request (2026-07-28 §Base,

@@ -116,8 +116,19 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 		return nil, u.openError(err)
 	}
 	u.traced(append(before, s.server.Opening().Trace...))
+	u.tellCut(s)
 	u.work.Go(func() { u.mourn(s) })
 	return s, nil
+}
+
+// tellCut says once that clients do not get all of the server's instructions.
+func (u *Upstream) tellCut(s *session) {
+	for _, f := range s.server.Opening().Findings {
+		if f.Code == handshake.FoundLongInstructions && !u.cut.Swap(true) {
+			u.opts.Log.Warn("instructions of the server are cut", "server", u.spec.Name, "why", f.Text)
+			u.lost("instructions", "they are longer than 64 KiB and were cut")
+		}
+	}
 }
 
 // traceOf returns how a handshake went that failed, nil for what was none.

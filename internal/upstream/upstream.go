@@ -134,6 +134,7 @@ type Upstream struct {
 
 	forms    knownForms
 	times    atomic.Pointer[Times]
+	cut      atomic.Bool // it was told that the server's instructions are
 	sessions *peer.Sessions
 	numbers  atomic.Uint64 // the last one that a session was given
 

@@ -1,0 +1,48 @@
+package gateway_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// TestInstructionsHaveABound: a server's instructions reach clients of both eras cut
+// after 64 KiB, between characters, passed on or joined with another server's, which
+// stay whole. The log has one line, and the loss is named.
+func TestInstructionsHaveABound(t *testing.T) {
+	const most = 64 << 10
+	for _, modern := range []bool{true, false} {
+		for _, servers := range []int{1, 2} {
+			t.Run(map[bool]string{true: "modern", false: "legacy"}[modern]+map[int]string{1: " alone", 2: " merged"}[servers], func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					all := []*farServer{{modern: modern, instructions: "x" + strings.Repeat("😀", most)}}
+					if servers == 2 {
+						all = append(all, &farServer{modern: modern, instructions: "the other's"})
+					}
+					w := build(t, all...)
+					old := w.client()
+					old.say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"n","version":"1"}}}`)
+					young := w.client()
+					young.say(modernRequest("2", "server/discover", "", `{}`))
+					for _, m := range []*jsonrpc.Message{old.answerTo("1"), young.answerTo("2")} {
+						text, _ := jsonrpc.Text(m.Raw, m.ResultMember("instructions"))
+						if len(text) > most+200 || strings.Count(text, "😀") < most/4-100 || !utf8.ValidString(text) || !strings.Contains(text, "😀…") {
+							t.Errorf("%d bytes: %.40q … %.40q", len(text), text, text[max(len(text)-40, 0):])
+						}
+						if strings.Contains(text, "the other's") != (servers == 2) {
+							t.Errorf("the other's instructions: %.40q", text[max(len(text)-40, 0):])
+						}
+					}
+					if got := w.log.warnings(); len(got) != 1 || !strings.Contains(got[0], "instructions") {
+						t.Errorf("the log: %q", got)
+					}
+					if got := strings.Join(w.lostSoFar(), "\n"); strings.Count(got, "instructions") != 1 {
+						t.Errorf("losses: %q", got)
+					}
+				})
+			})
+		}
+	}
+}
