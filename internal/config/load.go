@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
 // Find returns the file to use when none is named: dragoman.yaml, .yml or .json
@@ -116,26 +118,15 @@ func holdsSecrets(b []byte, s *Snapshot) bool {
 	}
 	for _, srv := range s.Servers {
 		for k, v := range srv.Env {
-			if looksSecret(k) && literal(v) {
+			if excerpt.SecretName(k) && literal(v) {
 				return true
 			}
 		}
 		for _, f := range srv.Header {
-			if looksSecret(f.Name) && literal(f.Value) {
+			if excerpt.SecretName(f.Name) && literal(f.Value) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// looksSecret reports whether something of this name is likely a credential.
-func looksSecret(name string) bool {
-	name = strings.ToLower(strings.NewReplacer("-", "_", ".", "_").Replace(name))
-	for _, w := range []string{"authorization", "cookie", "token", "secret", "password", "passwd", "api_key", "apikey", "access_key", "private_key", "credential"} {
-		if strings.Contains(name, w) {
-			return true
-		}
-	}
-	return strings.HasSuffix(name, "_key")
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -228,11 +229,11 @@ func quantity(s string) bool {
 func maskArgs(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {
-		if at := strings.IndexAny(a, "=:"); at > 0 && looksSecret(a[:at]) {
+		if at := strings.IndexAny(a, "=:"); at > 0 && excerpt.SecretName(a[:at]) {
 			out[i] = a[:at+1] + mask
 			continue
 		}
-		if i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.HasPrefix(a, "-") && looksSecret(args[i-1]) {
+		if i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.HasPrefix(a, "-") && excerpt.SecretName(args[i-1]) {
 			out[i] = mask
 		}
 	}

@@ -81,7 +81,7 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 	for _, f := range c.Header {
 		spec.Header = append(spec.Header, upstream.Header{Name: f.Name, Value: f.Value.Reveal()})
 	}
-	clean := redactor(c).Replace
+	clean := redactor(c)
 	worker := func(p *dialect.Profile) upstream.Adapter {
 		return codex.New(codex.Options{
 			Server: c.Name, Initialized: !p.Open.NoInitialized, WrongParams: p.Errors.WrongParams,

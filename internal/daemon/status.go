@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
@@ -39,8 +40,9 @@ func (a *aliases) of(principal string) string {
 }
 
 // redactor takes what is configured as secret of a server out of texts in which
-// the server, or the network, may repeat it.
-func redactor(c config.Server) *strings.Replacer {
+// the server, or the network, may repeat it, and what looks like a secret besides: a
+// server may have others from a file of its own.
+func redactor(c config.Server) func(text string) string {
 	var pairs []string
 	if c.URL != "" && c.Describe() != c.URL {
 		pairs = append(pairs, c.URL, c.Describe())
@@ -48,7 +50,10 @@ func redactor(c config.Server) *strings.Replacer {
 	for _, s := range c.Secrets() { // of those that begin alike the first is taken, which is the longest
 		pairs = append(pairs, s, "***")
 	}
-	return strings.NewReplacer(pairs...)
+	known := strings.NewReplacer(pairs...)
+	return func(text string) string {
+		return excerpt.Secrets(known.Replace(text), func(string) string { return "***" })
+	}
 }
 
 // report gathers how everything is. It asks nobody and waits for nobody.
@@ -116,9 +121,9 @@ func (d *daemon) report() *admin.Report {
 	return r
 }
 
-func (d *daemon) serverStatus(u upstream.Report, lists []gateway.ListReport, clean *strings.Replacer) admin.Server {
+func (d *daemon) serverStatus(u upstream.Report, lists []gateway.ListReport, clean func(string) string) admin.Server {
 	s := admin.Server{
-		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean.Replace(u.Reason),
+		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason),
 		Era: era(u.Revision), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,
 		RetryAt: at(u.Retry), Running: u.Running, Opening: u.Opening, Hearers: u.Hearers,
 		Unasked: u.Unasked, Broadcasts: u.Broadcasts,
@@ -128,12 +133,12 @@ func (d *daemon) serverStatus(u upstream.Report, lists []gateway.ListReport, cle
 		s.Revision = u.Revision.String()
 	}
 	if u.Fault.Text != "" {
-		s.LastError = &admin.Fault{At: u.Fault.At.UTC(), Text: clean.Replace(u.Fault.Text)}
+		s.LastError = &admin.Fault{At: u.Fault.At.UTC(), Text: clean(u.Fault.Text)}
 	}
 	if len(u.Trace) > 0 {
 		s.Handshake = &admin.Handshake{At: u.TracedAt.UTC()}
 		for _, line := range u.Trace {
-			s.Handshake.Trace = append(s.Handshake.Trace, clean.Replace(line))
+			s.Handshake.Trace = append(s.Handshake.Trace, clean(line))
 		}
 	}
 	if u.Listen != nil {
@@ -157,15 +162,15 @@ func (d *daemon) serverStatus(u upstream.Report, lists []gateway.ListReport, cle
 		}
 		out := admin.List{
 			Method: l.Method, Items: l.Items, ReadAt: at(l.Read), Stale: l.Stale || away && !l.Read.IsZero(),
-			Reading: l.Reading, CutOff: l.CutOff, Failed: clean.Replace(l.Failed),
+			Reading: l.Reading, CutOff: l.CutOff, Failed: clean(l.Failed),
 		}
 		if l.Method == mcp.MethodListTools {
 			for _, name := range slices.Sorted(maps.Keys(u.LeftOut)) {
-				out.Odd = append(out.Odd, admin.RejectedItem{Name: clean.Replace(name), Why: clean.Replace("its x-mcp-header is invalid: " + u.LeftOut[name])})
+				out.Odd = append(out.Odd, admin.RejectedItem{Name: clean(name), Why: clean("its x-mcp-header is invalid: " + u.LeftOut[name])})
 			}
 		}
 		for _, x := range l.Collided {
-			out.Odd = append(out.Odd, admin.RejectedItem{Name: clean.Replace(x.Name), Why: clean.Replace(x.Why)})
+			out.Odd = append(out.Odd, admin.RejectedItem{Name: clean(x.Name), Why: clean(x.Why)})
 		}
 		s.Lists = append(s.Lists, out)
 	}

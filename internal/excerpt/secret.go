@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // forms are secrets by their form, whatever they are called: the well-known prefixes
@@ -11,15 +12,21 @@ import (
 var forms = regexp.MustCompile(`(?:` + strings.Join([]string{
 	`\bgh[pousr]_[A-Za-z0-9]{20,}`, `\bgithub_pat_[A-Za-z0-9_]{20,}`, `\bglpat-[A-Za-z0-9_-]{16,}`,
 	`\b[sp]k[-_][A-Za-z0-9_-]{16,}`, `\bxox[abeprs]-[A-Za-z0-9-]{10,}`, `\bAKIA[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_-]{30,}`,
-	`\bnpm_[A-Za-z0-9]{30,}`, `\bey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
+	`\bnpm_[A-Za-z0-9]{30,}`, `\bhf_[A-Za-z0-9]{20,}`, `\bntn_[A-Za-z0-9]{20,}`, `\btvly-[A-Za-z0-9-]{16,}`, `\bASIA[A-Z0-9]{16}\b`, `\bya29\.[A-Za-z0-9_-]{20,}`,
+	`\bdop_v1_[a-f0-9]{32,}`, `\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{20,}`, `\bey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
 	`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`,
 }, "|") + `)`)
+
+// shortest is how long a text is at least that is taken for a secret within a sentence.
+const shortest = 6
 
 var (
 	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{6,})`)
 	// A member or a variable within a text, or in JSON that is none to us.
-	inJSON   = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
-	setTo    = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
+	inJSON = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
+	setTo  = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
+	// As in YAML. A word without a digit is more likely one of a sentence.
+	colon    = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62}):[ \t]+([^\s"'&;,<>\\]*[0-9][^\s"'&;,<>\\]*)`)
 	userinfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
 )
 
@@ -33,7 +40,7 @@ func Secrets(s string, with func(secret string) string) string {
 		p := bearer.FindStringSubmatch(m)
 		return p[1] + p[2] + with(p[3])
 	})
-	s = named(inJSON, named(setTo, s, with), with)
+	s = named(inJSON, named(setTo, named(colon, s, with), with), with)
 	return userinfo.ReplaceAllStringFunc(s, func(m string) string {
 		p := userinfo.FindStringSubmatch(m)
 		return p[1] + with(p[2]) + "@"
@@ -47,7 +54,7 @@ func named(pattern *regexp.Regexp, s string, with func(secret string) string) st
 	from := 0
 	for _, at := range pattern.FindAllStringSubmatchIndex(s, -1) {
 		for g := 2; g < len(at); g += 4 {
-			if at[g] < 0 || !SecretName(s[at[g]:at[g+1]]) {
+			if at[g] < 0 || !SecretText(s[at[g]:at[g+1]], s[at[g+2]:at[g+3]]) || pattern == colon && at[g+3]-at[g+2] < shortest {
 				continue
 			}
 			out.WriteString(s[from:at[g+2]])
@@ -62,39 +69,123 @@ func named(pattern *regexp.Regexp, s string, with func(secret string) string) st
 	return out.String()
 }
 
-// secretNames are names of members, parameters and headers whose text is a secret,
-// in lower case and without separators.
-var secretNames = map[string]bool{
-	"password": true, "passwd": true, "passphrase": true, "secret": true, "clientsecret": true,
-	"token": true, "accesstoken": true, "refreshtoken": true, "idtoken": true, "authtoken": true, "sessiontoken": true,
-	"apikey": true, "accesskey": true, "secretkey": true, "privatekey": true, "authorization": true, "cookie": true,
-	"credential": true, "credentials": true, "clientassertion": true, "codeverifier": true,
+// Names of secrets. This is the only such list: tapes, evidence, logs, the status and
+// the configuration ask SecretName or SecretText.
+var (
+	// secretWords are secrets as the last word of a name: pw, dbPass, SMTP_PASSWORD.
+	secretWords    = set("password passwd passphrase passcode pwd pw pass secret token jwt otp")
+	numericSecrets = set("password passwd passphrase passcode pwd pw otp")
+	// secretNames are whole names, without separators.
+	secretNames = set("authorization proxyauthorization cookie setcookie credential credentials clientassertion codeverifier " +
+		"authcode authorizationcode devicecode connectionstring sig xamzsignature")
+	// secretEnds are what longer names end with, without separators: accesstoken.
+	secretEnds = strings.Fields("password passwd passphrase passcode secret token apikey accesskey secretkey privatekey signingkey " +
+		"encryptionkey masterkey accountkey sharedkey authkey sessionkey sshkey servicekey servicerolekey deploykey subscriptionkey appkey")
+
+	// positions are tokens that say where somebody is, or what a text consists of, and
+	// let nobody in. Those in positionEnds are known without separators too.
+	positions = set("progress page paging pagination next previous prev continuation continue cursor sync resume skip delta scroll " +
+		"position offset marker change cancel cancellation idempotency start stop end first last partial max min " +
+		"eos bos pad unk sep cls mask special design syntax")
+	positionEnds = strings.Fields("progresstoken pagetoken nexttoken paginationtoken continuationtoken cursortoken synctoken resumetoken")
+
+	// questions make of what follows a flag, an action or a round.
+	questions = set("is has no needs requires show hide forgot")
+	rounds    = set("first second third single multi two render")
+	// openKeys are keys that are no secrets, in names such as PUBLIC_KEY.
+	openKeys = set("public primary foreign sort partition cache hot group map object registry unique")
+	// about are last words of variables that say something about a secret: TOKEN_URL.
+	about = set("file path dir folder url uri name type id ids count limit budget endpoint host port policy ttl expiry expires " +
+		"length size enabled required algorithm issuer audience scope scopes version header field mode provider manager command cmd")
+)
+
+func set(words string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		m[w] = true
+	}
+	return m
 }
 
-// secretEnds are what further such names end with: those of variables, mostly.
-var secretEnds = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey"}
+// maxSecretName is how much of a name is looked at, from its end.
+const maxSecretName = 64
 
-// positions are tokens that say where somebody is and let nobody in.
-var positions = []string{"progresstoken", "pagetoken", "nexttoken", "continuationtoken", "cursortoken", "synctoken"}
-
-// separators are what names are spelled with or without.
-var separators = strings.NewReplacer("-", "", "_", "", ".", "", " ", "")
-
-// SecretName reports whether the text of a member, parameter, variable or header of
-// this name is a secret.
+// SecretName reports whether the text of a member, parameter, variable, option or header
+// of this name is a secret. It goes by whole words, spelled with separators or humps:
+// max_tokens, keyboard and passage are no secrets.
 func SecretName(name string) bool {
-	if len(name) >= 64 {
+	if name == "PWD" || name == "OLDPWD" {
+		return false // where a shell stands
+	}
+	words := wordsOf(name[max(0, len(name)-maxSecretName):])
+	if n := len(words); n > 1 && words[n-1] == "value" {
+		words = words[:n-1]
+	}
+	if len(words) == 0 {
 		return false
 	}
-	n := separators.Replace(strings.ToLower(name))
-	ends := func(s string) bool { return strings.HasSuffix(n, s) }
+	last, before := words[len(words)-1], ""
+	if len(words) > 1 {
+		before = words[len(words)-2]
+	}
+	joined := strings.Join(words, "")
+	ends := func(s string) bool { return strings.HasSuffix(joined, s) }
 	switch {
-	case secretNames[n]:
+	case secretNames[joined]:
 		return true
-	case slices.ContainsFunc(positions, ends):
+	case last == "token" && positions[before], slices.ContainsFunc(positionEnds, ends), questions[before], last == "pass" && rounds[before]:
 		return false
-	case strings.HasSuffix(name, "_KEY") && name == strings.ToUpper(name):
+	case secretWords[last], slices.ContainsFunc(secretEnds, ends):
 		return true
+	case name != strings.ToUpper(name) || about[last]:
+		return false
+	case last == "key":
+		return before != "" && !openKeys[before]
 	}
-	return slices.ContainsFunc(secretEnds, ends)
+	// A variable: TOKEN_GITHUB.
+	return len(words) > 1 && slices.ContainsFunc(words, func(w string) bool { return secretWords[w] })
+}
+
+// SecretText is SecretName where the text is known as well: what goes by the name pwd is
+// a folder as often as a password.
+func SecretText(name, text string) bool {
+	if text == "" {
+		return false
+	}
+	if strings.EqualFold(name, "pwd") {
+		return !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "~/") && !(len(text) > 2 && text[1] == ':' && (text[2] == '\\' || text[2] == '/'))
+	}
+	return SecretName(name)
+}
+
+// SecretNumber reports whether a number of this name is a secret: a password may consist
+// of digits alone, a number of tokens is a count.
+func SecretNumber(name string) bool {
+	words := wordsOf(name)
+	return SecretName(name) && len(words) > 0 && numericSecrets[words[len(words)-1]]
+}
+
+// wordsOf returns the words of a name in lower case, without the digits at its end.
+func wordsOf(name string) []string {
+	var words []string
+	var word []rune
+	end := func() {
+		if len(word) > 0 {
+			words = append(words, strings.ToLower(string(word)))
+		}
+		word = nil
+	}
+	all := []rune(strings.TrimRight(name, "0123456789_-. "))
+	for i, r := range all {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			end()
+			continue
+		case i > 0 && unicode.IsUpper(r) && (!unicode.IsUpper(all[i-1]) || i+1 < len(all) && unicode.IsLower(all[i+1])):
+			end()
+		}
+		word = append(word, r)
+	}
+	end()
+	return words
 }

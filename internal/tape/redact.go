@@ -90,8 +90,13 @@ func (r *redactor) json(b []byte) []byte {
 func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Edits) {
 	switch jsonrpc.KindOf(raw, at) {
 	case '{':
+		pair := pairName(raw, at)
 		for m := range jsonrpc.Members(raw, at) {
 			key, _ := jsonrpc.Text(raw, m.Key)
+			if key == "value" && pair != "" {
+				r.value(raw, m.Value, pair, e)
+				continue
+			}
 			if clean := r.text(key); clean != key {
 				e.Replace(m.Key, jsonrpc.AppendQuote(nil, clean))
 			}
@@ -105,7 +110,7 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 		s, _ := jsonrpc.Text(raw, at)
 		var clean string
 		switch {
-		case s != "" && excerpt.SecretName(name):
+		case excerpt.SecretText(name, s):
 			clean = r.placeholder("secret", s)
 		case startsJSON(s):
 			clean = string(r.json([]byte(s))) // tools often answer with JSON in a text
@@ -115,7 +120,22 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 		if clean != s {
 			e.Replace(at, jsonrpc.AppendQuote(nil, clean))
 		}
+	case '0':
+		if excerpt.SecretNumber(name) {
+			e.Replace(at, jsonrpc.AppendQuote(nil, r.placeholder("secret", string(at.Of(raw)))))
+		}
 	}
+}
+
+// pairName returns the name of an object that is a name and a value, as variables and
+// headers are listed, "" for any other.
+func pairName(raw []byte, at jsonrpc.Span) string {
+	for _, key := range []string{"name", "key"} {
+		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, key)); ok {
+			return name
+		}
+	}
+	return ""
 }
 
 // startsJSON reports whether a text may be an object or an array.
