@@ -29,9 +29,15 @@ func faultServers() []Profile {
 			},
 		}
 	}
+	// at is a fault that is played in another revision unless one is asked for.
+	at := func(revision string, p Profile) Profile {
+		p.Settings[0].Default = revision
+		return p
+	}
 	always := func(t twist) func(*settings) (twist, error) { return func(*settings) (twist, error) { return t, nil } }
 	return []Profile{
 		fault("bad-schema", "A server among whose tools are some with schemas that nobody can use.", always(twist{tools: badSchemas()})),
+		at("2024-11-05", fault("broadcasts", "A server that sends to all of its HTTP sessions what is meant for one, as some wrappers of programs do.", always(twist{say: sayToAll}))),
 		fault("crash-at=", "A server that dies at a step: start, initialize, initialized, list, call, read or the name of a method, as in crash-at=call.", crashAt),
 		fault("endless-cursor", "A server whose lists never end.", endlessLists,
 			Setting{"cursors", "new", "new for another cursor each time, same for always the same"}),
@@ -107,6 +113,26 @@ func slowStart(s *settings) (twist, error) {
 	return twist{open: func(ctx context.Context, _ *conversation) {
 		_ = pause(ctx, time.Duration(ms)*time.Millisecond)
 	}}, err
+}
+
+// sayToAll sends what is meant for one HTTP session to the others too, on their
+// streams of what belongs to no request.
+func sayToAll(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
+	if c.pipe != nil {
+		return msg
+	}
+	var others []outlet
+	c.s.mu.Lock()
+	for _, other := range c.s.state.sessions {
+		if other != c {
+			others = append(others, other.out)
+		}
+	}
+	c.s.mu.Unlock()
+	for _, out := range others {
+		out.send(msg)
+	}
+	return msg
 }
 
 // sayHalf says half of the answer to a call, and nothing ever after.

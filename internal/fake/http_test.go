@@ -390,6 +390,30 @@ func TestEventTransport(t *testing.T) {
 	w.broken("HTTP POST: the body is not JSON")
 }
 
+// TestBroadcasts: what one session is answered, the other hears too.
+func TestBroadcasts(t *testing.T) {
+	const date = "2024-11-05"
+	w := onHTTP(t, "broadcasts", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	one, other := w.events(ctx, "GET", "/sse", ""), w.events(ctx, "GET", "/sse", "")
+	_, path, _ := one.next()
+	other.next()
+	w.want(202, "", "POST", path, opening(date))
+	w.want(202, "", "POST", path, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	w.want(202, "", "POST", path, call(date, "1", "roots", ""))
+	w.want(202, "", "POST", path, `{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
+	_, hello, _ := one.next()
+	if _, too, _ := other.next(); too != hello {
+		t.Errorf("the other heard %s", too)
+	}
+	for _, e := range []*events{one, other} {
+		e.want("", `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+		e.want("", result(date, "1", words("")))
+	}
+	w.broken()
+}
+
 // TestFaultsOverHTTP: a server that dies breaks the connection, and is gone.
 func TestFaultsOverHTTP(t *testing.T) {
 	w := onHTTP(t, "crash-at=call", nil)
