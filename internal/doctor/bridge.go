@@ -68,7 +68,7 @@ func (e *exam) bridgeFinding(f handshake.Finding) {
 func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshake.Outcome, error) {
 	offer.Dialect = e.t.Dialect
 	offer.ProbeTimeout, offer.Timeout = e.o.Patience+e.startTime(), 3*(e.o.Patience+e.startTime())
-	o := peer.ServerOptions{Name: "server", Info: []byte(identity)}
+	o := peer.ServerOptions{Name: "server", Info: []byte(identity), Sessions: peer.NewSessions()}
 	var s *peer.Server
 	var err error
 	var fields []transport.HeaderField

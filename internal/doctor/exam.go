@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -46,6 +47,8 @@ type exam struct {
 	byName         sync.Once
 	knowsLocalhost bool
 
+	lastID atomic.Int64 // over HTTP, where all conversations count together
+
 	done, of int // probes that were begun, of how many; of Examine's own goroutine
 
 	mu sync.Mutex
@@ -63,10 +66,11 @@ type state struct {
 	// with none, which are faults only of a server that has initialize at all.
 	refusedUnknown, refusedBare string
 
-	pushed  bool // a manifest came unasked
-	odd     bool // initialize works, but names no version
-	alien   bool // it is no MCP
-	mute    bool // it does not answer ping
+	pushed  bool              // a manifest came unasked
+	odd     bool              // initialize works, but names no version
+	alien   bool              // it is no MCP
+	mute    bool              // it does not answer ping
+	sent    map[string]sentID // over HTTP: the requests of all conversations, by their ids
 	through throughDragoman
 }
 
@@ -84,6 +88,7 @@ func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 	t.Secrets = spellings(t.Secrets)
 	e := &exam{t: &t, o: o, http: t.URL != nil}
 	e.found, e.tried = map[string]Finding{}, map[mcp.Revision]*attempt{}
+	e.lastID.Store(firstID())
 	orDefault(&e.o.Patience, 5*time.Second)
 	orDefault(&e.o.Start, 30*time.Second)
 	if e.o.Parallel <= 0 {
@@ -97,6 +102,9 @@ func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 	if e.reach(ctx) {
 		if !e.http {
 			e.start = min(e.o.Start, time.Duration(2*e.o.Parallel)*e.state.started[0])
+		}
+		if e.sse {
+			e.run(ctx, []probe{{name: "two sessions at once", alone: e.twoSessions}})
 		}
 		e.run(ctx, e.openings())
 		e.settleVersions()

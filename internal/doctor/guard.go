@@ -115,8 +115,7 @@ func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit 
 
 // again is a further request of a talk's revision, with headers of its own.
 func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit {
-	t.last++
-	body := jsonrpc.AppendRequest(nil, jsonrpc.IntID(t.last), alive(t.rev), t.params(""))
+	body := jsonrpc.AppendRequest(nil, t.nextID(), alive(t.rev), t.params(""))
 	var notes []string
 	for name, values := range h {
 		if len(values) == 0 || values[0] == "" {

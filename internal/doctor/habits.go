@@ -234,8 +234,7 @@ func (e *exam) unknownNote(ctx context.Context, t *talk) {
 // unknownMeta names a version in _meta that nobody knows (2026-07-28 §Versioning,
 // "Protocol Version Negotiation").
 func (e *exam) unknownMeta(ctx context.Context, t *talk) {
-	t.last++
-	id := jsonrpc.IntID(t.last)
+	id := t.nextID()
 	q := t.askRaw(id, mcp.MethodDiscover, jsonrpc.AppendRequest(nil, id, mcp.MethodDiscover, []byte("{"+meta(unheardOf)+"}")), nil)
 	t.wait(ctx, q, e.o.Patience)
 	code, failed := q.failed()
@@ -252,8 +251,7 @@ func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 
 // noMeta leaves out what each modern request has to carry.
 func (e *exam) noMeta(ctx context.Context, t *talk) {
-	t.last++
-	id := jsonrpc.IntID(t.last)
+	id := t.nextID()
 	q := t.askRaw(id, mcp.MethodListTools, jsonrpc.AppendRequest(nil, id, mcp.MethodListTools, []byte("{}")), nil)
 	t.wait(ctx, q, e.o.Patience)
 	if q.silent() && !t.over {
@@ -270,8 +268,7 @@ func (e *exam) long(ctx context.Context, t *talk, size int, code string) {
 		members = strings.Replace(meta(t.rev.String()), `"_meta":{`, `"_meta":{`+pad+`,`, 1)
 	}
 	method := alive(t.rev)
-	t.last++
-	id := jsonrpc.IntID(t.last)
+	id := t.nextID()
 	q := t.askRaw(id, method, jsonrpc.AppendRequest(nil, id, method, []byte("{"+members+"}")), nil)
 	t.wait(ctx, q, e.o.Patience)
 	if t.over {

@@ -79,3 +79,22 @@ func TestFaultsOverHTTP(t *testing.T) {
 		})
 	}
 }
+
+// TestBroadcastingIsAllThatIsFound: a server that sends what is meant for one session to
+// all of them has that fault and no other. What the doctor's other visits are answered
+// is not taken for answers to something else, for a manifest or for a flood.
+func TestBroadcastingIsAllThatIsFound(t *testing.T) {
+	for range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			r := callFake(t, "broadcasts", Options{Deep: true, Call: "count"})
+			for _, f := range r.Findings {
+				if f.Level != Info && f.Code != Broadcasts {
+					t.Errorf("found %s: %s", f.Code, f.Evidence)
+				}
+			}
+			if !slices.Contains(codes(r), Broadcasts) || !r.Verdict.Reached {
+				t.Errorf("got\n%s", dump(r))
+			}
+		})
+	}
+}

@@ -10,6 +10,8 @@ const (
 	ContentType          = "DRG-HTTP-CONTENT-TYPE"
 	ContentTypeUnchecked = "DRG-HTTP-CONTENT-TYPE-UNCHECKED"
 
+	Broadcasts = "DRG-HTTP-BROADCAST"
+
 	Rebinding       = "DRG-HTTP-REBINDING"
 	OriginUnchecked = "DRG-HTTP-ORIGIN"
 	OriginStatus    = "DRG-HTTP-ORIGIN-STATUS"
@@ -44,6 +46,8 @@ var conditionsOfHTTP = []Condition{
 	{BodyUnreadable, Error, "a success whose body is no message", "The client cannot read the answer. Often it is a page for people, since the path is wrong.", "Send JSON-RPC as application/json or text/event-stream, and check the URL.", "Dragoman reports the status and the beginning of the body."},
 	{ContentType, Warning, "answers have another content type than MCP's", "Clients choose by it how to read the body, and refuse what they do not know.", "Send application/json or text/event-stream.", "Dragoman reports the status and the beginning of the body."},
 	{ContentTypeUnchecked, Info, "it reads JSON under any content type", "A page in a browser can send such a request without being asked for leave.", "Refuse what is not application/json with 415.", "Dragoman sends application/json, and refuses clients that do not."},
+
+	{Broadcasts, Error, "answers go to all sessions", "What one client is answered, all other clients receive too. Most clients count their ids from 0 or 1 and take the answer to somebody else's request for theirs, without an error. Progress, log messages and questions go astray in the same way.", "Send an answer only in the session that has sent the request. A wrapper has to start one program for each session.", "Dragoman uses ids that no other client has, and drops and counts what it has not asked for. A question or log message that does not name its call is refused or dropped while several clients call the server."},
 
 	{Rebinding, Error, "it answers pages of strangers", "The server is for this machine alone, but any page in a browser here can use it: it checks neither Origin nor Host as it should (DNS rebinding).", "Refuse a foreign Origin with 403, and on a loopback address a foreign Host.", "Dragoman checks both at its own door; the server's own address stays open."},
 	{OriginUnchecked, Warning, "it does not check Origin", "Servers must check the header. Where nothing else protects the server, a page in a browser can use it.", "Refuse an Origin that you do not know with 403.", "Dragoman checks Origin at its own door."},

@@ -92,8 +92,7 @@ func (t *talk) proof(q *question) string {
 
 // ask sends a request with an id of our own counting. members are those of params.
 func (t *talk) ask(method, members string) *question {
-	t.last++
-	return t.askAs(jsonrpc.IntID(t.last), method, members)
+	return t.askAs(t.nextID(), method, members)
 }
 
 func (t *talk) askAs(id jsonrpc.ID, method, members string) *question {
@@ -104,6 +103,7 @@ func (t *talk) askAs(id jsonrpc.ID, method, members string) *question {
 func (t *talk) askRaw(id jsonrpc.ID, method string, body []byte, header http.Header) *question {
 	t.said = t.e.veil(body)
 	q := &question{id: id, method: method, said: t.said}
+	t.noteSent(q)
 	q.n = t.w.send(parcel{body: body, header: header})
 	t.open = append(t.open, q)
 	t.notices = 0
@@ -350,6 +350,9 @@ func (t *talk) whose(m *jsonrpc.Message, of *question) *question {
 			return q
 		}
 	}
+	if t.isAnothers(m) {
+		return nil
+	}
 	if q := t.big(); q != nil && aboutBig(m) {
 		t.e.find(IDBig, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
 		return q
@@ -437,13 +440,12 @@ func aboutBig(m *jsonrpc.Message) bool {
 func (q *question) odd() bool { return strings.HasPrefix(q.method, "(") }
 
 // sameValue reports whether two ids are the same but for their type or spelling.
-func sameValue(a, b jsonrpc.ID) bool {
-	plain := func(id jsonrpc.ID) string {
-		s := strings.Trim(string(id), `"`)
-		if f, err := strconv.ParseFloat(s, 64); err == nil {
-			return strconv.FormatFloat(f, 'g', -1, 64)
-		}
-		return s
+func sameValue(a, b jsonrpc.ID) bool { return valueOf(a) == valueOf(b) }
+
+func valueOf(id jsonrpc.ID) string {
+	s := strings.Trim(string(id), `"`)
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		return strconv.FormatFloat(f, 'g', -1, 64)
 	}
-	return plain(a) == plain(b)
+	return s
 }

@@ -1,0 +1,98 @@
+package doctor
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// What is in this file keeps the sessions of an examination apart. Over HTTP they are
+// sessions of one server, three at a time, and there are servers, wrappers mostly, that
+// send to all sessions what is meant for one.
+
+// sentID is a request with a certain id.
+type sentID struct {
+	t    *talk
+	said string
+}
+
+// minID is below all ids that are counted over HTTP.
+const minID = 1_000_000
+
+// firstID returns where ids begin over HTTP: other clients of the server count from 0
+// or 1, and an answer to one of theirs must not look like an answer to us.
+func firstID() int64 { return minID + rand.Int64N(1_000_000_000) }
+
+// nextID returns the id of the next request. Over HTTP no other conversation has it; on
+// a pipe each conversation has a process of its own and counts from 1.
+func (t *talk) nextID() jsonrpc.ID {
+	if t.e.http {
+		return jsonrpc.IntID(t.e.lastID.Add(1))
+	}
+	t.last++
+	return jsonrpc.IntID(t.last)
+}
+
+// noteSent remembers the id of a request that is about to be sent, where it was counted:
+// 0 and the like say nothing when they come back.
+func (t *talk) noteSent(q *question) {
+	n, ok := jsonrpc.Int([]byte(q.id), jsonrpc.Span{End: len(q.id)})
+	if !t.e.http || !ok || n <= minID || n > t.e.lastID.Load() {
+		return
+	}
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	if t.e.sent == nil {
+		t.e.sent = make(map[string]sentID)
+	}
+	t.e.sent[valueOf(q.id)] = sentID{t, q.said}
+}
+
+// isAnothers reports whether an answer that is to none of the open requests is to a
+// request of another conversation, and finds the server that sends it here.
+func (t *talk) isAnothers(m *jsonrpc.Message) bool {
+	if !t.e.http || m.ID == "" || m.ID == "null" {
+		return false
+	}
+	t.e.mu.Lock()
+	x, known := t.e.sent[valueOf(m.ID)]
+	t.e.mu.Unlock()
+	if !known || x.t == t {
+		return false
+	}
+	t.e.find(Broadcasts, evidence("# in one session:", "> "+x.said, "# in another session:", "< "+t.e.veil(m.Raw)))
+	return true
+}
+
+// twoSessions looks whether an answer in one session is heard in another. If it is, only
+// one probe runs at a time from then on: an answer without an id, or a notification,
+// cannot be told from those of other probes.
+func (e *exam) twoSessions(ctx context.Context) {
+	one, err := e.begin(ctx)
+	if err != nil {
+		return
+	}
+	defer one.w.close()
+	two, err := e.begin(ctx)
+	if err != nil {
+		return
+	}
+	defer two.w.close()
+	for _, t := range []*talk{one, two} {
+		q := t.ask(mcp.MethodInitialize, greeting(mcp.LatestLegacy.String()))
+		t.wait(ctx, q, e.o.Patience)
+	}
+	one.linger(ctx, e.grace()/5)
+	if e.has(Broadcasts) {
+		e.o.Parallel = 1
+	}
+}
+
+func (e *exam) has(code string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, found := e.found[code]
+	return found
+}
