@@ -19,14 +19,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// catalog keeps the last good list of each server, and what they look like
-// joined. Lists are read in the background: a request waits for a server only
+// catalog keeps the last good list of each server for each audience, and what they
+// look like joined. Lists are read in the background: a request waits for a server only
 // within the grace that began when the reading did, so that one that is slow or
 // dead delays nobody for long.
 type catalog struct {
-	mu       sync.Mutex
-	parts    map[partKey]*part
-	editions map[string]*edition // by method; absent when to be made anew
+	mu        sync.Mutex
+	audiences map[string]*audience // by key, without everybody
+	parts     map[partKey]*part
+	editions  map[editionKey]*edition // absent when to be made anew
 	// dear are servers whose last failure everybody had to wait for: what fails at
 	// once may be waited for again, these not before they have been heard.
 	dear map[string]bool
@@ -34,9 +35,11 @@ type catalog struct {
 	work work.Group          // readings
 }
 
-type partKey struct{ method, server string }
+type partKey struct{ method, server, audience string }
 
-// part is what one server says to one method. The method "" stands for its Hello.
+type editionKey struct{ method, audience string }
+
+// part is what one server says to one method of one audience. The method "" stands for its Hello.
 type part struct {
 	items   [][]byte
 	hello   *mcp.Hello
@@ -114,21 +117,30 @@ func (g *Merged) Changed(server, kind string) {
 	if kind == "" {
 		delete(g.catalog.dear, server)
 	}
-	var again []string
+	var again []partKey
 	for key, p := range g.catalog.parts {
 		if key.server == server && (kind == "" || key.method != "" && strings.HasPrefix(key.method, kind)) {
 			p.fresh, p.changed = false, true
 			if kind == "" && p.have {
-				again = append(again, key.method)
+				again = append(again, key)
 			}
 		}
 	}
-	at := slices.IndexFunc(g.Upstreams, func(u Upstream) bool { return u.Name() == server })
-	for _, method := range again {
-		if at < 0 {
-			break
+	g.tellLocked(again)
+}
+
+// tellLocked reads parts again and has it announced if they are others now. Of an
+// audience that nobody hears for there is nobody to tell: what it has is read when it
+// asks, and no session is opened for it now.
+func (g *Merged) tellLocked(again []partKey) {
+	heard := g.heardFor()
+	for _, key := range again {
+		at := slices.IndexFunc(g.Upstreams, func(u Upstream) bool { return u.Name() == key.server })
+		a := g.catalog.knownLocked(key.audience)
+		if at < 0 || a == nil || a != everybody && !heard[key.audience] {
+			continue
 		}
-		if _, r := g.readLocked(method, g.Upstreams[at]); r != nil {
+		if _, r := g.readLocked(a, key.method, g.Upstreams[at]); r != nil {
 			r.tell = true
 		}
 	}
@@ -136,8 +148,8 @@ func (g *Merged) Changed(server, kind string) {
 
 // readLocked sees to it that a part is being read where it has to be, and returns
 // the reading to wait for, nil for none.
-func (g *Merged) readLocked(method string, u Upstream) (*part, *reading) {
-	key := partKey{method, u.Name()}
+func (g *Merged) readLocked(a *audience, method string, u Upstream) (*part, *reading) {
+	key := partKey{method, u.Name(), a.key}
 	p := g.catalog.parts[key]
 	if p == nil {
 		p = &part{}
@@ -162,7 +174,7 @@ func (g *Merged) readLocked(method string, u Upstream) (*part, *reading) {
 		// It has had its grace, and nothing says that it is better now.
 		r.started, r.missed = time.Time{}, true
 	}
-	if !g.catalog.work.Go(func() { g.read(method, u, p, r) }) {
+	if !g.catalog.work.Go(func() { g.read(a, method, u, p, r) }) {
 		return p, nil
 	}
 	p.reading, p.changed = r, false // the reading waits for our lock before it looks
@@ -170,16 +182,16 @@ func (g *Merged) readLocked(method string, u Upstream) (*part, *reading) {
 }
 
 // read gets one part from its server.
-func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
+func (g *Merged) read(a *audience, method string, u Upstream, p *part, r *reading) {
 	ctx, cancel := context.WithTimeout(g.life(), readingLimit)
 	defer cancel()
 	began := time.Now()
-	h, err := u.Hello(ctx, nil)
+	h, err := u.Hello(ctx, a.facts)
 	var items [][]byte
 	complete := true
 	if err == nil && method != "" {
 		if capability := mcp.LookupMethod(method).Capability; h.Capabilities == nil || has(h.Capabilities, capability) {
-			items, complete, err = u.List(ctx, nil, method)
+			items, complete, err = u.List(ctx, a.facts, method)
 		}
 	}
 	g.catalog.mu.Lock()
@@ -201,13 +213,30 @@ func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
 	}
 	if err == nil {
 		p.read, p.cutOff = r.finished, !complete
-		announce = (r.missed || r.tell) && !sameItems(p.items, items)
+		changed := !sameItems(g.catalog.seenLocked(method, u, a), items)
+		announce = (r.missed || r.tell) && changed
+		if changed && p.have && !p.until.IsZero() {
+			// The server tells nobody, so what other audiences have is as old.
+			var others []partKey
+			for key, q := range g.catalog.parts {
+				if key.method == method && key.server == u.Name() && key.audience != a.key && q.have && q.fresh {
+					q.fresh = false
+					others = append(others, key)
+				}
+			}
+			g.tellLocked(others)
+		}
 		p.items, p.hello, p.have, p.fresh = items, h, true, !p.changed
 		p.until = time.Time{}
 		if method != "" && !tellsOf(h, method) {
 			p.until = r.finished.Add(untoldLife)
 		}
-		delete(g.catalog.editions, method)
+		for key := range g.catalog.editions {
+			// Who has none of their own sees everybody's.
+			if key.method == method && (key.audience == a.key || a == everybody) {
+				delete(g.catalog.editions, key)
+			}
+		}
 	}
 	g.catalog.mu.Unlock()
 	close(r.done)
@@ -215,7 +244,7 @@ func (g *Merged) read(method string, u Upstream, p *part, r *reading) {
 		g.Relay.lost(u.Name(), method, "the list has no end that could be reached; what was read until then is shown")
 	}
 	if announce {
-		g.announce(changeOf(method))
+		g.announce(changeOf(method), a.key)
 	}
 }
 
@@ -249,6 +278,23 @@ func sameItems(a, b [][]byte) bool {
 	return true
 }
 
+// seenPartLocked returns what clients of an audience see of a server: its own part, or
+// everybody's for as long as there is none. A server that cannot be opened once more
+// is shown all the same.
+func (c *catalog) seenPartLocked(method string, u Upstream, a *audience) *part {
+	if p := c.parts[partKey{method, u.Name(), a.key}]; p != nil && p.have {
+		return p
+	}
+	return c.parts[partKey{method, u.Name(), everybody.key}]
+}
+
+func (c *catalog) seenLocked(method string, u Upstream, a *audience) [][]byte {
+	if p := c.seenPartLocked(method, u, a); p != nil {
+		return p.items
+	}
+	return nil
+}
+
 func (g *Merged) grace() time.Duration {
 	if g.Grace == 0 {
 		return defaultGrace
@@ -274,11 +320,11 @@ func (g *Merged) await(ctx context.Context, all []*reading) {
 }
 
 // refresh reads what has to be read of a method and waits for it with grace.
-func (g *Merged) refresh(ctx context.Context, method string) {
+func (g *Merged) refresh(ctx context.Context, a *audience, method string) {
 	g.catalog.mu.Lock()
 	var all []*reading
 	for _, u := range g.Upstreams {
-		if _, r := g.readLocked(method, u); r != nil {
+		if _, r := g.readLocked(a, method, u); r != nil {
 			all = append(all, r)
 		}
 	}
@@ -288,11 +334,11 @@ func (g *Merged) refresh(ctx context.Context, method string) {
 
 // settle reads what has to be read of a method and waits for all of it, as long as
 // ctx: for a client that will not ask again.
-func (g *Merged) settle(ctx context.Context, method string) {
+func (g *Merged) settle(ctx context.Context, a *audience, method string) {
 	g.catalog.mu.Lock()
 	var all []*reading
 	for _, u := range g.Upstreams {
-		if _, r := g.readLocked(method, u); r != nil {
+		if _, r := g.readLocked(a, method, u); r != nil {
 			all = append(all, r)
 		}
 	}
@@ -306,18 +352,21 @@ func (g *Merged) settle(ctx context.Context, method string) {
 	}
 }
 
-// edition returns the joined list of a method.
-func (g *Merged) edition(ctx context.Context, method string) *edition {
-	g.refresh(ctx, method)
+// edition returns the joined list of a method as an audience sees it.
+func (g *Merged) edition(ctx context.Context, a *audience, method string) *edition {
+	g.refresh(ctx, a, method)
 	g.catalog.mu.Lock()
-	e := g.catalog.editions[method]
+	key := editionKey{method, a.key}
+	e := g.catalog.editions[key]
 	var tell []oddity
 	if e == nil {
-		e = g.buildLocked(method)
+		e = g.buildLocked(a, method)
 		if g.catalog.editions == nil {
-			g.catalog.editions = make(map[string]*edition)
+			g.catalog.editions = make(map[editionKey]*edition)
 		}
-		g.catalog.editions[method] = e
+		if g.catalog.knownLocked(a.key) == a {
+			g.catalog.editions[key] = e
+		}
 		tell = g.catalog.untoldLocked(e.odd)
 	}
 	g.catalog.mu.Unlock()
@@ -346,15 +395,15 @@ func (c *catalog) untoldLocked(all []oddity) (out []oddity) {
 	return out
 }
 
-// hellos returns what the servers have said of themselves, nil for those that
-// have not so far.
-func (g *Merged) hellos(ctx context.Context) []*mcp.Hello {
-	g.refresh(ctx, "")
+// hellos returns what the servers have said of themselves to an audience, nil for
+// those that have not so far.
+func (g *Merged) hellos(ctx context.Context, a *audience) []*mcp.Hello {
+	g.refresh(ctx, a, "")
 	g.catalog.mu.Lock()
 	defer g.catalog.mu.Unlock()
 	out := make([]*mcp.Hello, len(g.Upstreams))
 	for i, u := range g.Upstreams {
-		if p := g.catalog.parts[partKey{"", u.Name()}]; p != nil {
+		if p := g.catalog.seenPartLocked("", u, a); p != nil {
 			out[i] = p.hello
 		}
 	}
@@ -367,7 +416,7 @@ func has(object []byte, key string) bool {
 
 // buildLocked makes the table and the items that clients see. Servers come in the order
 // of the configuration, items in the order of their server.
-func (g *Merged) buildLocked(method string) *edition {
+func (g *Merged) buildLocked(a *audience, method string) *edition {
 	j := &edition{table: newTable()}
 	key := "name"
 	switch method {
@@ -377,11 +426,11 @@ func (g *Merged) buildLocked(method string) *edition {
 		key = "uriTemplate"
 	}
 	for _, u := range g.Upstreams {
-		p := g.catalog.parts[partKey{method, u.Name()}]
+		p := g.catalog.seenPartLocked(method, u, a)
 		if p == nil {
 			continue
 		}
-		hello := g.catalog.parts[partKey{"", u.Name()}]
+		hello := g.catalog.seenPartLocked("", u, a)
 		directed := method == mcp.MethodListTools && hello != nil && hello.hello != nil && hello.hello.Tasks() == mcp.DirectedTasks
 		for _, raw := range p.items {
 			at := jsonrpc.Find(raw, jsonrpc.Whole(raw), key)
@@ -425,26 +474,30 @@ func taken(by route, u Upstream, name string) string {
 	return fmt.Sprintf("it would be called like %q of the same server", excerpt.Cut(by.name, maxRepeated))
 }
 
-// find returns where an offered name leads. A name that is not known may belong
-// to a server that has not been heard so far: that one is waited for, and no
-// other.
-func (g *Merged) find(ctx context.Context, method, name string) (route, bool) {
+// find returns where an offered name leads. What an audience's own list does not have
+// may stand in everybody's: a name leads to the same place for all, and only the
+// server can say whether this client may use it. So a call needs no list of its own
+// audience. A name that is not known may belong to a server that has not been heard so
+// far: that one is waited for, and no other.
+func (g *Merged) find(ctx context.Context, a *audience, method, name string) (route, bool) {
 	g.catalog.mu.Lock()
-	e := g.catalog.editions[method]
-	g.catalog.mu.Unlock()
-	if e != nil {
-		if r, ok := e.table.routes[name]; ok {
-			return r, true
+	for _, key := range [...]editionKey{{method, a.key}, {method, everybody.key}} {
+		if e := g.catalog.editions[key]; e != nil {
+			if r, ok := e.table.routes[name]; ok {
+				g.catalog.mu.Unlock()
+				return r, true
+			}
 		}
 	}
-	r, ok := g.edition(ctx, method).table.routes[name]
+	g.catalog.mu.Unlock()
+	r, ok := g.edition(ctx, a, method).table.routes[name]
 	if ok {
 		return r, true
 	}
 	g.catalog.mu.Lock()
 	var late []*reading
 	for _, u := range g.Upstreams {
-		if p, r := g.readLocked(method, u); r != nil && !p.have && g.Names.mayBe(g.prefix(u), name) {
+		if p, r := g.readLocked(a, method, u); r != nil && !p.have && g.Names.mayBe(g.prefix(u), name) {
 			late = append(late, r)
 		}
 	}
@@ -458,7 +511,7 @@ func (g *Merged) find(ctx context.Context, method, name string) (route, bool) {
 	if len(late) == 0 {
 		return route{}, false
 	}
-	r, ok = g.edition(ctx, method).table.routes[name]
+	r, ok = g.edition(ctx, a, method).table.routes[name]
 	return r, ok
 }
 
@@ -476,10 +529,11 @@ func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not one of ours"}
 		}
 	}
+	a := g.audience(c.Client)
 	if c.Once {
-		g.settle(ctx, c.Msg.Method)
+		g.settle(ctx, a, c.Msg.Method)
 	}
-	j := g.edition(ctx, c.Msg.Method)
+	j := g.edition(ctx, a, c.Msg.Method)
 	if start != "" {
 		if i := slices.IndexFunc(j.items, func(x listed) bool { return x.key == start }); i >= 0 {
 			place = i + 1
@@ -535,8 +589,8 @@ func openCursor(method, cursor string, isText bool) (after string, place int, ok
 
 // byTemplate returns the server one of whose templates a URI fits: the one with
 // the longest literal beginning.
-func (g *Merged) byTemplate(ctx context.Context, uri string) Upstream {
-	j := g.edition(ctx, mcp.MethodListTemplates)
+func (g *Merged) byTemplate(ctx context.Context, a *audience, uri string) Upstream {
+	j := g.edition(ctx, a, mcp.MethodListTemplates)
 	var best Upstream
 	length := -1
 	for _, t := range j.table.order {

@@ -30,6 +30,9 @@ func TestSlowAndDeadServersDelayTheFirstListAloneAndByTheGraceAtMost(t *testing.
 		heard := &ear{}
 		detach := g.Attach(&mcp.ClientFacts{Revision: mcp.R20251125, Conversation: 9}, heard)
 		defer detach()
+		offered := func(t *testing.T, g *Merged, method string) []string {
+			return offeredTo(t, g, method, "{}")
+		}
 
 		start := time.Now()
 		shows(t, offered(t, g, mcp.MethodListTools), "good__g")
@@ -116,8 +119,8 @@ func TestChangeDuringAReadingIsReadAgain(t *testing.T) {
 		g.Warm(func(string) bool { return true })
 		time.Sleep(50 * time.Millisecond)
 		g.Changed("u", "tools")
-		shows(t, offered(t, g, mcp.MethodListTools), "u__v1")
-		shows(t, offered(t, g, mcp.MethodListTools), "u__v2")
+		shows(t, offeredTo(t, g, mcp.MethodListTools, "{}"), "u__v1")
+		shows(t, offeredTo(t, g, mcp.MethodListTools, "{}"), "u__v2")
 	})
 }
 

@@ -51,7 +51,7 @@ func TestCloseInMidWork(t *testing.T) {
 				do(func() {
 					heard := &ear{}
 					leave := g.Attach(&mcp.ClientFacts{Revision: mcp.R20251125, Conversation: uint64(i + 1)}, heard)
-					g.announce(mcp.NoteToolsChanged)
+					g.announce(mcp.NoteToolsChanged, "")
 					leave()
 				})
 				do(func() {

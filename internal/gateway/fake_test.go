@@ -279,10 +279,17 @@ func result(t testing.TB, r *mcp.Reply) string {
 // offered walks a joined list to its end and returns the names.
 func offered(t testing.TB, g *Merged, method string) []string {
 	t.Helper()
+	return offeredTo(t, g, method, asksAll)
+}
+
+// offeredTo is offered for a client of other capabilities.
+func offeredTo(t testing.TB, g *Merged, method, capabilities string) []string {
+	t.Helper()
 	var names []string
 	params := "{}"
 	for {
 		c := modern(t, method, params)
+		c.Client.Capabilities = []byte(capabilities)
 		r, err := g.Call(t.Context(), c, &ear{})
 		if err != nil {
 			t.Fatal(err)

@@ -122,7 +122,7 @@ func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
 		u, _, _ := telling("u", mcp.Interest{Tools: true})
 		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
 		l := startListen(t, g, `1`, `{}`)
-		g.announce(mcp.NoteToolsChanged) // N02
+		g.announce(mcp.NoteToolsChanged, "") // N02
 		synctest.Wait()
 		if got := l.ear.all(); len(got) != 1 || got[0] != ackBegins+`1},"notifications":{}}}` {
 			t.Errorf("heard %q", got)

@@ -40,7 +40,7 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, err
 	for i, u := range g.Upstreams {
 		names[i] = u.Name()
 	}
-	h := g.Face.hello(ctx, names, g.hellos(ctx))
+	h := g.Face.hello(ctx, names, g.hellos(ctx, g.audience(f)))
 	return h, nil
 }
 
@@ -97,7 +97,7 @@ func (g *Merged) named(ctx context.Context, c *mcp.Call, s peer.Sink, list, what
 	if c.Name == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
 	}
-	r, ok := g.find(ctx, list, c.Name)
+	r, ok := g.find(ctx, g.audience(c.Client), list, c.Name)
 	if !ok {
 		return nil, unknown(what, c.Name)
 	}
@@ -113,10 +113,10 @@ func unknown(what, name string) error {
 
 // complete routes completion/complete by what it refers to.
 func (g *Merged) complete(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
-	raw, ref := c.Msg.Raw, c.Msg.Param("ref")
+	raw, ref, a := c.Msg.Raw, c.Msg.Param("ref"), g.audience(c.Client)
 	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
 		text, _ := jsonrpc.Text(raw, name)
-		r, ok := g.find(ctx, mcp.MethodListPrompts, text)
+		r, ok := g.find(ctx, a, mcp.MethodListPrompts, text)
 		if !ok {
 			return nil, unknown("prompt", text)
 		}
@@ -127,7 +127,7 @@ func (g *Merged) complete(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.R
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
 	}
-	if r, ok := g.find(ctx, mcp.MethodListTemplates, uri); ok {
+	if r, ok := g.find(ctx, a, mcp.MethodListTemplates, uri); ok {
 		return g.Relay.relay(ctx, r.server, c, s)
 	}
 	u, err := g.owner(ctx, c.Client, uri)
@@ -174,13 +174,14 @@ func (g *Merged) owner(ctx context.Context, f *mcp.ClientFacts, uri string) (Ups
 	if uri == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
 	}
-	if r, ok := g.find(ctx, mcp.MethodListResources, uri); ok {
+	a := g.audience(f)
+	if r, ok := g.find(ctx, a, mcp.MethodListResources, uri); ok {
 		return r.server, nil
 	}
-	if u := g.byTemplate(ctx, uri); u != nil {
+	if u := g.byTemplate(ctx, a, uri); u != nil {
 		return u, nil
 	}
-	if u := g.soleWithResources(ctx); u != nil {
+	if u := g.soleWithResources(ctx, a); u != nil {
 		// 2025-06-18 §Tools, "Resource Links": what a tool links to need not be listed.
 		return u, nil
 	}
@@ -189,8 +190,8 @@ func (g *Merged) owner(ctx context.Context, f *mcp.ClientFacts, uri string) (Ups
 
 // soleWithResources returns the only server that has resources, nil where there are
 // several or none. One that has not been heard so far may have some.
-func (g *Merged) soleWithResources(ctx context.Context) (sole Upstream) {
-	for i, h := range g.hellos(ctx) {
+func (g *Merged) soleWithResources(ctx context.Context, a *audience) (sole Upstream) {
+	for i, h := range g.hellos(ctx, a) {
 		if h != nil && !has(h.Capabilities, "resources") {
 			continue
 		}
@@ -209,8 +210,8 @@ func (g *Merged) Warm(want func(server string) bool) {
 	defer g.catalog.mu.Unlock()
 	for _, u := range g.Upstreams {
 		if want(u.Name()) {
-			g.readLocked("", u)
-			g.readLocked(mcp.MethodListTools, u)
+			g.readLocked(everybody, "", u)
+			g.readLocked(everybody, mcp.MethodListTools, u)
 		}
 	}
 }

@@ -43,8 +43,9 @@ func (a *attachment) find(server string) Standing {
 
 // hearer is a client that is told of changes that no server has told of.
 type hearer struct {
-	want mcp.Interest
-	tell func(method string)
+	want     mcp.Interest
+	audience string // its key
+	tell     func(method string)
 }
 
 // rename puts the names of a notice into the words that clients know.
@@ -79,8 +80,9 @@ func (n *notices) Drain() {
 	end()
 }
 
-// announce tells everybody that a list has changed.
-func (n *notices) announce(method string) {
+// announce tells an audience that a list has changed. What everybody's list says may
+// be what others see for want of room for their own, so all are told of that.
+func (n *notices) announce(method, audience string) {
 	n.mu.Lock()
 	all := make([]*hearer, 0, len(n.hearers))
 	for h := range n.hearers {
@@ -89,13 +91,25 @@ func (n *notices) announce(method string) {
 	n.mu.Unlock()
 	for _, h := range all {
 		switch {
-		case method == mcp.NoteToolsChanged && !h.want.Tools,
+		case audience != everybody.key && h.audience != audience,
+			method == mcp.NoteToolsChanged && !h.want.Tools,
 			method == mcp.NotePromptsChanged && !h.want.Prompts,
 			method == mcp.NoteResourcesChanged && !h.want.Resources:
 		default:
 			h.tell(method)
 		}
 	}
+}
+
+// heardFor returns the keys of the audiences for which somebody hears.
+func (n *notices) heardFor() map[string]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := make(map[string]bool)
+	for h := range n.hearers {
+		out[h.audience] = true
+	}
+	return out
 }
 
 func (n *notices) hear(h *hearer) (stop func()) {
@@ -159,7 +173,7 @@ func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s peer.Sink
 			honoured.URIs[uri] = true
 		}
 	}
-	defer n.hear(&hearer{want: honoured, tell: func(method string) {
+	defer n.hear(&hearer{want: honoured, audience: audienceKey(c.Client), tell: func(method string) {
 		if m, err := jsonrpc.Scan(jsonrpc.AppendNotification(nil, method, nil), jsonrpc.Limits{}); err == nil {
 			q.put(nil, m)
 		}
@@ -324,7 +338,7 @@ func (n *notices) attach(f *mcp.ClientFacts, r *Relay, s peer.Standing, from []U
 	}
 	stop := func() {}
 	if announced {
-		stop = n.hear(&hearer{want: mcp.Interest{Tools: true, Prompts: true, Resources: true}, tell: func(method string) {
+		stop = n.hear(&hearer{want: mcp.Interest{Tools: true, Prompts: true, Resources: true}, audience: audienceKey(f), tell: func(method string) {
 			if m, err := jsonrpc.Scan(jsonrpc.AppendNotification(nil, method, nil), jsonrpc.Limits{}); err == nil {
 				out.put(nil, m)
 			}

@@ -9,7 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ListReport is what is kept of one list of one server.
+// ListReport is what is kept of one list of one server: of the list that clients see
+// which cannot be asked, or, where nobody has asked for that one, of the list that was
+// read last.
 type ListReport struct {
 	Server, Method string
 	Items          int
@@ -35,14 +37,14 @@ func (g *Merged) Lists() []ListReport {
 	var out []ListReport
 	for _, u := range g.Upstreams {
 		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
-			p := g.catalog.parts[partKey{method, u.Name()}]
+			p, audience := g.catalog.shownLocked(method, u.Name())
 			if p == nil {
 				continue
 			}
 			r := ListReport{Server: u.Name(), Method: method, Items: len(p.items), Read: p.read, CutOff: p.cutOff, Failed: p.failed}
 			r.Reading = p.reading != nil && p.reading.finished.IsZero()
 			r.Stale = p.have && (!p.fresh || p.failed != "")
-			if e := g.catalog.editions[method]; e != nil {
+			if e := g.catalog.editions[editionKey{method, audience}]; e != nil {
 				for _, x := range e.odd {
 					if x.server == u.Name() {
 						r.Collided = append(r.Collided, x.Odd)
@@ -53,6 +55,21 @@ func (g *Merged) Lists() []ListReport {
 		}
 	}
 	return out
+}
+
+// shownLocked returns the part that stands for all audiences in a report, nil for
+// none, and its audience.
+func (c *catalog) shownLocked(method, server string) (shown *part, audience string) {
+	shown = c.parts[partKey{method, server, everybody.key}]
+	if shown != nil && (shown.have || shown.failed != "") {
+		return shown, everybody.key
+	}
+	for key, p := range c.parts {
+		if key.method == method && key.server == server && (shown == nil || p.read.After(shown.read)) {
+			shown, audience = p, key.audience
+		}
+	}
+	return shown, audience
 }
 
 // ParkedReport is a call that waits for its client.

@@ -111,6 +111,7 @@ func TestT21_TenThousandResources(t *testing.T) {
 						t.Fatalf("listen %d: %.300s", i, ack.Raw)
 					}
 				}
+				synctest.Wait() // until the server has heard which listens have ended
 				meta := ""
 				if listens := l.got(mcp.MethodListen); modern {
 					last := listens[len(listens)-1]

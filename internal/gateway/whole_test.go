@@ -31,7 +31,9 @@ type farServer struct {
 	caps   string // "" for tools and logging
 	// instructions are what it says to models, "" for nothing.
 	instructions string
-	slow         time.Duration // before it takes a message
+	// choose returns the capabilities for an initialize; nil means caps.
+	choose func(m *jsonrpc.Message) string
+	slow   time.Duration // before it takes a message
 	// link makes the two ends of a session; nil means inmem.Pipe.
 	framing func() (client, server transport.Pipe)
 	// broadcasts: what it says goes to all of its sessions, as behind some wrappers
@@ -148,6 +150,9 @@ func (l *farLink) take(m *jsonrpc.Message) {
 	case m.Method == mcp.MethodInitialize && l.server.modern:
 		l.fail(m, -32022, `{"supported":["2026-07-28"],"requested":"2025-11-25"}`)
 	case m.Method == mcp.MethodInitialize:
+		if l.server.choose != nil {
+			caps = l.server.choose(m)
+		}
 		l.answer(m, `{"protocolVersion":"2025-11-25","capabilities":`+caps+`,"serverInfo":{"name":"far","version":"1"}}`)
 	case m.Method == mcp.MethodDiscover:
 		l.fail(m, -32601, "")

@@ -167,8 +167,11 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientFacts) *mc
 	if f != nil {
 		g = *f
 		g.LogLevel = 0
+		if len(g.Info) <= 2 {
+			g.Info = u.opts.Info
+		}
 	}
-	if g.Revision.Modern() {
+	if !g.Revision.Legacy() {
 		// Our own words are those of a legacy client: the codec adds the rest.
 		g.Revision = mcp.LatestLegacy
 	}
@@ -205,6 +208,14 @@ func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 		return
 	}
 	to := u.audienceLocked(p, m, only, s.level != 0)
+	if kind != "" {
+		// Who has no session of their own has seen what was listed on another.
+		for _, q := range u.pools {
+			if q != p && len(q.sessions) == 0 {
+				to = append(to, u.audienceLocked(q, m, only, false)...)
+			}
+		}
+	}
 	u.mu.Unlock()
 	if m.Method == mcp.NoteTaskStatus && len(to) > 0 {
 		m = s.named(m, m.Param("taskId"))
