@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -28,7 +26,7 @@ type endpoint struct {
 type endpointOptions struct {
 	guard  *httpdoor.Guard
 	limits config.Limits
-	allow  func(remote, principal string) (time.Duration, bool)
+	allow  func(context.Context, transport.Newcomer) (time.Duration, bool)
 	budget *transport.Budget
 	log    *slog.Logger
 }
@@ -69,64 +67,4 @@ func (e *endpoint) close(cause error) {
 	wait.Go(func() { _ = e.http.CloseWith(cause) })
 	_ = e.sse.CloseWith(cause)
 	wait.Wait()
-}
-
-// newcomers limits how often one client may open a session.
-type newcomers struct {
-	perSecond int
-
-	mu   sync.Mutex
-	seen map[string]*newcomer
-}
-
-type newcomer struct {
-	limit *rate.Limiter
-	last  time.Time
-}
-
-// maxNewcomers bounds how many clients are remembered at once.
-const maxNewcomers = 4096
-
-// allow is a streamhttp.Options.AllowInitialize. A burst of ten seconds' worth is
-// allowed, since clients open several sessions when they start.
-func (n *newcomers) allow(remote, principal string) (retryAfter time.Duration, ok bool) {
-	if n.perSecond <= 0 {
-		return 0, true
-	}
-	key := remote + "\x00" + principal
-	now := time.Now()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.seen == nil {
-		n.seen = make(map[string]*newcomer)
-	}
-	c := n.seen[key]
-	if c == nil {
-		if len(n.seen) >= maxNewcomers {
-			n.forgetLocked(now)
-		}
-		c = &newcomer{limit: rate.NewLimiter(rate.Limit(n.perSecond), 10*n.perSecond)}
-		n.seen[key] = c
-	}
-	c.last = now
-	if c.limit.AllowN(now, 1) {
-		return 0, true
-	}
-	return time.Second, false
-}
-
-// forgetLocked makes room: whoever has been quiet for long enough to have its
-// whole burst again, or, when all are busy, anyone.
-func (n *newcomers) forgetLocked(now time.Time) {
-	for key, c := range n.seen {
-		if now.Sub(c.last) > 10*time.Second {
-			delete(n.seen, key)
-		}
-	}
-	for key := range n.seen {
-		if len(n.seen) < maxNewcomers {
-			return
-		}
-		delete(n.seen, key)
-	}
 }

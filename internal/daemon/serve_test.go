@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -294,27 +295,49 @@ func TestInstructionsCommandOnce(t *testing.T) {
 	}
 }
 
-// TestInitializeRate: too many newcomers are told when to come back, and nobody
-// else is kept out.
+// TestInitializeRate: a client that opens sessions in loops is held back and, where
+// that would take too long, told when to come back; nobody else is kept out, be it a
+// client of the same address, over HTTP or HTTP+SSE, or one that has a session.
 func TestInitializeRate(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
 	s.Limits.InitializePerSecond = 1
 	r := serve(t, s)
 	session := r.initialize("/mcp", "2025-06-18", "{}")
-	limited := 0
-	for range 15 {
-		a := r.post("/mcp", initializeBody("2025-06-18", "{}"))
-		if a.status == http.StatusTooManyRequests {
-			if limited++; a.header.Get("Retry-After") == "" || datum(a.message(t), "cause") != "rate_limited" {
-				t.Errorf("%v %s", a.header, a.body)
+	ctx, stop := context.WithCancel(t.Context())
+	var looping sync.WaitGroup
+	var limited atomic.Int64
+	body := strings.Replace(initializeBody("2025-06-18", "{}"), `"name":"t"`, `"name":"loop"`, 1)
+	for range 80 {
+		looping.Go(func() {
+			for ctx.Err() == nil {
+				// Each has a connection of its own.
+				c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+				req, _ := http.NewRequestWithContext(ctx, "POST", r.base+"/mcp", strings.NewReader(body))
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set("Accept", "application/json, text/event-stream")
+				resp, err := c.Do(req)
+				if err != nil {
+					continue
+				}
+				b, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if resp.StatusCode == http.StatusTooManyRequests {
+					limited.Add(1)
+					if resp.Header.Get("Retry-After") == "" || !strings.Contains(string(b), `"cause":"rate_limited"`) {
+						t.Errorf("%v %s", resp.Header, b)
+					}
+				}
 			}
-		}
+		})
 	}
-	if limited == 0 {
-		t.Error("nobody was limited")
-	}
+	await(t, "the loops are limited", 20*time.Second, func() bool { return limited.Load() > 100 })
+	r.initialize("/mcp", "2025-11-25", "{}")
+	r.initialize("/s/a/mcp", "2025-03-26", "{}")
+	dialSSE(r, "/sse").open()
 	r.post("/mcp", toolCall("2", "a__echo", `{"v":1}`), "Mcp-Session-Id", session).wantText(t, `{"v":1}`)
 	r.call("/mcp", "a__echo", `{"v":2}`).wantText(t, `{"v":2}`)
+	stop()
+	looping.Wait()
 }
 
 // TestReadyzAndMetrics: what people and Prometheus are told.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // Listen wraps the listener of a server that NewHTTPServer made, so that the doors
@@ -67,6 +69,16 @@ func ConnectionOf(r *http.Request) uint64 {
 		return c.number
 	}
 	return 0
+}
+
+// NewcomerOf describes who sent r, for those who limit how many sessions a client may
+// open. client is the name that it gives; "" stands for its User-Agent.
+func NewcomerOf(r *http.Request, principal, client string) transport.Newcomer {
+	if client == "" {
+		client = r.UserAgent()
+	}
+	client = client[:min(len(client), transport.MaxClient)]
+	return transport.Newcomer{Principal: principal, Remote: Remote(r), Connection: ConnectionOf(r), Client: client}
 }
 
 // ambiguous reports whether r may have had a Content-Length beside its

@@ -34,12 +34,12 @@ type Options struct {
 	// an *httpdoor.Denied that says otherwise. Nil: nobody has to say.
 	Principal func(*http.Request) (string, error)
 	// AllowStream says whether a client may open one more stream, and if not when to
-	// try again. Nil allows all.
-	AllowStream func(remote, principal string) (retryAfter time.Duration, ok bool)
+	// try again. It may wait a little for its turn. Nil allows all.
+	AllowStream func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 
 	MaxBody     int64                // bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
-	MaxStreams  int                  // 1,000
+	MaxStreams  int                  // 1,000; of each client as many as are left to others, see transport.Quota
 	MaxInFlight int                  // requests of one client; 64
 	StreamMax   time.Duration        // of a stream's life; 24 h
 	Stream      httpdoor.StreamRules // Slow is set by NewServer
@@ -62,6 +62,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	links  map[string]*link
+	shares transport.Quota // of the links
 	shut   shutting
 	served sync.WaitGroup // GET handlers; added to under mu, while not closed
 
@@ -173,13 +174,14 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal string
 		return
 	}
 	peer := transport.Peer{Transport: "sse", Principal: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
+	who := httpdoor.NewcomerOf(r, principal, "") // nothing else is known before initialize
 	if allow := s.opts.AllowStream; allow != nil {
-		if after, ok := allow(peer.Remote, principal); !ok {
+		if after, ok := allow(r.Context(), who); !ok {
 			s.limited(w, http.StatusTooManyRequests, "", "rate_limited", "too many streams are being opened", max(after, time.Second))
 			return
 		}
 	}
-	l := newLink(s, principal)
+	l := newLink(s, principal, who.Party())
 	if !s.add(l) {
 		s.limited(w, http.StatusServiceUnavailable, "", "overload", "no more streams are served for now", time.Minute)
 		return
@@ -312,9 +314,14 @@ var errInternal = mcp.Wire(&mcp.Error{
 func (s *Server) add(l *link) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shut != running || len(s.links) >= s.opts.MaxStreams {
+	if s.shut != running {
 		return false
 	}
+	// Who has none yet may take the last place as well.
+	if own, all := s.shares.Taken(l.party); !s.shares.Room(l.party, s.opts.MaxStreams) && (own > 0 || all >= s.opts.MaxStreams) {
+		return false
+	}
+	s.shares.Take(l.party)
 	s.links[l.id] = l
 	s.served.Add(1)
 	return true
@@ -324,6 +331,7 @@ func (s *Server) remove(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.links, l.id)
+	s.shares.Give(l.party)
 }
 
 // link returns the client's link, nil if there is none of that id and principal.

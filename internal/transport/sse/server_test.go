@@ -326,7 +326,7 @@ func TestServerLimits(t *testing.T) {
 		answer(in, r)
 	}}, func(o *Options) {
 		o.MaxStreams = 1
-		o.AllowStream = func(remote, principal string) (time.Duration, bool) { return 0, true }
+		o.AllowStream = func(context.Context, transport.Newcomer) (time.Duration, bool) { return 0, true }
 	})
 	f := d.connect()
 	defer f.close()
@@ -343,10 +343,39 @@ func TestServerLimits(t *testing.T) {
 		f.next()
 	}
 	f.callGood()
-	d.server.opts.AllowStream = func(string, string) (time.Duration, bool) { return time.Second, false }
+	d.server.opts.AllowStream = func(context.Context, transport.Newcomer) (time.Duration, bool) { return time.Second, false }
 	if status, _, _ := d.do("GET", "/x/sse", ""); status != 429 {
 		t.Errorf("%d", status)
 	}
+}
+
+// A client that opens streams without end has at most half of the places.
+func TestGreedyClient(t *testing.T) {
+	d := newDoor(t, &hall{}, func(o *Options) { o.MaxStreams = 16 })
+	innocent := d.connect("User-Agent: innocent")
+	defer innocent.close()
+	opened := 0
+	for range 20 {
+		req, _ := http.NewRequest("GET", d.url+"/x/sse", nil)
+		req.Header = http.Header{"Accept": {"text/event-stream"}, "User-Agent": {"greedy"}}
+		resp, err := d.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode == 200 {
+			opened++
+		} else if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+			t.Errorf("%d %v", resp.StatusCode, resp.Header)
+		}
+	}
+	if opened == 0 || opened > 8 {
+		t.Errorf("one client has %d of 16", opened)
+	}
+	other := d.connect("User-Agent: other")
+	other.callGood()
+	other.close()
+	innocent.callGood()
 }
 
 func TestServerPanic(t *testing.T) {

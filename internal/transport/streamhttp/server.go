@@ -25,8 +25,8 @@ type Options struct {
 	// an *httpdoor.Denied that says otherwise. Nil: nobody has to say.
 	Principal func(*http.Request) (string, error)
 	// AllowInitialize says whether a client may open one more session, and if not
-	// when to try again. Nil allows all.
-	AllowInitialize func(remote, principal string) (retryAfter time.Duration, ok bool)
+	// when to try again. It may wait a little for its turn. Nil allows all.
+	AllowInitialize func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 	// RefuseBare answers 400 to a legacy request outside of any session. Without
 	// it, clients that never open one are adopted: their requests share a
 	// conversation per principal, address and revision.
@@ -34,7 +34,7 @@ type Options struct {
 
 	MaxBody     int64                // bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
-	MaxSessions int                  // 10,000
+	MaxSessions int                  // 10,000; of each client as many as are left to others, see transport.Quota
 	SessionIdle time.Duration        // without a request or stream; 30 min
 	SessionMax  time.Duration        // of a session's life; 24 h
 	Replay      time.Duration        // that events are kept for a client to come back; 2 min

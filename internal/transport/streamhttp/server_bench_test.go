@@ -58,7 +58,7 @@ func modernRequest(session string) (r *http.Request, again func()) {
 // response, timer and its closure, and little else.
 func TestAllocationBudget(t *testing.T) {
 	s := NewServer(Options{Acceptor: bare{}})
-	ses := s.newSession("")
+	ses := s.newSession("", "")
 	ses.id, ses.conv = "session", bare{}
 	s.table.byID["session"] = ses
 	for name, most := range map[string]float64{"": 6, "session": 6} {
@@ -77,7 +77,7 @@ func TestAllocationBudget(t *testing.T) {
 
 func BenchmarkDoor(b *testing.B) {
 	s := NewServer(Options{Acceptor: bare{}})
-	ses := s.newSession("")
+	ses := s.newSession("", "")
 	ses.id, ses.conv = "session", bare{}
 	s.table.byID["session"] = ses
 	for _, name := range []string{"modern", "session"} {

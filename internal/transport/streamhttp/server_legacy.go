@@ -86,22 +86,12 @@ var errNoSession = errors.New("initialize did not succeed")
 // initialize opens a session. Its id goes out with an answer that is a result.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, principal string, in transport.Incoming) {
 	peer := s.peer(r, principal)
-	if s.draining.Load() {
-		s.limited(w, http.StatusServiceUnavailable, in.Msg.ID, "shutdown", "this server is shutting down", 5*time.Second)
-		return
-	}
-	if allow := s.opts.AllowInitialize; allow != nil {
-		if after, ok := allow(peer.Remote, principal); !ok {
-			s.limited(w, http.StatusTooManyRequests, in.Msg.ID, "rate_limited", "too many sessions are being opened", max(after, time.Second))
-			return
-		}
-	}
-	if !s.reserve() {
-		s.limited(w, http.StatusServiceUnavailable, in.Msg.ID, "overload", "too many sessions are open", time.Minute)
+	party, ok := s.admit(w, r, in.Msg.ID, httpdoor.NewcomerOf(r, principal, clientName(in.Msg)))
+	if !ok {
 		return
 	}
 	s.counts.legacy.Add(1)
-	ses := s.newSession(principal)
+	ses := s.newSession(principal, party)
 	ses.id = newSessionID()
 	ses.active.Add(1)
 	ses.conv = s.opts.Acceptor.Accept(peer, ses)
@@ -110,6 +100,35 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, principal st
 	defer s.settleBirth(res)
 	// Its client has no session yet that it could come back to.
 	s.serve(r.Context(), res, in)
+}
+
+// admit takes a place for a session of a newcomer and returns out of whose share.
+// When ok is false the request has been answered.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, who transport.Newcomer) (party string, ok bool) {
+	if s.draining.Load() {
+		s.limited(w, http.StatusServiceUnavailable, id, "shutdown", "this server is shutting down", 5*time.Second)
+		return "", false
+	}
+	if allow := s.opts.AllowInitialize; allow != nil {
+		if after, ok := allow(r.Context(), who); !ok {
+			s.limited(w, http.StatusTooManyRequests, id, "rate_limited", "too many sessions are being opened", max(after, time.Second))
+			return "", false
+		}
+	}
+	party = who.Party()
+	if !s.reserve(party) {
+		s.limited(w, http.StatusServiceUnavailable, id, "overload", "too many sessions are open", time.Minute)
+		return "", false
+	}
+	return party, true
+}
+
+// clientName returns the name and version that an initialize request gives.
+func clientName(m *jsonrpc.Message) string {
+	info := m.Param("clientInfo")
+	name, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, info, "name"))
+	version, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, info, "version"))
+	return name + " " + version
 }
 
 // settleBirth ends a session that has not come about, and lets go of one that has.
@@ -124,7 +143,7 @@ func (s *Server) settleBirth(res *response) {
 			s.end(ses, errNoSession)
 		}
 	default:
-		s.table.unreserve()
+		s.table.unreserve(ses.party)
 		ses.cancel(errNoSession)
 		ses.conv.Close(errNoSession)
 	}
@@ -157,21 +176,11 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request, principal string,
 	if ses = s.table.acquireBare(key); ses != nil {
 		return ses, true
 	}
-	if s.draining.Load() {
-		s.limited(w, http.StatusServiceUnavailable, id, "shutdown", "this server is shutting down", 5*time.Second)
+	party, ok := s.admit(w, r, id, httpdoor.NewcomerOf(r, principal, ""))
+	if !ok {
 		return nil, false
 	}
-	if allow := s.opts.AllowInitialize; allow != nil {
-		if after, ok := allow(peer.Remote, principal); !ok {
-			s.limited(w, http.StatusTooManyRequests, id, "rate_limited", "too many sessions are being opened", max(after, time.Second))
-			return nil, false
-		}
-	}
-	if !s.reserve() {
-		s.limited(w, http.StatusServiceUnavailable, id, "overload", "too many sessions are open", time.Minute)
-		return nil, false
-	}
-	made := s.newSession(principal)
+	made := s.newSession(principal, party)
 	made.bare = &key
 	made.rev.Store(uint32(rev))
 	made.conv = s.opts.Acceptor.Accept(peer, made)

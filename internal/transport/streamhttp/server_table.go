@@ -4,10 +4,17 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// evictable is how long a session must have been idle to make room for a new one.
-const evictable = 2 * time.Minute
+// evictable is how long a session must have been idle to make room for a new one,
+// and abandonable how long one to which nothing came after its opening: a client
+// that opens sessions in a loop leaves those behind.
+const (
+	evictable   = 2 * time.Minute
+	abandonable = 10 * time.Second
+)
 
 var (
 	errExpired = errors.New("the session was idle for too long")
@@ -21,7 +28,8 @@ type table struct {
 	mu       sync.RWMutex
 	byID     map[string]*session
 	bare     map[bareKey]*session
-	reserved int // sessions that are being opened
+	reserved int             // sessions that are being opened
+	shares   transport.Quota // of those and of the sessions
 }
 
 func (t *table) init() {
@@ -47,6 +55,7 @@ func (t *table) acquire(id, principal string) *session {
 		return nil
 	}
 	ses.active.Add(1)
+	ses.used.Store(true)
 	return ses
 }
 
@@ -56,6 +65,7 @@ func (t *table) acquireBare(key bareKey) *session {
 	ses := t.bare[key]
 	if ses != nil {
 		ses.active.Add(1)
+		ses.used.Store(true)
 	}
 	return ses
 }
@@ -67,6 +77,7 @@ func (t *table) putBare(ses *session) *session {
 	defer t.mu.Unlock()
 	t.reserved--
 	if there := t.bare[*ses.bare]; there != nil {
+		t.shares.Give(ses.party)
 		ses = there
 	}
 	t.bare[*ses.bare] = ses
@@ -95,12 +106,14 @@ func (t *table) takeLocked(ses *session) bool {
 			return false
 		}
 		delete(t.byID, ses.id)
+		t.shares.Give(ses.party)
 		return true
 	}
 	if ses.bare == nil || t.bare[*ses.bare] != ses {
 		return false
 	}
 	delete(t.bare, *ses.bare)
+	t.shares.Give(ses.party)
 	return true
 }
 
@@ -129,32 +142,43 @@ func (t *table) takeAll() []*session {
 }
 
 // unreserve gives back a reservation that came to nothing.
-func (t *table) unreserve() {
+func (t *table) unreserve(party string) {
 	t.mu.Lock()
 	t.reserved--
+	t.shares.Give(party)
 	t.mu.Unlock()
 }
 
-// reserve takes a place for a session that is about to be opened.
-func (t *table) reserve(most int) bool {
+// reserve takes a place for a session of a party that is about to be opened.
+func (t *table) reserve(party string, most int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.byID)+len(t.bare)+t.reserved >= most {
+	// Who has none yet may take the last place as well.
+	if own, all := t.shares.Taken(party); !t.shares.Room(party, most) && (own > 0 || all >= most) {
 		return false
 	}
 	t.reserved++
+	t.shares.Take(party)
 	return true
 }
 
-// oldestIdle takes the session out that has been idle longest, if that is long
-// enough; nil otherwise.
-func (t *table) oldestIdle(before time.Duration) *session {
+// dispensable takes a session out that can make room for one of a party: one of its
+// own while it has any, for nobody loses a place to the greedy, else anybody's. It
+// takes the one that has been idle longest, if that is long enough; nil otherwise.
+func (t *table) dispensable(party string, now time.Duration) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	own, _ := t.shares.Taken(party)
 	var oldest *session
 	look := func(ses *session) {
-		if ses.active.Load() == 0 && time.Duration(ses.seen.Load()) < before &&
-			(oldest == nil || ses.seen.Load() < oldest.seen.Load()) {
+		if own > 0 && ses.party != party || ses.active.Load() != 0 {
+			return
+		}
+		patience := evictable
+		if !ses.used.Load() {
+			patience = abandonable
+		}
+		if time.Duration(ses.seen.Load()) < now-patience && (oldest == nil || ses.seen.Load() < oldest.seen.Load()) {
 			oldest = ses
 		}
 	}
@@ -210,20 +234,22 @@ func (s *Server) forget() {
 	}
 }
 
-// reserve takes a place for a new session, if need be that of an idle one.
-func (s *Server) reserve() bool {
-	if s.table.reserve(s.opts.MaxSessions) {
+// reserve takes a place for a new session of a party, if need be that of an idle
+// one.
+func (s *Server) reserve(party string) bool {
+	most := s.opts.MaxSessions
+	if s.table.reserve(party, most) {
 		return true
 	}
 	s.sweep()
-	if s.table.reserve(s.opts.MaxSessions) {
+	if s.table.reserve(party, most) {
 		return true
 	}
-	ses := s.table.oldestIdle(s.now() - evictable)
+	ses := s.table.dispensable(party, s.now())
 	if ses == nil {
 		return false
 	}
 	s.counts.evicted.Add(1)
 	s.end(ses, errEvicted)
-	return s.table.reserve(s.opts.MaxSessions)
+	return s.table.reserve(party, most)
 }

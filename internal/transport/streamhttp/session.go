@@ -28,6 +28,7 @@ const (
 type session struct {
 	id        string // "" for an adopted one
 	principal string
+	party     string   // out of whose share its place is, see transport.Quota
 	bare      *bareKey // of an adopted one, else nil
 	conv      transport.Conversation
 	rules     *httpdoor.StreamRules
@@ -36,6 +37,7 @@ type session struct {
 	born   time.Duration // since the server's epoch, as is seen
 	seen   atomic.Int64  // when a request or stream last came or went
 	active atomic.Int32  // requests and streams; not idle while there are any
+	used   atomic.Bool   // something came after its opening
 
 	tag [4]byte // begins its event ids; random, and not the secret that id is
 
@@ -56,8 +58,8 @@ type bareKey struct {
 
 // newSession returns a session that is in no table yet. Its conversation is set
 // by the caller, who needs the session for it.
-func (s *Server) newSession(principal string) *session {
-	ses := &session{principal: principal, born: s.now(), rules: s.rules}
+func (s *Server) newSession(principal, party string) *session {
+	ses := &session{principal: principal, party: party, born: s.now(), rules: s.rules}
 	ses.seen.Store(int64(ses.born))
 	_, _ = rand.Read(ses.tag[:]) // never fails
 	return ses

@@ -639,9 +639,9 @@ func TestFinishedStreamsAreBounded(t *testing.T) {
 func TestSessionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := openPipes(t, &hall{}, func(o *Options) {
-			o.MaxSessions = 2
-			o.AllowInitialize = func(remote, principal string) (time.Duration, bool) {
-				return 2500 * time.Millisecond, !strings.HasPrefix(principal, "fast")
+			o.MaxSessions = 3 // of which one client may have two
+			o.AllowInitialize = func(_ context.Context, who transport.Newcomer) (time.Duration, bool) {
+				return 2500 * time.Millisecond, !strings.HasPrefix(who.Principal, "fast")
 			}
 			o.Principal = func(r *http.Request) (string, error) { return r.Header.Get("X-Who"), nil }
 		})
@@ -653,23 +653,86 @@ func TestSessionLimits(t *testing.T) {
 				t.Errorf("%v %s", r.header, r.body)
 			}
 		}
-		old := d.initialize("2025-11-25")
-		kept := d.initialize("2025-11-25")
-		f := d.get(context.Background(), kept)
-		r := d.post(open)
+		ann := "X-Who: ann"
+		old := d.initialize("2025-11-25", ann)
+		kept := d.initialize("2025-11-25", ann)
+		f := d.get(context.Background(), kept, ann)
+		r := d.post(open, ann)
 		r.want(t, 503, -32603)
 		if r.header.Get("Retry-After") == "" {
 			t.Errorf("%v", r.header)
 		}
-		d.post(call("1")).want(t, 503, -32603)
+		d.post(call("1"), ann).want(t, 503, -32603)
 		time.Sleep(3 * time.Minute) // idle for long enough to make room
-		d.initialize("2025-11-25")
-		d.post(call("1"), old).want(t, 404, -32600)
-		d.post(call("1"), kept).want(t, 200, 0)
+		d.initialize("2025-11-25", ann)
+		d.post(call("1"), old, ann).want(t, 404, -32600)
+		d.post(call("1"), kept, ann).want(t, 200, 0)
 		if c := d.server.Counts(); c.Evicted != 1 || c.Sessions != 2 || c.Limited != 4 {
 			t.Errorf("%+v", c)
 		}
 		f.close()
+	})
+}
+
+// A client that opens sessions in a loop has at most half of the places, and loses the
+// ones that it abandoned; clients with names of their own keep theirs.
+func TestGreedyClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 32
+		d, _ := openPipes(t, &hall{}, func(o *Options) { o.MaxSessions = most })
+		open := func(name string) (session string, ok bool) {
+			t.Helper()
+			r := d.post(strings.Replace(strings.ReplaceAll(initializeBody, "%s", "2025-11-25"), `"name":"t"`, `"name":"`+name+`"`, 1))
+			if id := r.header.Get("Mcp-Session-Id"); r.status == 200 && id != "" {
+				return "Mcp-Session-Id: " + id, true
+			}
+			r.want(t, 503, -32603)
+			return "", false
+		}
+		innocent, _ := open("innocent")
+		d.post(call("1"), innocent).want(t, 200, 0)
+		opened := 0
+		for range 3 * most {
+			if _, ok := open("greedy"); ok {
+				opened++
+			}
+		}
+		if opened > most/2 {
+			t.Errorf("one client has %d of %d", opened, most)
+		}
+		for i := range 3 {
+			if _, ok := open(fmt.Sprint("other", i)); !ok {
+				t.Errorf("client %d found no place", i)
+			}
+		}
+		for range 10 {
+			time.Sleep(abandonable + time.Second)
+			for range most {
+				open("greedy")
+			}
+			d.post(call("1"), innocent).want(t, 200, 0)
+		}
+		if c := d.server.Counts(); c.Sessions > most || c.Evicted == 0 {
+			t.Errorf("%+v", c)
+		}
+		// Ever new names fill it to the last place; what they have abandoned makes room.
+		for i := range 3 * most {
+			open(fmt.Sprint("stranger", i))
+		}
+		time.Sleep(abandonable + time.Second)
+		if _, ok := open("late"); !ok {
+			t.Error("a new client found no place")
+		}
+		d.post(call("1"), innocent).want(t, 200, 0)
+		if own, all := d.server.table.shares.Taken("remote pipe innocent 1"); own != 1 || all != int(d.server.Counts().Sessions) {
+			t.Errorf("%d of %d places are counted, of %d sessions", own, all, d.server.Counts().Sessions)
+		}
+		for _, ses := range d.server.table.takeAll() {
+			d.server.end(ses, errDeleted)
+		}
+		if _, all := d.server.table.shares.Taken(""); all != 0 {
+			t.Errorf("%d places were not given back", all)
+		}
 	})
 }
 
@@ -803,7 +866,7 @@ func TestIdleSessionIsSmall(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range all {
-		all[i] = s.newSession("")
+		all[i] = s.newSession("", "")
 		all[i].id = newSessionID()
 		s.table.byID[all[i].id] = all[i]
 	}

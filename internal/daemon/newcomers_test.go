@@ -1,0 +1,163 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// loop opens sessions until ctx ends, one after another, as next says who does.
+func loop(ctx context.Context, n *newcomers, next func(i int) transport.Newcomer) (opened int) {
+	for i := 0; ctx.Err() == nil; i++ {
+		if _, ok := n.allow(ctx, next(i)); ok {
+			opened++
+		} else {
+			time.Sleep(time.Millisecond) // what a refusal takes at least
+		}
+	}
+	return opened
+}
+
+// A client that opens sessions in a loop shuts nobody else out, however it does it
+// and however many connections it uses at once. Another client that opens one every
+// ten seconds is never refused, and waits only where it cannot be told from the first.
+func TestLoopingClientShutsOutNobody(t *testing.T) {
+	other := func(i int) transport.Newcomer {
+		return transport.Newcomer{Remote: "127.0.0.1", Connection: 1_000_000 + uint64(i), Client: "other 1"}
+	}
+	same := func(i int) transport.Newcomer {
+		w := other(i)
+		w.Client = "loop 1"
+		return w
+	}
+	for _, c := range []struct {
+		name     string
+		abreast  int // loops at once
+		next     func(worker, i int) transport.Newcomer
+		innocent func(i int) transport.Newcomer
+		wait     time.Duration // of the innocent, at most
+		opened   int           // by the loops in 100 s, at most
+	}{
+		{"one connection, another name", 3, func(w, _ int) transport.Newcomer {
+			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(w + 1), Client: "loop 1"}
+		}, other, 0, 3 * 5 * 111},
+		{"one connection, the same name", 3, func(w, _ int) transport.Newcomer {
+			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(w + 1), Client: "loop 1"}
+		}, same, 0, 3 * 5 * 111},
+		{"ever new connections, another name", 20, func(w, i int) transport.Newcomer {
+			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: "loop 1"}
+		}, other, 0, 20 * 111},
+		{"ever new connections, the same name", 20, func(w, i int) transport.Newcomer {
+			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: "loop 1"}
+		}, same, maxDelay, 20 * 111},
+		{"ever new names, a known client", 50, func(w, i int) transport.Newcomer {
+			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: fmt.Sprintf("loop %d %d", w, i)}
+		}, other, 0, 100 * 111},
+		{"ever new names, new clients", 50, func(w, i int) transport.Newcomer {
+			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: fmt.Sprintf("loop %d %d", w, i)}
+		}, func(i int) transport.Newcomer {
+			return transport.Newcomer{Remote: "127.0.0.1", Connection: 1_000_000 + uint64(i), Client: fmt.Sprintf("new %d", i)}
+		}, maxDelay, 100 * 111},
+		{"one that has signed in, and its connections", 20, func(w, i int) transport.Newcomer {
+			return transport.Newcomer{Principal: "ann", Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: "loop 1"}
+		}, func(i int) transport.Newcomer {
+			return transport.Newcomer{Principal: "bob", Remote: "127.0.0.1", Connection: uint64(1), Client: "loop 1"}
+		}, 0, 5 * 111},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &newcomers{perSecond: 5}
+				if _, ok := n.allow(t.Context(), c.innocent(0)); !ok {
+					t.Fatal("the first of all was refused")
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+				defer cancel()
+				var looping sync.WaitGroup
+				var mu sync.Mutex
+				opened := 0
+				for w := range c.abreast {
+					looping.Go(func() {
+						got := loop(ctx, n, func(i int) transport.Newcomer { return c.next(w, i) })
+						mu.Lock()
+						opened += got
+						mu.Unlock()
+					})
+				}
+				for i := 1; i < 10; i++ {
+					time.Sleep(10 * time.Second)
+					start := time.Now()
+					if after, ok := n.allow(ctx, c.innocent(i)); !ok {
+						t.Errorf("%d: refused for %v", i, after)
+					}
+					if took := time.Since(start); took > c.wait {
+						t.Errorf("%d: waited for %v", i, took)
+					}
+				}
+				looping.Wait()
+				if opened > c.opened {
+					t.Errorf("the loops have opened %d sessions", opened)
+				}
+				if len(n.conns.all) > maxNewcomers || len(n.clients.all) > maxNewcomers || n.delayed != 0 {
+					t.Errorf("%d connections, %d clients, %d delayed", len(n.conns.all), len(n.clients.all), n.delayed)
+				}
+			})
+		})
+	}
+}
+
+// What is held back is bounded, is let go when its client hangs up, and gives its
+// turn to the next then.
+func TestHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &newcomers{perSecond: 10_000}
+		who := transport.Newcomer{Principal: "ann"}
+		for range 10_000 * burstFactor {
+			if _, ok := n.allow(t.Context(), who); !ok {
+				t.Fatal("refused within the burst")
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		var mu sync.Mutex
+		refused := 0
+		n.perSecond = 1 // of further clients
+		slow := transport.Newcomer{Principal: "bob"}
+		for range burstFactor {
+			n.allow(ctx, slow)
+		}
+		for range 3 * maxDelayed {
+			waiting.Go(func() {
+				if after, ok := n.allow(ctx, slow); !ok {
+					mu.Lock()
+					refused++
+					mu.Unlock()
+					if after <= 0 {
+						t.Errorf("come back after %v", after)
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		n.mu.Lock()
+		delayed := n.delayed
+		n.mu.Unlock()
+		if delayed == 0 || delayed > maxDelayed {
+			t.Errorf("%d are held back", delayed)
+		}
+		cancel()
+		waiting.Wait()
+		if refused != 3*maxDelayed || n.delayed != 0 {
+			t.Errorf("%d refused, %d delayed", refused, n.delayed)
+		}
+		time.Sleep(time.Second)
+		start := time.Now()
+		if _, ok := n.allow(t.Context(), slow); !ok || time.Since(start) > time.Second {
+			t.Errorf("after those who hung up: %t, %v", ok, time.Since(start))
+		}
+	})
+}
