@@ -44,14 +44,16 @@ func read(t *testing.T, p *Process) *jsonrpc.Message {
 }
 
 // readPID reads the message in which a child names another process.
+// readPID returns the pid that a child says. What its own child says on the same pipe
+// may come before.
 func readPID(t *testing.T, p *Process) int {
 	t.Helper()
-	m := read(t, p)
-	pid, ok := jsonrpc.Int(m.Raw, m.Param("pid"))
-	if m.Method != "pid" || !ok {
-		t.Fatalf("got %s", m.Raw)
+	for {
+		m := read(t, p)
+		if pid, ok := jsonrpc.Int(m.Raw, m.Param("pid")); ok && m.Method == "pid" {
+			return int(pid)
+		}
 	}
-	return int(pid)
 }
 
 func wantEOF(t *testing.T, p *Process) {
