@@ -93,6 +93,12 @@ var badAnswers = map[string]struct{ frame, cause string }{
 	"an error that is none":    {`{"jsonrpc":"2.0","id":ID,"error":"no"}`, "bad_response"},
 	"too large":                {`{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"LONG"}]}}`, "too_large"},
 	"too large, id behind":     {`{"result":{"content":[{"type":"text","text":"LONG"}]},"jsonrpc":"2.0","id":ID}`, "too_large"},
+	"no result":                {`{"jsonrpc":"2.0","id":ID}`, "bad_response"},
+	"no double quotes":         {`{"jsonrpc":"2.0","id":ID,'result':{}}`, "bad_response"},
+	"members in two cases":     {`{"jsonrpc":"2.0","Id":9,"id":ID,"Result":{},"result":{"content":[]}}`, "bad_response"},
+	"batch":                    {`[{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}]`, "bad_response"},
+	"batch, broken within":     {`[{"jsonrpc":"2.0","id":ID}]`, "bad_response"},
+	"batch, nobody's":          {`[{"jsonrpc":"2.0","id":7777,"result":{}},{"jsonrpc":"2.0","method":"notifications/message"}]`, ""},
 	"two ids":                  {`{"jsonrpc":"2.0","id":ID,"result":{"x":NaN},"id":77}`, ""},
 	"nobody's":                 {`{"jsonrpc":"2.0","id":7777,"result":{"x":NaN}}`, ""},
 	"too large, nobody's":      {`{"jsonrpc":"2.0","id":7777,"result":{"x":"LONG"}}`, ""},
@@ -160,6 +166,38 @@ func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestBatchOfAServer: a server of 2025-03-26 may answer in batches, and say other things
+// in them.
+func TestBatchOfAServer(t *testing.T) {
+	for link, framing := range map[string]func() (client, server transport.Pipe){"stdio": overStdio, "sse": overSSE, "inmem": nil} {
+		t.Run(link, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				far := &farServer{revision: "2025-03-26", framing: framing, on: func(*farLink, *jsonrpc.Message) {}}
+				w := build(t, far)
+				first, second := w.client(), w.client()
+				for _, n := range []*near{first, second} {
+					n.say(modernRequest("5", "tools/call", `"name":"x","arguments":{}`, `{}`))
+					time.Sleep(10 * time.Second) // the session opens
+					synctest.Wait()
+				}
+				l := far.link(t, 0)
+				calls := l.got(mcp.MethodCallTool)
+				if len(calls) != 2 {
+					t.Fatalf("%d calls", len(calls))
+				}
+				before := time.Now()
+				l.say(`[{"jsonrpc":"2.0","id":` + string(calls[1].ID) + `,"result":{"content":[],"who":"second"}},` +
+					`{"jsonrpc":"2.0","id":` + string(calls[0].ID) + `,"result":{"content":[],"who":"first"}}]`)
+				first.wants(first.answerTo("5"), `"who":"first"`)
+				second.wants(second.answerTo("5"), `"who":"second"`)
+				if took := time.Since(before); took != 0 {
+					t.Errorf("the answers took %v", took)
+				}
+			})
+		})
 	}
 }
 

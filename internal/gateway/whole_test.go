@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,10 @@ import (
 // farServer is a server within the test: each session of it is a pipe, and what it
 // says to each message is the test's to decide.
 type farServer struct {
-	modern bool
-	afraid bool   // dies on the probe
-	caps   string // "" for tools and logging
+	modern   bool
+	afraid   bool   // dies on the probe
+	caps     string // "" for tools and logging
+	revision string // of a legacy server; "" for 2025-11-25
 	// instructions are what it says to models, "" for nothing.
 	instructions string
 	// choose returns the capabilities for an initialize; nil means caps.
@@ -153,7 +155,7 @@ func (l *farLink) take(m *jsonrpc.Message) {
 		if l.server.choose != nil {
 			caps = l.server.choose(m)
 		}
-		l.answer(m, `{"protocolVersion":"2025-11-25","capabilities":`+caps+`,"serverInfo":{"name":"far","version":"1"}}`)
+		l.answer(m, `{"protocolVersion":"`+cmp.Or(l.server.revision, "2025-11-25")+`","capabilities":`+caps+`,"serverInfo":{"name":"far","version":"1"}}`)
 	case m.Method == mcp.MethodDiscover:
 		l.fail(m, -32601, "")
 	case m.Method == mcp.MethodListen && l.server.on == nil:

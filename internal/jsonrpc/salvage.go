@@ -17,7 +17,8 @@ type Salvage struct {
 	member memberName // whose value is being read
 
 	opaque    bool // a value was passed over that may have been misread
-	unsure    bool // two ids, or a name that others may read as one of ours
+	unsure    bool // two ids, or a name that needs decoding
+	folds     bool // a name that others may read as one of ours
 	version   bool // the members that were seen
 	method    bool
 	answer    bool // result or error
@@ -82,26 +83,42 @@ func (s *Salvage) Reset() { *s = Salvage{} }
 // request, "" where it is not certain.
 func (s *Salvage) Verdict() (kind Kind, id ID) {
 	switch {
-	case s.unsure || s.method == s.answer || s.strangers && !s.version:
+	case s.unsure || s.folds || s.method == s.answer || s.strangers && !s.version:
 		return 0, ""
 	case s.method:
 		kind = Request
 	default:
 		kind = Result
 	}
+	return kind, s.soleID()
+}
+
+// Suspect returns the id of a frame that names no method, whether or not it looks like
+// an answer: its result may be missing, misspelled or torn away. A server that sends an
+// id of ours in such a frame will not answer it again. It is "" where the id is not
+// certain, or where the frame does not claim to be JSON-RPC.
+func (s *Salvage) Suspect() ID {
+	if s.unsure || s.method || !s.version {
+		return ""
+	}
+	return s.soleID()
+}
+
+// soleID returns the id if there is one that was read with certainty.
+func (s *Salvage) soleID() ID {
 	if s.ids != 1 || !s.whole || !s.front && s.at != afterObject {
-		return kind, ""
+		return ""
 	}
 	text := s.id[:s.idLen]
 	if Valid(text, Limits{}) != nil || !idAllowed(text, true) {
-		return kind, ""
+		return ""
 	}
-	return kind, ID(text)
+	return ID(text)
 }
 
 // Decided reports whether the rest of the frame, however long, will not say more.
 func (s *Salvage) Decided() bool {
-	return s.at == lost || s.unsure || s.front && s.method != s.answer
+	return s.at == lost || s.unsure || s.folds || s.front && s.method != s.answer
 }
 
 // Write takes the next piece of the frame. It never fails.
@@ -201,7 +218,7 @@ func (s *Salvage) nameEnds() {
 	case "params":
 	default:
 		s.strangers = true
-		s.unsure = s.unsure || foldsToKnown(key)
+		s.folds = s.folds || foldsToKnown(key)
 	}
 }
 

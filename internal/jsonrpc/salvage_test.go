@@ -67,6 +67,24 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
+// An id without a method is known although nothing says that the frame is an answer.
+func TestSuspect(t *testing.T) {
+	for frame, want := range map[string]ID{
+		`{"jsonrpc":"2.0","id":5}`: "5", `{"jsonrpc":"2.0","id":5,'result':{}}`: "5", `{"jsonrpc":"2.0","id":5,"resu`: "5",
+		`{"jsonrpc":"2.0","Id":9,"id":5,"Result":{},"result":{}}`: "5", `{"jsonrpc":"2.0","id":5,"result":{}}`: "5",
+		`{"jsonrpc":"2.0","id":5,"result":{},"error":{}}`: "5", `{"id":5,"jsonrpc":"2.0","x":{"y":NaN}}`: "5",
+		`{"id":5}`: "", `{"jsonrpc":"2.0","id":5,"method":"x"`: "", `{"jsonrpc":"2.0","id":5,"id":6}`: "",
+		`{"jsonrpc":"2.0","id":null}`: "", `{"level":"info","id":5,"x":NaN}`: "", `[{"jsonrpc":"2.0","id":5}]`: "",
+		`{"jsonrpc":"2.0","x":{"a":"b"},"id":5`: "", `{"jsonrpc":"2.0","id":5,"\u0069d":6}`: "",
+	} {
+		var s Salvage
+		_, _ = s.Write([]byte(frame))
+		if got := s.Suspect(); got != want {
+			t.Errorf("%s: %q, want %q", frame, got, want)
+		}
+	}
+}
+
 // A frame that goes on for ever is decided as soon as nothing can change any more.
 func TestSalvageIsDecidedEarly(t *testing.T) {
 	for frame, want := range map[string]bool{
@@ -113,6 +131,9 @@ func FuzzSalvage(f *testing.F) {
 			if m.Kind == Request || m.Kind == Notification {
 				wantKind = Request
 			}
+			if id := s.Suspect(); id != "" && (id != want || wantKind == Request) {
+				t.Fatalf("%q: suspected of being the answer to %q, but it is %+v", b, id, m)
+			}
 			if kind != 0 && (kind != wantKind || id != want) {
 				t.Fatalf("%q: %d %q, but it is %+v", b, kind, id, m)
 			}
@@ -128,6 +149,11 @@ func FuzzSalvage(f *testing.F) {
 		} {
 			if _, id := AnswerOf([]byte(frame[0] + string(b) + frame[1])); id != "" && id != "31" {
 				t.Fatalf("%s%s%s: taken for the answer to %s", frame[0], b, frame[1], id)
+			}
+			var s Salvage
+			_, _ = s.Write([]byte(frame[0] + string(b) + frame[1]))
+			if id := s.Suspect(); id != "" && id != "31" {
+				t.Fatalf("%s%s%s: suspected of being the answer to %s", frame[0], b, frame[1], id)
 			}
 			// Torn off, or joined with the next.
 			if _, id := AnswerOf([]byte(frame[0] + string(b))); id != "" && id != "31" && strings.Contains(frame[0], "31") {

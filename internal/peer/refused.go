@@ -17,11 +17,45 @@ func (l *piped) refused(err error, why *jsonrpc.Error) {
 	if errors.As(err, &bad) && l.failWith(bad) {
 		return
 	}
+	var batch *transport.Batch
+	if errors.As(err, &batch) {
+		l.batch(batch, why)
+		return
+	}
 	if errors.Is(err, transport.ErrTooLarge) {
 		// It may have been anything, an answer that somebody waits for included.
 		l.server.opts.Log.Warn("message over the size limit skipped", "server", l.server.opts.Name, "cause", why.Message)
 	}
 	l.noteOdd("refused", why.Message)
+}
+
+// batch takes an array of messages. A server of a revision that has batches may send
+// them (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them). From any
+// other it is a fault, and the requests that it answers fail now.
+func (l *piped) batch(b *transport.Batch, why *jsonrpc.Error) {
+	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw), Tolerant: true, Names: mcp.MethodName})
+	if err != nil {
+		l.noteOdd("refused", why.Message)
+		return
+	}
+	opened := l.server.opening.Load() // nil until the handshake is over
+	allowed := opened != nil && opened.Revision.Can(mcp.Batches)
+	i := 0
+	for at := range jsonrpc.Elements(b.Raw, jsonrpc.Whole(b.Raw)) {
+		item := items[i]
+		i++
+		var wrong *jsonrpc.Error
+		switch {
+		case errors.As(item.Err, &wrong):
+			l.refused(transport.Refused(at.Of(b.Raw), wrong), wrong)
+		case allowed:
+			l.dispatch(item.Message)
+		case item.Message.Kind == jsonrpc.Result || item.Message.Kind == jsonrpc.Failure:
+			l.refused(&transport.BadAnswer{ID: item.Message.ID, Err: why}, why)
+		default:
+			l.noteOdd("refused", why.Message)
+		}
+	}
 }
 
 // failWith fails the request that a bad answer belongs to, and reports whether there

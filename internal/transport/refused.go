@@ -26,6 +26,9 @@ type BadAnswer struct {
 	ID       jsonrpc.ID     // of the request; "" where it is not certain
 	Err      *jsonrpc.Error // what is wrong with the frame
 	TooLarge bool           // it was skipped, see ErrTooLarge
+	// Doubtful: the frame has an id and no method, and no result or error was found
+	// either. It counts only where nobody else can have chosen that id.
+	Doubtful bool
 }
 
 func (e *BadAnswer) Error() string { return "the answer is not valid: " + e.Err.Message }
@@ -39,14 +42,19 @@ func (e *BadAnswer) Unwrap() []error {
 }
 
 // Refused returns the error of a frame that jsonrpc.Scan has refused with err: a
-// *BadAnswer where the frame looks like an answer, else err.
+// *BadAnswer where the frame looks like an answer or is a doubtful one, else err.
 func Refused(frame []byte, err error) error {
 	var why *jsonrpc.Error
 	if !errors.As(err, &why) {
 		return err
 	}
-	if kind, id := jsonrpc.AnswerOf(frame); kind == jsonrpc.Result {
+	var s jsonrpc.Salvage
+	_, _ = s.Write(frame)
+	if kind, id := s.Verdict(); kind == jsonrpc.Result {
 		return &BadAnswer{ID: id, Err: why}
+	}
+	if id := s.Suspect(); id != "" {
+		return &BadAnswer{ID: id, Err: why, Doubtful: true}
 	}
 	return err
 }
@@ -80,7 +88,8 @@ type Refuser interface {
 // Refuse tells a conversation of a frame of its client, where that is a *BadAnswer.
 func Refuse(c Conversation, err error) {
 	var bad *BadAnswer
-	if r, ok := c.(Refuser); ok && errors.As(err, &bad) {
+	// A client's malformed request may have the id of a question of ours.
+	if r, ok := c.(Refuser); ok && errors.As(err, &bad) && !bad.Doubtful {
 		r.Refuse(bad)
 	}
 }

@@ -155,6 +155,9 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 		case e.Skipped:
 			return nil, err
 		}
+		if jsonrpc.IsBatch(e.Data) {
+			return nil, &transport.Batch{Raw: e.Data}
+		}
 		m, err := jsonrpc.Scan(e.Data, p.limits)
 		if err != nil {
 			return nil, transport.Refused(e.Data, err)
