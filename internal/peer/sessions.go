@@ -270,19 +270,23 @@ func (s *Server) whose(m *jsonrpc.Message, link member, has func(n int64) bool) 
 	if m.Method == mcp.MethodPing { // which each session answers, and no call
 		return 0, nowhere
 	}
-	token := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken)
+	token, task := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken), taskOf(m)
 	if n, ok := number(m.Raw, token); ok {
 		if has(n) {
 			return n, here
 		}
-		if used, certain := s.used.has(n); used {
+		used, certain := s.used.has(n)
+		switch {
+		case used && task == "":
 			return 0, ended
-		} else if certain && s.sessions.issued(n) {
+		case used:
+			// 2025-11-25 §Tasks: the token of the call that made a task stays valid.
+		case certain && s.sessions.issued(n):
 			return 0, elsewhere
 		}
 		// A token of the server's own: it would hear of the progress of its question.
 	}
-	own := tally{task: taskOf(m)}
+	own := tally{task: task}
 	link.tallyInto(&own)
 	return s.sessions.question(&own)
 }

@@ -128,6 +128,15 @@ func TestTokenOfACallThatIsOver(t *testing.T) {
 		}
 		bens.cancel(ErrCancelled)
 		w.heard()
+		// That of the call which made a task stays valid (2025-11-25 §Tasks).
+		waits := start(s, anna, `{"jsonrpc":"2.0","id":"r","method":"tasks/result","params":{"taskId":"t1"}}`)
+		w.heard()
+		w.say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","_meta":{"progressToken":` + id + `,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`)
+		if len(waits.asked) != 1 {
+			t.Errorf("who waits for the task was asked %q", waits.asked)
+		}
+		waits.cancel(ErrCancelled)
+		w.heard()
 	})
 }
 
