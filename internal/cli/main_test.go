@@ -30,7 +30,8 @@ func (l leakChecked) Run() int { return leaktest.Run(l.m) }
 
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
-		"dragoman": func() { os.Exit(Main(fakeBackend())) },
+		"dragoman":      func() { os.Exit(Main(fakeBackend())) },
+		"settings-peer": settingsPeer,
 	})
 }
 

@@ -40,8 +40,17 @@ func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, P
 		env = func(string) (string, bool) { return "", false }
 	}
 	c := &compiler{file: name, env: env}
+	s := c.compile(b)
+	if c.problems.Err() != nil {
+		return nil, c.problems
+	}
+	return s, c.problems
+}
+
+// compile reads a file. What it returns is of use only without problems.
+func (c *compiler) compile(b []byte) *Snapshot {
 	s := Default()
-	s.File = name
+	s.File = c.file
 	root := c.readTree(b)
 	s.Empty = root == nil
 	if root == nil {
@@ -61,10 +70,7 @@ func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, P
 	ours.done()
 	c.readServers(entries, settings, s)
 	c.problems.sort()
-	if c.problems.Err() != nil {
-		return nil, c.problems
-	}
-	return s, c.problems
+	return s
 }
 
 // foreignTop reports the members of the file that are not ours. Files of other

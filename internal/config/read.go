@@ -19,6 +19,7 @@ type compiler struct {
 	// quiet turns the problems with references into warnings: a server that is
 	// disabled may lack its variables.
 	quiet bool
+	asked map[string]bool // the paths of members that were asked for; nil keeps none
 }
 
 func (c *compiler) problem(at *node, path, text, hint string) {
@@ -66,6 +67,9 @@ func (c *compiler) object(n *node, path string) *object {
 func (o *object) get(key string) *node {
 	if !slices.Contains(o.known, key) {
 		o.known = append(o.known, key)
+	}
+	if o.c.asked != nil {
+		o.c.asked[o.at(key)] = true
 	}
 	for i := range o.n.members {
 		if m := &o.n.members[i]; m.key == key && m.value.kind != nullKind {

@@ -125,9 +125,9 @@ func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent
 		o.note(sent, got, "this is no initialize result")
 		return "", o.fail(CauseBadAnswer, nil)
 	}
-	how := "the dialect " + p.Name + " was chosen"
+	how := "the dialect " + p.Name + " was chosen (" + p.About + ")"
 	if o.offer.Dialect == nil {
-		how = "this is the dialect " + p.Name
+		how = "this is the dialect " + p.Name + " (" + p.About + ")"
 		o.find(FoundDialect, "it speaks the dialect "+p.Name+": "+p.About)
 	}
 	reason := how

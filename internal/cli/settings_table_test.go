@@ -1,0 +1,349 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// settings is the table: one row for each key that package config knows.
+func settings() map[string]setting {
+	all := map[string]setting{}
+	for _, rows := range []map[string]setting{serveSettings(), limitSettings(), entrySettings(), serverSettings(), dialectSettings()} {
+		for key, row := range rows {
+			all[key] = row
+		}
+	}
+	return all
+}
+
+func serveSettings() map[string]setting {
+	port := freePort()
+	own := func(source string) string { return `server: {instructions: {` + source + `}}` }
+	ours := func(text string) func(*stage) {
+		return func(s *stage) { s.wants(s.hello("/mcp", "2025-11-25"), text) }
+	}
+	return map[string]setting{
+		"dragoman.listen": {
+			whole:  `{mcpServers: {}, dragoman: {listen: "` + port + `"}}`,
+			effect: func(s *stage) { s.wants(s.base, port) },
+		},
+		"dragoman.allowUnauthenticatedNetworkAccess": {
+			whole: `{mcpServers: {}, dragoman: {listen: "0.0.0.0:0", allowUnauthenticatedNetworkAccess: true}}`,
+			effect: func(s *stage) {
+				s.wants(s.log.String(), "0.0.0.0")
+				play(s.T, setting{whole: `{mcpServers: {}, dragoman: {listen: "0.0.0.0:0"}}`, fails: "allowUnauthenticatedNetworkAccess"})
+			},
+		},
+		"dragoman.allowedHosts": {
+			ours: `allowedHosts: [gateway.internal]`,
+			effect: func(s *stage) {
+				s.wants(s.post("/mcp", "{", "Host", "gateway.internal"), "400 ")
+				s.wants(s.post("/mcp", "{", "Host", "other.internal"), "403 ")
+			},
+		},
+		"dragoman.allowedOrigins": {
+			ours: `allowedOrigins: ["https://chat.internal"]`,
+			effect: func(s *stage) {
+				s.wants(s.post("/mcp", "{", "Origin", "https://chat.internal"), "400 ")
+				s.wants(s.post("/mcp", "{", "Origin", "https://other.internal"), "403 ")
+			},
+		},
+		"dragoman.server.name":    {ours: `server: {name: ours}`, effect: ours(`"name":"ours"`)},
+		"dragoman.server.title":   {ours: `server: {title: Ours}`, effect: ours(`"title":"Ours"`)},
+		"dragoman.server.version": {ours: `server: {version: "7.7"}`, effect: ours(`"version":"7.7"`)},
+		"dragoman.server.instructions.text": {
+			ours: own(`text: our words`), effect: ours(`our words\n\n## a\n\ntheirs`),
+		},
+		"dragoman.server.instructions.file": {
+			ours: own(`file: words`),
+			effect: func(s *stage) {
+				if err := os.WriteFile(filepath.Join(s.dir, "words"), []byte("our words"), 0o600); err != nil {
+					s.Fatal(err)
+				}
+				ours(`our words\n\n## a`)(s)
+			},
+		},
+		"dragoman.server.instructions.command": {ours: own(`command: [echo, our words]`), effect: ours(`our words\n\n## a`)},
+		"dragoman.server.instructions.join":    {ours: own(`text: our words, join: upstreams-first`), effect: ours(`theirs\n\nour words`)},
+		"dragoman.revisions.accept": {
+			ours:   `revisions: {accept: [2025-06-18]}`,
+			effect: func(s *stage) { s.wants(s.hello("/mcp", "2025-11-25"), `"protocolVersion":"2025-06-18"`) },
+		},
+		"dragoman.revisions.otherwise": {
+			ours:   `revisions: {accept: [2025-06-18], otherwise: refuse}`,
+			effect: func(s *stage) { s.wants(s.hello("/mcp", "2025-11-25"), `"error"`, "2025-06-18") },
+		},
+		"dragoman.names.separator": {
+			ours: `names: {separator: "--"}`, effect: func(s *stage) { s.wants(s.list("tools"), `"a--echo"`) },
+		},
+		"dragoman.log.level": {
+			ours: `log: {level: error}`, env: `PEER_MUTE: "1"`, own: `startTimeout: 1s`,
+			effect: func(s *stage) {
+				s.wants(s.call("echo", "{}"), `"error"`)
+				s.lacks(s.log.String(), "level=")
+			},
+		},
+		"dragoman.log.format": {
+			ours: `log: {format: json}`, env: `PEER_MUTE: "1"`, own: `startTimeout: 1s`,
+			effect: func(s *stage) {
+				s.call("echo", "{}")
+				s.wants(s.log.String(), `"level":"`)
+			},
+		},
+	}
+}
+
+func limitSettings() map[string]setting {
+	long := func(n int) string { return `{"v":"` + strings.Repeat("x", n) + `"}` }
+	timeout := func(tool string) func(*stage) {
+		return func(s *stage) { s.wants(s.call(tool, "{}"), `"cause":"timeout"`) }
+	}
+	slow := func(s *stage) {
+		begin := time.Now()
+		s.wants(s.call("echo", "{}"), `"cause":"timeout"`, "could not be opened")
+		if took := time.Since(begin); took > 20*time.Second {
+			s.Errorf("took %v", took)
+		}
+	}
+	return map[string]setting{
+		"dragoman.limits.body": {
+			ours: `limits: {body: 2KiB}`,
+			effect: func(s *stage) {
+				s.wants(s.call("echo", long(3000)), "413 ")
+				s.wants(s.call("echo", long(100)), "200 ")
+			},
+		},
+		"dragoman.limits.message": {
+			ours: `limits: {message: 2KiB}`,
+			effect: func(s *stage) {
+				s.wants(s.call("echo", long(3000)), `"cause":"too_large"`)
+				s.wants(s.call("echo", long(100)), `"content"`)
+			},
+		},
+		"dragoman.limits.call":    {ours: `limits: {call: 1s}`, effect: timeout("hang")},
+		"dragoman.limits.callMax": {ours: `limits: {call: 1s, callMax: 1s}`, effect: timeout("beat")},
+		"dragoman.limits.start":   {ours: `limits: {start: 1s}`, env: `PEER_MUTE: "1"`, effect: slow},
+		"dragoman.limits.inFlight": {
+			ours: `limits: {body: 1MiB, inFlight: 1MiB, call: 1s}`,
+			effect: func(s *stage) {
+				var both sync.WaitGroup
+				answers := make([]string, 4)
+				for i := range answers {
+					both.Go(func() { answers[i] = s.call("hang", long(700<<10)) })
+				}
+				both.Wait()
+				s.wants(strings.Join(answers, "\n"), "503 ", `"cause":"timeout"`)
+			},
+		},
+		"dragoman.limits.initializePerSecond": {
+			ours: `limits: {initializePerSecond: 1}`,
+			effect: func(s *stage) {
+				var answers []string
+				for range 200 {
+					answers = append(answers, s.hello("/mcp", "2025-11-25"))
+				}
+				s.wants(strings.Join(answers, "\n"), "200 ", "429 ")
+			},
+		},
+		"dragoman.servers.NAME.callTimeout":  {own: `callTimeout: 1s`, effect: timeout("hang")},
+		"dragoman.servers.NAME.callMax":      {own: `callTimeout: 1s, callMax: 1s`, effect: timeout("beat")},
+		"dragoman.servers.NAME.startTimeout": {own: `startTimeout: 1s`, env: `PEER_MUTE: "1"`, effect: slow},
+	}
+}
+
+// entrySettings are those of mcpServers.
+func entrySettings() map[string]setting {
+	const echo = `{"v":1}`
+	works := func(s *stage) { s.wants(s.call("echo", echo), `{\"v\":1}`) }
+	at := func(entry string) string {
+		return `{mcpServers: {a: {` + entry + `}}, dragoman: {listen: "127.0.0.1:0"}}`
+	}
+	over := func(key string) setting {
+		return setting{whole: at(key + `: "@WEB@/mcp"`), effect: works}
+	}
+	// One that is told to be of HTTP+SSE is not tried with Streamable HTTP.
+	kind := func(key string) setting {
+		return setting{whole: at(`url: "@WEB@/sse", ` + key + `: sse, headers: {X-A: b}`), effect: func(s *stage) {
+			for begin := time.Now(); !strings.Contains(s.requests(), "GET /sse") && time.Since(begin) < time.Minute; {
+				time.Sleep(5 * time.Millisecond)
+			}
+			s.wants(s.requests(), "GET /sse")
+			s.lacks(s.requests(), "POST /sse")
+		}}
+	}
+	return map[string]setting{
+		"mcpServers.NAME.command": {effect: works},
+		"mcpServers.NAME.args": {entry: `args: [one, "two three"]`, effect: func(s *stage) {
+			works(s)
+			s.wants(s.noted(), `start ["one" "two three"]`)
+		}},
+		"mcpServers.NAME.env": {env: `PEER_TOOLS: '[{"name":"other","inputSchema":{"type":"object"}}]'`, effect: func(s *stage) {
+			s.wants(s.list("tools"), "a__other")
+		}},
+		"mcpServers.NAME.cwd": {entry: `cwd: .`, effect: func(s *stage) {
+			works(s)
+			s.wants(s.noted(), " in "+s.dir+"\n")
+		}},
+		"mcpServers.NAME.url":       over("url"),
+		"mcpServers.NAME.httpUrl":   over("httpUrl"),
+		"mcpServers.NAME.serverUrl": over("serverUrl"),
+		"mcpServers.NAME.headers": {whole: at(`url: "@WEB@/mcp", headers: {X-Mine: "yes"}`), effect: func(s *stage) {
+			works(s)
+			s.wants(s.requests(), "X-Mine:[yes]")
+		}},
+		"mcpServers.NAME.type":          kind("type"),
+		"mcpServers.NAME.transport":     kind("transport"),
+		"mcpServers.NAME.transportType": kind("transportType"),
+		"mcpServers.NAME.disabled":      {entry: `disabled: true`, effect: func(s *stage) { s.lacks(s.list("tools"), "echo") }},
+		"mcpServers.NAME.enabled":       {entry: `enabled: false`, effect: func(s *stage) { s.lacks(s.list("tools"), "echo") }},
+	}
+}
+
+// serverSettings are those of dragoman.servers beside the limits.
+func serverSettings() map[string]setting {
+	filter := func(kind, rule, key, gone, left string) setting {
+		return setting{own: `expose: {` + kind + `: {` + rule + `}}`, effect: func(s *stage) {
+			list := s.list(kind)
+			s.wants(list, key+left+`"`)
+			s.lacks(list, key+gone+`"`)
+		}}
+	}
+	return map[string]setting{
+		"dragoman.servers.NAME.prefix": {own: `prefix: p`, effect: func(s *stage) { s.wants(s.list("tools"), `"p__echo"`) }},
+		"dragoman.servers.NAME.isolation": {own: `isolation: call`, effect: func(s *stage) {
+			s.call("echo", "{}")
+			s.call("echo", "{}")
+			if n := strings.Count(s.noted(), `"method":"initialize"`); n < 2 {
+				s.Errorf("%d sessions", n)
+			}
+		}},
+		"dragoman.servers.NAME.lazy": {
+			whole: `{mcpServers: {a: {command: settings-peer, env: {PEER_NOTES: "@NOTES@"}}, b: {command: settings-peer, env: {PEER_NOTES: "@NOTES@.b"}}}, ` +
+				`dragoman: {listen: "127.0.0.1:0", servers: {a: {lazy: true}}}}`,
+			effect: func(s *stage) {
+				s.wants(s.ask("/s/b/mcp", "tools/call", "echo", `"name":"echo","arguments":{}`), `"content"`)
+				if s.noted() != "" {
+					s.Error("it was started before anybody needed it")
+				}
+				s.wants(s.call("echo", "{}"), `"content"`)
+			},
+		},
+		"dragoman.servers.NAME.revision": {own: `revision: 2025-03-26`, effect: func(s *stage) {
+			s.call("echo", "{}")
+			s.wants(s.noted(), `"protocolVersion":"2025-03-26"`)
+			s.lacks(s.noted(), "server/discover")
+		}},
+		"dragoman.servers.NAME.dialect": {own: `dialect: initialize-only`, effect: func(s *stage) {
+			s.call("echo", "{}")
+			s.wants(s.noted(), "initialize")
+			s.lacks(s.noted(), "server/discover")
+		}},
+		"dragoman.servers.NAME.expose.tools.allow":     filter("tools", "allow: [echo]", `"name":"a__`, "bare", "echo"),
+		"dragoman.servers.NAME.expose.tools.deny":      filter("tools", "deny: [echo]", `"name":"a__`, "echo", "bare"),
+		"dragoman.servers.NAME.expose.prompts.allow":   filter("prompts", "allow: [one]", `"name":"a__`, "two", "one"),
+		"dragoman.servers.NAME.expose.prompts.deny":    filter("prompts", "deny: [one]", `"name":"a__`, "one", "two"),
+		"dragoman.servers.NAME.expose.resources.allow": filter("resources", `allow: ["x:one"]`, `"uri":"x:`, "two", "one"),
+		"dragoman.servers.NAME.expose.resources.deny":  filter("resources", `deny: ["x:one"]`, `"uri":"x:`, "one", "two"),
+	}
+}
+
+// dialectSettings are those of a dialect, which the server is said to speak, or is
+// recognised by.
+func dialectSettings() map[string]setting {
+	speak := func(profile, env string, effect func(*stage)) setting {
+		return setting{ours: `dialects: {own: {` + profile + `}}`, own: `dialect: own`, env: env, effect: effect}
+	}
+	detected := func(profile, env string, effect func(*stage)) setting {
+		return setting{ours: `dialects: {own: {` + profile + `}}`, env: env, effect: effect}
+	}
+	hello := func(members string) string {
+		return `PEER_HELLO: '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"peer","version":"1"},` + members + `}'`
+	}
+	const manifest = `"mine":[{"name":"given","wanted":{"type":"object"},"ask":true,"back":true}]`
+	called := func(s *stage) string { s.Helper(); return s.call("echo", "{}") }
+	wrapped := func(s *stage) { s.wants(s.call("bare", "{}"), `"content":[{"type":"text","text":"{\"bare\":1}"}]`) }
+	tool := func(members string) string {
+		return `PEER_TOOLS: '[{"name":"echo",` + members + `}]'`
+	}
+	status := func(s *stage) string {
+		s.Helper()
+		called(s)
+		return s.get("/api/v1/status")
+	}
+	return map[string]setting{
+		"dragoman.dialects.NAME.about": speak(`about: our very own`, "", func(s *stage) { s.wants(status(s), "our very own") }),
+		"dragoman.dialects.NAME.like": speak(`like: initialize-only`, "", func(s *stage) {
+			called(s)
+			s.lacks(s.noted(), "server/discover")
+		}),
+		"dragoman.dialects.NAME.detect.has": detected(`detect: {has: [mark]}, tools: {wrap: true}`, hello(`"mark":1`), wrapped),
+		"dragoman.dialects.NAME.detect.lacks": detected(`detect: {has: [mark], lacks: [other]}, tools: {wrap: true}`, hello(`"mark":1,"other":1`), func(s *stage) {
+			s.lacks(s.call("bare", "{}"), `"content":[{`)
+		}),
+		"dragoman.dialects.NAME.open.probe": speak(`open: {probe: false}`, "", func(s *stage) {
+			called(s)
+			s.lacks(s.noted(), "server/discover")
+		}),
+		"dragoman.dialects.NAME.open.initialized": speak(`open: {initialized: false}`, "", func(s *stage) {
+			s.wants(called(s), `"content"`)
+			s.lacks(s.noted(), "notifications/initialized")
+		}),
+		"dragoman.dialects.NAME.open.params": speak(`open: {params: {own: 7}}`, "", func(s *stage) {
+			called(s)
+			s.wants(s.noted(), `"own":7`)
+		}),
+		"dragoman.dialects.NAME.open.version": speak(`open: {version: 2025-03-26}`, "", func(s *stage) {
+			called(s)
+			s.wants(s.noted(), `"protocolVersion":"2025-03-26"`)
+		}),
+		"dragoman.dialects.NAME.open.identity": speak(`open: {identity: [who]}`, hello(`"who":{"name":"somebody","version":"1"}`), func(s *stage) {
+			s.wants(s.hello("/s/a/mcp", "2025-06-18"), "somebody")
+		}),
+		"dragoman.dialects.NAME.open.pushed": speak(`open: {pushed: true}, tools: {manifest: mine}`,
+			`PEER_REFUSE: "no", PEER_PUSH: '{"jsonrpc":"2.0","result":{`+manifest+`},"id":"x"}'`,
+			func(s *stage) { s.wants(s.list("tools"), "a__given") }),
+		"dragoman.dialects.NAME.tools.manifest": speak(`tools: {manifest: mine}`, hello(manifest), func(s *stage) {
+			s.wants(s.list("tools"), "a__given")
+			s.lacks(s.noted(), "tools/list")
+		}),
+		"dragoman.dialects.NAME.tools.schema": speak(`tools: {schema: [wanted]}`, tool(`"wanted":{"type":"object","title":"W"}`), func(s *stage) {
+			s.wants(s.list("tools"), `"inputSchema":{"type":"object","title":"W"}`)
+		}),
+		"dragoman.dialects.NAME.tools.confirm": speak(`tools: {confirm: [ask]}`, tool(`"inputSchema":{"type":"object"},"ask":true`), func(s *stage) {
+			s.wants(s.list("tools"), `"destructiveHint":true`)
+		}),
+		"dragoman.dialects.NAME.tools.undo": speak(`tools: {undo: [back]}`, tool(`"inputSchema":{"type":"object"},"back":true`), func(s *stage) {
+			s.wants(s.list("tools"), `"undoSupported":true`)
+		}),
+		"dragoman.dialects.NAME.tools.repair": speak(`tools: {repair: true}`, tool(`"inputSchema":{"type":"object","properties":{"n":{"type":"string","nullable":true}}}`), func(s *stage) {
+			s.wants(s.list("tools"), `["string","null"]`)
+		}),
+		"dragoman.dialects.NAME.tools.wrap": speak(`tools: {wrap: true}`, "", wrapped),
+		"dragoman.dialects.NAME.errors.notReady": speak(`errors: {notReady: [brewing]}`, `PEER_REFUSE: still brewing`, func(s *stage) {
+			s.wants(called(s), `"content"`)
+		}),
+		"dragoman.dialects.NAME.errors.wrongVersion": speak(`errors: {wrongVersion: [too young]}`, `PEER_REFUSE: "too young, 2025-03-26"`, func(s *stage) {
+			s.wants(called(s), `"content"`)
+			s.wants(s.noted(), `"protocolVersion":"2025-03-26"`)
+		}),
+		"dragoman.dialects.NAME.errors.wrongParams": speak(`open: {params: {own: 7}}, errors: {wrongParams: [strange]}`, `PEER_REFUSE: how strange`, func(s *stage) {
+			s.wants(called(s), `"content"`)
+		}),
+		"dragoman.dialects.NAME.errors.tool": speak(`errors: {tool: {4001: There is no such invoice}}`, "", func(s *stage) {
+			s.wants(s.call("fail", "{}"), `"isError":true`, "There is no such invoice")
+		}),
+		"dragoman.dialects.NAME.never": speak(`never: [prompts/list]`, "", func(s *stage) {
+			s.wants(s.ask("/s/a/mcp", "prompts/list", "", ""), "-32601")
+			s.lacks(s.noted(), "prompts/list")
+		}),
+		"dragoman.dialects.NAME.maxMessage": speak(`maxMessage: 1KiB`, "", func(s *stage) {
+			s.wants(s.call("echo", `{"v":"`+strings.Repeat("x", 2000)+`"}`), `"outcome":"not_sent"`)
+			s.wants(called(s), `"content"`)
+		}),
+	}
+}

@@ -1,0 +1,263 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+// setting is a row of the table: a setting of the configuration file, and what can be
+// seen of it from outside. A setting without an effect is none.
+type setting struct {
+	// entry are the members of the server's entry beside command and env; env are
+	// variables of the server.
+	entry, env string
+	// ours are the members of dragoman, own those of dragoman.servers.a beside.
+	ours, own string
+	// whole, unless "", is the whole file in place of all that.
+	whole string
+	// effect looks whether the setting has its effect, on a daemon that has started.
+	effect func(s *stage)
+	// fails, unless "", is what serve says that does not start.
+	fails string
+}
+
+// stage is a daemon with a configuration, a server and what it has noted.
+type stage struct {
+	*testing.T
+	base  string // http://127.0.0.1:port
+	log   *lockedBuffer
+	dir   string
+	notes string // the file
+	web   *httptest.Server
+
+	mu   sync.Mutex
+	seen []string // requests to web
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+
+// post sends a body and returns status and body of the answer.
+func (s *stage) post(path, body string, header ...string) string {
+	s.Helper()
+	r, err := http.NewRequest(http.MethodPost, s.base+path, strings.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return fmt.Sprint(resp.StatusCode, " ", string(b))
+}
+
+// get returns status and body of a page.
+func (s *stage) get(path string) string {
+	s.Helper()
+	resp, err := http.Get(s.base + path)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return fmt.Sprint(resp.StatusCode, " ", string(b))
+}
+
+// ask sends a modern request.
+func (s *stage) ask(path, method, name, params string) string {
+	s.Helper()
+	if params != "" {
+		params += ","
+	}
+	header := []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method}
+	if name != "" {
+		header = append(header, "Mcp-Name", name)
+	}
+	return s.post(path, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+modernMeta+`}}`, header...)
+}
+
+// call calls a tool of the server at its own endpoint.
+func (s *stage) call(tool, args string) string {
+	s.Helper()
+	return s.ask("/s/a/mcp", "tools/call", tool, `"name":"`+tool+`","arguments":`+args)
+}
+
+// list returns a joined list.
+func (s *stage) list(kind string) string { s.Helper(); return s.ask("/mcp", kind+"/list", "", "") }
+
+// hello opens a legacy session.
+func (s *stage) hello(path, revision string) string {
+	s.Helper()
+	return s.post(path, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+revision+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+}
+
+func (s *stage) wants(got string, parts ...string) {
+	s.Helper()
+	for _, p := range parts {
+		if !strings.Contains(got, p) {
+			s.Errorf("no %s in %.600s", p, got)
+		}
+	}
+}
+
+func (s *stage) lacks(got string, parts ...string) {
+	s.Helper()
+	for _, p := range parts {
+		if strings.Contains(got, p) {
+			s.Errorf("%s in %.600s", p, got)
+		}
+	}
+}
+
+// noted returns what the server has read.
+func (s *stage) noted() string {
+	b, _ := os.ReadFile(s.notes)
+	return string(b)
+}
+
+// requests returns what came to the web server, a line each.
+func (s *stage) requests() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.seen, "\n")
+}
+
+// TestEverySettingHasAnEffect serves a configuration for each setting that the file
+// can have, and looks for what it does.
+func TestEverySettingHasAnEffect(t *testing.T) {
+	table := settings()
+	for _, key := range config.Keys() {
+		if _, ok := table[key]; !ok {
+			t.Errorf("%s: no row says what can be seen of it", key)
+		}
+	}
+	for key, row := range table {
+		if !slices.Contains(config.Keys(), key) {
+			t.Errorf("%s is not a setting", key)
+			continue
+		}
+		t.Run(strings.ReplaceAll(key, ".NAME", ""), func(t *testing.T) {
+			t.Parallel()
+			play(t, row)
+		})
+	}
+}
+
+var announced = regexp.MustCompile(`MCP clients connect to (http://[^/\s]+)/mcp`)
+
+// play serves what a row says until its effect was looked for.
+func play(t *testing.T, row setting) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{T: t, log: &lockedBuffer{}, dir: dir, notes: filepath.Join(dir, "notes")}
+	s.web = httptest.NewServer(settingsWeb(func(r *http.Request, body string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.seen = append(s.seen, fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.Header, " ", body))
+	}))
+	defer s.web.Close()
+	text := row.whole
+	if text == "" {
+		text = `{mcpServers: {a: {command: settings-peer, env: {PEER_NOTES: "` + s.notes + `", PATH: "${PATH}", ` + row.env + `}, ` + row.entry + `}}, ` +
+			`dragoman: {listen: "127.0.0.1:0", servers: {a: {` + row.own + `}}, ` + row.ours + `}}`
+	}
+	text = strings.NewReplacer("@WEB@", s.web.URL, "@NOTES@", s.notes).Replace(text)
+	file := filepath.Join(dir, "dragoman.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := func(name string) (string, bool) { return "", false }
+	a := &app{backend: Daemon(), stdin: strings.NewReader(""), stdout: io.Discard, env: env, program: "dragoman", status: newStatus(s.log, false, env)}
+	root := a.root()
+	root.SetArgs([]string{"serve", "-c", file})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	stop := func() error {
+		cancel(context.Canceled)
+		http.DefaultClient.CloseIdleConnections()
+		return <-done
+	}
+	for begin := time.Now(); s.base == ""; time.Sleep(5 * time.Millisecond) {
+		select {
+		case err := <-done:
+			if row.fails == "" || err == nil || !strings.Contains(err.Error(), row.fails) {
+				t.Fatalf("serve ended with %v\n%s\n%s", err, s.log, text)
+			}
+			return
+		default:
+		}
+		if at := announced.FindStringSubmatch(s.log.String()); at != nil {
+			s.base = at[1]
+		}
+		if time.Since(begin) > time.Minute {
+			t.Errorf("serve does not say where it is: %s", s.log)
+			_ = stop()
+			return
+		}
+	}
+	defer func() {
+		_ = stop()
+		if t.Failed() {
+			t.Logf("%s\nnotes:\n%s\nlog:\n%s", text, s.noted(), s.log)
+		}
+	}()
+	if row.fails != "" {
+		t.Error("it starts")
+	}
+	row.effect(s)
+}
+
+// freePort returns an address that nobody listens at.
+func freePort() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,32 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// everySection is a file with each mapping that has settings in it.
+const everySection = `
+mcpServers: {NAME: {command: x}}
+dragoman:
+  server: {instructions: {}}
+  revisions: {}
+  names: {}
+  limits: {}
+  log: {}
+  dialects: {NAME: {detect: {}, open: {}, tools: {}, errors: {}}}
+  servers: {NAME: {expose: {tools: {}, prompts: {}, resources: {}}}}
+`
+
+// Keys returns the path of every setting that a file can have, sorted. NAME stands
+// for names that users choose. It is what Parse asks for, so that a test can hold
+// documents and effects to it.
+func Keys() []string {
+	c := &compiler{asked: map[string]bool{}, env: func(string) (string, bool) { return "", false }}
+	c.compile([]byte(everySection))
+	all := slices.Sorted(maps.Keys(c.asked))
+	return slices.DeleteFunc(slices.Clone(all), func(key string) bool {
+		return slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(other, key+".") })
+	})
+}
