@@ -91,7 +91,7 @@ func (u *fake) List(ctx context.Context, _ *mcp.ClientFacts, method string) ([][
 	return items(u.lists[method]...), true, nil
 }
 
-func (u *fake) ToolParams(_ context.Context, tool string) ([]mirror.Param, bool) {
+func (u *fake) ToolParams(_ context.Context, _ *mcp.ClientFacts, tool string) ([]mirror.Param, bool) {
 	p, ok := u.params[tool]
 	return p, ok
 }

@@ -41,7 +41,7 @@ func (r *Relay) rounds(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink
 	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool {
 		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers":
 		// whoever processes the body must check them, known or not to the server.
-		if params, known := u.ToolParams(ctx, c.Name); known {
+		if params, known := u.ToolParams(ctx, c.Client, c.Name); known {
 			if bad := mirror.CheckHeaders(params, c.Msg.Raw, c.Msg.Param("arguments"), c.Headers); bad != nil {
 				return nil, bad
 			}

@@ -19,8 +19,8 @@ type Upstream interface {
 	Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error)
 	// List walks a list to its end; complete is false when a bound cut it off.
 	List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error)
-	// ToolParams returns what a tool wants mirrored into headers.
-	ToolParams(ctx context.Context, tool string) (params []mirror.Param, known bool)
+	// ToolParams returns what a tool of the client f wants mirrored into headers.
+	ToolParams(ctx context.Context, f *mcp.ClientFacts, tool string) (params []mirror.Param, known bool)
 	// Tasks returns in which form the server has tasks for the client f, and what its
 	// tool says of them; tool may be "".
 	Tasks(ctx context.Context, f *mcp.ClientFacts, tool string) (mcp.TaskForm, mcp.TaskSupport)

@@ -51,7 +51,7 @@ type ServerOptions struct {
 
 	// Params returns what a tool wants mirrored into headers, and whether the tool
 	// is known at all. Nil knows none.
-	Params func(ctx context.Context, tool string) ([]mirror.Param, bool)
+	Params func(ctx context.Context, f *mcp.ClientFacts, tool string) ([]mirror.Param, bool)
 
 	// Sessions is what the server's sessions share. Nil is a server with this one
 	// session, whose ids are counted from 1.
@@ -167,7 +167,7 @@ func (s *Server) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.
 	}
 	out := transport.Outgoing{ID: stamp.ID, Method: c.Msg.Method, Name: c.Name, Rules: &opened.Rules}
 	if out.Rules.MirrorHeaders && s.opts.Params != nil && c.Msg.Method == mcp.MethodCallTool {
-		specs, known := s.opts.Params(ctx, c.Name)
+		specs, known := s.opts.Params(ctx, c.Client, c.Name)
 		if known {
 			out.Params = mirror.HeadersFor(specs, c.Msg.Raw, c.Msg.Param("arguments"))
 		} else {

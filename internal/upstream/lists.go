@@ -33,7 +33,7 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 	defer release()
 	left := map[string]string{}
 	if method == mcp.MethodListTools {
-		defer func() { u.leaveOut(left, err == nil) }()
+		defer func() { u.leaveOut(left, err == nil, f != nil && canBeAsked(f)) }()
 	}
 	seen := map[string]bool{}
 	var params []byte
@@ -94,11 +94,23 @@ const (
 
 // leaveOut says which tools are left out and why, each once: lists are read again
 // and again. whole says that the list was read well, so that tools which are not in
-// it any more are forgotten.
-func (u *Upstream) leaveOut(left map[string]string, whole bool) {
+// it any more are forgotten; some that it was the list of some clients only, which
+// says nothing of tools that are not in it.
+func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	u.mu.Lock()
 	before := u.leftOut
-	if whole {
+	if whole && some {
+		all := maps.Clone(before)
+		if all == nil {
+			all = map[string]string{}
+		}
+		for name, why := range left {
+			if len(all) < maxLeftOut || all[name] != "" {
+				all[name] = why
+			}
+		}
+		u.leftOut = all
+	} else if whole {
 		u.leftOut = left
 	}
 	u.mu.Unlock()
@@ -119,6 +131,7 @@ type toolSpecs struct {
 	tasks  map[string]mcp.TaskSupport // of those that say anything
 }
 
+// forgetTools forgets what is known of the tools, of all clients.
 func (u *Upstream) forgetTools() {
 	u.mu.Lock()
 	u.tools = nil
@@ -126,29 +139,58 @@ func (u *Upstream) forgetTools() {
 }
 
 // ToolParams returns which arguments a tool wants mirrored into headers, and
-// whether the server has such a tool. It reads the tools once and again after
-// they have changed.
-func (u *Upstream) ToolParams(ctx context.Context, tool string) ([]mirror.Param, bool) {
-	t := u.toolsOf(ctx)
-	if t == nil {
-		return nil, false
-	}
-	p, ok := t.params[tool]
-	return p, ok
+// whether the server has such a tool for the client f, who may be nil. It reads the
+// tools once and again after they have changed.
+func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientFacts, tool string) (params []mirror.Param, known bool) {
+	u.lookUpTool(ctx, f, func(t *toolSpecs) bool {
+		params, known = t.params[tool]
+		return known
+	})
+	return params, known
 }
 
-// toolsOf returns what is known of the tools, nil when ctx ends before.
-func (u *Upstream) toolsOf(ctx context.Context) *toolSpecs {
+// lookUpTool calls find with what is known of the tools that everybody has, and when
+// it is not content with what is known of those that the server has for clients with
+// the capabilities of f.
+func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientFacts, find func(*toolSpecs) bool) {
+	if t := u.toolsOf(ctx, nil); t != nil && find(t) || f == nil || !canBeAsked(f) {
+		return
+	}
+	if t := u.toolsOf(ctx, f); t != nil {
+		find(t)
+	}
+}
+
+// setLocked returns the set of capabilities that a client's sessions are opened with,
+// "" for those that declare nothing.
+func (u *Upstream) setLocked(f *mcp.ClientFacts) string {
+	if f == nil || u.spec.Isolation == Shared {
+		return ""
+	}
+	return u.canon.of(f.Capabilities)
+}
+
+// maxToolSpecs bounds the sets of capabilities for which tools are known.
+const maxToolSpecs = 16
+
+// toolsOf returns what is known of the tools of the clients with the capabilities of
+// f, who may be nil. It is nil when ctx ends before.
+func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientFacts) *toolSpecs {
 	u.mu.Lock()
-	t := u.tools
+	key := u.setLocked(f)
+	t := u.tools[key]
 	if t == nil && !u.closed {
 		t = &toolSpecs{done: make(chan struct{})}
-		u.tools = t
+		if u.tools == nil || len(u.tools) >= maxToolSpecs {
+			u.tools = make(map[string]*toolSpecs)
+		}
+		u.tools[key] = t
+		f = f.Own()
 		// Not for as long as its first caller has patience: others wait too.
 		u.work.Go(func() {
 			ctx, stop := context.WithTimeout(u.life, 30*time.Second)
 			defer stop()
-			u.loadTools(ctx, t)
+			u.loadTools(ctx, f, key, t)
 		})
 	}
 	u.mu.Unlock()
@@ -163,14 +205,14 @@ func (u *Upstream) toolsOf(ctx context.Context) *toolSpecs {
 	}
 }
 
-func (u *Upstream) loadTools(ctx context.Context, t *toolSpecs) {
+func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientFacts, key string, t *toolSpecs) {
 	defer close(t.done)
-	items, _, err := u.List(ctx, nil, mcp.MethodListTools)
+	items, _, err := u.List(ctx, f, mcp.MethodListTools)
 	if err != nil {
 		u.opts.Log.Debug("tools could not be read", "server", u.spec.Name, "cause", err.Error())
 		u.mu.Lock()
-		if u.tools == t {
-			u.tools = nil
+		if u.tools[key] == t {
+			delete(u.tools, key)
 		}
 		u.mu.Unlock()
 		return
@@ -196,9 +238,9 @@ func (u *Upstream) loadTools(ctx context.Context, t *toolSpecs) {
 }
 
 // paramsOf is ToolParams for the headers that we send. A pipe has none.
-func (u *Upstream) paramsOf(ctx context.Context, tool string) ([]mirror.Param, bool) {
+func (u *Upstream) paramsOf(ctx context.Context, f *mcp.ClientFacts, tool string) ([]mirror.Param, bool) {
 	if u.spec.piped() {
 		return nil, false
 	}
-	return u.ToolParams(ctx, tool)
+	return u.ToolParams(ctx, f, tool)
 }

@@ -69,3 +69,75 @@ func TestToolWithAnInvalidHeaderIsToldOnce(t *testing.T) {
 		t.Errorf("broken again, lost: %q", lost)
 	}
 }
+
+// TestParamsOfToolsForSomeClients: a tool that a server lists only for clients with
+// certain capabilities gets its headers like any other, from clients of both eras, and
+// such a list says nothing of the tools that are left out of everybody's.
+func TestParamsOfToolsForSomeClients(t *testing.T) {
+	const mirrored = `"inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}`
+	var lists atomic.Int32
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		switch m.Method {
+		case mcp.MethodDiscover:
+			_, _ = w.Write(ok(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`))
+		case mcp.MethodListTools:
+			lists.Add(1)
+			tools := `{"name":"plain",` + mirrored + `,{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}`
+			caps := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyClientCaps)
+			if !jsonrpc.Find(m.Raw, caps, "elicitation").IsZero() {
+				tools = `{"name":"plain",` + mirrored + `,{"name":"form",` + mirrored
+			}
+			_, _ = w.Write(ok(m, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`+tools+`]}`))
+		case mcp.MethodCallTool:
+			if r.Header.Get("Mcp-Param-A") != "eu" {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "no Mcp-Param-A"}))
+				return
+			}
+			_, _ = w.Write(ok(m, `{"resultType":"complete","content":[]}`))
+		default:
+			_, _ = w.Write(ok(m, `{"resultType":"complete"}`))
+		}
+	}))
+	defer web.Close()
+	var lost atomic.Int32
+	u := New(Spec{Name: "web", URL: web.URL, Kind: "http"}, Options{Lost: func(_, what, _ string) { lost.Add(1) }})
+	defer u.Close(t.Context())
+	for i := range 3 {
+		for _, rev := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
+			for _, caps := range []string{`{"elicitation":{}}`, `{}`} {
+				f := &mcp.ClientFacts{Revision: rev, Capabilities: []byte(caps), Conversation: 1}
+				for _, tool := range []string{"form", "plain"} {
+					m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":{"a":"eu"},"_meta":{"`+mcp.KeyVersion+`":"2026-07-28","`+mcp.KeyClientCaps+`":`+caps+`}}}`), jsonrpc.Limits{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, known := u.ToolParams(t.Context(), f, tool)
+					if want := tool == "plain" || caps != "{}"; known != want {
+						t.Errorf("%d: %s of %v with %s is known: %t", i, tool, rev, caps, known)
+					}
+					if !known {
+						continue
+					}
+					reply, err := u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), deaf{})
+					if err != nil || reply.Code() != 0 {
+						t.Errorf("%d: %s of %v with %s: %v, %v", i, tool, rev, caps, reply, err)
+					}
+				}
+			}
+		}
+	}
+	if n := lists.Load(); n != 2 {
+		t.Errorf("the tools were listed %d times, want once for each set of capabilities", n)
+	}
+	if n := lost.Load(); n != 1 || u.Report().LeftOut["bad"] == "" {
+		t.Errorf("%d losses, left out are %v", n, u.Report().LeftOut)
+	}
+}

@@ -56,11 +56,13 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientFacts, tool string) (
 	if form != mcp.RequestedTasks || tool == "" {
 		return form, mcp.TaskForbidden
 	}
-	t := u.toolsOf(ctx)
-	if t == nil {
-		return form, mcp.TaskForbidden
-	}
-	return form, t.tasks[tool]
+	support := mcp.TaskForbidden
+	u.lookUpTool(ctx, f, func(t *toolSpecs) bool {
+		support = t.tasks[tool]
+		_, known := t.params[tool]
+		return known || support != mcp.TaskForbidden
+	})
+	return form, support
 }
 
 // callInSession relays a call that only one session can answer. Where it is over a

@@ -165,8 +165,8 @@ type Upstream struct {
 	fault        Fault
 	trace        handshake.Trace
 	tracedAt     time.Time
-	tools        *toolSpecs
-	leftOut      map[string]string // tools that are not listed, and why
+	tools        map[string]*toolSpecs // by the canonical capabilities of the clients that have them
+	leftOut      map[string]string     // tools that are not listed, and why
 	listen       *listening
 	forwardings  []forwarding
 	isForwarding bool        // a goroutine is at them
