@@ -22,7 +22,10 @@ type notices struct {
 }
 
 // attachment is a legacy client that hears servers: one entry for each.
-type attachment struct{ to []attachedTo }
+type attachment struct {
+	to   []attachedTo
+	uris map[string]bool // that it has subscribed to, at most maxURIs
+}
 
 type attachedTo struct {
 	server string
@@ -51,7 +54,7 @@ type hearer struct {
 // rename puts the names of a notice into the words that clients know.
 type rename func(u Upstream, m *jsonrpc.Message, e *jsonrpc.Edits)
 
-// maxURIs bounds the resources that one listen watches.
+// maxURIs bounds the resources that one listen or one legacy client watches.
 const maxURIs = 1000
 
 // life returns the context that ends with Drain.
@@ -390,15 +393,43 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream) (*mcp.
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "uri must be a string"}
 	}
 	n.mu.Lock()
-	w := n.attached[c.Client.Conversation].find(u.Name())
+	a := n.attached[c.Client.Conversation]
+	w := a.find(u.Name())
+	full := w != nil && c.Msg.Method == mcp.MethodSubscribe && !a.countLocked(uri)
 	n.mu.Unlock()
-	if w == nil {
+	switch {
+	case w == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "subscriptions need a session: send notifications/initialized first"}
+	case full:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("at most %d resources can be watched by one client", maxURIs)}
+	case c.Msg.Method == mcp.MethodSubscribe:
+		reply, err := w.Subscribe(ctx, uri)
+		if err != nil || reply.Code() != 0 {
+			n.uncount(a, uri)
+		}
+		return reply, err
 	}
-	if c.Msg.Method == mcp.MethodSubscribe {
-		return w.Subscribe(ctx, uri)
-	}
+	n.uncount(a, uri)
 	return w.Unsubscribe(ctx, uri)
+}
+
+// countLocked counts a resource that the client subscribes to, and reports whether it
+// may.
+func (a *attachment) countLocked(uri string) bool {
+	if len(a.uris) >= maxURIs && !a.uris[uri] {
+		return false
+	}
+	if a.uris == nil {
+		a.uris = make(map[string]bool)
+	}
+	a.uris[uri] = true
+	return true
+}
+
+func (n *notices) uncount(a *attachment, uri string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(a.uris, uri)
 }
 
 // queue holds notices for a listening client. A notice says only that something

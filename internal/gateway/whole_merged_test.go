@@ -198,3 +198,38 @@ func TestT21_TheSameIDOfTwoUsers(t *testing.T) {
 		})
 	}
 }
+
+// TestN05_SubscriptionsOfALegacyClientAreBounded: as those of a listen are. A resource
+// that is watched already costs nothing, one that is given up makes room, and another
+// client has its own.
+func TestN05_SubscriptionsOfALegacyClientAreBounded(t *testing.T) {
+	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
+		t.Run(era, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &farServer{modern: modern, caps: `{"resources":{"subscribe":true}}`}
+				w := build(t, s)
+				n, other := w.legacy(`{}`), w.legacy(`{}`)
+				ask := func(n *near, id, method string, uri int) *jsonrpc.Message {
+					n.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"resources/%s","params":{"uri":"x://%d"}}`, id, method, uri))
+					return n.answerTo(id)
+				}
+				for i := range 1000 {
+					if m := ask(n, fmt.Sprint(i), "subscribe", i); m.Kind != jsonrpc.Result {
+						t.Fatalf("resource %d: %s", i, m.Raw)
+					}
+				}
+				n.wants(ask(n, "2000", "subscribe", 1000), "at most 1000 resources")
+				if m := ask(other, "1", "subscribe", 1000); m.Kind != jsonrpc.Result {
+					t.Errorf("another client: %s", m.Raw)
+				}
+				if m := ask(n, "2001", "subscribe", 5); m.Kind != jsonrpc.Result {
+					t.Errorf("one that is watched: %s", m.Raw)
+				}
+				ask(n, "2002", "unsubscribe", 7)
+				if m := ask(n, "2003", "subscribe", 1000); m.Kind != jsonrpc.Result {
+					t.Errorf("after one was given up: %s", m.Raw)
+				}
+			})
+		})
+	}
+}
