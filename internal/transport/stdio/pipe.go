@@ -150,7 +150,11 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	if err == nil {
 		return m, nil
 	}
-	return nil, badLine(line, transport.Refused(line, err), cause)
+	if cause == nil {
+		err = transport.Refused(line, err)
+	}
+	// What a program says when it dies is half an answer, and its end the reason.
+	return nil, badLine(line, err, cause)
 }
 
 // Write sends one message. It returns when the message has been handed to the

@@ -52,7 +52,7 @@ func TestRefusedLineSaysWhatItAnswers(t *testing.T) {
 	wantLines(t, verdicts(p),
 		"answer to 5, too large false", "refused , too large false", "answer to 6, too large true", "message 1",
 		"answer to 7, too large true", "refused 8, too large true", "refused , too large true", "answer to , too large true",
-		"message 1", "answer to 9, too large false", "EOF")
+		"message 1", "refused , too large false", "EOF")
 }
 
 // Whose answer it is does not wait for the end of a line that may never come, where
