@@ -94,12 +94,20 @@ type ConnectOptions struct {
 
 // Session is a conversation with a server.
 type Session interface {
-	// List returns the raw objects of "tools", "resources", "prompts" or
-	// "templates", of all pages.
-	List(ctx context.Context, kind string) ([][]byte, error)
+	// List returns the list of "tools", "resources", "prompts" or "templates".
+	List(ctx context.Context, kind string) (List, error)
 	// Call calls a tool with args, a JSON object, and returns the raw result.
 	Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error)
 	Close() error
 	// Trace tells how the conversation was opened, a line for each step.
 	Trace() string
+}
+
+// List is a list of all pages.
+type List struct {
+	Items [][]byte // raw objects
+	// Starting and Failed are servers behind a gateway of which nothing is in the list:
+	// those that may still come, and those that could not be read. They are a peer's words.
+	Starting, Failed []string
+	Changes          bool // the server tells of changes of the list
 }

@@ -33,7 +33,7 @@ func Daemon() Backend {
 			if err != nil {
 				return nil, err // and not a *daemon.Session that is nil
 			}
-			return s, nil
+			return daemonSession{s}, nil
 		},
 		Record: func(ctx context.Context, o RecordOptions) (int, error) {
 			return daemon.Record(ctx, daemon.RecordOptions{
@@ -46,4 +46,12 @@ func Daemon() Backend {
 			})
 		},
 	}
+}
+
+// daemonSession makes a *daemon.Session what the commands ask for.
+type daemonSession struct{ *daemon.Session }
+
+func (s daemonSession) List(ctx context.Context, kind string) (List, error) {
+	l, err := s.Session.List(ctx, kind)
+	return List(l), err
 }

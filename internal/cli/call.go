@@ -178,18 +178,20 @@ func listLine(target string, command []string, file string) string {
 // do about a call that went wrong, "" when there is nothing to say.
 func (a *app) callTool(ctx context.Context, s Session, server config.Server, tool string, base []byte, arguments []argument) (result []byte, hint string, err error) {
 	var names []string
+	var missing string // why servers are missing among the tools
 	var form schema
 	if needTypes(arguments) {
 		a.status.Step(server.Name, "looking up "+tool)
-		items, err := s.List(ctx, "tools")
+		l, err := a.listWhole(ctx, s, server.Name, "tools", func(items [][]byte) bool { return hasNamed(items, tool) })
 		if ctx.Err() != nil {
 			return nil, "", err
 		}
+		items := l.Items
 		if err != nil {
 			// A server that cannot list may still be able to run.
 			a.log.LogAttrs(ctx, slog.LevelDebug, "the tools could not be listed; arguments are texts", slog.Any("error", err))
 		}
-		names = namesOf(items)
+		names, missing = namesOf(items), whyMissing(l)
 		if i := slices.Index(names, tool); i >= 0 {
 			form = schemaOf(items[i], jsonrpc.Find(items[i], jsonrpc.Whole(items[i]), "inputSchema"))
 		}
@@ -212,17 +214,23 @@ func (a *app) callTool(ctx context.Context, s Session, server config.Server, too
 	// Servers refuse an unknown tool with an error or with a result that is one, so
 	// the list is what tells.
 	if names == nil {
-		items, err := s.List(ctx, "tools")
+		l, err := s.List(ctx, "tools")
 		if err != nil {
 			a.log.LogAttrs(ctx, slog.LevelDebug, "the tools could not be listed", slog.Any("error", err))
 		}
-		names = namesOf(items)
+		names, missing = namesOf(l.Items), whyMissing(l)
 	}
-	if len(names) == 0 || slices.Contains(names, tool) {
+	if slices.Contains(names, tool) {
 		return result, "", err
 	}
 	if near := config.Suggest(tool, names); near != "" {
 		return result, "did you mean " + excerpt.Word(near, maxQuoted) + "?", err
+	}
+	switch {
+	case missing != "":
+		return result, missing + ", and may have this tool", err
+	case len(names) == 0:
+		return result, "", err
 	}
 	return result, noSuchTool, err
 }

@@ -21,7 +21,11 @@ func (a *app) listCommand() *cobra.Command {
 		Short: "List what a server offers",
 		Long: `List the tools of a server, or its resources, prompts or resource templates,
 with the first line of each description. The server is a URL, the name of one in
-the configuration, or a command after --.`,
+the configuration, or a command after --.
+
+A gateway may have servers that are still starting. They are waited for, for
+half a minute at most; then what is missing is named on standard error. The exit
+code is 1 when nothing can be listed because of it.`,
 		Example: `  dragoman list https://mcp.example.com/mcp
   dragoman list resources -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
@@ -58,22 +62,16 @@ the configuration, or a command after --.`,
 			if err != nil {
 				return err
 			}
-			var items [][]byte
+			var l List
 			err = a.talk(c.Context(), server, nil, func(s Session) error {
 				a.status.Step(server.Name, "listing "+kind)
-				items, err = s.List(c.Context(), kind)
+				l, err = a.listWhole(c.Context(), s, server.Name, kind, nil)
 				return err
 			})
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case asJSON:
-				return a.printItems(items)
-			case len(items) == 0:
-				a.status.Printf("%s has no %s", server.Name, kind)
-				return nil
 			}
-			return a.printTable(rowsOf(kind, items))
+			return a.printList(server.Name, kind, l, asJSON)
 		},
 		ValidArgsFunction: a.completeTarget(&file, listKinds...),
 	}

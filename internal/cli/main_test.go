@@ -182,16 +182,16 @@ type fakeSession struct {
 	fail func() error
 }
 
-func (s *fakeSession) List(_ context.Context, kind string) ([][]byte, error) {
+func (s *fakeSession) List(_ context.Context, kind string) (List, error) {
 	raw := []byte(os.Getenv("FAKE_ITEMS"))
+	l := List{Failed: strings.Fields(os.Getenv("FAKE_FAILED"))}
 	if raw == nil || kind == "prompts" {
-		return nil, nil
+		return l, nil
 	}
-	var out [][]byte
 	for e := range jsonrpc.Elements(raw, jsonrpc.Whole(raw)) {
-		out = append(out, e.Of(raw))
+		l.Items = append(l.Items, e.Of(raw))
 	}
-	return out, nil
+	return l, nil
 }
 
 func (s *fakeSession) Call(_ context.Context, tool string, args []byte, onProgress func(float64, float64, string)) ([]byte, error) {

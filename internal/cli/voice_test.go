@@ -32,8 +32,8 @@ func hostileItem() []byte {
 	return fmt.Appendf(nil, `{"name":%s,"uri":%s,"uriTemplate":%s,"title":%s,"description":%s,"inputSchema":{"type":"object"}}`, f, f, f, f, f)
 }
 
-func (s *hostileSession) List(context.Context, string) ([][]byte, error) {
-	return [][]byte{hostileItem()}, nil
+func (s *hostileSession) List(context.Context, string) (List, error) {
+	return List{Items: [][]byte{hostileItem()}, Failed: []string{forged}}, nil
 }
 
 func (s *hostileSession) Call(_ context.Context, _ string, _ []byte, onProgress func(float64, float64, string)) ([]byte, error) {

@@ -83,21 +83,57 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// List returns the raw objects of "tools", "resources", "prompts" or "templates",
-// of all pages.
-func (s *Session) List(ctx context.Context, kind string) ([][]byte, error) {
+// List is a list of all pages.
+type List struct {
+	Items [][]byte // raw objects
+	// Starting and Failed are servers behind a gateway of which nothing is in the list:
+	// those that may still come, and those that could not be read.
+	Starting, Failed []string
+	// Changes says that the server tells of changes of the list.
+	Changes bool
+}
+
+// maxMissing bounds how many servers are named that are missing in a list.
+const maxMissing = 64
+
+// List returns the list of "tools", "resources", "prompts" or "templates".
+func (s *Session) List(ctx context.Context, kind string) (List, error) {
 	method, ok := map[string]string{
 		"tools": mcp.MethodListTools, "resources": mcp.MethodListResources,
 		"prompts": mcp.MethodListPrompts, "templates": mcp.MethodListTemplates,
 	}[kind]
 	if !ok {
-		return nil, fmt.Errorf("%q is no list: try tools, resources, prompts or templates", kind)
+		return List{}, fmt.Errorf("%q is no list: try tools, resources, prompts or templates", kind)
 	}
-	items, complete, err := s.upstream.List(ctx, s.facts, method)
+	h, err := s.host.Hello(ctx, s.facts)
+	if err != nil {
+		return List{}, err
+	}
+	var out List
+	if info := mcp.LookupMethod(method); info != nil {
+		whole := jsonrpc.Whole(h.Capabilities)
+		changed := jsonrpc.Find(h.Capabilities, jsonrpc.Find(h.Capabilities, whole, info.Capability), "listChanged")
+		out.Changes = jsonrpc.KindOf(h.Capabilities, changed) == 't'
+	}
+	items, complete, err := s.upstream.ListPages(ctx, s.facts, method, func(page *jsonrpc.Message) {
+		missing := jsonrpc.Find(page.Raw, page.ResultMember(mcp.KeyMeta), mcp.KeyMissing)
+		out.Starting = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "starting"))
+		out.Failed = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "failed"))
+	})
 	if err == nil && !complete {
 		err = errors.New("the list never ends: the server gives cursors that go in circles")
 	}
-	return items, err
+	out.Items = items
+	return out, err
+}
+
+func namesIn(raw []byte, array jsonrpc.Span) (names []string) {
+	for at := range jsonrpc.Elements(raw, array) {
+		if name, ok := jsonrpc.Text(raw, at); ok && len(names) < maxMissing {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Call calls a tool with args, a JSON object, and returns the raw result. An error

@@ -561,6 +561,7 @@ func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 		out = append(out, `,"nextCursor":`...)
 		out = jsonrpc.AppendQuote(out, makeCursor(c.Msg.Method, items[len(items)-1].key, place+len(items)))
 	}
+	out = g.appendMissing(out, a, c.Msg.Method)
 	return mcp.Answer(append(out, '}')), nil
 }
 

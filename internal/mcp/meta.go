@@ -19,6 +19,11 @@ const (
 // docs/dialects.md lists its members.
 const KeyDialect = "io.github.dragoman-mcp/dialect"
 
+// KeyMissing is our own key of _meta in the result of a joined list: an object with the
+// names of the servers of which nothing is in the list. "starting" has those that may
+// still come, "failed" those that could not be read. It is absent when none is missing.
+const KeyMissing = "io.github.dragoman-mcp/missing"
+
 // IsPerRequestKey reports whether key is one of the _meta members by which a
 // modern request describes its sender. They belong to one hop.
 func IsPerRequestKey(key []byte) bool {

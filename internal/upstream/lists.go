@@ -22,6 +22,11 @@ const (
 // items as the server wrote them. complete is false when a bound was hit or the
 // cursor went in circles; what was read until then is returned.
 func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error) {
+	return u.ListPages(ctx, f, method, func(*jsonrpc.Message) {})
+}
+
+// ListPages is List that shows each page as well, an answer with a result.
+func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientFacts, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	info := mcp.LookupMethod(method)
 	if info == nil || info.ListKey == "" {
 		return nil, false, fmt.Errorf("%s is no list", method)
@@ -38,7 +43,7 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 	seen := map[string]bool{}
 	var params []byte
 	size := 0
-	for page := 0; page < maxPages && size <= maxListBytes; page++ {
+	for n := 0; n < maxPages && size <= maxListBytes; n++ {
 		r, err := s.server.Call(ctx, u.ownCall(method, params, f), deaf{})
 		if err != nil {
 			return nil, false, err
@@ -52,6 +57,7 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 				Message: fmt.Sprintf("server %q refuses %s", u.spec.Name, method), Op: "list " + u.spec.Name,
 			}
 		}
+		page(r.Msg)
 		raw := r.Msg.Raw
 		size += len(raw)
 		strict := method == mcp.MethodListTools && !u.spec.piped() && s.server.Revision().Can(mcp.MirroredHeaders)

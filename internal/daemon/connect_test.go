@@ -1,0 +1,47 @@
+//go:build unix
+
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestListNamesMissingServers: a command that lists what a gateway has is told which
+// servers are missing in the list, in either era.
+func TestListNamesMissingServers(t *testing.T) {
+	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
+	r := serve(t, snapshot(slow, dead, good))
+	for _, rev := range []mcp.Revision{mcp.LatestLegacy, mcp.Latest} {
+		server, problem := config.Complete(config.Server{Name: "gateway", URL: r.base + "/mcp", Revision: rev})
+		if problem != nil {
+			t.Fatal(problem)
+		}
+		s, err := Connect(t.Context(), ConnectOptions{Server: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var l List
+		for range 600 { // until both are known for what they are
+			if l, err = s.List(t.Context(), "tools"); err != nil {
+				t.Fatal(err)
+			}
+			if len(l.Items) > 0 && len(l.Failed) > 0 {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if !slices.Equal(l.Starting, []string{"slow"}) || !slices.Equal(l.Failed, []string{"dead"}) || !l.Changes ||
+			len(l.Items) == 0 || !strings.Contains(string(l.Items[0]), `"good__`) {
+			t.Errorf("%s: starting %q, failed %q, changes %t, %d tools", rev, l.Starting, l.Failed, l.Changes, len(l.Items))
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

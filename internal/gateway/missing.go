@@ -1,0 +1,61 @@
+package gateway
+
+import (
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// missing returns the servers of which a list has nothing because they have not been
+// read yet: those that may still come, and those that could not be read. A server that
+// was read once is shown as it was, and is not missing.
+func (g *Merged) missing(a *audience, method string) (starting, failed []string) {
+	g.catalog.mu.Lock()
+	defer g.catalog.mu.Unlock()
+	for _, u := range g.Upstreams {
+		p := g.catalog.seenPartLocked(method, u, a)
+		if p != nil && p.have {
+			continue
+		}
+		if own := g.catalog.parts[partKey{method, u.Name(), a.key}]; own != nil {
+			p = own
+		}
+		if p != nil && p.failed != "" {
+			failed = append(failed, u.Name())
+		} else {
+			starting = append(starting, u.Name())
+		}
+	}
+	return starting, failed
+}
+
+// appendMissing appends to the result of a list, which is still open, the _meta that
+// says which servers are missing in it. Clients that list once and early cannot know
+// it otherwise.
+func (g *Merged) appendMissing(dst []byte, a *audience, method string) []byte {
+	starting, failed := g.missing(a, method)
+	if len(starting)+len(failed) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"`+mcp.KeyMeta+`":{"`+mcp.KeyMissing+`":{`...)
+	if len(starting) > 0 {
+		dst = appendNames(append(dst, `"starting":`...), starting)
+		if len(failed) > 0 {
+			dst = append(dst, ',')
+		}
+	}
+	if len(failed) > 0 {
+		dst = appendNames(append(dst, `"failed":`...), failed)
+	}
+	return append(dst, `}}`...)
+}
+
+func appendNames(dst []byte, names []string) []byte {
+	dst = append(dst, '[')
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = jsonrpc.AppendQuote(dst, name)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,61 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestListSaysWhoIsMissing: a list that was made without some servers names them, those
+// that are starting and those that cannot be had apart, until they are there.
+func TestListSaysWhoIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &fake{name: "slow", list: func(ctx context.Context, _ string) ([][]byte, error) {
+			select {
+			case <-time.After(8 * time.Second):
+				return items(`{"name":"s"}`), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}}
+		failing := func(context.Context, string) ([][]byte, error) { return nil, errors.New("no such program") }
+		broken := &fake{name: "broken", list: failing}
+		good := &fake{name: "good", lists: map[string][]string{"tools/list": {`{"name":"g"}`}}}
+		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{slow, broken, good}}
+		defer g.Close()
+		missing := func() string {
+			t.Helper()
+			r, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &ear{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw := r.Msg.Raw
+			return string(jsonrpc.Find(raw, r.Msg.ResultMember(mcp.KeyMeta), mcp.KeyMissing).Of(raw))
+		}
+		if got, want := missing(), `{"starting":["slow"],"failed":["broken"]}`; got != want {
+			t.Errorf("at first: %s, want %s", got, want)
+		}
+		time.Sleep(10 * time.Second)
+		if got, want := missing(), `{"failed":["broken"]}`; got != want {
+			t.Errorf("later: %s, want %s", got, want)
+		}
+		broken.list = nil
+		time.Sleep(10 * time.Second)
+		missing()
+		time.Sleep(10 * time.Second)
+		if got := missing(); got != "" {
+			t.Errorf("when all are there: %s", got)
+		}
+		// A server that was there and fails now is shown as it was, and is not missing.
+		slow.list = failing
+		g.Changed("slow", "tools")
+		if got := missing(); got != "" {
+			t.Errorf("when one that was there fails: %s", got)
+		}
+	})
+}
