@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
@@ -230,14 +231,14 @@ func request26(t testing.TB, principal, method, params string) *mcp.Call {
 	t.Helper()
 	m := message(t, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":`+params+`}`)
 	return mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientFacts{
-		Revision: mcp.R20260728, Capabilities: []byte(asksAll), Principal: principal,
+		Revision: mcp.R20260728, Capabilities: []byte(asksAll), Who: identity.Named(principal),
 	})
 }
 
 func legacy(t testing.TB, method, params string) *mcp.Call {
 	t.Helper()
 	c := request26(t, "alice", method, params)
-	c.Client = &mcp.ClientFacts{Revision: mcp.R20251125, Capabilities: []byte(asksAll), Principal: "alice", Conversation: 1}
+	c.Client = &mcp.ClientFacts{Revision: mcp.R20251125, Capabilities: []byte(asksAll), Who: identity.Named("alice"), Conversation: 1}
 	return c
 }
 

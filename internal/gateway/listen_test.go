@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -25,14 +26,14 @@ type listens struct {
 
 func startListen(t *testing.T, g *Merged, id, filter string) *listens {
 	t.Helper()
-	return startListenAt(t, g, mcp.ClientFacts{Principal: "alice"}, id, filter)
+	return startListenAt(t, g, mcp.ClientFacts{Who: identity.Named("alice")}, id, filter)
 }
 
 func startListenAt(t *testing.T, g callee, who mcp.ClientFacts, id, filter string) *listens {
 	t.Helper()
 	l := &listens{ear: &ear{}, done: make(chan struct{})}
 	c := modern(t, mcp.MethodListen, `{"notifications":`+filter+`}`)
-	c.Client.Principal, c.Client.Remote = who.Principal, who.Remote
+	c.Client.Who, c.Client.Remote = who.Who, who.Remote
 	c.Msg = message(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"subscriptions/listen","params":{"notifications":`+filter+`}}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	l.cancel = cancel

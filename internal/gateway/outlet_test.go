@@ -64,7 +64,7 @@ func notice(t *testing.T, method, params string) *jsonrpc.Message {
 func TestOutletFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}
-		o := &outlet{to: r, as: identity}
+		o := &outlet{to: r, as: unchanged}
 		changed := notice(t, mcp.NoteToolsChanged, "{}")
 		o.put(nil, changed)
 		synctest.Wait()
@@ -118,7 +118,7 @@ func TestOutletFlood(t *testing.T) {
 func TestOutletBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{turn: make(chan struct{})}
-		o := &outlet{to: r, as: identity}
+		o := &outlet{to: r, as: unchanged}
 		start := time.Now()
 		for i := range 10_000 {
 			o.put(nil, notice(t, mcp.NoteResourceUpdated, fmt.Sprintf(`{"uri":"x://%d"}`, i%10)))
@@ -144,5 +144,5 @@ func TestOutletBlocked(t *testing.T) {
 	})
 }
 
-// identity leaves a notice as it is.
-func identity(_ Upstream, _ *jsonrpc.Message, _ *jsonrpc.Edits) {}
+// unchanged leaves a notice as it is.
+func unchanged(_ Upstream, _ *jsonrpc.Message, _ *jsonrpc.Edits) {}

@@ -229,11 +229,11 @@ type slot struct {
 // and the person who has had a form open for longest keeps it.
 func slotsOf(u Upstream, f *mcp.ClientFacts) []slot {
 	who := party(f)
-	lanes := "lanes " + u.Name() + "\x00" + f.Principal + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))
+	lanes := "lanes " + u.Name() + "\x00" + f.Who.SeatKey() + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))
 	return []slot{
 		{"all", who, maxParked, false},
 		{"server " + u.Name(), who, maxParkedAtOne, false},
-		{lanes, who, maxParkedInLanes, f.Principal != ""},
+		{lanes, who, maxParkedInLanes, f.Who.SeatKey() != ""},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -55,7 +56,7 @@ func TestQuota(t *testing.T) {
 
 func TestParty(t *testing.T) {
 	for want, f := range map[string]mcp.ClientFacts{
-		"principal anna":          {Principal: "anna", Conversation: 3, Remote: "10.0.0.1", Info: []byte(`{"name":"c"}`)},
+		"principal anna":          {Who: identity.Named("anna"), Conversation: 3, Remote: "10.0.0.1", Info: []byte(`{"name":"c"}`)},
 		"conversation 3":          {Conversation: 3, Remote: "10.0.0.1", Info: []byte(`{"name":"c"}`)},
 		"remote 10.0.0.1 c":       {Remote: "10.0.0.1", Info: []byte(`{"name":"c","version":"1"}`)},
 		"remote 10.0.0.1":         {Remote: "10.0.0.1", Info: []byte(`{"name":7}`)},
@@ -110,7 +111,7 @@ func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
 		"names": func(n int) mcp.ClientFacts {
 			return mcp.ClientFacts{Remote: "127.0.0.1", Info: []byte(fmt.Sprintf(`{"name":"c%d"}`, n))}
 		},
-		"principals": func(n int) mcp.ClientFacts { return mcp.ClientFacts{Principal: fmt.Sprintf("p%d", n)} },
+		"principals": func(n int) mcp.ClientFacts { return mcp.ClientFacts{Who: identity.Named(fmt.Sprintf("p%d", n))} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *Relay) {
@@ -136,7 +137,7 @@ func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
 					}
 				}
 				want := maxParkedInLanes/2 - 1 // one place is taken, and it may have as many as are left
-				if greedy.Principal != "" {
+				if greedy.Who != nil {
 					want = maxParkedInLanes // the sessions are its own
 				}
 				if len(states) < want || len(states) > maxParkedInLanes || refused == 0 {
@@ -173,14 +174,14 @@ func TestOneServerCannotTakeAllPlaces(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
 		w := crowd{t, r, asking(mcp.MethodElicit)}
 		for n := range 2 * maxParkedAtOne {
-			_, _ = w.park(mcp.ClientFacts{Principal: fmt.Sprintf("p%d", n%8)})
+			_, _ = w.park(mcp.ClientFacts{Who: identity.Named(fmt.Sprintf("p%d", n%8))})
 		}
 		if n := r.places["server old"].all; n > maxParkedAtOne || n < maxParkedAtOne/2 {
 			t.Errorf("one server has %d", n)
 		}
 		other := crowd{t, r, asking(mcp.MethodElicit)}
 		other.u.name = "other"
-		if _, err := other.park(mcp.ClientFacts{Principal: "p1"}); err != nil {
+		if _, err := other.park(mcp.ClientFacts{Who: identity.Named("p1")}); err != nil {
 			t.Errorf("at another server: %v", err)
 		}
 	})

@@ -138,7 +138,7 @@ func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) 
 		switch {
 		case err != nil:
 			if errors.Is(err, error(errState)) && r.Refused != nil {
-				r.Refused(u.Name(), c.Client.Principal, c.Method.Name)
+				r.Refused(u.Name(), c.Client.Who.Key(), c.Method.Name)
 			}
 			return nil, err
 		case kind == 'P':

@@ -85,7 +85,7 @@ func (r *Relay) ParkedCalls() []ParkedReport {
 	all := slices.Collect(maps.Values(r.parked))
 	out := make([]ParkedReport, len(all))
 	for i, p := range all {
-		out[i] = ParkedReport{Server: p.server, Principal: p.first.Client.Principal, Method: p.first.Msg.Method, Since: p.since}
+		out[i] = ParkedReport{Server: p.server, Principal: p.first.Client.Who.Key(), Method: p.first.Msg.Method, Since: p.since}
 	}
 	r.parkMu.Unlock()
 	for i, p := range all {

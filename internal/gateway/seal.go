@@ -228,7 +228,7 @@ func binding(u Upstream, c *mcp.Call) []byte {
 		sum := sha256.Sum256(b)
 		h.Write(sum[:])
 	}
-	part([]byte(c.Client.Principal))
+	part([]byte(c.Client.Who.Key()))
 	part([]byte(u.Name()))
 	part([]byte(c.Msg.Method))
 	part(canonical(nil, c.Msg.Raw, c.Msg.Params, func(key string) bool {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -111,6 +112,22 @@ func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 	_, err := r.relay(t.Context(), u, request26(t, "bob", mcp.MethodCallTool, retry(toolCall, state)), &ear{})
 	if !errors.Is(err, error(errState)) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A state belongs to the person: another key of theirs, which is another seat, may use it.
+func TestStateFollowsItsSubject(t *testing.T) {
+	r, u := &Relay{}, stateful(`"s"`)
+	state := first(t, r, u) // of alice
+	for _, who := range []*identity.Principal{
+		{Subject: "alice", Seat: "alice/other key"}, {Subject: "mallory", Seat: "alice"},
+	} {
+		c := request26(t, "", mcp.MethodCallTool, retry(toolCall, state))
+		c.Client.Who = who
+		_, err := r.relay(t.Context(), u, c, &ear{})
+		if refused := errors.Is(err, error(errState)); refused != (who.Subject != "alice") {
+			t.Errorf("%+v: %v", who, err)
+		}
 	}
 }
 

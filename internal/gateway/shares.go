@@ -16,8 +16,8 @@ import (
 // has none, its address and the name that it gives.
 func party(f *mcp.ClientFacts) string {
 	switch {
-	case f.Principal != "":
-		return "principal " + f.Principal
+	case f.Who.SeatKey() != "":
+		return "principal " + f.Who.SeatKey()
 	case f.Conversation != 0:
 		return fmt.Sprintf("conversation %d", f.Conversation)
 	}
@@ -74,7 +74,7 @@ type listenShares struct {
 // machineOf returns the address whose clients share a bound, "" for a client that is
 // known.
 func machineOf(f *mcp.ClientFacts) string {
-	if f.Principal != "" || f.Conversation != 0 {
+	if f.Who.SeatKey() != "" || f.Conversation != 0 {
 		return ""
 	}
 	return f.Remote

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -29,7 +30,7 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 		listen := func(n int, who mcp.ClientFacts) *listens {
 			return startListenAt(t, host(n), who, fmt.Sprint(n), `{"toolsListChanged":true}`)
 		}
-		anna, bert, nobody := mcp.ClientFacts{Principal: "anna", Remote: "10.0.0.1"}, mcp.ClientFacts{Principal: "bert", Remote: "10.0.0.1"}, mcp.ClientFacts{Remote: "10.0.0.1"}
+		anna, bert, nobody := mcp.ClientFacts{Who: identity.Named("anna"), Remote: "10.0.0.1"}, mcp.ClientFacts{Who: identity.Named("bert"), Remote: "10.0.0.1"}, mcp.ClientFacts{Remote: "10.0.0.1"}
 		var all []*listens
 		for n := range maxListens {
 			all = append(all, listen(n, anna))

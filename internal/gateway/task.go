@@ -89,7 +89,7 @@ func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s peer.Sink) 
 // many users share could name the tasks of others (SEP-2663, "Motivation" 3), so
 // there is none where somebody has signed in, and none of several servers.
 func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
-	if c.Client.Principal == "" && c.Sole {
+	if c.Client.Who.Key() == "" && c.Sole {
 		if form, _ := all[0].Tasks(ctx, c.Client, ""); form != mcp.DirectedTasks {
 			reply, err := r.relay(ctx, all[0], c, s)
 			if err != nil || reply.Session == 0 {

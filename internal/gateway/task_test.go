@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -173,7 +174,7 @@ func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 			t.Errorf("tasks/cancel: %v", err)
 		}
 		other := legacy(t, "tasks/result", `{"taskId":"`+id+`"}`)
-		other.Client.Principal = "bob"
+		other.Client.Who = identity.Named("bob")
 		if _, err := g.Call(t.Context(), other, &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("another principal: %v", err)
 		}
@@ -218,8 +219,8 @@ func TestKeptTasksOfOthersStay(t *testing.T) {
 	for name, flood := range map[string]*mcp.Reply{"many": small, "large": big} {
 		var k keptTasks
 		innocent, greedy := legacy(t, "tools/call", `{"name":"star"}`), legacy(t, "tools/call", `{"name":"star"}`)
-		innocent.Client.Principal, innocent.Client.Conversation = "", 7
-		greedy.Client.Principal, greedy.Client.Conversation = "", 8
+		innocent.Client.Who, innocent.Client.Conversation = nil, 7
+		greedy.Client.Who, greedy.Client.Conversation = nil, 8
 		mine, err := k.keep(innocent, small, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -368,7 +369,7 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		mine := text(t, reply, "taskId")
-		theirs := g.Relay.taskID(one, &mcp.ClientFacts{Principal: "bob"}, false, mcp.TaskRef{ID: "t1"})
+		theirs := g.Relay.taskID(one, &mcp.ClientFacts{Who: identity.Named("bob")}, false, mcp.TaskRef{ID: "t1"})
 		listen := func(principal, capabilities string) (heard []string, err error) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()

@@ -32,7 +32,7 @@ var (
 
 // attendedKey tells the tasks of all clients apart.
 func attendedKey(p place, f *mcp.ClientFacts) string {
-	return p.server.Name() + "\x00" + f.Principal + "\x00" + p.ref.String()
+	return p.server.Name() + "\x00" + f.Who.Key() + "\x00" + p.ref.String()
 }
 
 // requestedTask answers a modern client about a task of a legacy server.

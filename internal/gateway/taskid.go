@@ -47,7 +47,7 @@ var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "
 // taskID returns the id under which a client knows a task. sole says that no other
 // server stands behind the client's endpoint.
 func (r *Relay) taskID(u Upstream, f *mcp.ClientFacts, sole bool, ref mcp.TaskRef) string {
-	if f.Principal != "" {
+	if f.Who.Key() != "" {
 		return signedTask + u.Name() + "~" + r.signature(u, f, ref) + "~" + ref.String()
 	}
 	if sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, openTask) && !strings.HasPrefix(ref.ID, signedTask) {
@@ -66,7 +66,7 @@ func (r *Relay) signature(u Upstream, f *mcp.ClientFacts, ref mcp.TaskRef) strin
 	}
 	mac := hmac.New(sha256.New, r.taskKey)
 	r.mu.Unlock()
-	for _, part := range [...]string{f.Principal, u.Name(), ref.String()} {
+	for _, part := range [...]string{f.Who.Key(), u.Name(), ref.String()} {
 		sum := sha256.Sum256([]byte(part))
 		mac.Write(sum[:])
 	}
@@ -76,7 +76,7 @@ func (r *Relay) signature(u Upstream, f *mcp.ClientFacts, ref mcp.TaskRef) strin
 // placeOf returns where the task is that a client means; errNoTask for what is no
 // task of its.
 func (r *Relay) placeOf(ctx context.Context, all []Upstream, f *mcp.ClientFacts, sole bool, id string) (place, error) {
-	if f.Principal != "" {
+	if f.Who.Key() != "" {
 		rest, ok := strings.CutPrefix(id, signedTask)
 		u, text := ownerOf(all, rest)
 		sign, text, _ := strings.Cut(text, "~")

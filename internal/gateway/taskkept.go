@@ -24,11 +24,11 @@ type keptTasks struct {
 
 // keptTask is one of them. It is not written to.
 type keptTask struct {
-	id, principal string
-	party         string
-	reply         *mcp.Reply
-	object        []byte // the task in the words of 2025-11-25
-	until         time.Time
+	id, subject string
+	party       string
+	reply       *mcp.Reply
+	object      []byte // the task in the words of 2025-11-25
+	until       time.Time
 }
 
 // The bounds of what is kept, and of how long.
@@ -54,7 +54,7 @@ func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp
 		}
 	}
 	now := time.Now()
-	t := &keptTask{id: keptTaskID + rand.Text(), principal: c.Client.Principal, party: party(c.Client), reply: reply, until: now.Add(ttl)}
+	t := &keptTask{id: keptTaskID + rand.Text(), subject: c.Client.Who.Key(), party: party(c.Client), reply: reply, until: now.Add(ttl)}
 	stamp := jsonrpc.AppendQuote(nil, now.UTC().Format(time.RFC3339))
 	o := []byte(`{"status":"` + stateOf(reply.Msg.Raw, reply.Msg.Result) + `","createdAt":`)
 	o = append(append(append(o, stamp...), `,"lastUpdatedAt":`...), stamp...)
@@ -134,7 +134,7 @@ func (k *keptTasks) find(f *mcp.ClientFacts, id string) (*keptTask, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.byID[id]
-	if t == nil || t.principal != f.Principal || time.Now().After(t.until) {
+	if t == nil || t.subject != f.Who.Key() || time.Now().After(t.until) {
 		return nil, false
 	}
 	return t, true

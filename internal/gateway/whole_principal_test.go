@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -28,12 +29,12 @@ type visitor struct {
 func (w *whole) door() *visitor {
 	server := streamhttp.NewServer(streamhttp.Options{
 		Acceptor: &peer.Reception{Host: w.host},
-		Principal: func(r *http.Request) (string, error) {
+		Principal: func(r *http.Request) (*identity.Principal, error) {
 			principal, _, ok := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "/")
 			if !ok {
-				return "", errors.New("nobody")
+				return nil, errors.New("nobody")
 			}
-			return principal, nil
+			return identity.Named(principal), nil
 		},
 	})
 	web := httptest.NewServer(server)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -341,7 +342,7 @@ func (w *whole) clientOf(principal string) *near {
 func (w *whole) join(principal string, client, server transport.Pipe) *near {
 	reception := &peer.Reception{Host: w.host}
 	w.running.Go(func() {
-		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Principal: principal})
+		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: identity.Named(principal)})
 	})
 	n := &near{t: w.t, pipe: client, in: make(chan *jsonrpc.Message, 4096)}
 	w.running.Go(func() {

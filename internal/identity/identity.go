@@ -24,6 +24,15 @@ type Principal struct {
 // loopback address or a pipe.
 var Local = &Principal{Subject: "local", Seat: "local", Via: "none"}
 
+// Named returns the principal of somebody who has one way in: one subject at one seat. It
+// is nil for "".
+func Named(subject string) *Principal {
+	if subject == "" {
+		return nil
+	}
+	return &Principal{Subject: subject, Seat: subject}
+}
+
 // Key returns what things of the principal are bound to. It is "" for nil and for Local:
 // nobody had to say who they are, so there is nothing to bind to, and what is given out
 // outlives this process.

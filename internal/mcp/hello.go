@@ -1,6 +1,10 @@
 package mcp
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+)
 
 // Hello is what a server says of itself when a conversation opens: the result of
 // initialize or of server/discover, in one form. The byte slices are JSON, owned
@@ -21,10 +25,10 @@ type Hello struct {
 // written to once a call carries it.
 type ClientFacts struct {
 	Revision     Revision
-	Info         []byte   // an Implementation object, nil when unknown
-	Capabilities []byte   // an object, nil means {}
-	LogLevel     LogLevel // the least severe log message that it wants; 0 none
-	Principal    string
+	Info         []byte              // an Implementation object, nil when unknown
+	Capabilities []byte              // an object, nil means {}
+	LogLevel     LogLevel            // the least severe log message that it wants; 0 none
+	Who          *identity.Principal // nil for nobody in particular
 	// Conversation tells clients of one principal apart; 0 for a modern HTTP
 	// request, which has no conversation around it.
 	Conversation uint64

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -71,7 +72,7 @@ type Observer interface {
 
 // Accept begins a conversation with a client; see transport.Acceptor.
 func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
-	c := &Client{reception: r, principal: p.Principal, remote: p.Remote, out: out}
+	c := &Client{reception: r, who: p.Who, remote: p.Remote, out: out}
 	if out != nil {
 		c.number = conversations.Add(1)
 		c.transport = p.Transport
@@ -84,7 +85,7 @@ func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Con
 // both eras may be spoken, or a single modern HTTP request.
 type Client struct {
 	reception *Reception
-	principal string
+	who       *identity.Principal
 	remote    string
 	transport string
 	out       transport.Outbox // nil for a single request
@@ -271,7 +272,7 @@ func (c *Client) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientFacts 
 		Revision:     o.Revision,
 		Info:         at[0].Of(m.Raw),
 		Capabilities: at[1].Of(m.Raw),
-		Principal:    c.principal,
+		Who:          c.who,
 		Conversation: c.number,
 		Remote:       c.remote,
 	}
@@ -324,7 +325,7 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 
 // adopt makes a session for a client that never asked for one.
 func (c *Client) adopt(rev mcp.Revision) *mcp.ClientFacts {
-	f := &mcp.ClientFacts{Revision: rev, Principal: c.principal, Conversation: c.number, Remote: c.remote}
+	f := &mcp.ClientFacts{Revision: rev, Who: c.who, Conversation: c.number, Remote: c.remote}
 	if !c.facts.CompareAndSwap(nil, f) {
 		return c.facts.Load()
 	}

@@ -63,7 +63,7 @@ func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) 
 	f := &mcp.ClientFacts{
 		Revision:     rev,
 		Info:         []byte(nameless),
-		Principal:    c.principal,
+		Who:          c.who,
 		Conversation: c.number,
 		Remote:       c.remote,
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
@@ -41,10 +42,10 @@ type HeaderField = mirror.Header
 
 // Peer is what a door knows about who is at it.
 type Peer struct {
-	Transport string // "stdio", "http", "sse" or "inmem"
-	Principal string // who authenticated; "" while nobody has to
-	Remote    string // network address without port, "" on stdio
-	Endpoint  string // the route's name, as configured at the door
+	Transport string              // "stdio", "http", "sse" or "inmem"
+	Who       *identity.Principal // who authenticated; nil or identity.Local while nobody has to
+	Remote    string              // network address without port, "" on stdio
+	Endpoint  string              // the route's name, as configured at the door
 }
 
 // Acceptor makes conversations. It is implemented above the transports.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
@@ -174,7 +175,7 @@ const canElicit = `{"elicitation":{"form":{}}}`
 
 func facts(r mcp.Revision, principal, caps string, conversation uint64) *mcp.ClientFacts {
 	return &mcp.ClientFacts{
-		Revision: r, Principal: principal, Capabilities: []byte(caps), Conversation: conversation,
+		Revision: r, Who: identity.Named(principal), Capabilities: []byte(caps), Conversation: conversation,
 		Info: []byte(`{"name":"c","version":"1"}`),
 	}
 }

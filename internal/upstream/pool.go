@@ -15,13 +15,13 @@ import (
 // pool holds the sessions that may serve the same clients. Its fields are
 // guarded by Upstream.mu.
 type pool struct {
-	key       string
-	principal string        // whose they are, "" for whoever is nobody in particular
-	declared  []byte        // the capabilities that its sessions are opened with
-	sessions  []*session    // home first
-	opening   *opening      // the open that is under way, nil for none
-	freed     chan struct{} // closed when a lane may have become free
-	standing  []*Standing
+	key      string
+	seat     string        // whose they are, "" for whoever is nobody in particular
+	declared []byte        // the capabilities that its sessions are opened with
+	sessions []*session    // home first
+	opening  *opening      // the open that is under way, nil for none
+	freed    chan struct{} // closed when a lane may have become free
+	standing []*Standing
 }
 
 // opening is an open that several callers may wait for.
@@ -43,10 +43,10 @@ func (u *Upstream) keyLocked(f *mcp.ClientFacts) string {
 		return ""
 	}
 	caps := u.canon.of(f.Capabilities)
-	if f.Principal == "" {
+	if f.Who.SeatKey() == "" {
 		return caps
 	}
-	return f.Principal + "\x00" + caps
+	return f.Who.SeatKey() + "\x00" + caps
 }
 
 // canon remembers the canonical form of the last few capabilities: those of a client
@@ -82,7 +82,7 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientFacts) *pool {
 	if f != nil {
 		p.declared = u.capabilities(f)
 		if u.spec.Isolation != Shared {
-			p.principal = f.Principal
+			p.seat = f.Who.SeatKey()
 		}
 	}
 	u.pools[key] = p
@@ -210,7 +210,7 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *ope
 // there is none.
 func (u *Upstream) anyLocked() *pool {
 	for _, p := range u.pools {
-		if p.principal == "" && len(p.sessions) > 0 {
+		if p.seat == "" && len(p.sessions) > 0 {
 			return p
 		}
 	}
@@ -380,7 +380,7 @@ func (u *Upstream) roomLocked(p *pool) bool {
 	var idle, ownIdle *session
 	var idleIsHome, ownIsHome bool
 	for _, q := range u.pools {
-		mine := q.principal == p.principal
+		mine := q.seat == p.seat
 		n := len(q.sessions)
 		if q.opening != nil {
 			n++
@@ -403,7 +403,7 @@ func (u *Upstream) roomLocked(p *pool) bool {
 		}
 	}
 	switch {
-	case p.principal != "" && own >= maxPerPrincipal:
+	case p.seat != "" && own >= maxPerPrincipal:
 		idle = ownIdle
 	case all < maxSessions:
 		return true

@@ -115,7 +115,7 @@ func (u *Upstream) Report() Report {
 				role = Home
 			}
 			x := s.reportLocked(role)
-			x.Principal, x.Capabilities = p.principal, capabilityNames(p.declared)
+			x.Principal, x.Capabilities = p.seat, capabilityNames(p.declared)
 			if i == 0 {
 				x.Hearers, x.Watched = len(p.standing), len(watched)
 			}

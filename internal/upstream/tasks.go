@@ -103,7 +103,7 @@ func (u *Upstream) acquireSession(c *mcp.Call) (*session, func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, p := range u.pools {
-		if p.principal != "" && p.principal != c.Client.Principal {
+		if p.seat != "" && p.seat != c.Client.Who.SeatKey() {
 			continue
 		}
 		for _, s := range p.sessions {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -176,6 +177,23 @@ func TestPrincipalsAndCapabilitiesKeepSessionsApart(t *testing.T) {
 			}
 			if n := len(h.all()); n != x.want {
 				t.Errorf("after client %d: %d sessions, want %d", i, n, x.want)
+			}
+		}
+	})
+}
+
+// Two keys of one person are two seats, and have sessions of their own.
+func TestSeatsKeepSessionsApart(t *testing.T) {
+	h := &house{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		for i, seat := range []string{"key 1", "key 2", "key 1"} {
+			f := facts(mcp.R20260728, "", "{}", 0)
+			f.Who = &identity.Principal{Subject: "ann", Seat: seat}
+			if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				t.Fatal(err)
+			}
+			if n, want := len(h.all()), min(i+1, 2); n != want {
+				t.Errorf("after call %d: %d sessions, want %d", i, n, want)
 			}
 		}
 	})

@@ -290,7 +290,7 @@ func (w *Standing) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 		}
 		return peer.WantsLog(f.Revision, f.LogLevel, m)
 	}
-	if m.Method == mcp.NoteTaskStatus && (!w.facts.Revision.Can(mcp.ExperimentalTasks) || w.facts.Principal != "" && w.upstream.spec.Isolation == Shared) {
+	if m.Method == mcp.NoteTaskStatus && (!w.facts.Revision.Can(mcp.ExperimentalTasks) || w.facts.Who.Key() != "" && w.upstream.spec.Isolation == Shared) {
 		// It is of a task that we wait for, or nobody can tell whose it is. No client
 		// must rely on it.
 		return false

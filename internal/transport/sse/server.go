@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -32,7 +33,7 @@ type Options struct {
 
 	// Principal says who sent a request; an error refuses it, with 401 unless it is
 	// an *httpdoor.Denied that says otherwise. Nil: nobody has to say.
-	Principal func(*http.Request) (string, error)
+	Principal func(*http.Request) (*identity.Principal, error)
 	// AllowStream says whether a client may open one more stream, and if not when to
 	// try again. It may wait a little for its turn. Nil allows all.
 	AllowStream func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
@@ -147,10 +148,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.opts.Guard.Admit(w, r) {
 		return
 	}
-	principal := ""
+	who := identity.Local
 	if s.opts.Principal != nil {
 		var err error
-		if principal, err = s.opts.Principal(r); err != nil {
+		if who, err = s.opts.Principal(r); err != nil {
 			s.counts.denied.Add(1)
 			httpdoor.RefuseDenied(w, err)
 			return
@@ -158,9 +159,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodGet:
-		s.stream(w, r, principal)
+		s.stream(w, r, who)
 	case http.MethodPost:
-		s.message(w, r, principal)
+		s.message(w, r, who)
 	default:
 		s.counts.refused.Add(1)
 		httpdoor.RefuseMethod(w, "GET, POST")
@@ -168,20 +169,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // stream serves a stream from its opening to its end.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal string) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *identity.Principal) {
 	if _, events := httpdoor.Accepts(r.Header); !events {
 		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "Accept must list text/event-stream")
 		return
 	}
-	peer := transport.Peer{Transport: "sse", Principal: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
-	who := httpdoor.NewcomerOf(r, principal, "") // nothing else is known before initialize
+	peer := transport.Peer{Transport: "sse", Who: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
+	who := httpdoor.NewcomerOf(r, principal.SeatKey(), "") // nothing else is known before initialize
 	if allow := s.opts.AllowStream; allow != nil {
 		if after, ok := allow(r.Context(), who); !ok {
 			s.limited(w, http.StatusTooManyRequests, "", "rate_limited", "too many streams are being opened", max(after, time.Second))
 			return
 		}
 	}
-	l := newLink(s, principal, who.Party())
+	l := newLink(s, principal.SeatKey(), who.Party())
 	if !s.add(l) {
 		s.limited(w, http.StatusServiceUnavailable, "", "overload", "no more streams are served for now", time.Minute)
 		return
@@ -212,7 +213,7 @@ func (s *Server) messages(r *http.Request) string {
 
 // message takes one message and answers 202 at once; what comes of it goes out on
 // the stream.
-func (s *Server) message(w http.ResponseWriter, r *http.Request, principal string) {
+func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	if !httpdoor.IsJSON(r.Header) {
 		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "Content-Type must be application/json, in UTF-8")
 		return
@@ -223,7 +224,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, principal strin
 		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "sessionId is missing")
 		return
 	}
-	l := s.link(id, principal)
+	l := s.link(id, who.SeatKey())
 	if l == nil {
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
 		return
@@ -334,11 +335,11 @@ func (s *Server) remove(l *link) {
 	s.shares.Give(l.party)
 }
 
-// link returns the client's link, nil if there is none of that id and principal.
-func (s *Server) link(id, principal string) *link {
+// link returns the client's link, nil if there is none of that id and seat.
+func (s *Server) link(id, seat string) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.links[id]; l != nil && l.principal == principal {
+	if l := s.links[id]; l != nil && l.seat == seat {
 		return l
 	}
 	return nil

@@ -18,13 +18,13 @@ var errStreamGone = errors.New("the client's stream has ended")
 // link is one client: its stream, its conversation, and what it has in flight. It
 // implements transport.Outbox.
 type link struct {
-	server    *Server
-	id        string // 192 random bits
-	principal string
-	party     string          // out of whose share its place is, see transport.Quota
-	ctx       context.Context // ends with the stream
-	cancel    context.CancelCauseFunc
-	out       httpdoor.Stream
+	server *Server
+	id     string // 192 random bits
+	seat   string
+	party  string          // out of whose share its place is, see transport.Quota
+	ctx    context.Context // ends with the stream
+	cancel context.CancelCauseFunc
+	out    httpdoor.Stream
 
 	mu       sync.Mutex
 	conv     transport.Conversation // nil before open and after end
@@ -32,10 +32,10 @@ type link struct {
 	requests sync.WaitGroup // added to under mu, while conv is set
 }
 
-func newLink(s *Server, principal, party string) *link {
+func newLink(s *Server, seat, party string) *link {
 	var b [24]byte
 	_, _ = rand.Read(b[:]) // never fails
-	l := &link{server: s, id: base64.RawURLEncoding.EncodeToString(b[:]), principal: principal, party: party}
+	l := &link{server: s, id: base64.RawURLEncoding.EncodeToString(b[:]), seat: seat, party: party}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.out.Init(s.rules, "", httpdoor.Discard)
 	return l

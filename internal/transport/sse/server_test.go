@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
@@ -279,11 +280,11 @@ func TestH03_H05_H08_ServerGuards(t *testing.T) {
 
 func TestL06_ServerForeignStream(t *testing.T) {
 	d := newDoor(t, &hall{}, func(o *Options) {
-		o.Principal = func(r *http.Request) (string, error) {
+		o.Principal = func(r *http.Request) (*identity.Principal, error) {
 			if who := r.Header.Get("X-Who"); who != "" {
-				return who, nil
+				return identity.Named(who), nil
 			}
-			return "", &httpdoor.Denied{Challenge: "Bearer"}
+			return nil, &httpdoor.Denied{Challenge: "Bearer"}
 		}
 	})
 	f := d.connect("X-Who: ann")

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -23,7 +24,7 @@ type Options struct {
 
 	// Principal says who sent a request; an error refuses it, with 401 unless it is
 	// an *httpdoor.Denied that says otherwise. Nil: nobody has to say.
-	Principal func(*http.Request) (string, error)
+	Principal func(*http.Request) (*identity.Principal, error)
 	// AllowInitialize says whether a client may open one more session, and if not
 	// when to try again. It may wait a little for its turn. Nil allows all.
 	AllowInitialize func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
@@ -107,10 +108,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.opts.Guard.Admit(w, r) {
 		return
 	}
-	principal := ""
+	who := identity.Local
 	if s.opts.Principal != nil {
 		var err error
-		if principal, err = s.opts.Principal(r); err != nil {
+		if who, err = s.opts.Principal(r); err != nil {
 			s.counts.denied.Add(1)
 			httpdoor.RefuseDenied(w, err)
 			return
@@ -118,11 +119,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodPost:
-		s.post(w, r, principal)
+		s.post(w, r, who)
 	case http.MethodGet:
-		s.get(w, r, principal)
+		s.get(w, r, who)
 	case http.MethodDelete:
-		s.delete(w, r, principal)
+		s.delete(w, r, who)
 	default:
 		s.counts.refused.Add(1)
 		httpdoor.RefuseMethod(w, "GET, POST, DELETE")
@@ -130,8 +131,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // peer describes the sender of r.
-func (s *Server) peer(r *http.Request, principal string) transport.Peer {
-	return transport.Peer{Transport: "http", Principal: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
+func (s *Server) peer(r *http.Request, who *identity.Principal) transport.Peer {
+	return transport.Peer{Transport: "http", Who: who, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
 }
 
 // refuse answers with an error and counts it.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -19,26 +20,26 @@ const maxAbreast = 8
 
 // batch serves an array of messages. One revision has them (2025-03-26 §Base
 // Protocol, "Batching"); from all others nothing of an array is executed.
-func (s *Server) batch(w http.ResponseWriter, r *http.Request, principal string, h headers, body []byte) {
+func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, body []byte) {
 	rev := mcp.Assumed
 	if h.version != "" {
 		rev, _ = mcp.ParseRevision(h.version)
 	}
 	var ses *session
 	if h.session != "" && !rev.Modern() {
-		if ses = s.enter(w, principal, h); ses == nil {
+		if ses = s.enter(w, who, h); ses == nil {
 			return
 		}
 		defer s.leave(ses)
 		rev = ses.revision()
 	}
 	if !rev.Can(mcp.Batches) {
-		s.refuse(w, http.StatusBadRequest, s.orNull("", h, principal), jsonrpc.CodeInvalidRequest, "batches do not exist in this protocol revision")
+		s.refuse(w, http.StatusBadRequest, s.orNull("", h, who), jsonrpc.CodeInvalidRequest, "batches do not exist in this protocol revision")
 		return
 	}
 	items, err := jsonrpc.ScanBatch(body, s.limits)
 	if err != nil {
-		s.refuseScan(w, h, principal, err)
+		s.refuseScan(w, h, who, err)
 		return
 	}
 	requests := 0
@@ -73,7 +74,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, principal string,
 		return
 	default:
 		var ok bool
-		if ses, ok = s.adopt(w, r, principal, "null", rev); !ok {
+		if ses, ok = s.adopt(w, r, who, "null", rev); !ok {
 			return
 		}
 		defer s.leave(ses)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -12,7 +13,7 @@ import (
 // sessionOf returns the session of a GET or DELETE, acquired, or answers. Modern
 // clients have neither (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP
 // Revisions").
-func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, principal string) *session {
+func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, who *identity.Principal) *session {
 	h, ok := s.readHeaders(w, r)
 	if !ok {
 		return nil
@@ -22,14 +23,14 @@ func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, principal str
 		httpdoor.RefuseMethod(w, "POST")
 		return nil
 	}
-	return s.enter(w, principal, h)
+	return s.enter(w, who, h)
 }
 
 // get serves the stream of what belongs to no request, or resumes another one
 // (2025-11-25 §Transports, "Listening for Messages from the Server",
 // "Resumability and Redelivery").
-func (s *Server) get(w http.ResponseWriter, r *http.Request, principal string) {
-	ses := s.sessionOf(w, r, principal)
+func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
+	ses := s.sessionOf(w, r, who)
 	if ses == nil {
 		return
 	}
@@ -70,8 +71,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, principal string) {
 
 // delete ends a session for its client (2025-11-25 §Transports, "Session
 // Management" 5).
-func (s *Server) delete(w http.ResponseWriter, r *http.Request, principal string) {
-	ses := s.sessionOf(w, r, principal)
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
+	ses := s.sessionOf(w, r, who)
 	if ses == nil {
 		return
 	}

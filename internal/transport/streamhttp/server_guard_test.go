@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
@@ -296,16 +297,16 @@ func TestH25_Pipelined(t *testing.T) {
 
 func TestPrincipalIsAskedFirst(t *testing.T) {
 	d := open(t, &hall{}, func(o *Options) {
-		o.Principal = func(r *http.Request) (string, error) {
+		o.Principal = func(r *http.Request) (*identity.Principal, error) {
 			switch r.Header.Get("Authorization") {
 			case "":
-				return "", &httpdoor.Denied{Challenge: `Bearer realm="x"`}
+				return nil, &httpdoor.Denied{Challenge: `Bearer realm="x"`}
 			case "throttled":
-				return "", &httpdoor.Denied{Status: 429, RetryAfter: 1500 * time.Millisecond}
+				return nil, &httpdoor.Denied{Status: 429, RetryAfter: 1500 * time.Millisecond}
 			case "bad":
-				return "", errors.New("secret reason")
+				return nil, errors.New("secret reason")
 			}
-			return r.Header.Get("Authorization"), nil
+			return identity.Named(r.Header.Get("Authorization")), nil
 		}
 	})
 	r := d.post("{")
@@ -320,7 +321,7 @@ func TestPrincipalIsAskedFirst(t *testing.T) {
 	}
 	body, h := modernCall("1")
 	d.post(body, append(h, "Authorization: ann")...).want(t, 200, 0)
-	if g := d.hall.guests(); len(g) != 1 || g[0].peer.Principal != "ann" || g[0].peer.Remote != "127.0.0.1" || g[0].peer.Transport != "http" || g[0].peer.Endpoint != "test" {
+	if g := d.hall.guests(); len(g) != 1 || g[0].peer.Who.SeatKey() != "ann" || g[0].peer.Remote != "127.0.0.1" || g[0].peer.Transport != "http" || g[0].peer.Endpoint != "test" {
 		t.Errorf("peer: %+v", g)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -13,12 +14,12 @@ import (
 )
 
 // legacy serves a request or notification of the revisions with a handshake.
-func (s *Server) legacy(w http.ResponseWriter, r *http.Request, principal string, h headers, m *jsonrpc.Message, o mcp.Opening) {
+func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
 	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o}
 	opens := m.Kind == jsonrpc.Request && m.Method == mcp.MethodInitialize
 	switch {
 	case h.session != "":
-		ses := s.enter(w, principal, h)
+		ses := s.enter(w, who, h)
 		if ses == nil {
 			return
 		}
@@ -32,7 +33,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, principal string
 		}
 		s.inSession(w, r, ses, in)
 	case opens:
-		s.initialize(w, r, principal, in)
+		s.initialize(w, r, who, in)
 	case m.Kind == jsonrpc.Notification:
 		// It is about a session, and there is none.
 		s.counts.dropped.Add(1)
@@ -41,7 +42,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, principal string
 		// 2025-11-25 §Transports, "Session Management" 2.
 		s.refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "Mcp-Session-Id is missing")
 	default:
-		ses, ok := s.adopt(w, r, principal, m.ID, o.Revision)
+		ses, ok := s.adopt(w, r, who, m.ID, o.Revision)
 		if !ok {
 			return
 		}
@@ -84,14 +85,14 @@ func (c sessionContext) Value(key any) any {
 var errNoSession = errors.New("initialize did not succeed")
 
 // initialize opens a session. Its id goes out with an answer that is a result.
-func (s *Server) initialize(w http.ResponseWriter, r *http.Request, principal string, in transport.Incoming) {
-	peer := s.peer(r, principal)
-	party, ok := s.admit(w, r, in.Msg.ID, httpdoor.NewcomerOf(r, principal, clientName(in.Msg)))
+func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identity.Principal, in transport.Incoming) {
+	peer := s.peer(r, who)
+	party, ok := s.admit(w, r, in.Msg.ID, httpdoor.NewcomerOf(r, who.SeatKey(), clientName(in.Msg)))
 	if !ok {
 		return
 	}
 	s.counts.legacy.Add(1)
-	ses := s.newSession(principal, party)
+	ses := s.newSession(who.SeatKey(), party)
 	ses.id = newSessionID()
 	ses.active.Add(1)
 	ses.conv = s.opts.Acceptor.Accept(peer, ses)
@@ -170,17 +171,17 @@ func negotiated(answer []byte) mcp.Revision {
 
 // adopt returns the conversation of a client that opens no session, acquired.
 // When ok is false the request has been answered.
-func (s *Server) adopt(w http.ResponseWriter, r *http.Request, principal string, id jsonrpc.ID, rev mcp.Revision) (ses *session, ok bool) {
-	peer := s.peer(r, principal)
-	key := bareKey{principal, peer.Remote, rev}
+func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Principal, id jsonrpc.ID, rev mcp.Revision) (ses *session, ok bool) {
+	peer := s.peer(r, who)
+	key := bareKey{who.SeatKey(), peer.Remote, rev}
 	if ses = s.table.acquireBare(key); ses != nil {
 		return ses, true
 	}
-	party, ok := s.admit(w, r, id, httpdoor.NewcomerOf(r, principal, ""))
+	party, ok := s.admit(w, r, id, httpdoor.NewcomerOf(r, who.SeatKey(), ""))
 	if !ok {
 		return nil, false
 	}
-	made := s.newSession(principal, party)
+	made := s.newSession(who.SeatKey(), party)
 	made.bare = &key
 	made.rev.Store(uint32(rev))
 	made.conv = s.opts.Acceptor.Accept(peer, made)

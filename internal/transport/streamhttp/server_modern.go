@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
@@ -15,11 +16,11 @@ import (
 // modern serves a message that stands alone: a conversation of its own, which
 // ends with the response. The client's hanging up cancels it (2026-07-28
 // §Streamable HTTP, "Cancellation").
-func (s *Server) modern(w http.ResponseWriter, r *http.Request, principal string, h headers, m *jsonrpc.Message, o mcp.Opening) {
+func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
 	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o}
 	if m.Kind == jsonrpc.Notification {
 		// Headers of notifications are not defined, so that none are required.
-		conv := s.opts.Acceptor.Accept(s.peer(r, principal), nil)
+		conv := s.opts.Acceptor.Accept(s.peer(r, who), nil)
 		defer conv.Close(nil)
 		s.oneWay(w, r, conv, in)
 		return
@@ -36,7 +37,7 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, principal string
 	in.Params = paramHeaders(r.Header)
 	s.counts.modern.Add(1)
 	res := &response{server: s, w: w, r: r, id: m.ID, modern: true}
-	res.conv = s.opts.Acceptor.Accept(s.peer(r, principal), nil)
+	res.conv = s.opts.Acceptor.Accept(s.peer(r, who), nil)
 	s.serve(r.Context(), res, in)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -15,7 +16,7 @@ import (
 )
 
 // post serves one message, or a batch.
-func (s *Server) post(w http.ResponseWriter, r *http.Request, principal string) {
+func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	if !httpdoor.IsJSON(r.Header) {
 		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "Content-Type must be application/json, in UTF-8")
 		return
@@ -35,17 +36,17 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, principal string) 
 	}
 	defer held.Give()
 	if jsonrpc.IsBatch(body) {
-		s.batch(w, r, principal, h, body)
+		s.batch(w, r, who, h, body)
 		return
 	}
 	m, err := jsonrpc.Scan(body, s.limits)
 	if err != nil {
-		s.refuseAnswer(h, principal, transport.Refused(body, err))
-		s.refuseScan(w, h, principal, err)
+		s.refuseAnswer(h, who, transport.Refused(body, err))
+		s.refuseScan(w, h, who, err)
 		return
 	}
 	if m.Kind != jsonrpc.Request && m.Kind != jsonrpc.Notification {
-		s.answer(w, r, principal, h, m)
+		s.answer(w, r, who, h, m)
 		return
 	}
 	o, bad := mcp.Classify(m, h.version, true)
@@ -56,42 +57,42 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, principal string) 
 	case o.Revision.Modern():
 		// The session header is from an earlier revision: ignored, never echoed
 		// (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions").
-		s.modern(w, r, principal, h, m, o)
+		s.modern(w, r, who, h, m, o)
 	default:
-		s.legacy(w, r, principal, h, m, o)
+		s.legacy(w, r, who, h, m, o)
 	}
 }
 
 // refuseScan answers what is no message. Where its id cannot be read, revisions
 // that want an id of null get it, and the others no member at all.
-func (s *Server) refuseScan(w http.ResponseWriter, h headers, principal string, err error) {
+func (s *Server) refuseScan(w http.ResponseWriter, h headers, who *identity.Principal, err error) {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
 		e = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is no JSON-RPC message"}
 	}
 	s.counts.refused.Add(1)
-	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, principal), e)
+	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), e)
 }
 
 // refuseAnswer tells a session of an answer of its client that is not a message:
 // somebody waits for it.
-func (s *Server) refuseAnswer(h headers, principal string, err error) {
+func (s *Server) refuseAnswer(h headers, who *identity.Principal, err error) {
 	if _, bad := err.(*transport.BadAnswer); !bad || h.session == "" {
 		return
 	}
-	if ses := s.table.acquire(h.session, principal); ses != nil {
+	if ses := s.table.acquire(h.session, who); ses != nil {
 		transport.Refuse(ses.conv, err)
 		ses.release(s.now())
 	}
 }
 
-func (s *Server) orNull(id jsonrpc.ID, h headers, principal string) jsonrpc.ID {
+func (s *Server) orNull(id jsonrpc.ID, h headers, who *identity.Principal) jsonrpc.ID {
 	if id != "" {
 		return id
 	}
 	rev, _ := mcp.ParseRevision(h.version)
 	if rev == mcp.Unknown && h.session != "" {
-		if ses := s.table.acquire(h.session, principal); ses != nil {
+		if ses := s.table.acquire(h.session, who); ses != nil {
 			rev = ses.revision()
 			ses.release(s.now())
 		}
@@ -105,13 +106,13 @@ func (s *Server) orNull(id jsonrpc.ID, h headers, principal string) jsonrpc.ID {
 // answer takes a client's response to a request of ours. Only sessions have such
 // requests; modern clients must not send any (2026-07-28 §Streamable HTTP,
 // "Sending Messages" 4).
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, principal string, h headers, m *jsonrpc.Message) {
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message) {
 	rev, _ := mcp.ParseRevision(h.version)
 	if h.session == "" || rev.Modern() {
 		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "a response is not expected here")
 		return
 	}
-	ses := s.enter(w, principal, h)
+	ses := s.enter(w, who, h)
 	if ses == nil {
 		return
 	}
@@ -121,8 +122,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, principal string
 
 // enter returns the session that the headers name, acquired, or answers: 404 for
 // one that is not there, 400 for a version that is not the session's.
-func (s *Server) enter(w http.ResponseWriter, principal string, h headers) *session {
-	ses := s.table.acquire(h.session, principal)
+func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers) *session {
+	ses := s.table.acquire(h.session, who)
 	if ses == nil {
 		// 2025-11-25 §Transports, "Session Management" 3.
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")

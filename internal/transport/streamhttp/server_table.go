@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -43,15 +44,15 @@ func (t *table) len() int {
 	return len(t.byID) + len(t.bare)
 }
 
-// acquire returns the session of that id and principal, nil if there is none. It
+// acquire returns the session of that id and seat, nil if there is none. It
 // stays until it is released.
-func (t *table) acquire(id, principal string) *session {
+func (t *table) acquire(id string, who *identity.Principal) *session {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	ses := t.byID[id]
 	// A session belongs to whoever opened it (2025-11-25 §Security Best Practices,
 	// "Session Hijacking"); for all others it does not exist.
-	if ses == nil || ses.principal != principal {
+	if ses == nil || ses.seat != who.SeatKey() {
 		return nil
 	}
 	ses.active.Add(1)

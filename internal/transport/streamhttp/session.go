@@ -26,12 +26,12 @@ const (
 // initialize, or an adopted one of a client that opens none. It owns no goroutine
 // and, while nothing waits in it, well under 1 KiB.
 type session struct {
-	id        string // "" for an adopted one
-	principal string
-	party     string   // out of whose share its place is, see transport.Quota
-	bare      *bareKey // of an adopted one, else nil
-	conv      transport.Conversation
-	rules     *httpdoor.StreamRules
+	id    string // "" for an adopted one
+	seat  string
+	party string   // out of whose share its place is, see transport.Quota
+	bare  *bareKey // of an adopted one, else nil
+	conv  transport.Conversation
+	rules *httpdoor.StreamRules
 
 	rev    atomic.Uint32 // mcp.Revision; Unknown until initialize was answered
 	born   time.Duration // since the server's epoch, as is seen
@@ -52,14 +52,14 @@ type session struct {
 
 // bareKey tells clients apart that have no session.
 type bareKey struct {
-	principal, remote string
-	rev               mcp.Revision
+	seat, remote string
+	rev          mcp.Revision
 }
 
 // newSession returns a session that is in no table yet. Its conversation is set
 // by the caller, who needs the session for it.
-func (s *Server) newSession(principal, party string) *session {
-	ses := &session{principal: principal, party: party, born: s.now(), rules: s.rules}
+func (s *Server) newSession(seat, party string) *session {
+	ses := &session{seat: seat, party: party, born: s.now(), rules: s.rules}
 	ses.seen.Store(int64(ses.born))
 	_, _ = rand.Read(ses.tag[:]) // never fails
 	return ses

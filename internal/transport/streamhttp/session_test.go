@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -133,7 +134,7 @@ func TestL05_UnknownSession(t *testing.T) {
 
 func TestL06_ForeignSession(t *testing.T) {
 	d := open(t, &hall{}, func(o *Options) {
-		o.Principal = func(r *http.Request) (string, error) { return r.Header.Get("X-Who"), nil }
+		o.Principal = func(r *http.Request) (*identity.Principal, error) { return identity.Named(r.Header.Get("X-Who")), nil }
 	})
 	session := d.initialize("2025-11-25", "X-Who: ann")
 	f := d.get(context.Background(), session, "X-Who: ann")
@@ -643,7 +644,7 @@ func TestSessionLimits(t *testing.T) {
 			o.AllowInitialize = func(_ context.Context, who transport.Newcomer) (time.Duration, bool) {
 				return 2500 * time.Millisecond, !strings.HasPrefix(who.Principal, "fast")
 			}
-			o.Principal = func(r *http.Request) (string, error) { return r.Header.Get("X-Who"), nil }
+			o.Principal = func(r *http.Request) (*identity.Principal, error) { return identity.Named(r.Header.Get("X-Who")), nil }
 		})
 		open := strings.ReplaceAll(initializeBody, "%s", "2025-11-25")
 		for _, b := range []string{open, call("1")} {
