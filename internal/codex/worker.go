@@ -166,12 +166,10 @@ func (w *worker) unusable(err error, why *jsonrpc.Error) bool {
 		}
 	}
 	w.mu.Unlock()
-	raw := jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "its answer cannot be used: " + why.Message})
-	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
-	if err != nil || id == "" {
+	if id == "" {
 		return false
 	}
-	w.dispatch(m)
+	w.dispatch(jsonrpc.NewFailure(id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "its answer cannot be used: " + why.Message}))
 	return true
 }
 

@@ -136,7 +136,7 @@ func namesIn(raw []byte, array jsonrpc.Span) (names []string) {
 	return names
 }
 
-// Call calls a tool with args, a JSON object, and returns the raw result. An error
+// Call calls a tool with args, a valid JSON object, and returns the raw result. An error
 // answer of the server is a *jsonrpc.Error.
 func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
 	params := jsonrpc.AppendQuote([]byte(`{"name":`), tool)
@@ -147,11 +147,7 @@ func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress
 	if onProgress != nil {
 		params = append(params, `,"_meta":{"progressToken":1}`...)
 	}
-	raw := jsonrpc.AppendRequest(nil, "1", mcp.MethodCallTool, append(params, '}'))
-	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
-	if err != nil {
-		return nil, err
-	}
+	m := jsonrpc.NewRequest("1", mcp.MethodCallTool, append(params, '}'))
 	reply, err := s.host.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), s.facts), &sessionSink{s: s, progress: onProgress})
 	if err != nil {
 		return nil, err
@@ -204,6 +200,5 @@ func (k *sessionSink) Ask(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Messa
 	if action == "accept" && content != nil {
 		result = append(append(result, `,"content":`...), content...)
 	}
-	raw := jsonrpc.AppendResult(nil, m.ID, append(result, '}'))
-	return jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+	return jsonrpc.NewResult(m.ID, append(result, '}')), nil
 }

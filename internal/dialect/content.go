@@ -237,7 +237,7 @@ func Question(to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Messa
 	}
 	var e jsonrpc.Edits
 	e.Replace(list, append(out, ']'))
-	return rescan(m, jsonrpc.Splice(make([]byte, 0, len(m.Raw)+128), m.Raw, &e))
+	return mcp.RewriteOrKeep(m, &e)
 }
 
 // longestRole is how long the role of a message may be that is taken apart: there are
@@ -309,7 +309,7 @@ func Answered(to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses)
 	}
 	var e jsonrpc.Edits
 	e.Replace(content, with)
-	return rescan(m, jsonrpc.Splice(make([]byte, 0, len(m.Raw)+64), m.Raw, &e))
+	return mcp.RewriteOrKeep(m, &e)
 }
 
 // joined makes one block of several: the texts as one, or the first block where there

@@ -241,25 +241,12 @@ func (p *Profile) Answer(method string, m *jsonrpc.Message) *jsonrpc.Message {
 	case method == mcp.MethodCallTool && m.Kind == jsonrpc.Failure:
 		return p.toolError(m)
 	}
-	if e.Len() == 0 {
-		return m
-	}
-	return rescan(m, jsonrpc.Splice(make([]byte, 0, len(m.Raw)+128), m.Raw, &e))
+	return mcp.RewriteOrKeep(m, &e)
 }
 
 // translates reports whether tools are spelled otherwise than MCP spells them.
 func (t *Tools) translates() bool {
 	return t.Repair || len(t.Schema)+len(t.Confirm)+len(t.Undo) > 0
-}
-
-// rescan reads a message that we have written, and returns the old one where that
-// should fail.
-func rescan(old *jsonrpc.Message, raw []byte) *jsonrpc.Message {
-	m, err := jsonrpc.Scan(raw, ownLimits(raw))
-	if err != nil {
-		return old
-	}
-	return m
 }
 
 // toolError turns an error whose code the profile lists into a result that says so
@@ -291,7 +278,7 @@ func (p *Profile) toolError(m *jsonrpc.Message) *jsonrpc.Message {
 	if id == "" {
 		id = "null"
 	}
-	return rescan(m, jsonrpc.AppendResult(nil, id, result))
+	return jsonrpc.NewResult(id, result)
 }
 
 // results are the members by any of which a result of tools/call is one.
@@ -345,15 +332,8 @@ func wrapped(raw []byte, at jsonrpc.Span) []byte {
 }
 
 // ToolList makes the answer to tools/list of an array of tools.
-func ToolList(array []byte) (*jsonrpc.Message, error) {
-	raw := jsonrpc.AppendResult(make([]byte, 0, len(array)+64), "0", append(append([]byte(`{"tools":`), array...), '}'))
-	return jsonrpc.Scan(raw, ownLimits(raw))
-}
-
-// ownLimits are those of what we have written ourselves: it is somewhat larger and
-// deeper than what was read.
-func ownLimits(raw []byte) jsonrpc.Limits {
-	return jsonrpc.Limits{Bytes: len(raw) + 1, Depth: 256, Tokens: 4 << 20, Tolerant: true}
+func ToolList(array []byte) *jsonrpc.Message {
+	return jsonrpc.NewResult("0", append(append([]byte(`{"tools":`), array...), '}'))
 }
 
 // Hello returns a result of initialize in the words of MCP: the server's identity as
@@ -385,6 +365,5 @@ func (p *Profile) Hello(m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	}
 	var e jsonrpc.Edits
 	e.Object(raw, result, x.drops, x.set...)
-	out := jsonrpc.Splice(make([]byte, 0, len(raw)), raw, &e)
-	return jsonrpc.Scan(out, ownLimits(out))
+	return mcp.Rewrite(m, &e)
 }

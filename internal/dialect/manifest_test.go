@@ -195,8 +195,8 @@ func FuzzManifest(f *testing.F) {
 				continue
 			}
 			array, _ := p.ManifestOf(m.Raw, m.Result)
-			list, err := ToolList(array)
-			if err != nil {
+			list := ToolList(array)
+			if err := jsonrpc.Valid(array, jsonrpc.Limits{Bytes: len(array) + 1, Depth: 256, Tokens: 4 << 20}); err != nil {
 				t.Fatalf("%v: %s", err, array)
 			}
 			for at := range jsonrpc.Elements(list.Raw, list.ResultMember("tools")) {

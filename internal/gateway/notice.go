@@ -177,9 +177,7 @@ func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s peer.Sink
 		}
 	}
 	defer n.hear(&hearer{want: honoured, audience: audienceKey(c.Client), tell: func(method string) {
-		if m, err := jsonrpc.Scan(jsonrpc.AppendNotification(nil, method, nil), jsonrpc.Limits{}); err == nil {
-			q.put(nil, m)
-		}
+		q.put(nil, jsonrpc.NewNotification(method, nil))
 	}})()
 	id := []byte(c.Msg.ID)
 	meta := append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), id...), '}')
@@ -342,9 +340,7 @@ func (n *notices) attach(f *mcp.ClientFacts, r *Relay, s peer.Standing, from []U
 	stop := func() {}
 	if announced {
 		stop = n.hear(&hearer{want: mcp.Interest{Tools: true, Prompts: true, Resources: true}, audience: audienceKey(f), tell: func(method string) {
-			if m, err := jsonrpc.Scan(jsonrpc.AppendNotification(nil, method, nil), jsonrpc.Limits{}); err == nil {
-				out.put(nil, m)
-			}
+			out.put(nil, jsonrpc.NewNotification(method, nil))
 		}})
 	}
 	return func() {

@@ -552,8 +552,7 @@ func (k *parkSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messag
 	}
 	select {
 	case a := <-q.answer:
-		raw := jsonrpc.AppendResult(nil, m.ID, a)
-		return jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+		return jsonrpc.NewResult(m.ID, a), nil
 	case <-ctx.Done():
 		p.mu.Lock()
 		for i, x := range p.open {

@@ -121,11 +121,7 @@ func (p place) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Call
 	for _, x := range extra {
 		params = append(append(jsonrpc.AppendQuote(append(params, ','), x.Key), ':'), x.Value...)
 	}
-	raw := jsonrpc.AppendRequest(nil, "1", method, append(params, '}'))
-	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Names: mcp.MethodName})
-	if err != nil {
-		m = &jsonrpc.Message{Raw: raw, Kind: jsonrpc.Request, Method: method}
-	}
+	m := jsonrpc.NewRequest("1", method, append(params, '}'))
 	next := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
 	next.Session = p.ref.Session
 	return next

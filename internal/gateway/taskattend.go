@@ -110,12 +110,11 @@ func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*
 		return st.say(c, dialect.Task{Status: mcp.TaskFailed, Error: m.Error.Of(raw)}), nil
 	}
 	reply = bare(reply)
-	raw := jsonrpc.Splice(nil, reply.Msg.Raw, &reply.Edits)
-	m, scanErr := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
-	if scanErr != nil {
+	m, bad := mcp.Rewrite(reply.Msg, &reply.Edits)
+	if bad != nil {
 		return nil, badAnswer(p.server, "ended a task with what is no answer")
 	}
-	return st.say(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(raw)}), nil
+	return st.say(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(m.Raw)}), nil
 }
 
 // attendTask sees to it that somebody waits for the questions of a task.

@@ -169,8 +169,7 @@ func related(reply *mcp.Reply, id string) *mcp.Reply {
 	} else {
 		e.Object(m.Raw, m.Result, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
 	}
-	raw := jsonrpc.Splice(make([]byte, 0, len(m.Raw)+160), m.Raw, &e)
-	if out, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true}); err == nil {
+	if out, err := mcp.Rewrite(m, &e); err == nil {
 		reply.Msg, reply.Edits = out, jsonrpc.Edits{}
 	}
 	return reply

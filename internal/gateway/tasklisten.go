@@ -127,11 +127,7 @@ func (e *taskEar) listen(ctx context.Context, c *mcp.Call) {
 		params = jsonrpc.AppendQuote(append(params, sep...), id)
 		sep = ","
 	}
-	raw := jsonrpc.AppendRequest(nil, "1", mcp.MethodListen, append(params, `]}}`...))
-	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Names: mcp.MethodName})
-	if err != nil {
-		return
-	}
+	m := jsonrpc.NewRequest("1", mcp.MethodListen, append(params, `]}}`...))
 	f := *c.Client
 	f.Revision, f.LogLevel = mcp.LatestLegacy, 0 // our own words; the codec adds the rest
 	call := mcp.NewCall(m, m.Param(mcp.KeyMeta), &f)

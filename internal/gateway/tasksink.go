@@ -29,11 +29,7 @@ func (a *asksOfTasks) shown(m *jsonrpc.Message) *jsonrpc.Message {
 	id := a.relay.taskID(a.server, a.facts, a.sole, ref)
 	var e jsonrpc.Edits
 	e.Replace(at, jsonrpc.AppendQuote(nil, id))
-	raw := jsonrpc.Splice(nil, m.Raw, &e)
-	if out, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true}); err == nil {
-		return out
-	}
-	return m
+	return mcp.RewriteOrKeep(m, &e)
 }
 
 // taskSink is the sink of a call on a server whose questions may be about tasks.

@@ -163,20 +163,20 @@ func (w *waiting) gaveUp(ctx context.Context) error {
 
 // outcome returns what a task that is over has come to.
 func (w *waiting) outcome(st *state) (*mcp.Reply, error) {
-	var raw []byte
+	var m *jsonrpc.Message
 	switch result, failure := st.member("result"), st.member("error"); {
 	case st.status == mcp.TaskCompleted && result != nil:
-		raw = jsonrpc.AppendResult(nil, "0", result)
+		m = jsonrpc.NewResult("0", result)
 	case st.status == mcp.TaskFailed && failure != nil:
-		raw = append(append([]byte(`{"jsonrpc":"2.0","id":0,"error":`), failure...), '}')
+		raw := append(append([]byte(`{"jsonrpc":"2.0","id":0,"error":`), failure...), '}')
+		var err error
+		if m, err = jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true}); err != nil {
+			return nil, badAnswer(w.place.server, "ended a task with what is no answer")
+		}
 	case st.status == mcp.TaskCancelled:
 		return nil, taskEnded(w.place.server, "cancelled")
 	default:
 		return nil, badAnswer(w.place.server, "ended a task without saying how")
-	}
-	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
-	if err != nil {
-		return nil, badAnswer(w.place.server, "ended a task with what is no answer")
 	}
 	reply := &mcp.Reply{Msg: m, From: st.reply.From, Server: st.reply.Server}
 	if m.Kind == jsonrpc.Result && w.shown != "" {
@@ -249,9 +249,5 @@ func (s *shownSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messa
 	default:
 		e.Object(m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: object(jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})})
 	}
-	raw := jsonrpc.Splice(nil, m.Raw, &e)
-	if out, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1}); err == nil {
-		m = out
-	}
-	return s.Sink.Ask(ctx, m)
+	return s.Sink.Ask(ctx, mcp.RewriteOrKeep(m, &e))
 }

@@ -178,11 +178,7 @@ func (o *opening) readManifest(p *dialect.Profile, m *jsonrpc.Message) string {
 		return "; without tools, so they are asked for"
 	}
 	list, nameless := p.ManifestOf(m.Raw, m.Result)
-	tools, err := dialect.ToolList(list)
-	if err != nil {
-		o.find(FoundNoManifest, "its list of tools cannot be read, so they are asked for")
-		return "; with tools that cannot be read, so they are asked for"
-	}
+	tools := dialect.ToolList(list)
 	o.tools = tools
 	if nameless > 0 {
 		o.find(FoundNamelessTools, strconv.Itoa(nameless)+" of its tools have no name and are left out")

@@ -99,8 +99,7 @@ func (c *Client) declares(method string) bool {
 func withID(m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	e.Replace(m.IDAt, []byte(id))
-	raw := jsonrpc.Splice(make([]byte, 0, len(m.Raw)+len(id)), m.Raw, &e)
-	return jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
+	return mcp.Rewrite(m, &e)
 }
 
 // answered resolves the question that a client's response belongs to. Others are

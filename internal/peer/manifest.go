@@ -41,12 +41,7 @@ func (c *Client) allTools(ctx context.Context, f *mcp.ClientFacts, h *mcp.Hello)
 	var all [][]byte
 	var params []byte
 	for page, size := 0, 0; page < maxToolPages && size < maxToolBytes; page++ {
-		raw := jsonrpc.AppendRequest(nil, "0", mcp.MethodListTools, params)
-		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
-		if err != nil {
-			return nil, err
-		}
-		call := mcp.NewCall(m, jsonrpc.Span{}, f)
+		call := mcp.NewCall(jsonrpc.NewRequest("0", mcp.MethodListTools, params), jsonrpc.Span{}, f)
 		call.Once, call.Ours = true, true
 		reply, err := c.reception.Host.Call(ctx, call, unheard{})
 		if err != nil {

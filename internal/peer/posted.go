@@ -167,8 +167,7 @@ func answerTo(m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	}
 	var e jsonrpc.Edits
 	e.Object(m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "id", Value: []byte(id)})
-	raw := jsonrpc.Splice(nil, m.Raw, &e)
-	return jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
+	return mcp.Rewrite(m, &e)
 }
 
 func (l *posted) post(ctx context.Context, out *transport.Outgoing) error {

@@ -145,12 +145,7 @@ func withoutToken(m *jsonrpc.Message) *jsonrpc.Message {
 	}
 	var e jsonrpc.Edits
 	e.Object(m.Raw, from, func(key []byte) bool { return string(key) == gone })
-	raw := jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
-	bare, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true, Names: mcp.MethodName})
-	if err != nil {
-		return m
-	}
-	return bare
+	return mcp.RewriteOrKeep(m, &e)
 }
 
 func single(members iter.Seq[jsonrpc.Member]) bool {

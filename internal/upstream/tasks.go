@@ -193,14 +193,9 @@ func (s *session) named(m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
 	return spliced(m, at, jsonrpc.AppendQuote(nil, mcp.TaskRef{Session: s.number, ID: id}.String()))
 }
 
-// spliced returns m with one value replaced, and m itself where that is no message.
+// spliced returns m with one value replaced.
 func spliced(m *jsonrpc.Message, at jsonrpc.Span, with []byte) *jsonrpc.Message {
 	var e jsonrpc.Edits
 	e.Replace(at, with)
-	raw := jsonrpc.Splice(nil, m.Raw, &e)
-	out, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true, Names: mcp.MethodName})
-	if err != nil {
-		return m
-	}
-	return out
+	return mcp.RewriteOrKeep(m, &e)
 }

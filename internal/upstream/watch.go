@@ -175,11 +175,7 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientFacts) *mc
 		// Our own words are those of a legacy client: the codec adds the rest.
 		g.Revision = mcp.LatestLegacy
 	}
-	raw := jsonrpc.AppendRequest(nil, "1", method, params)
-	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
-	if err != nil {
-		m = &jsonrpc.Message{Raw: raw, Kind: jsonrpc.Request, Method: method}
-	}
+	m := jsonrpc.NewRequest("1", method, params)
 	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), &g)
 	c.Ours = true
 	return c

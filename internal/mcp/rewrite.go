@@ -1,0 +1,29 @@
+package mcp
+
+import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+
+// Rewrite returns m with the edits of e applied, and m itself when there are none. It
+// fails when the outcome is not a message.
+func Rewrite(m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.Message, error) {
+	if e.Len() == 0 {
+		return m, nil
+	}
+	raw := jsonrpc.Splice(make([]byte, 0, len(m.Raw)+128), m.Raw, e)
+	return jsonrpc.Scan(raw, rewriteLimits(raw))
+}
+
+// RewriteOrKeep returns m with the edits of e applied, and m itself when the outcome is
+// not a message.
+func RewriteOrKeep(m *jsonrpc.Message, e *jsonrpc.Edits) *jsonrpc.Message {
+	out, err := Rewrite(m, e)
+	if err != nil {
+		return m
+	}
+	return out
+}
+
+// rewriteLimits accepts a message that was accepted before: our edits make it somewhat
+// larger and deeper.
+func rewriteLimits(raw []byte) jsonrpc.Limits {
+	return jsonrpc.Limits{Bytes: len(raw) + 1, Depth: 256, Tokens: 4 << 20, Tolerant: true, Names: MethodName}
+}

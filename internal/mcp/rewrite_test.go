@@ -1,0 +1,39 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+func TestRewrite(t *testing.T) {
+	deep := strings.Repeat("[", 125) + strings.Repeat("]", 125)
+	m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":`+deep+`}}`), jsonrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none jsonrpc.Edits
+	if out, err := Rewrite(m, &none); out != m || err != nil {
+		t.Errorf("without edits: %v, %v", out, err)
+	}
+
+	var e jsonrpc.Edits
+	e.Replace(m.Param("a"), []byte("[[[["+deep+"]]]]"))
+	out, err := Rewrite(m, &e)
+	if err != nil || RewriteOrKeep(m, &e) == m {
+		t.Fatalf("deeper than a peer may send: %v", err)
+	}
+	if got, want := string(out.Param("a").Of(out.Raw)), "[[[["+deep+"]]]]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+
+	var bad jsonrpc.Edits
+	bad.Replace(m.IDAt, []byte("{}"))
+	if out, err := Rewrite(m, &bad); err == nil {
+		t.Errorf("an id that is an object passes: %s", out.Raw)
+	}
+	if RewriteOrKeep(m, &bad) != m {
+		t.Error("the message is not kept when its edits spoil it")
+	}
+}
