@@ -15,6 +15,7 @@ var layers = [][]string{
 		"internal/codex", "internal/config", "internal/console", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
 		"internal/policy", "internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
 	},
+	{"internal/runtime"},
 	{"internal/matrix"},
 	{"internal/admin"},
 	{"internal/daemon"},

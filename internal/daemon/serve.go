@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
@@ -103,7 +104,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 
 // room is a host with its reception and endpoint.
 type room struct {
-	host      *swap
+	host      *runtime.Handle
 	reception *peer.Reception
 	endpoint  *endpoint
 }
@@ -183,7 +184,7 @@ func logLoss(log *slog.Logger, what, why string) {
 // needsRestart.
 func (d *daemon) newRoom(name string) *room {
 	s := d.opts.Config
-	r := &room{host: &swap{}}
+	r := &room{host: &runtime.Handle{}}
 	r.reception = &peer.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: d.budget}
 	r.reception.Lost = func(what, why string) {
 		logLoss(d.opts.Log, what, why)
@@ -276,8 +277,11 @@ func (d *daemon) apply(s *config.Snapshot) error {
 		}
 	}
 	d.mu.Unlock()
+	var replaced []*runtime.Generation
 	for _, m := range moves {
-		m.r.host.replace(m.h)
+		if g := m.r.host.Replace(m.h); g != nil {
+			replaced = append(replaced, g)
+		}
 	}
 	for _, h := range gone {
 		h.Drain()
@@ -287,7 +291,7 @@ func (d *daemon) apply(s *config.Snapshot) error {
 	}
 	if len(old) > 0 || before != nil {
 		d.retired.Go(func() {
-			d.retire(old, closing)
+			d.retire(old, replaced, closing)
 			if before != nil {
 				before.Close()
 			}
@@ -296,9 +300,14 @@ func (d *daemon) apply(s *config.Snapshot) error {
 	return nil
 }
 
-// retire lets the calls of servers that are no longer configured come to their
-// end, and ends those that do not.
-func (d *daemon) retire(old []*upstream.Upstream, rooms []*room) {
+// settled is how long a call of a replaced generation may take to reach its server. One
+// that takes longer finds that the server was removed.
+const settled = 2 * time.Second
+
+// retire waits until the calls of removed servers are over, and ends those that take too
+// long. A call that began before the reload may not have reached its server yet; while
+// one may be on its way nothing is ended.
+func (d *daemon) retire(old []*upstream.Upstream, replaced []*runtime.Generation, rooms []*room) {
 	limit := d.opts.Drain
 	if limit <= 0 {
 		limit = drainLimit
@@ -307,9 +316,18 @@ func (d *daemon) retire(old []*upstream.Upstream, rooms []*room) {
 	defer late.Stop()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
+	began := time.Now()
+	used := func(g *runtime.Generation) bool {
+		select {
+		case <-g.Idle():
+			return false
+		default:
+			return time.Since(began) < settled
+		}
+	}
 	busy := func(u *upstream.Upstream) bool { return u.Status().Running > 0 }
 wait:
-	for slices.ContainsFunc(old, busy) {
+	for len(old) > 0 && slices.ContainsFunc(replaced, used) || slices.ContainsFunc(old, busy) {
 		select {
 		case <-look.C:
 		case <-late.C:

@@ -1,0 +1,172 @@
+package runtime
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// host counts what reaches it, and notices what reaches it once it is closed.
+type host struct {
+	closed   atomic.Bool
+	late     atomic.Int64
+	calls    atomic.Int64
+	attached atomic.Int64
+	hold     chan struct{} // a call waits for it; nil does not wait
+}
+
+func (h *host) Hello(context.Context, *mcp.ClientFacts) (*mcp.Hello, error) {
+	h.note()
+	return &mcp.Hello{}, nil
+}
+
+func (h *host) Call(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+	h.note()
+	if h.hold != nil {
+		<-h.hold
+		h.note()
+	}
+	return mcp.Answer(nil), nil
+}
+
+func (h *host) Notice(context.Context, *mcp.ClientFacts, *jsonrpc.Message) { h.note() }
+
+func (h *host) Attach(*mcp.ClientFacts, peer.Standing) func() {
+	h.attached.Add(1)
+	return sync.OnceFunc(func() { h.attached.Add(-1) })
+}
+
+func (h *host) note() {
+	h.calls.Add(1)
+	if h.closed.Load() {
+		h.late.Add(1)
+	}
+}
+
+type listener struct{ notes atomic.Int64 }
+
+func (l *listener) Notify([]byte) { l.notes.Add(1) }
+
+func (l *listener) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, mcp.ErrCannotAsk
+}
+
+func (l *listener) Facts() *mcp.ClientFacts { return &mcp.ClientFacts{} }
+
+// A call ends where it began, and its generation is idle only then.
+func TestCallStaysInItsGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := &host{hold: make(chan struct{})}, &host{}
+		var h Handle
+		if h.Replace(first) != nil {
+			t.Error("there was something before the first")
+		}
+		var running sync.WaitGroup
+		running.Go(func() { _, _ = h.Call(t.Context(), nil, nil) })
+		synctest.Wait()
+		old := h.Replace(second)
+		if _, err := h.Call(t.Context(), nil, nil); err != nil || second.calls.Load() != 1 {
+			t.Errorf("the next call does not reach the new host: %v", err)
+		}
+		select {
+		case <-old.Idle():
+			t.Error("idle while a call runs")
+		case <-time.After(time.Hour):
+		}
+		close(first.hold)
+		running.Wait()
+		<-old.Idle()
+		if first.calls.Load() != 2 || second.calls.Load() != 1 {
+			t.Errorf("%d and %d", first.calls.Load(), second.calls.Load())
+		}
+		<-h.Replace(first).Idle() // at once: nobody uses it
+	})
+}
+
+// Clients that hear notifications move to the new host and are told of it.
+func TestAttachedClientsMove(t *testing.T) {
+	first, second := &host{}, &host{}
+	var h Handle
+	h.Replace(first)
+	var l listener
+	detach := h.Attach(nil, &l)
+	h.Replace(second)
+	if first.attached.Load() != 0 || second.attached.Load() != 1 || l.notes.Load() != 3 {
+		t.Errorf("%d and %d attached, %d notes", first.attached.Load(), second.attached.Load(), l.notes.Load())
+	}
+	detach()
+	h.Replace(first)
+	if first.attached.Load() != 0 || second.attached.Load() != 0 || l.notes.Load() != 3 {
+		t.Error("a client that has left is attached again")
+	}
+}
+
+// Under the race detector: no call, notification or hello reaches a host that was closed
+// once its generation was idle, and no attachment stays behind.
+func TestReplacedUnderLoad(t *testing.T) {
+	var h Handle
+	hosts := []*host{{}}
+	h.Replace(hosts[0])
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	for range 8 {
+		load.Go(func() {
+			var l listener
+			for ctx.Err() == nil {
+				detach := h.Attach(nil, &l)
+				_, _ = h.Call(ctx, nil, nil)
+				_, _ = h.Hello(ctx, nil)
+				h.Notice(ctx, nil, nil)
+				detach()
+			}
+		})
+	}
+	for range 300 {
+		next := &host{}
+		before := hosts[len(hosts)-1]
+		hosts = append(hosts, next)
+		<-h.Replace(next).Idle()
+		before.closed.Store(true)
+	}
+	cancel()
+	load.Wait()
+	var calls int64
+	for i, x := range hosts {
+		calls += x.calls.Load()
+		if x.late.Load() != 0 || x.attached.Load() != 0 {
+			t.Errorf("host %d: %d calls after its end, %d attached", i, x.late.Load(), x.attached.Load())
+		}
+	}
+	if calls == 0 {
+		t.Error("nobody called")
+	}
+}
+
+func TestCallAllocatesNothing(t *testing.T) {
+	var h Handle
+	h.Replace(&host{})
+	if n := testing.AllocsPerRun(100, func() { h.Notice(t.Context(), nil, nil) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkEnter(b *testing.B) {
+	var h Handle
+	h.Replace(&host{})
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			h.enter().leave()
+		}
+	})
+}
