@@ -36,6 +36,7 @@ type Session struct {
 	facts    *mcp.ClientFacts
 	answer   func(message string, schema []byte) ([]byte, string)
 	detach   func()
+	flush    func() // of the log
 
 	mu    sync.Mutex
 	trace string
@@ -43,12 +44,10 @@ type Session struct {
 
 // Connect opens a conversation with a server. The error says why it cannot be had.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	limited, flush := limitLog(orDiscard(o.Log))
 	o.Server.Name = nameOf(o.Server)
-	s := &Session{answer: o.Answer}
-	s.upstream = newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, version: o.Version, trace: func(_, t string) {
+	s := &Session{answer: o.Answer, flush: flush}
+	s.upstream = newUpstream(o.Server, hooks{log: limited, progress: o.Progress, version: o.Version, trace: func(_, t string) {
 		s.mu.Lock()
 		s.trace += t
 		s.mu.Unlock()
@@ -80,6 +79,7 @@ func (s *Session) Close() error {
 	}
 	s.host.Relay.Close()
 	closeAll([]*upstream.Upstream{s.upstream}, stopLimit)
+	s.flush()
 	return nil
 }
 

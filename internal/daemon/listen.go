@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"maps"
 	"net"
@@ -119,7 +120,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	}
 	srv := httpdoor.NewHTTPServer(o.handler)
 	srv.BaseContext = func(net.Listener) context.Context { return o.doors.life }
-	srv.ErrorLog = slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)
+	srv.ErrorLog = log.New(serverLog{o.log}, "", 0)
 	var running sync.WaitGroup
 	defer running.Wait()
 	served := make(chan error, 1)

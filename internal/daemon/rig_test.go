@@ -484,9 +484,18 @@ func (p *pipe) wait(within time.Duration) error {
 	}
 }
 
+const fewDescriptors = 48
+
 // beDragoman is a process that runs dragoman, to be killed: mode is the mode of
-// its one server, served on a pipe or, with "http ", over HTTP.
+// its one server, served on a pipe or, with "http ", over HTTP; "few " before that
+// leaves it few file descriptors.
 func beDragoman(mode string) {
+	if rest, few := strings.CutPrefix(mode, "few "); few {
+		mode = rest
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
+			panic(err)
+		}
+	}
 	mode, overHTTP := strings.CutPrefix(mode, "http ")
 	c, problem := config.Complete(config.Server{
 		Name: "child", Command: os.Args[0],
@@ -497,7 +506,7 @@ func beDragoman(mode string) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	o := RunOptions{Server: c, Version: "test"}
+	o := RunOptions{Server: c, Version: "test", Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if overHTTP {
 		o.Listen = "127.0.0.1:0"
 		o.Ready = func(url string) { fmt.Println(url) }

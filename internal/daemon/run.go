@@ -41,9 +41,9 @@ type RunOptions struct {
 // Run offers one server under its own names until ctx ends or, on stdio, the
 // client is gone. It returns nil for either.
 func Run(ctx context.Context, o RunOptions) error {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	limited, flush := limitLog(orDiscard(o.Log))
+	defer flush()
+	o.Log = limited
 	o.Server.Name = nameOf(o.Server)
 	u := newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, sole: o.Listen == ""})
 	limit := stopLimit

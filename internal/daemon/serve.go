@@ -53,10 +53,12 @@ type ServeOptions struct {
 // client on standard input is gone. A changed configuration is taken over while it
 // runs; a bad one is reported and changes nothing.
 func Serve(ctx context.Context, o ServeOptions) error {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	plain := orDiscard(o.Log)
+	limited, flush := limitLog(plain)
+	defer flush()
+	o.Log = limited
 	d := newDaemon(o)
+	d.log = plain
 	defer d.close()
 	address := o.Config.Listen
 	if o.Listen != "" {
@@ -112,7 +114,8 @@ type room struct {
 // daemon is what Serve leads. The rooms stay for as long as it runs; what stands
 // in them is replaced when the configuration changes.
 type daemon struct {
-	opts    ServeOptions
+	opts    ServeOptions // its Log is limited
+	log     *slog.Logger // for what only whoever runs us can cause
 	hooks   hooks
 	metrics *metrics
 	relay   *gateway.Relay
@@ -418,10 +421,10 @@ func (d *daemon) watch(ctx context.Context) {
 			}
 		})
 		if err != nil && ctx.Err() == nil {
-			d.opts.Log.Warn("configuration is not watched", "cause", err.Error())
+			d.log.Warn("configuration is not watched", "cause", err.Error())
 		}
 	})
-	empty := emptiness{patience: d.opts.secondLook, log: d.opts.Log}
+	empty := emptiness{patience: d.opts.secondLook, log: d.log}
 	defer empty.stop()
 	for {
 		sure := true
@@ -436,7 +439,7 @@ func (d *daemon) watch(ctx context.Context) {
 		s, problems := config.Load(d.opts.ConfigPath)
 		if s == nil {
 			empty.stop()
-			d.opts.Log.Error("the changed configuration has problems and is not used", "problems", problems.Err().Error())
+			d.log.Error("the changed configuration has problems and is not used", "problems", problems.Err().Error())
 			continue
 		}
 		d.mu.Lock()
@@ -446,12 +449,12 @@ func (d *daemon) watch(ctx context.Context) {
 			continue
 		}
 		if err := d.apply(s); err != nil {
-			d.opts.Log.Error("the changed configuration could not be used", "cause", err.Error())
+			d.log.Error("the changed configuration could not be used", "cause", err.Error())
 			continue
 		}
-		d.opts.Log.Info("configuration taken over", "servers", len(s.Servers))
+		d.log.Info("configuration taken over", "servers", len(s.Servers))
 		if later := needsRestart(d.opts.Config, s); len(later) > 0 {
-			d.opts.Log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
+			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 		}
 		d.warm()
 	}

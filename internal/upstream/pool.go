@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
@@ -540,6 +541,11 @@ func (u *Upstream) failedLocked(err error) {
 	why := u.opts.Clean(reasonOf(err))
 	u.faultLocked(why)
 	u.setStateLocked(Broken, why)
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		// It is nothing of this server; one line says so for all.
+		u.opts.Log.Warn("file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)")
+		return
+	}
 	u.opts.Log.Warn("server could not be opened", "server", u.spec.Name, "cause", why, "tried again after", min(wait, time.Minute).String())
 }
 

@@ -1,0 +1,110 @@
+//go:build linux
+
+package daemon
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestW10_NoDescriptors: when file descriptors run out, sessions that are there live
+// on, one warning is logged, and it recovers by itself when there are some again.
+func TestW10_NoDescriptors(t *testing.T) {
+	t.Parallel()
+	u := child(t, "child", "legacy")
+	d := exec.Command(os.Args[0])
+	d.Env = append(d.Environ(), asDragoman+"=few http legacy", journalVar+"="+u.journal)
+	out, err := d.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log journal
+	d.Stderr = &log
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = d.Process.Signal(syscall.SIGTERM)
+		if err := d.Wait(); err != nil {
+			t.Errorf("ended with %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log:\n%s", tailOf(log.String(), 4000))
+		}
+	}()
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, base: strings.TrimSuffix(strings.TrimSpace(url), "/mcp"), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
+	defer r.http.CloseIdleConnections()
+	session := []string{"Mcp-Session-Id", r.initialize("/mcp", "2025-11-25", "{}")}
+	r.post("/mcp", toolCall("2", "echo", `{"v":1}`), session...).wantText(t, `{"v":1}`)
+	stream := dialSSE(r, "/sse")
+	stream.open()
+
+	var idle []net.Conn
+	for range 80 { // more than there are descriptors; what is not accepted waits in the kernel
+		c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		idle = append(idle, c)
+	}
+	await(t, "the warning", 5*time.Second, func() bool { return strings.Contains(log.String(), "file descriptors have run out") })
+	r.post("/mcp", toolCall("3", "echo", `{"v":2}`), session...).wantText(t, `{"v":2}`)
+	// A server that has to be started now cannot be, and its call says so.
+	pids := u.pids(t)
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "those that wait have taken its descriptors", 20*time.Second, func() bool {
+		all, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.Process.Pid))
+		return len(all) >= fewDescriptors
+	})
+	for range 3 {
+		if a := r.post("/mcp", toolCall("4", "echo", `{"v":3}`), session...); a.code(t) != -32603 {
+			t.Errorf("got %s", a.body)
+		}
+	}
+	await(t, "the warning about servers", 20*time.Second, func() bool { return strings.Contains(log.String(), "servers cannot be started") })
+	var newcomers sync.WaitGroup
+	newcomers.Go(func() { // waits in the kernel's queue
+		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+		resp, err := c.Post(r.base+"/mcp", "application/json", strings.NewReader("{"))
+		if err != nil {
+			t.Errorf("a new client: %v", err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	})
+	for _, c := range idle {
+		_ = c.Close()
+	}
+	newcomers.Wait()
+	await(t, "the server works again", 20*time.Second, func() bool {
+		return strings.Contains(r.post("/mcp", toolCall("5", "echo", `{"v":4}`), session...).body, `{\"v\":4}`)
+	})
+	stream.send(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
+	stream.answerTo("9")
+	// Connections that cannot be accepted and servers that cannot be started are one
+	// warning each a minute.
+	if n := strings.Count(log.String(), "file descriptors have run out"); n > 2 {
+		t.Errorf("%d warnings:\n%s", n, log.String())
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n > 5 {
+		t.Errorf("%d warnings in all:\n%s", n, log.String())
+	}
+}

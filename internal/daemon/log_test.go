@@ -1,0 +1,82 @@
+//go:build unix
+
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestLogsAreBounded: what a client sends and what a server says without end is told
+// once and counted; another client's calls do not notice.
+func TestLogsAreBounded(t *testing.T) {
+	t.Parallel()
+	u, noisy := child(t, "u", "modern"), child(t, "noisy", "noisy")
+	r := serve(t, snapshot(u, noisy))
+	r.call("/s/u/mcp", "echo", "{}").wantText(t, "{}")
+	var hostile sync.WaitGroup
+	for w := range 4 {
+		hostile.Go(func() {
+			for i := range 80 {
+				a := r.modern("/s/u/mcp", "1", "tools/call", "echo", fmt.Sprintf(`"name":"echo","arguments":{},"requestState":"forged %d %d"`, w, i))
+				if a.code(t) != -32602 {
+					t.Errorf("a forged state got %s", a.body)
+				}
+				r.call("/s/noisy/mcp", "request", "{}")
+				r.call("/s/noisy/mcp", fmt.Sprint("unknown", i), "{}")
+			}
+		})
+	}
+	for range 20 {
+		r.call("/s/u/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
+	}
+	hostile.Wait()
+	if n := strings.Count(r.log.String(), "a requestState was refused"); n != 1 {
+		t.Errorf("the log tells %d times of a refused state", n)
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
+	text := r.log.String()
+	if n := strings.Count(text, "a requestState was refused"); n != 2 || !strings.Contains(text, "more=319 within=1m0s") {
+		t.Errorf("the log tells %d times of a refused state", n)
+	}
+	if n := strings.Count(text, "level=WARN"); n > 60 {
+		t.Errorf("%d warnings:\n%s", n, tailOf(text, 4000))
+	}
+	if n := strings.Count(text, "\n"); n > 1500 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// TestServerLog: what net/http says of a single client is for who looks for it; that
+// nobody can connect, or that we have a bug, is for everybody.
+func TestServerLog(t *testing.T) {
+	var j journal
+	l := serverLog{slog.New(slog.NewTextHandler(&j, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+	for range 3 {
+		for i, line := range []string{
+			"http: Accept error: accept tcp 127.0.0.1:1: accept4: too many open files; retrying in %dms\n",
+			"http: Accept error: accept tcp 127.0.0.1:1: connection aborted; retrying in %dms\n",
+			"http: TLS handshake error from 127.0.0.1:%d: EOF\n",
+			"http: panic serving 127.0.0.1:%d: boom\ngoroutine 1\x1b[2J\n",
+		} {
+			if n, err := l.Write(fmt.Appendf(nil, line, time.Now().Nanosecond()+i)); n == 0 || err != nil {
+				t.Error(n, err)
+			}
+		}
+	}
+	text := j.String()
+	for what, n := range map[string]int{
+		"file descriptors have run out: new connections wait": 3, "connections cannot be accepted for now": 3,
+		"panic while serving a request": 3, "TLS": 0, "retrying": 0, "\x1b": 0,
+	} {
+		if got := strings.Count(text, what); got != n {
+			t.Errorf("%q stands there %d times:\n%s", what, got, text)
+		}
+	}
+}
