@@ -143,10 +143,13 @@ func limitSettings() map[string]setting {
 		"dragoman.limits.initializePerSecond": {
 			ours: `limits: {initializePerSecond: 1}`,
 			effect: func(s *stage) {
-				var answers []string
-				for range 200 {
-					answers = append(answers, s.hello("/mcp", "2025-11-25"))
+				// One after the other they would be held back, each for its turn.
+				var all sync.WaitGroup
+				answers := make([]string, 100)
+				for i := range answers {
+					all.Go(func() { answers[i] = s.hello("/mcp", "2025-11-25") })
 				}
+				all.Wait()
 				s.wants(strings.Join(answers, "\n"), "200 ", "429 ")
 			},
 		},
