@@ -129,7 +129,7 @@ func (b *bridge) elicit(ctx context.Context, t *turn, q *question) (*jsonrpc.Mes
 	}()
 	var e jsonrpc.Edits
 	meta := (&object{}).member(mcp.KeyProgressToken, []byte(t.id)).json()
-	e.Object(q.params, jsonrpc.Whole(q.params), nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: meta})
+	e.Object(mcp.WhyOwnText, q.params, jsonrpc.Whole(q.params), nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: meta})
 	b.say(jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), mcp.MethodElicit, jsonrpc.Splice(nil, q.params, &e)))
 	select {
 	case m := <-c:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // current are the words of workers with threads and turns.
@@ -51,7 +52,7 @@ func (a *arguments) settings() []byte {
 		config = []byte("{}")
 	}
 	var e jsonrpc.Edits
-	e.Object(config, jsonrpc.Whole(config), nil, fields...)
+	e.Object(mcp.WhyOwnText, config, jsonrpc.Whole(config), nil, fields...)
 	return jsonrpc.Splice(nil, config, &e)
 }
 

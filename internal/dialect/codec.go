@@ -115,7 +115,7 @@ func wellForm(e *jsonrpc.Edits, m *jsonrpc.Message) bool {
 			noted(e, m.Raw, m.Error, note)
 		}
 	}
-	e.Object(m.Raw, m.Error, nil, set...)
+	e.Object(mcp.WhyErrorForm, m.Raw, m.Error, nil, set...)
 	return !isInt
 }
 
@@ -124,10 +124,10 @@ func noted(e *jsonrpc.Edits, raw []byte, errAt jsonrpc.Span, note jsonrpc.Field)
 	data := jsonrpc.Find(raw, errAt, "data")
 	switch jsonrpc.KindOf(raw, data) {
 	case 0:
-		e.Object(raw, errAt, nil, jsonrpc.Field{Key: "data", Value: object([]jsonrpc.Field{note})})
+		e.Object(mcp.WhyErrorNote, raw, errAt, nil, jsonrpc.Field{Key: "data", Value: object([]jsonrpc.Field{note})})
 	case '{':
 		if jsonrpc.Find(raw, data, note.Key).IsZero() {
-			e.Object(raw, data, nil, note)
+			e.Object(mcp.WhyErrorNote, raw, data, nil, note)
 		}
 	}
 }

@@ -54,7 +54,7 @@ var structuredHead, structuredTail = []byte("structured"), []byte("Content")
 func (l legacy) fitted(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	edits := r.Edits
 	e, m := &edits, r.Msg
-	e.Replace(m.IDAt, []byte(c.Msg.ID))
+	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
 		if !l.rev.Can(mcp.ResourceLinks) {
@@ -104,7 +104,7 @@ func structured(e *jsonrpc.Edits, r *mcp.Reply) {
 		text := jsonrpc.AppendQuote([]byte(`[{"type":"text","text":`), string(at[0].Of(m.Raw)))
 		set = append(set, jsonrpc.Field{Key: "content", Value: append(text, `}]`...)})
 	}
-	e.Object(m.Raw, m.Result, func(k []byte) bool { return string(k) == "structuredContent" }, set...)
+	e.Object(mcp.WhyStructured, m.Raw, m.Result, func(k []byte) bool { return string(k) == "structuredContent" }, set...)
 }
 
 // outputSchemas takes out those that do not say that they are of an object: a client
@@ -120,7 +120,7 @@ func outputSchemas(e *jsonrpc.Edits, r *mcp.Reply) {
 			continue
 		}
 		r.Losses.Add("outputSchema", "the client's revision has schemas of objects only there")
-		e.Object(raw, tool, func(k []byte) bool { return string(k) == "outputSchema" })
+		e.Object(mcp.WhyOutputSchema, raw, tool, func(k []byte) bool { return string(k) == "outputSchema" })
 	}
 }
 
@@ -137,10 +137,10 @@ func (f *fitter) block(at jsonrpc.Span, i int) {
 	kind, _ := jsonrpc.Text(f.raw, jsonrpc.Find(f.raw, at, "type"))
 	switch {
 	case kind == "audio" && !f.to.Can(mcp.AudioContent):
-		f.edits.Replace(at, embedded(f.raw, at, i))
+		f.edits.Replace(mcp.WhyContent, at, embedded(f.raw, at, i))
 		f.losses.Add("content.audio", "the client's revision has no audio, so it is an embedded resource")
 	case kind == "resource_link" && !f.to.Can(mcp.ResourceLinks):
-		f.edits.Replace(at, linked(f.raw, at))
+		f.edits.Replace(mcp.WhyContent, at, linked(f.raw, at))
 		f.losses.Add("content.resource_link", "the client's revision has no links to resources, so it is a text that names it")
 	}
 }
@@ -236,7 +236,7 @@ func Question(to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Messa
 		return m
 	}
 	var e jsonrpc.Edits
-	e.Replace(list, append(out, ']'))
+	e.Replace(mcp.WhySampling, list, append(out, ']'))
 	return mcp.RewriteOrKeep(m, &e)
 }
 
@@ -308,7 +308,7 @@ func Answered(to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses)
 		return m
 	}
 	var e jsonrpc.Edits
-	e.Replace(content, with)
+	e.Replace(mcp.WhySampling, content, with)
 	return mcp.RewriteOrKeep(m, &e)
 }
 

@@ -25,7 +25,7 @@ func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 		return
 	}
 	raw := r.Msg.Raw
-	e.Replace(jsonrpc.Find(raw, r.Msg.Error, "code"), jsonInt(code))
+	e.Replace(mcp.WhyErrorCode, jsonrpc.Find(raw, r.Msg.Error, "code"), jsonInt(code))
 	if note.Key != "" {
 		noted(e, raw, r.Msg.Error, note)
 	}

@@ -12,14 +12,14 @@ type legacy struct{ rev mcp.Revision }
 func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	e := c.Edits
 	m := c.Msg
-	e.Replace(m.IDAt, []byte(s.ID))
+	e.Replace(mcp.WhyID, m.IDAt, []byte(s.ID))
 	if !c.Token.IsZero() && s.Token != nil {
-		e.Replace(c.Token, s.Token)
+		e.Replace(mcp.WhyProgressToken, c.Token, s.Token)
 	}
 	if jsonrpc.KindOf(m.Raw, c.Meta) == '{' {
 		// The session said all this at initialize, and reserved keys belong to one
 		// hop. There are clients that send single ones in the old era too.
-		e.Object(m.Raw, c.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || c.IsJunk(k) })
+		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || c.IsJunk(k) })
 	}
 	modern := c.Client.Revision.Can(mcp.InputRequired)
 	called := m.Method == mcp.MethodCallTool
@@ -44,7 +44,7 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 			drop = forUs
 		}
 		if n > 0 || drop != nil {
-			e.Object(m.Raw, m.Params, drop, set[:n]...)
+			e.Object(mcp.WhyCallForm, m.Raw, m.Params, drop, set[:n]...)
 		}
 	}
 	return jsonrpc.Splice(dst, m.Raw, &e)
@@ -62,14 +62,14 @@ func asksForTask(k []byte) bool { return string(k) == "task" }
 func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e := r.Edits
 	m := r.Msg
-	e.Replace(m.IDAt, []byte(c.Msg.ID))
+	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
 	switch {
 	case m.Kind == jsonrpc.Failure:
 		if !wellForm(&e, m) {
 			recode(&e, l.rev, c, r)
 		}
 	case jsonrpc.KindOf(m.Raw, m.Result) != '{':
-		e.Replace(m.Result, noObject(c, m))
+		e.Replace(mcp.WhyResultObject, m.Result, noObject(c, m))
 	case l.lacks(c, r):
 		return l.fitted(dst, c, r)
 	}
@@ -109,7 +109,7 @@ func orEmpty(object []byte) []byte {
 
 func spliceObject(raw []byte, drop func([]byte) bool, set ...jsonrpc.Field) []byte {
 	var e jsonrpc.Edits
-	e.Object(raw, jsonrpc.Whole(raw), drop, set...)
+	e.Object(mcp.WhyOwnText, raw, jsonrpc.Whole(raw), drop, set...)
 	return jsonrpc.Splice(make([]byte, 0, len(raw)+128), raw, &e)
 }
 

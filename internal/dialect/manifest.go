@@ -98,7 +98,7 @@ func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 	}
 	body := at.Of(raw)
 	var e jsonrpc.Edits
-	e.Object(body, jsonrpc.Whole(body), x.drops, x.set...)
+	e.Object(mcp.WhyProfile, body, jsonrpc.Whole(body), x.drops, x.set...)
 	return jsonrpc.Splice(dst, body, &e)
 }
 
@@ -232,7 +232,7 @@ func (p *Profile) Answer(method string, m *jsonrpc.Message) *jsonrpc.Message {
 		list := m.ResultMember("tools")
 		if jsonrpc.KindOf(m.Raw, list) == '[' && p.Tools.translates() {
 			array, _ := p.Listed(m.Raw, list)
-			e.Replace(list, array)
+			e.Replace(mcp.WhyProfile, list, array)
 		}
 	case method == mcp.MethodCallTool && m.Kind == jsonrpc.Result:
 		if p.Tools.Wrap {
@@ -294,7 +294,7 @@ func wrap(e *jsonrpc.Edits, m *jsonrpc.Message) {
 			return
 		case '"', '{':
 			if b := block(m.Raw, at[0]); b != nil {
-				e.Replace(at[0], append(append([]byte{'['}, b...), ']'))
+				e.Replace(mcp.WhyProfile, at[0], append(append([]byte{'['}, b...), ']'))
 				return
 			}
 		case 0:
@@ -305,7 +305,7 @@ func wrap(e *jsonrpc.Edits, m *jsonrpc.Message) {
 			}
 		}
 	}
-	e.Replace(m.Result, wrapped(m.Raw, m.Result))
+	e.Replace(mcp.WhyProfile, m.Result, wrapped(m.Raw, m.Result))
 }
 
 // block returns a text or a single block as a content block, nil for what is neither.
@@ -364,6 +364,6 @@ func (p *Profile) Hello(m *jsonrpc.Message) (*jsonrpc.Message, error) {
 		return m, nil
 	}
 	var e jsonrpc.Edits
-	e.Object(raw, result, x.drops, x.set...)
+	e.Object(mcp.WhyProfile, raw, result, x.drops, x.set...)
 	return mcp.Rewrite(m, &e)
 }

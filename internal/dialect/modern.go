@@ -13,14 +13,14 @@ type modern struct{ rev mcp.Revision }
 func (d modern) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	e := c.Edits
 	m := c.Msg
-	e.Replace(m.IDAt, []byte(s.ID))
+	e.Replace(mcp.WhyID, m.IDAt, []byte(s.ID))
 	if !c.Token.IsZero() && s.Token != nil {
-		e.Replace(c.Token, s.Token)
+		e.Replace(mcp.WhyProgressToken, c.Token, s.Token)
 	}
 	if c.Client.Revision != d.rev {
 		d.describe(&e, c, s)
 	} else if c.HasJunk() {
-		e.Object(m.Raw, c.Meta, c.IsJunk)
+		e.Object(mcp.WhyTrace, m.Raw, c.Meta, c.IsJunk)
 	}
 	return jsonrpc.Splice(dst, m.Raw, &e)
 }
@@ -35,29 +35,29 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
 	}
 	kind := jsonrpc.KindOf(m.Raw, c.Meta)
 	if kind != 0 && len(c.Retry) > 0 {
-		e.Object(m.Raw, m.Params, nil, c.Retry...)
+		e.Object(mcp.WhyRetry, m.Raw, m.Params, nil, c.Retry...)
 	}
 	switch kind {
 	case 0:
 	case '{':
 		// Some clients send single reserved keys in the old era; what the session
 		// says takes their place.
-		e.Object(m.Raw, c.Meta, func(k []byte) bool {
+		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool {
 			return c.IsJunk(k) || mcp.IsPerRequestKey(k) && !named(set, k)
 		}, set...)
 		return
 	default:
 		// Null, or nothing that could be kept beside what is required.
-		e.Replace(c.Meta, object(set))
+		e.Replace(mcp.WhySender, c.Meta, object(set))
 		return
 	}
 	params := append(slices.Clone(c.Retry), jsonrpc.Field{Key: mcp.KeyMeta, Value: object(set)})
 	if !m.Params.IsZero() {
-		e.Object(m.Raw, m.Params, nil, params...)
+		e.Object(mcp.WhySender, m.Raw, m.Params, nil, params...)
 		return
 	}
 	envelope := jsonrpc.Whole(m.Raw)
-	e.Object(m.Raw, envelope, nil, jsonrpc.Field{Key: "params", Value: object(params)})
+	e.Object(mcp.WhySender, m.Raw, envelope, nil, jsonrpc.Field{Key: "params", Value: object(params)})
 }
 
 func named(set []jsonrpc.Field, key []byte) bool {
@@ -84,7 +84,7 @@ func object(set []jsonrpc.Field) []byte {
 func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e := r.Edits
 	m := r.Msg
-	e.Replace(m.IDAt, []byte(c.Msg.ID))
+	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
 	switch {
 	case m.Kind == jsonrpc.Failure:
 		if !wellForm(&e, m) {
@@ -102,7 +102,7 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	m := r.Msg
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
-		e.Replace(m.Result, spliceObject(noObject(c, m), nil, jsonrpc.Field{Key: "resultType", Value: complete}))
+		e.Replace(mcp.WhyResultObject, m.Result, spliceObject(noObject(c, m), nil, jsonrpc.Field{Key: "resultType", Value: complete}))
 		return
 	}
 	keys := []string{"resultType", "ttlMs", "cacheScope", mcp.KeyMeta}
@@ -129,14 +129,14 @@ func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 		who := jsonrpc.Field{Key: mcp.KeyServerInfo, Value: r.Server}
 		switch kind := jsonrpc.KindOf(m.Raw, at[3]); {
 		case kind == 'n':
-			e.Replace(at[3], object([]jsonrpc.Field{who}))
+			e.Replace(mcp.WhyServerInfo, at[3], object([]jsonrpc.Field{who}))
 		case kind == 0:
 			add(mcp.KeyMeta, object([]jsonrpc.Field{who}))
 		case jsonrpc.Find(m.Raw, at[3], mcp.KeyServerInfo).IsZero():
-			e.Object(m.Raw, at[3], nil, who)
+			e.Object(mcp.WhyServerInfo, m.Raw, at[3], nil, who)
 		}
 	}
-	e.Object(m.Raw, m.Result, nil, set[:n]...)
+	e.Object(mcp.WhyResultForm, m.Raw, m.Result, nil, set[:n]...)
 }
 
 var (

@@ -131,7 +131,7 @@ func TestRequest(t *testing.T) {
 // TestRequestLeavesTheCallAsItWas: a call may be sent twice.
 func TestRequestLeavesTheCallAsItWas(t *testing.T) {
 	c := mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__t","_meta":{"progressToken":5}}}`, mcp.R20250618)
-	c.Edits.Replace(c.Msg.Param("name"), []byte(`"t"`))
+	c.Edits.Replace(jsonrpc.NoReason, c.Msg.Param("name"), []byte(`"t"`))
 	for _, to := range []mcp.Revision{mcp.R20241105, mcp.R20260728} {
 		first := string(Request(nil, to, c, &ours))
 		if second := string(Request(nil, to, c, &ours)); second != first {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // draft202012 is the dialect of JSON Schema that MCP assumes where none is named
@@ -88,7 +89,7 @@ func (r *repairer) schema(at jsonrpc.Span, root bool) {
 		x.set = append(x.set, jsonrpc.Field{Key: "$schema", Value: []byte(draft202012)})
 	}
 	if len(x.set)+len(x.drop) > 0 {
-		r.edits.Object(r.raw, at, x.drops, x.set...)
+		r.edits.Object(mcp.WhySchema, r.raw, at, x.drops, x.set...)
 	}
 }
 
@@ -138,8 +139,8 @@ func (r *repairer) nullable(x *change, at jsonrpc.Span, kw *[keywordCount]jsonrp
 	switch {
 	case !kw[kwAllOf].IsZero() || !kw[kwRef].IsZero() || !kw[kwConst].IsZero() || choices && !kw[kwType].IsZero():
 		// What restricts it is elsewhere, so null stands beside all of it.
-		r.edits.Insert(at.Start, []byte(`{"anyOf":[`))
-		r.edits.Insert(at.End, []byte(`,{"type":"null"}]}`))
+		r.edits.Insert(mcp.WhySchema, at.Start, []byte(`{"anyOf":[`))
+		r.edits.Insert(mcp.WhySchema, at.End, []byte(`,{"type":"null"}]}`))
 	case choices:
 		for _, list := range []int{kwAnyOf, kwOneOf} {
 			if jsonrpc.KindOf(r.raw, kw[list]) == '[' {
@@ -167,7 +168,7 @@ func (r *repairer) append(list jsonrpc.Span, value string) {
 	if !empty {
 		value = "," + value
 	}
-	r.edits.Insert(list.End-1, []byte(value))
+	r.edits.Insert(mcp.WhySchema, list.End-1, []byte(value))
 }
 
 // within repairs the schemas inside of one.
@@ -185,7 +186,7 @@ func (r *repairer) within(at jsonrpc.Span) {
 			if jsonrpc.KindOf(r.raw, m.Value) == '[' {
 				r.each(m.Value)
 				if r.tuples && jsonrpc.Find(r.raw, at, "prefixItems").IsZero() {
-					r.edits.Replace(m.Key, []byte(`"prefixItems"`))
+					r.edits.Replace(mcp.WhySchema, m.Key, []byte(`"prefixItems"`))
 				}
 				continue
 			}
@@ -193,7 +194,7 @@ func (r *repairer) within(at jsonrpc.Span) {
 		case "additionalItems":
 			r.schema(m.Value, false)
 			if r.tuples && jsonrpc.KindOf(r.raw, jsonrpc.Find(r.raw, at, "items")) == '[' && jsonrpc.Find(r.raw, at, "prefixItems").IsZero() {
-				r.edits.Replace(m.Key, []byte(`"items"`))
+				r.edits.Replace(mcp.WhySchema, m.Key, []byte(`"items"`))
 			}
 		case "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains", "propertyNames", "not", "if", "then", "else":
 			r.schema(m.Value, false)

@@ -54,7 +54,7 @@ func manifestTool(dst, raw []byte) []byte {
 	undo := jsonrpc.KindOf(raw, jsonrpc.Find(raw, own, ownUndo)) == 't'
 	set = append(set, jsonrpc.Field{Key: "confirmation_required", Value: boolean(confirm)}, jsonrpc.Field{Key: "undo_supported", Value: boolean(undo)})
 	var e jsonrpc.Edits
-	e.Object(raw, whole, secondSpelling, set...)
+	e.Object(mcp.WhySuperset, raw, whole, secondSpelling, set...)
 	return jsonrpc.Splice(dst, raw, &e)
 }
 

@@ -88,7 +88,7 @@ func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte
 	if state := jsonrpc.Find(result, whole, "requestState"); !state.IsZero() {
 		fields = append(fields, jsonrpc.Field{Key: "requestState", Value: state.Of(result)})
 	}
-	e.Object(params, jsonrpc.Whole(params), nil, fields...)
+	e.Object(jsonrpc.NoReason, params, jsonrpc.Whole(params), nil, fields...)
 	return jsonrpc.Splice(nil, params, &e), nil
 }
 
@@ -181,7 +181,7 @@ func (c *Client) launch(method string, params []byte, o CallOptions) (*flight, [
 			params = []byte("{}")
 		}
 		var e jsonrpc.Edits
-		e.Object(params, jsonrpc.Whole(params), nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: []byte("{" + meta + "}")})
+		e.Object(jsonrpc.NoReason, params, jsonrpc.Whole(params), nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: []byte("{" + meta + "}")})
 		params = jsonrpc.Splice(nil, params, &e)
 	}
 	f.params = params

@@ -186,7 +186,7 @@ func sayOtherID(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 		id = text
 	}
 	var e jsonrpc.Edits
-	e.Replace(m.IDAt, []byte(id))
+	e.Replace(jsonrpc.NoReason, m.IDAt, []byte(id))
 	return jsonrpc.Splice(nil, msg, &e)
 }
 

@@ -128,6 +128,6 @@ func sayStringCode(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 		word = "ERROR"
 	}
 	var e jsonrpc.Edits
-	e.Replace(at, []byte(quote(word)))
+	e.Replace(jsonrpc.NoReason, at, []byte(quote(word)))
 	return jsonrpc.Splice(nil, msg, &e)
 }

@@ -144,9 +144,9 @@ func question(raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, e
 	if params := jsonrpc.Find(body, jsonrpc.Whole(body), "params"); to.Can(mcp.ElicitationIDs) && isPage(body, params) {
 		// 2025-11-25 §Elicitation, "URL Mode Elicitation Requests": due and unique.
 		// A server of 2026-07-28 has none, so nobody will ever report this one's end.
-		e.Object(body, params, nil, jsonrpc.Field{Key: "elicitationId", Value: jsonrpc.AppendQuote(nil, rand.Text())})
+		e.Object(mcp.WhyElicitationID, body, params, nil, jsonrpc.Field{Key: "elicitationId", Value: jsonrpc.AppendQuote(nil, rand.Text())})
 	}
-	e.Object(body, jsonrpc.Whole(body), nil,
+	e.Object(mcp.WhyQuestion, body, jsonrpc.Whole(body), nil,
 		jsonrpc.Field{Key: "jsonrpc", Value: []byte(`"2.0"`)}, jsonrpc.Field{Key: "id", Value: []byte("0")})
 	out := jsonrpc.Splice(nil, body, &e)
 	m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1})

@@ -447,7 +447,7 @@ func (g *Merged) buildLocked(a *audience, method string) *edition {
 			if key == "name" {
 				offered = g.Names.Join(g.prefix(u), name)
 				var e jsonrpc.Edits
-				e.Replace(at, jsonrpc.AppendQuote(nil, offered))
+				e.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, offered))
 				json = jsonrpc.Splice(make([]byte, 0, len(raw)+32), raw, &e)
 			}
 			if !j.table.add(offered, route{u, name}) {

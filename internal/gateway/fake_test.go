@@ -45,7 +45,7 @@ func (s *seen) add(c *mcp.Call) {
 	defer s.mu.Unlock()
 	e := c.Edits
 	if len(c.Retry) > 0 {
-		e.Object(c.Msg.Raw, c.Msg.Params, nil, c.Retry...)
+		e.Object(jsonrpc.NoReason, c.Msg.Raw, c.Msg.Params, nil, c.Retry...)
 	}
 	s.calls = append(s.calls, string(jsonrpc.Splice(nil, c.Msg.Raw, &e)))
 }

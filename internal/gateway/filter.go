@@ -84,7 +84,12 @@ func (u *Filtered) cut(m *mcp.Method, reply *mcp.Reply) {
 	if m.Name == mcp.MethodListTools {
 		keepTools(reply, shows, nil)
 	} else {
-		keepOnly(raw, reply.Msg.ResultMember(m.ListKey), &reply.Edits, shows)
+		cutItems(raw, reply.Msg.ResultMember(m.ListKey), &reply.Edits, func(item jsonrpc.Span) jsonrpc.Reason {
+			if shows(item) {
+				return jsonrpc.NoReason
+			}
+			return mcp.WhyHidden
+		})
 	}
 	keepPrivate(reply)
 }

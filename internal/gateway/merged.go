@@ -101,7 +101,7 @@ func (g *Merged) named(ctx context.Context, c *mcp.Call, s peer.Sink, list, what
 	if !ok {
 		return nil, unknown(what, c.Name)
 	}
-	c.Edits.Replace(at, jsonrpc.AppendQuote(nil, r.name))
+	c.Edits.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, r.name))
 	c.Name = r.name
 	return g.Relay.relay(ctx, r.server, c, s)
 }
@@ -120,7 +120,7 @@ func (g *Merged) complete(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.R
 		if !ok {
 			return nil, unknown("prompt", text)
 		}
-		c.Edits.Replace(name, jsonrpc.AppendQuote(nil, r.name))
+		c.Edits.Replace(mcp.WhyName, name, jsonrpc.AppendQuote(nil, r.name))
 		return g.Relay.relay(ctx, r.server, c, s)
 	}
 	uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri"))

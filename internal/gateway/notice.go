@@ -284,12 +284,12 @@ func stamped(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
 	meta := m.Param(mcp.KeyMeta)
 	switch {
 	case !meta.IsZero():
-		e.Object(m.Raw, meta, nil, field)
+		e.Object(mcp.WhySubscription, m.Raw, meta, nil, field)
 	case !m.Params.IsZero():
-		e.Object(m.Raw, m.Params, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+		e.Object(mcp.WhySubscription, m.Raw, m.Params, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
 	default:
 		params := object(jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
-		e.Object(m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: params})
+		e.Object(mcp.WhySubscription, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: params})
 	}
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)+96), m.Raw, &e)
 }
@@ -306,7 +306,7 @@ func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
 	as(u, m, &e)
 	meta := m.Param(mcp.KeyMeta)
 	if !jsonrpc.Find(m.Raw, meta, mcp.KeySubscriptionID).IsZero() {
-		e.Object(m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeySubscriptionID })
+		e.Object(mcp.WhySubscription, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeySubscriptionID })
 	}
 	if e.Len() == 0 {
 		return m.Raw
@@ -322,7 +322,7 @@ func onward(m *jsonrpc.Message) []byte {
 		return m.Raw
 	}
 	var e jsonrpc.Edits
-	e.Object(m.Raw, meta, mcp.IsPerRequestKey)
+	e.Object(mcp.WhySender, m.Raw, meta, mcp.IsPerRequestKey)
 	if e.Len() == 0 {
 		return m.Raw
 	}
@@ -479,13 +479,14 @@ func (q *queue) take() []queued {
 	return due
 }
 
-// keepOnly removes from an array the items that keep does not want, and reports
-// whether there are any.
-func keepOnly(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits, keep func(item jsonrpc.Span) bool) (cut bool) {
+// cutItems removes from an array the items for which drop has a reason, and reports
+// whether there are any. The edit bears the reason of the last one.
+func cutItems(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits, drop func(item jsonrpc.Span) jsonrpc.Reason) (cut bool) {
 	out := []byte{'['}
+	why := jsonrpc.NoReason
 	for item := range jsonrpc.Elements(raw, list) {
-		if !keep(item) {
-			cut = true
+		if r := drop(item); r != jsonrpc.NoReason {
+			cut, why = true, r
 			continue
 		}
 		if len(out) > 1 {
@@ -494,7 +495,7 @@ func keepOnly(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits, keep func(item js
 		out = append(out, item.Of(raw)...)
 	}
 	if cut {
-		e.Replace(list, append(out, ']'))
+		e.Replace(why, list, append(out, ']'))
 	}
 	return cut
 }

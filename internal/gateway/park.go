@@ -336,10 +336,10 @@ func request(m *jsonrpc.Message) []byte {
 		// They may be absent, but there are clients that read them all the same.
 		set = append(set, jsonrpc.Field{Key: "params", Value: []byte("{}")})
 	}
-	e.Object(m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" }, set...)
+	e.Object(mcp.WhyQuestion, m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" }, set...)
 	if meta := m.Param(mcp.KeyMeta); !mcp.RelatedTask(m.Raw, meta).IsZero() {
 		// It stands in the task that it is about, or its client knows of none.
-		e.Object(m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
+		e.Object(mcp.WhyRelatedTask, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
 	}
 	return bytes.TrimSpace(jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
 }
@@ -478,7 +478,7 @@ func (p *parked) retoken(b []byte, c *mcp.Call) []byte {
 		return nil
 	}
 	var e jsonrpc.Edits
-	e.Replace(m.Param("progressToken"), c.Token.Of(c.Msg.Raw))
+	e.Replace(mcp.WhyProgressToken, m.Param("progressToken"), c.Token.Of(c.Msg.Raw))
 	return jsonrpc.Splice(nil, b, &e)
 }
 

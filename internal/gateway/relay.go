@@ -144,11 +144,11 @@ func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) 
 		case kind == 'P':
 			return r.resume(ctx, u, c, s, string(inner))
 		case kind == 'S' && len(inner) == 0:
-			c.Edits.Object(c.Msg.Raw, c.Msg.Params, func(k []byte) bool { return string(k) == "requestState" })
+			c.Edits.Object(mcp.WhyState, c.Msg.Raw, c.Msg.Params, func(k []byte) bool { return string(k) == "requestState" })
 			c.Answers = true
 		case kind == 'S':
 			// The server's own state, to the byte.
-			c.Edits.Replace(c.Msg.Param("requestState"), inner)
+			c.Edits.Replace(mcp.WhyState, c.Msg.Param("requestState"), inner)
 			c.Answers = true
 		}
 		leave, err := r.takeState(u, state)

@@ -128,7 +128,7 @@ func (r *Relay) seal(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, err
 	if err != nil {
 		return nil, err
 	}
-	reply.Edits.Replace(at, jsonrpc.AppendQuote(nil, text))
+	reply.Edits.Replace(mcp.WhyState, at, jsonrpc.AppendQuote(nil, text))
 	return reply, nil
 }
 

@@ -74,19 +74,22 @@ func paged(c *mcp.Call, reply *mcp.Reply) bool {
 func keepTools(reply *mcp.Reply, shows func(tool jsonrpc.Span) bool, lost func(tool, why string)) (cut bool) {
 	raw := reply.Msg.Raw
 	mirrors := reply.From.Can(mcp.MirroredHeaders)
-	return keepOnly(raw, reply.Msg.ResultMember("tools"), &reply.Edits, func(tool jsonrpc.Span) bool {
+	return cutItems(raw, reply.Msg.ResultMember("tools"), &reply.Edits, func(tool jsonrpc.Span) jsonrpc.Reason {
 		if shows != nil && !shows(tool) {
-			return false
+			return mcp.WhyHidden
 		}
 		if !mirrors {
-			return true
+			return jsonrpc.NoReason
 		}
 		_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
-		if err != nil && lost != nil {
+		if err == nil {
+			return jsonrpc.NoReason
+		}
+		if lost != nil {
 			name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 			lost(name, "its x-mcp-header is invalid: "+err.Error())
 		}
-		return err == nil
+		return mcp.WhyUnusable
 	})
 }
 
@@ -100,7 +103,7 @@ func leftOut(name, why string) string {
 // Scope").
 func keepPrivate(reply *mcp.Reply) {
 	if scope := reply.Msg.ResultMember("cacheScope"); !scope.IsZero() {
-		reply.Edits.Replace(scope, []byte(`"private"`))
+		reply.Edits.Replace(mcp.WhyCaching, scope, []byte(`"private"`))
 	}
 }
 
@@ -121,7 +124,7 @@ func offerTasks(reply *mcp.Reply) {
 	raw := reply.Msg.Raw
 	for tool := range jsonrpc.Elements(raw, reply.Msg.ResultMember("tools")) {
 		if jsonrpc.Find(raw, tool, "execution").IsZero() {
-			reply.Edits.Object(raw, tool, nil, mayBeTask)
+			reply.Edits.Object(mcp.WhyToolTask, raw, tool, nil, mayBeTask)
 		}
 	}
 }
@@ -129,7 +132,7 @@ func offerTasks(reply *mcp.Reply) {
 // appendOffered appends a tool with the same said of it.
 func appendOffered(out, tool []byte) []byte {
 	var e jsonrpc.Edits
-	e.Object(tool, jsonrpc.Whole(tool), nil, mayBeTask)
+	e.Object(mcp.WhyToolTask, tool, jsonrpc.Whole(tool), nil, mayBeTask)
 	return jsonrpc.Splice(out, tool, &e)
 }
 

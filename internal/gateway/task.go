@@ -64,7 +64,7 @@ var errNeedsTasks error = &jsonrpc.Error{Code: mcp.CodeMissingCapability, Messag
 // sameEra relays a request about a task to where the task is.
 func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
 	shown := c.Name
-	c.Edits.Replace(c.Msg.Param("taskId"), jsonrpc.AppendQuote(nil, p.ref.ID))
+	c.Edits.Replace(mcp.WhyTaskID, c.Msg.Param("taskId"), jsonrpc.AppendQuote(nil, p.ref.ID))
 	c.Name, c.Session = p.ref.ID, p.ref.Session
 	reply, err := r.relay(ctx, p.server, c, s)
 	if err != nil || reply.Msg.Kind != jsonrpc.Result {
@@ -78,9 +78,9 @@ func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s peer.Sink) 
 		}
 	}
 	id := jsonrpc.AppendQuote(nil, shown)
-	reply.Edits.Replace(mcp.RelatedTask(reply.Msg.Raw, reply.Msg.ResultMember(mcp.KeyMeta)), id)
+	reply.Edits.Replace(mcp.WhyTaskID, mcp.RelatedTask(reply.Msg.Raw, reply.Msg.ResultMember(mcp.KeyMeta)), id)
 	if c.Msg.Method != mcp.MethodTaskResult {
-		reply.Edits.Replace(reply.Msg.ResultMember("taskId"), id)
+		reply.Edits.Replace(mcp.WhyTaskID, reply.Msg.ResultMember("taskId"), id)
 	}
 	return reply, nil
 }
@@ -100,7 +100,7 @@ func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s pe
 				at := jsonrpc.Find(raw, t, "taskId")
 				text, _ := jsonrpc.Text(raw, at)
 				id := r.taskID(all[0], c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
-				reply.Edits.Replace(at, jsonrpc.AppendQuote(nil, id))
+				reply.Edits.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, id))
 			}
 			return reply, nil
 		}
@@ -189,9 +189,9 @@ func bare(reply *mcp.Reply) *mcp.Reply {
 		n++
 	}
 	if n == 1 {
-		reply.Edits.Object(m.Raw, m.Result, func(k []byte) bool { return string(k) == mcp.KeyMeta })
+		reply.Edits.Object(mcp.WhyRelatedTask, m.Raw, m.Result, func(k []byte) bool { return string(k) == mcp.KeyMeta })
 	} else {
-		reply.Edits.Object(m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
+		reply.Edits.Object(mcp.WhyRelatedTask, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
 	}
 	return reply
 }

@@ -95,8 +95,8 @@ func (r *Relay) created(u Upstream, c *mcp.Call, reply *mcp.Reply, err error) (*
 	shown := r.taskID(u, c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: id})
 	if reply.From.Modern() == c.Client.Revision.Modern() {
 		quoted := jsonrpc.AppendQuote(nil, shown)
-		reply.Edits.Replace(taskAt, quoted)
-		reply.Edits.Replace(mcp.RelatedTask(raw, reply.Msg.ResultMember(mcp.KeyMeta)), quoted)
+		reply.Edits.Replace(mcp.WhyTaskID, taskAt, quoted)
+		reply.Edits.Replace(mcp.WhyTaskID, mcp.RelatedTask(raw, reply.Msg.ResultMember(mcp.KeyMeta)), quoted)
 		return reply, nil
 	}
 	reply = bare(reply)

@@ -127,6 +127,6 @@ func (r *Relay) taskNames(f *mcp.ClientFacts, sole bool) rename {
 		if !ok {
 			return
 		}
-		e.Replace(at, jsonrpc.AppendQuote(nil, r.taskID(u, f, sole, ref)))
+		e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, r.taskID(u, f, sole, ref)))
 	}
 }

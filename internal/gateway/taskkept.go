@@ -165,9 +165,9 @@ func related(reply *mcp.Reply, id string) *mcp.Reply {
 	field := jsonrpc.Field{Key: mcp.KeyRelatedTask, Value: value}
 	var e jsonrpc.Edits
 	if meta := m.ResultMember(mcp.KeyMeta); jsonrpc.KindOf(m.Raw, meta) == '{' {
-		e.Object(m.Raw, meta, nil, field)
+		e.Object(mcp.WhyRelatedTask, m.Raw, meta, nil, field)
 	} else {
-		e.Object(m.Raw, m.Result, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+		e.Object(mcp.WhyRelatedTask, m.Raw, m.Result, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
 	}
 	if out, err := mcp.Rewrite(m, &e); err == nil {
 		reply.Msg, reply.Edits = out, jsonrpc.Edits{}

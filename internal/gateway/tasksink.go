@@ -28,7 +28,7 @@ func (a *asksOfTasks) shown(m *jsonrpc.Message) *jsonrpc.Message {
 	}
 	id := a.relay.taskID(a.server, a.facts, a.sole, ref)
 	var e jsonrpc.Edits
-	e.Replace(at, jsonrpc.AppendQuote(nil, id))
+	e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, id))
 	return mcp.RewriteOrKeep(m, &e)
 }
 

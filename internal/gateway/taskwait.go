@@ -243,11 +243,11 @@ func (s *shownSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messa
 	meta := m.Param(mcp.KeyMeta)
 	switch {
 	case !meta.IsZero():
-		e.Object(m.Raw, meta, nil, field)
+		e.Object(mcp.WhyRelatedTask, m.Raw, meta, nil, field)
 	case !m.Params.IsZero():
-		e.Object(m.Raw, m.Params, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+		e.Object(mcp.WhyRelatedTask, m.Raw, m.Params, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
 	default:
-		e.Object(m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: object(jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})})
+		e.Object(mcp.WhyRelatedTask, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: object(jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})})
 	}
 	return s.Sink.Ask(ctx, mcp.RewriteOrKeep(m, &e))
 }

@@ -265,7 +265,7 @@ func (o *opening) instruct(raw []byte) {
 	}
 	o.hello.Instructions = jsonrpc.AppendQuote(nil, excerpt.Cut(text, MaxInstructions))
 	var e jsonrpc.Edits
-	e.Object(o.hello.Raw, jsonrpc.Whole(o.hello.Raw), nil, jsonrpc.Field{Key: "instructions", Value: o.hello.Instructions})
+	e.Object(mcp.WhyInstructions, o.hello.Raw, jsonrpc.Whole(o.hello.Raw), nil, jsonrpc.Field{Key: "instructions", Value: o.hello.Instructions})
 	o.hello.Raw = jsonrpc.Splice(nil, o.hello.Raw, &e)
 	o.find(FoundLongInstructions, "its instructions have "+strconv.Itoa(len(text))+" bytes and are cut after "+strconv.Itoa(MaxInstructions))
 }

@@ -74,10 +74,10 @@ func TestAllocs(t *testing.T) {
 	value := []byte(`"v"`)
 	budget(t, "Object and Splice", 0, func() {
 		var e Edits
-		e.Replace(m.IDAt, value)
-		e.Object(raw, m.Params, func(key []byte) bool { return string(key) == "arguments" },
+		e.Replace(NoReason, m.IDAt, value)
+		e.Object(NoReason, raw, m.Params, func(key []byte) bool { return string(key) == "arguments" },
 			Field{"added", value}, Field{"name", value})
-		e.Object(raw, m.Param("_meta"), nil, Field{"added", value})
+		e.Object(NoReason, raw, m.Param("_meta"), nil, Field{"added", value})
 		dst = Splice(dst[:0], raw, &e)
 	})
 	failure := &Error{Code: CodeInternal, Message: "no"}

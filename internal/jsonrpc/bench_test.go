@@ -106,8 +106,8 @@ func BenchmarkSplice(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var e Edits
-				e.Replace(m.IDAt, id)
-				e.Object(raw, m.Params, func(key []byte) bool { return string(key) == "_meta" },
+				e.Replace(NoReason, m.IDAt, id)
+				e.Object(NoReason, raw, m.Params, func(key []byte) bool { return string(key) == "_meta" },
 					Field{"name", version}, Field{"added", version})
 				dst = Splice(dst[:0], raw, &e)
 			}

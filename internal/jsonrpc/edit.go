@@ -18,6 +18,13 @@ type Edits struct {
 	mixed bool    // not in the order of their positions
 }
 
+// Reason says why an edit is made. What the values mean is up to those who make the
+// edits; this package only keeps them.
+type Reason uint8
+
+// NoReason is the Reason of edits that nobody reads: those of instruments and tests.
+const NoReason Reason = 0
+
 // edit writes something in place of the bytes at. A member to be inserted is
 // kept as its two halves so that nothing need be allocated for it.
 type edit struct {
@@ -25,7 +32,8 @@ type edit struct {
 	with   []byte
 	name   string // of an inserted member
 	member bool
-	comma  bool // behind the inserted member
+	comma  bool   // behind the inserted member
+	why    Reason // in what would be padding
 }
 
 // Len returns the number of changes collected; 0 means that Splice copies.
@@ -80,16 +88,16 @@ func compare(x, y edit) int {
 
 // Replace writes with in place of the bytes at; an empty with removes them. An
 // absent at changes nothing.
-func (e *Edits) Replace(at Span, with []byte) {
+func (e *Edits) Replace(why Reason, at Span, with []byte) {
 	if !at.IsZero() {
-		e.add(edit{at: at, with: with})
+		e.add(edit{at: at, with: with, why: why})
 	}
 }
 
 // Insert writes with before the byte at. Insertions at one place come out in the
 // order in which they were added.
-func (e *Edits) Insert(at int, with []byte) {
-	e.add(edit{at: Span{at, at}, with: with})
+func (e *Edits) Insert(why Reason, at int, with []byte) {
+	e.add(edit{at: Span{at, at}, with: with, why: why})
 }
 
 // Object edits the members of the object obj in raw, which was scanned: it
@@ -99,7 +107,7 @@ func (e *Edits) Insert(at int, with []byte) {
 // fields with one name before the first. A nil Value is null. Commas come out
 // right in every combination; no other byte changes, white space included. It
 // does nothing when obj is absent or no object. drop must not keep its argument.
-func (e *Edits) Object(raw []byte, obj Span, drop func(key []byte) bool, set ...Field) {
+func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) bool, set ...Field) {
 	if KindOf(raw, obj) != '{' {
 		return
 	}
@@ -128,11 +136,11 @@ func (e *Edits) Object(raw []byte, obj Span, drop func(key []byte) bool, set ...
 		}
 		if !run.IsZero() {
 			// Up to the next name: the comma goes with the run that it follows.
-			e.add(edit{at: Span{run.Start, w.key.Start}})
+			e.add(edit{at: Span{run.Start, w.key.Start}, why: why})
 			run = Span{}
 		}
 		if field >= 0 {
-			e.add(edit{at: w.value, with: set[field].json()})
+			e.add(edit{at: w.value, with: set[field].json(), why: why})
 		}
 		kept = w.value.End
 	}
@@ -140,14 +148,14 @@ func (e *Edits) Object(raw []byte, obj Span, drop func(key []byte) bool, set ...
 		if kept > 0 {
 			run.Start = kept // no name follows, so the comma before goes instead
 		}
-		e.add(edit{at: run})
+		e.add(edit{at: run, why: why})
 	}
-	e.insertFields(obj.Start+1, kept > 0, present, set)
+	e.insertFields(why, obj.Start+1, kept > 0, present, set)
 }
 
 // insertFields inserts the fields that are not present at one place; comma says
 // whether members follow them.
-func (e *Edits) insertFields(at int, comma bool, present []bool, set []Field) {
+func (e *Edits) insertFields(why Reason, at int, comma bool, present []bool, set []Field) {
 	last := -1
 	for i := range set {
 		for j := i + 1; j < len(set); j++ {
@@ -163,7 +171,7 @@ func (e *Edits) insertFields(at int, comma bool, present []bool, set []Field) {
 		if !present[i] {
 			e.add(edit{
 				at: Span{at, at}, with: set[i].json(), name: set[i].Key,
-				member: true, comma: comma || i != last,
+				member: true, comma: comma || i != last, why: why,
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func TestObject(t *testing.T) {
 	} {
 		raw := []byte(c.in)
 		var e Edits
-		e.Object(raw, Whole(raw), dropping(c.drop...), c.set...)
+		e.Object(NoReason, raw, Whole(raw), dropping(c.drop...), c.set...)
 		got := string(Splice([]byte("<"), raw, &e))
 		if got != "<"+c.want {
 			t.Errorf("%s, drop %q, set %d: got %s, want %s", c.in, c.drop, len(c.set), got, c.want)
@@ -68,8 +69,8 @@ func TestObject(t *testing.T) {
 		}
 	}
 	var e Edits
-	e.Object(nil, Span{}, nil, x)
-	e.Replace(Span{}, []byte("1"))
+	e.Object(NoReason, nil, Span{}, nil, x)
+	e.Replace(NoReason, Span{}, []byte("1"))
 	if e.Len() != 0 {
 		t.Error("an absent object was edited")
 	}
@@ -98,7 +99,7 @@ func TestObjectCombinations(t *testing.T) {
 				}
 			}
 			var e Edits
-			e.Object(raw, Whole(raw), dropping(dropped...), fields...)
+			e.Object(NoReason, raw, Whole(raw), dropping(dropped...), fields...)
 			out := Splice(nil, raw, &e)
 			if err := Valid(out, Limits{}); err != nil {
 				t.Fatalf("drop %q set %v: %s: %v", dropped, fields, out, err)
@@ -127,11 +128,11 @@ func TestNestedEdits(t *testing.T) {
 	meta := m.Param("_meta")
 	q := Find(raw, meta, "q")
 	steps := []func(e *Edits){
-		func(e *Edits) { e.Object(raw, m.Params, dropping("cursor"), Field{"new", []byte("0")}) },
-		func(e *Edits) { e.Object(raw, meta, dropping("p"), Field{"token", []byte(`"t"`)}) },
-		func(e *Edits) { e.Object(raw, q, dropping("r"), Field{"s", []byte("3")}) },
-		func(e *Edits) { e.Replace(m.IDAt, []byte("99")) },
-		func(e *Edits) { e.Insert(len(raw), []byte("\n")) },
+		func(e *Edits) { e.Object(NoReason, raw, m.Params, dropping("cursor"), Field{"new", []byte("0")}) },
+		func(e *Edits) { e.Object(NoReason, raw, meta, dropping("p"), Field{"token", []byte(`"t"`)}) },
+		func(e *Edits) { e.Object(NoReason, raw, q, dropping("r"), Field{"s", []byte("3")}) },
+		func(e *Edits) { e.Replace(NoReason, m.IDAt, []byte("99")) },
+		func(e *Edits) { e.Insert(NoReason, len(raw), []byte("\n")) },
 	}
 	const want = `{"jsonrpc":"2.0","id":99,"method":"m","params":{"new":0,"_meta":{"token":"t","q":{"s":3}},"name":"n"}}` + "\n"
 	// In any order.
@@ -156,8 +157,8 @@ func TestNestedEdits(t *testing.T) {
 	}
 	// Who drops a member drops what others do within it.
 	var e Edits
-	e.Object(raw, meta, dropping("p"), Field{"token", []byte(`"t"`)})
-	e.Object(raw, m.Params, dropping("_meta", "cursor"))
+	e.Object(NoReason, raw, meta, dropping("p"), Field{"token", []byte(`"t"`)})
+	e.Object(NoReason, raw, m.Params, dropping("_meta", "cursor"))
 	if got := string(Splice(nil, raw, &e)); got != `{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"n"}}` {
 		t.Error(got)
 	}
@@ -166,22 +167,22 @@ func TestNestedEdits(t *testing.T) {
 func TestSpliceOrder(t *testing.T) {
 	raw := []byte("0123456789")
 	var e Edits
-	e.Replace(Span{5, 6}, []byte("F"))
-	e.Insert(5, []byte("a"))
-	e.Insert(0, []byte("<"))
-	e.Insert(5, []byte("b"))
-	e.Replace(Span{7, 9}, nil)
-	e.Insert(10, []byte(">"))
-	e.Insert(8, []byte("void"))
+	e.Replace(NoReason, Span{5, 6}, []byte("F"))
+	e.Insert(NoReason, 5, []byte("a"))
+	e.Insert(NoReason, 0, []byte("<"))
+	e.Insert(NoReason, 5, []byte("b"))
+	e.Replace(NoReason, Span{7, 9}, nil)
+	e.Insert(NoReason, 10, []byte(">"))
+	e.Insert(NoReason, 8, []byte("void"))
 	if got := string(Splice([]byte("="), raw, &e)); got != "=<01234abF69>" {
 		t.Error(got)
 	}
 	// The wider of two that begin together, and what overlaps at the front.
 	e.Reset()
-	e.Replace(Span{2, 3}, []byte("void"))
-	e.Replace(Span{2, 5}, []byte("x"))
-	e.Replace(Span{4, 7}, []byte("y"))
-	e.Replace(Span{8, 99}, []byte("z"))
+	e.Replace(NoReason, Span{2, 3}, []byte("void"))
+	e.Replace(NoReason, Span{2, 5}, []byte("x"))
+	e.Replace(NoReason, Span{4, 7}, []byte("y"))
+	e.Replace(NoReason, Span{8, 99}, []byte("z"))
 	if got := string(Splice(nil, raw, &e)); got != "01xy7z" {
 		t.Error(got)
 	}
@@ -203,12 +204,39 @@ func TestManyEdits(t *testing.T) {
 	var e Edits
 	for range 2 {
 		for _, s := range objects {
-			e.Object(raw, s, nil, Field{"x", []byte("1")})
+			e.Object(NoReason, raw, s, nil, Field{"x", []byte("1")})
 		}
 		if got := string(Splice(nil, raw, &e)); got != want || e.Len() != len(objects) {
 			t.Errorf("%d edits: %.80s", e.Len(), got)
 		}
 		e.Reset()
 		slices.Reverse(objects)
+	}
+}
+
+func TestReasonOfEveryEdit(t *testing.T) {
+	raw := []byte(`{"a":1,"b":2,"c":3,"d":4}`)
+	var e Edits
+	e.Object(7, raw, Whole(raw), dropping("a", "d"), Field{"b", []byte("0")}, Field{"x", nil}, Field{"y", nil})
+	e.Replace(8, Span{5, 6}, []byte("F"))
+	e.Insert(9, len(raw), []byte("\n"))
+	got := make(map[Reason]int)
+	for _, x := range e.all() {
+		got[x.why]++
+	}
+	if len(got) != 3 || got[7] != 5 || got[8] != 1 || got[9] != 1 {
+		t.Errorf("edits by reason: %v", got)
+	}
+}
+
+func TestReasonCostsNoRoom(t *testing.T) {
+	type without struct {
+		at            Span
+		with          []byte
+		name          string
+		member, comma bool
+	}
+	if got, want := reflect.TypeFor[edit]().Size(), reflect.TypeFor[without]().Size(); got != want {
+		t.Errorf("an edit has %d bytes, without its reason %d", got, want)
 	}
 }

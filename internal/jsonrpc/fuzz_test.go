@@ -237,7 +237,7 @@ func FuzzFind(f *testing.F) {
 			Int(b, s)
 			KindOf(b, s)
 			var e Edits
-			e.Object(b, s, func(k []byte) bool { return string(k) == key }, Field{Key: "x"})
+			e.Object(NoReason, b, s, func(k []byte) bool { return string(k) == key }, Field{Key: "x"})
 			Splice(nil, b, &e)
 		}
 		if !oracle(b) {
@@ -352,7 +352,7 @@ func FuzzObjectEdit(f *testing.F) {
 			want[added], want[added+"2"] = `{"added":1}`, `2`
 		}
 		var e Edits
-		e.Object(b, Whole(b), func(key []byte) bool { return dropped[string(key)] }, set...)
+		e.Object(NoReason, b, Whole(b), func(key []byte) bool { return dropped[string(key)] }, set...)
 		out := Splice(nil, b, &e)
 		if KindOf(b, Whole(b)) != '{' {
 			if !bytes.Equal(out, b) {

@@ -142,9 +142,9 @@ func TestOddBytesSurviveSplice(t *testing.T) {
 	if got := string(Splice(nil, m.Raw, &e)); got != odd {
 		t.Errorf("without edits:\n%s\nbecame\n%s", odd, got)
 	}
-	e.Replace(m.IDAt, []byte(`"new"`))
-	e.Replace(m.Param("name"), []byte(`"other"`))
-	e.Object(m.Raw, m.Param("_meta"), func(key []byte) bool { return string(key) == "b" }, Field{"c", []byte("3")})
+	e.Replace(NoReason, m.IDAt, []byte(`"new"`))
+	e.Replace(NoReason, m.Param("name"), []byte(`"other"`))
+	e.Object(NoReason, m.Raw, m.Param("_meta"), func(key []byte) bool { return string(key) == "b" }, Field{"c", []byte("3")})
 	want := strings.NewReplacer(`"id":1`, `"id":"new"`, `"name":"n"`, `"name":"other"`, `{"b":1,"a":2}`, `{"c":3,"a":2}`).Replace(odd)
 	if got := string(Splice(nil, m.Raw, &e)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -19,7 +19,7 @@ func TestRewrite(t *testing.T) {
 	}
 
 	var e jsonrpc.Edits
-	e.Replace(m.Param("a"), []byte("[[[["+deep+"]]]]"))
+	e.Replace(jsonrpc.NoReason, m.Param("a"), []byte("[[[["+deep+"]]]]"))
 	out, err := Rewrite(m, &e)
 	if err != nil || RewriteOrKeep(m, &e) == m {
 		t.Fatalf("deeper than a peer may send: %v", err)
@@ -29,7 +29,7 @@ func TestRewrite(t *testing.T) {
 	}
 
 	var bad jsonrpc.Edits
-	bad.Replace(m.IDAt, []byte("{}"))
+	bad.Replace(jsonrpc.NoReason, m.IDAt, []byte("{}"))
 	if out, err := Rewrite(m, &bad); err == nil {
 		t.Errorf("an id that is an object passes: %s", out.Raw)
 	}

@@ -128,9 +128,9 @@ func WithTasksExtension(caps []byte) []byte {
 	whole := jsonrpc.Whole(caps)
 	field := jsonrpc.Field{Key: ExtensionTasks, Value: []byte("{}")}
 	if at := jsonrpc.Find(caps, whole, "extensions"); jsonrpc.KindOf(caps, at) == '{' {
-		e.Object(caps, at, nil, field)
+		e.Object(WhyCapabilities, caps, at, nil, field)
 	} else {
-		e.Object(caps, whole, nil, jsonrpc.Field{Key: "extensions", Value: []byte(`{"` + ExtensionTasks + `":{}}`)})
+		e.Object(WhyCapabilities, caps, whole, nil, jsonrpc.Field{Key: "extensions", Value: []byte(`{"` + ExtensionTasks + `":{}}`)})
 	}
 	return jsonrpc.Splice(nil, caps, &e)
 }

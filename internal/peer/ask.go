@@ -55,7 +55,7 @@ func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func([]byte) 
 
 	id := jsonrpc.IntID(n)
 	var e jsonrpc.Edits
-	e.Replace(m.IDAt, []byte(id))
+	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
 	err := send(jsonrpc.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
 	if err == nil {
 		select {
@@ -98,7 +98,7 @@ func (c *Client) declares(method string) bool {
 // withID gives an answer the id under which the server knows its question.
 func withID(m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
-	e.Replace(m.IDAt, []byte(id))
+	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
 	return mcp.Rewrite(m, &e)
 }
 

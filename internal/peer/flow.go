@@ -170,7 +170,7 @@ func (f *flow) forward(m *jsonrpc.Message) {
 		return
 	}
 	var e jsonrpc.Edits
-	e.Replace(at, []byte(f.call.Msg.ID))
+	e.Replace(mcp.WhySubscription, at, []byte(f.call.Msg.ID))
 	f.sink.Notify(jsonrpc.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
 }
 
@@ -214,7 +214,7 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 		return
 	}
 	var e jsonrpc.Edits
-	e.Replace(at[0], f.call.Token.Of(f.call.Msg.Raw))
+	e.Replace(mcp.WhyProgressToken, at[0], f.call.Token.Of(f.call.Msg.Raw))
 	f.sink.Notify(jsonrpc.Splice(make([]byte, 0, len(m.Raw)+32), m.Raw, &e))
 }
 

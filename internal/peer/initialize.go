@@ -96,7 +96,7 @@ func named(info []byte) []byte {
 		return bytes.Clone(info)
 	}
 	var e jsonrpc.Edits
-	e.Object(info, jsonrpc.Whole(info), nil, set...)
+	e.Object(mcp.WhyOwnText, info, jsonrpc.Whole(info), nil, set...)
 	return jsonrpc.Splice(nil, info, &e)
 }
 

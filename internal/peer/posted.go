@@ -166,7 +166,7 @@ func answerTo(m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 		return m, nil
 	}
 	var e jsonrpc.Edits
-	e.Object(m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "id", Value: []byte(id)})
+	e.Object(mcp.WhyID, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "id", Value: []byte(id)})
 	return mcp.Rewrite(m, &e)
 }
 

@@ -144,7 +144,7 @@ func withoutToken(m *jsonrpc.Message) *jsonrpc.Message {
 		from, gone = m.Params, mcp.KeyMeta // which held nothing else
 	}
 	var e jsonrpc.Edits
-	e.Object(m.Raw, from, func(key []byte) bool { return string(key) == gone })
+	e.Object(mcp.WhyProgressToken, m.Raw, from, func(key []byte) bool { return string(key) == gone })
 	return mcp.RewriteOrKeep(m, &e)
 }
 

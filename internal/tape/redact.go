@@ -98,7 +98,7 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 				continue
 			}
 			if clean := r.text(key); clean != key {
-				e.Replace(m.Key, jsonrpc.AppendQuote(nil, clean))
+				e.Replace(jsonrpc.NoReason, m.Key, jsonrpc.AppendQuote(nil, clean))
 			}
 			r.value(raw, m.Value, key, e)
 		}
@@ -118,11 +118,11 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 			clean = r.text(s)
 		}
 		if clean != s {
-			e.Replace(at, jsonrpc.AppendQuote(nil, clean))
+			e.Replace(jsonrpc.NoReason, at, jsonrpc.AppendQuote(nil, clean))
 		}
 	case '0':
 		if excerpt.SecretNumber(name) {
-			e.Replace(at, jsonrpc.AppendQuote(nil, r.placeholder("secret", string(at.Of(raw)))))
+			e.Replace(jsonrpc.NoReason, at, jsonrpc.AppendQuote(nil, r.placeholder("secret", string(at.Of(raw)))))
 		}
 	}
 }

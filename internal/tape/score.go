@@ -252,9 +252,9 @@ func (s *score) words(i int) []byte {
 			return
 		}
 		if text, isText := strings.CutPrefix(live, "s"); isText {
-			edits.Replace(at, jsonrpc.AppendQuote(nil, text))
+			edits.Replace(jsonrpc.NoReason, at, jsonrpc.AppendQuote(nil, text))
 		} else {
-			edits.Replace(at, []byte(live[1:]))
+			edits.Replace(jsonrpc.NoReason, at, []byte(live[1:]))
 		}
 	}
 	if !m.IDAt.IsZero() {

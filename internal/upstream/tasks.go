@@ -196,6 +196,6 @@ func (s *session) named(m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
 // spliced returns m with one value replaced.
 func spliced(m *jsonrpc.Message, at jsonrpc.Span, with []byte) *jsonrpc.Message {
 	var e jsonrpc.Edits
-	e.Replace(at, with)
+	e.Replace(mcp.WhyTaskID, at, with)
 	return mcp.RewriteOrKeep(m, &e)
 }

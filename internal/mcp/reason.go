@@ -1,0 +1,86 @@
+package mcp
+
+import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+
+// The reasons for which Dragoman changes a message. ReasonText has a sentence for each.
+const (
+	WhyID jsonrpc.Reason = iota + 1
+	WhyProgressToken
+	WhySubscription
+	WhyTaskID
+	WhyRelatedTask
+	WhyName
+	WhyHidden
+	WhyUnusable
+	WhyCaching
+	WhySender
+	WhyTrace
+	WhyCapabilities
+	WhyServerInfo
+	WhyInstructions
+	WhyState
+	WhyRetry
+	WhyQuestion
+	WhyElicitationID
+	WhyCallForm
+	WhyResultForm
+	WhyResultObject
+	WhyContent
+	WhyStructured
+	WhyOutputSchema
+	WhyToolTask
+	WhySampling
+	WhyErrorCode
+	WhyErrorForm
+	WhyErrorNote
+	WhySchema
+	WhyProfile
+	WhySuperset
+	WhyOwnText
+	reasonEnd
+)
+
+var reasons = [reasonEnd]string{
+	WhyID:            "Each side of Dragoman has request ids of its own.",
+	WhyProgressToken: "Progress tokens belong to one side, as request ids do.",
+	WhySubscription:  "A notification names the subscription of the client that gets it.",
+	WhyTaskID:        "Clients know a task by an id that also says which server and session it is in.",
+	WhyRelatedTask:   "A message about a task says so to a client that knows the task, and only there.",
+	WhyName:          "Names have a prefix for the client when several servers are joined, and none for the server.",
+	WhyHidden:        "A filter in the configuration hides this from the client.",
+	WhyUnusable:      "The specification does not let a client use this item.",
+	WhyCaching:       "The result is for this client alone, so other clients must not get it from a cache.",
+	WhySender:        "The description of a sender is in every request of one era and in the handshake of the other.",
+	WhyTrace:         "Trace context without the form that W3C demands is not passed on.",
+	WhyCapabilities:  "The server is told what Dragoman can do for the client.",
+	WhyServerInfo:    "A modern result says which server it is from.",
+	WhyInstructions:  "The instructions of the server are longer than Dragoman allows.",
+	WhyState:         "The request state of a server is sealed for the client that got it.",
+	WhyRetry:         "The server gets its state and the answers to its questions with the call.",
+	WhyQuestion:      "A question is a request of its own in one era and a part of a result in the other.",
+	WhyElicitationID: "The revision of the client requires an id for the page that the user is asked to visit.",
+	WhyCallForm:      "The call is given the members that the revision of the server has.",
+	WhyResultForm:    "The result is given the members that the revision of the client requires.",
+	WhyResultObject:  "A result must be an object.",
+	WhyContent:       "The revision of the client does not have this type of content.",
+	WhyStructured:    "The revision of the client allows only objects as structured content.",
+	WhyOutputSchema:  "The revision of the client allows only schemas of objects for output.",
+	WhyToolTask:      "The server may make a task of a call of this tool.",
+	WhySampling:      "The revision of the receiver does not have this content in sampling.",
+	WhyErrorCode:     "The error code has another meaning in the revision of the client, or none.",
+	WhyErrorForm:     "An error must have a number as code and a text as message.",
+	WhyErrorNote:     "The data of the error keeps what the server said.",
+	WhySchema:        "The schema is written in an older dialect of JSON Schema.",
+	WhyProfile:       "The profile of the server says that it uses other words than MCP.",
+	WhySuperset:      "The client reads the tools from the result of initialize.",
+	WhyOwnText:       "Dragoman writes this text itself, with parts of what it has read.",
+}
+
+// ReasonText returns a sentence that explains an edit, "" for an unknown reason and for
+// jsonrpc.NoReason.
+func ReasonText(r jsonrpc.Reason) string {
+	if r >= reasonEnd {
+		return ""
+	}
+	return reasons[r]
+}

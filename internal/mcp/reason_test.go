@@ -1,0 +1,134 @@
+package mcp
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// unread are the rooms whose edits nobody reads: they are not part of the bridge.
+var unread = []string{"jsonrpc", "fake", "tape", "doctor", "demo"}
+
+// TestReasons looks for each reason in the sources: every one has a sentence and is
+// used outside of its table, and the rooms of the bridge have a reason for each edit.
+func TestReasons(t *testing.T) {
+	names := reasonNames(t)
+	if len(names) != int(reasonEnd)-1 {
+		t.Errorf("%d reasons in the source, %d in the table", len(names), reasonEnd-1)
+	}
+	seen := make(map[string]string)
+	for r := jsonrpc.NoReason + 1; r < reasonEnd; r++ {
+		text := ReasonText(r)
+		switch {
+		case text == "":
+			t.Errorf("%s has no sentence", names[r-1])
+		case strings.Count(text, ".") != 1 || !strings.HasSuffix(text, ".") || len(strings.Fields(text)) > 20:
+			t.Errorf("%s is not explained by one short sentence: %s", names[r-1], text)
+		case seen[text] != "":
+			t.Errorf("%s and %s have the same sentence", seen[text], names[r-1])
+		}
+		seen[text] = names[r-1]
+	}
+	for _, r := range []jsonrpc.Reason{jsonrpc.NoReason, reasonEnd, 255} {
+		if ReasonText(r) != "" {
+			t.Errorf("reason %d is explained: %s", r, ReasonText(r))
+		}
+	}
+
+	used := usedNames(t)
+	for _, name := range names {
+		if !used[name] {
+			t.Errorf("no edit is made for %s", name)
+		}
+	}
+}
+
+// reasonNames returns the names of the constants of reason.go, in their order.
+func reasonNames(t *testing.T) []string {
+	file, err := parser.ParseFile(token.NewFileSet(), "reason.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, d := range file.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+			for _, s := range g.Specs {
+				if name := s.(*ast.ValueSpec).Names[0].Name; strings.HasPrefix(name, "Why") {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// usedNames returns the identifiers in the sources beside reason.go and the tests. It
+// reports an edit without a reason in a room of the bridge.
+func usedNames(t *testing.T) map[string]bool {
+	used := make(map[string]bool)
+	tree := os.DirFS("..")
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") || name == "mcp/reason.go" {
+			return err
+		}
+		source, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
+		if err != nil {
+			return err
+		}
+		room, _, _ := strings.Cut(name, "/")
+		bridge := true
+		for _, u := range unread {
+			bridge = bridge && room != u
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				used[n.Name] = true
+			case *ast.CallExpr:
+				if bridge && isEdit(n) && givesNoReason(n.Args[0]) {
+					t.Errorf("%s has an edit without a reason", name)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
+// isEdit reports whether a call may be one that adds an edit.
+func isEdit(c *ast.CallExpr) bool {
+	s, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok || len(c.Args) == 0 {
+		return false
+	}
+	switch s.Sel.Name {
+	case "Replace", "Insert", "Object":
+		return true
+	}
+	return false
+}
+
+func givesNoReason(arg ast.Expr) bool {
+	switch x := arg.(type) {
+	case *ast.SelectorExpr:
+		return x.Sel.Name == "NoReason"
+	case *ast.BasicLit:
+		return x.Value == "0"
+	}
+	return false
+}
