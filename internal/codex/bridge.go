@@ -56,6 +56,7 @@ const (
 	maxQuestions = 64
 	maxAnswers   = 64
 	maxChildren  = 256
+	maxID        = 256 // bytes of a worker's id that is kept
 )
 
 var (
@@ -309,7 +310,7 @@ func (b *bridge) hear(m *jsonrpc.Message) {
 func (b *bridge) adopt(m *jsonrpc.Message) {
 	thread := m.Param("thread")
 	id, parent := text(m.Raw, thread, "id"), text(m.Raw, thread, "parentThreadId")
-	if id == "" || parent == "" {
+	if id == "" || parent == "" || len(id) > maxID {
 		return
 	}
 	b.mu.Lock()

@@ -226,8 +226,13 @@ type past struct {
 	order []string
 }
 
-// maxPast bounds what is remembered of conversations.
-const maxPast = 256
+// The bounds of what is remembered of conversations: how many, and of each how many
+// bytes. One that is longer is not remembered; it can be gone on with while its worker
+// lives.
+const (
+	maxPast      = 256
+	maxPastBytes = 8 << 10
+)
 
 // conversation is what an older worker wants to be told again.
 type conversation struct {
@@ -235,6 +240,9 @@ type conversation struct {
 }
 
 func (s *Server) remember(id string, c conversation) {
+	if len(id)+len(c.rollout)+len(c.model)+len(c.cwd)+len(c.policy)+len(c.sandbox) > maxPastBytes {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.past

@@ -317,7 +317,7 @@ func (t *turn) take(w words, e *event) {
 	case step:
 		t.lineLocked(e.text)
 	case changes:
-		if _, again := t.patches[e.item]; again || len(t.patches) < maxPatches {
+		if _, again := t.patches[e.item]; again || len(t.patches) < maxPatches && len(e.item) <= maxID {
 			t.patches[e.item] = e.text
 		}
 		t.lineLocked("changes files")

@@ -55,7 +55,7 @@ type hearer struct {
 type rename func(u Upstream, m *jsonrpc.Message, e *jsonrpc.Edits)
 
 // maxURIs bounds the resources that one listen or one legacy client watches.
-const maxURIs = 1000
+const maxURIs = mcp.MaxWatched
 
 // life returns the context that ends with Drain.
 func (n *notices) life() context.Context {
@@ -137,8 +137,9 @@ func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s peer.Sink
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
-	if len(want.URIs) > maxURIs {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("at most %d resources can be watched by one listen", maxURIs)}
+	if want.TooMuch() {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+			Message: fmt.Sprintf("at most %d resources can be watched by one listen, with %d bytes of URIs", maxURIs, mcp.MaxWatchedBytes)}
 	}
 	q := &queue{wake: make(chan struct{}, 1)}
 	tasks, err := r.listenToTasks(ctx, c, q, from)
@@ -449,11 +450,13 @@ func (q *queue) put(u Upstream, m *jsonrpc.Message) {
 	defer q.mu.Unlock()
 	for i := range q.list {
 		if q.list[i].stands(u, m) {
-			q.list[i].from, q.list[i].m = u, m
+			if len(m.Raw) <= max(alwaysFits, len(q.list[i].m.Raw)) {
+				q.list[i].from, q.list[i].m = u, m // otherwise the one that waits says it as well
+			}
 			return
 		}
 	}
-	if len(q.list) >= 2*maxURIs {
+	if len(q.list) >= 2*maxURIs || !fits(q.list, m) {
 		return
 	}
 	q.list = append(q.list, queued{u, m})

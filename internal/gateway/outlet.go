@@ -29,7 +29,24 @@ type outlet struct {
 const (
 	maxHeld = 256 // notices that wait beside those that stand for each other
 	pace    = 50 * time.Millisecond
+	// maxHeldBytes bounds what waits for one client in bytes. A notice that only says
+	// that something has changed still has its place when it is no longer than
+	// alwaysFits: its client would not read anew.
+	maxHeldBytes = 1 << 20
+	alwaysFits   = 1 << 10
 )
+
+// fits reports whether the notice m may wait beside those in waiting.
+func fits(waiting []queued, m *jsonrpc.Message) bool {
+	if repeats(m.Method) && len(m.Raw) <= alwaysFits {
+		return true
+	}
+	size := len(m.Raw)
+	for i := range waiting {
+		size += len(waiting[i].m.Raw)
+	}
+	return size <= maxHeldBytes
+}
 
 // repeats reports whether a notice of this method says only that something has
 // changed, so that one that waits stands for all that come after it.
@@ -95,11 +112,13 @@ func (o *outlet) put(u Upstream, m *jsonrpc.Message) {
 		if !repeats(q.m.Method) {
 			others++
 		} else if q.stands(u, m) {
-			q.from, q.m = u, m
+			if len(m.Raw) <= max(alwaysFits, len(q.m.Raw)) {
+				q.from, q.m = u, m // otherwise the one that waits says it as well
+			}
 			return
 		}
 	}
-	if others >= maxHeld || len(o.waiting) >= maxHeld+2*maxURIs {
+	if others >= maxHeld || len(o.waiting) >= maxHeld+2*maxURIs || !fits(o.waiting, m) {
 		return
 	}
 	o.waiting = append(o.waiting, queued{u, m})

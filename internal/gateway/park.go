@@ -21,6 +21,7 @@ const (
 	maxParkedAtOne   = 48  // of one server, which may have 64 sessions
 	maxParkedInLanes = 12  // of one pool of sessions, which may have 16
 	maxHeldLogs      = 64
+	maxHeldLogBytes  = 256 << 10 // of one call
 )
 
 // parked is a call of a modern client on a legacy server that asked something in
@@ -45,11 +46,14 @@ type parked struct {
 	sink    peer.Sink   // of the request that is at the call, nil for none
 	call    *mcp.Call   // likewise
 	held    [][]byte    // log messages that came while nobody was there
+	heldLen int         // bytes of them
 	expiry  *time.Timer // runs while nobody is there
 	first   *mcp.Call   // whose token the server's progress bears
 	salt    string      // ends the keys of questions that must be unlike those of others
 
 	// Under Relay.parkMu:
+	kept   bool   // its client may come for it: it is in the table, or a retry looks at it
+	size   int64  // of its answer, while it is among the finished
 	waited bool   // it has been parked: its request is counted, and it has its slots
 	slots  []slot // until it is over
 	server string // these two of the last time it was parked
@@ -182,9 +186,14 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 	if r.parked == nil {
 		r.parked = make(map[string]*parked)
 	}
+	if isDone(p.done) {
+		r.parkMu.Unlock()
+		return p.reply, p.err
+	}
 	closed, fits := r.closed, r.admitLocked(p, u, c.Client)
 	var out []byte
 	if !closed && fits {
+		p.kept = true
 		p.server, p.since = u.Name(), time.Now()
 		// All of it is in place before anybody can find it.
 		out = p.leave(state, func() { r.expire(p) })
@@ -275,6 +284,15 @@ func (r *Relay) admitLocked(p *parked, u Upstream, f *mcp.ClientFacts) bool {
 func (r *Relay) uncount(p *parked) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
+	if p.kept {
+		for _, x := range r.finished.addLocked(p, r.Budget) {
+			x.kept = false
+			delete(r.parked, x.id) // its retry is told that it was lost
+			x.mu.Lock()
+			x.expiry.Stop()
+			x.mu.Unlock()
+		}
+	}
 	if p.waited {
 		p.waited = false
 		for _, x := range p.slots {
@@ -348,8 +366,18 @@ func request(m *jsonrpc.Message) []byte {
 // "Server Requirements" 8: it need not).
 func (r *Relay) expire(p *parked) {
 	if r.claim(p.id) != nil {
+		r.letGo(p)
 		p.cancel(errParkExpired)
 	}
+}
+
+// letGo says that nobody will come for a claimed call any more, or that somebody is at
+// it now.
+func (r *Relay) letGo(p *parked) {
+	r.parkMu.Lock()
+	defer r.parkMu.Unlock()
+	p.kept = false
+	r.finished.removeLocked(p, r.Budget)
 }
 
 // claim takes a parked call out of the table: whoever gets it is alone at it.
@@ -381,10 +409,11 @@ func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink
 	}
 	p.sink, p.call = s, c
 	held := p.held
-	p.held = nil
+	p.held, p.heldLen = nil, 0
 	p.answer(c.Msg.Raw, answers)
 	left := p.open
 	p.mu.Unlock()
+	r.letGo(p)
 	for _, b := range held {
 		s.Notify(b)
 	}
@@ -404,11 +433,15 @@ func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink
 // it returns.
 func (r *Relay) putBack(p *parked, bad error) error {
 	r.parkMu.Lock()
-	closed := r.closed
-	if !closed {
+	closed, kept := r.closed, p.kept
+	if !closed && kept {
 		r.parked[p.id] = p
 	}
 	r.parkMu.Unlock()
+	if !closed && !kept {
+		p.expiry.Stop() // it is over, and had to make room meanwhile
+		return errParkLost
+	}
 	if closed {
 		// Close has not seen it.
 		p.expiry.Stop()
@@ -447,8 +480,9 @@ func (k *parkSink) Notify(b []byte) {
 	p.mu.Lock()
 	s, c := p.sink, p.call
 	if s == nil {
-		if len(p.held) < maxHeldLogs && !isProgress(b) {
+		if len(p.held) < maxHeldLogs && p.heldLen+len(b) <= maxHeldLogBytes && !isProgress(b) {
 			p.held = append(p.held, b)
+			p.heldLen += len(b)
 		}
 		p.mu.Unlock()
 		return
@@ -572,6 +606,12 @@ func (r *Relay) Close() {
 	r.closed = true
 	all, attended := r.parked, maps.Clone(r.attended)
 	r.parked = nil
+	for _, p := range all {
+		p.kept = false
+	}
+	for len(r.finished.order) > 0 {
+		r.finished.removeLocked(r.finished.order[0], r.Budget)
+	}
 	for _, a := range attended {
 		r.dropLocked(a)
 	}

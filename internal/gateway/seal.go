@@ -50,6 +50,7 @@ type Relay struct {
 	parkMu   sync.Mutex
 	parked   map[string]*parked
 	places   map[string]*quota  // of parked calls, see slotsOf; none that is empty
+	finished finished           // those of parked that are over
 	attended map[string]*parked // tasks, see attendTask
 	attends  quota              // of attended
 	closed   bool

@@ -3,7 +3,9 @@ package mcp
 import (
 	"bytes"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
 // Hello is what a server says of itself when a conversation opens: the result of
@@ -36,13 +38,51 @@ type ClientFacts struct {
 	Remote string
 }
 
+// The bounds of what is kept of a client that outlives its request, in bytes each. A
+// client is free to send more, as long as a message may be; an icon as data is the one
+// thing that is known to be long.
+const (
+	MaxOwnInfo         = 16 << 10
+	MaxOwnCapabilities = 16 << 10
+	maxOwnText         = 256 // of a name or version of a longer Info
+)
+
 // Own returns a copy for whoever keeps it: what a modern client says of itself is a
-// part of its request, all of which stays in memory with it otherwise. Nil for nil.
+// part of its request, all of which stays in memory with it otherwise. What is too long
+// to be kept is cut down to what is required: of Info the name and version, of the
+// capabilities their canonical form. Nil for nil.
 func (f *ClientFacts) Own() *ClientFacts {
 	if f == nil {
 		return nil
 	}
 	g := *f
-	g.Info, g.Capabilities = bytes.Clone(f.Info), bytes.Clone(f.Capabilities)
+	if len(f.Info) <= MaxOwnInfo {
+		g.Info = bytes.Clone(f.Info)
+	} else {
+		g.Info = shortInfo(f.Info)
+	}
+	if len(f.Capabilities) <= MaxOwnCapabilities {
+		g.Capabilities = bytes.Clone(f.Capabilities)
+	} else {
+		g.Capabilities = CanonicalCapabilities(f.Capabilities)
+	}
 	return &g
+}
+
+// shortInfo returns the members of an Implementation object that every revision
+// requires.
+func shortInfo(info []byte) []byte {
+	out := []byte{'{'}
+	for _, key := range []string{"name", "version"} {
+		text, ok := jsonrpc.Text(info, jsonrpc.Find(info, jsonrpc.Whole(info), key))
+		if !ok {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(jsonrpc.AppendQuote(out, key), ':')
+		out = jsonrpc.AppendQuote(out, excerpt.Cut(text, maxOwnText))
+	}
+	return append(out, '}')
 }

@@ -16,6 +16,22 @@ type Interest struct {
 	URIs                      map[string]bool // updates of these resources
 }
 
+// The bounds of what one client may watch: a listen of the modern era, a session of the
+// legacy one. It is kept for as long as the client is there.
+const (
+	MaxWatched      = 1000
+	MaxWatchedBytes = 256 << 10 // of URIs in all
+)
+
+// TooMuch reports whether more is wanted than one client may watch.
+func (i Interest) TooMuch() bool {
+	size := 0
+	for uri := range i.URIs {
+		size += len(uri)
+	}
+	return len(i.URIs) > MaxWatched || size > MaxWatchedBytes
+}
+
 // Empty reports whether nothing is wanted.
 func (i Interest) Empty() bool { return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0 }
 

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -67,21 +66,26 @@ func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) 
 		Conversation: c.number,
 		Remote:       c.remote,
 	}
-	// Copies, since the session must not keep the whole request alive.
 	if jsonrpc.KindOf(m.Raw, at[1]) == '{' {
-		f.Capabilities = bytes.Clone(at[1].Of(m.Raw))
+		f.Capabilities = at[1].Of(m.Raw)
 	}
 	if jsonrpc.KindOf(m.Raw, at[2]) == '{' {
 		f.Info = named(at[2].Of(m.Raw))
 	}
-	return f, nil
+	if len(f.Info) > mcp.MaxOwnInfo {
+		c.lost(mcp.Losses{{What: m.Method, Why: "the client's description of itself is too long to be kept; its name and version are"}})
+	}
+	if len(f.Capabilities) > mcp.MaxOwnCapabilities {
+		c.lost(mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long to be kept; those that are known are"}})
+	}
+	return f.Own(), nil // the session must not keep the whole request alive
 }
 
 // nameless is the Implementation object of a client that does not say what it is. Its
 // two members are required in every revision, and modern servers insist.
 const nameless = `{"name":"unknown","version":"0"}`
 
-// named returns a copy of an Implementation object, with what is required in it.
+// named returns an Implementation object with what is required in it.
 func named(info []byte) []byte {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(info, jsonrpc.Whole(info), []string{"name", "version"}, at[:])
@@ -93,7 +97,7 @@ func named(info []byte) []byte {
 		set = append(set, jsonrpc.Field{Key: "version", Value: []byte(`"0"`)})
 	}
 	if set == nil {
-		return bytes.Clone(info)
+		return info
 	}
 	var e jsonrpc.Edits
 	e.Object(mcp.WhyOwnText, info, jsonrpc.Whole(info), nil, set...)

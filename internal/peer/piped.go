@@ -150,9 +150,12 @@ func (l *piped) OnLate(f func(*jsonrpc.Message)) {
 	l.mu.Unlock()
 }
 
-// maxUnasked bounds the results that are kept although they answer nothing. A server
-// that pushes one does so first of all.
-const maxUnasked = 4
+// The bounds of the results that are kept although they answer nothing. A server that
+// pushes one does so first of all, and that one may be as long as a message.
+const (
+	maxUnasked      = 4
+	maxUnaskedBytes = 1 << 20
+)
 
 // OnUnasked says who hears results that answer nothing; see handshake.UnaskedAnswers.
 func (l *piped) OnUnasked(f func(*jsonrpc.Message)) {
@@ -174,7 +177,13 @@ func (l *piped) push(m *jsonrpc.Message) {
 	l.mu.Lock()
 	f := l.onPush
 	if f == nil && !l.settled && len(l.unasked) < maxUnasked {
-		l.unasked = append(l.unasked, m)
+		size := len(m.Raw)
+		for _, have := range l.unasked {
+			size += len(have.Raw)
+		}
+		if len(l.unasked) == 0 || size <= maxUnaskedBytes {
+			l.unasked = append(l.unasked, m)
+		}
 	}
 	l.mu.Unlock()
 	if f != nil {
@@ -336,7 +345,7 @@ func (l *piped) queue(p *pending, m *jsonrpc.Message) (why string) {
 	if m.Kind == jsonrpc.Request {
 		// The server waits for the answer, so a question is not lost in a flood of
 		// what it says beside.
-		full = len(p.events) >= maxEvents+maxQuestions
+		full = len(p.events) >= maxEvents+maxQuestions || p.bytes+len(m.Raw) > maxEventBytes+maxQuestionBytes && len(p.events) > 0
 	}
 	if full {
 		return "too much waits for its client"

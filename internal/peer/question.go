@@ -44,6 +44,17 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 		s.respond(refusal(m, "too many questions are open"))
 		return
 	}
+	size := int64(len(m.Raw))
+	if all := s.questionBytes.Add(size); all > maxQuestionBytes && all > size {
+		s.questionBytes.Add(-size)
+		<-s.slots
+		s.respond(refusal(m, "the questions that are open are too long together"))
+		return
+	}
+	done := func() {
+		s.questionBytes.Add(-size)
+		<-s.slots
+	}
 	base := s.life
 	if f != nil {
 		base = f.ctx
@@ -53,7 +64,7 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 	defer s.mu.Unlock()
 	if s.closing {
 		cancel(nil)
-		<-s.slots
+		done()
 		return
 	}
 	if s.asked == nil {
@@ -66,7 +77,7 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 			delete(s.asked, m.ID)
 			s.mu.Unlock()
 			cancel(nil)
-			<-s.slots
+			done()
 		}()
 		answer, err := s.ask(ctx, m, f)
 		switch {

@@ -77,6 +77,8 @@ type Server struct {
 	asking   work.Group
 	slots    chan struct{} // one per question that is open
 
+	questionBytes atomic.Int64 // of the questions that are open
+
 	mu      sync.Mutex
 	closing bool
 	asked   map[jsonrpc.ID]context.CancelCauseFunc // questions that the server may take back
@@ -97,8 +99,12 @@ type link interface {
 	close() error
 }
 
-// maxQuestions bounds the requests of one server that are open at once.
-const maxQuestions = 64
+// The bounds of the requests of one server that are open at once: a person may look at
+// a question for long. A single one may be as long as a message.
+const (
+	maxQuestions     = 64
+	maxQuestionBytes = 16 << 20 // of all of them together
+)
 
 func newServer(o ServerOptions) *Server {
 	s := &Server{opts: o, sessions: o.Sessions, slots: make(chan struct{}, maxQuestions)}

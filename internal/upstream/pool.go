@@ -90,10 +90,6 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientFacts) *pool {
 	return p
 }
 
-// maxDeclared bounds the capabilities that are declared as one client wrote them, in
-// bytes.
-const maxDeclared = 64 << 10
-
 // capabilities returns what is declared to a legacy server on behalf of f. A session
 // may serve other clients after f, and a capability that a client does not have is
 // never declared on its behalf: so it is the canonical form, which says nothing that
@@ -103,7 +99,7 @@ func (u *Upstream) capabilities(f *mcp.ClientFacts) []byte {
 	switch {
 	case f == nil:
 		return nil
-	case u.spec.OneClient && len(f.Capabilities) > 2 && len(f.Capabilities) <= maxDeclared:
+	case u.spec.OneClient && len(f.Capabilities) > 2 && len(f.Capabilities) <= mcp.MaxOwnCapabilities:
 		return bytes.Clone(f.Capabilities)
 	}
 	return mcp.CanonicalCapabilities(f.Capabilities)

@@ -145,35 +145,36 @@ type Upstream struct {
 	polite context.Context // ends when children are no longer asked but killed
 	hurry  context.CancelFunc
 
-	mu           sync.Mutex
-	pools        map[string]*pool
-	canon        canon
-	modern       *session // the one link to a modern server
-	era          mcp.Revision
-	noLegacy     bool // a modern server that speaks nothing else
-	adapter      Adapter
-	skipProbe    bool
-	silent       bool // it leaves the probe unanswered
-	sse          bool
-	status       Status
-	failures     int       // opens that failed in a row
-	notBefore    time.Time // no open before then
-	lastErr      error
-	closed       bool
-	up           bool // has been opened, and not gone since
-	starts       int  // how often it has come up
-	fault        Fault
-	trace        handshake.Trace
-	tracedAt     time.Time
-	tools        map[string]*toolSpecs // by the canonical capabilities of the clients that have them
-	leftOut      map[string]string     // tools that are not listed, and why
-	listen       *listening
-	forwardings  []forwarding
-	isForwarding bool        // a goroutine is at them
-	looking      *secondLook // at the server's era; nil while nobody looks
-	nextLook     time.Time   // no second look before then
-	looks        int         // second looks in a row that found no change
-	leaving      []*session  // of an era that is over: in no pool, their calls still run
+	mu              sync.Mutex
+	pools           map[string]*pool
+	canon           canon
+	modern          *session // the one link to a modern server
+	era             mcp.Revision
+	noLegacy        bool // a modern server that speaks nothing else
+	adapter         Adapter
+	skipProbe       bool
+	silent          bool // it leaves the probe unanswered
+	sse             bool
+	status          Status
+	failures        int       // opens that failed in a row
+	notBefore       time.Time // no open before then
+	lastErr         error
+	closed          bool
+	up              bool // has been opened, and not gone since
+	starts          int  // how often it has come up
+	fault           Fault
+	trace           handshake.Trace
+	tracedAt        time.Time
+	tools           map[string]*toolSpecs // by the canonical capabilities of the clients that have them
+	leftOut         map[string]string     // tools that are not listed, and why
+	listen          *listening
+	forwardings     []forwarding
+	forwardingBytes int
+	isForwarding    bool        // a goroutine is at them
+	looking         *secondLook // at the server's era; nil while nobody looks
+	nextLook        time.Time   // no second look before then
+	looks           int         // second looks in a row that found no change
+	leaving         []*session  // of an era that is over: in no pool, their calls still run
 	// relistening: a goroutine is about to bring listen in line.
 	relistening bool
 }
@@ -405,8 +406,9 @@ type forwarding struct {
 
 // The bounds of what waits for a server that takes no notifications.
 const (
-	maxForwardings = 64
-	forwardTimeout = 10 * time.Second
+	maxForwardings     = 64
+	maxForwardingBytes = 1 << 20 // and one more, however long
+	forwardTimeout     = 10 * time.Second
 )
 
 // Forward passes on a client's notification to the sessions that it concerns, in
@@ -433,9 +435,10 @@ func (u *Upstream) queueForwarding(f *mcp.ClientFacts, raw []byte, method string
 		return "the server's revision has no notifications of clients"
 	case len(x.to) == 0:
 		return ""
-	case len(u.forwardings) >= maxForwardings:
+	case len(u.forwardings) >= maxForwardings, u.forwardingBytes >= maxForwardingBytes:
 		return "the server takes no notifications"
 	}
+	u.forwardingBytes += len(raw)
 	u.forwardings = append(u.forwardings, x)
 	if !u.isForwarding {
 		u.isForwarding = true
@@ -449,12 +452,14 @@ func (u *Upstream) forwardAll() {
 	for {
 		u.mu.Lock()
 		if len(u.forwardings) == 0 || u.closed {
-			u.forwardings, u.isForwarding = nil, false
+			u.forwardings, u.forwardingBytes, u.isForwarding = nil, 0, false
 			u.mu.Unlock()
 			return
 		}
 		x := u.forwardings[0]
+		u.forwardings[0] = forwarding{}
 		u.forwardings = u.forwardings[1:]
+		u.forwardingBytes -= len(x.raw)
 		u.mu.Unlock()
 		for _, s := range x.to {
 			ctx, stop := context.WithTimeout(u.life, forwardTimeout)

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -106,6 +107,11 @@ func (w *Standing) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error
 	u := w.upstream
 	u.mu.Lock()
 	already := w.pool.watchedLocked(uri)
+	if !w.roomLocked(uri) {
+		u.mu.Unlock()
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+			Message: fmt.Sprintf("at most %d resources can be watched, with %d bytes of URIs", mcp.MaxWatched, mcp.MaxWatchedBytes)}
+	}
 	if w.want.URIs == nil {
 		w.want.URIs = make(map[string]bool)
 	}
@@ -121,6 +127,18 @@ func (w *Standing) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error
 		u.mu.Unlock()
 	}
 	return r, err
+}
+
+// roomLocked reports whether w may watch one more resource.
+func (w *Standing) roomLocked(uri string) bool {
+	size := len(uri)
+	for have := range w.want.URIs {
+		if have == uri {
+			return true
+		}
+		size += len(have)
+	}
+	return len(w.want.URIs) < mcp.MaxWatched && size <= mcp.MaxWatchedBytes
 }
 
 // Unsubscribe stops watching a resource.

@@ -1,0 +1,35 @@
+package mcp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestWhatIsKeptOfAClientIsBounded: who keeps a client's facts beyond its request keeps
+// what is short as it is, and of what is long only what is required.
+func TestWhatIsKeptOfAClientIsBounded(t *testing.T) {
+	long := `"` + strings.Repeat("x", 1<<20) + `"`
+	for _, c := range []struct{ info, caps, wantInfo, wantCaps string }{
+		{`{"name":"c","version":"1","icons":[{"src":"data:,"}]}`, `{"x":1e400}`, `{"name":"c","version":"1","icons":[{"src":"data:,"}]}`, `{"x":1e400}`},
+		{`{"icons":[{"src":` + long + `}],"version":"1","name":"c"}`, `{"x":` + long + `,"sampling":{}}`, `{"name":"c","version":"1"}`, `{"sampling":{}}`},
+		{`{"x":` + long + `,"name":7}`, `{"x":` + long + `}`, `{}`, ``},
+	} {
+		f := &mcp.ClientFacts{Info: []byte(c.info), Capabilities: []byte(c.caps), Who: identity.Named("p"), Conversation: 3, Remote: "r"}
+		g := f.Own()
+		if string(g.Info) != c.wantInfo || string(g.Capabilities) != c.wantCaps {
+			t.Errorf("kept %.200s and %.200s", g.Info, g.Capabilities)
+		}
+		if g.Who != f.Who || g.Conversation != 3 || g.Remote != "r" {
+			t.Errorf("kept %+v", g)
+		}
+	}
+	g := (&mcp.ClientFacts{Info: []byte(`{"name":` + long + `,"version":` + long + `}`)}).Own()
+	name, _ := jsonrpc.Text(g.Info, jsonrpc.Find(g.Info, jsonrpc.Whole(g.Info), "name"))
+	if len(g.Info) > 1024 || !strings.HasPrefix(name, "xxx") || !strings.HasSuffix(name, "…") {
+		t.Errorf("kept %d bytes: %.100s", len(g.Info), g.Info)
+	}
+}

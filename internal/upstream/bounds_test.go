@@ -1,0 +1,108 @@
+package upstream
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestSubscriptionsOfOneClientAreBounded: a client that watches ever more resources, or
+// resources with ever longer URIs, is refused at a bound, by whichever era the server
+// is. What it watches already may be watched again and left, and another client is not
+// concerned.
+func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		for name, x := range map[string]struct {
+			uri func(n int) string
+			fit int
+		}{
+			"many": {func(n int) string { return fmt.Sprintf("x:%d", n) }, mcp.MaxWatched},
+			"long": {func(n int) string { return fmt.Sprintf("x:%d%s", n, strings.Repeat("y", 64<<10-8)) }, 4},
+		} {
+			t.Run(fmt.Sprintf("%s_modern_%t", name, modern), func(t *testing.T) {
+				h := &house{legacy: !modern, modern: modern}
+				if modern {
+					h.on = func(l *line, m *jsonrpc.Message) []byte {
+						if m.Method != mcp.MethodListen {
+							return nil
+						}
+						ack := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, m.ID, m.Param("notifications").Of(m.Raw))
+						_ = l.pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, []byte(ack)))
+						return silent
+					}
+				}
+				bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+					if _, err := u.Hello(t.Context(), legacyClient); err != nil {
+						t.Fatal(err)
+					}
+					greedy := u.Stand(legacyClient, func(*jsonrpc.Message) {}, nil)
+					other := u.Stand(facts(mcp.R20251125, "", "{}", 2), func(*jsonrpc.Message) {}, nil)
+					u.mu.Lock()
+					greedy.want.URIs = map[string]bool{}
+					for n := range x.fit - 1 {
+						greedy.want.URIs[x.uri(n)] = true // as if by so many requests
+					}
+					u.mu.Unlock()
+					if _, err := greedy.Subscribe(t.Context(), x.uri(x.fit-1)); err != nil {
+						t.Errorf("the last one that fits: %v", err)
+					}
+					for n := range 3 {
+						_, err := greedy.Subscribe(t.Context(), x.uri(x.fit+n))
+						if err == nil || mcp.Wire(err).Code != jsonrpc.CodeInvalidParams {
+							t.Errorf("one more: %v", err)
+						}
+					}
+					if _, err := greedy.Subscribe(t.Context(), x.uri(0)); err != nil {
+						t.Errorf("one that is watched already: %v", err)
+					}
+					if _, err := other.Subscribe(t.Context(), "z:1"); err != nil {
+						t.Errorf("another client: %v", err)
+					}
+					if _, err := greedy.Unsubscribe(t.Context(), x.uri(0)); err != nil {
+						t.Error(err)
+					}
+					if _, err := greedy.Subscribe(t.Context(), "z:2"); err != nil {
+						t.Errorf("after one was left: %v", err)
+					}
+					greedy.Close()
+					other.Close()
+				})
+			})
+		}
+	}
+}
+
+// TestForwardingsAreBoundedInBytes: notifications of clients that wait for a server
+// which takes none.
+func TestForwardingsAreBoundedInBytes(t *testing.T) {
+	h := &house{legacy: true}
+	f := facts(mcp.R20251125, "", canElicit, 1)
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		if _, err := u.Hello(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		u.mu.Lock()
+		u.isForwarding = true // and it never comes to an end
+		u.mu.Unlock()
+		raw := []byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"` + strings.Repeat("x", 300<<10) + `"}}`)
+		for range 2 * maxForwardings {
+			u.Forward(f, raw, "notifications/x")
+		}
+		u.mu.Lock()
+		size := 0
+		for _, x := range u.forwardings {
+			size += len(x.raw)
+		}
+		if size > maxForwardingBytes+len(raw) || size != u.forwardingBytes || size == 0 {
+			t.Errorf("%d bytes wait, %d are counted", size, u.forwardingBytes)
+		}
+		u.mu.Unlock()
+		u.forwardAll()
+		if u.forwardingBytes != 0 || h.count("notifications/x") == 0 {
+			t.Errorf("%d bytes are counted of none", u.forwardingBytes)
+		}
+	})
+}
