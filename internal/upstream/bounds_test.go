@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -101,6 +102,7 @@ func TestForwardingsAreBoundedInBytes(t *testing.T) {
 		}
 		u.mu.Unlock()
 		u.forwardAll()
+		synctest.Wait()
 		if u.forwardingBytes != 0 || h.count("notifications/x") == 0 {
 			t.Errorf("%d bytes are counted of none", u.forwardingBytes)
 		}
