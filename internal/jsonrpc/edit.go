@@ -206,32 +206,53 @@ func Splice(dst, raw []byte, e *Edits) []byte {
 	grow := len(raw)
 	for i := range list {
 		x := &list[i]
-		grow += len(x.with) + x.at.Start - x.at.End
-		if x.member {
-			grow += len(x.name) + len(`"":,`)
-		}
+		grow += x.size() + x.at.Start - x.at.End
 	}
 	dst = slices.Grow(dst, max(grow, 0))
 	from := 0 // up to here raw has been dealt with
 	for i := range list {
 		x := &list[i]
-		start, end := min(x.at.Start, len(raw)), min(x.at.End, len(raw))
-		if start < from {
-			// Void, or a removal that another one overlaps at its front.
-			if end <= from {
-				continue
-			}
-			start = from
+		at, ok := x.place(from, len(raw))
+		if !ok {
+			continue
 		}
-		dst = append(dst, raw[from:start]...)
-		if x.member {
-			dst = append(AppendQuote(dst, x.name), ':')
-		}
-		dst = append(dst, x.with...)
-		if x.comma {
-			dst = append(dst, ',')
-		}
-		from = max(end, start)
+		dst = x.appendTo(append(dst, raw[from:at.Start]...))
+		from = at.End
 	}
 	return append(dst, raw[from:]...)
+}
+
+// place returns the bytes that an edit replaces when those before from are dealt with,
+// and false when it is void: it lies within what another edit has replaced.
+func (x *edit) place(from, size int) (at Span, ok bool) {
+	start, end := min(x.at.Start, size), min(x.at.End, size)
+	if start < from {
+		// Void, or a removal that another one overlaps at its front.
+		if end <= from {
+			return Span{}, false
+		}
+		start = from
+	}
+	return Span{start, max(end, start)}, true
+}
+
+// size returns about how many bytes appendTo appends, never fewer unless the name has
+// to be escaped.
+func (x *edit) size() int {
+	if x.member {
+		return len(x.name) + len(x.with) + len(`"":,`)
+	}
+	return len(x.with)
+}
+
+// appendTo appends what the edit writes.
+func (x *edit) appendTo(dst []byte) []byte {
+	if x.member {
+		dst = append(AppendQuote(dst, x.name), ':')
+	}
+	dst = append(dst, x.with...)
+	if x.comma {
+		dst = append(dst, ',')
+	}
+	return dst
 }

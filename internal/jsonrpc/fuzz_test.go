@@ -353,7 +353,11 @@ func FuzzObjectEdit(f *testing.F) {
 		}
 		var e Edits
 		e.Object(NoReason, b, Whole(b), func(key []byte) bool { return dropped[string(key)] }, set...)
-		out := Splice(nil, b, &e)
+		trail := NewTrail(1 << 30)
+		out := trail.Splice(nil, b, &e)
+		if stages, _ := trail.Stages(); !bytes.Equal(replay(&stages[0]), out) {
+			t.Fatalf("%q became %q, and replayed %q", b, out, replay(&stages[0]))
+		}
 		if KindOf(b, Whole(b)) != '{' {
 			if !bytes.Equal(out, b) {
 				t.Fatalf("%q is no object but became %q", b, out)

@@ -1,0 +1,136 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// replay applies the changes of a stage to its input.
+func replay(s *Stage) []byte {
+	var out []byte
+	from := 0
+	for _, c := range s.Changes {
+		out = append(append(out, s.Input[from:c.At.Start]...), c.With...)
+		from = c.At.End
+	}
+	return append(out, s.Input[from:]...)
+}
+
+func TestTrailReplays(t *testing.T) {
+	raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"_meta":{"p":2},"b":3}}`)
+	m, err := Scan(raw, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e Edits
+	e.Object(3, raw, m.Params, dropping("_meta"), Field{"x", nil}, Field{"b", []byte("9")})
+	e.Object(4, raw, m.Param("_meta"), nil, Field{"void", nil}) // within what goes
+	e.Replace(5, m.IDAt, []byte(`"one"`))
+	e.Insert(6, len(raw)+10, []byte("\n"))
+	trail := NewTrail(1 << 10)
+	prefix := []byte("before")
+	out := trail.Splice(prefix, raw, &e)
+	if want := Splice(nil, raw, &e); string(out) != "before"+string(want) {
+		t.Fatalf("got %s, want %s", out, want)
+	}
+	again := trail.Splice(nil, out[len(prefix):], new(Edits))
+
+	stages, missed := trail.Stages()
+	if len(stages) != 2 || missed != 0 {
+		t.Fatalf("%d stages, %d missed", len(stages), missed)
+	}
+	for i := range stages {
+		if got := replay(&stages[i]); !bytes.Equal(got, stages[i].Output) {
+			t.Errorf("stage %d: got %s, want %s", i, got, stages[i].Output)
+		}
+	}
+	if !bytes.Equal(stages[0].Input, raw) || !bytes.Equal(stages[1].Input, stages[0].Output) || !bytes.Equal(stages[1].Output, again) {
+		t.Errorf("the stages do not join: %+v", stages)
+	}
+	var why []Reason
+	for _, c := range stages[0].Changes {
+		why = append(why, c.Why)
+	}
+	if want := []Reason{5, 3, 3, 3, 6}; !slices.Equal(why, want) {
+		t.Errorf("reasons %v, want %v", why, want)
+	}
+}
+
+func TestTrailKeepsCopies(t *testing.T) {
+	raw, with := []byte(`{"a":1}`), []byte("2")
+	var e Edits
+	e.Replace(1, Span{5, 6}, with)
+	trail := NewTrail(1 << 10)
+	out := trail.Splice(nil, raw, &e)
+	for _, b := range [][]byte{raw, with, out} {
+		for i := range b {
+			b[i] = '#'
+		}
+	}
+	stages, _ := trail.Stages()
+	if s := stages[0]; string(s.Input) != `{"a":1}` || string(s.Changes[0].With) != "2" || string(s.Output) != `{"a":2}` {
+		t.Errorf("a stage has changed with its message: %+v", s)
+	}
+}
+
+func TestTrailIsBounded(t *testing.T) {
+	raw := []byte(`{"a":"` + strings.Repeat("x", 1000) + `"}`)
+	small := []byte(`{}`)
+	trail := NewTrail(5000)
+	for range 100 {
+		trail.Splice(nil, raw, new(Edits))
+	}
+	trail.Splice(nil, small, new(Edits)) // there is room for it still
+	for range 100 {
+		trail.Splice(nil, nil, new(Edits)) // nothing is for nothing
+	}
+	stages, missed := trail.Stages()
+	if len(stages)+missed != 201 || len(stages) > 60 || missed < 98 || len(stages[2].Input) != len(small) {
+		t.Errorf("%d stages, %d missed", len(stages), missed)
+	}
+	size := 0
+	for _, s := range stages {
+		size += len(s.Input) + len(s.Output)
+	}
+	if size > 5000 {
+		t.Errorf("%d bytes are kept", size)
+	}
+}
+
+func TestTrailInParallel(t *testing.T) {
+	trail := NewTrail(1 << 20)
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for range 100 {
+				var e Edits
+				e.Replace(1, Span{5, 6}, []byte("2"))
+				if out := trail.Splice(nil, []byte(`{"a":1}`), &e); string(out) != `{"a":2}` {
+					t.Errorf("got %s", out)
+				}
+				trail.Stages()
+			}
+		})
+	}
+	wait.Wait()
+	if stages, missed := trail.Stages(); len(stages) != 800 || missed != 0 {
+		t.Errorf("%d stages, %d missed", len(stages), missed)
+	}
+}
+
+func TestNilTrail(t *testing.T) {
+	var trail *Trail
+	raw := []byte(`{"a":1}`)
+	dst := make([]byte, 0, 100)
+	var e Edits
+	e.Replace(1, Span{5, 6}, []byte("2"))
+	if n := testing.AllocsPerRun(100, func() { dst = trail.Splice(dst[:0], raw, &e) }); n != 0 {
+		t.Errorf("a splice without a trail makes %v allocations", n)
+	}
+	if stages, missed := trail.Stages(); stages != nil || missed != 0 || string(dst) != `{"a":2}` {
+		t.Errorf("%v, %d, %s", stages, missed, dst)
+	}
+}
