@@ -66,6 +66,7 @@ type Server struct {
 	// another client's. Broadcasts says that it sends to all of its sessions what is
 	// meant for one.
 	Unasked    int64     `json:"unaskedAnswers"`
+	Odd        int64     `json:"oddMessages"` // of its other messages, those that nobody could use
 	Broadcasts bool      `json:"broadcasts"`
 	Listen     *Filter   `json:"listen,omitempty"`
 	Sessions   []Session `json:"sessions"`

@@ -81,6 +81,9 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	if s.Unasked > 0 {
 		line(1, "%d answers that nobody waited for", s.Unasked)
 	}
+	if s.Odd > 0 {
+		line(1, "%d other messages that nobody could use", s.Odd)
+	}
 	if s.Broadcasts {
 		line(1, "it sends to all of its sessions what is meant for one")
 	}

@@ -45,6 +45,14 @@ func newEndpoint(name string, r *peer.Reception, o endpointOptions) *endpoint {
 	}
 }
 
+// path returns where the endpoint's Streamable HTTP is.
+func (e *endpoint) path() string {
+	if e.name == "" {
+		return "/mcp"
+	}
+	return "/s/" + e.name + "/mcp"
+}
+
 // mount puts the endpoint's three routes under prefix.
 func (e *endpoint) mount(mux *http.ServeMux, prefix string) {
 	mux.Handle(prefix+"/mcp", e.http)

@@ -74,12 +74,18 @@ func (d *doors) remove(e *endpoint) {
 
 var errRemoved = errors.New("the endpoint was removed")
 
+// list returns the endpoints that are open.
+func (d *doors) list() []*endpoint {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.all))
+}
+
 func (d *doors) drain() {
 	d.mu.Lock()
 	d.draining = true
-	all := slices.Collect(maps.Keys(d.all))
 	d.mu.Unlock()
-	for _, e := range all {
+	for _, e := range d.list() {
 		e.drain()
 	}
 }

@@ -74,6 +74,8 @@ func (m *metrics) watch(all func() []upstream.Status) {
 		all: all,
 		desc: prometheus.NewDesc(
 			"dragoman_server_up", "1 while the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil),
+		odd: prometheus.NewDesc(
+			"dragoman_odd_messages_total", "Other messages of a server that nobody could use: unreadable, belonging to no call, or not allowed there.", []string{"server"}, nil),
 		unasked: prometheus.NewDesc(
 			"dragoman_unasked_answers_total", "Answers of a server that nobody waited for: late, repeated, or another client's.", []string{"server"}, nil),
 	})
@@ -91,13 +93,14 @@ func (m *metrics) watchBudget(b *transport.Budget) {
 }
 
 type states struct {
-	all           func() []upstream.Status
-	desc, unasked *prometheus.Desc
+	all                func() []upstream.Status
+	desc, unasked, odd *prometheus.Desc
 }
 
 func (s *states) Describe(c chan<- *prometheus.Desc) {
 	c <- s.desc
 	c <- s.unasked
+	c <- s.odd
 }
 
 func (s *states) Collect(c chan<- prometheus.Metric) {
@@ -108,6 +111,7 @@ func (s *states) Collect(c chan<- prometheus.Metric) {
 		}
 		c <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, up, st.Name, string(st.State), st.Revision.String())
 		c <- prometheus.MustNewConstMetric(s.unasked, prometheus.CounterValue, float64(st.Unasked), st.Name)
+		c <- prometheus.MustNewConstMetric(s.odd, prometheus.CounterValue, float64(st.Odd), st.Name)
 	}
 }
 

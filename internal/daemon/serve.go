@@ -164,6 +164,7 @@ func newDaemon(o ServeOptions) *daemon {
 	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
 	d.comers.perSecond = o.Config.Limits.InitializePerSecond
 	d.doors = newDoors()
+	d.metrics.watchDoors(d.doors, d.guard)
 	d.merged = d.newRoom("")
 	d.metrics.watch(d.statuses)
 	return d

@@ -126,7 +126,7 @@ func (d *daemon) serverStatus(u upstream.Report, lists []gateway.ListReport, cle
 		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason),
 		Era: era(u.Revision), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,
 		RetryAt: at(u.Retry), Running: u.Running, Opening: u.Opening, Hearers: u.Hearers,
-		Unasked: u.Unasked, Broadcasts: u.Broadcasts,
+		Unasked: u.Unasked, Odd: u.Odd, Broadcasts: u.Broadcasts,
 		Sessions: []admin.Session{}, Lists: []admin.List{},
 	}
 	if u.Revision != mcp.Unknown {

@@ -32,7 +32,6 @@ type piped struct {
 	settled bool                   // the handshake is over
 	left    time.Time              // when the last request was given up
 	ended   error                  // why the pipe has ended
-	odd     int64                  // messages that belonged to nothing
 }
 
 // pending is a request that has no answer yet.
@@ -365,7 +364,7 @@ func (l *piped) answered(m *jsonrpc.Message) {
 		l.mu.Unlock()
 		// No id, null or 0: an answer to a notification of ours, as some servers
 		// give; otherwise late or made up, and in a handshake perhaps pushed.
-		l.noteOdd("answer", string(m.ID))
+		l.logOdd("answer", string(m.ID))
 		if !l.server.unasked(n) && m.Kind == jsonrpc.Result {
 			l.push(m)
 		}
@@ -445,9 +444,12 @@ func (l *piped) endListen(n int64) {
 
 var errListenEnded = errors.New("the server ended the subscription")
 
+// noteOdd counts and logs a message that nobody could use.
 func (l *piped) noteOdd(what, detail string) {
-	l.mu.Lock()
-	l.odd++
-	l.mu.Unlock()
+	l.server.sessions.NoteOdd()
+	l.logOdd(what, detail)
+}
+
+func (l *piped) logOdd(what, detail string) {
 	l.server.opts.Log.Debug("message belongs to nothing", "server", l.server.opts.Name, "what", sanitise(what), "detail", sanitise(detail))
 }

@@ -26,6 +26,7 @@ type Sessions struct {
 	first   int64 // no id of ours is below or equal
 	last    atomic.Int64
 	unasked atomic.Int64
+	odd     atomic.Int64
 
 	broadcasts atomic.Bool
 
@@ -76,6 +77,13 @@ func (s *Sessions) OnBroadcast(f func()) {
 // Unasked returns how many answers have arrived that nobody waited for: late ones,
 // repeated ones, and those of other clients.
 func (s *Sessions) Unasked() int64 { return s.unasked.Load() }
+
+// NoteOdd counts a message of the server that nobody could use.
+func (s *Sessions) NoteOdd() { s.odd.Add(1) }
+
+// Odd returns how many messages of the server nobody could use: unreadable ones, and
+// those that belong to no call or must not be sent there. Answers are Unasked.
+func (s *Sessions) Odd() int64 { return s.odd.Load() }
 
 // Broadcasts reports whether the server sends to all sessions what is meant for one.
 func (s *Sessions) Broadcasts() bool { return s.broadcasts.Load() }

@@ -204,7 +204,9 @@ type Status struct {
 	Running  int // calls in flight
 	// Unasked counts the answers that nobody waited for. Broadcasts says that the server
 	// sends to all of its sessions what is meant for one.
+	// Odd counts its other messages that nobody could use.
 	Unasked    int64
+	Odd        int64
 	Broadcasts bool
 	// Readiness is the word of the server's Adapter, "" without one.
 	Readiness string
@@ -243,7 +245,7 @@ func (u *Upstream) Status() Status {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := u.status
-	s.Unasked, s.Broadcasts = u.sessions.Unasked(), u.sessions.Broadcasts()
+	s.Unasked, s.Odd, s.Broadcasts = u.sessions.Unasked(), u.sessions.Odd(), u.sessions.Broadcasts()
 	if u.adapter != nil {
 		s.Readiness = u.adapter.Readiness()
 	}

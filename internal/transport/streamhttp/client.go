@@ -40,6 +40,10 @@ type ClientOptions struct {
 	// always tolerant.
 	Limits jsonrpc.Limits
 	Logger *slog.Logger // nil discards
+	// Dropped hears of each message from the server that nobody could use: an event
+	// that is not JSON-RPC, an answer to another request, a request where the revision
+	// forbids them, an event after the answer. It must not block. Nil hears nothing.
+	Dropped func(why string)
 }
 
 // Client speaks Streamable HTTP to one server, in any revision: what differs
@@ -50,7 +54,7 @@ type Client struct {
 	limits  jsonrpc.Limits
 	log     *slog.Logger
 	session atomic.Pointer[[]string] // nil for none; else of one element
-	drops   drops
+	dropped func(why string)
 	linger  lingering
 }
 
@@ -60,7 +64,7 @@ func NewClient(url string, o ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{link: link, limits: o.Limits, log: o.Logger}
+	c := &Client{link: link, limits: o.Limits, log: o.Logger, dropped: o.Dropped}
 	c.linger.time = lingerTime
 	c.limits.Tolerant = true
 	if c.limits.Bytes <= 0 {
@@ -235,33 +239,16 @@ func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules) {
 	}
 }
 
-// Dropped counts what servers sent and nobody could use, since the Client began.
-type Dropped struct {
-	Unreadable uint64 // events that are no JSON-RPC message
-	Strays     uint64 // answers to requests that nobody waits for there
-	Requests   uint64 // requests where the revision forbids them
-	Late       uint64 // events after the answer
-	// Respelled counts answers that were used although their id came back in
-	// another spelling ("1" or 1.0 for 1).
-	Respelled uint64
-}
-
-type drops struct{ unreadable, strays, requests, late, respelled atomic.Uint64 }
-
-// Dropped returns the counts so far.
-func (c *Client) Dropped() Dropped {
-	d := &c.drops
-	return Dropped{d.unreadable.Load(), d.strays.Load(), d.requests.Load(), d.late.Load(), d.respelled.Load()}
-}
-
-// drop counts something and logs it, without its content.
-func (c *Client) drop(n *atomic.Uint64, what string, m *jsonrpc.Message) {
-	n.Add(1)
+// drop tells of a message from the server that nobody could use, without its content.
+func (c *Client) drop(why string, m *jsonrpc.Message) {
+	if c.dropped != nil {
+		c.dropped(why)
+	}
 	method := ""
 	if m != nil {
 		method = m.Method
 	}
-	c.log.Debug("dropped a message from the server", slog.String("why", what), slog.String("method", method))
+	c.log.Debug("dropped a message from the server", slog.String("why", why), slog.String("method", method))
 }
 
 // ended makes the error of a call whose context may be over.

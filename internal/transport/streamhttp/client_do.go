@@ -65,7 +65,7 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 	}
 	if !c.answers(m, out.ID) {
 		if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
-			c.drop(&c.drops.strays, "answer to another request", m)
+			c.drop("answer to another request", m)
 		}
 		return nil, resp.NotMCP(b)
 	}
@@ -201,7 +201,7 @@ func (s *stream) unreadable(err error) {
 	if errors.Is(err, ErrTooLarge) {
 		s.c.log.Warn("event over the size limit skipped", slog.String("cause", err.Error()))
 	}
-	s.c.drop(&s.c.drops.unreadable, "event is no JSON-RPC message", nil)
+	s.c.drop("event is no JSON-RPC message", nil)
 }
 
 // take deals with one message and reports whether it is the answer.
@@ -212,7 +212,7 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 		if s.id != "" && c.answers(m, s.id) {
 			return true
 		}
-		c.drop(&c.drops.strays, "answer to another request", m)
+		c.drop("answer to another request", m)
 		if s.in != nil {
 			s.in(m) // it says something of the server, and nothing else
 		}
@@ -220,7 +220,7 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 	case jsonrpc.Request:
 		if !s.rules.RequestsOnSSE {
 			// 2026-07-28 §Streamable HTTP, "Receiving Messages": MUST NOT.
-			c.drop(&c.drops.requests, "request on a response stream", m)
+			c.drop("request on a response stream", m)
 			return false
 		}
 	}
@@ -240,11 +240,8 @@ func (c *Client) answers(m *jsonrpc.Message, id jsonrpc.ID) bool {
 		return false
 	case m.ID == id:
 		return true
-	case plainID(m.ID) == plainID(id):
-		c.drops.respelled.Add(1)
-		return true
 	}
-	return false
+	return plainID(m.ID) == plainID(id)
 }
 
 // plainID strips an id of what some servers put on it or take off it: quotes, and
@@ -292,7 +289,7 @@ func (c *Client) finish(resp *httplink.Response, rd *eventstream.Reader) {
 			break
 		}
 		if len(e.Data) > 0 {
-			c.drop(&c.drops.late, "event after the answer", nil)
+			c.drop("event after the answer", nil)
 		}
 	}
 	if !timer.Stop() {

@@ -377,11 +377,13 @@ func TestE04_WhatMustNotBeOnTheStream(t *testing.T) {
 	body := events(msgAsking, msgNotice, msgReply, msgNotice, msgReply)
 	c := fakeClient(t, func(*http.Request) (*http.Response, error) { return respond(200, "text/event-stream", body), nil })
 	var b inbox
+	var dropped []string
+	c.dropped = func(why string) { dropped = append(dropped, why) }
 	if _, err := c.Do(t.Context(), outgoing(modernRules), b.take); err != nil {
 		t.Fatal(err)
 	}
-	if d := c.Dropped(); d != (Dropped{Requests: 1, Late: 2}) || fmt.Sprint(b.got) != "[notifications/progress]" {
-		t.Errorf("%+v, %v", d, b.got)
+	if len(dropped) != 3 || dropped[0] != "request on a response stream" || dropped[1] != "event after the answer" || dropped[2] != dropped[1] || fmt.Sprint(b.got) != "[notifications/progress]" {
+		t.Errorf("%q, %v", dropped, b.got)
 	}
 	b.got = nil
 	if _, err := c.Do(t.Context(), outgoing(legacyRules), b.take); err != nil {

@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"reflect"
+	"strings"
+	"unicode"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// doorMetrics tells what each HTTP endpoint has counted, read when scraped.
+type doorMetrics struct {
+	doors        *doors
+	events, open *prometheus.Desc
+}
+
+// watchDoors adds what the endpoints and the guard before them have counted.
+func (m *metrics) watchDoors(d *doors, guard *httpdoor.Guard) {
+	m.registry.MustRegister(
+		&doorMetrics{
+			doors: d,
+			events: prometheus.NewDesc("dragoman_door_events_total",
+				"What happened at an HTTP endpoint, by transport.", []string{"endpoint", "transport", "event"}, nil),
+			open: prometheus.NewDesc("dragoman_door_open",
+				"What is open at an HTTP endpoint now, by transport.", []string{"endpoint", "transport", "what"}, nil),
+		},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "dragoman_guard_refusals_total", Help: "HTTP requests refused for their Host, Origin or method.",
+		}, func() float64 { return float64(guard.Refused()) }))
+}
+
+// Describe implements prometheus.Collector.
+func (m *doorMetrics) Describe(c chan<- *prometheus.Desc) {
+	c <- m.events
+	c <- m.open
+}
+
+// Collect implements prometheus.Collector.
+func (m *doorMetrics) Collect(c chan<- prometheus.Metric) {
+	for _, e := range m.doors.list() {
+		for transport, counts := range map[string]any{"http": e.http.Counts(), "sse": e.sse.Counts()} {
+			each(counts, func(name string, n int64, total bool) {
+				if total {
+					c <- prometheus.MustNewConstMetric(m.events, prometheus.CounterValue, float64(n), e.path(), transport, name)
+				} else {
+					c <- prometheus.MustNewConstMetric(m.open, prometheus.GaugeValue, float64(n), e.path(), transport, name)
+				}
+			})
+		}
+	}
+}
+
+// each calls f for each field of a struct of counts: an int64 is a total since the
+// start, an int is as of now. So that none is forgotten, it takes the names of the
+// fields: SlowReaders is slow_readers.
+func each(counts any, f func(name string, n int64, total bool)) {
+	v := reflect.ValueOf(counts)
+	for i := range v.NumField() {
+		name := strings.ToLower(strings.Join(splitWords(v.Type().Field(i).Name), "_"))
+		f(name, v.Field(i).Int(), v.Field(i).Kind() == reflect.Int64)
+	}
+}
+
+// splitWords splits a name before each capital.
+func splitWords(name string) (words []string) {
+	from := 0
+	for i, r := range name {
+		if i > 0 && unicode.IsUpper(r) {
+			words = append(words, name[from:i])
+			from = i
+		}
+	}
+	return append(words, name[from:])
+}

@@ -1,0 +1,58 @@
+package sse
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+)
+
+// Each counter moves: one that nobody writes to would be exported as 0 for ever.
+func TestCountsMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		d := openDoor(t, &hall{}, l, l.dial, func(o *Options) {
+			o.MaxStreams = 4
+			o.Principal = func(r *http.Request) (*identity.Principal, error) {
+				if r.Header.Get("X-Who") == "nobody" {
+					return nil, errors.New("unknown")
+				}
+				return nil, nil
+			}
+		})
+		f := d.connect()                                                      // Opened, Streams
+		f.callGood()                                                          // Requests
+		f.post(202, `{"jsonrpc":"2.0","method":"notifications/initialized"}`) // OneWay
+		f.post(400, "{")                                                      // Refused
+		f.post(401, "{", "X-Who: nobody")                                     // Denied
+		f.post(400, `{"jsonrpc":"2.0","method":"notifications/panic"}`)       // Panics
+		stuck := d.connect()
+		out := d.hall.last().out
+		for range 500 { // SlowReaders
+			_ = out.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("x", 1<<16) + `"}}`))
+		}
+		stuck.close()
+		for range 5 { // Limited
+			if status, _, _ := d.do("GET", "/x/sse", "", "Accept: application/json"); status != 406 {
+				t.Errorf("status %d", status)
+			}
+		}
+		more := d.connect()
+		defer more.close()
+		if status, _, _ := d.do("GET", "/x/sse", ""); status != 503 {
+			t.Errorf("status %d", status)
+		}
+		c := reflect.ValueOf(d.server.Counts())
+		for i := range c.NumField() {
+			if c.Field(i).Int() == 0 {
+				t.Errorf("%s has not moved: %+v", c.Type().Field(i).Name, c)
+			}
+		}
+		f.close()
+	})
+}

@@ -1,0 +1,80 @@
+package streamhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Each counter moves: one that nobody writes to would be exported as 0 for ever.
+func TestCountsMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := openPipes(t, &hall{serve: func(_ context.Context, in transport.Incoming, r transport.Responder) {
+			switch in.Msg.Method {
+			case "prompts/get":
+				panic("boom")
+			case "resources/read": // with events
+				_ = r.Event([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`))
+			}
+			finish(in, r)
+		}}, func(o *Options) {
+			o.MaxSessions = 4
+			o.Stream.Events, o.Stream.Bytes = 2, 1<<10
+			o.Principal = func(r *http.Request) (*identity.Principal, error) {
+				if r.Header.Get("X-Who") == "nobody" {
+					return nil, errors.New("unknown")
+				}
+				return identity.Named(r.Header.Get("X-Who")), nil
+			}
+		})
+		body, h := modernCall("1")
+		d.post(body, h...)                                                                                                               // ModernRequests
+		session := d.initialize("2025-11-25")                                                                                            // LegacyRequests, SessionsOpened
+		d.post(note2(), session)                                                                                                         // OneWay
+		d.post("{")                                                                                                                      // Refused
+		d.post("{", "X-Who: nobody")                                                                                                     // Denied
+		d.post(note2())                                                                                                                  // Dropped
+		d.post(call("3"), session)                                                                                                       //
+		d.post(strings.Replace(call("4"), "tools/call", "prompts/get", 1), session)                                                      // Panics
+		f := readEvents(t, d.send(context.Background(), "POST", strings.Replace(call("5"), "tools/call", "resources/read", 1), session)) // Streams
+		id := f.next().ID
+		for range 2 {
+			f.next()
+		}
+		f.ends()
+		f.close()
+		back := d.get(context.Background(), session, "Last-Event-ID: "+string(id)) // Resumed
+		back.next()
+		back.close()
+		stuck := d.get(context.Background(), session)
+		synctest.Wait()
+		g := d.hall.guests()[1]
+		for range 200 { // SlowReaders
+			_ = g.out.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"` + strings.Repeat("x", 1<<16) + `"}}`))
+		}
+		stuck.close()
+		for range 6 { // Limited, and Evicted once they are old
+			d.post(strings.ReplaceAll(initializeBody, "%s", "2025-11-25"))
+		}
+		time.Sleep(abandonable + time.Second)
+		d.initialize("2025-11-25")
+		time.Sleep(31 * time.Minute) // Expired, SessionsEnded
+		d.initialize("2025-11-25")
+		c := reflect.ValueOf(d.server.Counts())
+		for i := range c.NumField() {
+			if name := c.Type().Field(i).Name; name != "InFlight" && c.Field(i).Int() == 0 {
+				t.Errorf("%s has not moved: %+v", name, c)
+			}
+		}
+	})
+}
+
+func note2() string { return `{"jsonrpc":"2.0","method":"notifications/foo"}` }
