@@ -39,7 +39,8 @@ func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 // sent (2026-07-28 §Base, "Error Codes"). To a client Dragoman is the server: a
 // header or a version that a server behind refuses is not one of the client's
 // request, so these become an internal error that names the code. What stays is a
-// server's word that this client lacks a capability.
+// server's word that this client lacks a capability, where it is true, whichever era
+// the server is of: servers of both use one error for it.
 func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonrpc.Field) {
 	code = r.Code()
 	if r.From == mcp.Unknown || r.From.Legacy() && to.Legacy() {
@@ -58,7 +59,7 @@ func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonr
 		if c.Msg.Method == mcp.MethodReadResource && aboutResource(raw, r.Msg.Error) {
 			return mcp.CodeResourceNotFound, note
 		}
-	case code == mcp.CodeMissingCapability && r.From.Modern() && lacksRequired(c, r):
+	case code == mcp.CodeMissingCapability && lacksRequired(c, r):
 		if to.Legacy() {
 			return jsonrpc.CodeInvalidRequest, note // it cannot know the code
 		}
