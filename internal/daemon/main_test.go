@@ -35,6 +35,11 @@ func TestMain(m *testing.M) {
 		beToolbox(answer)
 		return
 	}
+	if era, ok := strings.CutPrefix(os.Getenv(asServer), "hostile "); ok {
+		time.AfterFunc(10*time.Minute, func() { os.Exit(99) })
+		beHostileServer(era)
+		return
+	}
 	if mode := os.Getenv(asServer); mode != "" {
 		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
 		beServer(mode)

@@ -58,7 +58,7 @@ func (j *journal) logger() *slog.Logger {
 func launch(t testing.TB, start func(ctx context.Context, log *slog.Logger, ready func(string)) error) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &rig{t: t, log: &journal{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
+	r := &rig{t: t, log: &journal{}, http: newClient()}
 	ready := make(chan string, 1)
 	done := make(chan error, 1)
 	go func() { done <- start(ctx, r.log.logger(), func(url string) { ready <- url }) }()
@@ -86,6 +86,10 @@ func launch(t testing.TB, start func(ctx context.Context, log *slog.Logger, read
 		t.Fatalf("did not start: %v", err)
 	}
 	return r
+}
+
+func newClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
 }
 
 func tailOf(s string, n int) string {

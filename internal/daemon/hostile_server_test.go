@@ -1,0 +1,407 @@
+//go:build unix
+
+package daemon
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// A hostile server behaves well but for one tool, "hostile", whose argument names a row
+// of hostileCases: what the server says when it is called. The same server serves
+// innocent clients meanwhile.
+
+// hostileCall is one call of the tool.
+type hostileCall struct {
+	id, token string            // as they stand in the request; token is "null" without one
+	say       func(text string) // sends a line, an event, or a body
+}
+
+func (c *hostileCall) sayf(format string, args ...any) { c.say(fmt.Sprintf(format, args...)) }
+
+// result answers the call with a result.
+func (c *hostileCall) result(result string) {
+	c.sayf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, c.id, result)
+}
+
+// fail answers it with an error object.
+func (c *hostileCall) fail(object string) {
+	c.sayf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, c.id, object)
+}
+
+const goodResult = `{"resultType":"complete","content":[{"type":"text","text":"good"}]}`
+
+func (c *hostileCall) good() { c.result(goodResult) }
+
+// hostileServer answers requests; each transport gives it a way to say things.
+type hostileServer struct{ era string }
+
+func (s *hostileServer) take(m *jsonrpc.Message, say func(string)) {
+	if m.Kind != jsonrpc.Request {
+		return
+	}
+	id := string(m.ID)
+	complete := ""
+	if s.era == "modern" {
+		complete = `"resultType":"complete",`
+	}
+	answer := func(result string) { say(`{"jsonrpc":"2.0","id":` + id + `,"result":` + result + `}`) }
+	switch {
+	case m.Method == mcp.MethodDiscover && s.era == "modern":
+		answer(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}},"serverInfo":{"name":"hostile","version":"1"},"ttlMs":0,"cacheScope":"private"}`)
+	case m.Method == mcp.MethodInitialize && s.era == "legacy":
+		answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"logging":{},"resources":{"subscribe":true}},"serverInfo":{"name":"hostile","version":"1"}}`)
+	case m.Method == mcp.MethodListTools:
+		answer(`{` + complete + `"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"hostile","inputSchema":{"type":"object"}}]}`)
+	case m.Method == mcp.MethodPing && s.era == "legacy", m.Method == mcp.MethodSetLevel && s.era == "legacy", m.Method == mcp.MethodSubscribe, m.Method == mcp.MethodUnsubscribe:
+		answer(`{}`)
+	case m.Method == mcp.MethodCallTool:
+		args := m.Param("arguments")
+		if name, _ := jsonrpc.Text(m.Raw, m.Param("name")); name == "echo" {
+			answer(`{` + complete + `"content":[{"type":"text","text":` + string(jsonrpc.AppendQuote(nil, string(args.Of(m.Raw)))) + `}]}`)
+			return
+		}
+		token := string(jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken).Of(m.Raw))
+		if token == "" {
+			token = "null"
+		}
+		name, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, args, "case"))
+		for _, x := range hostileCases {
+			if x.name == name {
+				x.play(&hostileCall{id: id, token: token, say: say})
+				return
+			}
+		}
+		say(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32602,"message":"no such case"}}`)
+	default:
+		say(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32601,"message":"Method not found"}}`)
+	}
+}
+
+// beHostileServer is that server on standard input and output.
+func beHostileServer(era string) {
+	s := &hostileServer{era}
+	if f, err := os.OpenFile(os.Getenv(journalVar), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		fmt.Fprintf(f, "start %d\n", os.Getpid())
+		_ = f.Close()
+	}
+	var mu sync.Mutex
+	say := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = io.WriteString(os.Stdout, text+"\n")
+	}
+	in := bufio.NewReaderSize(os.Stdin, 1<<16)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		if m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true}); err == nil {
+			go s.take(m, say)
+		}
+	}
+}
+
+// hostileWeb is that server over HTTP. kind is "json", "events" or "sse" (HTTP+SSE).
+type hostileWeb struct {
+	hostileServer
+	kind    string
+	mu      sync.Mutex
+	streams map[string]chan string
+	last    int
+}
+
+func (s *hostileWeb) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		if s.kind == "sse" && r.Method == http.MethodGet {
+			s.stream(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{Bytes: len(body) + 1, Tolerant: true})
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	if s.kind == "sse" {
+		s.mu.Lock()
+		out := s.streams[r.URL.Query().Get("s")]
+		s.mu.Unlock()
+		w.WriteHeader(http.StatusAccepted)
+		s.take(m, func(text string) {
+			select {
+			case out <- text:
+			case <-r.Context().Done():
+			}
+		})
+		return
+	}
+	if m.Kind != jsonrpc.Request {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if name, _ := jsonrpc.Text(m.Raw, m.Param("name")); s.kind == "events" && name == "hostile" {
+		w.Header().Set("Content-Type", "text/event-stream")
+		s.take(m, func(text string) { writeEvent(w, text) })
+		return
+	}
+	first := true // a body is one message
+	w.Header().Set("Content-Type", "application/json")
+	s.take(m, func(text string) {
+		if first {
+			_, _ = io.WriteString(w, text)
+		}
+		first = false
+	})
+}
+
+func writeEvent(w http.ResponseWriter, text string) {
+	_, _ = io.WriteString(w, "data: "+strings.ReplaceAll(text, "\n", "\ndata: ")+"\n\n")
+	w.(http.Flusher).Flush()
+}
+
+func (s *hostileWeb) stream(w http.ResponseWriter, r *http.Request) {
+	out := make(chan string, 1024)
+	s.mu.Lock()
+	s.last++
+	name := strconv.Itoa(s.last)
+	s.streams[name] = out
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, "event: endpoint\ndata: /sse?s="+name+"\n\n")
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case text := <-out:
+			writeEvent(w, text)
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// hostileOver starts the server on a transport.
+func hostileOver(t *testing.T, transport, era string, more ...func(*config.Server)) *upstreamUnderTest {
+	t.Helper()
+	more = append(more, func(s *config.Server) { s.CallTimeout = 6 * time.Second })
+	if transport == "stdio" {
+		return child(t, "hostile", "hostile "+era, more...)
+	}
+	s := &hostileWeb{hostileServer: hostileServer{era}, kind: transport, streams: map[string]chan string{}}
+	web := httptest.NewServer(s)
+	t.Cleanup(web.CloseClientConnections)
+	t.Cleanup(web.Close)
+	c := config.Server{Name: "hostile", URL: web.URL + "/mcp"}
+	if transport == "sse" {
+		c.URL, c.Kind = web.URL+"/sse", config.KindSSE
+	}
+	for _, f := range more {
+		f(&c)
+	}
+	complete, problem := config.Complete(c)
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	return &upstreamUnderTest{Server: complete}
+}
+
+// innocent is a client that does nothing wrong, in a loop, until it is stopped.
+type innocent struct {
+	calls  atomic.Int64
+	faults chan string
+	stop   func()
+}
+
+// innocents start clients of both eras: of the hostile server and of a good one.
+func (r *rig) innocents() *innocent {
+	i := &innocent{faults: make(chan string, 64)}
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	for _, server := range []string{"hostile", "good"} {
+		for _, era := range []string{"modern", "legacy"} {
+			session := r.initialize("/mcp", "2025-06-18", "{}")
+			running.Go(func() {
+				pause := time.NewTicker(5 * time.Millisecond) // leaves the machine to what is tested
+				defer pause.Stop()
+				for n := 0; ; n++ {
+					select {
+					case <-done:
+						return
+					case <-pause.C:
+					}
+					args := fmt.Sprintf(`{"v":%d}`, n)
+					body, header := modernBody("1", "tools/call", `"name":"`+server+`__echo","arguments":`+args), modernHeader("tools/call", server+"__echo")
+					if era == "legacy" {
+						body, header = toolCall(strconv.Itoa(n+2), server+"__echo", args), []string{"Mcp-Session-Id", session}
+					}
+					start := time.Now()
+					text, err := r.quietly(body, header...)
+					took := time.Since(start)
+					if want := string(jsonrpc.AppendQuote(nil, args)); err != nil || !strings.Contains(text, `"text":`+want) {
+						i.fault(fmt.Sprintf("%s client of %s: %v %.300q", era, server, err, text))
+					} else if took > patience(2*time.Second) {
+						i.fault(fmt.Sprintf("%s client of %s waited for %v", era, server, took))
+					}
+					i.calls.Add(1)
+				}
+			})
+		}
+	}
+	i.stop = sync.OnceFunc(func() { close(done); running.Wait() })
+	r.t.Cleanup(i.stop)
+	return i
+}
+
+func (i *innocent) fault(text string) {
+	select {
+	case i.faults <- text:
+	default:
+	}
+}
+
+// unharmed fails if an innocent client has noticed anything.
+func (i *innocent) unharmed(t *testing.T) {
+	t.Helper()
+	for {
+		select {
+		case text := <-i.faults:
+			t.Errorf("an innocent client was hurt: %s", text)
+		default:
+			return
+		}
+	}
+}
+
+// round waits until the innocent clients have been served some more.
+func (i *innocent) round(t *testing.T) {
+	t.Helper()
+	from := i.calls.Load()
+	await(t, "the innocent clients are served", 10*time.Second, func() bool { return i.calls.Load() >= from+8 })
+}
+
+// quietly posts and reads without a word to the test, so that any goroutine may.
+func (r *rig) quietly(body string, header ...string) (string, error) {
+	req, err := http.NewRequest("POST", r.base+"/mcp", strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for n := 0; n+1 < len(header); n += 2 {
+		req.Header.Set(header[n], header[n+1])
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// TestHostileServers plays every case over every transport in both eras to clients of
+// both eras. The call ends with what the case says, in time; innocent clients of the same
+// server and of another notice nothing; the server is not started again; the status says
+// that it is ready; and the log stays short.
+func TestHostileServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some hundred cases")
+	}
+	for _, transport := range []string{"stdio", "events", "json", "sse"} {
+		for _, era := range []string{"legacy", "modern"} {
+			if transport == "sse" && era == "modern" || raceEnabled && transport != "stdio" {
+				continue // under the race detector one transport takes long enough
+			}
+			t.Run(transport+"/"+era, func(t *testing.T) { playHostileServer(t, transport, era) })
+		}
+	}
+}
+
+func playHostileServer(t *testing.T, transport, era string) {
+	bad, good := hostileOver(t, transport, era), child(t, "good", "legacy")
+	r := serve(t, snapshot(bad, good))
+	legacy := r.initialize("/mcp", "2025-11-25", "{}")
+	i := r.innocents()
+	i.round(t)
+	for _, x := range hostileCases {
+		if x.not(transport, era) {
+			continue
+		}
+		for _, client := range []string{"legacy", "modern"} {
+			t.Run(strings.ReplaceAll(x.name, " ", "_")+"/"+client, func(t *testing.T) {
+				r.t = t
+				logged := strings.Count(r.log.String(), "level=WARN") + strings.Count(r.log.String(), "level=ERROR")
+				args := `"name":"hostile__hostile","arguments":{"case":"` + x.name + `"}`
+				body := `{"jsonrpc":"2.0","id":"h","method":"tools/call","params":{` + args + `,"_meta":{"progressToken":"p"}}}`
+				header := []string{"Mcp-Session-Id", legacy}
+				if client == "modern" {
+					body = strings.Replace(modernBody(`"h"`, "tools/call", args), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
+					header = modernHeader("tools/call", "hostile__hostile")
+				}
+				start := time.Now()
+				a := r.post("/mcp", body, header...)
+				took := time.Since(start)
+				m := a.message(t)
+				if string(m.ID) != `"h"` {
+					t.Errorf("the answer has the id %s: %.300q", m.ID, a.body)
+				}
+				want := x.want
+				if alone := x.alone; alone != "" && transport == "json" {
+					want = alone
+				}
+				got := "answer"
+				if m.Kind == jsonrpc.Failure {
+					got = "error"
+				}
+				if want != "any" && got != want {
+					t.Errorf("the call ends with %s, want %s: %d %.300q", got, want, a.status, a.body)
+				}
+				if got == "error" && datum(m, "cause") == "timeout" || took > patience(2*time.Second) {
+					t.Errorf("the call was left waiting for %v: %.300q", took, a.body)
+				}
+				if strings.Contains(a.body, "goroutine ") || strings.Contains(a.body, ".go:") {
+					t.Errorf("the answer tells of our insides: %.300q", a.body)
+				}
+				i.round(t)
+				i.unharmed(t)
+				if n := strings.Count(r.log.String(), "level=WARN") + strings.Count(r.log.String(), "level=ERROR") - logged; n > 20 {
+					t.Errorf("%d warnings", n)
+				}
+				var ready string
+				await(t, "the server is ready", 2*time.Second, func() bool {
+					ready = r.do(t.Context(), "GET", "/readyz", nil).body
+					return strings.Contains(ready, `"name":"hostile","state":"ready"`)
+				})
+			})
+		}
+	}
+	r.t = t
+	if transport == "stdio" {
+		// A second process may have been asked whether the server has changed its era.
+		pids := bad.pids(t)
+		if len(pids) > 2 || !alive(pids[0]) {
+			t.Errorf("the processes %v were started, the first one lives: %v", pids, alive(pids[0]))
+		}
+	}
+}
