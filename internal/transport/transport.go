@@ -22,10 +22,23 @@ type Pipe interface {
 	// refused; the pipe goes on after it. Any other error is final; io.EOF is the
 	// clean end. Only one goroutine may read.
 	Read() (*jsonrpc.Message, error)
-	// Write sends one message, without a line end. It is safe for concurrent use
-	// and does not keep b. An error that wraps ErrNotSent says that no byte of b
-	// has left.
+	// Write sends one message, without a line end, and waits for as long as the
+	// other end does not take it. It is safe for concurrent use and does not keep b.
+	// An error that wraps ErrNotSent says that no byte of b has left.
 	Write(b []byte) error
+	// Send is Write for a message that somebody waits for. It returns when ctx ends,
+	// and when quit is closed and no byte of b has left; quit may be nil. A message of
+	// which no byte has left is withdrawn then: the error wraps ErrNotSent, and the
+	// cause of ctx or ErrStalled. One that has left in part is finished by the pipe
+	// itself when the other end goes on reading.
+	Send(ctx context.Context, quit <-chan struct{}, b []byte) error
+	// Queue takes over a message for which nobody waits and does not wait for the
+	// other end. The error wraps ErrFull when too much waits already.
+	Queue(b []byte) error
+	// Stalled returns for how long the other end has taken nothing although something
+	// waits for it, and whether it has taken a part of a message; 0 while nothing
+	// waits, and on links that cannot tell.
+	Stalled() (d time.Duration, midway bool)
 	// Close ends both directions and unblocks Read. It is idempotent.
 	Close() error
 }
@@ -33,6 +46,14 @@ type Pipe interface {
 // ErrNotSent is wrapped by the errors of a send of which no byte has left, so
 // that sending again cannot run anything twice.
 var ErrNotSent = errors.New("not sent")
+
+// ErrStalled is wrapped by the errors of messages that were withdrawn because the
+// other end has stopped reading.
+var ErrStalled = errors.New("the other end has stopped reading")
+
+// ErrFull is wrapped by the error of a message that was dropped because too many
+// wait for an end that does not read. It wraps ErrNotSent.
+var ErrFull = fmt.Errorf("%w: too much waits for the other end", ErrNotSent)
 
 // HeaderField is one mirrored header, its value already encoded (2026-07-28
 // Streamable HTTP, "Value Encoding").
@@ -123,10 +144,20 @@ type Postponer interface {
 	Postpone(after time.Duration)
 }
 
+// Queuer is a Responder whose link can hold an event back without holding its
+// sender.
+type Queuer interface {
+	// Queue is Event for a message that the client can do without, such as progress.
+	// It does not wait for the client, and drops the message when too much waits.
+	Queue(b []byte) error
+	// Send is Event for a message that is needed until ctx ends, such as a question.
+	Send(ctx context.Context, b []byte) error
+}
+
 // Outbox takes messages that belong to no request: the GET stream of a session,
-// standard output. Send is safe for concurrent use, does not keep b, and never
-// blocks for longer than the link's own write limit; ErrNoStream says that the
-// client has no such stream open.
+// standard output. Send is safe for concurrent use, does not keep b and does not wait
+// for the client; ErrNoStream says that the client has no such stream open, ErrFull
+// that too much waits for it.
 type Outbox interface {
 	Send(b []byte) error
 }

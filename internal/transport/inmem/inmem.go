@@ -5,14 +5,17 @@
 // A message is copied when it is written and scanned when it is read, so that the
 // two sides share nothing and each sees what a real link would show it. All waiting
 // is on channels: in a testing/synctest bubble it is durable, and no real time
-// passes. The package starts no goroutine and never drops a message; a full queue
-// makes Write wait until the other side reads or either side closes.
+// passes. The package starts no goroutine; a full queue makes Write and Send wait
+// until the other side reads or either side closes, and Queue refuse.
 package inmem
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -49,6 +52,10 @@ type end struct {
 	other   <-chan struct{} // closed of the other end
 	once    sync.Once
 	limits  jsonrpc.Limits // of both ends
+
+	mu      sync.Mutex
+	waiting int       // sends that wait for room
+	moved   time.Time // when room was last found, or the first of them began to wait
 }
 
 // Read implements transport.Pipe. After the other end has closed it still returns
@@ -86,25 +93,90 @@ func (e *end) scan(b []byte) (*jsonrpc.Message, error) {
 	return m, nil
 }
 
-// Write implements transport.Pipe. Its only error wraps transport.ErrNotSent.
-func (e *end) Write(b []byte) error {
+// Write implements transport.Pipe. Its only error wraps transport.ErrNotSent, and so
+// do those of Send and Queue: no message leaves in part.
+func (e *end) Write(b []byte) error { return e.Send(context.Background(), nil, b) }
+
+// Send implements transport.Pipe.
+func (e *end) Send(ctx context.Context, quit <-chan struct{}, b []byte) error {
+	if err := e.refuse(b); err != nil {
+		return notSent(err)
+	}
+	if ctx.Err() != nil {
+		return notSent(context.Cause(ctx))
+	}
+	b = bytes.Clone(b)
+	select {
+	case e.out <- b:
+		return nil
+	default:
+	}
+	e.mu.Lock()
+	if e.waiting == 0 {
+		e.moved = time.Now()
+	}
+	e.waiting++
+	e.mu.Unlock()
+	err := error(nil)
+	select {
+	case e.out <- b:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-quit:
+		err = transport.ErrStalled
+	case <-e.closed:
+		err = io.ErrClosedPipe
+	case <-e.other:
+		err = io.ErrClosedPipe
+	}
+	e.mu.Lock()
+	e.waiting--
+	if err == nil {
+		e.moved = time.Now()
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return notSent(err)
+	}
+	return nil
+}
+
+// Queue implements transport.Pipe.
+func (e *end) Queue(b []byte) error {
+	if err := e.refuse(b); err != nil {
+		return notSent(err)
+	}
+	select {
+	case e.out <- bytes.Clone(b):
+		return nil
+	default:
+		return transport.ErrFull
+	}
+}
+
+// Stalled implements transport.Pipe.
+func (e *end) Stalled() (d time.Duration, midway bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.waiting == 0 {
+		return 0, false
+	}
+	return time.Since(e.moved), false
+}
+
+// refuse returns why b cannot be sent at all.
+func (e *end) refuse(b []byte) error {
 	select {
 	case <-e.closed:
-		return notSent(io.ErrClosedPipe)
+		return io.ErrClosedPipe
 	case <-e.other:
-		return notSent(io.ErrClosedPipe)
+		return io.ErrClosedPipe
 	default:
 	}
 	if len(b) > e.limits.Bytes {
-		return notSent(fmt.Errorf("message exceeds %d bytes", e.limits.Bytes))
+		return fmt.Errorf("message exceeds %d bytes", e.limits.Bytes)
 	}
-	select {
-	case e.out <- append(make([]byte, 0, len(b)), b...):
-		return nil
-	case <-e.closed:
-	case <-e.other:
-	}
-	return notSent(io.ErrClosedPipe)
+	return nil
 }
 
 // Close implements transport.Pipe.

@@ -40,6 +40,9 @@ type ClientOptions struct {
 // maxEndpoint is the longest address of an endpoint that is accepted, in bytes.
 const maxEndpoint = 8 << 10
 
+// farewell is how long Close waits for what was queued, a cancellation say.
+const farewell = 2 * time.Second
+
 // pipe is the client's end of one stream and its endpoint.
 type pipe struct {
 	post    *httplink.Link
@@ -50,9 +53,11 @@ type pipe struct {
 	limits  jsonrpc.Limits
 	timeout time.Duration
 
-	life   context.Context // ends with Close
-	end    context.CancelCauseFunc
-	closed atomic.Bool
+	life            context.Context // ends with Close
+	end             context.CancelCauseFunc
+	closing, closed atomic.Bool
+
+	courier *transport.Courier
 }
 
 var errClosed = errors.New("link was closed")
@@ -73,6 +78,7 @@ func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, err
 		return nil, err
 	}
 	p := &pipe{link: link, limits: o.Limits, timeout: o.WriteTimeout}
+	p.courier = transport.NewCourier(p.send, nil)
 	p.limits.Tolerant = true
 	if p.limits.Bytes <= 0 {
 		p.limits.Bytes = 16 << 20
@@ -166,13 +172,33 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 	}
 }
 
-// Write implements transport.Pipe.
+// Write implements transport.Pipe, within the timeout of the options.
 func (p *pipe) Write(b []byte) error {
+	ctx, cancel := context.WithTimeout(p.life, p.timeout)
+	defer cancel()
+	return p.send(ctx, b)
+}
+
+// Send implements transport.Pipe. It has no timeout of its own: a server may answer
+// on its stream what it has not yet accepted by a status.
+func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.life, func() { cancel(context.Cause(p.life)) })()
+	return p.send(ctx, b)
+}
+
+// Queue implements transport.Pipe. What is queued need not arrive in order.
+func (p *pipe) Queue(b []byte) error { return p.courier.Put(b) }
+
+// Stalled implements transport.Pipe. Each message is a request of its own here, and
+// one that is not accepted says nothing of the next.
+func (p *pipe) Stalled() (d time.Duration, midway bool) { return 0, false }
+
+func (p *pipe) send(ctx context.Context, b []byte) error {
 	if p.closed.Load() {
 		return fmt.Errorf("%w: %w", transport.ErrNotSent, errClosed)
 	}
-	ctx, cancel := context.WithTimeout(p.life, p.timeout)
-	defer cancel()
 	h := p.post.NewHeader(1)
 	h["Content-Type"] = []string{"application/json"}
 	resp, err := p.post.Send(ctx, http.MethodPost, h, b)
@@ -192,9 +218,11 @@ func (p *pipe) Write(b []byte) error {
 
 // Close implements transport.Pipe.
 func (p *pipe) Close() error {
-	if p.closed.Swap(true) {
+	if p.closing.Swap(true) {
 		return nil
 	}
+	p.courier.Close(farewell)
+	p.closed.Store(true)
 	p.end(errClosed)
 	if p.resp != nil {
 		p.resp.Close()

@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -24,12 +25,10 @@ type Options struct {
 	// at its end; 0 means MaxFromClient. A longer line is skipped, up to
 	// transport.Endless.
 	Limits jsonrpc.Limits
-	// Queue bounds the bytes that wait while a write is under way; Write blocks
-	// beyond it. A larger message waits alone. 0 means 1 MiB.
+	// Queue bounds the bytes that wait while a write is under way; Write and Send
+	// block beyond it. A larger message waits alone. What comes by Queue may fill a
+	// quarter more. 0 means 1 MiB.
 	Queue int
-	// WriteTimeout is how long the other end may take nothing while we write.
-	// After it the pipe can send nothing any more. 0 means 10 s.
-	WriteTimeout time.Duration
 }
 
 // ErrTooLarge is wrapped by the *BadLine of a line beyond the limit, which was
@@ -85,15 +84,15 @@ var _ transport.Pipe = (*Pipe)(nil)
 
 // NewPipe returns a Pipe that reads from r and writes to w, and owns both. Close
 // can unblock a Read only where r is an io.Closer whose Close does so. Where w
-// has SetWriteDeadline that bounds the writes, otherwise closing w must unblock
-// them.
+// has SetWriteDeadline that interrupts a write, otherwise closing w must unblock
+// it.
 func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
 	if o.Limits.Bytes <= 0 {
 		o.Limits.Bytes = MaxFromClient
 	}
 	p := &Pipe{
 		limits: o.Limits,
-		out:    newWriter(w, o.Queue, o.WriteTimeout),
+		out:    newWriter(w, o.Queue),
 		r:      r,
 		closed: make(chan struct{}),
 	}
@@ -158,12 +157,29 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 }
 
 // Write sends one message. It returns when the message has been handed to the
-// operating system. White space that would end the line is replaced by blanks:
-// JSON has none inside of strings, and elsewhere one is as good as another.
+// operating system, however long the other end reads nothing: that is for whoever
+// owns the pipe to judge, by Stalled. White space that would end the line is
+// replaced by blanks: JSON has none inside of strings, and elsewhere one is as good
+// as another.
 //
 // Its errors are final for the pipe. They wrap transport.ErrNotSent when no byte
-// of b has left, os.ErrDeadlineExceeded when the other end has stopped reading.
-func (p *Pipe) Write(b []byte) error { return p.out.write(b) }
+// of b has left.
+func (p *Pipe) Write(b []byte) error { return p.out.send(context.Background(), nil, b) }
+
+// Send implements transport.Pipe. Errors that wrap neither the cause of ctx nor
+// transport.ErrStalled are final for the pipe.
+//
+// Where w has no deadlines, nobody can tell whether a write that is under way has
+// reached the message, and such a message is not withdrawn.
+func (p *Pipe) Send(ctx context.Context, quit <-chan struct{}, b []byte) error {
+	return p.out.send(ctx, quit, b)
+}
+
+// Queue implements transport.Pipe.
+func (p *Pipe) Queue(b []byte) error { return p.out.post(b) }
+
+// Stalled implements transport.Pipe.
+func (p *Pipe) Stalled() (d time.Duration, midway bool) { return p.out.stalled() }
 
 // Close closes both streams. It unblocks Read and Write.
 func (p *Pipe) Close() error {

@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -251,15 +252,22 @@ func TestU15_InputClosed(t *testing.T) {
 func TestU16_InputFull(t *testing.T) {
 	t.Parallel()
 	spec := specOf("idle")
-	spec.Options.WriteTimeout = 50 * time.Millisecond
 	spec.ExitGrace = time.Millisecond
 	p := start(t, spec)
 	var err error
 	for err == nil {
-		err = p.Pipe().Write([]byte(strings.Repeat("x", 1000)))
+		ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		err = p.Pipe().Send(ctx, nil, []byte(strings.Repeat("x", 1000)))
+		stop()
 	}
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want a timeout", err)
+	}
+	if err := p.Pipe().Queue(bytes.Repeat([]byte("x"), 8<<10)); err != nil {
+		t.Error(err)
+	}
+	if d, _ := p.Pipe().Stalled(); d <= 0 {
+		t.Error("the pipe says that nothing waits")
 	}
 }
 

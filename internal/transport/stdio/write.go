@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,184 +11,444 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 const (
-	defaultQueue        = 1 << 20
-	defaultWriteTimeout = 10 * time.Second
-	// writeChunk is what the other end must take within one write timeout: what
-	// a pipe of Linux holds.
+	defaultQueue = 1 << 20
+	// patience is how long a sender writes itself before a goroutine takes over, so
+	// that the sender can come back when its context ends.
+	patience = 10 * time.Millisecond
+	// tick is how often the goroutine looks how far a write has come.
+	tick = 50 * time.Millisecond
+	// A writer without deadlines writes whole lines of together at most fewLines
+	// bytes at a time, or a part of one line, since only between two writes it is
+	// known how far the other end has read.
+	fewLines   = 4 << 10
 	writeChunk = 64 << 10
+	// closeGrace is how long close waits for a write that cannot be interrupted.
+	closeGrace = time.Second
 	// An idle writer keeps so many groups with buffers of at most that size: one
 	// that gathers, one on its way, one whose members are only waking up.
 	keptGroups = 3
 	keptBuffer = 128 << 10
 )
 
-// writer sends lines by group commit: while one goroutine writes, the lines of
-// all others gather in the next group, and the goroutine that opened that group
-// writes it in one go. At most two groups exist, the one on its way and the one
-// that gathers.
+// writer sends lines by group commit: while one group is on its way, the lines of
+// all senders gather in the next. A sender that finds nothing on its way writes its
+// own line. Whatever the other end does not take at once, and every group behind
+// it, is written by a goroutine, so that no sender is held longer than its context
+// allows. A write has no time limit: how long the other end may read nothing is
+// decided by whoever owns the pipe, see stalled.
 type writer struct {
-	w       io.WriteCloser
-	timed   interface{ SetWriteDeadline(time.Time) error } // nil without deadlines
-	queue   int
-	timeout time.Duration
+	w     io.WriteCloser
+	timed interface{ SetWriteDeadline(time.Time) error } // nil without deadlines
+	queue int
 
 	closing sync.Once
-	ended   error // of closing
+	ended   error      // of closing
+	pushing work.Group // the goroutine
+	run     func()     // push, which it runs
 
 	mu    sync.Mutex // never held across a write
-	busy  bool       // a group is on its way, or its successor about to leave
+	busy  bool       // a group is on its way
+	going *group     // the one that the goroutine writes; nil while there is none
+	moved time.Time  // when going last lost a byte
 	next  *group     // gathers; nil when nobody waits
 	spare []*group   // for reuse, at most keptGroups
 	err   error      // why nothing can be sent any more
-	turn  sync.Cond  // next may leave; one goroutine waits
-	space sync.Cond  // next has left
+	room  chan struct{}
 }
 
-// group is what leaves together. Its members are guarded by writer.mu, but buf
-// belongs to the goroutine that writes it once the group has left.
+// group is the lines that leave together. It is guarded by writer.mu, but whoever
+// writes the group reads buf up to edge meanwhile.
 type group struct {
 	buf     []byte
-	members int // goroutines that have yet to look at the outcome
+	lines   []line
+	members int // senders that have yet to look at the outcome
+	at      int // bytes that have left
+	edge    int // bytes that may leave in the write under way
 	done    bool
-	sent    int // bytes that have left
 	err     error
-	over    sync.Cond // done
+	changed chan struct{} // closed when a line may have left; nil while nobody waits
+	settled chan struct{} // closed after the write under way; nil while nobody waits
 }
 
-func newWriter(w io.WriteCloser, queue int, timeout time.Duration) *writer {
+// line is one message in a group.
+type line struct {
+	start, end int
+	out        bool // its sender wants it back
+	gone       bool // it was taken out; no byte of it has left
+}
+
+func newWriter(w io.WriteCloser, queue int) *writer {
 	if queue <= 0 {
 		queue = defaultQueue
 	}
-	if timeout <= 0 {
-		timeout = defaultWriteTimeout
-	}
-	out := &writer{w: w, queue: queue, timeout: timeout}
-	out.turn.L, out.space.L = &out.mu, &out.mu
+	out := &writer{w: w, queue: queue}
+	out.run = out.push
 	if t, ok := w.(interface{ SetWriteDeadline(time.Time) error }); ok && t.SetWriteDeadline(time.Time{}) == nil {
 		out.timed = t
 	}
 	return out
 }
 
-// write sends b as one line. See Pipe.Write.
-func (w *writer) write(b []byte) error {
+// send sends b as one line. See transport.Pipe.
+func (w *writer) send(ctx context.Context, quit <-chan struct{}, b []byte) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", transport.ErrNotSent, context.Cause(ctx))
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.err == nil && w.next != nil && len(w.next.buf)+len(b)+1 > w.queue {
-		w.space.Wait()
+	if err := w.awaitRoomLocked(ctx, quit, len(b)+1); err != nil {
+		return fmt.Errorf("%w: %w", transport.ErrNotSent, err)
 	}
-	if w.err != nil {
-		return fmt.Errorf("%w: %w", transport.ErrNotSent, w.err)
-	}
-	g := w.next
-	opened := g == nil
-	if opened {
-		g = w.openLocked()
-	}
-	start := len(g.buf)
-	g.buf = appendLine(g.buf, b)
-	end := len(g.buf)
+	g, i := w.addLocked(b)
 	g.members++
-	if opened {
-		for w.busy {
-			w.turn.Wait()
-		}
-		w.sendLocked(g)
-	} else {
-		for !g.done {
-			g.over.Wait()
-		}
-	}
-	sent, err := g.sent, g.err
-	if g.members--; g.members == 0 {
+	w.startLocked()
+	err := w.awaitLocked(ctx, quit, g, i)
+	if g.members--; g.members == 0 && g.done {
 		w.recycleLocked(g)
 	}
-	switch {
-	case sent >= end:
-		return nil
-	case sent > start:
-		return fmt.Errorf("broke off after %d of %d bytes: %w", sent-start, end-start, err)
-	}
-	return fmt.Errorf("%w: %w", transport.ErrNotSent, err)
+	return err
 }
 
-func (w *writer) openLocked() *group {
-	if n := len(w.spare); n > 0 {
-		w.next, w.spare = w.spare[n-1], w.spare[:n-1]
-	} else {
-		w.next = new(group)
-		w.next.over.L = &w.mu
+// post takes b over as one line without waiting for the other end.
+func (w *writer) post(b []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.err != nil:
+		return fmt.Errorf("%w: %w", transport.ErrNotSent, w.err)
+	case w.next != nil && len(w.next.buf)+len(b)+1 > w.queue+w.queue/4:
+		// A quarter more than others may use: it is what keeps the conversation going.
+		return transport.ErrFull
 	}
-	return w.next
+	w.addLocked(b)
+	w.startLocked()
+	return nil
+}
+
+// stalled implements Pipe.Stalled.
+func (w *writer) stalled() (time.Duration, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g := w.going
+	if g == nil || w.err != nil {
+		return 0, false
+	}
+	midway := false
+	for _, l := range g.lines {
+		midway = midway || l.start < g.at && g.at < l.end
+	}
+	return time.Since(w.moved), midway
+}
+
+// awaitRoomLocked waits until n bytes more may gather.
+func (w *writer) awaitRoomLocked(ctx context.Context, quit <-chan struct{}, n int) error {
+	for w.err == nil && w.next != nil && len(w.next.buf)+n > w.queue {
+		if w.room == nil {
+			w.room = make(chan struct{})
+		}
+		room := w.room
+		w.mu.Unlock()
+		var err error
+		select {
+		case <-room:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-quit:
+			err = transport.ErrStalled
+		}
+		w.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	return w.err
+}
+
+func (w *writer) roomLocked() {
+	if w.room != nil {
+		close(w.room)
+		w.room = nil
+	}
+}
+
+// addLocked puts b into the group that gathers.
+func (w *writer) addLocked(b []byte) (g *group, i int) {
+	if w.next == nil {
+		if n := len(w.spare); n > 0 {
+			w.next, w.spare = w.spare[n-1], w.spare[:n-1]
+		} else {
+			w.next = new(group)
+		}
+	}
+	g = w.next
+	start := len(g.buf)
+	g.buf = appendLine(g.buf, b)
+	g.lines = append(g.lines, line{start: start, end: len(g.buf)})
+	return g, len(g.lines) - 1
 }
 
 func (w *writer) recycleLocked(g *group) {
 	if cap(g.buf) > keptBuffer {
 		g.buf = nil
 	}
-	g.buf, g.done, g.sent, g.err = g.buf[:0], false, 0, nil
+	*g = group{buf: g.buf[:0], lines: g.lines[:0]}
 	if len(w.spare) < keptGroups {
 		w.spare = append(w.spare, g)
 	}
 }
 
-// sendLocked lets the group leave that has gathered. It gives up the lock while
-// it writes.
-func (w *writer) sendLocked(g *group) {
+// startLocked lets the group leave that has gathered, if no other is on its way. It
+// gives up the lock while it writes.
+func (w *writer) startLocked() {
+	if w.busy || w.err != nil {
+		return
+	}
+	g := w.next
 	w.busy, w.next = true, nil
-	w.space.Broadcast()
-	if w.err == nil {
+	if w.timed == nil {
+		w.pushLocked(g, time.Now())
+		return
+	}
+	began := time.Now()
+	err := w.timed.SetWriteDeadline(began.Add(patience))
+	n := 0
+	if err == nil {
 		w.mu.Unlock()
-		sent, err := w.flush(g.buf)
+		n, err = w.w.Write(g.buf)
 		w.mu.Lock()
-		g.sent = sent
-		if err != nil && w.err == nil {
-			w.err = err
-			w.space.Broadcast() // those who wait for room may give up
-		}
 	}
-	g.err, g.done = w.err, true
-	w.busy = false
-	w.turn.Signal()
-	g.over.Broadcast()
+	g.at = n
+	if n < len(g.buf) && errors.Is(err, os.ErrDeadlineExceeded) && w.err == nil {
+		if n > 0 {
+			began = time.Now()
+		}
+		w.pushLocked(g, began)
+		return
+	}
+	w.wroteLocked(g, n, err)
+	if w.next != nil {
+		w.pushLocked(w.leaveLocked(), time.Now())
+	}
 }
 
-// flush writes b and returns how much of it has left. The other end is given the
-// timeout for every chunk, so that a slow reader of a large message is not taken
-// for one that has stopped.
-func (w *writer) flush(b []byte) (int, error) {
-	for sent := 0; ; {
-		n, err := w.flushChunk(b[sent:min(len(b), sent+writeChunk)])
-		sent += n
+// leaveLocked takes the group that has gathered.
+func (w *writer) leaveLocked() *group {
+	g := w.next
+	w.next = nil
+	w.busy = true
+	w.roomLocked()
+	return g
+}
+
+// pushLocked starts the goroutine that writes g and every group that gathers
+// meanwhile.
+func (w *writer) pushLocked(g *group, since time.Time) {
+	w.going, w.moved = g, since
+	if !w.pushing.Go(w.run) {
+		w.going = nil
+		w.wroteLocked(g, g.at, io.ErrClosedPipe)
+	}
+}
+
+func (w *writer) push() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		g := w.going
+		w.writeLocked(g)
+		w.wroteLocked(g, g.at, w.err)
+		if w.next == nil {
+			w.going = nil
+			return
+		}
+		w.going, w.moved = w.leaveLocked(), time.Now()
+	}
+}
+
+// writeLocked writes a group to its end. It gives up the lock while it writes.
+func (w *writer) writeLocked(g *group) {
+	for w.err == nil && g.at < len(g.buf) {
+		g.edge = len(g.buf)
+		var err error
+		if w.timed == nil {
+			g.edge = g.step()
+		} else {
+			err = w.timed.SetWriteDeadline(time.Now().Add(tick))
+		}
+		n := 0
+		if err == nil {
+			b := g.buf[g.at:g.edge]
+			w.mu.Unlock()
+			n, err = w.w.Write(b)
+			w.mu.Lock()
+		}
+		if n > 0 {
+			g.at += n
+			w.moved = time.Now()
+			g.tell()
+		}
+		g.edge = g.at
+		for i := range g.lines {
+			if l := &g.lines[i]; l.out && !l.gone && l.start >= g.at {
+				g.remove(i)
+			}
+		}
+		if g.settled != nil {
+			close(g.settled)
+			g.settled = nil
+		}
 		switch {
+		case w.timed != nil && errors.Is(err, os.ErrDeadlineExceeded):
+		case err == nil && n <= 0:
+			w.failLocked(io.ErrShortWrite)
 		case err != nil:
-			return sent, err
-		case sent == len(b):
-			return sent, nil
-		case n <= 0:
-			return sent, io.ErrShortWrite
+			w.failLocked(err)
 		}
 	}
 }
 
-func (w *writer) flushChunk(b []byte) (int, error) {
-	if w.timed != nil {
-		if err := w.timed.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
-			return 0, err
+// step returns how far a writer without deadlines writes next.
+func (g *group) step() int {
+	edge := g.at
+	for _, l := range g.lines {
+		switch {
+		case l.end <= g.at:
+		case edge == g.at:
+			edge = min(l.end, g.at+writeChunk)
+		case l.end <= g.at+fewLines:
+			edge = l.end
+		default:
+			return edge
 		}
-		return w.w.Write(b)
 	}
-	// Without deadlines only closing can end a write.
-	t := time.AfterFunc(w.timeout, func() { _ = w.shut() })
-	n, err := w.w.Write(b)
-	if !t.Stop() && err != nil {
-		err = fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, err)
-	}
-	return n, err
+	return edge
 }
+
+// wroteLocked notes how the writing of a group has ended.
+func (w *writer) wroteLocked(g *group, n int, err error) {
+	g.at, g.edge = n, n
+	if err == nil && n < len(g.buf) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		w.failLocked(err)
+	}
+	w.busy = false
+	w.endLocked(g)
+}
+
+func (w *writer) endLocked(g *group) {
+	g.done, g.err = true, w.err
+	g.tell()
+	if g.settled != nil {
+		close(g.settled)
+		g.settled = nil
+	}
+	if g.members == 0 {
+		w.recycleLocked(g)
+	}
+}
+
+// failLocked says that nothing can be sent any more.
+func (w *writer) failLocked(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+	w.roomLocked()
+	if g := w.next; g != nil {
+		w.next = nil
+		w.endLocked(g)
+	}
+}
+
+// tell wakes those who wait for a line.
+func (g *group) tell() {
+	if g.changed != nil {
+		close(g.changed)
+		g.changed = nil
+	}
+}
+
+// remove takes a line out of which no byte has left.
+func (g *group) remove(i int) {
+	l := &g.lines[i]
+	n := l.end - l.start
+	g.buf = append(g.buf[:l.start], g.buf[l.end:]...)
+	l.end, l.gone = l.start, true
+	for j := i + 1; j < len(g.lines); j++ {
+		g.lines[j].start -= n
+		g.lines[j].end -= n
+	}
+}
+
+// awaitLocked waits for a line to leave.
+func (w *writer) awaitLocked(ctx context.Context, quit <-chan struct{}, g *group, i int) error {
+	for !g.done && g.at < g.lines[i].end {
+		if g.changed == nil {
+			g.changed = make(chan struct{})
+		}
+		changed := g.changed
+		w.mu.Unlock()
+		var cause error
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			cause = context.Cause(ctx)
+		case <-quit:
+			cause, quit = transport.ErrStalled, nil
+		}
+		w.mu.Lock()
+		if cause == nil {
+			continue
+		}
+		w.withdrawLocked(g, i)
+		switch l := &g.lines[i]; {
+		case l.gone:
+			return fmt.Errorf("%w: %w", transport.ErrNotSent, cause)
+		case g.at >= l.end, g.done, cause == transport.ErrStalled:
+		default:
+			return fmt.Errorf("given up after %d of %d bytes: %w", max(0, g.at-l.start), l.end-l.start, cause)
+		}
+	}
+	l := &g.lines[i]
+	switch {
+	case g.at >= l.end && !l.gone:
+		return nil
+	case g.at > l.start:
+		return fmt.Errorf("broke off after %d of %d bytes: %w", g.at-l.start, l.end-l.start, g.err)
+	}
+	return fmt.Errorf("%w: %w", transport.ErrNotSent, g.err)
+}
+
+// withdrawLocked takes a line out of its group if no byte of it has left. It gives
+// up the lock for a moment where a write is under way that might reach the line.
+func (w *writer) withdrawLocked(g *group, i int) {
+	l := &g.lines[i]
+	switch {
+	case g.done || l.start < g.at:
+	case l.start >= g.edge:
+		g.remove(i)
+		if g == w.next {
+			w.roomLocked()
+		}
+	case w.timed != nil:
+		l.out = true
+		if g.settled == nil {
+			g.settled = make(chan struct{})
+		}
+		settled := g.settled
+		_ = w.timed.SetWriteDeadline(past)
+		w.mu.Unlock()
+		<-settled
+		w.mu.Lock()
+	}
+}
+
+var past = time.Unix(1, 0)
 
 func (w *writer) shut() error {
 	w.closing.Do(func() { w.ended = w.w.Close() })
@@ -197,15 +458,34 @@ func (w *writer) shut() error {
 // close ends the stream and unblocks all writes.
 func (w *writer) close() error {
 	w.mu.Lock()
-	if w.err == nil {
-		w.err = io.ErrClosedPipe
-		w.space.Broadcast()
-	}
+	w.failLocked(io.ErrClosedPipe)
 	w.mu.Unlock()
-	if err := w.shut(); !errors.Is(err, os.ErrClosed) {
+	err := w.shut()
+	w.awaitPush()
+	if !errors.Is(err, os.ErrClosed) {
 		return err
 	}
 	return nil
+}
+
+// awaitPush waits for the goroutine. Closing ends its write wherever there are
+// deadlines. Elsewhere the write may go on until the other end is closed too, and
+// nobody waits for that.
+func (w *writer) awaitPush() {
+	if w.timed != nil {
+		w.pushing.Wait()
+		return
+	}
+	ended := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() { w.pushing.Wait(); close(ended) })
+	late := time.NewTimer(closeGrace)
+	defer late.Stop()
+	select {
+	case <-ended:
+		waiting.Wait()
+	case <-late.C:
+	}
 }
 
 // appendLine appends b and a newline to dst. 2026-07-28 §stdio: a message MUST

@@ -3,6 +3,7 @@ package stdio
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/netsim"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -83,7 +85,7 @@ func (g *gate) Close() error { return nil }
 func TestS11_QueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		p := NewPipe(r, w, Options{Queue: 100, WriteTimeout: time.Hour})
+		p := NewPipe(r, w, Options{Queue: 100})
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
@@ -103,29 +105,224 @@ func TestS11_QueueIsBounded(t *testing.T) {
 	})
 }
 
-// The deadline is for progress, not for the whole: without deadlines of its own
-// the stream is closed when it stalls.
-func TestS11_StallEndsThePipe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		p := NewPipe(strings.NewReader(""), w, Options{})
-		begun := time.Now()
-		var wg sync.WaitGroup
-		wg.Go(func() { // takes 3 bytes, then stops reading
-			_, _ = io.ReadFull(r, make([]byte, 3))
+// ends returns a Pipe and the other end of what it writes to: with deadlines, as
+// pipes of Unix have them, and without.
+func ends(t *testing.T) map[string]func() (*Pipe, io.ReadCloser) {
+	return map[string]func() (*Pipe, io.ReadCloser){
+		"with deadlines": func() (*Pipe, io.ReadCloser) {
+			near, far := netsim.NewLink(netsim.Options{})
+			return NewPipe(strings.NewReader(""), near, Options{}), far
+		},
+		"without": func() (*Pipe, io.ReadCloser) {
+			r, w := io.Pipe()
+			return NewPipe(strings.NewReader(""), w, Options{}), r
+		},
+	}
+}
+
+// TestS11_AStallIsWaitedFor: a reader that pauses, however long and in the midst of
+// a message, gets everything when it goes on.
+func TestS11_AStallIsWaitedFor(t *testing.T) {
+	for name, open := range ends(t) {
+		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute} {
+			t.Run(fmt.Sprint(name, " ", pause), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p, far := open()
+					big := strings.Repeat("x", 1<<20)
+					var all sync.WaitGroup
+					for _, b := range []string{big, ping, big} {
+						all.Go(func() {
+							if err := p.Write([]byte(b)); err != nil {
+								t.Error(err)
+							}
+						})
+						synctest.Wait()
+					}
+					// The second big one waits for room.
+					if err := p.Queue([]byte(hello)); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(pause)
+					synctest.Wait()
+					if d, _ := p.Stalled(); d < pause-tick || d > pause {
+						t.Errorf("stalled for %v after %v", d, pause)
+					}
+					var got strings.Builder
+					all.Go(func() { _, _ = io.Copy(&got, far) })
+					synctest.Wait()
+					if d, _ := p.Stalled(); d != 0 {
+						t.Errorf("stalled for %v", d)
+					}
+					_ = p.Close()
+					all.Wait()
+					_ = far.Close()
+					if want := big + "\n" + ping + "\n" + hello + "\n" + big + "\n"; got.String() != want {
+						t.Errorf("%d bytes arrived, want %d", got.Len(), len(want))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestS11_ASenderComesBack when its context ends or it may quit, and what it leaves
+// behind tears no line.
+func TestS11_ASenderComesBack(t *testing.T) {
+	for name, open := range ends(t) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, far := open()
+				big := strings.Repeat("x", 1<<20)
+				timeout := errors.New("the call's deadline")
+				short, stop := context.WithTimeoutCause(t.Context(), time.Second, timeout)
+				defer stop()
+				quit := make(chan struct{})
+				var all sync.WaitGroup
+				send := func(what string, ctx context.Context, quit chan struct{}, b string, want error, sent bool, after time.Duration) {
+					t.Helper()
+					all.Go(func() {
+						begun := time.Now()
+						err := p.Send(ctx, quit, []byte(b))
+						if !errors.Is(err, want) || err != nil && errors.Is(err, transport.ErrNotSent) == sent {
+							t.Errorf("%s: %v", what, err)
+						}
+						if d := time.Since(begun); d < after || d > after+patience+tick {
+							t.Errorf("%s: came back after %v, want %v", what, d, after)
+						}
+					})
+					synctest.Wait()
+				}
+				send("the first", short, nil, big, timeout, true, time.Second)
+				send("behind it", short, nil, `"gone"`, timeout, false, time.Second)
+				send("to quit", t.Context(), quit, `"quits"`, transport.ErrStalled, false, 5*time.Second)
+				send("patient", t.Context(), nil, ping, nil, true, 10*time.Second)
+				send("the last", short, nil, `"gone"`, timeout, false, time.Second)
+				time.Sleep(5 * time.Second)
+				close(quit)
+				synctest.Wait()
+				if _, midway := p.Stalled(); midway != (name == "with deadlines") {
+					t.Errorf("in the midst of a message: %v", midway)
+				}
+				time.Sleep(5 * time.Second)
+				var got strings.Builder
+				all.Go(func() { _, _ = io.Copy(&got, far) })
+				synctest.Wait()
+				_ = p.Close()
+				all.Wait()
+				_ = far.Close()
+				if want := big + "\n" + ping + "\n"; got.String() != want {
+					t.Errorf("%d bytes arrived, want %d: …%q", got.Len(), len(want), got.String()[max(0, got.Len()-200):])
+				}
+			})
 		})
-		err := p.Write([]byte(ping))
-		if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, transport.ErrNotSent) {
-			t.Errorf("got %v, want a timeout in the midst", err)
+	}
+}
+
+// TestS11_WithdrawnInAGroup: lines of one group that is on its way, of which some
+// have left, one in part, and one is wanted back.
+func TestS11_WithdrawnInAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := netsim.NewLink(netsim.Options{Buffer: 10})
+		p := NewPipe(strings.NewReader(""), near, Options{})
+		var all sync.WaitGroup
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		errs := make([]error, 6)
+		for i := range errs {
+			all.Go(func() { errs[i] = p.Send(ctx, nil, []byte(strings.Repeat(fmt.Sprint(i), 7))) })
+			synctest.Wait()
 		}
-		if d := time.Since(begun); d != defaultWriteTimeout {
-			t.Errorf("took %v", d)
+		read := func(n int) (got string) {
+			b := make([]byte, n)
+			_, _ = io.ReadFull(far, b)
+			return string(b)
 		}
-		if err := p.Write([]byte(ping)); !errors.Is(err, transport.ErrNotSent) || time.Since(begun) != defaultWriteTimeout {
-			t.Errorf("got %v after %v, want ErrNotSent at once", err, time.Since(begun))
+		got := read(20) // the buffer takes 10 more: lines 0 to 2, and most of 3
+		time.Sleep(time.Second)
+		stop()
+		all.Wait()
+		for i, err := range errs {
+			left, unsent := i < 3, i > 3
+			if (err == nil) != left || errors.Is(err, transport.ErrNotSent) != unsent {
+				t.Errorf("line %d: %v", i, err)
+			}
 		}
-		wg.Wait()
+		if err := p.Queue([]byte("more")); err != nil {
+			t.Error(err)
+		}
+		all.Go(func() { got += read(17) })
+		all.Wait()
+		if want := "0000000\n1111111\n2222222\n3333333\nmore\n"; got != want {
+			t.Errorf("got %q", got)
+		}
+		_ = p.Close()
+		_ = far.Close()
 	})
+}
+
+// TestQueueWaitsForNobody, and refuses what is too much.
+func TestQueueWaitsForNobody(t *testing.T) {
+	for name, open := range ends(t) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, far := open()
+				b := bytes.Repeat([]byte("x"), 100<<10)
+				begun, queued := time.Now(), 0
+				for range 100 {
+					err := p.Queue(b)
+					if err == nil {
+						queued++
+					} else if !errors.Is(err, transport.ErrFull) || !errors.Is(err, transport.ErrNotSent) {
+						t.Error(err)
+					}
+				}
+				if queued < 12 || queued > 14 {
+					t.Errorf("%d were queued", queued)
+				}
+				if d := time.Since(begun); d > patience {
+					t.Errorf("took %v", d)
+				}
+				var got int64
+				var all sync.WaitGroup
+				all.Go(func() { got, _ = io.Copy(io.Discard, far) })
+				synctest.Wait()
+				_ = p.Close()
+				all.Wait()
+				_ = far.Close()
+				if want := int64(queued * (len(b) + 1)); got != want {
+					t.Errorf("%d bytes arrived, want %d", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestCloseEndsAStall of every kind of sender.
+func TestCloseEndsAStall(t *testing.T) {
+	for name, open := range ends(t) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, far := open()
+				var all sync.WaitGroup
+				for range 30 {
+					all.Go(func() {
+						if err := p.Write(bytes.Repeat([]byte("x"), 100<<10)); err == nil {
+							t.Error("no error")
+						}
+					})
+					synctest.Wait()
+				}
+				time.Sleep(time.Hour)
+				begun := time.Now()
+				_ = p.Close()
+				all.Wait()
+				if d := time.Since(begun); d != 0 {
+					t.Errorf("took %v", d)
+				}
+				_ = far.Close()
+			})
+		})
+	}
 }
 
 func TestU16_FullPipe(t *testing.T) {
@@ -134,16 +331,31 @@ func TestU16_FullPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p := NewPipe(strings.NewReader(""), w, Options{WriteTimeout: 50 * time.Millisecond})
+	p := NewPipe(strings.NewReader(""), w, Options{})
 	defer p.Close()
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
 	big := bytes.Repeat([]byte("x"), 256<<10)
-	err = p.Write(big)
-	if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, transport.ErrNotSent) {
+	err = p.Send(ctx, nil, big)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, transport.ErrNotSent) {
 		t.Errorf("got %v, want a timeout in the midst", err)
 	}
-	if err := p.Write([]byte(ping)); !errors.Is(err, transport.ErrNotSent) {
+	if err := p.Send(ctx, nil, []byte(ping)); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, transport.ErrNotSent) {
 		t.Errorf("got %v, want ErrNotSent", err)
 	}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		in := bufio.NewReaderSize(r, 1<<20)
+		for _, want := range []string{string(big), hello} {
+			if got, err := in.ReadString('\n'); err != nil || got != want+"\n" {
+				t.Errorf("read %d bytes, %v", len(got), err)
+			}
+		}
+	})
+	if err := p.Write([]byte(hello)); err != nil {
+		t.Error(err)
+	}
+	reading.Wait()
 }
 
 func TestU15_BrokenPipe(t *testing.T) {
