@@ -115,6 +115,10 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 	return m, err
 }
 
+// Stalled says for how long the worker has read nothing. The bridge itself always
+// reads.
+func (p *pipe) Stalled() (d time.Duration, midway bool) { return p.b.worker.pipe.Stalled() }
+
 // Close ends the conversation with the worker and waits for all that was started
 // for it.
 func (p *pipe) Close() error {

@@ -50,7 +50,7 @@ func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, erro
 		return nil, err
 	}
 	if b.server.o.Initialized {
-		if err := b.worker.post("initialized"); err != nil {
+		if err := b.worker.post(ctx, "initialized"); err != nil {
 			return nil, err
 		}
 		g.note("initialized", "nothing, as it should be", "the profile wants it")
@@ -80,7 +80,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 		if version == 2 {
 			params = versionTwo(info)
 		}
-		x, err := g.b.worker.begin(methodInitialize, params, func(m *jsonrpc.Message) { answers <- offered{version, m} })
+		x, err := g.b.worker.begin(ctx, methodInitialize, params, func(m *jsonrpc.Message) { answers <- offered{version, m} })
 		if err == nil {
 			open = append(open, x)
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -58,6 +59,21 @@ type rig struct {
 	ended  error // of the reading, once in is closed
 	wg     sync.WaitGroup
 	last   int
+	halt   atomic.Pointer[chan struct{}] // the worker reads nothing until it is closed
+}
+
+// halted is the worker's input.
+type halted struct {
+	io.ReadCloser
+	r *rig
+}
+
+func (h halted) Read(b []byte) (int, error) {
+	n, err := h.ReadCloser.Read(b[:min(1, len(b))])
+	if c := h.r.halt.Load(); c != nil {
+		<-*c
+	}
+	return n, err
 }
 
 // play starts a worker and what adapts it; set are settings of the fake.
@@ -91,7 +107,7 @@ func attach(t *testing.T, f *fake.Server, s *codex.Server, log *journal) *rig {
 	workerIn, ourOut := io.Pipe()
 	ourIn, workerOut := io.Pipe()
 	r := &rig{t: t, fake: f, server: s, log: log, in: make(chan *jsonrpc.Message, 4096)}
-	r.wg.Go(func() { _ = f.ServePipe(context.Background(), workerIn, workerOut) })
+	r.wg.Go(func() { _ = f.ServePipe(context.Background(), halted{workerIn, r}, workerOut) })
 	r.pipe = s.Adapt(stdio.NewPipe(ourIn, ourOut, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}}))
 	r.wg.Go(func() {
 		defer close(r.in)

@@ -209,3 +209,27 @@ func TestSilentTurnStaysAlive(t *testing.T) {
 		r.write(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+string(id)+`}`)))
 	})
 }
+
+// TestWorkerThatStopsReading: a call that cannot be sent ends in time, the pipe tells
+// for how long nothing was read, and when the worker reads again all goes on.
+func TestWorkerThatStopsReading(t *testing.T) {
+	bubble(t, func(t *testing.T, profile string) {
+		r := play(t, profile, codex.Options{})
+		defer r.close()
+		r.open("{}")
+		goOn := make(chan struct{})
+		r.halt.Store(&goOn)
+		id := r.call("codex", `{"prompt":"hello"}`)
+		time.Sleep(5 * time.Second)
+		if d, _ := r.pipe.Stalled(); d < 4*time.Second || d > 5*time.Second {
+			t.Errorf("stalled for %v after 5 s", d)
+		}
+		if list, _ := r.answerTo(r.send("tools/list", "{}")); list.Kind != jsonrpc.Result {
+			t.Errorf("meanwhile: %s", list.Raw)
+		}
+		close(goOn)
+		if m, _ := r.answerTo(id); content(m) != "You said: hello" {
+			t.Errorf("when it reads again: %s", m.Raw)
+		}
+	})
+}

@@ -43,16 +43,16 @@ func newWorker(p transport.Pipe) *worker {
 	return &worker{pipe: p, gone: make(chan struct{}), pending: make(map[int64]*exchange)}
 }
 
-// begin sends a request. on, unless nil, hears the answer before whatever the
+// begin sends a request, within ctx. on, unless nil, hears the answer before whatever the
 // worker says after it; it runs on the reading goroutine. An exchange that is no
 // longer waited for is to be dropped.
-func (w *worker) begin(method string, params []byte, on func(*jsonrpc.Message)) (*exchange, error) {
+func (w *worker) begin(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*exchange, error) {
 	w.mu.Lock()
 	w.last++
 	x := &exchange{n: w.last, done: make(chan struct{}), on: on}
 	w.pending[x.n] = x
 	w.mu.Unlock()
-	if err := w.pipe.Write(jsonrpc.AppendRequest(nil, jsonrpc.IntID(x.n), method, params)); err != nil {
+	if err := w.pipe.Send(ctx, nil, jsonrpc.AppendRequest(nil, jsonrpc.IntID(x.n), method, params)); err != nil {
 		w.drop(x)
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (w *worker) drop(x *exchange) {
 // call sends a request and waits for its answer. An error answer is a
 // *jsonrpc.Error.
 func (w *worker) call(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
-	x, err := w.begin(method, params, on)
+	x, err := w.begin(ctx, method, params, on)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func (w *worker) call(ctx context.Context, method string, params []byte, on func
 }
 
 // post sends a notification.
-func (w *worker) post(method string) error {
-	return w.pipe.Write(jsonrpc.AppendNotification(nil, method, nil))
+func (w *worker) post(ctx context.Context, method string) error {
+	return w.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, nil))
 }
 
 // reply answers a request of the worker. That it cannot be delivered is seen by

@@ -79,7 +79,7 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 	}
 	switch {
 	case e.sse:
-		offer.SkipProbe = true
+		offer.SkipProbe, o.Posts = true, true
 		var p transport.Pipe
 		if p, err = ssetransport.Dial(ctx, e.t.URL.String(), ssetransport.ClientOptions{Header: fields, HTTP: e.t.Transport}); err != nil {
 			return nil, err

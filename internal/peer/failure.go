@@ -55,6 +55,8 @@ func (s *Server) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error
 		}
 		e.Cause, e.Message, e.Outcome = "session_lost", "the server has lost the session", mcp.NotSent
 		e.Err = errors.Join(ErrSessionLost, err)
+	case errors.Is(err, transport.ErrStalled), errors.Is(context.Cause(s.life), transport.ErrStalled):
+		e.Cause, e.Message = "stalled", "the server has stopped reading"
 	case errors.As(err, &status):
 		s.status(e, status)
 	case errors.Is(err, streamhttp.ErrNoAnswer):

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // piped is a link on which all calls share one pipe, so that answers, progress
@@ -20,6 +21,7 @@ type piped struct {
 	server  *Server
 	pipe    transport.Pipe
 	reading sync.WaitGroup
+	sending work.Group // of sendBeside
 	born    time.Time
 	heard   atomic.Int64 // when something was last read, in nanoseconds since born
 
@@ -32,12 +34,15 @@ type piped struct {
 	settled bool                   // the handshake is over
 	left    time.Time              // when the last request was given up
 	ended   error                  // why the pipe has ended
+	quit    chan struct{}          // closed while calls that have not left are given up; see withdraw
+	stuck   time.Duration          // for how long the server had read nothing then; 0 while quit is open
 }
 
 // pending is a request that has no answer yet.
 type pending struct {
 	call *mcp.Call     // nil for the handshake's
 	wake chan struct{} // one slot; signals that something was added
+	sent atomic.Bool   // it has left whole
 
 	// Under piped.mu:
 	events []*jsonrpc.Message
@@ -55,27 +60,54 @@ const (
 )
 
 func newPiped(s *Server, p transport.Pipe) *piped {
-	l := &piped{server: s, pipe: p, born: time.Now(), pending: make(map[int64]*pending)}
+	l := &piped{server: s, pipe: p, born: time.Now(), pending: make(map[int64]*pending), quit: make(chan struct{})}
 	s.link = l
 	s.sessions.join(l)
 	l.reading.Go(l.read)
 	return l
 }
 
-func (l *piped) register(n int64, p *pending) error {
+// register enters a request. It returns the channel that is closed when the request
+// is to be given up unless some of it has left.
+func (l *piped) register(n int64, p *pending) (quit <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended != nil {
-		return fmt.Errorf("%w: %w: %w", transport.ErrNotSent, ErrLinkOver, l.ended)
+		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, ErrLinkOver, l.ended)
+	}
+	if l.stuck > 0 {
+		if d, _ := l.pipe.Stalled(); d >= l.stuck {
+			return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, transport.ErrStalled)
+		}
+		l.stuck, l.quit = 0, make(chan struct{}) // it reads again
 	}
 	l.pending[n] = p
-	return nil
+	return l.quit, nil
 }
 
-func (l *piped) retire(n int64) {
+// abandon forgets a request whose answer nobody waits for any more. sent says that
+// the server may have got it.
+func (l *piped) abandon(n int64, p *pending, sent bool) {
 	l.mu.Lock()
-	delete(l.pending, n)
+	events := p.events
+	p.events, p.bytes, p.left = nil, 0, true
+	if sent {
+		l.left = time.Now()
+	}
+	if !p.keep || !sent {
+		delete(l.pending, n)
+	}
+	if !p.keep && sent {
+		l.hauntLocked(n, p.call)
+	}
 	l.mu.Unlock()
+	// A notification needs no reader any more, but the server waits for the answer to
+	// its question.
+	for _, m := range events {
+		if m.Kind == jsonrpc.Request {
+			l.server.refuse(m, callEnded)
+		}
+	}
 }
 
 func (l *piped) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
@@ -83,12 +115,17 @@ func (l *piped) call(ctx context.Context, out *transport.Outgoing, f *flow) (*js
 }
 
 func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
-	if err := l.register(n, p); err != nil {
+	quit, err := l.register(n, p)
+	if err != nil {
 		return nil, err
 	}
-	if err := l.pipe.Write(body); err != nil {
-		l.retire(n)
+	if l.server.opts.Posts {
+		defer l.sendBeside(ctx, bytes.Clone(body), n, p)()
+	} else if err := l.pipe.Send(ctx, quit, body); err != nil {
+		l.abandon(n, p, !errors.Is(err, transport.ErrNotSent))
 		return nil, err
+	} else {
+		p.sent.Store(true)
 	}
 	for {
 		select {
@@ -97,24 +134,13 @@ func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on fu
 		}
 		l.mu.Lock()
 		events, answer, err := p.events, p.answer, p.err
-		p.events, p.bytes = nil, 0
 		over := answer == nil && err == nil && ctx.Err() != nil
-		if over {
-			if p.left = true; !p.keep {
-				delete(l.pending, n)
-				l.hauntLocked(n, p.call)
-			}
-			l.left = time.Now()
+		if !over {
+			p.events, p.bytes = nil, 0
 		}
 		l.mu.Unlock()
 		if over {
-			// A notification needs no reader any more, but the server waits for the
-			// answer to its question.
-			for _, m := range events {
-				if m.Kind == jsonrpc.Request {
-					l.server.refuse(m, callEnded)
-				}
-			}
+			l.abandon(n, p, true)
 			return nil, context.Cause(ctx)
 		}
 		for _, m := range events {
@@ -122,6 +148,39 @@ func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on fu
 		}
 		if answer != nil || err != nil {
 			return answer, err
+		}
+	}
+}
+
+// sendBeside sends a request on a goroutine of its own, for a link on which the
+// answer can be there before the sending has come to an end: a server of HTTP+SSE
+// may say what became of a POST when it has dealt with its message. over is called
+// when the call is over. What is being sent then has a moment to end by itself.
+func (l *piped) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
+	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	fail := func(err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.pending[n] == p && !p.left {
+			delete(l.pending, n)
+			p.err = err
+			p.signal()
+		}
+	}
+	if !l.sending.Go(func() {
+		defer cancel(nil)
+		if err := l.pipe.Send(sending, nil, body); err != nil {
+			fail(err)
+			return
+		}
+		p.sent.Store(true)
+	}) {
+		fail(fmt.Errorf("%w: %w", transport.ErrNotSent, ErrLinkOver))
+	}
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return func() {
+		if stop() { // the answer is there
+			time.AfterFunc(transport.AnswerTimeout, func() { cancel(errClosed) })
 		}
 	}
 }
@@ -138,8 +197,8 @@ func (l *piped) Exchange(ctx context.Context, method string, params []byte, _ *t
 }
 
 // Post sends a notification of the handshake; see handshake.Link.
-func (l *piped) Post(_ context.Context, method string, params []byte, _ *transport.Rules) error {
-	return l.pipe.Write(jsonrpc.AppendNotification(nil, method, params))
+func (l *piped) Post(ctx context.Context, method string, params []byte, _ *transport.Rules) error {
+	return l.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, params))
 }
 
 // OnLate says who hears late answers; see handshake.LateAnswers.
@@ -190,22 +249,50 @@ func (l *piped) push(m *jsonrpc.Message) {
 	}
 }
 
-func (l *piped) post(_ context.Context, out *transport.Outgoing) error {
-	return l.pipe.Write(out.Body)
+func (l *piped) post(ctx context.Context, out *transport.Outgoing) error {
+	if l.server.opts.Posts {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, transport.AnswerTimeout)
+		defer stop()
+	}
+	return l.pipe.Send(ctx, nil, out.Body)
 }
 
-// cancel tells the server that nobody waits any more (§Cancellation, all
-// revisions; on pipes the modern ones too).
-func (l *piped) cancel(n int64, reason string) {
-	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":`...)
-	params = append(jsonrpc.AppendQuote(params, reason), '}')
-	_ = l.pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params))
-}
+func (l *piped) tell(body []byte) error { return l.pipe.Queue(body) }
+
+func (l *piped) cancels() bool { return true }
 
 func (l *piped) close() error {
 	err := l.pipe.Close()
 	l.reading.Wait()
+	l.sending.Wait()
 	return err
+}
+
+func (l *piped) stalled() (d time.Duration, midway bool) { return l.pipe.Stalled() }
+
+// sent returns how many calls have left whole and wait for their answers.
+func (l *piped) sent() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.pending {
+		if p.sent.Load() && !p.left && p.call != nil && p.call.Msg.Method != mcp.MethodListen {
+			n++
+		}
+	}
+	return n
+}
+
+// withdraw gives up the calls of which nothing has left, and those that come before
+// the server reads again.
+func (l *piped) withdraw() {
+	d, _ := l.pipe.Stalled()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stuck == 0 && d > 0 {
+		l.stuck = d
+		close(l.quit)
+	}
 }
 
 func (l *piped) silence() (time.Duration, bool) {

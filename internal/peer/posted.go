@@ -32,6 +32,7 @@ type posted struct {
 	listening sync.WaitGroup
 	open      context.Context // ends with close, and with it every call
 	shut      context.CancelFunc
+	courier   *transport.Courier // of what nobody waits for
 
 	asking chan struct{} // has room for who asks whether the session is still there
 	alive  time.Time     // when it last said so; belongs to whoever is asking
@@ -42,6 +43,9 @@ type posted struct {
 
 func newPosted(s *Server, h Poster) *posted {
 	l := &posted{server: s, http: h, asking: make(chan struct{}, 1)}
+	l.courier = transport.NewCourier(func(ctx context.Context, b []byte) error {
+		return l.http.Post(ctx, &transport.Outgoing{Body: b, Rules: s.rules()})
+	}, s.undelivered)
 	l.open, l.shut = context.WithCancel(context.Background())
 	s.link = l
 	s.sessions.join(l)
@@ -171,22 +175,21 @@ func answerTo(m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 }
 
 func (l *posted) post(ctx context.Context, out *transport.Outgoing) error {
+	ctx, stop := context.WithTimeout(ctx, transport.AnswerTimeout)
+	defer stop()
 	return l.http.Post(ctx, out)
 }
 
-// cancel tells a legacy server; a modern one has seen its stream closed.
-func (l *posted) cancel(n int64, reason string) {
-	if l.server.rules().CloseIsCancel {
-		return
-	}
-	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":`...)
-	params = append(jsonrpc.AppendQuote(params, reason), '}')
-	ctx, stop := context.WithTimeout(l.server.life, 10*time.Second)
-	defer stop()
-	_ = l.post(ctx, &transport.Outgoing{
-		Body: jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params), Method: mcp.NoteCancelled, Rules: l.server.rules(),
-	})
-}
+func (l *posted) tell(body []byte) error { return l.courier.Put(body) }
+
+// cancels implements link; a modern server has seen its stream closed.
+func (l *posted) cancels() bool { return !l.server.rules().CloseIsCancel }
+
+func (l *posted) stalled() (d time.Duration, midway bool) { return 0, false }
+
+func (l *posted) sent() int { return 0 }
+
+func (l *posted) withdraw() {}
 
 // listen opens the standing stream on which a legacy server says what belongs to
 // no call (2025-03-26 §Transports, "Listening for Messages from the Server").
@@ -227,6 +230,7 @@ func (l *posted) close() error {
 	l.shut()
 	l.listening.Wait()
 	l.server.sessions.leave(l)
+	l.courier.Close(farewell)
 	if !l.server.rules().Sessions {
 		return nil
 	}

@@ -26,6 +26,8 @@ type fakePoster struct {
 	do func(out *transport.Outgoing) (*jsonrpc.Message, error)
 	// streams are notifications on a call's stream before its answer.
 	streams []string
+	// post, unless nil, decides on a message of ours that is no request.
+	post func(ctx context.Context, body string) error
 
 	mu     sync.Mutex
 	posts  []string
@@ -57,7 +59,12 @@ func (p *fakePoster) Do(ctx context.Context, out *transport.Outgoing, in transpo
 	return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte(result)), jsonrpc.Limits{})
 }
 
-func (p *fakePoster) Post(_ context.Context, out *transport.Outgoing) error {
+func (p *fakePoster) Post(ctx context.Context, out *transport.Outgoing) error {
+	if p.post != nil {
+		if err := p.post(ctx, string(out.Body)); err != nil {
+			return err
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.posts = append(p.posts, string(out.Body))

@@ -84,14 +84,14 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 		case errors.Is(err, errTakenBack):
 		case err != nil:
 			s.opts.Log.Warn("question refused", "server", s.opts.Name, "method", sanitise(m.Method), "cause", err.Error())
-			s.respond(refusal(m, err.Error()))
+			s.deliver(refusal(m, err.Error()))
 		default:
 			var lost mcp.Losses
 			if opened := s.opening.Load(); opened != nil {
 				answer = dialect.Answered(opened.Revision, m.Method, answer, &lost)
 				s.tellLost(lost)
 			}
-			s.respond(answer.Raw)
+			s.deliver(answer.Raw)
 		}
 	})
 }
@@ -179,10 +179,71 @@ func (s *Server) takeBack(m *jsonrpc.Message) {
 	}
 }
 
+// The bounds of what waits for a server that does not read beside those that its link keeps.
+const (
+	maxBacklog      = 512
+	maxBacklogBytes = 1 << 20
+)
+
+// respond sends what nobody waits for, an answer to a request of the server or a
+// cancellation, and does not wait for the server: the goroutine that reads the link,
+// or that of a call, has more to do. On a pipe all of it leaves in its order. When too
+// much waits already it is dropped.
 func (s *Server) respond(body []byte) {
-	if err := s.link.post(s.life, &transport.Outgoing{Body: body, Rules: s.rules()}); err != nil {
-		s.opts.Log.Debug("answer to a question was not delivered", "server", s.opts.Name, "cause", err.Error())
+	s.mu.Lock()
+	err := error(transport.ErrFull)
+	if len(s.backlog) == 0 {
+		s.mu.Unlock()
+		if err = s.link.tell(body); err == nil {
+			return
+		}
+		s.mu.Lock()
 	}
+	if errors.Is(err, transport.ErrFull) && !s.closing && len(s.backlog) < maxBacklog && s.backlogBytes+len(body) <= maxBacklogBytes {
+		s.backlog = append(s.backlog, body)
+		s.backlogBytes += len(body)
+		if len(s.backlog) == 1 {
+			s.asking.Go(s.deliverBacklog)
+		}
+		err = nil
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.undelivered(err)
+	}
+}
+
+// deliverBacklog delivers the answers that respond has kept. An answer stays in the
+// backlog until it is delivered.
+func (s *Server) deliverBacklog() {
+	for {
+		s.mu.Lock()
+		body := s.backlog[0]
+		s.mu.Unlock()
+		s.deliver(body)
+		s.mu.Lock()
+		s.backlog[0] = nil
+		s.backlog = s.backlog[1:]
+		s.backlogBytes -= len(body)
+		left := len(s.backlog)
+		s.mu.Unlock()
+		if left == 0 {
+			return
+		}
+	}
+}
+
+// deliver answers a request of the server on a goroutine of the answer's own. On a
+// pipe it waits for as long as the conversation lasts, since a server that is busy
+// reads the answer later; over HTTP it waits for 10 s.
+func (s *Server) deliver(body []byte) {
+	if err := s.link.post(s.life, &transport.Outgoing{Body: body, Rules: s.rules()}); err != nil {
+		s.undelivered(err)
+	}
+}
+
+func (s *Server) undelivered(err error) {
+	s.opts.Log.Debug("answer or cancellation was not delivered", "server", s.opts.Name, "cause", err.Error())
 }
 
 func refusal(m *jsonrpc.Message, why string) []byte {

@@ -49,6 +49,10 @@ type ServerOptions struct {
 	// Times, unless nil, is asked for both at the beginning of each call.
 	Times func() (idle, hard time.Duration)
 
+	// Posts says that each message on the pipe is a request of its own, as with
+	// HTTP+SSE, which may last for longer than the answer takes.
+	Posts bool
+
 	// Params returns what a tool wants mirrored into headers, and whether the tool
 	// is known at all. Nil knows none.
 	Params func(ctx context.Context, f *mcp.ClientFacts, tool string) ([]mirror.Param, bool)
@@ -82,6 +86,9 @@ type Server struct {
 	mu      sync.Mutex
 	closing bool
 	asked   map[jsonrpc.ID]context.CancelCauseFunc // questions that the server may take back
+
+	backlog      [][]byte // answers that wait for the server, see respond
+	backlogBytes int
 }
 
 // link is what the two kinds of link have in common for a conversation.
@@ -91,8 +98,21 @@ type link interface {
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
 	// post sends a notification or a response.
 	post(ctx context.Context, out *transport.Outgoing) error
-	// cancel tells the server that a call was given up, where hanging up does not.
-	cancel(n int64, reason string)
+	// tell sends a notification or a response for which nobody waits. It does not
+	// wait for the server, and drops the message when too many wait for it already.
+	tell(body []byte) error
+	// cancels reports whether the server has to be told that a call was given up:
+	// hanging up does not say so.
+	cancels() bool
+	// stalled returns for how long the server has read nothing although something
+	// waits for it, and whether it has read a part of a message.
+	stalled() (d time.Duration, midway bool)
+	// sent returns how many calls, listens aside, have been sent whole and have no
+	// answer.
+	sent() int
+	// withdraw gives up the calls of which nothing has been sent, as long as the
+	// server does not read.
+	withdraw()
 	// silence returns for how long nothing was heard, and false where the link cannot
 	// tell: each call has a stream of its own there.
 	silence() (time.Duration, bool)
@@ -139,6 +159,18 @@ func (s *Server) Running() int { return int(s.running.Load()) }
 // Silence returns for how long nothing at all was heard of the server, and false
 // where that says nothing, because its calls share no pipe.
 func (s *Server) Silence() (time.Duration, bool) { return s.link.silence() }
+
+// Stalled returns for how long the server has read nothing although something waits
+// for it, and whether it has read a part of a message. It is 0 where all is read, and
+// over HTTP, where each call has a connection of its own.
+func (s *Server) Stalled() (d time.Duration, midway bool) { return s.link.stalled() }
+
+// Sent returns how many calls, listens aside, have been sent whole and have no answer.
+func (s *Server) Sent() int { return s.link.sent() }
+
+// Withdraw gives up all calls of which nothing has been sent, and those to come as
+// long as the server reads nothing: they fail as not sent, with ErrStalled.
+func (s *Server) Withdraw() { s.link.withdraw() }
 
 // Call relays one call and blocks until its answer, the end of ctx, the end of
 // the link or the deadline. The error is a *mcp.Error, a server's own error is a
@@ -191,7 +223,7 @@ func (s *Server) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.
 	f.finish()
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Spares(mcp.NoteCancelled) {
-			s.link.cancel(n, "the client has given up or the time is over")
+			s.cancel(n)
 		}
 		if why := unusable(err); why != "" {
 			s.opts.Log.Warn("answer cannot be used", "server", s.opts.Name, "method", sanitise(c.Msg.Method), "cause", why)
@@ -202,6 +234,16 @@ func (s *Server) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.
 		answer = opened.Dialect.Answer(c.Msg.Method, answer)
 	}
 	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status}, nil
+}
+
+// cancel tells the server that nobody waits for a call any more (§Cancellation, all
+// revisions; on pipes the modern ones too). It does not wait for the server.
+func (s *Server) cancel(n int64) {
+	if !s.link.cancels() {
+		return
+	}
+	params := append(append([]byte(`{"requestId":`), jsonrpc.IntID(n)...), `,"reason":"the client has given up or the time is over"}`...)
+	s.respond(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params))
 }
 
 // send sends a call that its client has not given up already.
