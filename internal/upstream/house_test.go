@@ -22,6 +22,8 @@ type house struct {
 	lists          bool // says that it has the legacy era even when it has not
 	dies           bool // ends on the probe
 	fails          func(n int) bool
+	// link makes a pipe to a process, nil one in memory.
+	link func() (ours, theirs transport.Pipe)
 	// on answers a request with a message, or nil to go on with the usual answer.
 	on func(c *line, m *jsonrpc.Message) []byte
 
@@ -49,7 +51,11 @@ func (h *house) dial(context.Context) (transport.Pipe, error) {
 	if h.fails != nil && h.fails(len(h.tries)) {
 		return nil, errors.New("no such server")
 	}
-	ours, theirs := inmem.Pipe()
+	link := h.link
+	if link == nil {
+		link = inmem.Pipe
+	}
+	ours, theirs := link()
 	l := &line{n: len(h.lines), pipe: theirs}
 	h.lines = append(h.lines, l)
 	go h.serve(l)

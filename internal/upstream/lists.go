@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // The bounds of a list that is walked to its end.
@@ -27,6 +29,17 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 
 // ListPages is List that shows each page as well, an answer with a result.
 func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientFacts, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
+	shown := false
+	show := func(m *jsonrpc.Message) { shown = true; page(m) }
+	items, complete, err = u.listPages(ctx, f, method, show)
+	if errors.Is(err, transport.ErrStalled) && !shown && ctx.Err() == nil {
+		// Its session was set aside, and there is another one.
+		items, complete, err = u.listPages(ctx, f, method, show)
+	}
+	return items, complete, err
+}
+
+func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientFacts, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	info := mcp.LookupMethod(method)
 	if info == nil || info.ListKey == "" {
 		return nil, false, fmt.Errorf("%s is no list", method)

@@ -156,6 +156,7 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *ope
 	}
 	if u.useModernLocked(f) {
 		u.modern.users++
+		u.watchStallLocked(u.modern)
 		return u.modern, nil, nil, nil
 	}
 	key := u.keyLocked(f)
@@ -173,6 +174,7 @@ func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *ope
 	if s := u.chooseLocked(p, f, forCall); s != nil {
 		s.users++
 		s.taken = true
+		u.watchStallLocked(s)
 		if s.reap != nil {
 			s.reap.Stop()
 			s.reap = nil
@@ -219,16 +221,17 @@ func (u *Upstream) anyLocked() *pool {
 func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *session {
 	if u.spec.Isolation == PerCall {
 		for _, s := range p.sessions {
-			if !s.taken {
+			if !s.taken && !s.stuck {
 				return s
 			}
 		}
 		return nil
 	}
-	if len(p.sessions) == 0 {
+	i := slices.IndexFunc(p.sessions, (*session).reads)
+	if i < 0 {
 		return nil
 	}
-	home := p.sessions[0]
+	home := p.sessions[i]
 	if !forCall || f == nil || !home.shared || u.spec.Isolation == Shared || !canBeAsked(f) {
 		return home
 	}
@@ -236,8 +239,9 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *sess
 	// The home session comes first, since it holds what the server remembers; a
 	// client that is a conversation stays with the session of its last call.
 	var free *session
-	for _, s := range p.sessions {
+	for _, s := range p.sessions[i:] {
 		switch {
+		case s.stuck:
 		case s.calls == 0 && (free == nil || f.Conversation != 0 && s.owner == f.Conversation):
 			free = s
 		case s.calls > 0 && f.Revision.Legacy() && s.owner == f.Conversation:
@@ -248,6 +252,8 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *sess
 	}
 	return free
 }
+
+func (s *session) reads() bool { return !s.stuck }
 
 // release gives back what acquire returned; called says that it was for a call
 // that counts in the session's lane.

@@ -29,6 +29,7 @@ type session struct {
 	server *peer.Server
 	child  *stdio.Process // nil on HTTP
 	shared bool           // all calls share one pipe
+	pipe   bool           // it is at the other end of a pipe, an adapter's included
 	// legacyFirst: opened with initialize for a legacy client, so that a legacy
 	// outcome says nothing of whether the server is modern too.
 	legacyFirst bool
@@ -51,7 +52,9 @@ type session struct {
 	level        mcp.LogLevel // set at the server; 0 for never
 	watch        *time.Timer  // of watched; nil while nobody looks
 	watchedFrom  time.Time
-	deaf         time.Time // since when it is known not to answer; zero while it does
+	stall        *time.Timer // looks whether the server reads; nil while nobody uses the session
+	stuck        bool        // it has stopped reading; see setAsideLocked
+	deaf         time.Time   // since when it is known not to answer; zero while it does
 }
 
 // shut ends the session and its child and waits for both. When ctx ends a child is
@@ -221,7 +224,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 		offer.Pin = mcp.LatestLegacy // it speaks nothing else
 	}
 	u.mu.Unlock()
-	s := &session{shared: adapter == nil, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
+	s := &session{shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
 	o := peer.ServerOptions{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Times:  func() (idle, hard time.Duration) { t := u.times.Load(); return t.Idle, t.Hard },
@@ -255,6 +258,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 	case overSSE:
 		u.step("connecting to " + u.shown() + " over HTTP+SSE")
 		offer.SkipProbe = true
+		o.Posts = true
 		var pipe transport.Pipe
 		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{Header: u.header(), Limits: u.limits()}); err == nil {
 			s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
@@ -263,7 +267,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 		u.step("connecting to " + u.shown())
 		var c *streamhttp.Client
 		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header(), Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }}); err == nil {
-			s.shared = false
+			s.shared, s.pipe = false, false
 			s.server, err = peer.OpenHTTP(ctx, c, offer, o)
 		}
 	}
@@ -428,6 +432,10 @@ func (u *Upstream) mourn(s *session) {
 	cause := s.server.Err()
 	u.mu.Lock()
 	u.unwatchLocked(s)
+	if s.stall != nil {
+		s.stall.Stop()
+		s.stall = nil
+	}
 	if u.modern == s {
 		u.modern = nil
 	}

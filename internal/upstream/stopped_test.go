@@ -85,3 +85,44 @@ func TestU09_StoppedChild(t *testing.T) {
 		t.Errorf("the same child, %d", again)
 	}
 }
+
+// TestU16_StoppedChild over a pipe of the operating system: what waits for it is told
+// at once, and when it goes on it gets all of it.
+func TestU16_StoppedChild(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := New(Spec{Name: "child", Command: self, Env: map[string]string{childEnv: "1"}}, Options{})
+	defer u.Close(t.Context())
+	r, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := jsonrpc.Int(r.Msg.Raw, r.Msg.ResultMember("pid"))
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	_ = syscall.Kill(int(pid), syscall.SIGSTOP)
+	defer func() { _ = syscall.Kill(int(pid), syscall.SIGCONT) }()
+	for range 4 { // more than a pipe holds; the child reads no line of 64 KiB
+		wait.Go(func() {
+			if r, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid","arguments":{"a":"`+strings.Repeat("x", 40<<10)+`"}}`); err != nil || r.Code() != 0 {
+				t.Errorf("a call that waited: %v", err)
+			}
+		})
+	}
+	await := func(want State, reason string) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if s := u.Status(); s.State == want && s.Reason == reason {
+				return
+			} else if time.Now().After(end) {
+				t.Fatalf("not %s in 30 s: %+v", want, s)
+			}
+		}
+	}
+	await(Unresponsive, reasonStalled)
+	_ = syscall.Kill(int(pid), syscall.SIGCONT)
+	wait.Wait()
+	await(Ready, "")
+}

@@ -111,6 +111,7 @@ func (u *Upstream) acquireSession(c *mcp.Call) (*session, func()) {
 				continue
 			}
 			s.users++
+			u.watchStallLocked(s)
 			if s.reap != nil {
 				s.reap.Stop()
 				s.reap = nil

@@ -189,7 +189,7 @@ const (
 	Ready    State = "ready"
 	Broken   State = "failed" // the last open failed; see Reason
 	// Unresponsive: calls wait, nothing was heard for a while, and a ping has no
-	// answer. See Reason.
+	// answer; or the server does not read what is sent to it. See Reason.
 	Unresponsive State = "unresponsive"
 )
 
@@ -252,7 +252,7 @@ func (u *Upstream) Status() Status {
 	count := func(x *session) {
 		s.Sessions++
 		s.Running += x.server.Running()
-		if !x.deaf.IsZero() && s.State == Ready {
+		if silent, _ := x.server.Silence(); !x.deaf.IsZero() && silent >= time.Since(x.deaf) && s.State == Ready {
 			s.State, s.Since, s.Reason = Unresponsive, x.deaf, reasonDeaf
 		}
 	}
@@ -268,6 +268,7 @@ func (u *Upstream) Status() Status {
 		s.Sessions++
 		s.Running += x.server.Running()
 	}
+	u.sayStallsLocked(&s)
 	return s
 }
 
@@ -366,7 +367,7 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 		if isOver(err) {
 			u.drop(s, err)
 		}
-		if !errors.Is(err, peer.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && e.Cause == "exited") {
+		if !errors.Is(err, peer.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
 			return nil, err
 		}
 		if e.Cause == "auth_required" || e.Cause == "overloaded" {

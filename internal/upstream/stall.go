@@ -1,0 +1,156 @@
+package upstream
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// A server on a pipe can stop reading: it is busy in one tool, stopped, or has
+// deadlocked on its own output. What is sent to it waits then, and so do the calls
+// that have to be sent. The status says so at once. Calls that the server has read
+// already are not touched: they may well end. When it has read nothing for ten
+// seconds the session is set aside: calls of which nothing was sent, and new ones,
+// get another session. The session comes back when the server reads again. It is
+// ended when no call is left that the server has read. With one session for
+// everybody there is no other, so calls wait there until their own deadlines.
+
+const (
+	stallTick  = time.Second             // between two looks at a session in use
+	stallShown = 1500 * time.Millisecond // of not reading, before the status says so
+	stallLimit = 10 * time.Second        // of not reading, before a session is set aside
+
+	reasonStalled     = "it has stopped reading, and what is sent to it waits"
+	reasonSomeStalled = "one of its sessions has stopped reading"
+)
+
+var errStalled = fmt.Errorf("it was ended, because %w", transport.ErrStalled)
+
+// watchStallLocked sees to it that a session is looked at which somebody is about to
+// send to. The timer goes on by itself for as long as the session is in use.
+func (u *Upstream) watchStallLocked(s *session) {
+	if s.stall == nil && s.pipe && !u.closed {
+		s.stall = time.AfterFunc(stallTick, func() { u.lookAtStall(s) })
+	}
+}
+
+// lookAtStall is what the timer does.
+func (u *Upstream) lookAtStall(s *session) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if s.stall == nil || u.closed || s.server.Err() != nil {
+		s.stall = nil
+		return
+	}
+	d, midway := s.server.Stalled()
+	switch {
+	case d < stallLimit:
+		u.resumeLocked(s)
+	case s.server.Sent() == 0 && (!midway || d >= u.idleLimit()):
+		// Nobody loses anything by its end. A call that has left in part has until its
+		// deadline: the server may be about to read the rest.
+		s.stall = nil
+		u.stalledLocked(s)
+		u.work.Go(func() { u.drop(s, errStalled) })
+		return
+	case u.spec.Isolation != Shared && len(u.leaving) < maxLanes:
+		u.setAsideLocked(s)
+	}
+	if d == 0 && s.users == 0 {
+		s.stall = nil
+		return
+	}
+	s.stall.Reset(stallTick)
+}
+
+// stalledLocked tells of a stall, once.
+func (u *Upstream) stalledLocked(s *session) {
+	if s.stuck {
+		return
+	}
+	s.stuck = true
+	u.faultLocked(reasonStalled)
+	u.opts.Log.Warn("server has stopped reading", "server", u.spec.Name)
+}
+
+// setAsideLocked takes a session that is not read from out of service until it is.
+func (u *Upstream) setAsideLocked(s *session) {
+	if s.stuck {
+		return
+	}
+	u.stalledLocked(s)
+	s.server.Withdraw()
+	switch p := s.pool; {
+	case u.modern == s:
+		u.modern = nil
+		u.leaving = append(u.leaving, s)
+		if u.listen != nil {
+			// The next link gets one of its own.
+			u.listen.cancel(errStalled)
+			u.listen = nil
+		}
+	case p != nil:
+		close(p.freed) // whoever waits for a lane gets another session
+		p.freed = make(chan struct{})
+	}
+	if !slices.ContainsFunc(u.sessionsLocked(), func(x *session) bool { return !x.stuck && !x.outdated }) {
+		u.up = false // the next session is a restart
+	}
+}
+
+// resumeLocked puts a session that was set aside back into service. One whose place
+// another link has taken ends with its calls.
+func (u *Upstream) resumeLocked(s *session) {
+	if !s.stuck {
+		return
+	}
+	s.stuck = false
+	u.opts.Log.Info("server reads again", "server", u.spec.Name)
+	if i := slices.Index(u.leaving, s); i >= 0 && !s.outdated {
+		u.leaving = slices.Delete(u.leaving, i, i+1)
+		if u.modern != nil {
+			u.outdateLocked(s)
+			return
+		}
+		u.modern = s
+		u.relistenSoonLocked()
+	}
+	u.up = true
+	if u.status.State == Broken || u.status.State == Idle {
+		u.setStateLocked(Ready, "")
+	}
+}
+
+// idleLimit is how long a call may wait without a sign of life.
+func (u *Upstream) idleLimit() time.Duration {
+	if idle := u.times.Load().Idle; idle > 0 {
+		return idle
+	}
+	return defaultIdle
+}
+
+// sayStallsLocked puts into the status that sessions are not read from.
+func (u *Upstream) sayStallsLocked(st *Status) {
+	if st.State != Ready {
+		return
+	}
+	reading, stalled := 0, time.Duration(0)
+	for _, s := range u.sessionsLocked() {
+		d, _ := s.server.Stalled()
+		switch {
+		case d >= stallShown:
+			stalled = max(stalled, d)
+		case !s.outdated:
+			reading++
+		}
+	}
+	switch {
+	case stalled == 0:
+	case reading == 0:
+		st.State, st.Since, st.Reason = Unresponsive, time.Now().Add(-stalled), reasonStalled
+	case st.Reason == "":
+		st.Reason = reasonSomeStalled
+	}
+}
