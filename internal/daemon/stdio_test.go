@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -345,6 +346,51 @@ func TestN09_StopOnPipe(t *testing.T) {
 			}
 			if err := p.wait(5 * time.Second); err != nil {
 				t.Errorf("ended with %v", err)
+			}
+			u.wantGone(t)
+		})
+	}
+}
+
+// TestS11_ClientThatReadsNothing: a client that lets its answers lie does not keep the
+// program alive when it is told to stop; one that has closed its reading end is told
+// by an error.
+func TestS11_ClientThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	for _, closes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("closes_%t", closes), func(t *testing.T) {
+			u := child(t, "child", "legacy")
+			in, toIn, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, fromOut, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer toIn.Close()
+			defer out.Close()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			done := make(chan error, 1)
+			go func() { done <- Run(ctx, RunOptions{Server: u.Server, Stdin: in, Stdout: fromOut}) }()
+			_, _ = io.WriteString(toIn, initializeBody("2025-11-25", "{}")+"\n")
+			for i := range 20 {
+				_, _ = io.WriteString(toIn, toolCall(fmt.Sprint(10+i), "echo", `{"v":"`+strings.Repeat("x", 64<<10)+`"}`)+"\n")
+			}
+			await(t, "the calls have arrived", 20*time.Second, func() bool { return u.count("call echo") == 20 })
+			if closes {
+				_ = out.Close()
+			} else {
+				stop()
+			}
+			select {
+			case err := <-done:
+				if (err != nil) != closes || closes && !strings.Contains(err.Error(), "takes no answers") {
+					t.Errorf("ended with %v", err)
+				}
+			case <-time.After(30 * time.Second):
+				t.Error("it goes on")
 			}
 			u.wantGone(t)
 		})

@@ -12,7 +12,7 @@ import (
 // it, and what stands between may wrap it.
 type Caller interface {
 	// Notify passes on a notification, already in this client's words and with its
-	// token. It does not block for longer than the client's transport may stall.
+	// token. It does not wait for a client that reads slowly.
 	Notify(b []byte)
 	// Ask puts a server's request to the client and waits for the answer. m is the
 	// server's own message; the answer has m's id. ErrCannotAsk means that this client

@@ -30,7 +30,8 @@ func (a *ask) resolve(m *jsonrpc.Message, err error) {
 const maxAsks = 64
 
 // put sends a server's request to the client through send and waits.
-func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func([]byte) error) (*jsonrpc.Message, error) {
+// tell sends what nobody waits for.
+func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
 	if f := c.facts.Load(); f != nil {
 		var lost mcp.Losses
 		m = dialect.Question(f.Revision, m, &lost)
@@ -56,7 +57,7 @@ func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func([]byte) 
 	id := jsonrpc.IntID(n)
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
-	err := send(jsonrpc.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
+	err := send(ctx, jsonrpc.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
 	if err == nil {
 		select {
 		case <-a.done:
@@ -70,7 +71,7 @@ func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func([]byte) 
 		// §Cancellation: whoever asked may take the question back.
 		note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled,
 			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed it has ended"}`...))
-		if errors.Is(send(note), errAnswered) && c.out != nil {
+		if errors.Is(tell(note), errAnswered) && c.out != nil {
 			// The answer has overtaken it, and a person may still be looking at the
 			// question.
 			_ = c.out.Send(note)
@@ -145,15 +146,36 @@ type callSink struct {
 	finished bool
 }
 
-func (s *callSink) Notify(b []byte) { _ = s.event(b) }
+func (s *callSink) Notify(b []byte) { _ = s.tell(b) }
 
-func (s *callSink) event(b []byte) error {
+// tell passes on an event that the client can do without.
+func (s *callSink) tell(b []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.finished {
 		return errAnswered
 	}
+	if q, ok := s.responder.(transport.Queuer); ok {
+		return q.Queue(b)
+	}
 	return s.responder.Event(b)
+}
+
+// send passes on an event that is needed until ctx ends, which is before the answer.
+func (s *callSink) send(ctx context.Context, b []byte) error {
+	q, ok := s.responder.(transport.Queuer)
+	if !ok {
+		return s.tell(b)
+	}
+	s.writing.Lock()
+	finished := s.finished
+	s.writing.Unlock()
+	if finished {
+		return errAnswered
+	}
+	// Not under the lock: the client may read nothing, and neither what nobody waits
+	// for nor the answer must wait for this.
+	return q.Send(ctx, b)
 }
 
 func (s *callSink) finish(b []byte, code int64) {
@@ -181,7 +203,7 @@ func (s *callSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messag
 	if !s.live {
 		return nil, ErrCannotAsk
 	}
-	return s.client.put(ctx, m, s.event)
+	return s.client.put(ctx, m, s.send, s.tell)
 }
 
 // standing is the way to a legacy client outside of any request.
@@ -192,5 +214,6 @@ func (s standing) Facts() *mcp.ClientFacts { return s.client.facts.Load() }
 func (s standing) Notify(b []byte) { _ = s.client.out.Send(b) }
 
 func (s standing) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return s.client.put(ctx, m, s.client.out.Send)
+	out := s.client.out
+	return s.client.put(ctx, m, func(_ context.Context, b []byte) error { return out.Send(b) }, out.Send)
 }

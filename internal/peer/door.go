@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -28,13 +29,31 @@ const (
 // returns nil when the client closed its end, ErrShutdown when it said that it ends,
 // and otherwise what broke the pipe or the cause of ctx; by then everything that the
 // conversation started is over. The pipe is closed.
+//
+// A client that stops reading is waited for without a limit: it may be halted in a
+// debugger. Its answers wait in their requests, progress and the like in the pipe's
+// queue and beyond that nowhere; when 1024 requests wait nothing more is read. The
+// end of its input or of ctx still ends the conversation within seconds.
 func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
-	d := &door{pipe: p, slots: make(chan struct{}, maxAtOnce)}
+	d := &door{pipe: p, slots: make(chan struct{}, maxAtOnce), broken: make(chan error, 1)}
 	d.conversation = r.Accept(from, pipeOutbox{p}).(*Client)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watching sync.WaitGroup
 	watching.Go(func() {
+		select {
+		case err := <-d.broken:
+			// A client that has ended closes both directions, and which of the two is
+			// noticed first means nothing.
+			late := time.NewTimer(lastWords)
+			defer late.Stop()
+			select {
+			case <-late.C:
+				cancel(fmt.Errorf("the client takes no answers any more: %w", err))
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		}
 		// Requests end with ctx and say so; then nothing is read any more.
 		<-ctx.Done()
 		d.awaitIdle(farewell)
@@ -62,6 +81,7 @@ type door struct {
 	conversation *Client
 	running      sync.WaitGroup
 	slots        chan struct{} // one is taken by each request that runs
+	broken       chan error    // has room for why nothing can be written any more
 	opening      chan struct{} // closed when initialize is answered; nil while there is none. Of read
 }
 
@@ -84,9 +104,62 @@ func (d *door) awaitIdle(patience time.Duration) {
 	}
 }
 
+// write writes to the client, however long it reads nothing. Only the end of the
+// conversation breaks it off.
+func (d *door) write(b []byte) error {
+	err := d.pipe.Write(b)
+	if err != nil {
+		select {
+		case d.broken <- err:
+		default:
+		}
+	}
+	return err
+}
+
+// reply answers what the reader has refused. When the client does not read, the
+// answer takes the place of a request, and the reader waits until there is one: so
+// that no answer is lost, and the end of input is noticed.
+func (d *door) reply(ctx context.Context, b []byte) {
+	if err := d.pipe.Queue(b); !errors.Is(err, transport.ErrFull) {
+		return
+	}
+	select {
+	case d.slots <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	d.running.Go(func() {
+		defer func() { <-d.slots }()
+		_ = d.write(b)
+	})
+}
+
 type pipeOutbox struct{ pipe transport.Pipe }
 
-func (o pipeOutbox) Send(b []byte) error { return o.pipe.Write(b) }
+func (o pipeOutbox) Send(b []byte) error { return hint(o.pipe, b) }
+
+// How long a message that the client can do without waits for a client that reads
+// slowly, and after what time a client is taken for one that does not read.
+const (
+	hintGrace   = 100 * time.Millisecond
+	hintStalled = time.Second
+)
+
+// hint writes what the client can do without. A client that reads is given a moment
+// for a burst; what is too much for it, or for one that does not read, is dropped.
+func hint(p transport.Pipe, b []byte) error {
+	err := p.Queue(b)
+	if !errors.Is(err, transport.ErrFull) {
+		return err
+	}
+	if d, _ := p.Stalled(); d >= hintStalled {
+		return err
+	}
+	ctx, stop := context.WithTimeoutCause(context.Background(), hintGrace, transport.ErrFull)
+	defer stop()
+	return p.Send(ctx, nil, b)
+}
 
 // read is the pipe's only reader. It returns nil at the end of input.
 func (d *door) read(ctx context.Context) error {
@@ -111,13 +184,13 @@ func (d *door) read(ctx context.Context) error {
 			d.batch(ctx, batch)
 		case errors.As(err, &refused):
 			transport.Refuse(d.conversation, err)
-			_ = d.pipe.Write(jsonrpc.AppendError(nil, d.errorID(refused.ID), refused))
+			d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(refused.ID), refused))
 		case isEOF(err):
 			return nil
 		case err != nil:
 			return err
 		default:
-			d.message(ctx, m, lineResponder{d.pipe})
+			d.message(ctx, m, lineResponder{d})
 		}
 	}
 }
@@ -127,25 +200,33 @@ func (d *door) ends(m *jsonrpc.Message, err error) bool {
 	return err == nil && m.Kind == jsonrpc.Notification && m.Method == noteShutdown && d.conversation.manifest.Load()
 }
 
-func (d *door) message(ctx context.Context, m *jsonrpc.Message, r transport.Responder) {
+// responder answers one request on the pipe.
+type responder interface {
+	transport.Responder
+	transport.Queuer
+	// refuse is Finish on the goroutine that reads, which must not wait for the client.
+	refuse(ctx context.Context, b []byte)
+}
+
+func (d *door) message(ctx context.Context, m *jsonrpc.Message, r responder) {
 	in := transport.Incoming{Msg: m}
 	if m.Kind != jsonrpc.Request {
 		_ = d.conversation.OneWay(ctx, in)
 		if b, ok := r.(*batchResponder); ok {
-			b.done()
+			b.done(ctx)
 		}
 		return
 	}
 	select {
 	case d.slots <- struct{}{}:
 	default:
-		_ = r.Finish(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running"}), jsonrpc.CodeInternal)
+		r.refuse(ctx, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running"}))
 		return
 	}
 	budget, size := d.conversation.reception.Budget, int64(len(m.Raw))
 	if !budget.Take(size) {
 		<-d.slots
-		_ = r.Finish(jsonrpc.AppendError(nil, m.ID, mcp.Wire(mcp.Overloaded())), jsonrpc.CodeInternal)
+		r.refuse(ctx, jsonrpc.AppendError(nil, m.ID, mcp.Wire(mcp.Overloaded())))
 		return
 	}
 	done := func() { budget.Give(size); <-d.slots }
@@ -177,15 +258,23 @@ func (d *door) errorID(known jsonrpc.ID) jsonrpc.ID {
 }
 
 // lineResponder answers on the pipe.
-type lineResponder struct{ pipe transport.Pipe }
+type lineResponder struct{ door *door }
 
-func (r lineResponder) Event(b []byte) error { return r.pipe.Write(b) }
+func (r lineResponder) Event(b []byte) error { return r.door.write(b) }
+
+func (r lineResponder) Queue(b []byte) error { return hint(r.door.pipe, b) }
+
+func (r lineResponder) Send(ctx context.Context, b []byte) error {
+	return r.door.pipe.Send(ctx, nil, b)
+}
+
+func (r lineResponder) refuse(ctx context.Context, b []byte) { r.door.reply(ctx, b) }
 
 func (r lineResponder) Finish(b []byte, _ int64) error {
 	if len(b) == 0 {
 		return nil
 	}
-	return r.pipe.Write(b)
+	return r.door.write(b)
 }
 
 // batch serves an array of messages to a client of the one revision that has
@@ -195,23 +284,23 @@ func (d *door) batch(ctx context.Context, b *transport.Batch) {
 	if f == nil || !f.Revision.Can(mcp.Batches) {
 		var refused *jsonrpc.Error
 		errors.As(b, &refused)
-		_ = d.pipe.Write(jsonrpc.AppendError(nil, d.errorID(""), refused))
+		d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(""), refused))
 		return
 	}
 	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw) + 1})
 	if err != nil {
 		var refused *jsonrpc.Error
 		if errors.As(err, &refused) {
-			_ = d.pipe.Write(jsonrpc.AppendError(nil, d.errorID(refused.ID), refused))
+			d.reply(ctx, jsonrpc.AppendError(nil, d.errorID(refused.ID), refused))
 		}
 		return
 	}
-	answers := &batchAnswers{pipe: d.pipe, left: len(items)}
+	answers := &batchAnswers{door: d, left: len(items)}
 	for _, item := range items {
 		r := &batchResponder{all: answers}
 		if item.Err != nil {
 			bad := mcp.Wire(item.Err)
-			_ = r.Finish(jsonrpc.AppendError(nil, d.errorID(bad.ID), bad), bad.Code)
+			r.refuse(ctx, jsonrpc.AppendError(nil, d.errorID(bad.ID), bad))
 			continue
 		}
 		d.message(ctx, item.Message, r)
@@ -221,14 +310,15 @@ func (d *door) batch(ctx context.Context, b *transport.Batch) {
 // batchAnswers collects the answers to a batch and writes them when the last one
 // is there.
 type batchAnswers struct {
-	pipe transport.Pipe
+	door *door
 
 	mu   sync.Mutex
 	out  []byte
 	left int
 }
 
-func (a *batchAnswers) add(b []byte) error {
+// add adds an answer, and returns the whole when it was the last.
+func (a *batchAnswers) add(b []byte) (whole []byte) {
 	a.mu.Lock()
 	if len(b) > 0 {
 		if len(a.out) == 0 {
@@ -239,22 +329,36 @@ func (a *batchAnswers) add(b []byte) error {
 		a.out = append(a.out, b...)
 	}
 	a.left--
-	var whole []byte
 	if a.left == 0 && len(a.out) > 0 {
 		whole = append(a.out, ']')
 	}
 	a.mu.Unlock()
-	if whole == nil {
-		return nil
-	}
-	return a.pipe.Write(whole)
+	return whole
 }
 
 type batchResponder struct{ all *batchAnswers }
 
-func (r *batchResponder) Event(b []byte) error { return r.all.pipe.Write(b) }
+func (r *batchResponder) Event(b []byte) error { return r.all.door.write(b) }
 
-func (r *batchResponder) Finish(b []byte, _ int64) error { return r.all.add(b) }
+func (r *batchResponder) Queue(b []byte) error { return hint(r.all.door.pipe, b) }
+
+func (r *batchResponder) Send(ctx context.Context, b []byte) error {
+	return r.all.door.pipe.Send(ctx, nil, b)
+}
+
+func (r *batchResponder) Finish(b []byte, _ int64) error {
+	whole := r.all.add(b)
+	if whole == nil {
+		return nil
+	}
+	return r.all.door.write(whole)
+}
+
+func (r *batchResponder) refuse(ctx context.Context, b []byte) {
+	if whole := r.all.add(b); whole != nil {
+		r.all.door.reply(ctx, whole)
+	}
+}
 
 // done counts a member that has no answer.
-func (r *batchResponder) done() { _ = r.all.add(nil) }
+func (r *batchResponder) done(ctx context.Context) { r.refuse(ctx, nil) }

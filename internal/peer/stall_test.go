@@ -1,0 +1,374 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/netsim"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// halting is a client on a pipe that reads only when a test says so.
+type halting struct {
+	t    *testing.T
+	far  *netsim.Conn
+	in   *bufio.Reader
+	over bool  // ServePipe has returned
+	err  error // what it returned
+}
+
+// halts serves a client on a pipe that holds so many bytes.
+func halts(ctx context.Context, t *testing.T, r *Reception, all *sync.WaitGroup, room int) *halting {
+	near, far := netsim.NewLink(netsim.Options{Buffer: room})
+	h := &halting{t: t, far: far, in: bufio.NewReaderSize(far, 4<<20)}
+	all.Go(func() {
+		h.err = r.ServePipe(ctx, stdio.NewPipe(near, near, stdio.Options{}), transport.Peer{Transport: "stdio"})
+		h.over = true
+	})
+	return h
+}
+
+func (h *halting) say(line string) {
+	if _, err := h.far.Write([]byte(line + "\n")); err != nil {
+		h.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (h *halting) read() string {
+	h.t.Helper()
+	_ = h.far.SetReadDeadline(time.Now().Add(time.Second))
+	line, err := h.in.ReadString('\n')
+	if err != nil {
+		h.t.Fatalf("after %q: %v", line, err)
+	}
+	return line
+}
+
+// visitors are the two eras of a client on a pipe: its first line, and the beginning
+// of each further request.
+var visitors = map[string]struct{ hello, meta string }{"legacy": {hello25, ""}, "modern": {hello26, modernly + ","}}
+
+func (h *halting) open(era string) {
+	h.say(visitors[era].hello)
+	h.read()
+}
+
+func (h *halting) call(era string, id any, name string) {
+	h.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{%s"name":%q}}`, id, visitors[era].meta, name))
+}
+
+// chatty is a host whose tool "big" answers with a mebibyte, and whose tool "chatty"
+// says a lot first. ended hears of the end of each call.
+func chatty(ended func(name string)) *fakeHost {
+	return &fakeHost{on: calls{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s Sink) (*mcp.Reply, error) {
+		defer ended(c.Name)
+		text := "small"
+		switch c.Name {
+		case "big":
+			text = strings.Repeat("x", 1<<20)
+		case "chatty":
+			for range 400 {
+				s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("y", 8<<10) + `"}}`))
+			}
+		case "asks":
+			m, _ := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"x/ask"}`), jsonrpc.Limits{})
+			ctx, stop := context.WithTimeout(ctx, 20*time.Second)
+			defer stop()
+			_, _ = s.Ask(ctx, m)
+		}
+		return mcp.Answer([]byte(`{"text":"` + text + `"}`)), nil
+	}}}
+}
+
+// room is how much a pipe holds, less than what a tool says.
+var room = map[string]int{"small": 16, "asks": 16, "big": 4 << 10, "chatty": 4 << 10}
+
+// TestS11_ClientThatStopsReading for a while gets all of its answers when it goes on,
+// whatever waits for it; a second client notices nothing, and no call is held by it
+// once it has been answered.
+func TestS11_ClientThatStopsReading(t *testing.T) {
+	for _, era := range []string{"legacy", "modern"} {
+		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute, time.Hour} {
+			for _, tool := range []string{"small", "big", "chatty"} {
+				t.Run(fmt.Sprint(era, "_", pause, "_", tool), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						var all sync.WaitGroup
+						ended := 0
+						r := &Reception{Host: chatty(func(name string) {
+							if name == tool {
+								ended++
+							}
+						})}
+						h := halts(t.Context(), t, r, &all, room[tool])
+						other := halts(t.Context(), t, r, &all, 64<<10)
+						h.open(era)
+						other.open("legacy")
+						begun := time.Now()
+						for id := range 3 {
+							h.call(era, id, tool)
+						}
+						h.say(`{broken`)
+						for n := 0; time.Since(begun) < pause; n++ {
+							other.call("legacy", n, "innocent")
+							if line := other.read(); !strings.Contains(line, `"small"`) {
+								t.Errorf("the second client got %.100s", line)
+							}
+							time.Sleep(pause / 10)
+							synctest.Wait()
+						}
+						patient := pause <= hintStalled // all of a burst is still waited for
+						if ended != 3 && !(patient && tool == "chatty") {
+							t.Errorf("%d of 3 calls have ended", ended)
+						}
+						answers, notes, errors := 0, 0, 0
+						for answers < 3 || errors < 1 {
+							switch line := h.read(); {
+							case strings.Contains(line, `"result"`):
+								answers++
+							case strings.Contains(line, `"error"`):
+								errors++
+							default:
+								notes++
+							}
+						}
+						if tool == "chatty" && era == "legacy" && !patient && (notes < 100 || notes > 200) {
+							t.Errorf("%d messages of its log waited", notes)
+						}
+						h.call(era, 9, "innocent")
+						if line := h.read(); !strings.Contains(line, `"id":9,"result"`) {
+							t.Errorf("afterwards: %.100s", line)
+						}
+						_, _ = h.far.Close(), other.far.Close()
+						all.Wait()
+						if h.err != nil || other.err != nil {
+							t.Errorf("ended with %v, %v", h.err, other.err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestS11_ClientThatNeverReadsAgain does not keep the program alive: the end of its
+// input ends the conversation, and so does a signal; a question that it does not read
+// ends with its call.
+func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
+	for name, end := range map[string]func(h *halting, stop func()){
+		"end of input": func(h *halting, _ func()) { _ = h.far.CloseWrite() },
+		"signal":       func(_ *halting, stop func()) { stop() },
+	} {
+		for _, tool := range []string{"small", "big", "chatty", "asks"} {
+			t.Run(name+" "+tool, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var all sync.WaitGroup
+					ended := time.Time{}
+					r := &Reception{Host: chatty(func(string) { ended = time.Now() })}
+					ctx, stop := context.WithCancel(t.Context())
+					defer stop()
+					h := halts(ctx, t, r, &all, room[tool])
+					h.open("legacy")
+					begun := time.Now()
+					for id := range 3 {
+						h.call("legacy", id, tool)
+					}
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					if tool == "asks" && ended.Sub(begun) != 20*time.Second {
+						t.Errorf("the calls that asked ended after %v", ended.Sub(begun))
+					}
+					begun = time.Now()
+					end(h, stop)
+					all.Wait()
+					if d := time.Since(begun); d > lastWords+farewell {
+						t.Errorf("ended after %v", d)
+					}
+					_ = h.far.Close()
+				})
+			})
+		}
+	}
+}
+
+// TestClientThatTakesNoAnswers: one that has closed its reading end and goes on
+// writing is told so by the end of the conversation.
+func TestClientThatTakesNoAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all sync.WaitGroup
+		r := &Reception{Host: chatty(func(string) {})}
+		near, far := netsim.NewLink(netsim.Options{Up: netsim.Faults{HalfCloseAfterBytes: 300}})
+		var err error
+		all.Go(func() {
+			err = r.ServePipe(t.Context(), stdio.NewPipe(near, near, stdio.Options{}), transport.Peer{Transport: "stdio"})
+		})
+		h := &halting{t: t, far: far, in: bufio.NewReader(far)}
+		h.open("legacy")
+		for id := range 10 {
+			h.call("legacy", id, "small")
+		}
+		begun := time.Now()
+		all.Wait()
+		if err == nil || !strings.Contains(err.Error(), "takes no answers") || time.Since(begun) > lastWords+farewell {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		_ = far.Close()
+	})
+}
+
+// TestServerThatTakesNoAnswers by POST: neither its own call nor another's waits for
+// that, within any limit, and it is given each answer for ten seconds only.
+func TestServerThatTakesNoAnswers(t *testing.T) {
+	const ping, asks = `{"jsonrpc":"2.0","id":"p","method":"ping"}`, `{"jsonrpc":"2.0","id":"q","method":"x/ask"}`
+	for name, stream := range map[string][]string{"ping": {ping}, "a question": {asks}, "many": slices.Repeat([]string{ping, asks}, 200)} {
+		t.Run(name, func(t *testing.T) {
+			var longest time.Duration
+			posts := 0
+			p := &fakePoster{rev: mcp.R20251125, streams: stream}
+			p.post = func(ctx context.Context, body string) error {
+				if strings.Contains(body, mcp.NoteInitialized) {
+					return nil
+				}
+				begun := time.Now()
+				<-ctx.Done()
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				posts++
+				longest = max(longest, time.Since(begun))
+				return context.Cause(ctx)
+			}
+			posting(t, p, func(s *Server) {
+				begun := time.Now()
+				held := start(s, anna, toolCall)
+				if d := time.Since(begun); d > 0 {
+					t.Errorf("the call's stream was held for %v", d)
+				}
+				p.do = func(out *transport.Outgoing) (*jsonrpc.Message, error) {
+					return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
+				}
+				innocent := start(s, ben, toolCall)
+				if answer, cause := innocent.ended(); answer == "" {
+					t.Errorf("the second client's call: %q, %q", answer, cause)
+				}
+				limit := defaultIdle
+				if name != "ping" {
+					limit = defaultHard // a person may take long to answer
+				}
+				time.Sleep(limit)
+				if _, cause := held.ended(); cause != "timeout" {
+					t.Errorf("after %v: %q", limit, cause)
+				}
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				p.mu.Lock()
+				if posts == 0 || longest != transport.AnswerTimeout {
+					t.Errorf("%d answers were tried, the longest for %v", posts, longest)
+				}
+				p.mu.Unlock()
+				begun = time.Now()
+				_ = s.Close(nil)
+				if d := time.Since(begun); d > 2*farewell {
+					t.Errorf("Close took %v", d)
+				}
+			})
+		})
+	}
+}
+
+// TestPostThatDoesNotEnd over HTTP+SSE: a server may answer on its stream, and ask
+// before that, while the POST of the call is still open; and a POST that it never
+// accepts holds nobody else.
+func TestPostThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stream, events := io.Pipe()
+		var mu sync.Mutex
+		var got []string
+		say := func(b []byte) { _, _ = fmt.Fprintf(events, "data: %s\n\n", b) }
+		client, err := sse.Dial(t.Context(), "http://far/sse", sse.ClientOptions{HTTP: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				body := struct {
+					io.Reader
+					io.Closer
+				}{io.MultiReader(strings.NewReader("event: endpoint\ndata: /m\n\n"), stream), stream}
+				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body}, nil
+			}
+			b, _ := io.ReadAll(r.Body)
+			m := scan(t, string(b))
+			mu.Lock()
+			got = append(got, m.Method)
+			mu.Unlock()
+			switch {
+			case m.Method == mcp.MethodInitialize:
+				say(jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"2024-11-05","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`)))
+			case strings.Contains(string(b), `"asks"`):
+				say([]byte(`{"jsonrpc":"2.0","id":"q","method":"x/ask","params":{"_meta":{"progressToken":` + string(m.ID) + `}}}`))
+				time.Sleep(20 * time.Second)
+				say(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+				<-r.Context().Done()
+				return nil, context.Cause(r.Context())
+			case strings.Contains(string(b), `"never"`):
+				<-r.Context().Done()
+				return nil, context.Cause(r.Context())
+			case m.Kind == jsonrpc.Request:
+				say(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+			}
+			return &http.Response{StatusCode: 202, Body: http.NoBody}, nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := OpenPipe(t.Context(), client, handshake.Offer{SkipProbe: true}, ServerOptions{Name: "srv", Posts: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := func(name string) string {
+			return `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + name + `","_meta":{"progressToken":1}}}`
+		}
+		asks := start(s, anna, named("asks"))
+		never := start(s, ben, named("never"))
+		time.Sleep(time.Second)
+		asks.mu.Lock()
+		if len(asks.asked) != 1 {
+			t.Errorf("asked %q while the POST was open", asks.asked)
+		}
+		asks.mu.Unlock()
+		for range 30 {
+			innocent := start(s, ben, named("innocent"))
+			if answer, cause := innocent.ended(); answer == "" {
+				t.Fatalf("the second client's call: %q, %q", answer, cause)
+			}
+			time.Sleep(time.Second)
+		}
+		if answer, cause := asks.ended(); answer == "" {
+			t.Errorf("the call whose POST stays open: %q, %q", answer, cause)
+		}
+		time.Sleep(30 * time.Second)
+		if _, cause := never.ended(); cause != "timeout" {
+			t.Errorf("the call that was never accepted: %q", cause)
+		}
+		begun := time.Now()
+		_ = s.Close(nil)
+		_ = events.Close()
+		if d := time.Since(begun); d > farewell {
+			t.Errorf("Close took %v", d)
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
