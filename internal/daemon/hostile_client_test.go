@@ -118,6 +118,7 @@ func TestHostileLines(t *testing.T) {
 			r.t, p.t = t, t
 			logged := strings.Count(journal.String(), "level=WARN")
 			mark := fmt.Sprintf(`"mark-%d"`, n)
+			marked := request(mark, "tools/call", `{"name":"good__echo","arguments":{"v":1}}`) + "\n"
 			var writing sync.WaitGroup
 			writing.Go(func() {
 				for k := range x.times {
@@ -125,7 +126,7 @@ func TestHostileLines(t *testing.T) {
 						return
 					}
 				}
-				_, _ = io.WriteString(p.in, request(mark, "tools/call", `{"name":"good__echo","arguments":{"v":1}}`)+"\n")
+				_, _ = io.WriteString(p.in, marked)
 			})
 			deadline := time.After(patience(4 * time.Second))
 			for answered := false; !answered; {
@@ -135,7 +136,12 @@ func TestHostileLines(t *testing.T) {
 						t.Fatal("standard output has ended")
 					}
 					m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true})
-					answered = err == nil && string(m.ID) == mark
+					if answered = err == nil && string(m.ID) == mark; answered && strings.Contains(string(m.Raw), "too many requests are running") {
+						// Its own flood is in its way: that is for it to wait out.
+						answered = false
+						writing.Go(func() { _, _ = io.WriteString(p.in, marked) })
+						continue
+					}
 					if answered && said(m) != `{"v":1}` {
 						t.Errorf("a good call is answered with %.300q", line)
 					}
