@@ -80,7 +80,7 @@ func (l legacy) fitted(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	case mcp.MethodListTools:
 		outputSchemas(e, r)
 	}
-	return jsonrpc.Splice(dst, m.Raw, e)
+	return c.Trail.Splice(dst, m.Raw, e)
 }
 
 // structured takes out a structuredContent that is no object. Its text stands in
@@ -186,7 +186,7 @@ func annotated(out, raw []byte, at jsonrpc.Span) []byte {
 
 // Question puts a server's question into the words of a client of revision to, and
 // adds what that loses. It returns m where nothing has to be changed.
-func Question(to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
+func Question(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if m.Method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || !to.Legacy() {
 		return m
 	}
@@ -237,7 +237,7 @@ func Question(to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Messa
 	}
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhySampling, list, append(out, ']'))
-	return mcp.RewriteOrKeep(m, &e)
+	return mcp.RewriteOrKeep(t, m, &e)
 }
 
 // longestRole is how long the role of a message may be that is taken apart: there are
@@ -291,7 +291,7 @@ func (f *fitter) sampled(at jsonrpc.Span) []byte {
 // Answered puts a client's answer to a question into the words of a server of
 // revision to, and adds what that loses. It returns m where nothing has to be
 // changed.
-func Answered(to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
+func Answered(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || m.Kind != jsonrpc.Result {
 		return m
 	}
@@ -309,7 +309,7 @@ func Answered(to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses)
 	}
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhySampling, content, with)
-	return mcp.RewriteOrKeep(m, &e)
+	return mcp.RewriteOrKeep(t, m, &e)
 }
 
 // joined makes one block of several: the texts as one, or the first block where there

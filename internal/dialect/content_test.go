@@ -21,7 +21,7 @@ func TestBlocksOfSamplingBecomeMessages(t *testing.T) {
 		return m
 	}
 	var lost mcp.Losses
-	got := Question(mcp.R20250618, ask(`{"role":"user","x":[1],"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`), &lost)
+	got := Question(nil, mcp.R20250618, ask(`{"role":"user","x":[1],"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`), &lost)
 	want := ask(`{"role":"user","x":[1],"content":{"type":"text","text":"a"}},{"role":"user","content":{"type":"text","text":"b"}}`)
 	if string(got.Raw) != string(want.Raw) {
 		t.Errorf("got  %s\nwant %s", got.Raw, want.Raw)
@@ -33,7 +33,7 @@ func TestBlocksOfSamplingBecomeMessages(t *testing.T) {
 		"the role":       `"role":"` + strings.Repeat("x", 200_000) + `"`,
 	} {
 		m := ask(`{` + pad + `,"content":[` + blocks + `]}`)
-		if got := len(Question(mcp.R20250618, m, &lost).Raw); got > 2*len(m.Raw) {
+		if got := len(Question(nil, mcp.R20250618, m, &lost).Raw); got > 2*len(m.Raw) {
 			t.Errorf("%s is large: %d bytes became %d", name, len(m.Raw), got)
 		}
 	}

@@ -47,7 +47,7 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 			e.Object(mcp.WhyCallForm, m.Raw, m.Params, drop, set[:n]...)
 		}
 	}
-	return jsonrpc.Splice(dst, m.Raw, &e)
+	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
 // forUs reports what a modern client's retry carries for us: this server asks live.
@@ -75,7 +75,7 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	}
 	// resultType, ttlMs and cacheScope stay: the older schemas allow further
 	// members, and their readers ignore them.
-	return jsonrpc.Splice(dst, m.Raw, &e)
+	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
 func (l legacy) hello(h *mcp.Hello) []byte {

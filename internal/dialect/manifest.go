@@ -222,7 +222,7 @@ func withMember(raw []byte, at jsonrpc.Span, key string, value []byte) []byte {
 
 // Answer puts a server's answer to a call into the words of MCP. It returns m where
 // nothing has to be changed. A nil Profile changes nothing.
-func (p *Profile) Answer(method string, m *jsonrpc.Message) *jsonrpc.Message {
+func (p *Profile) Answer(t *jsonrpc.Trail, method string, m *jsonrpc.Message) *jsonrpc.Message {
 	if p == nil {
 		return m
 	}
@@ -241,7 +241,7 @@ func (p *Profile) Answer(method string, m *jsonrpc.Message) *jsonrpc.Message {
 	case method == mcp.MethodCallTool && m.Kind == jsonrpc.Failure:
 		return p.toolError(m)
 	}
-	return mcp.RewriteOrKeep(m, &e)
+	return mcp.RewriteOrKeep(t, m, &e)
 }
 
 // translates reports whether tools are spelled otherwise than MCP spells them.
@@ -365,5 +365,5 @@ func (p *Profile) Hello(m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	}
 	var e jsonrpc.Edits
 	e.Object(mcp.WhyProfile, raw, result, x.drops, x.set...)
-	return mcp.Rewrite(m, &e)
+	return mcp.Rewrite(nil, m, &e)
 }

@@ -80,7 +80,7 @@ func TestAnswer(t *testing.T) {
 		{"a domain error of something else", "x/y", `"error":{"code":-32003,"message":"x"}`, ""},
 		{"a list", mcp.MethodListTools, `"result":{"tools":[{"name":"a"}],"nextCursor":"2"}`, `"result":{"tools":[{"inputSchema":{"type":"object"},"name":"a"}],"nextCursor":"2"}`},
 	} {
-		got := p.Answer(c.method, answerOf(t, `{"jsonrpc":"2.0","id":7,`+c.in+`}`))
+		got := p.Answer(nil, c.method, answerOf(t, `{"jsonrpc":"2.0","id":7,`+c.in+`}`))
 		want := c.want
 		if want == "" {
 			want = c.in
@@ -90,7 +90,7 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 	m := answerOf(t, `{"id":1,"result":7}`)
-	if (*Profile)(nil).Answer(mcp.MethodCallTool, m) != m || (*Profile)(nil).Spares("x") {
+	if (*Profile)(nil).Answer(nil, mcp.MethodCallTool, m) != m || (*Profile)(nil).Spares("x") {
 		t.Error("no profile changes something")
 	}
 }
@@ -136,7 +136,7 @@ func TestQuestion(t *testing.T) {
 		{"audio", mcp.R20241105, audio, `{"role":"user","content":{"type":"text","text":"[audio that cannot be shown here: audio/wav]"}}`, 1},
 	} {
 		var l mcp.Losses
-		got := Question(c.to, answerOf(t, ask(c.in)), &l)
+		got := Question(nil, c.to, answerOf(t, ask(c.in)), &l)
 		if string(got.Raw) != ask(c.want) || len(l) != c.losses {
 			t.Errorf("%s: %d losses\n got %s\nwant %s", c.name, len(l), got.Raw, ask(c.want))
 		}
@@ -153,10 +153,10 @@ func TestQuestion(t *testing.T) {
 		{"nothing", `[]`, `{"type":"text","text":""}`},
 	} {
 		var l mcp.Losses
-		if got := Answered(old, mcp.MethodSample, answerOf(t, reply(c.in)), &l); string(got.Raw) != reply(c.want) {
+		if got := Answered(nil, old, mcp.MethodSample, answerOf(t, reply(c.in)), &l); string(got.Raw) != reply(c.want) {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got.Raw, reply(c.want))
 		}
-		if got := Answered(new, mcp.MethodSample, answerOf(t, reply(c.in)), &l); string(got.Raw) != reply(c.in) {
+		if got := Answered(nil, new, mcp.MethodSample, answerOf(t, reply(c.in)), &l); string(got.Raw) != reply(c.in) {
 			t.Errorf("%s: changed for who has it: %s", c.name, got.Raw)
 		}
 	}

@@ -22,7 +22,7 @@ func (d modern) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	} else if c.HasJunk() {
 		e.Object(mcp.WhyTrace, m.Raw, c.Meta, c.IsJunk)
 	}
-	return jsonrpc.Splice(dst, m.Raw, &e)
+	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
 // describe stamps on a legacy client's request what its session knows of it
@@ -93,7 +93,7 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	case !r.From.Modern() || jsonrpc.KindOf(m.Raw, m.Result) != '{':
 		d.completeResult(&e, c, r)
 	}
-	return jsonrpc.Splice(dst, m.Raw, &e)
+	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
 // completeResult adds to a legacy server's result what a modern one must have

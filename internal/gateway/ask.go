@@ -35,7 +35,7 @@ func (r *Relay) playLive(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 			}
 		} else {
 			var err error
-			if answers, err = putAll(ctx, s, m.Raw, asks, c.Client.Revision); err != nil {
+			if answers, err = putAll(ctx, c.Trail, s, m.Raw, asks, c.Client.Revision); err != nil {
 				return nil, unanswered(u, err)
 			}
 		}
@@ -90,7 +90,7 @@ var errTooMany = errors.New("too many questions in one round")
 // putAll puts all questions of a round to the client, at the same time, and returns
 // the answers as an InputResponses object. A round of which it cannot put each is put
 // to nobody.
-func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
+func putAll(ctx context.Context, t *jsonrpc.Trail, s peer.Sink, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
 	type asked struct {
 		key    []byte
 		m      *jsonrpc.Message
@@ -102,7 +102,7 @@ func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span, to 
 		if len(all) == maxAbreast {
 			return nil, errTooMany
 		}
-		q, err := question(raw, ask.Value, to)
+		q, err := question(t, raw, ask.Value, to)
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +138,7 @@ func putAll(ctx context.Context, s peer.Sink, raw []byte, asks jsonrpc.Span, to 
 
 // question turns an input request, {"method":…,"params":…}, into a message for a
 // client of a revision. The error says that it is none.
-func question(raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
+func question(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	body := at.Of(raw)
 	if params := jsonrpc.Find(body, jsonrpc.Whole(body), "params"); to.Can(mcp.ElicitationIDs) && isPage(body, params) {
@@ -148,7 +148,7 @@ func question(raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, e
 	}
 	e.Object(mcp.WhyQuestion, body, jsonrpc.Whole(body), nil,
 		jsonrpc.Field{Key: "jsonrpc", Value: []byte(`"2.0"`)}, jsonrpc.Field{Key: "id", Value: []byte("0")})
-	out := jsonrpc.Splice(nil, body, &e)
+	out := t.Splice(nil, body, &e)
 	m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1})
 	if err != nil || m.Kind != jsonrpc.Request {
 		return nil, errNoQuestion

@@ -162,11 +162,11 @@ func TestTooManyQuestionsAskNobody(t *testing.T) {
 		asked.Add(1)
 		return message(t, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{}}`), nil
 	}}
-	if _, err := putAll(t.Context(), e, asks, jsonrpc.Whole(asks), mcp.R20251125); err == nil || asked.Load() != 0 {
+	if _, err := putAll(t.Context(), nil, e, asks, jsonrpc.Whole(asks), mcp.R20251125); err == nil || asked.Load() != 0 {
 		t.Errorf("%d were asked, %v", asked.Load(), err)
 	}
 	one := []byte(`{"a":{"method":"roots/list","params":{}},"b":{"method":7}}`)
-	if _, err := putAll(t.Context(), e, one, jsonrpc.Whole(one), mcp.R20251125); err == nil || asked.Load() != 0 {
+	if _, err := putAll(t.Context(), nil, e, one, jsonrpc.Whole(one), mcp.R20251125); err == nil || asked.Load() != 0 {
 		t.Errorf("one of two is no question, and %d were asked, %v", asked.Load(), err)
 	}
 }

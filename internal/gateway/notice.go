@@ -367,7 +367,7 @@ func (n *notices) standing(f *mcp.ClientFacts, r *Relay, out *outlet, u Upstream
 	if w != nil {
 		return w
 	}
-	asker := &taskStanding{out.to, asksOfTasks{r, u, f, sole}}
+	asker := &taskStanding{out.to, asksOfTasks{r, u, f, sole, nil}}
 	w = u.Stand(f, func(m *jsonrpc.Message) { out.put(u, m) }, asker)
 	n.mu.Lock()
 	defer n.mu.Unlock()

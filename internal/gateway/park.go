@@ -325,7 +325,7 @@ func (p *parked) inputRequests(out []byte) []byte {
 			out = append(out, ',')
 		}
 		out = append(jsonrpc.AppendQuote(out, q.key), ':')
-		out = append(out, request(q.m)...)
+		out = append(out, request(p.first.Trail, q.m)...)
 	}
 	return append(out, '}')
 }
@@ -347,7 +347,7 @@ func (p *parked) answer(raw []byte, answers jsonrpc.Span) {
 
 // request strips a server's message to what an input request is: its method and
 // parameters.
-func request(m *jsonrpc.Message) []byte {
+func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 	var e jsonrpc.Edits
 	var set []jsonrpc.Field
 	if m.Params.IsZero() {
@@ -359,7 +359,7 @@ func request(m *jsonrpc.Message) []byte {
 		// It stands in the task that it is about, or its client knows of none.
 		e.Object(mcp.WhyRelatedTask, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
 	}
-	return bytes.TrimSpace(jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
+	return bytes.TrimSpace(t.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
 }
 
 // expire gives up a parked call whose client did not come back (2026-07-28 §MRTR,
@@ -513,7 +513,7 @@ func (p *parked) retoken(b []byte, c *mcp.Call) []byte {
 	}
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyProgressToken, m.Param("progressToken"), c.Token.Of(c.Msg.Raw))
-	return jsonrpc.Splice(nil, b, &e)
+	return c.Trail.Splice(nil, b, &e)
 }
 
 // keyOf names a question, as no earlier one of this call is named. A question of

@@ -20,8 +20,10 @@ type talk struct {
 	client, upstream *bufio.Reader
 }
 
-func newTalk(t testing.TB) *talk {
-	ends := start(t, "")
+func newTalk(t testing.TB) *talk { return newTrailedTalk(t, nil) }
+
+func newTrailedTalk(t testing.TB, trail *jsonrpc.Trail) *talk {
+	ends := startTrailed(t, "", trail)
 	return &talk{t, ends, bufio.NewReader(ends.Client), bufio.NewReader(ends.Upstream)}
 }
 

@@ -36,7 +36,7 @@ func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.S
 		return nil, err
 	}
 	if p.form() == mcp.RequestedTasks {
-		s = &taskSink{s, asksOfTasks{r, p.server, c.Client, c.Sole}}
+		s = &taskSink{s, asksOfTasks{r, p.server, c.Client, c.Sole, c.Trail}}
 	}
 	switch {
 	case modern == (p.form() == mcp.DirectedTasks):
@@ -123,7 +123,7 @@ func (p place) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Call
 	}
 	m := jsonrpc.NewRequest("1", method, append(params, '}'))
 	next := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
-	next.Session = p.ref.Session
+	next.Session, next.Trail = p.ref.Session, c.Trail
 	return next
 }
 

@@ -110,7 +110,7 @@ func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*
 		return st.say(c, dialect.Task{Status: mcp.TaskFailed, Error: m.Error.Of(raw)}), nil
 	}
 	reply = bare(reply)
-	m, bad := mcp.Rewrite(reply.Msg, &reply.Edits)
+	m, bad := mcp.Rewrite(c.Trail, reply.Msg, &reply.Edits)
 	if bad != nil {
 		return nil, badAnswer(p.server, "ended a task with what is no answer")
 	}

@@ -27,7 +27,7 @@ func (r *Relay) callTool(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 		_, support = u.Tasks(ctx, c.Client, c.Name)
 	}
 	if form == mcp.RequestedTasks {
-		s = &taskSink{s, asksOfTasks{r, u, c.Client, c.Sole}}
+		s = &taskSink{s, asksOfTasks{r, u, c.Client, c.Sole, c.Trail}}
 		switch {
 		case wants && modern && support != mcp.TaskForbidden:
 			// It takes a task wherever the server makes one, and the server leaves it

@@ -147,7 +147,7 @@ func (t *keptTask) answer(c *mcp.Call) (*mcp.Reply, error) {
 		// A copy, since whoever is given a reply writes down its edits.
 		m := *t.reply.Msg
 		out := &mcp.Reply{Msg: &m, From: t.reply.From, Server: t.reply.Server, Edits: t.reply.Edits}
-		return related(out, t.id), nil
+		return related(c.Trail, out, t.id), nil
 	case mcp.MethodCancelTask:
 		return nil, errTaskOver
 	}
@@ -159,7 +159,7 @@ var errTaskOver = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Cann
 
 // related says in a result which task it is of (2025-11-25 §Tasks, "Related Task
 // Metadata": tasks/result must).
-func related(reply *mcp.Reply, id string) *mcp.Reply {
+func related(t *jsonrpc.Trail, reply *mcp.Reply, id string) *mcp.Reply {
 	m := reply.Msg
 	value := append(jsonrpc.AppendQuote([]byte(`{"taskId":`), id), '}')
 	field := jsonrpc.Field{Key: mcp.KeyRelatedTask, Value: value}
@@ -169,7 +169,7 @@ func related(reply *mcp.Reply, id string) *mcp.Reply {
 	} else {
 		e.Object(mcp.WhyRelatedTask, m.Raw, m.Result, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
 	}
-	if out, err := mcp.Rewrite(m, &e); err == nil {
+	if out, err := mcp.Rewrite(t, m, &e); err == nil {
 		reply.Msg, reply.Edits = out, jsonrpc.Edits{}
 	}
 	return reply

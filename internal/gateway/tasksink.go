@@ -14,6 +14,7 @@ type asksOfTasks struct {
 	server Upstream
 	facts  *mcp.ClientFacts
 	sole   bool
+	trail  *jsonrpc.Trail // of the call in which is asked, nil outside of calls
 }
 
 func (a *asksOfTasks) shown(m *jsonrpc.Message) *jsonrpc.Message {
@@ -29,7 +30,7 @@ func (a *asksOfTasks) shown(m *jsonrpc.Message) *jsonrpc.Message {
 	id := a.relay.taskID(a.server, a.facts, a.sole, ref)
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, id))
-	return mcp.RewriteOrKeep(m, &e)
+	return mcp.RewriteOrKeep(a.trail, m, &e)
 }
 
 // taskSink is the sink of a call on a server whose questions may be about tasks.

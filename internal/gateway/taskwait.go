@@ -180,7 +180,7 @@ func (w *waiting) outcome(st *state) (*mcp.Reply, error) {
 	}
 	reply := &mcp.Reply{Msg: m, From: st.reply.From, Server: st.reply.Server}
 	if m.Kind == jsonrpc.Result && w.shown != "" {
-		return related(reply, w.shown), nil
+		return related(w.call.Trail, reply, w.shown), nil
 	}
 	return reply, nil
 }
@@ -215,7 +215,7 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 		return nil
 	}
 	round = append(round, '}')
-	answers, err := putAll(ctx, &shownSink{w.sink, w.shown}, round, jsonrpc.Whole(round), w.call.Client.Revision)
+	answers, err := putAll(ctx, w.call.Trail, &shownSink{w.sink, w.call.Trail, w.shown}, round, jsonrpc.Whole(round), w.call.Client.Revision)
 	if err != nil {
 		return unanswered(w.place.server, err)
 	}
@@ -231,6 +231,7 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 // "Input Required Status" 2), where the client knows of a task.
 type shownSink struct {
 	peer.Sink
+	trail *jsonrpc.Trail
 	shown string
 }
 
@@ -249,5 +250,5 @@ func (s *shownSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messa
 	default:
 		e.Object(mcp.WhyRelatedTask, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: object(jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})})
 	}
-	return s.Sink.Ask(ctx, mcp.RewriteOrKeep(m, &e))
+	return s.Sink.Ask(ctx, mcp.RewriteOrKeep(s.trail, m, &e))
 }

@@ -33,6 +33,23 @@ func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker 
 // transcript tells of one connection, so the server can be reached only once.
 func start(t testing.TB, config string) transcript.Ends {
 	t.Helper()
+	return startTrailed(t, config, nil)
+}
+
+// trailed is a host that records all calls in one trail.
+type trailed struct {
+	peer.Host
+	trail *jsonrpc.Trail
+}
+
+func (h trailed) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	c.Trail = h.trail
+	return h.Host.Call(ctx, c, s)
+}
+
+// startTrailed is start with a trail, which may be nil.
+func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.Ends {
+	t.Helper()
 	adapt, pin := func(p transport.Pipe) transport.Pipe { return p }, mcp.Unknown
 	switch config = strings.TrimSpace(config); config {
 	case "":
@@ -51,7 +68,7 @@ func start(t testing.TB, config string) transcript.Ends {
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &peer.Sessions{}})
 	relay := &gateway.Relay{}
-	reception := &peer.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
+	reception := &peer.Reception{Host: trailed{&gateway.Single{Relay: relay, Upstream: server{u}}, trail}}
 	ended := make(chan error, 1)
 	var running sync.WaitGroup
 	running.Go(func() {

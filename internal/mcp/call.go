@@ -26,6 +26,9 @@ type Call struct {
 	// link has headers at all.
 	Headers []mirror.Header
 	HTTP    bool
+	// Trail records the splices of the call, its answer and what is said meanwhile; nil
+	// records nothing.
+	Trail *jsonrpc.Trail
 	// Progress is the furthest that the client has heard of, nil before the first.
 	// It goes on through all rounds of input of a call.
 	Progress *float64

@@ -3,19 +3,19 @@ package mcp
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
 // Rewrite returns m with the edits of e applied, and m itself when there are none. It
-// fails when the outcome is not a message.
-func Rewrite(m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.Message, error) {
+// fails when the outcome is not a message. The trail may be nil.
+func Rewrite(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.Message, error) {
 	if e.Len() == 0 {
 		return m, nil
 	}
-	raw := jsonrpc.Splice(make([]byte, 0, len(m.Raw)+128), m.Raw, e)
+	raw := t.Splice(make([]byte, 0, len(m.Raw)+128), m.Raw, e)
 	return jsonrpc.Scan(raw, rewriteLimits(raw))
 }
 
 // RewriteOrKeep returns m with the edits of e applied, and m itself when the outcome is
 // not a message.
-func RewriteOrKeep(m *jsonrpc.Message, e *jsonrpc.Edits) *jsonrpc.Message {
-	out, err := Rewrite(m, e)
+func RewriteOrKeep(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) *jsonrpc.Message {
+	out, err := Rewrite(t, m, e)
 	if err != nil {
 		return m
 	}

@@ -14,14 +14,14 @@ func TestRewrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	var none jsonrpc.Edits
-	if out, err := Rewrite(m, &none); out != m || err != nil {
+	if out, err := Rewrite(nil, m, &none); out != m || err != nil {
 		t.Errorf("without edits: %v, %v", out, err)
 	}
 
 	var e jsonrpc.Edits
 	e.Replace(jsonrpc.NoReason, m.Param("a"), []byte("[[[["+deep+"]]]]"))
-	out, err := Rewrite(m, &e)
-	if err != nil || RewriteOrKeep(m, &e) == m {
+	out, err := Rewrite(nil, m, &e)
+	if err != nil || RewriteOrKeep(nil, m, &e) == m {
 		t.Fatalf("deeper than a peer may send: %v", err)
 	}
 	if got, want := string(out.Param("a").Of(out.Raw)), "[[[["+deep+"]]]]"; got != want {
@@ -30,10 +30,10 @@ func TestRewrite(t *testing.T) {
 
 	var bad jsonrpc.Edits
 	bad.Replace(jsonrpc.NoReason, m.IDAt, []byte("{}"))
-	if out, err := Rewrite(m, &bad); err == nil {
+	if out, err := Rewrite(nil, m, &bad); err == nil {
 		t.Errorf("an id that is an object passes: %s", out.Raw)
 	}
-	if RewriteOrKeep(m, &bad) != m {
+	if RewriteOrKeep(nil, m, &bad) != m {
 		t.Error("the message is not kept when its edits spoil it")
 	}
 }

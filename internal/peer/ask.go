@@ -29,12 +29,12 @@ func (a *ask) resolve(m *jsonrpc.Message, err error) {
 // maxAsks bounds the questions that one client has open.
 const maxAsks = 64
 
-// put sends a server's request to the client through send and waits.
-// tell sends what nobody waits for.
-func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
+// put sends a server's request to the client through send and waits. The trail is that
+// of the call in which the client is asked. tell sends what nobody waits for.
+func (c *Client) put(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
 	if f := c.facts.Load(); f != nil {
 		var lost mcp.Losses
-		m = dialect.Question(f.Revision, m, &lost)
+		m = dialect.Question(t, f.Revision, m, &lost)
 		c.lost(lost)
 	}
 	if !c.declares(m.Method) {
@@ -57,14 +57,14 @@ func (c *Client) put(ctx context.Context, m *jsonrpc.Message, send func(context.
 	id := jsonrpc.IntID(n)
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
-	err := send(ctx, jsonrpc.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
+	err := send(ctx, t.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
 	if err == nil {
 		select {
 		case <-a.done:
 			if a.err != nil {
 				return nil, a.err
 			}
-			return withID(a.reply, m.ID)
+			return withID(t, a.reply, m.ID)
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -97,10 +97,10 @@ func (c *Client) declares(method string) bool {
 }
 
 // withID gives an answer the id under which the server knows its question.
-func withID(m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
+func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
-	return mcp.Rewrite(m, &e)
+	return mcp.Rewrite(t, m, &e)
 }
 
 // answered resolves the question that a client's response belongs to. Others are
@@ -139,6 +139,7 @@ func (c *Client) Refuse(bad *transport.BadAnswer) {
 // the order of what is written, and lets nothing follow the answer.
 type callSink struct {
 	client    *Client
+	call      *mcp.Call
 	responder transport.Responder
 	live      bool // the client can be asked while the call runs
 
@@ -203,7 +204,7 @@ func (s *callSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messag
 	if !s.live {
 		return nil, ErrCannotAsk
 	}
-	return s.client.put(ctx, m, s.send, s.tell)
+	return s.client.put(ctx, s.call.Trail, m, s.send, s.tell)
 }
 
 // standing is the way to a legacy client outside of any request.
@@ -215,5 +216,5 @@ func (s standing) Notify(b []byte) { _ = s.client.out.Send(b) }
 
 func (s standing) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	out := s.client.out
-	return s.client.put(ctx, m, func(_ context.Context, b []byte) error { return out.Send(b) }, out.Send)
+	return s.client.put(ctx, nil, m, func(_ context.Context, b []byte) error { return out.Send(b) }, out.Send)
 }

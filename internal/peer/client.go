@@ -261,7 +261,7 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}
-	c.serve(ctx, call, &callSink{client: c, responder: r}, leave)
+	c.serve(ctx, call, &callSink{client: c, call: call, responder: r}, leave)
 }
 
 // perRequest reads what a modern request says of its sender.
@@ -320,7 +320,7 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 		// subscribes wants to hear.
 		c.attach()
 	}
-	c.serve(ctx, call, &callSink{client: c, responder: r, live: true}, leave)
+	c.serve(ctx, call, &callSink{client: c, call: call, responder: r, live: true}, leave)
 }
 
 // adopt makes a session for a client that never asked for one.

@@ -150,6 +150,14 @@ func (f *flow) take(m *jsonrpc.Message) {
 	}
 }
 
+// trail returns the trail of the call, nil when there is no call.
+func (f *flow) trail() *jsonrpc.Trail {
+	if f == nil || f.call == nil {
+		return nil
+	}
+	return f.call.Trail
+}
+
 // forward passes on a notification. The one thing of this hop in it is the id of
 // the listen that it belongs to (2026-07-28 §Subscriptions, "Receiving
 // Notifications").
@@ -171,7 +179,7 @@ func (f *flow) forward(m *jsonrpc.Message) {
 	}
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhySubscription, at, []byte(f.call.Msg.ID))
-	f.sink.Notify(jsonrpc.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
+	f.sink.Notify(f.call.Trail.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
 }
 
 // belongsToCall reports whether a notification on a call's stream is about the
@@ -215,7 +223,7 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 	}
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyProgressToken, at[0], f.call.Token.Of(f.call.Msg.Raw))
-	f.sink.Notify(jsonrpc.Splice(make([]byte, 0, len(m.Raw)+32), m.Raw, &e))
+	f.sink.Notify(f.call.Trail.Splice(make([]byte, 0, len(m.Raw)+32), m.Raw, &e))
 }
 
 // takeLog passes on a log message that the client wants: a modern one only when

@@ -94,7 +94,7 @@ func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*j
 	if status != nil && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !transient(status.Status) {
 		// An error answer is an answer, whatever its status.
 		f.status = status.Status
-		return answerTo(status.Msg, out.ID)
+		return answerTo(f.call.Trail, status.Msg, out.ID)
 	}
 	return m, err
 }
@@ -165,13 +165,13 @@ func transient(status int) bool {
 }
 
 // answerTo gives an error that came without an id the one of its request.
-func answerTo(m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
+func answerTo(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	if !m.IDAt.IsZero() {
 		return m, nil
 	}
 	var e jsonrpc.Edits
 	e.Object(mcp.WhyID, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "id", Value: []byte(id)})
-	return mcp.Rewrite(m, &e)
+	return mcp.Rewrite(t, m, &e)
 }
 
 func (l *posted) post(ctx context.Context, out *transport.Outgoing) error {

@@ -88,7 +88,7 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 		default:
 			var lost mcp.Losses
 			if opened := s.opening.Load(); opened != nil {
-				answer = dialect.Answered(opened.Revision, m.Method, answer, &lost)
+				answer = dialect.Answered(f.trail(), opened.Revision, m.Method, answer, &lost)
 				s.tellLost(lost)
 			}
 			s.deliver(answer.Raw)
@@ -129,7 +129,7 @@ func (s *Server) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc
 	var err error
 	if f != nil {
 		f.open.Add(1)
-		answer, err = f.sink.Ask(ctx, withoutToken(m))
+		answer, err = f.sink.Ask(ctx, withoutToken(f.trail(), m))
 		f.open.Add(-1)
 		f.alive()
 	} else if s.opts.Ask != nil {
@@ -145,7 +145,7 @@ func (s *Server) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc
 
 // withoutToken takes a progress token out of a question: tokens live on one hop, and
 // the client has no use for the one by which the server says whose question it is.
-func withoutToken(m *jsonrpc.Message) *jsonrpc.Message {
+func withoutToken(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.Find(m.Raw, meta, mcp.KeyProgressToken).IsZero() {
 		return m
@@ -156,7 +156,7 @@ func withoutToken(m *jsonrpc.Message) *jsonrpc.Message {
 	}
 	var e jsonrpc.Edits
 	e.Object(mcp.WhyProgressToken, m.Raw, from, func(key []byte) bool { return string(key) == gone })
-	return mcp.RewriteOrKeep(m, &e)
+	return mcp.RewriteOrKeep(t, m, &e)
 }
 
 func single(members iter.Seq[jsonrpc.Member]) bool {

@@ -231,7 +231,7 @@ func (s *Server) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.
 		return nil, s.failure(ctx, c, err)
 	}
 	if opened.Dialect != nil {
-		answer = opened.Dialect.Answer(c.Msg.Method, answer)
+		answer = opened.Dialect.Answer(c.Trail, c.Msg.Method, answer)
 	}
 	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status}, nil
 }

@@ -231,7 +231,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 		Log:    u.opts.Log,
 		Notice: func(m *jsonrpc.Message, only uint64) { u.heard(p, s, m, only) },
 		Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-			return s.askRelated(ctx, m, func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+			return s.askRelated(ctx, nil, m, func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 				return u.askStanding(ctx, p, m)
 			})
 		},

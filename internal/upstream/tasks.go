@@ -81,7 +81,7 @@ func (u *Upstream) callInSession(ctx context.Context, c *mcp.Call, sink peer.Sin
 			}
 		}
 		u.watch(s)
-		reply, err := s.server.Call(ctx, c, s.related(sink))
+		reply, err := s.server.Call(ctx, c, s.related(c.Trail, sink))
 		u.remember(s, c, reply)
 		release()
 		if err == nil {
@@ -154,49 +154,50 @@ func (u *Upstream) remember(s *session, c *mcp.Call, r *mcp.Reply) {
 
 // related returns a sink for the calls of a session that has tasks: the task that a
 // question names is named together with the session.
-func (s *session) related(sink peer.Sink) peer.Sink {
+func (s *session) related(t *jsonrpc.Trail, sink peer.Sink) peer.Sink {
 	if s.tasks != mcp.RequestedTasks {
 		return sink
 	}
-	return relatedSink{sink, s}
+	return relatedSink{sink, s, t}
 }
 
 type relatedSink struct {
 	peer.Sink
 	session *session
+	trail   *jsonrpc.Trail
 }
 
 func (r relatedSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return r.session.askRelated(ctx, m, r.Sink.Ask)
+	return r.session.askRelated(ctx, r.trail, m, r.Sink.Ask)
 }
 
 // askRelated puts a question that may be about a task. The answer names the task as
 // the server does (2025-11-25 §Tasks, "Associating Task-Related Messages").
-func (s *session) askRelated(ctx context.Context, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
+func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
 	if s.tasks != mcp.RequestedTasks || jsonrpc.KindOf(m.Raw, at) != '"' {
 		return ask(ctx, m)
 	}
 	id := at.Of(m.Raw)
-	answer, err := ask(ctx, s.named(m, at))
+	answer, err := ask(ctx, s.named(t, m, at))
 	if err != nil {
 		return nil, err
 	}
 	if there := mcp.RelatedTask(answer.Raw, answer.ResultMember(mcp.KeyMeta)); !there.IsZero() {
-		return spliced(answer, there, id), nil
+		return spliced(t, answer, there, id), nil
 	}
 	return answer, nil
 }
 
 // named says a task id at a place of m together with the session.
-func (s *session) named(m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
+func (s *session) named(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
 	id, _ := jsonrpc.Text(m.Raw, at)
-	return spliced(m, at, jsonrpc.AppendQuote(nil, mcp.TaskRef{Session: s.number, ID: id}.String()))
+	return spliced(t, m, at, jsonrpc.AppendQuote(nil, mcp.TaskRef{Session: s.number, ID: id}.String()))
 }
 
 // spliced returns m with one value replaced.
-func spliced(m *jsonrpc.Message, at jsonrpc.Span, with []byte) *jsonrpc.Message {
+func spliced(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span, with []byte) *jsonrpc.Message {
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyTaskID, at, with)
-	return mcp.RewriteOrKeep(m, &e)
+	return mcp.RewriteOrKeep(t, m, &e)
 }

@@ -339,7 +339,7 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 			return reply, nil
 		}
 		u.watch(s)
-		reply, err := s.server.Call(ctx, c, s.related(sink))
+		reply, err := s.server.Call(ctx, c, s.related(c.Trail, sink))
 		if err == nil && u.missesHeader(s, c, reply) {
 			// Its tool's schema has changed since we read it (2026-07-28 §Streamable
 			// HTTP, "Client Behavior").

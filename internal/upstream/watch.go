@@ -232,7 +232,7 @@ func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	}
 	u.mu.Unlock()
 	if m.Method == mcp.NoteTaskStatus && len(to) > 0 {
-		m = s.named(m, m.Param("taskId"))
+		m = s.named(nil, m, m.Param("taskId"))
 	}
 	for _, w := range to {
 		w.deliver(m)

@@ -1,0 +1,157 @@
+package gateway_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestTrail records a call with progress and a question in each pair of eras. Each stage
+// replays to its output, and what was changed on the way is the output of a stage, to the
+// byte, with a reason for each change. The last one is the answer.
+func TestTrail(t *testing.T) {
+	for _, client := range []string{"legacy", "modern"} {
+		for _, server := range []string{"legacy", "modern"} {
+			t.Run(client+" to "+server, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					trail := jsonrpc.NewTrail(1 << 20)
+					k := newTrailedTalk(t, trail)
+					defer k.end()
+					s := &scripted{talk: k, client: client, server: server}
+					s.open()
+					s.call()
+					synctest.Wait()
+					checkTrail(t, trail, s.wire)
+				})
+			})
+		}
+	}
+}
+
+// scripted is the call of TestTrail.
+type scripted struct {
+	*talk
+	client, server string // eras
+	wire           []*jsonrpc.Message
+}
+
+// open lets the client open, and the server where it is not yet open.
+func (s *scripted) open() {
+	if s.client == "legacy" {
+		s.say(s.ends.Client, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{}}},"clientInfo":{"name":"c","version":"1"}}}`)
+	} else {
+		s.say(s.ends.Client, trailCall("1", ""))
+	}
+	for {
+		m := s.hear(s.upstream)
+		switch {
+		case m.Method == mcp.MethodInitialize && s.server == "legacy":
+			s.say(s.ends.Upstream, string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`))))
+			continue
+		case m.Method == mcp.MethodDiscover && s.server == "modern":
+			s.say(s.ends.Upstream, string(jsonrpc.AppendResult(nil, m.ID, []byte(discovered))))
+		case m.Method == mcp.MethodInitialize || m.Method == mcp.MethodDiscover:
+			s.say(s.ends.Upstream, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "?"})))
+			continue
+		case m.Method != "notifications/initialized":
+			s.t.Fatalf("the server hears %s", m.Raw)
+		}
+		break
+	}
+	if s.client == "legacy" {
+		s.hear(s.talk.client)
+		s.say(s.ends.Client, `{"jsonrpc":"2.0","id":"k","method":"tools/call","params":{"name":"t","_meta":{"progressToken":"p"}}}`)
+	}
+}
+
+func trailCall(id, more string) string {
+	meta := `{"progressToken":"p",` + strings.TrimPrefix(asker, "{")
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{ }` + more + `,"_meta":` + meta + `}}`
+}
+
+// seen hears a message that a splice has made.
+func (s *scripted) seen(from string) *jsonrpc.Message {
+	s.t.Helper()
+	end := s.talk.client
+	if from == "server" {
+		end = s.upstream
+	}
+	m := s.hear(end)
+	s.wire = append(s.wire, m)
+	return m
+}
+
+// call plays the call from where the server hears it.
+func (s *scripted) call() {
+	const yes = `{"action":"accept","content":{"n" : 1e400}}`
+	call := s.seen("server")
+	token := string(jsonrpc.Find(call.Raw, call.Param("_meta"), mcp.KeyProgressToken).Of(call.Raw))
+	s.say(s.ends.Upstream, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+token+`,"progress":1e0}}`)
+	if m := s.seen("client"); string(m.Param("progressToken").Of(m.Raw)) != `"p"` {
+		s.t.Fatalf("the client hears %s", m.Raw)
+	}
+
+	params := fmt.Sprintf(form, "Who?")
+	if s.server == "legacy" {
+		s.say(s.ends.Upstream, `{"jsonrpc":"2.0","id":"q" ,"method":"elicitation/create","params":`+params+`}`)
+	} else {
+		s.say(s.ends.Upstream, string(jsonrpc.AppendResult(nil, call.ID, []byte(`{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":`+params+`}},"requestState":"st"}`))))
+	}
+	asked := s.seen("client")
+	if s.client == "legacy" {
+		s.say(s.ends.Client, string(jsonrpc.AppendResult(nil, asked.ID, []byte(yes))))
+	} else {
+		var key string
+		for ask := range jsonrpc.Members(asked.Raw, asked.ResultMember("inputRequests")) {
+			key = string(ask.Key.Of(asked.Raw))
+		}
+		s.say(s.ends.Client, trailCall("2", `,"inputResponses":{`+key+`:`+yes+`},"requestState":`+string(asked.ResultMember("requestState").Of(asked.Raw))))
+	}
+	switch {
+	case s.server == "modern":
+		call = s.seen("server")
+	case s.client == "legacy":
+		s.seen("server")
+	default:
+		s.hear(s.upstream) // an answer that is made, not spliced
+	}
+	s.say(s.ends.Upstream, string(jsonrpc.AppendResult(nil, call.ID, []byte(`{"content":[ ]}`))))
+	if m := s.seen("client"); m.Kind != jsonrpc.Result || string(m.ResultMember("content").Of(m.Raw)) != "[ ]" {
+		s.t.Fatalf("the client gets %s", m.Raw)
+	}
+}
+
+func checkTrail(t *testing.T, trail *jsonrpc.Trail, wire []*jsonrpc.Message) {
+	t.Helper()
+	stages, missed := trail.Stages()
+	if missed > 0 || len(stages) == 0 {
+		t.Fatalf("%d stages, %d missed", len(stages), missed)
+	}
+	for _, stage := range stages {
+		var out []byte
+		from := 0
+		for _, c := range stage.Changes {
+			out = append(append(out, stage.Input[from:c.At.Start]...), c.With...)
+			from = c.At.End
+			if mcp.ReasonText(c.Why) == "" {
+				t.Errorf("no reason for %q in %s", c.With, stage.Input)
+			}
+		}
+		if out = append(out, stage.Input[from:]...); string(out) != string(stage.Output) {
+			t.Errorf("%s replays to %s, want %s", stage.Input, out, stage.Output)
+		}
+	}
+	for _, m := range wire {
+		if !slices.ContainsFunc(stages, func(s jsonrpc.Stage) bool { return string(s.Output) == string(m.Raw) }) {
+			t.Errorf("no stage has put out %s", m.Raw)
+		}
+	}
+	if got, want := stages[len(stages)-1].Output, wire[len(wire)-1].Raw; string(got) != string(want) {
+		t.Errorf("the last stage puts out %s, on the wire is %s", got, want)
+	}
+}
