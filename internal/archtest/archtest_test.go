@@ -20,6 +20,7 @@ var rules = map[string]func(*Tree) []string{
 	"fieldtests":    func(t *Tree) []string { return FieldTests(t, fieldTests) },
 	"gostatements":  func(t *Tree) []string { return GoStatements(t, goStatements) },
 	"initfunctions": func(t *Tree) []string { return InitFunctions(t, initFunctions) },
+	"locks":         func(t *Tree) []string { return Locks(t, lockExceptions) },
 	"names":         Names,
 	"sizes":         Sizes,
 	"waitgroups":    func(t *Tree) []string { return WaitGroupFields(t, waitGroupRooms, waitGroupFields) },
@@ -61,6 +62,13 @@ func TestEachRuleCanFail(t *testing.T) {
 			case "waitgroups":
 				rule = func(t *Tree) []string {
 					return WaitGroupFields(t, []string{"internal/peer"}, fixtureExceptions)
+				}
+			case "locks":
+				rule = func(t *Tree) []string {
+					return Locks(t, map[string]string{
+						"internal/peer/allowed.go: box.allowed: the callback end is called": "the fixture says so",
+						"internal/peer/unused.go: box.unused: a line is logged":             "nothing needs this",
+					})
 				}
 			case "initfunctions":
 				rule = func(t *Tree) []string { return InitFunctions(t, fixtureExceptions) }

@@ -88,3 +88,33 @@ const (
 	contractAtMost  = 20
 	fileAtMost      = 900
 )
+
+// ownLocks are packages whose locks are held while they write: they play peers for
+// tests, and no client or server waits for them.
+var ownLocks = []string{"internal/fake"}
+
+// lockExceptions are what may be done under a lock, "file: function: what", with the
+// reason why it holds up nobody else. See docs/threads.md.
+var lockExceptions = map[string]string{
+	"internal/cli/status.go: status.tick: the callback width is called":                                                 drawing,
+	"internal/cli/status.go: status.Write: the interface out is called":                                                 drawing,
+	"internal/peer/ask.go: callSink.tell: the interface responder is called":                                            oneResponse,
+	"internal/peer/ask.go: callSink.finish: the interface responder is called":                                          oneResponse,
+	"internal/peer/flow.go: flow.take: Server.refuse is called: the interface link is called, by way of Server.respond": oneCall,
+	"internal/peer/flow.go: flow.take: Server.question is called: a line is logged":                                     oneCall,
+	"internal/peer/flow.go: flow.take: flow.forward is called: the callback Notice is called":                           oneCall,
+	"internal/tape/play.go: pipePlay.line: the interface to is called":                                                  oneTape,
+	"internal/tape/play.go: pipePlay.close: the interface to is called":                                                 oneTape,
+	"internal/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                     oneTape,
+	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                   oneTape,
+	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                     oneTape,
+	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                     oneTape,
+}
+
+// The reasons of lockExceptions: keeping writes apart is what these locks are for.
+const (
+	drawing     = "status.mu is of one terminal"
+	oneResponse = "callSink.writing is of one response: one event after another, nothing after the answer"
+	oneCall     = "flow.taking is of one call: its messages in their order"
+	oneTape     = "the lock is of one tape or one replay: its sections in their order"
+)

@@ -206,13 +206,17 @@ func (g *Merged) soleWithResources(ctx context.Context, a *audience) (sole Upstr
 // Warm begins to read what clients will ask for first, of the servers that want
 // chooses. It does not wait.
 func (g *Merged) Warm(want func(server string) bool) {
-	g.catalog.mu.Lock()
-	defer g.catalog.mu.Unlock()
+	var wanted []Upstream
 	for _, u := range g.Upstreams {
 		if want(u.Name()) {
-			g.readLocked(everybody, "", u)
-			g.readLocked(everybody, mcp.MethodListTools, u)
+			wanted = append(wanted, u)
 		}
+	}
+	g.catalog.mu.Lock()
+	defer g.catalog.mu.Unlock()
+	for _, u := range wanted {
+		g.readLocked(everybody, "", u)
+		g.readLocked(everybody, mcp.MethodListTools, u)
 	}
 }
 

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -57,7 +58,7 @@ func (u *Upstream) unwatchLocked(s *session) {
 // look is what the timer does.
 func (u *Upstream) look(s *session) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
+	defer u.unlock()
 	silent, known := u.silentLocked(s)
 	switch {
 	case s.watch == nil || u.closed || !known || s.server.Err() != nil:
@@ -98,7 +99,7 @@ func (u *Upstream) againLocked(s *session, after time.Duration) {
 func (u *Upstream) hearsLocked(s *session) {
 	if !s.deaf.IsZero() {
 		s.deaf = time.Time{}
-		u.opts.Log.Info("server answers again", "server", u.spec.Name)
+		u.sayLocked(slog.LevelInfo, "server answers again")
 	}
 }
 
@@ -125,7 +126,7 @@ func (u *Upstream) probe(s *session) {
 	defer stop()
 	_, err := s.server.Call(ctx, u.ownCall(method, nil, nil), deaf{})
 	u.mu.Lock()
-	defer u.mu.Unlock()
+	defer u.unlock()
 	silent, _ := u.silentLocked(s)
 	switch {
 	case s.watch == nil || u.closed || s.server.Err() != nil:
@@ -135,7 +136,7 @@ func (u *Upstream) probe(s *session) {
 	case s.deaf.IsZero():
 		s.deaf = time.Now()
 		u.faultLocked(reasonDeaf)
-		u.opts.Log.Warn("server does not answer", "server", u.spec.Name, "silent for", silent.Round(time.Millisecond).String())
+		u.sayLocked(slog.LevelWarn, "server does not answer", "silent for", silent.Round(time.Millisecond).String())
 	}
 	u.againLocked(s, u.silence()/3)
 }

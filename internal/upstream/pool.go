@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"syscall"
 	"time"
@@ -458,15 +459,20 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 		if err == nil {
 			u.replayLevel(s, p)
 		}
+		why := ""
+		if err != nil {
+			why = u.opts.Clean(reasonOf(err))
+		}
 		u.mu.Lock()
 		if err == nil && u.closed {
 			err = u.unavailable(errStopped, "removed")
+			why = reasonOf(err)
 			defer s.shut(u.polite, errStopped)
 		}
 		failed := u.failures > 0
 		if err != nil {
 			// It is for those who wait, not for whoever comes later.
-			u.failedLocked(err)
+			u.failedLocked(err, why)
 			o.err = err
 		} else {
 			u.openedLocked(p, s)
@@ -481,11 +487,13 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
 			// nothing that was read before can have changed.
 			changed = failed || u.starts > 1
 		}
+		lines := u.takeLinesLocked()
 		u.mu.Unlock()
 		if changed && u.opts.Changed != nil {
 			u.opts.Changed("")
 		}
 		close(o.done)
+		u.write(lines)
 	})
 }
 
@@ -534,21 +542,21 @@ func offersLegacy(versions []string) bool {
 	return false
 }
 
-// failedLocked starts the back-off: 1, 2, 4 … 60 s after failures in a row.
-func (u *Upstream) failedLocked(err error) {
+// failedLocked starts the back-off: 1, 2, 4 … 60 s after failures in a row. why is for
+// people, without secrets.
+func (u *Upstream) failedLocked(err error, why string) {
 	u.failures++
 	wait := time.Second << min(u.failures-1, 6)
 	u.notBefore = time.Now().Add(min(wait, time.Minute))
 	u.lastErr = err
-	why := u.opts.Clean(reasonOf(err))
 	u.faultLocked(why)
 	u.setStateLocked(Broken, why)
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		// It is nothing of this server; one line says so for all.
-		u.opts.Log.Warn("file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)")
+		u.lines = append(u.lines, logLine{slog.LevelWarn, "file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)", nil})
 		return
 	}
-	u.opts.Log.Warn("server could not be opened", "server", u.spec.Name, "cause", why, "tried again after", min(wait, time.Minute).String())
+	u.sayLocked(slog.LevelWarn, "server could not be opened", "cause", why, "tried again after", min(wait, time.Minute).String())
 }
 
 // drop takes a session out of service; its calls fail by themselves.

@@ -430,6 +430,7 @@ func wanted(cause error) bool {
 func (u *Upstream) mourn(s *session) {
 	<-s.server.Gone()
 	cause := s.server.Err()
+	why := u.opts.Clean(cause.Error())
 	u.mu.Lock()
 	u.unwatchLocked(s)
 	if s.stall != nil {
@@ -447,10 +448,10 @@ func (u *Upstream) mourn(s *session) {
 	u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s })
 	unexpected := !u.closed && !s.outdated && !wanted(cause)
 	if unexpected {
-		u.faultLocked("the server ended: " + u.opts.Clean(cause.Error()))
+		u.faultLocked("the server ended: " + why)
 	}
 	if unexpected && u.modern == nil && (p == nil || len(p.sessions) == 0) {
-		u.setStateLocked(Idle, "the server ended: "+u.opts.Clean(cause.Error()))
+		u.setStateLocked(Idle, "the server ended: "+why)
 	}
 	u.up = u.up && !(unexpected && len(u.sessionsLocked()) == 0)
 	u.mu.Unlock()
@@ -461,7 +462,7 @@ func (u *Upstream) mourn(s *session) {
 	if s.child != nil {
 		u.opts.Log.Warn("server ended", "server", u.spec.Name, "exit", s.child.ExitText(), "stderr", strings.Join(u.said(s.child, 3), " | "))
 	} else {
-		u.opts.Log.Info("connection to server ended", "server", u.spec.Name, "cause", u.opts.Clean(cause.Error()))
+		u.opts.Log.Info("connection to server ended", "server", u.spec.Name, "cause", why)
 	}
 	u.restore(p)
 }

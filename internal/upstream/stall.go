@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -39,7 +40,7 @@ func (u *Upstream) watchStallLocked(s *session) {
 // lookAtStall is what the timer does.
 func (u *Upstream) lookAtStall(s *session) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
+	defer u.unlock()
 	if s.stall == nil || u.closed || s.server.Err() != nil {
 		s.stall = nil
 		return
@@ -72,7 +73,7 @@ func (u *Upstream) stalledLocked(s *session) {
 	}
 	s.stuck = true
 	u.faultLocked(reasonStalled)
-	u.opts.Log.Warn("server has stopped reading", "server", u.spec.Name)
+	u.sayLocked(slog.LevelWarn, "server has stopped reading")
 }
 
 // setAsideLocked takes a session that is not read from out of service until it is.
@@ -107,7 +108,7 @@ func (u *Upstream) resumeLocked(s *session) {
 		return
 	}
 	s.stuck = false
-	u.opts.Log.Info("server reads again", "server", u.spec.Name)
+	u.sayLocked(slog.LevelInfo, "server reads again")
 	if i := slices.Index(u.leaving, s); i >= 0 && !s.outdated {
 		u.leaving = slices.Delete(u.leaving, i, i+1)
 		if u.modern != nil {

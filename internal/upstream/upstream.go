@@ -168,6 +168,7 @@ type Upstream struct {
 	tools           map[string]*toolSpecs // by the canonical capabilities of the clients that have them
 	leftOut         map[string]string     // tools that are not listed, and why
 	listen          *listening
+	lines           []logLine // of the log, that unlock writes
 	forwardings     []forwarding
 	forwardingBytes int
 	isForwarding    bool        // a goroutine is at them
@@ -243,12 +244,18 @@ func (u *Upstream) Name() string { return u.spec.Name }
 // Status returns how the server is now.
 func (u *Upstream) Status() Status {
 	u.mu.Lock()
-	defer u.mu.Unlock()
+	s := u.statusLocked()
+	adapter := u.adapter
+	u.mu.Unlock()
+	if adapter != nil {
+		s.Readiness = adapter.Readiness()
+	}
+	return s
+}
+
+func (u *Upstream) statusLocked() Status {
 	s := u.status
 	s.Unasked, s.Odd, s.Broadcasts = u.sessions.Unasked(), u.sessions.Odd(), u.sessions.Broadcasts()
-	if u.adapter != nil {
-		s.Readiness = u.adapter.Readiness()
-	}
 	count := func(x *session) {
 		s.Sessions++
 		s.Running += x.server.Running()

@@ -1,0 +1,608 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Locks returns what is done while a lock is held although it may block: a callback, a
+// line of the log, a call through an interface, a channel operation or a wait that is
+// not in a select with a default. A function whose name ends in Locked runs under its
+// caller's lock. allowed are exceptions, "file: function: what", with their reasons.
+//
+// It looks at syntax only: a lock is whatever has a method Lock, calls are followed
+// within a package and by name. So it overlooks what another package does.
+func Locks(t *Tree, allowed map[string]string) (breaches []string) {
+	interfaces := t.interfaces()
+	used := map[string]bool{}
+	for _, dir := range t.packages() {
+		if isRig(dir) || slices.Contains(ownLocks, dir) {
+			continue
+		}
+		p := newLockPackage(t, dir, interfaces)
+		for _, f := range p.functions {
+			for _, b := range p.underLock(f) {
+				key := fmt.Sprintf("%s: %s: %s", f.file.Path, f.name, b.what)
+				if _, ok := allowed[key]; ok {
+					used[key] = true
+					continue
+				}
+				breaches = append(breaches, fmt.Sprintf("%s: in %s, under a lock: %s: do it after the unlock, or say in lockExceptions why it cannot block", t.at(b.node), f.name, b.what))
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(allowed)) {
+		if !used[key] {
+			breaches = append(breaches, key+": needs no exception any more: remove it from the list")
+		}
+	}
+	return breaches
+}
+
+// interfaces returns the interface types of the tree, as "package.Name", and some of
+// the standard library whose methods block.
+func (t *Tree) interfaces() map[string]bool {
+	out := map[string]bool{
+		"io.Reader": true, "io.Writer": true, "io.Closer": true, "io.ReadCloser": true, "io.WriteCloser": true,
+		"net.Conn": true, "net.Listener": true, "http.ResponseWriter": true, "http.RoundTripper": true,
+	}
+	for _, f := range t.product() {
+		for _, d := range f.AST.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, s := range g.Specs {
+				if ts, ok := s.(*ast.TypeSpec); ok {
+					if _, is := ts.Type.(*ast.InterfaceType); is {
+						out[path.Base(f.Dir)+"."+ts.Name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// lockPackage is what is known of one package.
+type lockPackage struct {
+	name       string
+	interfaces map[string]bool
+	callbacks  map[string]bool              // fields of a function type
+	adapters   map[string]bool              // fields of an interface type
+	methods    map[string][]string          // the types that have one, by its name
+	fields     map[string]map[string]string // the types of fields of this package's types, by type and name
+	functions  []*lockFunction
+	does       map[string]string // by name of a function: what it does that may block
+}
+
+type lockFunction struct {
+	file *File
+	name string
+	decl *ast.FuncDecl
+}
+
+type lockBreach struct {
+	node ast.Node
+	what string
+}
+
+func newLockPackage(t *Tree, dir string, interfaces map[string]bool) *lockPackage {
+	p := &lockPackage{
+		name: path.Base(dir), interfaces: interfaces,
+		callbacks: map[string]bool{}, adapters: map[string]bool{}, methods: map[string][]string{}, fields: map[string]map[string]string{}, does: map[string]string{},
+	}
+	funcTypes := map[string]bool{}
+	var structs []*ast.StructType
+	for _, f := range t.product() {
+		if f.Dir != dir {
+			continue
+		}
+		for _, d := range f.AST.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Body == nil {
+					continue
+				}
+				p.functions = append(p.functions, &lockFunction{f, functionName(d), d})
+				if d.Recv != nil {
+					p.methods[d.Name.Name] = append(p.methods[d.Name.Name], receiverType(d))
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					ts, ok := s.(*ast.TypeSpec)
+					if !ok {
+						continue
+					}
+					switch x := ts.Type.(type) {
+					case *ast.FuncType:
+						funcTypes[ts.Name.Name] = true
+					case *ast.StructType:
+						structs = append(structs, x)
+						p.fields[ts.Name.Name] = fieldTypes(x)
+					}
+				}
+			}
+		}
+	}
+	for _, s := range structs {
+		for _, f := range s.Fields.List {
+			_, isFunc := f.Type.(*ast.FuncType)
+			name := typeName(f.Type)
+			for _, n := range f.Names {
+				if isFunc || funcTypes[name] {
+					p.callbacks[n.Name] = true
+				}
+				if interfaces[name] || interfaces[p.name+"."+name] {
+					p.adapters[n.Name] = true
+				}
+			}
+		}
+	}
+	p.spread()
+	return p
+}
+
+func fieldTypes(s *ast.StructType) map[string]string {
+	out := map[string]string{}
+	for _, f := range s.Fields.List {
+		for _, n := range f.Names {
+			out[n.Name] = typeName(f.Type)
+		}
+		if len(f.Names) == 0 {
+			name := typeName(f.Type)
+			out[name[strings.LastIndexByte(name, '.')+1:]] = name
+		}
+	}
+	return out
+}
+
+// functionName returns the name of a function, with its type's if it is a method.
+func functionName(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return d.Name.Name
+	}
+	return receiverType(d) + "." + d.Name.Name
+}
+
+func receiverType(d *ast.FuncDecl) string {
+	t := d.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if generic, ok := t.(*ast.IndexExpr); ok {
+		t = generic.X
+	}
+	return typeName(t)
+}
+
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.IndexExpr:
+		return typeName(e.X)
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		if x, ok := e.X.(*ast.Ident); ok {
+			return x.Name + "." + e.Sel.Name
+		}
+	}
+	return ""
+}
+
+// spread finds out what each function does, and then what those do that call it.
+func (p *lockPackage) spread() {
+	calls := map[string][]string{}
+	for _, f := range p.functions {
+		if strings.HasSuffix(f.name, "Locked") {
+			// What it does after it has given its caller's lock back is nobody's business.
+			w := &lockWalk{p: p, in: f.decl, held: map[string]bool{"the caller's": true}, calls: map[string]bool{}}
+			w.block(f.decl.Body.List)
+			if len(w.breaches) > 0 {
+				p.does[f.name] = w.breaches[0].what
+			}
+			calls[f.name] = slices.Sorted(maps.Keys(w.calls))
+			continue
+		}
+		p.inspect(f.decl, func(n ast.Node) {
+			if what := p.blocks(f.decl, n); what != "" && p.does[f.name] == "" {
+				p.does[f.name] = what
+			}
+			if callee := p.callee(f.decl, n); callee != "" {
+				calls[f.name] = append(calls[f.name], callee)
+			}
+		})
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, name := range slices.Sorted(maps.Keys(calls)) {
+			for _, callee := range calls[name] {
+				if what := p.does[callee]; what != "" && p.does[name] == "" {
+					root, _, _ := strings.Cut(what, ", by way of")
+					p.does[name] = root + ", by way of " + callee
+					changed = true
+				}
+			}
+		}
+	}
+}
+
+// inspect walks over what runs when the function does: not over the functions that it
+// only makes, and with a select as one.
+func (p *lockPackage) inspect(root ast.Node, f func(ast.Node)) {
+	ast.Inspect(root, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case nil:
+			return false
+		case *ast.FuncLit:
+			return false
+		case *ast.DeferStmt, *ast.GoStmt:
+			return false
+		case *ast.SelectStmt:
+			if hasDefault(n) {
+				for _, c := range n.Body.List {
+					for _, s := range c.(*ast.CommClause).Body {
+						p.inspect(s, f)
+					}
+				}
+				return false
+			}
+		}
+		f(n)
+		return true
+	})
+}
+
+func hasDefault(s *ast.SelectStmt) bool {
+	for _, c := range s.Body.List {
+		if c.(*ast.CommClause).Comm == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// pureMethods are those of interfaces that only tell something.
+var pureMethods = []string{"Name", "Header", "Error", "String", "Addr", "Stalled"}
+
+var logMethods = []string{"Debug", "Info", "Warn", "Error", "Log", "LogAttrs"}
+
+// blocks says what a node does that may block, "" for nothing.
+func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.SendStmt:
+		return "a channel is sent to"
+	case *ast.UnaryExpr:
+		if n.Op == token.ARROW {
+			return "a channel is received from"
+		}
+	case *ast.CallExpr:
+		switch fun := n.Fun.(type) {
+		case *ast.Ident:
+			// The unexported ones are given functions of this package, which are seen as such.
+			if in.Name.IsExported() && isFuncParameter(in, fun.Name) {
+				return "the parameter " + fun.Name + " is called"
+			}
+		case *ast.SelectorExpr:
+			name := fun.Sel.Name
+			owner := lastName(fun.X)
+			switch {
+			case slices.Contains(logMethods, name) && (strings.EqualFold(owner, "log") || strings.EqualFold(owner, "logger") || owner == "slog"):
+				return "a line is logged"
+			case p.callbacks[name] && p.methods[name] == nil:
+				return "the callback " + name + " is called"
+			case p.adapters[owner] && !slices.Contains(pureMethods, name):
+				if _, field := fun.X.(*ast.SelectorExpr); field {
+					return "the interface " + owner + " is called"
+				}
+			case name == "Wait" && len(n.Args) == 0 && p.fieldType(owner) != "sync.Cond": // which gives the lock back
+				return "something is waited for"
+			}
+		}
+	}
+	return ""
+}
+
+func isFuncParameter(in *ast.FuncDecl, name string) bool {
+	for _, f := range in.Type.Params.List {
+		if _, is := f.Type.(*ast.FuncType); !is {
+			continue
+		}
+		for _, n := range f.Names {
+			if n.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func lastName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
+}
+
+// callee returns the name of the package's own function that a node calls, "" for
+// none and where that cannot be told.
+func (p *lockPackage) callee(in *ast.FuncDecl, n ast.Node) string {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return ""
+	}
+	switch fun := call.Fun.(type) {
+	case *ast.Ident:
+		return fun.Name
+	case *ast.SelectorExpr:
+		types := p.methods[fun.Sel.Name]
+		if t := p.typeOf(in, fun.X); t != "" {
+			if !slices.Contains(types, t) {
+				return ""
+			}
+			return t + "." + fun.Sel.Name
+		}
+		if len(types) == 1 && !p.isField(fun.Sel.Name) {
+			return types[0] + "." + fun.Sel.Name
+		}
+	}
+	return ""
+}
+
+// typeOf returns the name of an expression's type, if it is the receiver or a
+// parameter, or a field of something of which that is known.
+func (p *lockPackage) typeOf(in *ast.FuncDecl, e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		lists := []*ast.FieldList{in.Recv, in.Type.Params}
+		for _, l := range lists {
+			if l == nil {
+				continue
+			}
+			for _, f := range l.List {
+				for _, n := range f.Names {
+					if n.Name == e.Name {
+						return typeName(f.Type)
+					}
+				}
+			}
+		}
+	case *ast.SelectorExpr:
+		if t := p.typeOf(in, e.X); t != "" {
+			return p.fields[t][e.Sel.Name]
+		}
+		return p.fieldType(e.Sel.Name)
+	}
+	return ""
+}
+
+func (p *lockPackage) isField(name string) bool {
+	for _, fields := range p.fields {
+		if fields[name] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldType returns the type of the fields of a name, "" if they have several.
+func (p *lockPackage) fieldType(name string) (t string) {
+	for _, fields := range p.fields {
+		switch has := fields[name]; {
+		case has == "" || has == t:
+		case t == "":
+			t = has
+		default:
+			return ""
+		}
+	}
+	return t
+}
+
+// underLock returns what a function does under a lock.
+func (p *lockPackage) underLock(f *lockFunction) []lockBreach {
+	w := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
+	if strings.HasSuffix(f.name, "Locked") { // its caller's
+		w.held["the caller's"] = true
+	}
+	w.block(f.decl.Body.List)
+	// The functions that it makes run later, with locks of their own.
+	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
+		if made, ok := n.(*ast.FuncLit); ok {
+			later := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
+			later.block(made.Body.List)
+			w.breaches = append(w.breaches, later.breaches...)
+		}
+		return true
+	})
+	return w.breaches
+}
+
+// lockWalk follows a function's statements, with the locks that are held.
+type lockWalk struct {
+	p        *lockPackage
+	in       *ast.FuncDecl
+	held     map[string]bool
+	breaches []lockBreach
+	calls    map[string]bool // the package's own functions, if not nil
+}
+
+// block walks over statements and reports whether the way goes on behind them.
+func (w *lockWalk) block(list []ast.Stmt) (goesOn bool) {
+	for _, s := range list {
+		if !w.statement(s) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *lockWalk) statement(s ast.Stmt) (goesOn bool) {
+	switch s := s.(type) {
+	case *ast.ExprStmt:
+		if call, ok := s.X.(*ast.CallExpr); ok {
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 0 {
+				switch what := exprText(sel.X); sel.Sel.Name {
+				case "Lock", "RLock":
+					w.held[what] = true
+					return true
+				case "unlock": // by which a type gives its mu back and does what is due then
+					delete(w.held, what+".mu")
+					return true
+				case "Unlock", "RUnlock":
+					if delete(w.held, what); strings.HasSuffix(w.in.Name.Name, "Locked") {
+						delete(w.held, "the caller's")
+					}
+					return true
+				}
+			}
+			if id, ok := call.Fun.(*ast.Ident); ok && id.Name == "panic" {
+				return false
+			}
+		}
+		w.look(s)
+	case *ast.DeferStmt, *ast.GoStmt:
+	case *ast.ReturnStmt:
+		w.look(s)
+		return false
+	case *ast.BranchStmt:
+		return false
+	case *ast.BlockStmt:
+		return w.block(s.List)
+	case *ast.LabeledStmt:
+		return w.statement(s.Stmt)
+	case *ast.IfStmt:
+		if s.Init != nil {
+			w.statement(s.Init)
+		}
+		w.look(s.Cond)
+		ways := [][]ast.Stmt{s.Body.List, nil}
+		if s.Else != nil {
+			ways[1] = []ast.Stmt{s.Else}
+		}
+		return w.ways(ways)
+	case *ast.ForStmt:
+		if s.Init != nil {
+			w.statement(s.Init)
+		}
+		if s.Cond != nil {
+			w.look(s.Cond)
+		}
+		w.ways([][]ast.Stmt{s.Body.List, nil})
+		return s.Cond != nil || hasBreak(s.Body)
+	case *ast.RangeStmt:
+		w.look(s.X)
+		w.ways([][]ast.Stmt{s.Body.List, nil})
+	case *ast.SwitchStmt:
+		if s.Init != nil {
+			w.statement(s.Init)
+		}
+		if s.Tag != nil {
+			w.look(s.Tag)
+		}
+		return w.clauses(s.Body)
+	case *ast.TypeSwitchStmt:
+		return w.clauses(s.Body)
+	case *ast.SelectStmt:
+		waits := !hasDefault(s)
+		var ways [][]ast.Stmt
+		for _, c := range s.Body.List {
+			c := c.(*ast.CommClause)
+			if waits && c.Comm != nil {
+				w.look(c.Comm)
+			}
+			ways = append(ways, c.Body)
+		}
+		return w.ways(ways)
+	default:
+		w.look(s)
+	}
+	return true
+}
+
+func (w *lockWalk) clauses(body *ast.BlockStmt) bool {
+	var ways [][]ast.Stmt
+	all := false
+	for _, c := range body.List {
+		c := c.(*ast.CaseClause)
+		all = all || c.List == nil
+		for _, e := range c.List {
+			w.look(e)
+		}
+		ways = append(ways, c.Body)
+	}
+	if !all {
+		ways = append(ways, nil)
+	}
+	// A break leaves the switch only.
+	w.ways(ways)
+	return true
+}
+
+// ways walks over statements of which one list runs. Behind them is held what is held
+// behind any that goes on.
+func (w *lockWalk) ways(all [][]ast.Stmt) (goesOn bool) {
+	before := w.held
+	after := map[string]bool{}
+	for _, list := range all {
+		w.held = maps.Clone(before)
+		if w.block(list) {
+			goesOn = true
+			maps.Copy(after, w.held)
+		}
+	}
+	if w.held = after; !goesOn {
+		w.held = before
+	}
+	return goesOn
+}
+
+func hasBreak(b *ast.BlockStmt) (found bool) {
+	ast.Inspect(b, func(n ast.Node) bool {
+		if s, ok := n.(*ast.BranchStmt); ok && s.Tok == token.BREAK {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// look notes what a statement or expression does, if a lock is held.
+func (w *lockWalk) look(n ast.Node) {
+	if len(w.held) == 0 {
+		return
+	}
+	w.p.inspect(n, func(n ast.Node) {
+		what := w.p.blocks(w.in, n)
+		switch callee := w.p.callee(w.in, n); {
+		case callee == "":
+		case w.calls != nil:
+			w.calls[callee] = true
+		case what == "" && w.p.does[callee] != "":
+			what = fmt.Sprintf("%s is called: %s", callee, w.p.does[callee])
+		}
+		if what != "" {
+			w.breaches = append(w.breaches, lockBreach{n, what})
+		}
+	})
+}
+
+func exprText(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return exprText(e.X) + "." + e.Sel.Name
+	}
+	return "?"
+}

@@ -1,0 +1,63 @@
+package upstream
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// stuckLog is the log of somebody who does not read it until proceed is closed.
+type stuckLog struct {
+	slog.Handler
+	proceed chan struct{}
+}
+
+func (l stuckLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l stuckLog) Handle(context.Context, slog.Record) error {
+	<-l.proceed
+	return nil
+}
+
+// A log that nobody reads holds up neither the calls nor the status.
+func TestStuckLogHoldsUpNobody(t *testing.T) {
+	h := &house{legacy: true, fails: func(n int) bool { return n <= 2 }}
+	synctest.Test(t, func(t *testing.T) {
+		u := h.open(Spec{})
+		log := stuckLog{slog.DiscardHandler, make(chan struct{})}
+		u.opts.Log = slog.New(log)
+		for i := range 3 {
+			answered := make(chan error, 1)
+			go func() {
+				_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`)
+				answered <- err
+			}()
+			synctest.Wait()
+			select {
+			case err := <-answered:
+				if (err == nil) != (i == 2) {
+					t.Errorf("call %d: %v", i, err)
+				}
+			default:
+				t.Errorf("call %d waits for the log", i)
+			}
+			looked := make(chan Status, 1)
+			go func() { looked <- u.Status() }()
+			synctest.Wait()
+			select {
+			case s := <-looked:
+				if want := map[bool]State{true: Ready, false: Broken}[i == 2]; s.State != want {
+					t.Errorf("status %d: %+v", i, s)
+				}
+			default:
+				t.Errorf("status %d waits for the log", i)
+			}
+			time.Sleep(5 * time.Second) // the back-off
+		}
+		close(log.proceed)
+		u.Close(t.Context())
+	})
+}
