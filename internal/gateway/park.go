@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // The bounds of parked calls. All three are shared out by party; see slotsOf.
@@ -259,21 +260,21 @@ func (r *Relay) admitLocked(p *parked, u Upstream, f *mcp.ClientFacts) bool {
 		q := r.places[x.key]
 		switch {
 		case q == nil:
-		case x.own && q.all < x.most:
-		case !q.room(x.party, x.most):
+		case x.own && q.All() < x.most:
+		case !q.Room(x.party, x.most):
 			return false
 		}
 	}
 	if r.places == nil {
-		r.places = make(map[string]*quota)
+		r.places = make(map[string]*transport.Quota)
 	}
 	for _, x := range slots {
 		q := r.places[x.key]
 		if q == nil {
-			q = &quota{}
+			q = &transport.Quota{}
 			r.places[x.key] = q
 		}
-		q.take(x.party)
+		q.Take(x.party)
 	}
 	p.waited, p.slots = true, slots
 	r.Budget.Hold(int64(len(p.first.Msg.Raw)))
@@ -297,7 +298,7 @@ func (r *Relay) uncount(p *parked) {
 		p.waited = false
 		for _, x := range p.slots {
 			q := r.places[x.key]
-			if q.giveBack(x.party); q.all == 0 {
+			if q.Give(x.party); q.All() == 0 {
 				delete(r.places, x.key)
 			}
 		}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,47 +11,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
-
-// TestQuota: whatever parties take and give back in whatever order, there are never
-// more than the bound, a party that has none gets a place while four others hold what
-// they can, and in the end nothing is left.
-func TestQuota(t *testing.T) {
-	const most = 100
-	var q quota
-	held := map[string]int{}
-	for range 20_000 {
-		who := fmt.Sprint(rand.IntN(5))
-		if rand.IntN(3) > 0 {
-			if q.room(who, most) {
-				q.take(who)
-				held[who]++
-			}
-		} else if held[who] > 0 {
-			q.giveBack(who)
-			held[who]--
-		}
-		all := 0
-		for who, n := range held {
-			if all += n; q.taken[who] != n {
-				t.Fatalf("%s has %d, the quota counts %d", who, n, q.taken[who])
-			}
-			if n > most/2 {
-				t.Fatalf("%s has %d of %d", who, n, most)
-			}
-		}
-		if all != q.all || all > most || !q.room("newcomer", most) {
-			t.Fatalf("%d are taken, %d counted, of %d", all, q.all, most)
-		}
-	}
-	for who, n := range held {
-		for range n {
-			q.giveBack(who)
-		}
-	}
-	if q.all != 0 || len(q.taken) != 0 {
-		t.Errorf("left are %d of %v", q.all, q.taken)
-	}
-}
 
 func TestParty(t *testing.T) {
 	for want, f := range map[string]mcp.ClientFacts{
@@ -176,7 +134,7 @@ func TestOneServerCannotTakeAllPlaces(t *testing.T) {
 		for n := range 2 * maxParkedAtOne {
 			_, _ = w.park(mcp.ClientFacts{Who: identity.Named(fmt.Sprintf("p%d", n%8))})
 		}
-		if n := r.places["server old"].all; n > maxParkedAtOne || n < maxParkedAtOne/2 {
+		if n := r.places["server old"].All(); n > maxParkedAtOne || n < maxParkedAtOne/2 {
 			t.Errorf("one server has %d", n)
 		}
 		other := crowd{t, r, asking(mcp.MethodElicit)}
@@ -222,8 +180,8 @@ func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 		}
 		time.Sleep(stateTTL + time.Second)
 		synctest.Wait()
-		if len(g.Relay.attended) != 0 || g.Relay.attends.all != 0 {
-			t.Errorf("%d tasks are attended, %d counted", len(g.Relay.attended), g.Relay.attends.all)
+		if len(g.Relay.attended) != 0 || g.Relay.attends.All() != 0 {
+			t.Errorf("%d tasks are attended, %d counted", len(g.Relay.attended), g.Relay.attends.All())
 		}
 	})
 }

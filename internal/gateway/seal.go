@@ -49,10 +49,10 @@ type Relay struct {
 
 	parkMu   sync.Mutex
 	parked   map[string]*parked
-	places   map[string]*quota  // of parked calls, see slotsOf; none that is empty
-	finished finished           // those of parked that are over
-	attended map[string]*parked // tasks, see attendTask
-	attends  quota              // of attended
+	places   map[string]*transport.Quota // of parked calls, see slotsOf; none that is empty
+	finished finished                    // those of parked that are over
+	attended map[string]*parked          // tasks, see attendTask
+	attends  transport.Quota             // of attended
 	closed   bool
 	running  work.Group // calls that may be parked, and attended tasks
 

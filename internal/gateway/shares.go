@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // party returns out of whose share something is taken: the principal; where nobody
@@ -28,33 +29,6 @@ func party(f *mcp.ClientFacts) string {
 	return who
 }
 
-// quota shares out a bounded number of places such that no party can have them all:
-// each may take one more while it has fewer than are free. The first leaves half of
-// them to others, the next half of those, and nobody ever loses a place to somebody
-// else. The zero value is empty. It has no lock.
-type quota struct {
-	taken map[string]int // by party; nobody with 0
-	all   int
-}
-
-// room reports whether a party may take one more of most.
-func (q *quota) room(who string, most int) bool { return q.taken[who] < most-q.all }
-
-func (q *quota) take(who string) {
-	if q.taken == nil {
-		q.taken = make(map[string]int)
-	}
-	q.taken[who]++
-	q.all++
-}
-
-func (q *quota) giveBack(who string) {
-	q.all--
-	if q.taken[who]--; q.taken[who] <= 0 {
-		delete(q.taken, who)
-	}
-}
-
 // The bounds of subscriptions/listen that are open at once, each of which holds a
 // connection for as long as its client likes: those of one client, and those of all
 // clients of one machine that do not say who they are. The second is a quota, as a
@@ -67,8 +41,8 @@ const (
 // listenShares counts the listens. The zero value is ready.
 type listenShares struct {
 	mu       sync.Mutex
-	taken    map[string]int    // by party; nobody with 0
-	machines map[string]*quota // by address; none that is empty
+	taken    map[string]int              // by party; nobody with 0
+	machines map[string]*transport.Quota // by address; none that is empty
 }
 
 // machineOf returns the address whose clients share a bound, "" for a client that is
@@ -86,7 +60,7 @@ func (s *listenShares) take(f *mcp.ClientFacts) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.taken == nil {
-		s.taken, s.machines = make(map[string]int), make(map[string]*quota)
+		s.taken, s.machines = make(map[string]int), make(map[string]*transport.Quota)
 	}
 	if s.taken[who] >= maxListens {
 		return false
@@ -94,13 +68,13 @@ func (s *listenShares) take(f *mcp.ClientFacts) bool {
 	if machine != "" {
 		q := s.machines[machine]
 		if q == nil {
-			q = &quota{}
+			q = &transport.Quota{}
 			s.machines[machine] = q
 		}
-		if !q.room(who, maxListensOfMachine) {
+		if !q.Room(who, maxListensOfMachine) {
 			return false
 		}
-		q.take(who)
+		q.Take(who)
 	}
 	s.taken[who]++
 	return true
@@ -114,7 +88,7 @@ func (s *listenShares) giveBack(f *mcp.ClientFacts) {
 		delete(s.taken, who)
 	}
 	if q := s.machines[machine]; q != nil {
-		if q.giveBack(who); q.all == 0 {
+		if q.Give(who); q.All() == 0 {
 			delete(s.machines, machine)
 		}
 	}

@@ -134,7 +134,7 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 		return nil, errStopping
 	}
 	who := party(c.Client)
-	if !r.attends.room(who, maxAttended) {
+	if !r.attends.Room(who, maxAttended) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: p.server.Name(), Cause: "overloaded", Outcome: mcp.Failed, Retryable: true,
 			RetryAfter: time.Second, TooMany: true, Message: "too many of this client's tasks wait for its answers: answer some of them first",
@@ -156,7 +156,7 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 		r.attended = make(map[string]*parked)
 	}
 	r.attended[key] = a
-	r.attends.take(who)
+	r.attends.Take(who)
 	r.holdLocked(a, c.Msg)
 	ask := p.ask(c, mcp.MethodTaskResult)
 	r.running.Go(func() {
@@ -186,7 +186,7 @@ func (r *Relay) holdLocked(a *parked, m *jsonrpc.Message) {
 // is over.
 func (r *Relay) dropLocked(a *parked) {
 	delete(r.attended, a.id)
-	r.attends.giveBack(a.party)
+	r.attends.Give(a.party)
 	a.dropped = true
 	if isDone(a.done) {
 		r.Budget.Give(a.counted)

@@ -35,6 +35,9 @@ func (q *Quota) Room(party string, most int) bool { return q.taken[party] < most
 // Taken returns how many places a party has, and how many all have.
 func (q *Quota) Taken(party string) (own, all int) { return q.taken[party], q.all }
 
+// All returns how many places all parties have together.
+func (q *Quota) All() int { return q.all }
+
 // Take takes a place, whether there is room or not.
 func (q *Quota) Take(party string) {
 	if q.taken == nil {
