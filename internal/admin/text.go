@@ -79,13 +79,13 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 		line(1, "%d sessions are being opened", s.Opening)
 	}
 	if s.Unasked > 0 {
-		line(1, "%d answers that nobody waited for", s.Unasked)
+		line(1, "%d answers to no open request", s.Unasked)
 	}
 	if s.Odd > 0 {
-		line(1, "%d other messages that nobody could use", s.Odd)
+		line(1, "%d other messages that could not be used", s.Odd)
 	}
 	if s.Broadcasts {
-		line(1, "it sends to all of its sessions what is meant for one")
+		line(1, "it sends messages meant for one session to all sessions")
 	}
 	for _, x := range s.Sessions {
 		caps, state := "nothing asked", "in use"

@@ -315,7 +315,7 @@ func (a *app) answerWith(given []argument) func(string, []byte) ([]byte, string)
 		message = excerpt.Quote(message, maxQuoted)
 		switch {
 		case len(raw) == 0:
-			a.status.Printf("the server asked %s; that is no form, so it was declined", message)
+			a.status.Printf("the server asked %s; declined, because it is not a form", message)
 		case len(missing) > 0:
 			a.status.Printf("the server asked %s; declined, because it also needs %s", message, strings.Join(missing, " "))
 		case err != nil:

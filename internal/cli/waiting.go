@@ -73,7 +73,7 @@ type missingError struct{ text string }
 func (e *missingError) Error() string        { return e.text }
 func (e *missingError) Is(target error) bool { return target == errMissing }
 func (e *missingError) Hint() string {
-	return "try again later; the log of the gateway, and its path /readyz if it is Dragoman, say what keeps them"
+	return "try again later; look for the cause in the gateway's log (and at its /readyz, if it is Dragoman)"
 }
 
 // whyMissing says which servers are missing and why, "" when none is.
@@ -117,7 +117,7 @@ func (a *app) printList(server, kind string, l List, asJSON bool) error {
 		a.status.label(yellow, "note", why+", and "+its+" "+kind+" are missing here")
 	case len(l.Items) > 0 || asJSON:
 	case l.Changes:
-		a.status.Printf("%s has no %s now, and says that this may change", server, kind)
+		a.status.Printf("%s has no %s yet; it says that this may change", server, kind)
 	default:
 		a.status.Printf("%s has no %s", server, kind)
 	}

@@ -88,7 +88,7 @@ func TestListOfStartingGateway(t *testing.T) {
 		"empty, and will change": {lists: []listAt{{0, List{Changes: true}, nil}, {2 * time.Second, List{Items: tools("late"), Changes: true}, nil}},
 			took: growWait, out: "late\n"},
 		"empty, and could change": {lists: []listAt{{0, List{Changes: true}, nil}},
-			took: growWait + time.Second, said: []string{"h has no tools now, and says that this may change"}},
+			took: growWait + time.Second, said: []string{"h has no tools yet; it says that this may change"}},
 		"json": {lists: []listAt{{0, List{Starting: []string{"slow"}}, nil}, {never, List{}, nil}}, args: []string{"--json"},
 			took: startWait + time.Second, code: errMissing, out: "[]\n", said: []string{"still starting"}},
 	} {

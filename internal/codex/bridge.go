@@ -192,7 +192,7 @@ func (b *bridge) say(raw []byte) { _ = b.side.Write(raw) }
 func (b *bridge) answer(m *jsonrpc.Message, result []byte) {
 	err := b.side.Write(jsonrpc.AppendResult(nil, m.ID, result))
 	if err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		b.refuse(m, jsonrpc.CodeInternal, "the turn is over, but what Codex said is too large")
+		b.refuse(m, jsonrpc.CodeInternal, "the turn is over, but its result is too large")
 	}
 }
 

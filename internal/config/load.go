@@ -100,7 +100,7 @@ func unreadable(path string, err error) Problem {
 	}
 	var odd *irregular
 	if errors.As(err, &odd) && !odd.mode.IsDir() {
-		p.Hint = "save the configuration in a file; it is read again at each change"
+		p.Hint = "save the configuration in a regular file; Dragoman reads it again after each change"
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		p.Text, p.Hint = "there is no such file", "name another with -c FILE"

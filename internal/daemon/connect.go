@@ -103,7 +103,7 @@ func (s *Session) List(ctx context.Context, kind string) (List, error) {
 		"prompts": mcp.MethodListPrompts, "templates": mcp.MethodListTemplates,
 	}[kind]
 	if !ok {
-		return List{}, fmt.Errorf("%q is no list: try tools, resources, prompts or templates", kind)
+		return List{}, fmt.Errorf("%q is not the name of a list: use tools, resources, prompts or templates", kind)
 	}
 	h, err := s.host.Hello(ctx, s.facts)
 	if err != nil {

@@ -75,9 +75,9 @@ func (m *metrics) watch(all func() []upstream.Status) {
 		desc: prometheus.NewDesc(
 			"dragoman_server_up", "1 while the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil),
 		odd: prometheus.NewDesc(
-			"dragoman_odd_messages_total", "Other messages of a server that nobody could use: unreadable, belonging to no call, or not allowed there.", []string{"server"}, nil),
+			"dragoman_odd_messages_total", "Other messages of a server that could not be used: unreadable, without a matching call, or not allowed there.", []string{"server"}, nil),
 		unasked: prometheus.NewDesc(
-			"dragoman_unasked_answers_total", "Answers of a server that nobody waited for: late, repeated, or another client's.", []string{"server"}, nil),
+			"dragoman_unasked_answers_total", "Answers of a server to no open request: late, repeated, or another client's.", []string{"server"}, nil),
 	})
 }
 

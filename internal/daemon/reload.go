@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// secondLook is how long a file must stay without servers, after it had some, before
-// it is believed.
+// secondLook is how long a file must stay without servers before the servers that it
+// had are removed.
 const secondLook = 10 * time.Second
 
 // emptiness decides about a changed configuration that has no servers while the
@@ -38,15 +38,15 @@ func (e *emptiness) stop() {
 	}
 }
 
-// refuses reports whether next is not to be taken over for now, and logs why. sure
-// says that somebody asked for it, or that it is the second look.
+// refuses reports whether next must not be used yet, and logs why. sure is true on
+// SIGHUP and at the second look.
 func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 	e.stop()
 	switch {
 	case len(next.Servers) > 0 || len(now.Servers) == 0:
 		return false
 	case next.Empty:
-		e.log.Warn("the configuration file is empty and not used, all servers stay; to remove them all write mcpServers: {}", "servers", len(now.Servers))
+		e.log.Warn("the configuration file is empty and was ignored: all servers stay; to remove them, write mcpServers: {}", "servers", len(now.Servers))
 		return true
 	case sure:
 		return false
@@ -55,7 +55,7 @@ func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 		e.patience = secondLook
 	}
 	e.again = time.NewTimer(e.patience)
-	e.log.Warn("the changed configuration has no servers any more; all stay until it has been so for a while, or until SIGHUP",
+	e.log.Warn("the changed configuration has no servers any more: the current ones stay; they are removed after the wait, or on SIGHUP",
 		"servers", len(now.Servers), "wait", e.patience.String())
 	return true
 }

@@ -386,7 +386,7 @@ func TestS11_ClientThatReadsNothing(t *testing.T) {
 			}
 			select {
 			case err := <-done:
-				if (err != nil) != closes || closes && !strings.Contains(err.Error(), "takes no answers") {
+				if (err != nil) != closes || closes && !strings.Contains(err.Error(), "no longer accepts answers") {
 					t.Errorf("ended with %v", err)
 				}
 			case <-time.After(30 * time.Second):

@@ -56,7 +56,7 @@ func (g *Merged) audience(f *mcp.ClientFacts) *audience {
 	a := g.catalog.audienceLocked(key, f)
 	g.catalog.mu.Unlock()
 	if a == nil {
-		g.Relay.lost("", mcp.MethodListTools, "too many sets of client capabilities are in use: a client sees the lists of one that declares nothing")
+		g.Relay.lost("", mcp.MethodListTools, "too many sets of client capabilities are in use: further clients see the lists for clients without capabilities")
 		return everybody
 	}
 	return a

@@ -205,7 +205,7 @@ func (r *Relay) takeState(u Upstream, s opened) (leave func(), err error) {
 	if _, busy := r.retried[s.id]; busy {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "in_progress", Outcome: mcp.NotSent, Retryable: true, RetryAfter: time.Second,
-			Message: "another request with this requestState is being answered: wait for it to end",
+			Message: "another request with this requestState is still running: wait for it to end",
 		}
 	}
 	if r.retried == nil {

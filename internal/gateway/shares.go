@@ -107,7 +107,7 @@ func (r *Relay) admitListen(c *mcp.Call) (leave func(), err error) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Cause: "rate_limited", Outcome: mcp.NotSent, TooMany: true,
 			Retryable: true, RetryAfter: 10 * time.Second, Op: "listen",
-			Message: fmt.Sprintf("at most %d subscriptions of one client can be open at once, and fewer when many clients of one machine have some", maxListens),
+			Message: fmt.Sprintf("one client may have at most %d subscriptions open, and fewer when many clients of one machine have some: close one first", maxListens),
 		}
 	}
 	return func() { r.listens.giveBack(c.Client) }, nil

@@ -105,14 +105,14 @@ func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*
 		raw := dialect.Reply(nil, c, reply)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
 		if err != nil {
-			return nil, badAnswer(p.server, "ended a task with what is no answer")
+			return nil, badAnswer(p.server, "ended a task without a valid answer")
 		}
 		return st.say(c, dialect.Task{Status: mcp.TaskFailed, Error: m.Error.Of(raw)}), nil
 	}
 	reply = bare(reply)
 	m, bad := mcp.Rewrite(c.Trail, reply.Msg, &reply.Edits)
 	if bad != nil {
-		return nil, badAnswer(p.server, "ended a task with what is no answer")
+		return nil, badAnswer(p.server, "ended a task without a valid answer")
 	}
 	return st.say(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(m.Raw)}), nil
 }

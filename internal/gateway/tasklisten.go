@@ -160,7 +160,7 @@ func (e *taskEar) Notify(b []byte) {
 		}
 		if err := e.relay.checkQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
 			// Its poll says so.
-			e.relay.lost(e.server.Name(), m.Method, "the task asks what this client cannot be asked")
+			e.relay.lost(e.server.Name(), m.Method, "the task asks a question that this client does not support")
 			return
 		}
 		e.q.put(e.server, m)

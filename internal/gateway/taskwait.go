@@ -171,7 +171,7 @@ func (w *waiting) outcome(st *state) (*mcp.Reply, error) {
 		raw := append(append([]byte(`{"jsonrpc":"2.0","id":0,"error":`), failure...), '}')
 		var err error
 		if m, err = jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true}); err != nil {
-			return nil, badAnswer(w.place.server, "ended a task with what is no answer")
+			return nil, badAnswer(w.place.server, "ended a task without a valid answer")
 		}
 	case st.status == mcp.TaskCancelled:
 		return nil, taskEnded(w.place.server, "cancelled")

@@ -49,7 +49,7 @@ func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transp
 			defer late.Stop()
 			select {
 			case <-late.C:
-				cancel(fmt.Errorf("the client takes no answers any more: %w", err))
+				cancel(fmt.Errorf("the client no longer accepts answers: %w", err))
 			case <-ctx.Done():
 			}
 		case <-ctx.Done():

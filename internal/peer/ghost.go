@@ -82,7 +82,7 @@ func (l *piped) logOfAll(m *jsonrpc.Message) {
 	switch where := l.server.sessions.log(&own); where {
 	case unclear:
 		if l.server.opts.Lost != nil {
-			l.server.opts.Lost(m.Method, "the server sends it to all of its sessions and nothing in it says whose it is")
+			l.server.opts.Lost(m.Method, "the server sends it to all of its sessions, and it does not name its call")
 		}
 	case here:
 		l.add(l.waiting(own.all.number()), m, l.orphan)

@@ -73,10 +73,10 @@ func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) 
 		f.Info = named(at[2].Of(m.Raw))
 	}
 	if len(f.Info) > mcp.MaxOwnInfo {
-		c.lost(mcp.Losses{{What: m.Method, Why: "the client's description of itself is too long to be kept; its name and version are"}})
+		c.lost(mcp.Losses{{What: m.Method, Why: "clientInfo is too long; only its name and version are kept"}})
 	}
 	if len(f.Capabilities) > mcp.MaxOwnCapabilities {
-		c.lost(mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long to be kept; those that are known are"}})
+		c.lost(mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; only the known ones are kept"}})
 	}
 	return f.Own(), nil // the session must not keep the whole request alive
 }

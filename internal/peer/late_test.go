@@ -117,7 +117,7 @@ func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
 			t.Fatalf("heard %q", got)
 		}
 		w.say(rootsAsked)
-		w.want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: too much waits for its client"}}`)
+		w.want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: too many messages wait for its client"}}`)
 		cancel(ErrCancelled)
 		synctest.Wait()
 		close(sink.open)

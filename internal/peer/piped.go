@@ -434,7 +434,7 @@ func (l *piped) queue(p *pending, m *jsonrpc.Message) (why string) {
 		full = len(p.events) >= maxEvents+maxQuestions || p.bytes+len(m.Raw) > maxEventBytes+maxQuestionBytes && len(p.events) > 0
 	}
 	if full {
-		return "too much waits for its client"
+		return "too many messages wait for its client"
 	}
 	p.events = append(p.events, m)
 	p.bytes += len(m.Raw)

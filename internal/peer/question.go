@@ -48,7 +48,7 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 	if all := s.questionBytes.Add(size); all > maxQuestionBytes && all > size {
 		s.questionBytes.Add(-size)
 		<-s.slots
-		s.respond(refusal(m, "the questions that are open are too long together"))
+		s.respond(refusal(m, "the open questions of this server take up too much memory; answer some of them first"))
 		return
 	}
 	done := func() {

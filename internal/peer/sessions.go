@@ -315,4 +315,4 @@ func (s *Server) passOver(m *jsonrpc.Message, where place) {
 }
 
 // whyUnclear is why a question of a server that broadcasts is refused.
-const whyUnclear = "the server sends its questions to all of its sessions, and nothing in this one says whose it is"
+const whyUnclear = "the server sends its questions to all of its sessions, and this one does not name its call"

@@ -223,7 +223,7 @@ func TestClientThatTakesNoAnswers(t *testing.T) {
 		}
 		begun := time.Now()
 		all.Wait()
-		if err == nil || !strings.Contains(err.Error(), "takes no answers") || time.Since(begun) > lastWords+farewell {
+		if err == nil || !strings.Contains(err.Error(), "no longer accepts answers") || time.Since(begun) > lastWords+farewell {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
 		_ = far.Close()

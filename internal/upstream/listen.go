@@ -26,7 +26,7 @@ type listening struct {
 }
 
 // errNoListen ends a listen for good: the server does not have the method.
-var errNoListen = errors.New("the server has no subscriptions/listen")
+var errNoListen = errors.New("the server does not support subscriptions/listen")
 
 // noListenFor is how long a server over HTTP that has no subscriptions/listen is not
 // asked for it again. One on a pipe is not asked again for as long as its process lives.
@@ -49,7 +49,7 @@ func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
 	s.noListen = time.Now()
 	u.mu.Unlock()
 	if first {
-		u.opts.Log.Info("server tells of no changes", "server", u.spec.Name, "cause", errNoListen.Error())
+		u.opts.Log.Info("server does not report changes", "server", u.spec.Name, "cause", errNoListen.Error())
 	}
 }
 

@@ -128,7 +128,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 func (u *Upstream) tellCut(s *session) {
 	for _, f := range s.server.Opening().Findings {
 		if f.Code == handshake.FoundLongInstructions && !u.cut.Swap(true) {
-			u.opts.Log.Warn("instructions of the server are cut", "server", u.spec.Name, "why", f.Text)
+			u.opts.Log.Warn("server instructions were cut", "server", u.spec.Name, "why", f.Text)
 			u.lost("instructions", "they are longer than 64 KiB and were cut")
 		}
 	}

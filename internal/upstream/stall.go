@@ -23,11 +23,11 @@ const (
 	stallShown = 1500 * time.Millisecond // of not reading, before the status says so
 	stallLimit = 10 * time.Second        // of not reading, before a session is set aside
 
-	reasonStalled     = "it has stopped reading, and what is sent to it waits"
+	reasonStalled     = "it has stopped reading; messages to it wait"
 	reasonSomeStalled = "one of its sessions has stopped reading"
 )
 
-var errStalled = fmt.Errorf("it was ended, because %w", transport.ErrStalled)
+var errStalled = fmt.Errorf("session ended because %w", transport.ErrStalled)
 
 // watchStallLocked sees to it that a session is looked at which somebody is about to
 // send to. The timer goes on by itself for as long as the session is in use.

@@ -229,8 +229,8 @@ func New(spec Spec, o Options) *Upstream {
 		u.sessions = peer.NewSessions()
 	}
 	u.sessions.OnBroadcast(func() {
-		u.opts.Log.Warn("server sends to all of its sessions what is meant for one", "server", u.spec.Name,
-			"effect", "questions and log messages that do not name their call reach nobody while several clients call it")
+		u.opts.Log.Warn("server sends messages meant for one session to all sessions", "server", u.spec.Name,
+			"effect", "while several clients call it, questions and log messages that do not name their call are not delivered")
 	})
 	u.life, u.end = context.WithCancelCause(context.Background())
 	u.polite, u.hurry = context.WithCancel(context.Background())

@@ -201,7 +201,7 @@ func (s *stream) unreadable(err error) {
 	if errors.Is(err, ErrTooLarge) {
 		s.c.log.Warn("event over the size limit skipped", slog.String("cause", err.Error()))
 	}
-	s.c.drop("event is no JSON-RPC message", nil)
+	s.c.drop("event is not a JSON-RPC message", nil)
 }
 
 // take deals with one message and reports whether it is the answer.
