@@ -1,10 +1,10 @@
-// Package admin is the model of the program's state that its command line, its HTTP API
-// and its readiness check share: exported types with their JSON, and the same as text for
-// a terminal.
+// Package admin is the model of the program's state that the command line, the HTTP API
+// and the readiness check share: exported types with their JSON, and the same as text
+// for a terminal.
 //
-// It holds no state and asks nobody: whoever knows how things are fills in a Report. It
-// does not import the rooms that it describes, so that a page or a command can read a
-// Report that came over HTTP.
+// It holds no state and reads none: the package that knows a part of the state fills in
+// that part of a Report. It does not import the packages that it describes, so that a
+// page or a command can read a Report that came over HTTP.
 package admin
 
 import "time"
@@ -62,9 +62,9 @@ type Server struct {
 	Running   int        `json:"running"` // calls in flight
 	Opening   int        `json:"opening"` // sessions
 	Hearers   int        `json:"hearers"` // clients that hear its notices
-	// Unasked counts answers of the server that nobody waited for: late, repeated, or
-	// another client's. Broadcasts says that it sends to all of its sessions what is
-	// meant for one.
+	// Unasked counts answers that match no open request: late, repeated, or another
+	// client's. Broadcasts is true when the server sends messages meant for one session
+	// to all of its sessions.
 	Unasked    int64     `json:"unaskedAnswers"`
 	Odd        int64     `json:"oddMessages"` // of its other messages, those that nobody could use
 	Broadcasts bool      `json:"broadcasts"`

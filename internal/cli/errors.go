@@ -43,9 +43,9 @@ func withHint(err error, format string, args ...any) error {
 	return &hinted{err: err, hint: fmt.Sprintf(format, args...)}
 }
 
-// printError says what went wrong and, a line each, what to do about it. An error is
-// one line, whatever stands in it: a second line would be a peer's, who could write
-// there as if it were Dragoman.
+// printError prints what went wrong, and one line for each thing to do about it. An
+// error is always one line: text from a peer could otherwise begin a second line and
+// look like Dragoman's own.
 func (a *app) printError(err error) {
 	var bad *config.Error
 	if errors.As(err, &bad) {
@@ -107,9 +107,9 @@ func oneLine(s string) string {
 // maxQuoted bounds what is repeated of a peer in an error or a notice, in bytes.
 const maxQuoted = 1 << 10
 
-// explain returns the text of an error and what more there is to say about it, ""
-// for nothing. An *mcp.Error has a message for clients and a cause for the log, which
-// may repeat the message's end and go on with what it left out.
+// explain returns the text of an error and further details, "" for none. An *mcp.Error
+// has a message for clients and a cause for the log. The cause may repeat the end of
+// the message and continue it.
 func explain(err error) (text, more string) {
 	var e *mcp.Error
 	if !errors.As(err, &e) || e.Message == "" {

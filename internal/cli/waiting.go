@@ -50,7 +50,8 @@ func (a *app) listWhole(ctx context.Context, s Session, server, kind string, eno
 	}
 }
 
-// named returns names of a peer's for a sentence.
+// named joins server names that a peer sent, quoted where needed, for use in a
+// sentence.
 func named(names []string) string {
 	const most = 8
 	var out []string
@@ -64,7 +65,7 @@ func named(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// errMissing is that a list is empty because servers are missing in it.
+// errMissing is the error for a list that is empty because servers are missing in it.
 var errMissing = errors.New("servers are missing")
 
 // missingError says which servers are missing in an empty list.

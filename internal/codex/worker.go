@@ -152,8 +152,8 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 	close(x.done)
 }
 
-// unusable ends the exchange whose answer is not a message, or goes beyond the size
-// limit, as if the worker had refused it. It reports whether there is one.
+// unusable fails the exchange whose answer is not a message or exceeds the size limit,
+// as if the worker had refused it. It reports whether there is such an exchange.
 func (w *worker) unusable(err error, why *jsonrpc.Error) bool {
 	var bad *transport.BadAnswer
 	if !errors.As(err, &bad) {

@@ -19,9 +19,9 @@ dragoman:
   servers: {NAME: {expose: {tools: {}, prompts: {}, resources: {}}}}
 `
 
-// Keys returns the path of every setting that a file can have, sorted. NAME stands
-// for names that users choose. It is what Parse asks for, so that a test can hold
-// documents and effects to it.
+// Keys returns the path of every setting that a file can have, sorted. NAME stands for
+// names that users choose. The list is recorded from what Parse reads, so that a test
+// can compare the documents and the effects with it.
 func Keys() []string {
 	c := &compiler{asked: map[string]bool{}, env: func(string) (string, bool) { return "", false }}
 	c.compile([]byte(everySection))

@@ -58,7 +58,8 @@ func Load(path string) (*Snapshot, Problems) {
 }
 
 // read returns at most one byte more than Parse accepts. It refuses anything but a
-// regular file, and waits for nobody: the other end of a pipe may never come.
+// regular file, and does not block: nothing may ever write to the other end of a named
+// pipe.
 func read(path string) ([]byte, fs.FileMode, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {

@@ -4,6 +4,6 @@ package config
 
 import "syscall"
 
-// nonblock makes opening a named pipe return at once rather than wait for somebody
-// who writes to it. It means nothing for a regular file.
+// nonblock makes opening a named pipe return at once rather than wait for a writer. It
+// has no effect on a regular file.
 const nonblock = syscall.O_NONBLOCK

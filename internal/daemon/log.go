@@ -9,16 +9,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/loglimit"
 )
 
-// limitLog returns a logger for whatever clients and servers can cause, which a flood
-// of theirs does not fill. flush must be called at the end.
+// limitLog returns a logger for events that clients and servers can cause. It is
+// limited, so that they cannot flood the log. flush must be called at the end.
 func limitLog(log *slog.Logger) (limited *slog.Logger, flush func()) {
 	h := loglimit.New(log.Handler())
 	return slog.New(h), h.Close
 }
 
-// serverLog takes the lines that net/http's server logs. Most tell of what a single
-// client did and are for who looks for it. That connections cannot be accepted, which
-// it tries again after a pause, is for everybody.
+// serverLog receives the lines that net/http's server logs. Most report what one client
+// did, and are logged at debug level. A failure to accept connections, which net/http
+// retries after a pause, is a warning; a panic is an error.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) Write(b []byte) (int, error) {

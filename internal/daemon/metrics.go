@@ -68,7 +68,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// watch adds what is known of each server's state, read when scraped.
+// watch adds the metrics of each server's state, which are read on every scrape.
 func (m *metrics) watch(all func() []upstream.Status) {
 	m.registry.MustRegister(&states{
 		all: all,

@@ -10,13 +10,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// doorMetrics tells what each HTTP endpoint has counted, read when scraped.
+// doorMetrics exports the counts of each HTTP endpoint, which are read on every scrape.
 type doorMetrics struct {
 	doors        *doors
 	events, open *prometheus.Desc
 }
 
-// watchDoors adds what the endpoints and the guard before them have counted.
+// watchDoors adds the counts of the endpoints and of the guard before them.
 func (m *metrics) watchDoors(d *doors, guard *httpdoor.Guard) {
 	m.registry.MustRegister(
 		&doorMetrics{

@@ -27,14 +27,14 @@ const (
 	maxNewcomers = 4096
 )
 
-// newcomers limits how often a client may open a session, so that one that loops
-// does not shut out the others. Who has authenticated has a rate of its own. Where
-// nobody has to, each connection has that rate, the connections of one address and
-// name have a multiple of it together, so that opening new ones gains little, and new
-// names have one too, so that inventing names gains little either.
+// newcomers limits how often a client may open a session, so that one that loops does
+// not shut out the others. A client that has authenticated has a rate of its own.
+// Without authentication each connection has that rate. The connections of one address
+// and name share a multiple of it, so that opening new connections gains little. New
+// names share one too, so that inventing names gains little.
 //
-// Each opening takes a token of all the buckets that it belongs to. Where they have
-// none left it waits for its turn, and is refused when that would take too long.
+// Each opening takes a token from every bucket that it belongs to. When a bucket is
+// empty the opening waits for its turn, and is refused when that would take too long.
 type newcomers struct {
 	perSecond int // 0 allows all
 
@@ -148,9 +148,9 @@ func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, k
 	return l, false
 }
 
-// forget makes room. Those that have all of their tokens lose nothing by it but that
-// they are known, so that those go first that came once and not again. Of the others
-// those lose least that have most.
+// forget makes room by removing a few clients. Clients that have all of their tokens
+// lose only that they are known, so those that came once and not again go first. Of the
+// others, those go that have the most tokens, since they lose the least.
 func (b *buckets[K]) forget(now time.Time) {
 	full := func(e *bucket) bool { return e.TokensAt(now) >= float64(e.Burst()) }
 	for key, e := range b.all {

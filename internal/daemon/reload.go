@@ -11,10 +11,10 @@ import (
 // had are removed.
 const secondLook = 10 * time.Second
 
-// emptiness decides about a changed configuration that has no servers while the
-// present one has some. A full disk or an editor that crashed leaves such files, and
-// all servers would be gone in an instant. So an empty file is never taken over, and
-// one that says that it has no servers only at a second look or on SIGHUP.
+// emptiness decides whether a changed configuration without servers replaces one that
+// has some. A full disk or a crashed editor leaves such files, and using one would
+// remove all servers at once. An empty file is never used. A file that explicitly has
+// no servers is used only at a second look or on SIGHUP.
 type emptiness struct {
 	patience time.Duration // 0 means secondLook
 	log      *slog.Logger

@@ -39,9 +39,9 @@ func (a *aliases) of(principal string) string {
 	return "p-" + hex.EncodeToString(sum.Sum(nil)[:5])
 }
 
-// redactor takes what is configured as secret of a server out of texts in which
-// the server, or the network, may repeat it, and what looks like a secret besides: a
-// server may have others from a file of its own.
+// redactor returns a function that masks the configured secrets of a server in a text
+// from the server or the network. It also masks what looks like a secret: the server
+// may have read others from a file of its own.
 func redactor(c config.Server) func(text string) string {
 	var pairs []string
 	if c.URL != "" && c.Describe() != c.URL {

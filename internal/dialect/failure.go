@@ -31,16 +31,16 @@ func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	}
 }
 
-// codeFor returns the code that a client of revision to gets, and a member that
-// explains it in the error's data. Codes that we answer with ourselves, and those
-// between two legacy parties, stay as they are.
+// codeFor returns the code that a client of revision to gets, and a member for the
+// error's data that explains it. Codes that we answer with ourselves, and codes between
+// two legacy parties, stay as they are.
 //
-// The codes from -32020 to -32099 mean what the specification says or must not be
-// sent (2026-07-28 §Base, "Error Codes"). To a client Dragoman is the server: a
-// header or a version that a server behind refuses is not one of the client's
-// request, so these become an internal error that names the code. What stays is a
-// server's word that this client lacks a capability, where it is true, whichever era
-// the server is of: servers of both use one error for it.
+// The codes from -32020 to -32099 mean what the specification says or must not be sent
+// (2026-07-28 §Base, "Error Codes"). To a client, Dragoman is the server: when a server
+// behind it refuses a header or a version, that header is not one of the client's
+// request. So these codes become an internal error that names the original code. The
+// exception is a true error that this client lacks a capability: servers of both eras
+// use one code for it.
 func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonrpc.Field) {
 	code = r.Code()
 	if r.From == mcp.Unknown || r.From.Legacy() && to.Legacy() {

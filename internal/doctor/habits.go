@@ -114,9 +114,9 @@ func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 	}
 }
 
-// unannounced sends notifications/initialized late: after a request, and before the same
-// request once more. That it was the notification that was missing is known only when
-// the request works then.
+// unannounced sends a request, then the late notifications/initialized, then the same
+// request again. The missing notification was the reason only if the second request
+// works.
 func (e *exam) unannounced(ctx context.Context, t *talk, r mcp.Revision) {
 	first := t.ask(mcp.MethodInitialize, greeting(r.String()))
 	if !t.wait(ctx, first, e.o.Patience) || !first.worked() {

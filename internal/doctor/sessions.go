@@ -8,9 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// What is in this file keeps the sessions of an examination apart. Over HTTP they are
-// sessions of one server, three at a time, and there are servers, wrappers mostly, that
-// send to all sessions what is meant for one.
+// This file keeps the sessions of an examination apart. Over HTTP they are sessions of
+// one server, three at a time. Some servers, mostly wrappers, send messages meant for
+// one session to all sessions.
 
 // sentID is a request with a certain id.
 type sentID struct {
@@ -66,9 +66,9 @@ func (t *talk) isAnothers(m *jsonrpc.Message) bool {
 	return true
 }
 
-// twoSessions looks whether an answer in one session is heard in another. If it is, only
-// one probe runs at a time from then on: an answer without an id, or a notification,
-// cannot be told from those of other probes.
+// twoSessions tests whether an answer in one session also arrives in another. If it
+// does, only one probe runs at a time from then on: an answer without an id, or a
+// notification, cannot be told from those of other probes.
 func (e *exam) twoSessions(ctx context.Context) {
 	one, err := e.begin(ctx)
 	if err != nil {

@@ -1,18 +1,17 @@
-// Package excerpt makes text that somebody else wrote fit to be repeated in ours:
-// in an answer, a log, a trace or a question to a person.
+// Package excerpt makes text that somebody else wrote fit to be repeated in ours: in an
+// answer, a log, a trace or a question to a person.
 //
-// Cut only bounds it. Line and Lines also take out whatever a terminal would act
-// on, or that hides or turns round what stands beside it: such text is for people
-// to read, and is not what the other side has said, byte for byte. Quote puts it in
-// quotes besides, so that it cannot be taken for words of ours: that is the form in
-// which a peer's words stand in our messages. JSON does the same for JSON without
-// changing its meaning. Secrets and
-// SecretName find what should not be repeated at all; they know forms and names,
-// and no secret that has neither.
+// Cut only limits its length. Line and Lines also remove everything that a terminal
+// would act on, and characters that hide or reverse the text beside them. The result is
+// for people to read: it is not byte for byte what the other side said. Quote also puts
+// it in quotes, so that it cannot be taken for our words; our messages repeat a peer's
+// words in that form. JSON makes JSON safe for a terminal without changing its meaning.
+// Secrets and SecretName find text that should not be repeated at all. They go by known
+// forms and names, and miss secrets that have neither.
 //
-// It knows no protocol, keeps no state and is safe for concurrent use. Every limit
-// is in bytes, includes the dots that say that something is missing, and is at
-// least the length of these, three.
+// It knows no protocol, keeps no state and is safe for concurrent use. Every limit is
+// in bytes, includes the dots that say that something is missing, and is at least the
+// length of these, three.
 package excerpt
 
 import (
@@ -46,8 +45,8 @@ func Line(s string, limit int) string { return clean(s, limit, false) }
 // Lines is Line for text of several lines: line ends, tabs and spaces stay.
 func Lines(s string, limit int) string { return clean(s, limit, true) }
 
-// Quote returns Line of s in double quotes. A quote within it is escaped, so that
-// the end of the quotation is ours to say. The limit is that of Line.
+// Quote returns Line of s in double quotes. Quotes within it are escaped, so that s
+// cannot end the quotation. The limit is that of Line.
 func Quote(s string, limit int) string { return strconv.Quote(Line(s, limit)) }
 
 // Word returns Line of s where that is one plain word, such as a name, a MIME type or

@@ -43,7 +43,8 @@ func audienceKey(f *mcp.ClientFacts) string {
 	return "modern " + string(caps)
 }
 
-// audience returns whose lists a client sees; nil stands for nobody in particular.
+// audience returns the audience that a client belongs to. nil stands for a request
+// without a client.
 func (g *Merged) audience(f *mcp.ClientFacts) *audience {
 	if f == nil {
 		return everybody

@@ -129,9 +129,9 @@ func (g *Merged) Changed(server, kind string) {
 	g.tellLocked(again)
 }
 
-// tellLocked reads parts again and has it announced if they are others now. Of an
-// audience that nobody hears for there is nobody to tell: what it has is read when it
-// asks, and no session is opened for it now.
+// tellLocked reads parts again and announces those that have changed. It skips
+// audiences without listeners, except everybody: their lists are read when one of their
+// clients asks, and no session is opened for them now.
 func (g *Merged) tellLocked(again []partKey) {
 	heard := g.heardFor()
 	for _, key := range again {
@@ -395,8 +395,8 @@ func (c *catalog) untoldLocked(all []oddity) (out []oddity) {
 	return out
 }
 
-// hellos returns what the servers have said of themselves to an audience, nil for
-// those that have not so far.
+// hellos returns the Hello of each server for an audience, nil for servers that have
+// not answered so far.
 func (g *Merged) hellos(ctx context.Context, a *audience) []*mcp.Hello {
 	g.refresh(ctx, a, "")
 	g.catalog.mu.Lock()

@@ -4,12 +4,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// finished are parked calls that are over before their clients have come back: the
-// server has taken its question back, say. Each client may still come for the answer,
-// until its state expires. When there are too many of them, or their answers are too
-// large, the oldest goes of the client that has most; that one is told that the call
-// is over and may have been executed. It is guarded by Relay.parkMu. The zero value is
-// ready.
+// finished holds parked calls that ended before their clients came back, for example
+// because the server withdrew its question. A client may still fetch the answer until
+// its state expires. When there are too many such calls, or their answers are too
+// large, the oldest call of the client with the most is dropped. That client is told
+// that the call is over and may have been executed. It is guarded by Relay.parkMu. The
+// zero value is ready.
 type finished struct {
 	order []*parked // oldest first
 	bytes int64

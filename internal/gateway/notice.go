@@ -83,8 +83,8 @@ func (n *notices) Drain() {
 	end()
 }
 
-// announce tells an audience that a list has changed. What everybody's list says may
-// be what others see for want of room for their own, so all are told of that.
+// announce tells an audience that a list has changed. A change of everybody's list goes
+// to all audiences, because others see that list when there is no room for their own.
 func (n *notices) announce(method, audience string) {
 	n.mu.Lock()
 	all := make([]*hearer, 0, len(n.hearers))
@@ -482,8 +482,8 @@ func (q *queue) take() []queued {
 	return due
 }
 
-// cutItems removes from an array the items for which drop has a reason, and reports
-// whether there are any. The edit bears the reason of the last one.
+// cutItems removes from an array the items for which drop returns a reason, and reports
+// whether it removed any. The edit has the reason of the last one.
 func cutItems(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits, drop func(item jsonrpc.Span) jsonrpc.Reason) (cut bool) {
 	out := []byte{'['}
 	why := jsonrpc.NoReason

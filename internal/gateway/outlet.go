@@ -9,11 +9,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
-// outlet takes notices to one legacy client. Whoever has a notice never waits for
-// the client: a server's reader serves all the others too. What waits is bounded
-// by the kinds of notices that repeat themselves and by maxHeld of the others; a
-// server that floods is heard every pace, of a list every changePace. The goroutine that writes is there only
-// while something waits, so that an idle client has none.
+// outlet sends notices to one legacy client. A caller never waits for the client,
+// because a server's reader serves all other clients too. The queue is bounded by the
+// kinds of notices that repeat themselves and by maxHeld of the others. A server that
+// floods is heard once per pace, changes of one list once per changePace. The writing
+// goroutine exists only while something waits, so an idle client has none.
 type outlet struct {
 	to peer.Standing
 	as rename

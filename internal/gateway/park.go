@@ -232,11 +232,11 @@ type slot struct {
 	own        bool // all of them belong to the one party
 }
 
-// slotsOf returns the places that a parked call takes up until it is over: one of
-// all, one of its server's, and one of the sessions that serve clients like its own,
-// since on a pipe a call that waits has a session to itself. A principal's sessions
-// are its own. Nobody loses a place: a client that has its share is refused the next,
-// and the person who has had a form open for longest keeps it.
+// slotsOf returns the places that a parked call takes up until it is over: one of all,
+// one of its server's, and one of the sessions that serve clients like its own, since a
+// call that waits on a pipe has a session to itself. A principal's sessions are its
+// own. A waiting call never loses its place to a newcomer: a client that has its share
+// is refused the next one.
 func slotsOf(u Upstream, f *mcp.ClientFacts) []slot {
 	who := party(f)
 	lanes := "lanes " + u.Name() + "\x00" + f.Who.SeatKey() + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))

@@ -9,9 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ListReport is what is kept of one list of one server: of the list that clients see
-// which cannot be asked, or, where nobody has asked for that one, of the list that was
-// read last.
+// ListReport describes one list of one server. It is the list for clients that cannot
+// be asked. If no such client has read it, it is the list that was read last.
 type ListReport struct {
 	Server, Method string
 	Items          int

@@ -190,12 +190,12 @@ func (r *Relay) open(u Upstream, c *mcp.Call) (opened, error) {
 	return opened{plain[8], plain[9:], sha256.Sum256(sealed)}, nil
 }
 
-// takeState lets a retry run, alone: a second one with the same state is refused
-// until leave is called, so that a request which is sent twice at once does not run
-// twice at once. When the first has ended the state may be used again, as clients
-// may retry what they got no answer to; whether it is worth anything then is for the
-// server to say (2026-07-28 §MRTR, "Server Requirements" 5). A call without a state
-// has nothing to take.
+// takeState reserves a state for one retry at a time. A second retry with the same
+// state is refused until leave is called, so that a request sent twice at once does not
+// run twice at once. After that the state may be used again, since clients may retry a
+// request that got no answer; the server decides whether it accepts the state
+// (2026-07-28 §MRTR, "Server Requirements" 5). A call without a state needs no
+// reservation.
 func (r *Relay) takeState(u Upstream, s opened) (leave func(), err error) {
 	if s.kind == 0 {
 		return func() {}, nil

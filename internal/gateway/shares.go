@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// party returns out of whose share something is taken: the principal; where nobody
-// has to say who they are the conversation; and for a modern client over HTTP, which
-// has none, its address and the name that it gives.
+// party returns the key by which a client's share is counted: the principal; without
+// authentication the conversation; and for a modern client over HTTP, which has no
+// conversation, its address and the name that it gives.
 func party(f *mcp.ClientFacts) string {
 	switch {
 	case f.Who.SeatKey() != "":

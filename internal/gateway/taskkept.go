@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// keptTasks are the answers of calls that a legacy client wanted as tasks and a
-// modern server gave at once. When there are too many of them, or they are too large,
-// the oldest goes of the client that has most, which it is told as 2025-11-25 §Tasks,
-// "TTL and Resource Management", says: not found. The zero value is ready.
+// keptTasks holds the answers of calls that a legacy client made as tasks and a modern
+// server answered at once. When there are too many of them, or they are too large, the
+// oldest of the client with the most is dropped. That client is told "not found"
+// (2025-11-25 §Tasks, "TTL and Resource Management"). The zero value is ready.
 type keptTasks struct {
 	mu    sync.Mutex
 	byID  map[string]*keptTask

@@ -253,7 +253,7 @@ func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info
 // every client, and from there into the context of its model.
 const MaxInstructions = 64 << 10
 
-// instruct takes the server's instructions, a JSON string, as far as they fit.
+// instruct stores the server's instructions, a JSON string, cut to MaxInstructions.
 func (o *opening) instruct(raw []byte) {
 	o.hello.Instructions = raw
 	if len(raw) <= MaxInstructions {

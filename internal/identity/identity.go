@@ -1,12 +1,12 @@
-// Package identity says who asks. A Principal is made where a request comes in and is
-// handed down with it; nothing behind that asks which way somebody came in.
+// Package identity says who makes a request. A Principal is made where a request comes
+// in and is passed along with it; later layers do not ask how the client came in.
 //
-// A principal has two names, because two questions are asked of it. Subject answers
-// "whose is this": credentials, sealed state, kept tasks. Seat answers "who takes up
-// room": sessions, pools, quotas. One person with two keys is one subject at two seats.
+// A principal has two names, for two questions. Subject answers who owns credentials,
+// sealed state and kept tasks. Seat answers who uses up sessions, pools and quotas. One
+// person with two keys is one subject at two seats.
 //
-// The package does no I/O, checks no credential and knows no MCP. It lies below mcp,
-// which points to it.
+// The package does no I/O, checks no credential and does not know MCP. It lies below
+// mcp, which points to it.
 package identity
 
 import "time"

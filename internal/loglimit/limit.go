@@ -1,15 +1,15 @@
-// Package loglimit bounds what others can make us log: who sends thirty thousand
-// forged messages gets a handful of lines, and a count each minute for as long as it
-// goes on.
+// Package loglimit bounds what others can make us log: a peer that sends thirty
+// thousand forged messages causes a handful of log lines, and a count each minute for
+// as long as it goes on.
 //
 // A Handler stands before another slog.Handler. Records of one level and message are
-// one kind; within it they are told apart by whose fault they are, which the
-// attributes in peerKeys say. Of each kind and peer the first few records pass, no
-// two alike, and the rest is counted. The count is written each minute, and by Close.
-// Only when a minute has passed without a record does the next one pass again.
+// one kind. Within a kind they are grouped by the peer that caused them, which the
+// attributes in peerKeys name. Of each kind and peer the first few records pass, no two
+// alike, and the rest are counted. The count is written each minute, and by Close. Only
+// after a minute without a record does the next one pass again.
 //
-// Memory is bounded: so many kinds, and so many peers of each; further ones are
-// counted together. No lock is held while the next handler runs.
+// Memory is bounded: so many kinds, and so many peers of each; further ones are counted
+// together. No lock is held while the next handler runs.
 package loglimit
 
 import (

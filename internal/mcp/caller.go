@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Caller is who waits for a call: it hears what comes before the answer, and can be
-// asked. A conversation with a server calls it, a conversation with a client implements
-// it, and what stands between may wrap it.
+// Caller is the client that waits for a call. It receives the messages before the
+// answer, and can be asked. A conversation with a server calls it, a conversation with
+// a client implements it, and layers between them may wrap it.
 type Caller interface {
 	// Notify passes on a notification, already in this client's words and with its
 	// token. It does not wait for a client that reads slowly.
@@ -20,7 +20,7 @@ type Caller interface {
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
-// Subscriber is a client that is told things outside of any call.
+// Subscriber is a client that receives notifications outside of any call.
 type Subscriber interface {
 	Caller
 	// Facts returns what is known of the client now; its log level may change.

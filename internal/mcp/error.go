@@ -22,9 +22,9 @@ func IsModernCode(code int64) bool {
 	return code == CodeHeaderMismatch || code == CodeMissingCapability || code == CodeUnsupportedVersion
 }
 
-// IsReservedCode reports whether a code is of the range that the specification
-// keeps to itself (2026-07-28 §Base, "Error Codes"): whoever sends one must mean
-// what the specification says.
+// IsReservedCode reports whether a code is in the range that the specification reserves
+// for itself (2026-07-28 §Base, "Error Codes"). A code in it must mean what the
+// specification says.
 func IsReservedCode(code int64) bool { return code <= -32020 && code >= -32099 }
 
 // Origin says whose fault an error is, and hence who may try again.

@@ -47,10 +47,10 @@ const (
 	maxOwnText         = 256 // of a name or version of a longer Info
 )
 
-// Own returns a copy for whoever keeps it: what a modern client says of itself is a
-// part of its request, all of which stays in memory with it otherwise. What is too long
-// to be kept is cut down to what is required: of Info the name and version, of the
-// capabilities their canonical form. Nil for nil.
+// Own returns a copy to keep after the request has ended. A modern client's Info and
+// Capabilities are part of its request, so keeping them would keep the whole request in
+// memory. Parts that are too long are cut to what is required: Info to name and
+// version, the capabilities to their canonical form. Own of nil is nil.
 func (f *ClientFacts) Own() *ClientFacts {
 	if f == nil {
 		return nil

@@ -146,8 +146,9 @@ const (
 	hintStalled = time.Second
 )
 
-// hint writes what the client can do without. A client that reads is given a moment
-// for a burst; what is too much for it, or for one that does not read, is dropped.
+// hint writes a message that the client can do without, such as progress. It gives a
+// client that reads a moment to accept a burst. It drops the message when that is not
+// enough, or when the client does not read.
 func hint(p transport.Pipe, b []byte) error {
 	err := p.Queue(b)
 	if !errors.Is(err, transport.ErrFull) {

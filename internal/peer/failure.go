@@ -76,8 +76,8 @@ func (s *Server) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error
 	return e
 }
 
-// cutOff returns the error of a call whose context has ended: where that is because
-// this process stops, it says so, and keeps what is known of the call's outcome.
+// cutOff returns the error of a call whose context has ended. When this process is
+// stopping, the error says so and keeps the known outcome of the call.
 func cutOff(ctx context.Context, err error) error {
 	if !errors.Is(context.Cause(ctx), mcp.ErrShutdown) {
 		return err

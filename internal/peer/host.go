@@ -23,7 +23,8 @@ type Host interface {
 	Attach(f *mcp.ClientFacts, s Standing) (detach func())
 }
 
-// Sink and Standing are defined where the rooms that do not see each other meet.
+// Sink and Standing are names for types of mcp, which packages that do not import peer
+// use too.
 type (
 	Sink     = mcp.Caller
 	Standing = mcp.Subscriber

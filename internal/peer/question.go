@@ -99,8 +99,8 @@ func (s *Server) question(m *jsonrpc.Message, f *flow) {
 // callEnded is why a question is refused whose call ended before it was put.
 const callEnded = "the call that it belongs to has ended"
 
-// refuse answers a request of the server that is put to nobody. A ping is answered
-// as ever: it belongs to the connection and not to a call.
+// refuse answers a request of the server that is not given to a client. A ping gets its
+// normal answer: it belongs to the connection and not to a call.
 func (s *Server) refuse(m *jsonrpc.Message, why string) {
 	switch {
 	case m.Method == mcp.MethodPing:
@@ -185,10 +185,10 @@ const (
 	maxBacklogBytes = 1 << 20
 )
 
-// respond sends what nobody waits for, an answer to a request of the server or a
-// cancellation, and does not wait for the server: the goroutine that reads the link,
-// or that of a call, has more to do. On a pipe all of it leaves in its order. When too
-// much waits already it is dropped.
+// respond sends an answer to a request of the server, or a cancellation, and does not
+// wait for the server: its caller is the goroutine that reads the link or that of a
+// call. On a pipe the messages leave in order. A message is dropped when too many wait
+// already.
 func (s *Server) respond(body []byte) {
 	s.mu.Lock()
 	err := error(transport.ErrFull)

@@ -98,8 +98,8 @@ type link interface {
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
 	// post sends a notification or a response.
 	post(ctx context.Context, out *transport.Outgoing) error
-	// tell sends a notification or a response for which nobody waits. It does not
-	// wait for the server, and drops the message when too many wait for it already.
+	// tell sends a notification or a response, without waiting for the server. It drops
+	// the message when too many wait already.
 	tell(body []byte) error
 	// cancels reports whether the server has to be told that a call was given up:
 	// hanging up does not say so.

@@ -38,8 +38,8 @@ type Sessions struct {
 
 // member is one session, as the others see it.
 type member interface {
-	// tally adds the calls in flight, and reports whether the server may still speak
-	// of one that was given up.
+	// tallyInto adds the session's calls in flight to t. It reports whether the server
+	// may still send messages about a call that was given up.
 	tallyInto(t *tally) (abandoned bool)
 }
 
@@ -66,26 +66,27 @@ func NewSessions() *Sessions {
 	return s
 }
 
-// OnBroadcast says who hears, once, that the server was seen to broadcast. f must not
-// block.
+// OnBroadcast sets a function that is called once, when the server is found to
+// broadcast. f must not block.
 func (s *Sessions) OnBroadcast(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tell = f
 }
 
-// Unasked returns how many answers have arrived that nobody waited for: late ones,
-// repeated ones, and those of other clients.
+// Unasked returns how many answers matched no open request: late ones, repeated ones,
+// and those of other clients.
 func (s *Sessions) Unasked() int64 { return s.unasked.Load() }
 
-// NoteOdd counts a message of the server that nobody could use.
+// NoteOdd counts a message of the server that could not be used.
 func (s *Sessions) NoteOdd() { s.odd.Add(1) }
 
-// Odd returns how many messages of the server nobody could use: unreadable ones, and
-// those that belong to no call or must not be sent there. Answers are Unasked.
+// Odd returns how many messages of the server could not be used: unreadable ones, and
+// those that belong to no call or must not be sent there. Unasked counts answers.
 func (s *Sessions) Odd() int64 { return s.odd.Load() }
 
-// Broadcasts reports whether the server sends to all sessions what is meant for one.
+// Broadcasts reports whether the server sends messages meant for one session to all
+// sessions.
 func (s *Sessions) Broadcasts() bool { return s.broadcasts.Load() }
 
 func (s *Sessions) join(m member) {
@@ -142,7 +143,7 @@ func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 	return anothers
 }
 
-// place says where a message belongs that a server has sent to a session.
+// place says where a message belongs that a server sent to a session.
 type place int
 
 const (
@@ -153,9 +154,9 @@ const (
 	ended                  // to a call that is over
 )
 
-// question returns the number of the call that a request of the server belongs to
-// which came to a session without the token of a call. own are the calls of that
-// session.
+// question returns the number of the call that a request of the server belongs to, when
+// the request does not carry the token of a call. own are the calls of the session that
+// received it.
 func (s *Sessions) question(own *tally) (int64, place) {
 	if !s.Broadcasts() {
 		if n := own.asking(); n != 0 {
@@ -299,7 +300,8 @@ func (s *Server) whose(m *jsonrpc.Message, link member, has func(n int64) bool) 
 	return s.sessions.question(&own)
 }
 
-// passOver is what becomes of a request of the server that is put to nobody here.
+// passOver refuses or drops a request of the server that is not given to any client
+// here.
 func (s *Server) passOver(m *jsonrpc.Message, where place) {
 	if where == ended {
 		s.refuse(m, callEnded)

@@ -16,15 +16,15 @@ const (
 	courierAtOnce   = 8
 )
 
-// AnswerTimeout bounds the delivery of a message for which nobody waits, where each
-// message is a request of its own.
+// AnswerTimeout bounds the delivery of a message that no caller waits for, on a link
+// where each message is a request of its own.
 const AnswerTimeout = 10 * time.Second
 
-// Courier delivers messages for which nobody waits, on goroutines of its own, over
-// a link on which each message is a request of its own: answers to a server's
-// questions, cancellations. At most 256 messages or 1 MiB wait, 8 are on their way
-// at once and each has 10 s, so that a server that takes none holds nobody up.
-// Make one with NewCourier, end it with Close. Safe for concurrent use.
+// Courier delivers messages that no caller waits for, such as answers to a server's
+// questions and cancellations. It is for links on which each message is a request of
+// its own, and uses its own goroutines. At most 256 messages or 1 MiB wait, 8 are on
+// their way at once and each has 10 s, so a server that accepts none does not block
+// callers. Make one with NewCourier, end it with Close. Safe for concurrent use.
 type Courier struct {
 	send  func(context.Context, []byte) error
 	fault func(error)
@@ -92,8 +92,9 @@ func (c *Courier) run() {
 	}
 }
 
-// Close gives what was put in a last chance of the given time, then drops what waits
-// and ends what is on its way. It returns when nothing of it runs any more.
+// Close waits for the given time for the queued messages to leave, then drops the rest
+// and cancels those on their way. It returns when all goroutines of the Courier have
+// ended.
 func (c *Courier) Close(chance time.Duration) {
 	c.mu.Lock()
 	c.closed = true

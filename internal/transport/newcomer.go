@@ -8,8 +8,8 @@ type Newcomer struct {
 	Client     string // the name and version that it gives, or its User-Agent; bounded by the door
 }
 
-// Party returns out of whose share a session is taken: the principal, or, where
-// nobody has to say who they are, the address and the name.
+// Party returns the key by which a client's share of sessions is counted: the
+// principal, or, without authentication, the address and the name.
 func (n Newcomer) Party() string {
 	if n.Principal != "" {
 		return "principal " + n.Principal
@@ -20,10 +20,10 @@ func (n Newcomer) Party() string {
 // MaxClient is how many bytes of a client's name and version count.
 const MaxClient = 256
 
-// Quota shares out a bounded number of places such that no party can have them all:
-// each may take one more while it has fewer than are free. The first leaves half of
-// them to others, the next half of those, and nobody loses a place to somebody else.
-// The zero value is empty. It has no lock.
+// Quota shares out a bounded number of places so that no party can take them all. Each
+// party may take one more while it has fewer than are free: the first can take half,
+// the next half of the rest. A place that is taken is never taken away. The zero value
+// is empty. It has no lock.
 type Quota struct {
 	taken map[string]int // by party; nobody with 0
 	all   int

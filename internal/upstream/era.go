@@ -162,8 +162,8 @@ func (s *session) provesChangeFrom(modern bool) bool {
 	return s.legacyFirst || !offersLegacy(s.server.Hello().Versions)
 }
 
-// eraIsOverLocked takes all sessions of an era out of service and forgets what was
-// remembered of it.
+// eraIsOverLocked takes all sessions of an era out of service and forgets everything
+// that was learned about it.
 func (u *Upstream) eraIsOverLocked(modern bool) {
 	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
 	if modern {

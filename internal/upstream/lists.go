@@ -111,10 +111,10 @@ const (
 	maxToolName = 128 // bytes
 )
 
-// leaveOut says which tools are left out and why, each once: lists are read again
-// and again. whole says that the list was read well, so that tools which are not in
-// it any more are forgotten; some that it was the list of some clients only, which
-// says nothing of tools that are not in it.
+// leaveOut logs which tools are left out and why, each once, because lists are read
+// again and again. whole is true when the list was read without an error, so that tools
+// that are no longer in it are forgotten. some is true for a list that only some
+// clients see, which says nothing about tools that are not in it.
 func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	u.mu.Lock()
 	before := u.leftOut
@@ -168,9 +168,8 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientFacts, tool stri
 	return params, known
 }
 
-// lookUpTool calls find with what is known of the tools that everybody has, and when
-// it is not content with what is known of those that the server has for clients with
-// the capabilities of f.
+// lookUpTool calls find with the tools that all clients see. If find returns false, it
+// calls find again with the tools for clients with the capabilities of f.
 func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientFacts, find func(*toolSpecs) bool) {
 	if t := u.toolsOf(ctx, nil); t != nil && find(t) || f == nil || !canBeAsked(f) {
 		return

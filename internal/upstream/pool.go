@@ -91,11 +91,11 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientFacts) *pool {
 	return p
 }
 
-// capabilities returns what is declared to a legacy server on behalf of f. A session
-// may serve other clients after f, and a capability that a client does not have is
-// never declared on its behalf: so it is the canonical form, which says nothing that
-// not all clients of the pool have said. Where one client alone is served its own
-// words reach the server, whatever else is in them.
+// capabilities returns the capabilities that are declared to a legacy server on behalf
+// of f. A session may serve other clients after f, and a capability that a client does
+// not have must never be declared on its behalf. So it returns the canonical form,
+// which all clients of the pool share. A server for one client alone gets that client's
+// own bytes.
 func (u *Upstream) capabilities(f *mcp.ClientFacts) []byte {
 	switch {
 	case f == nil:

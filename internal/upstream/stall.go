@@ -29,15 +29,16 @@ const (
 
 var errStalled = fmt.Errorf("session ended because %w", transport.ErrStalled)
 
-// watchStallLocked sees to it that a session is looked at which somebody is about to
-// send to. The timer goes on by itself for as long as the session is in use.
+// watchStallLocked starts the stall timer of a session that is about to be used. The
+// timer restarts itself for as long as the session is in use.
 func (u *Upstream) watchStallLocked(s *session) {
 	if s.stall == nil && s.pipe && !u.closed {
 		s.stall = time.AfterFunc(stallTick, func() { u.lookAtStall(s) })
 	}
 }
 
-// lookAtStall is what the timer does.
+// lookAtStall checks whether the server reads, and sets its session aside or ends it.
+// The stall timer calls it.
 func (u *Upstream) lookAtStall(s *session) {
 	u.mu.Lock()
 	defer u.unlock()
@@ -66,7 +67,7 @@ func (u *Upstream) lookAtStall(s *session) {
 	s.stall.Reset(stallTick)
 }
 
-// stalledLocked tells of a stall, once.
+// stalledLocked logs a stall once and marks the session as stuck.
 func (u *Upstream) stalledLocked(s *session) {
 	if s.stuck {
 		return
@@ -132,7 +133,7 @@ func (u *Upstream) idleLimit() time.Duration {
 	return defaultIdle
 }
 
-// sayStallsLocked puts into the status that sessions are not read from.
+// sayStallsLocked adds to the status that the server does not read from its sessions.
 func (u *Upstream) sayStallsLocked(st *Status) {
 	if st.State != Ready {
 		return

@@ -1,14 +1,15 @@
-// Package work holds the goroutines that an owner starts on behalf of others: opens,
-// readings, farewells, calls that outlive their request. Whoever starts a goroutine
-// waits for it, so an owner that can be closed has a Group.
+// Package work holds the goroutines that an owner starts on behalf of others: opening
+// sessions, reading lists, closing, calls that outlive their request. Whoever starts a
+// goroutine waits for it, so an owner that can be closed has a Group.
 //
-// A sync.WaitGroup alone does not do for that. Adding to one that is zero while
-// somebody waits is a race, and a goroutine that is added after the wait has returned
-// is left behind, with what it holds. A check of a flag before the start does not help
-// unless both stand under the lock that sets the flag. A Group has that lock: after
-// Close nothing is started any more, and Wait has waited for all that was.
+// A sync.WaitGroup alone is not enough. Adding to one that is zero while another
+// goroutine waits is a race. A goroutine that is added after the wait has returned is
+// leaked, with everything it holds. Checking a flag before the start does not help
+// unless the check and the start are both under the lock that sets the flag. A Group
+// has that lock: after Close it starts nothing more, and Wait has waited for everything
+// that it started.
 //
-// The package knows nothing of the protocol and starts nothing by itself.
+// The package does not know the protocol and starts nothing by itself.
 package work
 
 import "sync"
@@ -21,8 +22,8 @@ type Group struct {
 	running sync.WaitGroup
 }
 
-// Go runs f on a goroutine of its own and reports true, or reports false after Close
-// and does not run it. Whatever f would have given back stays with the caller then.
+// Go runs f on a new goroutine and returns true. After Close it does not run f and
+// returns false; the caller must then release what f would have released.
 func (g *Group) Go(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

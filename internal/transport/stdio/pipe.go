@@ -156,14 +156,13 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	return nil, badLine(line, err, cause)
 }
 
-// Write sends one message. It returns when the message has been handed to the
-// operating system, however long the other end reads nothing: that is for whoever
-// owns the pipe to judge, by Stalled. White space that would end the line is
-// replaced by blanks: JSON has none inside of strings, and elsewhere one is as good
-// as another.
+// Write sends one message. It returns when the message has been handed to the operating
+// system, however long the other end reads nothing: the owner of the pipe decides by
+// Stalled when to give up. White space that would end the line is replaced by blanks:
+// JSON has none inside of strings, and elsewhere any white space means the same.
 //
-// Its errors are final for the pipe. They wrap transport.ErrNotSent when no byte
-// of b has left.
+// Its errors are final for the pipe. They wrap transport.ErrNotSent when no byte of b
+// has left.
 func (p *Pipe) Write(b []byte) error { return p.out.send(context.Background(), nil, b) }
 
 // Send implements transport.Pipe. Errors that wrap neither the cause of ctx nor

@@ -34,12 +34,12 @@ const (
 	keptBuffer = 128 << 10
 )
 
-// writer sends lines by group commit: while one group is on its way, the lines of
-// all senders gather in the next. A sender that finds nothing on its way writes its
-// own line. Whatever the other end does not take at once, and every group behind
-// it, is written by a goroutine, so that no sender is held longer than its context
-// allows. A write has no time limit: how long the other end may read nothing is
-// decided by whoever owns the pipe, see stalled.
+// writer sends lines by group commit: while one group is being written, the lines of
+// all senders gather in the next. A sender that finds no write in progress writes its
+// own line. A goroutine writes the part that the other end does not accept at once, and
+// every group behind it, so that no sender is held longer than its context allows. A
+// write has no time limit: the owner of the pipe decides how long the other end may
+// read nothing, see stalled.
 type writer struct {
 	w     io.WriteCloser
 	timed interface{ SetWriteDeadline(time.Time) error } // nil without deadlines
