@@ -23,9 +23,9 @@ func (a *app) listCommand() *cobra.Command {
 with the first line of each description. The server is a URL, the name of one in
 the configuration, or a command after --.
 
-A gateway may have servers that are still starting. They are waited for, for
-half a minute at most; then what is missing is named on standard error. The exit
-code is 1 when nothing can be listed because of it.`,
+A gateway may have servers that are still starting. The command waits for them
+for up to 30 s, then names the servers that are missing on standard error. The
+exit code is 1 when the list is empty because of them.`,
 		Example: `  dragoman list https://mcp.example.com/mcp
   dragoman list resources -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 

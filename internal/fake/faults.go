@@ -37,7 +37,7 @@ func faultServers() []Profile {
 	always := func(t twist) func(*settings) (twist, error) { return func(*settings) (twist, error) { return t, nil } }
 	return []Profile{
 		fault("bad-schema", "A server among whose tools are some with schemas that nobody can use.", always(twist{tools: badSchemas()})),
-		at("2024-11-05", fault("broadcasts", "A server that sends to all of its HTTP sessions what is meant for one, as some wrappers of programs do.", always(twist{say: sayToAll}))),
+		at("2024-11-05", fault("broadcasts", "A server that sends messages meant for one HTTP session to all sessions, as some wrappers of programs do.", always(twist{say: sayToAll}))),
 		fault("crash-at=", "A server that dies at a step: start, initialize, initialized, list, call, read or the name of a method, as in crash-at=call.", crashAt),
 		fault("endless-cursor", "A server whose lists never end.", endlessLists,
 			Setting{"cursors", "new", "new for another cursor each time, same for always the same"}),
