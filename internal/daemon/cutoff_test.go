@@ -177,6 +177,11 @@ func TestW01_CutOffPipe(t *testing.T) {
 					if m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification {
 						continue
 					}
+					if string(m.ID) == "4" && strings.Contains(said(m), "cannot be answered") {
+						// Its question was refused, and it was quick to make an answer of that.
+						delete(calls, "4")
+						continue
+					}
 					if !calls[string(m.ID)] || datum(m, "cause") != "shutdown" || datum(m, "outcome") != "unknown" {
 						t.Errorf("%s", m.Raw)
 					}

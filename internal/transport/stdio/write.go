@@ -26,6 +26,9 @@ const (
 	// known how far the other end has read.
 	fewLines   = 4 << 10
 	writeChunk = 64 << 10
+	// lastChance is how long close lets a line leave that was handed over before, such as
+	// a cancellation, unless the other end has taken nothing for longer than that.
+	lastChance = 500 * time.Millisecond
 	// closeGrace is how long close waits for a write that cannot be interrupted.
 	closeGrace = time.Second
 	// An idle writer keeps so many groups with buffers of at most that size: one
@@ -58,6 +61,7 @@ type writer struct {
 	spare []*group   // for reuse, at most keptGroups
 	err   error      // why nothing can be sent any more
 	room  chan struct{}
+	empty chan struct{} // closed when nothing waits or is on its way; nil while nobody asks
 }
 
 // group is the lines that leave together. It is guarded by writer.mu, but whoever
@@ -339,6 +343,17 @@ func (w *writer) wroteLocked(g *group, n int, err error) {
 	}
 	w.busy = false
 	w.endLocked(g)
+	if w.next == nil {
+		w.emptyLocked()
+	}
+}
+
+// emptyLocked wakes a close that waits for the last lines.
+func (w *writer) emptyLocked() {
+	if w.empty != nil {
+		close(w.empty)
+		w.empty = nil
+	}
 }
 
 func (w *writer) endLocked(g *group) {
@@ -363,6 +378,7 @@ func (w *writer) failLocked(err error) {
 		w.next = nil
 		w.endLocked(g)
 	}
+	w.emptyLocked()
 }
 
 // tell wakes those who wait for a line.
@@ -455,9 +471,24 @@ func (w *writer) shut() error {
 	return w.ended
 }
 
-// close ends the stream and unblocks all writes.
+// close lets the lines leave that were handed over, for lastChance at most, ends the
+// stream and unblocks all writes.
 func (w *writer) close() error {
 	w.mu.Lock()
+	if stuck := w.going != nil && time.Since(w.moved) > lastChance; w.busy && w.err == nil && !stuck {
+		if w.empty == nil {
+			w.empty = make(chan struct{})
+		}
+		empty := w.empty
+		w.mu.Unlock()
+		late := time.NewTimer(lastChance)
+		select {
+		case <-empty:
+		case <-late.C:
+		}
+		late.Stop()
+		w.mu.Lock()
+	}
 	w.failLocked(io.ErrClosedPipe)
 	w.mu.Unlock()
 	err := w.shut()

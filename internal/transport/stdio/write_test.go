@@ -413,3 +413,26 @@ func TestConcurrentWriters(t *testing.T) {
 	reader.Wait()
 	_ = r.Close()
 }
+
+// A line that was handed over just before Close still leaves where the other end reads.
+func TestCloseLetsTheLastLineLeave(t *testing.T) {
+	for range 200 {
+		r, w := io.Pipe()
+		out := newWriter(w, 0)
+		var got []byte
+		var reading sync.WaitGroup
+		reading.Go(func() { got, _ = io.ReadAll(r) })
+		for _, line := range []string{"first", "second", "last"} {
+			if err := out.post([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := out.close(); err != nil {
+			t.Fatal(err)
+		}
+		reading.Wait()
+		if string(got) != "first\nsecond\nlast\n" {
+			t.Fatalf("the other end has %q", got)
+		}
+	}
+}
