@@ -23,6 +23,10 @@ const (
 	// farewell is how long a client that is still there may take to read that we
 	// have ended.
 	farewell = 2 * time.Second
+	// A client that reads slowly has more time for as long as it goes on reading:
+	// slowEnd in all once it has closed its end, slowStop once we are told to stop.
+	slowEnd  = 30 * time.Second
+	slowStop = 10 * time.Second
 )
 
 // ServePipe leads the conversation with the client at the other end of a pipe. It
@@ -33,7 +37,9 @@ const (
 // A client that stops reading is waited for without a limit: it may be halted in a
 // debugger. Its answers wait in their requests, progress and the like in the pipe's
 // queue and beyond that nowhere; when 1024 requests wait nothing more is read. The
-// end of its input or of ctx still ends the conversation within seconds.
+// end of its input or of ctx still ends the conversation within seconds, or within half a
+// minute while it reads on slowly. If it stops reading with answers on their way after
+// it closed its end, the error says so.
 func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
 	d := &door{pipe: p, slots: make(chan struct{}, maxAtOnce), broken: make(chan error, 1)}
 	d.conversation = r.Accept(from, pipeOutbox{p}).(*Client)
@@ -56,7 +62,7 @@ func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transp
 		}
 		// Requests end with ctx and say so; then nothing is read any more.
 		<-ctx.Done()
-		d.awaitIdle(farewell)
+		d.awaitIdle(farewell, slowStop)
 		_ = p.Close()
 	})
 	err := d.read(ctx)
@@ -64,7 +70,9 @@ func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transp
 		err = context.Cause(ctx)
 	} else if err == nil { // what still runs is not waited for after ErrShutdown
 		d.conversation.endListens(errGone)
-		d.awaitIdle(lastWords)
+		if !d.awaitIdle(lastWords, slowEnd) && d.unread() {
+			err = errUnread
+		}
 	}
 	cancel(errors.Join(errGone, err))
 	d.conversation.Close(errors.Join(errGone, err))
@@ -74,6 +82,10 @@ func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transp
 }
 
 var errGone = errors.New("the client is gone")
+
+// errUnread ends a conversation whose client has closed its end and does not read what
+// it asked for.
+var errUnread = errors.New("the client closed its end and stopped reading: not all answers were delivered")
 
 // door takes messages from a pipe to its conversation.
 type door struct {
@@ -85,8 +97,17 @@ type door struct {
 	opening      chan struct{} // closed when initialize is answered; nil while there is none. Of read
 }
 
-// awaitIdle returns when no request runs, or after d.
-func (d *door) awaitIdle(patience time.Duration) {
+// unread reports whether something is on its way that the client does not take.
+func (d *door) unread() bool {
+	stalled, midway := d.pipe.Stalled()
+	return stalled > 0 || midway
+}
+
+// awaitIdle waits until no request runs, for as long as patience. While answers are on
+// their way and the client goes on reading, that time begins anew, up to most in all. It
+// reports whether no request runs any more.
+func (d *door) awaitIdle(patience, most time.Duration) bool {
+	began := time.Now()
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	taken := 0
@@ -99,9 +120,16 @@ func (d *door) awaitIdle(patience time.Duration) {
 		select {
 		case d.slots <- struct{}{}:
 		case <-late.C:
-			return
+			stalled, midway := d.pipe.Stalled()
+			reads := (stalled > 0 || midway) && stalled < patience
+			if !reads || time.Since(began) >= most {
+				return false
+			}
+			taken--
+			late.Reset(min(patience-stalled, most-time.Since(began)))
 		}
 	}
+	return true
 }
 
 // write writes to the client, however long it reads nothing. Only the end of the

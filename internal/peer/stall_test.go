@@ -372,3 +372,38 @@ func TestPostThatDoesNotEnd(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestClientThatReadsSlowlyAfterItsEnd: one that has closed its end and reads on gets all
+// of its answers, however slowly; one that stops reading is named as the reason.
+func TestClientThatReadsSlowlyAfterItsEnd(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"slowly": 200 * time.Millisecond, "not at all": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var all sync.WaitGroup
+				h := halts(t.Context(), t, &Reception{Host: chatty(func(string) {})}, &all, 64<<10)
+				h.open("legacy")
+				for id := range 3 {
+					h.call("legacy", id, "big")
+				}
+				_ = h.far.CloseWrite()
+				synctest.Wait()
+				_ = h.far.SetReadDeadline(time.Time{})
+				var got int
+				for buf := make([]byte, 60<<10); ; {
+					time.Sleep(pause)
+					n, err := h.far.Read(buf)
+					got += n
+					if err != nil {
+						break
+					}
+				}
+				all.Wait()
+				whole := got > 3<<20
+				if slowly := name == "slowly"; whole != slowly || (h.err == nil) != slowly {
+					t.Errorf("%d bytes were read, it ended with %v", got, h.err)
+				}
+				_ = h.far.Close()
+			})
+		})
+	}
+}
