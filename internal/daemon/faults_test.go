@@ -151,6 +151,31 @@ func TestU07_NeverOpens(t *testing.T) {
 	}
 }
 
+// TestCallOfAServerThatNeverOpened: a call through the joined endpoint says that the
+// server cannot be opened. A name that no server can have is unknown, as before.
+func TestCallOfAServerThatNeverOpened(t *testing.T) {
+	bad, good := child(t, "bad", "exit"), child(t, "good", "legacy")
+	r := serve(t, snapshot(bad, good))
+	session := r.initialize("/mcp", "2025-11-25", "{}")
+	var m *jsonrpc.Message
+	await(t, "the list of the server has failed", 10*time.Second, func() bool {
+		m = r.call("/mcp", "bad__echo", "{}").message(t)
+		return datum(m, "cause") == "unavailable"
+	})
+	legacy := r.post("/mcp", toolCall("2", "bad__echo", "{}"), "Mcp-Session-Id", session).message(t)
+	for _, m := range []*jsonrpc.Message{m, legacy} {
+		if errorCode(m) != -32603 || datum(m, "upstream") != "bad" || datum(m, "outcome") != "not_sent" || datum(m, "retryable") != "true" || !strings.Contains(string(m.Raw), "could not be opened") {
+			t.Errorf("got %s", m.Raw)
+		}
+	}
+	for _, name := range []string{"worse__echo", "good__nothing"} {
+		if m := r.call("/mcp", name, "{}").message(t); errorCode(m) != -32602 {
+			t.Errorf("%s: %s", name, m.Raw)
+		}
+	}
+	r.call("/mcp", "good__echo", `{"v":1}`).wantText(t, `{"v":1}`)
+}
+
 // TestU08_NeverAnswers: a call that hangs ends in its time, the server hears of
 // it, and the next call is served by the same process.
 func TestU08_NeverAnswers(t *testing.T) {

@@ -99,11 +99,24 @@ func (g *Merged) named(ctx context.Context, c *mcp.Call, s peer.Sink, list, what
 	}
 	r, ok := g.find(ctx, g.audience(c.Client), list, c.Name)
 	if !ok {
-		return nil, unknown(what, c.Name)
+		return nil, g.notFound(g.audience(c.Client), list, what, c.Name)
 	}
 	c.Edits.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, r.name))
 	c.Name = r.name
 	return g.Relay.relay(ctx, r.server, c, s)
+}
+
+// notFound returns the error for a name that leads nowhere. Where it has the prefix of a
+// server whose list could never be read, nobody can say that the name is wrong: the error
+// says why the server cannot be reached. Every name with that prefix gets the same.
+func (g *Merged) notFound(a *audience, list, what, name string) error {
+	if u, why := g.unread(a, list, name); u != nil {
+		return &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "unavailable", Outcome: mcp.NotSent, Retryable: true,
+			Message: why, Op: "find " + what,
+		}
+	}
+	return unknown(what, name)
 }
 
 func unknown(what, name string) error {

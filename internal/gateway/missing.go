@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"strings"
+
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -26,6 +28,28 @@ func (g *Merged) missing(a *audience, method string) (starting, failed []string)
 		}
 	}
 	return starting, failed
+}
+
+// unread returns the server with whose prefix a name begins, if its list has never been
+// read, and why not; nil otherwise.
+func (g *Merged) unread(a *audience, method, name string) (u Upstream, why string) {
+	g.catalog.mu.Lock()
+	defer g.catalog.mu.Unlock()
+	for _, u := range g.Upstreams {
+		if !strings.HasPrefix(name, clean(g.prefix(u)+g.Names.separator())) {
+			continue
+		}
+		p := g.catalog.seenPartLocked(method, u, a)
+		if p == nil || !p.have {
+			if own := g.catalog.parts[partKey{method, u.Name(), a.key}]; own != nil {
+				p = own
+			}
+		}
+		if p != nil && !p.have && p.failed != "" {
+			return u, p.failed
+		}
+	}
+	return nil, ""
 }
 
 // appendMissing appends to the result of a list, which is still open, the _meta that

@@ -208,7 +208,7 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 		return p.refuse(&mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "overloaded", Outcome: mcp.UnknownIf,
 			Retryable: true, RetryAfter: 10 * time.Second,
-			Message: fmt.Sprintf("server %q asks for input, and too many of this client's calls wait for answers already: answer some of them first", u.Name()),
+			Message: fmt.Sprintf("server %q asks for input, and too many calls wait for answers already: answer those that are open, or try again later", u.Name()),
 		})
 	}
 	return mcp.Answer(out), nil
