@@ -90,7 +90,7 @@ func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
 					}
 					refused++
 					var e *mcp.Error
-					if !errors.As(err, &e) || !e.Retryable || e.Cause != "overloaded" || !strings.Contains(e.Message, "answer some of them first") {
+					if !errors.As(err, &e) || !e.Retryable || e.Cause != "overloaded" || !strings.Contains(e.Message, "answer those that are open") {
 						t.Fatalf("refused with %v", err)
 					}
 				}
