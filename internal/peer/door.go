@@ -92,6 +92,7 @@ type door struct {
 	pipe         transport.Pipe
 	conversation *Client
 	running      sync.WaitGroup
+	crowded      bool          // no slot became free in time. Of read
 	slots        chan struct{} // one is taken by each request that runs
 	broken       chan error    // has room for why nothing can be written any more
 	opening      chan struct{} // closed when initialize is answered; nil while there is none. Of read
@@ -145,10 +146,45 @@ func (d *door) write(b []byte) error {
 	return err
 }
 
-// reply answers what the reader has refused. When the client does not read, the
-// answer takes the place of a request, and the reader waits until there is one: so
-// that no answer is lost, and the end of input is noticed.
+// slot takes the slot of one request. Where all are taken it waits a moment, because a
+// client that sends without pause may only be faster than its answers are written. One
+// whose requests really run for long waits no further time until a slot is free.
+func (d *door) slot(ctx context.Context) bool {
+	select {
+	case d.slots <- struct{}{}:
+		d.crowded = false
+		return true
+	default:
+		if d.crowded {
+			return false
+		}
+	}
+	late := time.NewTimer(slotGrace)
+	defer late.Stop()
+	select {
+	case d.slots <- struct{}{}:
+		return true
+	case <-late.C:
+		d.crowded = true
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// reply answers what the reader has refused. A client that reads gets the answer
+// before anything more is read from it, so that one that sends without pause is held
+// to the pace of its answers. When it does not read the answer is queued, and beyond
+// that it takes the place of a request, for which the reader waits: so that no answer
+// is lost, and the end of input is noticed.
 func (d *door) reply(ctx context.Context, b []byte) {
+	if stalled, _ := d.pipe.Stalled(); stalled < hintStalled {
+		patient, stop := context.WithTimeout(ctx, hintStalled)
+		err := d.pipe.Send(patient, nil, b)
+		stop()
+		if patient.Err() == nil || !errors.Is(err, transport.ErrNotSent) {
+			return
+		}
+	}
 	if err := d.pipe.Queue(b); !errors.Is(err, transport.ErrFull) {
 		return
 	}
@@ -172,6 +208,7 @@ func (o pipeOutbox) Send(b []byte) error { return hint(o.pipe, b) }
 const (
 	hintGrace   = 100 * time.Millisecond
 	hintStalled = time.Second
+	slotGrace   = 100 * time.Millisecond // for which the reader waits for a slot
 )
 
 // hint writes a message that the client can do without, such as progress. It gives a
@@ -246,9 +283,7 @@ func (d *door) message(ctx context.Context, m *jsonrpc.Message, r responder) {
 		}
 		return
 	}
-	select {
-	case d.slots <- struct{}{}:
-	default:
+	if !d.slot(ctx) {
 		r.refuse(ctx, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running"}))
 		return
 	}
