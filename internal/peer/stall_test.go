@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
 // halting is a client on a pipe that reads only when a test says so.
@@ -405,5 +407,124 @@ func TestClientThatReadsSlowlyAfterItsEnd(t *testing.T) {
 				_ = h.far.Close()
 			})
 		})
+	}
+}
+
+// stuckServer is a server over HTTP that reads no body of a POST while stuck is set,
+// until it is let go.
+type stuckServer struct {
+	sse    bool // speaks HTTP+SSE instead of Streamable HTTP
+	stuck  atomic.Bool
+	letGo  chan struct{}
+	events chan []byte
+}
+
+func (s *stuckServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && s.sse {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: endpoint\ndata: /m\n\n")
+		for {
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case b := <-s.events:
+				_, _ = fmt.Fprintf(w, "data: %s\n\n", b)
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	if r.Method != http.MethodPost {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if s.stuck.Swap(false) {
+		<-s.letGo
+	}
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: 4 << 20})
+	if err != nil || m.Kind != jsonrpc.Request {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	answer := jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"2025-03-26","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`))
+	if s.sse {
+		w.WriteHeader(http.StatusAccepted)
+		s.events <- answer
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer)
+}
+
+// TestU16_ServerThatReadsNoBody over HTTP: the one call waits, for as long as its
+// deadline allows, and nobody else does.
+func TestU16_ServerThatReadsNoBody(t *testing.T) {
+	for _, overSSE := range []bool{false, true} {
+		for _, pause := range []time.Duration{time.Second, 11 * time.Second, 59 * time.Second, time.Hour} {
+			for _, size := range []int{1, 1 << 20} {
+				t.Run(fmt.Sprintf("sse_%t/%v/%d", overSSE, pause, size), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						network := netsim.NewNetwork()
+						l, err := network.Listen("far:80")
+						if err != nil {
+							t.Fatal(err)
+						}
+						far := &stuckServer{sse: overSSE, letGo: make(chan struct{}), events: make(chan []byte, 100)}
+						web := &http.Server{Handler: far}
+						var all sync.WaitGroup
+						all.Go(func() { _ = web.Serve(l) })
+						tr := &http.Transport{DialContext: network.DialContext}
+						var s *Server
+						offer, o := handshake.Offer{Pin: mcp.R20250326, SkipProbe: true}, ServerOptions{Name: "srv", Posts: overSSE}
+						if overSSE {
+							var p transport.Pipe
+							if p, err = sse.Dial(t.Context(), "http://far/sse", sse.ClientOptions{HTTP: tr}); err == nil {
+								s, err = OpenPipe(t.Context(), p, offer, o)
+							}
+						} else {
+							var c *streamhttp.Client
+							if c, err = streamhttp.NewClient("http://far/mcp", streamhttp.ClientOptions{HTTP: tr}); err == nil {
+								s, err = OpenHTTP(t.Context(), c, offer, o)
+							}
+						}
+						if err != nil {
+							t.Fatal(err)
+						}
+						far.stuck.Store(true)
+						stuck := start(s, anna, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"a":"`+strings.Repeat("x", size)+`"}}}`)
+						begun := time.Now()
+						for n := 0; n < 65; n++ {
+							if time.Since(begun) == pause {
+								close(far.letGo)
+							}
+							innocent := start(s, ben, toolCall)
+							if answer, cause := innocent.ended(); answer == "" {
+								t.Fatalf("the second client's call after %v: %q", time.Since(begun), cause)
+							}
+							time.Sleep(time.Second)
+						}
+						answer, cause := stuck.ended()
+						if pause < time.Minute && answer == "" || pause > time.Minute && cause != "timeout" {
+							t.Errorf("the call that nobody read: %q, %q", answer, cause)
+						}
+						if pause > time.Minute {
+							close(far.letGo)
+						}
+						begun = time.Now()
+						_ = s.Close(nil)
+						if d := time.Since(begun); d > 2*farewell {
+							t.Errorf("Close took %v", d)
+						}
+						tr.CloseIdleConnections()
+						_ = web.Close()
+						all.Wait()
+						time.Sleep(time.Second) // in which the server's connections end
+					})
+				})
+			}
+		}
 	}
 }
