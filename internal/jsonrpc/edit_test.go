@@ -230,11 +230,11 @@ func TestReasonOfEveryEdit(t *testing.T) {
 }
 
 func TestReasonCostsNoRoom(t *testing.T) {
-	type without struct {
-		at            Span
-		with          []byte
-		name          string
-		member, comma bool
+	type without struct { // at, with, name, member and comma
+		_    Span
+		_    []byte
+		_    string
+		_, _ bool
 	}
 	if got, want := reflect.TypeFor[edit]().Size(), reflect.TypeFor[without]().Size(); got != want {
 		t.Errorf("an edit has %d bytes, without its reason %d", got, want)
