@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -75,6 +76,15 @@ func sameNames(t testing.TB, got, want []string) {
 	}
 }
 
+// joined waits until the joined list misses no server. On a busy machine one may start
+// more slowly than a first list waits for it.
+func (r *rig) joined() {
+	r.t.Helper()
+	await(r.t, "all servers are in the list", 20*time.Second, func() bool {
+		return !strings.Contains(r.modern("/mcp", "1", "tools/list", "", "").body, mcp.KeyMissing)
+	})
+}
+
 // answers fails unless m is the result of the tool, which all servers of bothEras
 // give in their own way.
 func answers(t testing.TB, tool string, m *jsonrpc.Message) {
@@ -100,6 +110,7 @@ func TestT1_ModernClient(t *testing.T) {
 		}
 	}
 	modern(r.modern("/mcp", "1", "server/discover", "", "").message(t))
+	r.joined()
 	sameNames(t, walk(t, func(params string) *jsonrpc.Message {
 		m := r.modern("/mcp", "1", "tools/list", "", params).message(t)
 		if modern(m); m.ResultMember("ttlMs").IsZero() || m.ResultMember("cacheScope").IsZero() {
@@ -124,6 +135,7 @@ func TestT2_LegacyClient(t *testing.T) {
 	t.Parallel()
 	all, names := bothEras(t)
 	r := serve(t, snapshot(all...))
+	r.joined()
 	check := func(t *testing.T, call func(id int, method, params string) *jsonrpc.Message) {
 		t.Helper()
 		id := 1
