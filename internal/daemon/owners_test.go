@@ -1,0 +1,557 @@
+//go:build unix
+
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/codex"
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/tape"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// Every owner is closed in the middle of full work, from two goroutines at a time, and
+// after that everybody else in any order that happens. The tests are for the race
+// detector; what is left behind is found by the bubble's end or by leaktest.
+
+// midst is the work that an owner is closed in.
+type midst struct {
+	t       *testing.T
+	ticks   chan struct{} // one for each thing done
+	closing chan struct{} // closed when nobody counts any more
+	bubble  bool
+	all     sync.WaitGroup
+}
+
+func newMidst(t *testing.T) *midst {
+	return &midst{t: t, ticks: make(chan struct{}), closing: make(chan struct{})}
+}
+
+// newBubble is newMidst within a bubble.
+func newBubble(t *testing.T) *midst {
+	m := newMidst(t)
+	m.bubble = true
+	return m
+}
+
+// pace lets a bubble's time go on, which stands still while anybody is at work.
+func (m *midst) pace() {
+	if m.bubble {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// tick counts one thing done.
+func (m *midst) tick() {
+	select {
+	case m.ticks <- struct{}{}:
+	case <-m.closing:
+	}
+}
+
+// again does f until the owner is being closed, and once more.
+func (m *midst) again(f func()) {
+	m.all.Go(func() {
+		for over := false; !over; {
+			f()
+			m.tick()
+			m.pace()
+			select {
+			case <-m.closing:
+				over = true
+			default:
+			}
+		}
+		f()
+	})
+}
+
+// end closes the owner after n things were done, twice at the same time, and then the
+// others, and waits for the work.
+func (m *midst) end(n int, owner func(), others ...func()) {
+	m.t.Helper()
+	late := time.After(time.Minute)
+	for range n {
+		select {
+		case <-m.ticks:
+		case <-late:
+			m.t.Fatal("the work has come to a halt before anything was closed")
+		}
+	}
+	var closing sync.WaitGroup
+	closing.Go(owner)
+	closing.Go(owner)
+	close(m.closing)
+	closing.Wait()
+	for _, f := range others {
+		f()
+	}
+	m.all.Wait()
+}
+
+// talk leads a conversation with the other end of a pipe until that ends: the client
+// writes a mix of everything, and answers what it is asked. prefix begins the names of
+// the tools.
+func (m *midst) talk(p transport.Pipe, modern bool, prefix string) {
+	write := func(format string, a ...any) bool { return p.Write(fmt.Appendf(nil, format, a...)) == nil }
+	open, gone := make(chan struct{}, 16), make(chan struct{}) // requests without an answer; the pipe has ended
+	m.all.Go(func() {
+		defer close(gone)
+		for {
+			x, err := p.Read()
+			var refused *jsonrpc.Error
+			switch {
+			case errors.As(err, &refused):
+				continue
+			case err != nil:
+				return
+			case x.Kind == jsonrpc.Request:
+				write(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline","roots":[],"role":"assistant","model":"m","content":{"type":"text","text":"t"}}}`, x.ID)
+			case x.Kind != jsonrpc.Notification:
+				select {
+				case <-open:
+				default:
+				}
+				m.tick()
+			}
+		}
+	})
+	m.all.Go(func() {
+		more := func(params string) string {
+			switch {
+			case !modern:
+				return params
+			case params == "":
+				return meta
+			}
+			return params + "," + strings.Replace(meta, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"sampling":{},"roots":{}}`, 1)
+		}
+		ok := true
+		if !modern {
+			ok = write(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"sampling":{},"roots":{"listChanged":true}},"clientInfo":{"name":"c","version":"1"}}}`) &&
+				write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		}
+		for n := 1; ok; n++ {
+			m.pace()
+			request := func(method, params string) bool {
+				n++
+				select {
+				case open <- struct{}{}:
+				case <-gone:
+					return false
+				}
+				return write(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}`, n, method, more(params))
+			}
+			cancel := func() bool { // which may come too late
+				select {
+				case <-open:
+				default:
+				}
+				return write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, n)
+			}
+			ok = request("tools/call", `"name":"`+prefix+`echo","arguments":{"text":"a"}`) &&
+				request("tools/call", `"name":"`+prefix+`wait","arguments":{"ms":5000}`) &&
+				cancel() && request("tools/call", `"name":"`+prefix+`ask_all","arguments":{}`) &&
+				request("tools/list", "") && request("tools/call", `"name":"`+prefix+`grow","arguments":{}`)
+			if ok && modern {
+				ok = request("subscriptions/listen", `"notifications":{"toolsListChanged":true}`) && cancel()
+			} else if ok {
+				ok = request("resources/subscribe", `"uri":"fake://text"`) && request("ping", "") &&
+					write(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`) && request("logging/setLevel", `"level":"info"`)
+			}
+		}
+	})
+}
+
+// works are fakes behind upstreams behind a gateway, all in this process.
+type works struct {
+	fakes     []*fake.Server
+	upstreams []*upstream.Upstream
+	relay     *gateway.Relay
+	merged    *gateway.Merged // nil for one server
+	reception *peer.Reception
+	serving   sync.WaitGroup
+}
+
+// newFakePipe returns a pipe to a fake of a profile.
+func (w *works) newFakePipe(t *testing.T, profile string) transport.Pipe {
+	f, err := fake.NewServer(profile, fake.Options{})
+	if err != nil {
+		t.Error(err)
+	}
+	w.fakes = append(w.fakes, f)
+	in, ourOut := io.Pipe()
+	ourIn, out := io.Pipe()
+	w.serving.Go(func() { _ = f.ServePipe(context.Background(), in, out) })
+	return stdio.NewPipe(ourIn, ourOut, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})
+}
+
+func newWorks(t *testing.T, profiles ...string) *works {
+	w := &works{relay: &gateway.Relay{}}
+	w.reception = &peer.Reception{}
+	var mu sync.Mutex // of w.fakes
+	var behind []gateway.Upstream
+	for i, profile := range profiles {
+		name := string(rune('a' + i))
+		o := upstream.Options{}
+		if len(profiles) > 1 {
+			o.Changed = func(kind string) { w.merged.Changed(name, kind) }
+		}
+		isolation := upstream.Auto
+		if profile == perCall {
+			profile, isolation = legacyProfile, upstream.PerCall
+		}
+		u := upstream.New(upstream.Spec{Name: name, Isolation: isolation, Pipe: func(context.Context) (transport.Pipe, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return w.newFakePipe(t, profile), nil
+		}}, o)
+		w.upstreams = append(w.upstreams, u)
+		behind = append(behind, server{u})
+	}
+	if len(behind) == 1 {
+		w.reception.Host = &gateway.Single{Relay: w.relay, Upstream: behind[0]}
+		return w
+	}
+	w.merged = &gateway.Merged{Relay: w.relay, Upstreams: behind, Face: gateway.Face{Name: "d", Version: "1"}}
+	w.reception.Host = w.merged
+	return w
+}
+
+func (w *works) close() {
+	if w.merged != nil {
+		w.merged.Close()
+	} else {
+		w.reception.Host.(*gateway.Single).Drain()
+	}
+	w.relay.Close()
+	closeAll(w.upstreams, 0)
+	for _, f := range w.fakes {
+		_ = f.Close()
+	}
+	w.serving.Wait()
+}
+
+// client begins a conversation on a pipe, and returns what ends it from our side and
+// from the client's.
+func (w *works) client(m *midst, modern bool, prefix string) (stop, leave func()) {
+	theirs, ours := inmem.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	m.all.Go(func() { _ = w.reception.ServePipe(ctx, ours, transport.Peer{Transport: "stdio"}) })
+	m.talk(theirs, modern, prefix)
+	return cancel, func() { _ = theirs.Close() }
+}
+
+const (
+	legacyProfile = "strict-2025-11-25"
+	modernProfile = "strict-2026-07-28"
+	perCall       = "" // the legacy one, with a session for each call
+)
+
+// TestOwnersWithinThisProcessAreClosedInMidWork takes a chain of all rooms and closes
+// one of its owners first.
+func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
+	owners := map[string]func(w *works, stop, leave func()) func(){
+		"upstream.Upstream": func(w *works, _, _ func()) func() { return func() { closeAll(w.upstreams, 0) } },
+		"gateway.Relay":     func(w *works, _, _ func()) func() { return w.relay.Close },
+		"gateway":           func(w *works, _, _ func()) func() { return w.closeHost },
+		"peer.Reception":    func(_ *works, stop, _ func()) func() { return stop },
+		"peer.Client":       func(_ *works, _, leave func()) func() { return leave },
+	}
+	for name, owner := range owners {
+		for chain, profiles := range map[string][]string{"legacy": {legacyProfile}, "modern": {modernProfile}, "merged": {legacyProfile, modernProfile}, "call": {legacyProfile, perCall}} {
+			t.Run(name+"/"+chain, func(t *testing.T) {
+				for _, n := range []int{1, 4, 12, 25, 50} {
+					synctest.Test(t, func(t *testing.T) {
+						m, w := newBubble(t), newWorks(t, profiles...)
+						var stops, leaves []func()
+						for i := range 4 {
+							prefix := ""
+							if w.merged != nil {
+								prefix = [...]string{"a__", "b__"}[i/2]
+							}
+							stop, leave := w.client(m, i%2 == 1, prefix)
+							stops, leaves = append(stops, stop), append(leaves, leave)
+						}
+						all := func(fs []func()) func() {
+							return func() {
+								for _, f := range fs {
+									f()
+								}
+							}
+						}
+						stop, leave := all(stops), all(leaves)
+						m.end(n, owner(w, stop, leave), leave, stop, w.close)
+					})
+				}
+			})
+		}
+	}
+}
+
+func (w *works) closeHost() {
+	if w.merged != nil {
+		w.merged.Close()
+		return
+	}
+	w.reception.Host.(*gateway.Single).Drain()
+}
+
+// TestConversationsWithServersAreClosedInMidWork: peer.Server and the adapter of Codex,
+// each over a pipe.
+func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
+	t.Run("peer.Server", func(t *testing.T) {
+		for n := range 20 {
+			for _, profile := range []string{legacyProfile, modernProfile} {
+				synctest.Test(t, func(t *testing.T) {
+					m, w := newBubble(t), &works{}
+					s, err := peer.OpenPipe(t.Context(), w.newFakePipe(t, profile), handshake.Offer{Capabilities: []byte(`{"roots":{},"sampling":{},"elicitation":{}}`)}, peer.ServerOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					f := &mcp.ClientFacts{Revision: mcp.LatestLegacy, Conversation: 1, Capabilities: []byte(`{"roots":{}}`)}
+					for _, line := range []string{
+						toolCall("1", "echo", `{"text":"a"}`), toolCall("1", "ask_all", `{}`), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+						toolCall("1", "wait", `{"ms":10}`),
+					} {
+						x, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
+						if err != nil {
+							t.Fatal(err)
+						}
+						m.again(func() { _, _ = s.Call(context.Background(), mcp.NewCall(x, x.Param(mcp.KeyMeta), f), refusing{}) })
+						m.again(func() { _ = s.Notify(context.Background(), mcp.NoteRootsChanged, nil) })
+					}
+					m.end(8*n, func() { _ = s.Close(nil) }, func() { _ = w.fakes[0].Close() }, w.serving.Wait)
+				})
+			}
+		}
+	})
+	t.Run("codex", func(t *testing.T) {
+		for n := range 20 {
+			synctest.Test(t, func(t *testing.T) {
+				m, w := newBubble(t), &works{}
+				p := codex.New(codex.Options{}).Adapt(w.newFakePipe(t, "codex-app-server"))
+				var ids struct {
+					sync.Mutex
+					n int
+				}
+				m.all.Go(func() {
+					for {
+						x, err := p.Read()
+						var refused *jsonrpc.Error
+						if err != nil && !errors.As(err, &refused) {
+							return
+						}
+						if err == nil && x.Kind == jsonrpc.Request {
+							_ = p.Write(jsonrpc.AppendResult(nil, x.ID, []byte(`{"action":"accept","content":{"decision":"accept"}}`)))
+						}
+						m.tick()
+					}
+				})
+				_ = p.Write([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`))
+				for _, prompt := range []string{"say hello", "run command", "change files"} {
+					m.all.Go(func() {
+						for err := error(nil); err == nil; {
+							ids.Lock()
+							ids.n++
+							id := ids.n
+							ids.Unlock()
+							err = p.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"codex","arguments":{"prompt":"%s"},"_meta":{"progressToken":%d}}}`, id, prompt, id))
+							if id%5 == 0 {
+								_ = p.Write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
+							}
+							m.pace()
+						}
+					})
+				}
+				m.end(4*n, func() { _ = p.Close() }, func() { _ = w.fakes[0].Close() }, w.serving.Wait)
+			})
+		}
+	})
+}
+
+// refusing is a client that cannot be asked.
+type refusing struct{}
+
+func (refusing) Notify([]byte) {}
+
+func (refusing) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, peer.ErrCannotAsk
+}
+
+// TestDoorsAreClosedInMidWork: the two HTTP servers towards clients.
+func TestDoorsAreClosedInMidWork(t *testing.T) {
+	t.Run("streamhttp.Server", func(t *testing.T) {
+		for n := range 8 {
+			m, w := newMidst(t), newWorks(t, legacyProfile, modernProfile)
+			s := streamhttp.NewServer(streamhttp.Options{Acceptor: w.reception})
+			life, endLife := context.WithCancel(context.Background())
+			m.all.Go(func() { _ = s.Run(life) })
+			web := httptest.NewServer(s)
+			r := &rig{t: t, base: web.URL, http: &http.Client{}}
+			ask := func(method, body string, header ...string) (id string) {
+				resp, err := r.request(context.Background(), method, "", strings.NewReader(body), header...)
+				if err != nil {
+					return ""
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				return resp.Header.Get("Mcp-Session-Id")
+			}
+			m.again(func() {
+				ask("POST", modernBody("1", "tools/call", `"name":"a__echo","arguments":{"text":"a"}`), modernHeader("tools/call", "a__echo")...)
+			})
+			m.again(func() { ask("POST", modernBody("1", "tools/list", ""), modernHeader("tools/list", "")...) })
+			m.again(func() {
+				id := ask("POST", initializeBody("2025-11-25", `{"roots":{}}`))
+				session := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", "2025-11-25"}
+				var listening sync.WaitGroup
+				listening.Go(func() { ask("GET", "", session...) })
+				ask("POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session...)
+				ask("POST", toolCall("2", "b__echo", `{"text":"a"}`), session...)
+				ask("DELETE", "", session...)
+				listening.Wait()
+			})
+			m.again(func() {
+				id := ask("POST", initializeBody("2025-03-26", `{}`))
+				ask("POST", `[`+toolCall("2", "a__echo", `{"text":"a"}`)+`,`+toolCall("3", "b__echo", `{"text":"a"}`)+`]`, "Mcp-Session-Id", id)
+			})
+			m.end(5*n, func() { _ = s.Close() }, web.Close, r.http.CloseIdleConnections, endLife, w.close)
+		}
+	})
+	t.Run("sse.Server", func(t *testing.T) {
+		for n := range 8 {
+			m, w := newMidst(t), newWorks(t, legacyProfile, modernProfile)
+			s := sse.NewServer(sse.Options{Acceptor: w.reception})
+			web := httptest.NewServer(s)
+			client := &http.Transport{}
+			for range 3 {
+				p, err := sse.Dial(t.Context(), web.URL+"/sse", sse.ClientOptions{HTTP: client})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.talk(p, false, "a__")
+				defer p.Close()
+			}
+			m.end(5*n, func() { _ = s.Close() }, web.Close, client.CloseIdleConnections, w.close)
+		}
+	})
+}
+
+// TestProcessesAndPipesAreClosedInMidWork: a child, and the pipe to it.
+func TestProcessesAndPipesAreClosedInMidWork(t *testing.T) {
+	for name, stop := range map[string]func(*stdio.Process){
+		"stdio.Process": func(p *stdio.Process) { _ = p.Stop(context.Background()) },
+		"stdio.Pipe":    func(p *stdio.Process) { _ = p.Pipe().Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := range 6 {
+				m := newMidst(t)
+				p, err := stdio.Start(t.Context(), stdio.Spec{
+					Command: os.Args[0], Env: append(os.Environ(), asServer+"=fake "+legacyProfile, journalVar+"="+t.TempDir()+"/j"),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.talk(p.Pipe(), false, "")
+				m.again(func() { _, _ = p.StderrTail(5), p.ExitText() })
+				m.end(5*n, func() { stop(p) }, func() { _ = p.Stop(context.Background()) })
+			}
+		})
+	}
+}
+
+// TestRecorderIsClosedInMidWork: both parties speak, and either one goes.
+func TestRecorderIsClosedInMidWork(t *testing.T) {
+	for n := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			m, w := newBubble(t), &works{}
+			r := tape.NewRecorder(io.Discard, "a test", nil)
+			f, err := fake.NewServer(legacyProfile, fake.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clientR, clientW := io.Pipe() // what the client says
+			answerR, answerW := io.Pipe() // what it hears
+			serverR, serverW := io.Pipe()
+			outR, outW := io.Pipe()
+			w.serving.Go(func() { _ = f.ServePipe(context.Background(), serverR, outW) })
+			m.all.Go(func() {
+				_ = r.Pipe(tape.Ends{From: clientR, To: answerW}, tape.Ends{From: outR, To: serverW}, func() { _ = clientR.Close() })
+				_ = answerW.Close()
+			})
+			m.talk(stdio.NewPipe(answerR, clientW, stdio.Options{Limits: jsonrpc.Limits{Bytes: 1 << 20, Tolerant: true}}), false, "")
+			m.again(func() { _ = r.Err() })
+			owner := func() { _ = f.Close() } // the server goes
+			if n%2 == 1 {
+				owner = func() { _ = clientW.Close() } // the client goes
+			}
+			m.end(5*n, owner, func() { _ = clientW.Close(); _ = answerR.Close() }, func() { _ = f.Close() }, w.serving.Wait)
+		})
+	}
+}
+
+// TestServeAndRunAreClosedInMidWork: the whole program, with children.
+func TestServeAndRunAreClosedInMidWork(t *testing.T) {
+	for n := range 4 {
+		t.Run(fmt.Sprint("serve ", n), func(t *testing.T) {
+			m := newMidst(t)
+			r := serve(t, snapshot(child(t, "a", "fake "+legacyProfile), child(t, "b", "fake "+modernProfile)), func(o *ServeOptions) { o.Drain = time.Millisecond })
+			ask := func(body string, header ...string) {
+				resp, err := r.request(context.Background(), "POST", "/mcp", strings.NewReader(body), header...)
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(io.Discard, bufio.NewReader(resp.Body))
+				_ = resp.Body.Close()
+			}
+			for _, tool := range []string{"a__echo", "b__echo"} {
+				m.again(func() {
+					ask(modernBody("1", "tools/call", `"name":"`+tool+`","arguments":{"text":"a"}`), modernHeader("tools/call", tool)...)
+				})
+			}
+			m.again(func() { ask(modernBody("1", "tools/list", ""), modernHeader("tools/list", "")...) })
+			m.again(func() { ask(initializeBody("2025-11-25", `{"elicitation":{}}`)) })
+			m.end(1+10*n, func() { _ = r.stop() })
+		})
+		t.Run(fmt.Sprint("run ", n), func(t *testing.T) {
+			m := newMidst(t)
+			c := child(t, "a", "fake "+[]string{legacyProfile, modernProfile}[n%2])
+			inR, inW := io.Pipe()
+			outR, outW := io.Pipe()
+			ctx, cancel := context.WithCancel(context.Background())
+			m.all.Go(func() {
+				if err := Run(ctx, RunOptions{Server: c.Server, Stdin: inR, Stdout: outW, Version: "test"}); err != nil && !errors.Is(err, context.Canceled) {
+					t.Logf("run: %v", err)
+				}
+				_ = outW.Close()
+				_ = inR.Close()
+			})
+			m.talk(stdio.NewPipe(outR, inW, stdio.Options{Limits: jsonrpc.Limits{Bytes: 1 << 20, Tolerant: true}}), n >= 2, "")
+			m.end(1+10*n, cancel, func() { _ = inW.Close() })
+		})
+	}
+}
