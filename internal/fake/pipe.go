@@ -29,6 +29,9 @@ type pipe struct {
 func (s *Server) ServePipe(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	done, ok := s.begin()
 	if !ok {
+		if closer, ok := in.(io.Closer); ok {
+			_ = closer.Close()
+		}
 		_ = out.Close()
 		return errClosed
 	}
