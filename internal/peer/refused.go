@@ -2,7 +2,6 @@ package peer
 
 import (
 	"errors"
-	"io"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -15,10 +14,7 @@ import (
 // again. Any other frame is counted, and the calls go on.
 func (l *piped) refused(err error, why *jsonrpc.Error) {
 	var bad *transport.BadAnswer
-	// A line that the end of the stream cut off is not the server's last word: what
-	// ended the stream says more.
-	torn := errors.Is(err, io.ErrUnexpectedEOF)
-	if !torn && errors.As(err, &bad) && l.failWith(bad) {
+	if errors.As(err, &bad) && l.failWith(bad) {
 		return
 	}
 	var batch *transport.Batch
