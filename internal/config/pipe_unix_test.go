@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A named pipe has nobody at its other end, so that opening it would wait for ever.
+// Nothing opens the other end of the named pipe, so a blocking open would never return.
 // It is refused at once, when it is loaded and when it takes the place of a file that
 // is watched.
 func TestPipeIsRefused(t *testing.T) {
