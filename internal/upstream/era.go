@@ -167,10 +167,7 @@ func (s *session) provesChangeFrom(modern bool) bool {
 func (u *Upstream) eraIsOverLocked(modern bool) {
 	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
 	if modern {
-		if u.listen != nil {
-			u.listen.cancel(errEraChanged)
-			u.listen = nil
-		}
+		u.stopListenLocked(errEraChanged)
 		if u.modern != nil {
 			u.outdateLocked(u.modern)
 		}

@@ -22,7 +22,8 @@ type listening struct {
 	// Under Upstream.mu, set before acked is closed:
 	honoured mcp.Interest
 	err      error
-	refused  bool // the server has no such method, and nobody keeps this listen
+	refused  bool           // the server has no such method, and nobody keeps this listen
+	heard    map[string]int // see hearing
 }
 
 // errNoListen ends a listen for good: the server does not have the method.
@@ -112,6 +113,7 @@ func (u *Upstream) relisten(ctx context.Context) {
 	var next *listening
 	switch {
 	case union.Empty():
+		u.stopListenLocked(errReplaced)
 	case none:
 		next = &listening{union: key, acked: make(chan struct{}), cancel: func(error) {}, err: errNoListen, refused: true}
 		close(next.acked)
@@ -127,13 +129,24 @@ func (u *Upstream) relisten(ctx context.Context) {
 		})
 	}
 	u.listen = next
+	if next != nil {
+		u.hearing.open(next)
+	}
+	if next != nil && old != nil {
+		u.work.Go(func() { u.replace(old, next) })
+	}
 	u.mu.Unlock()
 	if next != nil {
 		u.awaitAck(ctx, next)
 	}
-	if old != nil {
-		old.cancel(errReplaced)
+}
+
+// stopListenLocked ends every listen of the server.
+func (u *Upstream) stopListenLocked(cause error) {
+	for _, l := range u.hearing.listens {
+		l.cancel(cause)
 	}
+	u.listen, u.hearing = nil, hearing{}
 }
 
 var errReplaced = errors.New("another listen has taken its place")
@@ -239,13 +252,17 @@ func (s *listenSink) Notify(b []byte) {
 		got, _ := mcp.ParseInterest(m.Raw, m.Param("notifications"))
 		s.u.mu.Lock()
 		s.l.ackLocked(got, nil)
+		if s.u.spec.piped() {
+			// What comes after this line comes on the new listen too; what came before has been heard.
+			s.u.hearing.closeBefore(s.l)
+		}
 		s.u.mu.Unlock()
 		return
 	}
 	s.u.mu.Lock()
-	current := s.u.listen == s.l
+	first := s.u.hearing.first(s.l, m)
 	s.u.mu.Unlock()
-	if current {
+	if first {
 		s.u.heardByAll(m, 0)
 	}
 }

@@ -88,11 +88,7 @@ func (u *Upstream) setAsideLocked(s *session) {
 	case u.modern == s:
 		u.modern = nil
 		u.leaving = append(u.leaving, s)
-		if u.listen != nil {
-			// The next link gets one of its own.
-			u.listen.cancel(errStalled)
-			u.listen = nil
-		}
+		u.stopListenLocked(errStalled) // the next link gets one of its own
 	case p != nil:
 		close(p.freed) // whoever waits for a lane gets another session
 		p.freed = make(chan struct{})

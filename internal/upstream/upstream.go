@@ -167,8 +167,9 @@ type Upstream struct {
 	tracedAt        time.Time
 	tools           map[string]*toolSpecs // by the canonical capabilities of the clients that have them
 	leftOut         map[string]string     // tools that are not listed, and why
-	listen          *listening
-	lines           []logLine // of the log, that unlock writes
+	listen          *listening            // the newest
+	hearing         hearing               // all that are open
+	lines           []logLine             // of the log, that unlock writes
 	forwardings     []forwarding
 	forwardingBytes int
 	isForwarding    bool        // a goroutine is at them

@@ -1,0 +1,140 @@
+package upstream
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// A listen that takes the place of another is open before the old one ends, and a change
+// at any time in between is heard once: before the server has read the new listen, after
+// it has acknowledged it, and after the end of the old one.
+func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
+	var mu sync.Mutex
+	var ids []string // the listens that the server has acknowledged
+	var acknowledge chan struct{}
+	h := &house{modern: true}
+	h.on = func(l *line, m *jsonrpc.Message) []byte {
+		if m.Method != mcp.MethodListen {
+			return nil
+		}
+		<-acknowledge
+		mu.Lock()
+		ids = append(ids, fmt.Sprintf("%s", m.ID))
+		mu.Unlock()
+		ack := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, m.ID, m.Param("notifications").Of(m.Raw))
+		_ = l.pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, []byte(ack)))
+		return silent
+	}
+	change := func(uri string, listens ...int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, i := range listens {
+			params := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"uri":%q}`, ids[i], uri)
+			_ = h.all()[0].pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteResourceUpdated, []byte(params)))
+		}
+	}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		acknowledge = make(chan struct{}, 1)
+		if _, err := u.Hello(t.Context(), modernClient); err != nil {
+			t.Fatal(err)
+		}
+		var heard []string
+		a := u.Stand(modernClient, func(m *jsonrpc.Message) {
+			uri, _ := jsonrpc.Text(m.Raw, m.Param("uri"))
+			mu.Lock()
+			heard = append(heard, uri)
+			mu.Unlock()
+		}, nil)
+		watch := func(uris ...string) {
+			want := mcp.Interest{URIs: map[string]bool{}}
+			for _, uri := range uris {
+				want.URIs[uri] = true
+			}
+			u.work.Go(func() { _, _ = a.Watch(u.life, want) })
+			synctest.Wait()
+		}
+		watch("x:1", "x:2")
+		acknowledge <- struct{}{}
+		synctest.Wait()
+		change("x:1", 0)
+		watch("x:1")
+		change("x:1", 0) // the server has not read the new listen yet
+		synctest.Wait()
+		acknowledge <- struct{}{}
+		change("x:1", 0)
+		synctest.Wait()
+		change("x:1", 0, 1)
+		synctest.Wait()
+		time.Sleep(10 * time.Second)
+		change("x:1", 1)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if got := strings.Join(heard, " "); got != "x:1 x:1 x:1 x:1 x:1" {
+			t.Errorf("heard %s", got)
+		}
+	})
+}
+
+func TestHearing(t *testing.T) {
+	type step struct {
+		listen string // which one brings it
+		uri    string
+		first  bool
+	}
+	note := func(uri string) *jsonrpc.Message {
+		return jsonrpc.NewNotification(mcp.NoteResourceUpdated, fmt.Appendf(nil, `{"uri":%q}`, uri))
+	}
+	for name, tt := range map[string]struct {
+		steps []step
+	}{
+		"one by both":               {[]step{{"old", "x", true}, {"new", "x", false}}},
+		"one by both, new first":    {[]step{{"new", "x", true}, {"old", "x", false}}},
+		"the old alone, then both":  {[]step{{"old", "x", true}, {"new", "x", false}, {"old", "x", true}}},
+		"two by both":               {[]step{{"old", "x", true}, {"old", "x", true}, {"new", "x", false}, {"new", "x", false}}},
+		"two resources":             {[]step{{"old", "x", true}, {"new", "y", true}, {"old", "y", false}, {"new", "x", false}}},
+		"the new one after the end": {[]step{{"old", "x", true}, {"end", "", false}, {"new", "x", true}, {"old", "x", false}}},
+	} {
+		var h hearing
+		listens := map[string]*listening{"old": {}, "new": {}}
+		h.open(listens["old"])
+		h.open(listens["new"])
+		for i, s := range tt.steps {
+			if s.listen == "end" {
+				h.close(listens["old"])
+			} else if got := h.first(listens[s.listen], note(s.uri)); got != s.first {
+				t.Errorf("%s: step %d: first is %t", name, i, got)
+			}
+		}
+	}
+}
+
+func TestHearingIsBounded(t *testing.T) {
+	var h hearing
+	var ended []int
+	var all []*listening
+	for i := range mostListens + 2 {
+		all = append(all, &listening{cancel: func(error) { ended = append(ended, i) }})
+		h.open(all[i])
+	}
+	if !slices.Equal(ended, []int{0, 1}) || len(h.listens) != mostListens {
+		t.Errorf("ended %v, %d open", ended, len(h.listens))
+	}
+	for i := range mostCounted + 10 {
+		m := jsonrpc.NewNotification(mcp.NoteResourceUpdated, fmt.Appendf(nil, `{"uri":"x:%d"}`, i))
+		if !h.first(all[mostListens+1], m) {
+			t.Fatalf("notification %d is not delivered", i)
+		}
+	}
+	if n := len(h.told); n > mostCounted {
+		t.Errorf("%d counted", n)
+	}
+}
