@@ -119,9 +119,13 @@ func TestReplacedUnderLoad(t *testing.T) {
 	h.Replace(hosts[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
+	var started sync.WaitGroup // every caller has called before anything is replaced
+	started.Add(8)
 	for range 8 {
 		load.Go(func() {
 			var l listener
+			_, _ = h.Call(ctx, nil, nil)
+			started.Done()
 			for ctx.Err() == nil {
 				detach := h.Attach(nil, &l)
 				_, _ = h.Call(ctx, nil, nil)
@@ -131,6 +135,7 @@ func TestReplacedUnderLoad(t *testing.T) {
 			}
 		})
 	}
+	started.Wait()
 	for range 300 {
 		next := &host{}
 		before := hosts[len(hosts)-1]
