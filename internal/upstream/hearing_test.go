@@ -27,7 +27,7 @@ func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 		}
 		<-acknowledge
 		mu.Lock()
-		ids = append(ids, fmt.Sprintf("%s", m.ID))
+		ids = append(ids, string(m.ID))
 		mu.Unlock()
 		ack := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, m.ID, m.Param("notifications").Of(m.Raw))
 		_ = l.pipe.Write(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, []byte(ack)))
