@@ -10,7 +10,7 @@ var layers = [][]string{
 	{"internal/event"},
 	{"internal/dialect", "internal/transport"},
 	{"internal/handshake"},
-	{"internal/peer"},
+	{"internal/conn", "internal/downstream"},
 	{
 		"internal/codex", "internal/config", "internal/console", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
 		"internal/policy", "internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
@@ -36,14 +36,14 @@ var inner = map[string][][]string{
 
 // rigs are for tests only: no product file imports them, and they may import
 // whatever they put to the test.
-var rigs = []string{"internal/archtest", "internal/leaktest", "internal/netsim", "internal/transcript"}
+var rigs = []string{"internal/archtest", "internal/leaktest", "internal/netsim", "internal/pipetest", "internal/transcript"}
 
 // wire are the rooms that messages pass through. encoding/json folds case, takes
 // the last of duplicate members, replaces invalid UTF-8 and rounds numbers; none
 // of it may happen to a message (docs/adr/0002).
 var wire = []string{
 	"internal/jsonrpc", "internal/mcp", "internal/dialect", "internal/transport",
-	"internal/handshake", "internal/peer", "internal/upstream", "internal/gateway", "internal/demo", "internal/codex",
+	"internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/gateway", "internal/demo", "internal/codex",
 }
 
 // datesLiveIn is the room of the feature table: the only one that spells and
@@ -63,13 +63,13 @@ var goStatements = map[string]string{
 // its goroutines in a work.Group. waitGroupFields are the files with a struct that has
 // a sync.WaitGroup all the same, with the reason why nothing is added after the wait.
 var waitGroupRooms = []string{
-	"internal/transport", "internal/handshake", "internal/peer", "internal/upstream", "internal/gateway", "internal/codex", "internal/daemon",
+	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/gateway", "internal/codex", "internal/daemon",
 }
 
 var waitGroupFields = map[string]string{
-	"internal/peer/door.go":                            "added to by the reader of the pipe alone, which waits",
-	"internal/peer/piped.go":                           "added to once, before anybody has the link",
-	"internal/peer/posted.go":                          "added to once, before anybody has the conversation",
+	"internal/downstream/door.go":                      "added to by the reader of the pipe alone, which waits",
+	"internal/conn/piped.go":                           "added to once, before anybody has the link",
+	"internal/conn/posted.go":                          "added to once, before anybody has the conversation",
 	"internal/transport/sse/server.go":                 "handlers of net/http lend themselves, under the lock under which Close refuses them",
 	"internal/transport/sse/server_link.go":            "added to under the lock under which the conversation is taken away",
 	"internal/transport/streamhttp/server_response.go": "added to by the handler of the one request, which waits",
@@ -96,19 +96,26 @@ var ownLocks = []string{"internal/fake"}
 // lockExceptions are what may be done under a lock, "file: function: what", with the
 // reason why it holds up nobody else. See docs/threads.md.
 var lockExceptions = map[string]string{
-	"internal/cli/status.go: status.tick: the callback width is called":                                                 drawing,
-	"internal/cli/status.go: status.Write: the interface out is called":                                                 drawing,
-	"internal/peer/ask.go: callSink.tell: the interface responder is called":                                            oneResponse,
-	"internal/peer/ask.go: callSink.finish: the interface responder is called":                                          oneResponse,
-	"internal/peer/flow.go: flow.take: Server.refuse is called: the interface link is called, by way of Server.respond": oneCall,
-	"internal/peer/flow.go: flow.take: Server.question is called: a line is logged":                                     oneCall,
-	"internal/peer/flow.go: flow.take: flow.forward is called: the callback Notice is called":                           oneCall,
-	"internal/tape/play.go: pipePlay.line: the interface to is called":                                                  oneTape,
-	"internal/tape/play.go: pipePlay.close: the interface to is called":                                                 oneTape,
-	"internal/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                     oneTape,
-	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                   oneTape,
-	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                     oneTape,
-	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                     oneTape,
+	"internal/cli/status.go: status.tick: the callback width is called":                                                                            drawing,
+	"internal/cli/status.go: status.Write: the interface out is called":                                                                            drawing,
+	"internal/downstream/ask.go: callSink.tell: the interface responder is called":                                                                 oneResponse,
+	"internal/downstream/ask.go: callSink.finish: the interface responder is called":                                                               oneResponse,
+	"internal/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                                oneCall,
+	"internal/conn/flow.go: flow.take: Conn.question is called: a line is logged":                                                                  oneCall,
+	"internal/conn/flow.go: flow.take: flow.forward is called: the callback Notice is called":                                                      oneCall,
+	"internal/conn/flow.go: flow.take: flow.takeProgress is called: the interface sink is called":                                                  oneCall,
+	"internal/conn/flow.go: flow.take: flow.takeLog is called: the interface sink is called":                                                       oneCall,
+	"internal/upstream/listen.go: Upstream.heardByAll: Upstream.audienceLocked is called: the interface asker is called, by way of Standing.wants": oneRead,
+	"internal/upstream/watch.go: Upstream.heard: Upstream.audienceLocked is called: the interface asker is called, by way of Standing.wants":       oneRead,
+	"internal/upstream/watch.go: Upstream.audienceLocked: Standing.wants is called: the interface asker is called":                                 oneRead,
+	"internal/upstream/watch.go: Upstream.replayLevel: the interface asker is called":                                                              oneRead,
+	"internal/upstream/watch.go: Upstream.SetLevel: the interface asker is called":                                                                 oneRead,
+	"internal/tape/play.go: pipePlay.line: the interface to is called":                                                                             oneTape,
+	"internal/tape/play.go: pipePlay.close: the interface to is called":                                                                            oneTape,
+	"internal/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                                oneTape,
+	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                              oneTape,
+	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                oneTape,
+	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                oneTape,
 }
 
 // The reasons of lockExceptions: keeping writes apart is what these locks are for.
@@ -116,5 +123,6 @@ const (
 	drawing     = "status.mu is of one terminal"
 	oneResponse = "callSink.writing is of one response: one event after another, nothing after the answer"
 	oneCall     = "flow.taking is of one call: its messages in their order"
+	oneRead     = "mcp.Subscriber.Facts is one atomic read"
 	oneTape     = "the lock is of one tape or one replay: its sections in their order"
 )

@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
@@ -192,7 +191,7 @@ func (k *sessionSink) Notify(b []byte) {
 
 func (k *sessionSink) Ask(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if m.Method != mcp.MethodElicit || k.s.answer == nil {
-		return nil, peer.ErrCannotAsk
+		return nil, mcp.ErrCannotAsk
 	}
 	text, _ := jsonrpc.Text(m.Raw, m.Param("message"))
 	content, action := k.s.answer(text, m.Param("requestedSchema").Of(m.Raw))

@@ -22,10 +22,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
@@ -243,7 +243,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	}})
 	relay := &gateway.Relay{}
 	host := &gateway.Single{Relay: relay, Upstream: server{up}}
-	reception := &peer.Reception{Host: host, Log: log}
+	reception := &downstream.Reception{Host: host, Log: log}
 	doors := newDoors()
 	e := newEndpoint("run", reception, endpointOptions{guard: httpdoor.NewGuard(nil, nil, nil), log: log})
 	doors.add(e)

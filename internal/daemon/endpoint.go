@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
@@ -31,7 +31,7 @@ type endpointOptions struct {
 	log    *slog.Logger
 }
 
-func newEndpoint(name string, r *peer.Reception, o endpointOptions) *endpoint {
+func newEndpoint(name string, r *downstream.Reception, o endpointOptions) *endpoint {
 	return &endpoint{
 		name: name,
 		http: streamhttp.NewServer(streamhttp.Options{

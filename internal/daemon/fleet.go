@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
@@ -29,7 +28,7 @@ const hurriedLimit = 2 * time.Second
 // server makes an *upstream.Upstream what the gateway asks for.
 type server struct{ *upstream.Upstream }
 
-func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) gateway.Standing {
+func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Standing {
 	return s.Upstream.Stand(f, deliver, asker)
 }
 

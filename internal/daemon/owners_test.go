@@ -18,12 +18,13 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/codex"
+	"github.com/dragoman-mcp/dragoman/internal/conn"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
@@ -192,7 +193,7 @@ type works struct {
 	upstreams []*upstream.Upstream
 	relay     *gateway.Relay
 	merged    *gateway.Merged // nil for one server
-	reception *peer.Reception
+	reception *downstream.Reception
 	serving   sync.WaitGroup
 }
 
@@ -211,7 +212,7 @@ func (w *works) newFakePipe(t *testing.T, profile string) transport.Pipe {
 
 func newWorks(t *testing.T, profiles ...string) *works {
 	w := &works{relay: &gateway.Relay{}}
-	w.reception = &peer.Reception{}
+	w.reception = &downstream.Reception{}
 	var mu sync.Mutex // of w.fakes
 	var behind []gateway.Upstream
 	for i, profile := range profiles {
@@ -275,11 +276,11 @@ const (
 // one of its owners first.
 func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
 	owners := map[string]func(w *works, stop, leave func()) func(){
-		"upstream.Upstream": func(w *works, _, _ func()) func() { return func() { closeAll(w.upstreams, 0) } },
-		"gateway.Relay":     func(w *works, _, _ func()) func() { return w.relay.Close },
-		"gateway":           func(w *works, _, _ func()) func() { return w.closeHost },
-		"peer.Reception":    func(_ *works, stop, _ func()) func() { return stop },
-		"peer.Client":       func(_ *works, _, leave func()) func() { return leave },
+		"upstream.Upstream":    func(w *works, _, _ func()) func() { return func() { closeAll(w.upstreams, 0) } },
+		"gateway.Relay":        func(w *works, _, _ func()) func() { return w.relay.Close },
+		"gateway":              func(w *works, _, _ func()) func() { return w.closeHost },
+		"downstream.Reception": func(_ *works, stop, _ func()) func() { return stop },
+		"downstream.Client":    func(_ *works, _, leave func()) func() { return leave },
 	}
 	for name, owner := range owners {
 		for chain, profiles := range map[string][]string{"legacy": {legacyProfile}, "modern": {modernProfile}, "merged": {legacyProfile, modernProfile}, "call": {legacyProfile, perCall}} {
@@ -320,15 +321,15 @@ func (w *works) closeHost() {
 	w.reception.Host.(*gateway.Single).Drain()
 }
 
-// TestConversationsWithServersAreClosedInMidWork: peer.Server and the adapter of Codex,
+// TestConversationsWithServersAreClosedInMidWork: conn.Server and the adapter of Codex,
 // each over a pipe.
 func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
-	t.Run("peer.Server", func(t *testing.T) {
+	t.Run("conn.Server", func(t *testing.T) {
 		for n := range 20 {
 			for _, profile := range []string{legacyProfile, modernProfile} {
 				synctest.Test(t, func(t *testing.T) {
 					m, w := newBubble(t), &works{}
-					s, err := peer.OpenPipe(t.Context(), w.newFakePipe(t, profile), handshake.Offer{Capabilities: []byte(`{"roots":{},"sampling":{},"elicitation":{}}`)}, peer.ServerOptions{})
+					s, err := conn.OpenPipe(t.Context(), w.newFakePipe(t, profile), handshake.Offer{Capabilities: []byte(`{"roots":{},"sampling":{},"elicitation":{}}`)}, conn.ServerOptions{})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -399,7 +400,7 @@ type refusing struct{}
 func (refusing) Notify([]byte) {}
 
 func (refusing) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, peer.ErrCannotAsk
+	return nil, mcp.ErrCannotAsk
 }
 
 // TestDoorsAreClosedInMidWork: the two HTTP servers towards clients.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -56,13 +56,13 @@ func Run(ctx context.Context, o RunOptions) error {
 	host := &gateway.Single{Relay: relay, Upstream: server{u}}
 	budget := transport.NewBudget(inFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
 	relay.Budget = budget
-	reception := &peer.Reception{
+	reception := &downstream.Reception{
 		Host: host, Log: o.Log, Budget: budget,
 		Lost: func(what, why string) { logLoss(o.Log, what, why) },
 	}
 	if o.Listen == "" {
 		err := servePipe(ctx, reception, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)
-		if errors.Is(err, peer.ErrShutdown) {
+		if errors.Is(err, downstream.ErrShutdown) {
 			limit, err = hurriedLimit, nil
 		}
 		return err
@@ -86,8 +86,8 @@ func Run(ctx context.Context, o RunOptions) error {
 // servePipe serves a client on standard input and output, or on what stands for
 // them, and reads messages of at most body bytes. When ctx ends, drain ends what would never end by itself, and what else
 // runs is cut off: whoever stops a program on a pipe waits for it. The error is
-// peer.ErrShutdown where the client waits for our end.
-func servePipe(ctx context.Context, r *peer.Reception, drain func(), body int, in io.Reader, out io.WriteCloser) error {
+// downstream.ErrShutdown where the client waits for our end.
+func servePipe(ctx context.Context, r *downstream.Reception, drain func(), body int, in io.Reader, out io.WriteCloser) error {
 	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: body, Names: mcp.MethodName}}
 	var pipe transport.Pipe
 	if in != nil {

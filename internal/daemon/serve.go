@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -86,7 +86,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		running.Go(func() {
 			defer cancel()
 			err := servePipe(ctx, d.merged.reception, d.drain, o.Config.Limits.Body, o.Stdin, o.Stdout)
-			if errors.Is(err, peer.ErrShutdown) {
+			if errors.Is(err, downstream.ErrShutdown) {
 				d.hurried.Store(true)
 			} else if err != nil {
 				o.Log.Warn("standard input ended", "cause", err.Error())
@@ -107,7 +107,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 // room is a host with its reception and endpoint.
 type room struct {
 	host      *runtime.Handle
-	reception *peer.Reception
+	reception *downstream.Reception
 	endpoint  *endpoint
 }
 
@@ -189,7 +189,7 @@ func logLoss(log *slog.Logger, what, why string) {
 func (d *daemon) newRoom(name string) *room {
 	s := d.opts.Config
 	r := &room{host: &runtime.Handle{}}
-	r.reception = &peer.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: d.budget}
+	r.reception = &downstream.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: d.budget}
 	r.reception.Lost = func(what, why string) {
 		logLoss(d.opts.Log, what, why)
 		d.metrics.Lost("", what, why)
@@ -253,7 +253,7 @@ func (d *daemon) apply(s *config.Snapshot) error {
 	d.snapshot, d.upstreams, d.order, d.gateway, d.since = s, next, order, g, time.Now()
 	type move struct {
 		r *room
-		h peer.Host
+		h downstream.Host
 	}
 	moves := []move{{d.merged, g}}
 	gone := d.singles

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	ssetransport "github.com/dragoman-mcp/dragoman/internal/transport/sse"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -68,8 +68,8 @@ func (e *exam) bridgeFinding(f handshake.Finding) {
 func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshake.Outcome, error) {
 	offer.Dialect = e.t.Dialect
 	offer.ProbeTimeout, offer.Timeout = e.o.Patience+e.startTime(), 3*(e.o.Patience+e.startTime())
-	o := peer.ServerOptions{Name: "server", Info: []byte(identity), Sessions: peer.NewSessions()}
-	var s *peer.Server
+	o := conn.ServerOptions{Name: "server", Info: []byte(identity), Sessions: conn.NewSessions()}
+	var s *conn.Conn
 	var err error
 	var fields []transport.HeaderField
 	for name, values := range e.t.Header {
@@ -84,14 +84,14 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 		if p, err = ssetransport.Dial(ctx, e.t.URL.String(), ssetransport.ClientOptions{Header: fields, HTTP: e.t.Transport}); err != nil {
 			return nil, err
 		}
-		s, err = peer.OpenPipe(ctx, p, offer, o)
+		s, err = conn.OpenPipe(ctx, p, offer, o)
 	case e.http:
 		var c *streamhttp.Client
 		if c, err = streamhttp.NewClient(e.t.URL.String(), streamhttp.ClientOptions{Header: fields, HTTP: e.t.Transport}); err != nil {
 			return nil, err
 		}
 		defer c.Close()
-		s, err = peer.OpenHTTP(ctx, c, offer, o)
+		s, err = conn.OpenHTTP(ctx, c, offer, o)
 	default:
 		child, bad := e.t.Start(ctx)
 		if bad != nil {
@@ -100,7 +100,7 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 		defer child.Stop()
 		from, to := child.Streams()
 		p := stdio.NewPipe(from, to, stdio.Options{Limits: jsonrpc.Limits{Bytes: maxLine, Tolerant: true, Names: mcp.MethodName}})
-		s, err = peer.OpenPipe(ctx, p, offer, o)
+		s, err = conn.OpenPipe(ctx, p, offer, o)
 	}
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 }
 
 // firstCall asks for the tools: a handshake alone does not make a server useful.
-func (e *exam) firstCall(ctx context.Context, s *peer.Server) error {
+func (e *exam) firstCall(ctx context.Context, s *conn.Conn) error {
 	raw := jsonrpc.AppendRequest(nil, "1", mcp.MethodListTools, nil)
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
 	if err != nil {
@@ -127,7 +127,7 @@ type nobody struct{}
 
 func (nobody) Notify([]byte) {}
 func (nobody) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, peer.ErrCannotAsk
+	return nil, mcp.ErrCannotAsk
 }
 
 var errExamined = errors.New("the examination is over")

@@ -121,3 +121,21 @@ func clean(s string, limit int, lines bool) string {
 	}
 	return b.String()
 }
+
+// Name makes what a peer calls itself, or a method, fit for a log line or a label: at most
+// 64 characters, control and invisible characters replaced.
+func Name(s string) string {
+	const most = 64
+	out := make([]rune, 0, len(s))
+	for _, r := range s {
+		if len(out) == most {
+			out = append(out, '…')
+			break
+		}
+		if r < ' ' || r == 0x7f || r == 0xfffd || (r >= 0x80 && r < 0xa0) || (r >= 0x200b && r <= 0x200f) || (r >= 0x2028 && r <= 0x202e) || (r >= 0x2060 && r <= 0x206f) || r >= 0xe0000 {
+			r = '_'
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}

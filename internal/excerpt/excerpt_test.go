@@ -126,3 +126,22 @@ func FuzzExcerpt(f *testing.F) {
 		}
 	})
 }
+
+func TestName(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                            "",
+		"plain 1.0":                   "plain 1.0",
+		"a\r\n\x1b[2J\x7f\x00b":       "a___[2J__b",
+		"\u202eabc\u200b\u2066":       "_abc__",
+		"\xff\xfe":                    "__",
+		"größer 文":                    "größer 文",
+		"\u0085\u2028\U000e0041":      "___",
+		strings.Repeat("文", 64):       strings.Repeat("文", 64),
+		strings.Repeat("x", 65):       strings.Repeat("x", 64) + "…",
+		strings.Repeat("\u200f", 300): strings.Repeat("_", 64) + "…",
+	} {
+		if got := Name(in); got != want {
+			t.Errorf("Name(%q) is %q, want %q", in, got, want)
+		}
+	}
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // maxRounds bounds how often one call may ask for input.
@@ -20,7 +19,7 @@ const maxRounds = 10
 // legacy client as requests of its own era, and sends the call again with the
 // answers and the state as the server wrote it, until the server is content
 // (2026-07-28 §MRTR, "Client Requirements").
-func (r *Relay) playLive(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Relay) playLive(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	for round := 0; ; round++ {
 		if round == maxRounds {
 			return nil, badAnswer(u, fmt.Sprintf("asked for input more than %d times", maxRounds))
@@ -90,7 +89,7 @@ var errTooMany = errors.New("too many questions in one round")
 // putAll puts all questions of a round to the client, at the same time, and returns
 // the answers as an InputResponses object. A round of which it cannot put each is put
 // to nobody.
-func putAll(ctx context.Context, t *jsonrpc.Trail, s peer.Sink, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
+func putAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
 	type asked struct {
 		key    []byte
 		m      *jsonrpc.Message
@@ -168,7 +167,7 @@ func unanswered(u Upstream, err error) error {
 	if errors.Is(err, errNoQuestion) {
 		return badAnswer(u, "asked for input in a form that is no question")
 	}
-	if errors.Is(err, peer.ErrCannotAsk) {
+	if errors.Is(err, mcp.ErrCannotAsk) {
 		return &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "cannot_ask", Outcome: mcp.Failed, Err: err,
 			Message: fmt.Sprintf("server %q needs input that this client cannot be asked for", u.Name()),

@@ -12,14 +12,13 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // rounds is a modern server that says each of the results in turn.
 func rounds(results ...string) *fake {
 	u := &fake{name: "new"}
 	n := 0
-	u.call = func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+	u.call = func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 		r := results[min(n, len(results)-1)]
 		n++
 		return said(mcp.R20260728, r), nil

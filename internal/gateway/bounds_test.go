@@ -11,7 +11,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -81,7 +80,7 @@ func TestListensAreBoundedInBytes(t *testing.T) {
 // comes back.
 func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			go func() {
 				time.Sleep(time.Second) // nobody is there
 				for n := range maxHeldLogs {
@@ -111,7 +110,7 @@ func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 // givesUp is a legacy server that asks, waits for a second, and answers with so many
 // bytes.
 func givesUp(size int) *fake {
-	return &fake{name: "old", call: func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	return &fake{name: "old", call: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`), jsonrpc.Limits{})

@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // fake is a server that does what its functions say.
@@ -20,7 +19,7 @@ type fake struct {
 	name  string
 	hello mcp.Hello
 	// call answers calls; nil answers {} in the words of from.
-	call func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error)
+	call func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error)
 	// list answers lists; nil answers with lists, by method.
 	list   func(ctx context.Context, method string) ([][]byte, error)
 	lists  map[string][]string
@@ -66,7 +65,7 @@ func (u *fake) Name() string { return u.name }
 
 func (u *fake) Hello(context.Context, *mcp.ClientFacts) (*mcp.Hello, error) { return &u.hello, nil }
 
-func (u *fake) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (u *fake) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	u.seen.add(c)
 	if u.call == nil {
 		return said(mcp.R20251125, `{}`), nil
@@ -107,7 +106,7 @@ func (u *fake) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 
 func (u *fake) Forward(*mcp.ClientFacts, []byte, string) {}
 
-func (u *fake) Stand(_ *mcp.ClientFacts, deliver func(*jsonrpc.Message), _ peer.Standing) Standing {
+func (u *fake) Stand(_ *mcp.ClientFacts, deliver func(*jsonrpc.Message), _ mcp.Subscriber) Standing {
 	w := &fakeStanding{u: u, deliver: deliver}
 	if u.stood != nil {
 		u.stood(w)
@@ -189,7 +188,7 @@ func (e *ear) all() []string {
 
 func (e *ear) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if e.ask == nil {
-		return nil, peer.ErrCannotAsk
+		return nil, mcp.ErrCannotAsk
 	}
 	return e.ask(ctx, m)
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // Filtered shows only a part of a server. What is hidden is not listed, and is
@@ -19,7 +18,7 @@ type Filtered struct {
 }
 
 // Call answers for what is hidden and takes it out of lists.
-func (u *Filtered) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (u *Filtered) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
 		if !u.Shows("tools", c.Name) {
@@ -111,7 +110,7 @@ func (u *Filtered) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 }
 
 // Stand keeps updates of hidden resources from being asked for.
-func (u *Filtered) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) Standing {
+func (u *Filtered) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Standing {
 	return &filteredStanding{u.Upstream.Stand(f, deliver, asker), u, f}
 }
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // paper is a server of fixed answers.
@@ -20,7 +20,7 @@ type paper struct {
 
 func (p *paper) Name() string { return "paper" }
 
-func (p *paper) Call(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+func (p *paper) Call(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 	p.called++
 	m, err := jsonrpc.Scan([]byte(p.answer), jsonrpc.Limits{})
 	if err != nil {
@@ -75,12 +75,12 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 func TestT25_JoinedListsArePrivate(t *testing.T) {
 	const public = `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a","inputSchema":{}}]}`
 	u := &fake{name: "u", lists: map[string][]string{mcp.MethodListTools: {`{"name":"a","inputSchema":{}}`}}}
-	u.call = func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+	u.call = func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 		return said(mcp.R20260728, public), nil
 	}
 	all := func(string, string) bool { return true }
 	for what, x := range map[string]struct {
-		host peer.Host
+		host downstream.Host
 		want string
 	}{
 		"joined":             {merged(t, u), `"private"`},
@@ -118,7 +118,7 @@ func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
 		"3": `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"b","inputSchema":{}}]}`,
 	}
 	u := &fake{name: "u"}
-	u.call = func(_ context.Context, c *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+	u.call = func(_ context.Context, c *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
 		cursor, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("cursor"))
 		return said(mcp.R20260728, pages[cursor]), nil
 	}

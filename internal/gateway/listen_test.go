@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // listens is a listen under way.
@@ -46,7 +45,7 @@ func startListenAt(t *testing.T, g callee, who mcp.ClientFacts, id, filter strin
 }
 
 type callee interface {
-	Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error)
+	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 }
 
 // telling is a server whose notices a test sends with its last function.
@@ -199,7 +198,7 @@ func TestNoticesThatWaitAreTakenTogether(t *testing.T) {
 // hung is a server that never tells what it honours.
 type hung struct{ *fake }
 
-func (u hung) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) Standing {
+func (u hung) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Standing {
 	return hungStanding{u.fake.Stand(f, deliver, asker)}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // maxRepeated bounds what is repeated of a client or a server in an answer or a
@@ -45,7 +44,7 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, err
 }
 
 // Call answers one request.
-func (g *Merged) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Method != nil && c.Method.Task {
 		return g.Relay.tasks(ctx, g.Upstreams, c, s)
 	}
@@ -92,7 +91,7 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply
 
 // named relays a call that a name routes. Unknown and hidden names get the same
 // answer.
-func (g *Merged) named(ctx context.Context, c *mcp.Call, s peer.Sink, list, what string) (*mcp.Reply, error) {
+func (g *Merged) named(ctx context.Context, c *mcp.Call, s mcp.Caller, list, what string) (*mcp.Reply, error) {
 	at := c.Msg.Param("name")
 	if c.Name == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
@@ -125,7 +124,7 @@ func unknown(what, name string) error {
 }
 
 // complete routes completion/complete by what it refers to.
-func (g *Merged) complete(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (g *Merged) complete(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	raw, ref, a := c.Msg.Raw, c.Msg.Param("ref"), g.audience(c.Client)
 	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
 		text, _ := jsonrpc.Text(raw, name)
@@ -177,7 +176,7 @@ func (g *Merged) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Messag
 }
 
 // Attach lets a legacy client hear the standing notices of all servers.
-func (g *Merged) Attach(f *mcp.ClientFacts, s peer.Standing) (detach func()) {
+func (g *Merged) Attach(f *mcp.ClientFacts, s mcp.Subscriber) (detach func()) {
 	return g.attach(f, g.Relay, s, g.Upstreams, g.Relay.taskNames(f, false), true)
 }
 

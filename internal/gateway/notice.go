@@ -8,7 +8,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // notices keeps who hears what: legacy clients for as long as they are there,
@@ -132,7 +131,7 @@ func (n *notices) hear(h *hearer) (stop func()) {
 // listen serves subscriptions/listen until the client hangs up, the gateway
 // drains, or the client is too slow to be told. owner says which server a resource
 // belongs to; nil means that all belong to the one in from.
-func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s peer.Sink, from []Upstream, owner func(uri string) Upstream) (*mcp.Reply, error) {
+func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s mcp.Caller, from []Upstream, owner func(uri string) Upstream) (*mcp.Reply, error) {
 	want, err := mcp.ParseInterest(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
@@ -214,7 +213,7 @@ func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s peer.Sink
 // farewell is the result of a listen that we end (2026-07-28 §Subscriptions,
 // "Graceful Closure"). Where there is no stream to close a notification says so as
 // well (§Cancellation: a server that tears a subscription down must send one).
-func (n *notices) farewell(c *mcp.Call, s peer.Sink, meta []byte) *mcp.Reply {
+func (n *notices) farewell(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 	if !c.HTTP {
 		params := append(append([]byte(`{"requestId":`), c.Msg.ID...), `,"reason":"the server stops","_meta":`...)
 		s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, append(append(params, meta...), '}')))
@@ -333,7 +332,7 @@ func onward(m *jsonrpc.Message) []byte {
 // attach registers a legacy client with the servers it hears.
 // announced says that the lists are joined ones, of whose changes the servers know
 // only a part.
-func (n *notices) attach(f *mcp.ClientFacts, r *Relay, s peer.Standing, from []Upstream, as rename, announced bool) (detach func()) {
+func (n *notices) attach(f *mcp.ClientFacts, r *Relay, s mcp.Subscriber, from []Upstream, as rename, announced bool) (detach func()) {
 	out := &outlet{to: s, as: as}
 	for _, u := range from {
 		n.standing(f, r, out, u, len(from) == 1).Lists(true, true, true)

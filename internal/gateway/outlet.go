@@ -6,7 +6,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // outlet sends notices to one legacy client. A caller never waits for the client,
@@ -15,7 +14,7 @@ import (
 // floods is heard once per pace, changes of one list once per changePace. The writing
 // goroutine exists only while something waits, so an idle client has none.
 type outlet struct {
-	to peer.Standing
+	to mcp.Subscriber
 	as rename
 
 	mu      sync.Mutex

@@ -12,7 +12,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // reader is a client that hears notices, each after having waited for its turn.
@@ -26,7 +25,7 @@ type reader struct {
 func (r *reader) Facts() *mcp.ClientFacts { return nil }
 
 func (r *reader) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, peer.ErrCannotAsk
+	return nil, mcp.ErrCannotAsk
 }
 
 func (r *reader) Notify(b []byte) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -44,7 +43,7 @@ type parked struct {
 	asked   chan struct{} // one slot; a question has come
 	open    []*openQuestion
 	counter int         // of questions
-	sink    peer.Sink   // of the request that is at the call, nil for none
+	sink    mcp.Caller  // of the request that is at the call, nil for none
 	call    *mcp.Call   // likewise
 	held    [][]byte    // log messages that came while nobody was there
 	heldLen int         // bytes of them
@@ -89,7 +88,7 @@ func mayPark(c *mcp.Call) bool {
 
 // start runs a call such that it can be parked, and waits for its answer or its
 // first question. It calls leave once the server has answered the call.
-func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, leave func()) (*mcp.Reply, error) {
+func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller, leave func()) (*mcp.Reply, error) {
 	p := &parked{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
 		sink: s, call: c, first: c,
@@ -391,7 +390,7 @@ func (r *Relay) claim(id string) *parked {
 }
 
 // resume goes on with a parked call when its client comes back.
-func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, id string) (*mcp.Reply, error) {
+func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller, id string) (*mcp.Reply, error) {
 	answers := c.Msg.Param("inputResponses")
 	if kind := jsonrpc.KindOf(c.Msg.Raw, answers); kind != 0 && kind != '{' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses must be an object"}
@@ -574,7 +573,7 @@ func (k *parkSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messag
 	p := (*parked)(k)
 	capability := mcp.AskCapability(m.Method)
 	if capability == "" || !declares(p.first.Client, capability) {
-		return nil, peer.ErrCannotAsk
+		return nil, mcp.ErrCannotAsk
 	}
 	q := &openQuestion{m: m, answer: make(chan []byte, 1)}
 	p.mu.Lock()

@@ -13,14 +13,13 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // asking is a legacy server that asks each of methods during a call, all at once,
 // and answers with what it was told.
 func asking(methods ...string) *fake {
 	u := &fake{name: "old"}
-	u.call = func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	u.call = func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		var wait sync.WaitGroup
 		answers := make([]string, len(methods))
 		errs := make([]error, len(methods))
@@ -199,15 +198,15 @@ func TestRefusedAnswersDoNotOutliveClose(t *testing.T) {
 func TestT12_ClientGoneBeforeTheQuestionEndsTheCall(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
 		var cause error
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
 			return nil, cause
 		}}
 		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { cancel(peer.ErrCancelled) })
+		time.AfterFunc(time.Second, func() { cancel(mcp.ErrCancelled) })
 		_, err := r.relay(ctx, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
-		if !errors.Is(err, peer.ErrCancelled) || !errors.Is(cause, peer.ErrCancelled) {
+		if !errors.Is(err, mcp.ErrCancelled) || !errors.Is(cause, mcp.ErrCancelled) {
 			t.Errorf("client got %v, the server's call ended for %v", err, cause)
 		}
 	})
@@ -234,7 +233,7 @@ func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
 		u := asking(mcp.MethodElicit)
 		inner := u.call
 		ended := make(chan error, 1)
-		u.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		u.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			reply, err := inner(ctx, c, s)
 			ended <- err
 			return reply, err
@@ -265,7 +264,7 @@ func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
 
 func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			short, cancel := context.WithTimeout(ctx, gatherTime/2)
 			defer cancel()
 			_, _ = s.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
@@ -284,7 +283,7 @@ func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
 
 func TestCallThatEndsRightAfterItsQuestionIsAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			short, cancel := context.WithTimeout(ctx, gatherTime/2)
 			defer cancel()
 			_, _ = s.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
@@ -299,7 +298,7 @@ func TestCallThatEndsRightAfterItsQuestionIsAnswered(t *testing.T) {
 
 func TestSecondQuestionParksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			for i := range 3 {
 				if _, err := s.Ask(ctx, message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{}}`, i))); err != nil {
 					return nil, err
@@ -331,7 +330,7 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
 		progress := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":1}}`
 		log := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			s.Notify([]byte(progress))
 			go func() {
 				time.Sleep(time.Second) // nobody is there
@@ -377,7 +376,7 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":2}}`,
 			`{"params":{"progressToken":"a","progress":3},"method":"notifications\/progress","jsonrpc":"2.0"}`,
 		}
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			go func() {
 				time.Sleep(time.Second) // nobody is there
 				for _, b := range append(progress, said1...) {
@@ -423,7 +422,7 @@ func TestQuestionThatTheClientCannotBeAskedFailsAtTheServer(t *testing.T) {
 		u := asking(mcp.MethodSample)
 		c := modern(t, mcp.MethodCallTool, `{"name":"t"}`)
 		c.Client.Capabilities = []byte(`{"elicitation":{}}`)
-		if _, err := r.relay(t.Context(), u, c, &ear{}); !errors.Is(err, peer.ErrCannotAsk) {
+		if _, err := r.relay(t.Context(), u, c, &ear{}); !errors.Is(err, mcp.ErrCannotAsk) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -433,7 +432,7 @@ func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
 	const failure = `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"visit","data":{"elicitations":[{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":"1"},{"mode":"form"}]}}}`
 	visited := false
 	u := &fake{name: "old"}
-	u.call = func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+	u.call = func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 		if visited {
 			return said(mcp.R20251125, `{"done":true}`), nil
 		}

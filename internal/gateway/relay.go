@@ -8,12 +8,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // relay takes a call to its server and the answer back, rounds of questions and
 // tasks included. The call's edits already say what the server calls things.
-func (r *Relay) relay(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) relay(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if !c.Sole && c.Client.Revision.Can(mcp.ExperimentalTasks) && declares(c.Client, "tasks") {
 		s = apart{s}
 	}
@@ -28,7 +27,7 @@ func (r *Relay) relay(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink)
 	return reply, err
 }
 
-func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Msg.Method == mcp.MethodCallTool {
 		return r.callTool(ctx, u, c, s)
 	}
@@ -37,7 +36,7 @@ func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s peer.Si
 
 // rounds takes a call to its server and the answer back, with the rounds of
 // questions in between.
-func (r *Relay) rounds(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) rounds(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool {
 		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers":
 		// whoever processes the body must check them, known or not to the server.
@@ -131,7 +130,7 @@ func (r *Relay) carryAsked(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Repl
 
 // call sends a call to its server, or goes on with the one that a retry belongs
 // to.
-func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Client.Revision.Can(mcp.InputRequired) {
 		state, err := r.open(u, c)
 		kind, inner := state.kind, state.inner

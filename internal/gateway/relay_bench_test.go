@@ -10,10 +10,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
@@ -47,7 +47,7 @@ func newRelayed(t testing.TB) *relayed {
 		return stdio.NewPipe(fromServer, toServer, pipeOptions), nil
 	}}, upstream.Options{})
 	relay := &gateway.Relay{}
-	reception := &peer.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
+	reception := &downstream.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
 	var running sync.WaitGroup
 	running.Go(func() {
 		answerAll(t, atServer, toGateway)

@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 const askName = `{"n":{"method":"elicitation/create","params":{"mode":"form","message":"name?","requestedSchema":{"type":"object","properties":{}}}}}`
@@ -23,7 +22,7 @@ const askName = `{"n":{"method":"elicitation/create","params":{"mode":"form","me
 // message as given ("" for none), and is then content.
 func stateful(state string) *fake {
 	u := &fake{name: "s"}
-	u.call = func(_ context.Context, c *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+	u.call = func(_ context.Context, c *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
 		raw := jsonrpc.Splice(nil, c.Msg.Raw, &c.Edits)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
 		if err != nil {
@@ -256,7 +255,7 @@ func TestM08_InputRequiredWhereItMayNotBeIsNotRelayed(t *testing.T) {
 		"with no question":   {mcp.MethodCallTool, `{"name":"t"}`, `{"resultType":"input_required","inputRequests":{"k":{"method":"tools/call","params":{}}}}`},
 		"with no method":     {mcp.MethodCallTool, `{"name":"t"}`, `{"resultType":"input_required","inputRequests":{"k":{}}}`},
 	} {
-		u := &fake{name: "s", call: func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+		u := &fake{name: "s", call: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 			return said(mcp.R20260728, x[2]), nil
 		}}
 		for _, c := range []*mcp.Call{modern(t, x[0], x[1]), legacy(t, x[0], x[1])} {
@@ -269,7 +268,7 @@ func TestM08_InputRequiredWhereItMayNotBeIsNotRelayed(t *testing.T) {
 }
 
 func TestM09_QuestionsThatTheClientHasNotDeclaredAreAnError(t *testing.T) {
-	u := &fake{name: "s", call: func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+	u := &fake{name: "s", call: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 		return said(mcp.R20260728, `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{}},"b":{"method":"roots/list"},"c":{"method":"elicitation/create","params":{}}}}`), nil
 	}}
 	c := modern(t, mcp.MethodCallTool, `{"name":"t"}`)
@@ -299,7 +298,7 @@ func TestM08_LegacyServersAreHeldToTheSame(t *testing.T) {
 		"a state alone":                {mcp.MethodCallTool, `{"resultType":"input_required","requestState":"raw"}`, true},
 		"a question":                   {mcp.MethodCallTool, `{"resultType":"input_required","inputRequests":{"a":` + form + `},"requestState":"raw"}`, true},
 	} {
-		u := &fake{name: "s", call: func(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+		u := &fake{name: "s", call: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 			return said(mcp.R20251125, x.result), nil
 		}}
 		reply, err := (&Relay{}).relay(t.Context(), u, modern(t, x.method, `{"name":"t"}`), &ear{})
@@ -340,7 +339,7 @@ func retryAtOnce(t *testing.T, era mcp.Revision, capabilities string) {
 	var mu sync.Mutex
 	runs := 0
 	gate := make(chan struct{})
-	u.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+	u.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		reply, err := asks(ctx, c, s)
 		if c.Msg.Param("requestState").IsZero() || err != nil {
 			reply.From = era

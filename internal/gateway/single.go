@@ -8,7 +8,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // Single presents one server as it is: its own identity, names and URIs.
@@ -25,7 +24,7 @@ func (g *Single) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, err
 }
 
 // Call answers one request.
-func (g *Single) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (g *Single) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	c.Sole = true
 	if c.Method != nil && c.Method.Task {
 		return g.Relay.tasks(ctx, []Upstream{g.Upstream}, c, s)
@@ -113,7 +112,7 @@ func (g *Single) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Messag
 }
 
 // Attach lets a legacy client hear the server's standing notices.
-func (g *Single) Attach(f *mcp.ClientFacts, s peer.Standing) (detach func()) {
+func (g *Single) Attach(f *mcp.ClientFacts, s mcp.Subscriber) (detach func()) {
 	return g.attach(f, g.Relay, s, []Upstream{g.Upstream}, g.Relay.taskNames(f, true), false)
 }
 

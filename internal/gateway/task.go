@@ -8,13 +8,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // tasks answers the requests about tasks. A task speaks the language of its server:
 // within one era it is relayed, across the eras it is said in the client's words
 // (docs/adr/0008-tasks.md).
-func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	modern := c.Client.Revision.Can(mcp.TasksExtension)
 	if modern && !mcp.HasTasksExtension(c.Client.Capabilities) {
 		return r.undeclared(ctx, all, c, s)
@@ -49,7 +48,7 @@ func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.S
 
 // undeclared answers a modern client that has not declared the extension: as a
 // server with tasks must, and as any other does (SEP-2663, "Protocol Errors").
-func (r *Relay) undeclared(ctx context.Context, all []Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) undeclared(ctx context.Context, all []Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Sole {
 		if form, _ := all[0].Tasks(ctx, c.Client, ""); form == mcp.NoTasks {
 			return r.relay(ctx, all[0], c, s)
@@ -62,7 +61,7 @@ var errNeedsTasks error = &jsonrpc.Error{Code: mcp.CodeMissingCapability, Messag
 	Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)}
 
 // sameEra relays a request about a task to where the task is.
-func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	shown := c.Name
 	c.Edits.Replace(mcp.WhyTaskID, c.Msg.Param("taskId"), jsonrpc.AppendQuote(nil, p.ref.ID))
 	c.Name, c.Session = p.ref.ID, p.ref.Session
@@ -88,7 +87,7 @@ func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s peer.Sink) 
 // listTasks answers tasks/list, which only 2025-11-25 has. A list of a server that
 // many users share could name the tasks of others (SEP-2663, "Motivation" 3), so
 // there is none where somebody has signed in, and none of several servers.
-func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Client.Who.Key() == "" && c.Sole {
 		if form, _ := all[0].Tasks(ctx, c.Client, ""); form != mcp.DirectedTasks {
 			reply, err := r.relay(ctx, all[0], c, s)
@@ -174,7 +173,7 @@ type nobody struct{}
 func (nobody) Notify([]byte) {}
 
 func (nobody) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, peer.ErrCannotAsk
+	return nil, mcp.ErrCannotAsk
 }
 
 // bare takes from a result what only says which task it is of.

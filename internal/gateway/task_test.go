@@ -12,7 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 const takesTasks = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
@@ -41,7 +40,7 @@ const aTask = `"taskId":"t1","status":"working","createdAt":"2025-11-25T10:30:00
 
 // answers makes a server answer methods with fixed results.
 func (u *fake) answers(results map[string]string) *fake {
-	u.call = func(_ context.Context, c *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+	u.call = func(_ context.Context, c *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
 		r, ok := results[c.Msg.Method]
 		if !ok {
 			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"}), nil
@@ -260,7 +259,7 @@ func TestAttendedTaskEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var waiting atomic.Int32
 				u := requested("one")
-				u.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+				u.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 					if c.Msg.Method == mcp.MethodTaskResult {
 						waiting.Add(1)
 						defer waiting.Add(-1)
@@ -312,7 +311,7 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var cancelled atomic.Bool
 				x.u.support = mcp.TaskRequired
-				x.u.call = func(ctx context.Context, c *mcp.Call, _ peer.Sink) (*mcp.Reply, error) {
+				x.u.call = func(ctx context.Context, c *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
 					rev := x.u.hello.Revision
 					switch {
 					case c.Msg.Method == mcp.MethodTaskResult:
@@ -353,7 +352,7 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 func TestListensToItsOwnTasksOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := directed("one")
-		one.call = func(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+		one.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			if c.Msg.Method != mcp.MethodListen {
 				return said(mcp.R20260728, `{"resultType":"task",`+aTask+`}`), nil
 			}

@@ -6,14 +6,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // callTool relays tools/call, which a server with tasks may turn into one. What the
 // client wants and what the server does meet in four ways: it gets a task in its
 // own words, it gets the result because the call became none, it gets a task of
 // ours that is over already, or it wants none, and then we wait for the server's.
-func (r *Relay) callTool(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) callTool(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	form, _ := u.Tasks(ctx, c.Client, "")
 	if form == mcp.NoTasks {
 		return r.rounds(ctx, u, c, s) // nearly always
@@ -115,7 +114,7 @@ func (r *Relay) created(u Upstream, c *mcp.Call, reply *mcp.Reply, err error) (*
 // server, which decides for itself. A call that it answers at once becomes a task
 // of ours that is over: the client was promised one (2025-11-25 §Tasks, "Result
 // Retrieval" 1).
-func (r *Relay) callAsTask(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) callAsTask(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	wish := c.Msg.Param("task")
 	ttl, _ := mcp.Millis(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
 	if ttl > 0 {
@@ -135,7 +134,7 @@ func (r *Relay) callAsTask(ctx context.Context, u Upstream, c *mcp.Call, s peer.
 // that must be called as a task is, and the answer is its result.
 type awaited struct{ Upstream }
 
-func (u *awaited) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (u *awaited) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Msg.Method != mcp.MethodCallTool {
 		return u.Upstream.Call(ctx, c, s)
 	}

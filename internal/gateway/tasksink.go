@@ -5,7 +5,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // asksOfTasks says tasks in the questions of one server as one client knows them.
@@ -35,34 +34,34 @@ func (a *asksOfTasks) shown(m *jsonrpc.Message) *jsonrpc.Message {
 
 // taskSink is the sink of a call on a server whose questions may be about tasks.
 type taskSink struct {
-	peer.Sink
+	mcp.Caller
 	asksOfTasks
 }
 
 func (s *taskSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return s.Sink.Ask(ctx, s.shown(m))
+	return s.Caller.Ask(ctx, s.shown(m))
 }
 
 // taskStanding is the same for what is asked outside of calls.
 type taskStanding struct {
-	peer.Standing
+	mcp.Subscriber
 	asksOfTasks
 }
 
 func (s *taskStanding) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if !s.sole && m.Method == mcp.MethodListTasks {
-		return nil, peer.ErrCannotAsk
+		return nil, mcp.ErrCannotAsk
 	}
-	return s.Standing.Ask(ctx, s.shown(m))
+	return s.Subscriber.Ask(ctx, s.shown(m))
 }
 
 // apart keeps the tasks that a client runs for one server from another: their ids
 // are the client's to keep secret, their list would tell them all.
-type apart struct{ peer.Sink }
+type apart struct{ mcp.Caller }
 
 func (s apart) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if m.Method == mcp.MethodListTasks {
-		return nil, peer.ErrCannotAsk
+		return nil, mcp.ErrCannotAsk
 	}
-	return s.Sink.Ask(ctx, m)
+	return s.Caller.Ask(ctx, m)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // The bounds of waiting for a task of a server in a client's stead.
@@ -26,7 +25,7 @@ const (
 var errAwait = errors.New("the task took too long in all")
 
 // directedTask answers a legacy client about a task of a modern server.
-func (r *Relay) directedTask(ctx context.Context, p place, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (r *Relay) directedTask(ctx context.Context, p place, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodTaskResult:
 		ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
@@ -88,7 +87,7 @@ func (r *Relay) cancelDirected(ctx context.Context, p place, c *mcp.Call) (*mcp.
 
 // wait takes the task that a call has become to its end for a client that knows no
 // tasks. When the client gives up the task is cancelled.
-func (r *Relay) wait(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Relay) wait(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	id, _ := jsonrpc.Text(reply.Msg.Raw, reply.Msg.ResultMember("taskId"))
 	w := &waiting{place: place{server: u, ref: mcp.TaskRef{ID: id}}, call: c, sink: s}
 	ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
@@ -106,7 +105,7 @@ func (r *Relay) wait(ctx context.Context, u Upstream, c *mcp.Call, s peer.Sink, 
 type waiting struct {
 	place place
 	call  *mcp.Call
-	sink  peer.Sink
+	sink  mcp.Caller
 	shown string          // the task's id as the client knows it, "" where it knows none
 	asked map[string]bool // by key; each is put once (SEP-2663, "Task Update Requests")
 }
@@ -204,7 +203,7 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 		method, _ := jsonrpc.Text(st.raw, jsonrpc.Find(st.raw, a.Value, "method"))
 		capability := mcp.AskCapability(method)
 		if capability == "" || !declares(w.call.Client, capability) {
-			return unanswered(w.place.server, peer.ErrCannotAsk)
+			return unanswered(w.place.server, mcp.ErrCannotAsk)
 		}
 		if len(round) > 1 {
 			round = append(round, ',')
@@ -230,14 +229,14 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 // shownSink says in each question which task it is about (2025-11-25 §Tasks,
 // "Input Required Status" 2), where the client knows of a task.
 type shownSink struct {
-	peer.Sink
+	mcp.Caller
 	trail *jsonrpc.Trail
 	shown string
 }
 
 func (s *shownSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if s.shown == "" {
-		return s.Sink.Ask(ctx, m)
+		return s.Caller.Ask(ctx, m)
 	}
 	var e jsonrpc.Edits
 	field := jsonrpc.Field{Key: mcp.KeyRelatedTask, Value: append(jsonrpc.AppendQuote([]byte(`{"taskId":`), s.shown), '}')}
@@ -250,5 +249,5 @@ func (s *shownSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Messa
 	default:
 		e.Object(mcp.WhyRelatedTask, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: object(jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})})
 	}
-	return s.Sink.Ask(ctx, mcp.RewriteOrKeep(s.trail, m, &e))
+	return s.Caller.Ask(ctx, mcp.RewriteOrKeep(s.trail, m, &e))
 }

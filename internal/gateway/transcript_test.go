@@ -11,11 +11,12 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/codex"
+	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -25,7 +26,7 @@ import (
 // server lets an upstream be what the gateway calls one.
 type server struct{ *upstream.Upstream }
 
-func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) gateway.Standing {
+func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Standing {
 	return s.Upstream.Stand(f, deliver, asker)
 }
 
@@ -38,11 +39,11 @@ func start(t testing.TB, config string) transcript.Ends {
 
 // trailed is a host that records all calls in one trail.
 type trailed struct {
-	peer.Host
+	downstream.Host
 	trail *jsonrpc.Trail
 }
 
-func (h trailed) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+func (h trailed) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	c.Trail = h.trail
 	return h.Host.Call(ctx, c, s)
 }
@@ -66,14 +67,14 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 			return nil, errors.New("the transcript's server was reached before")
 		}
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
-	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &peer.Sessions{}})
+	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &conn.Sessions{}})
 	relay := &gateway.Relay{}
-	reception := &peer.Reception{Host: trailed{&gateway.Single{Relay: relay, Upstream: server{u}}, trail}}
+	reception := &downstream.Reception{Host: trailed{&gateway.Single{Relay: relay, Upstream: server{u}}, trail}}
 	ended := make(chan error, 1)
 	var running sync.WaitGroup
 	running.Go(func() {
 		err := reception.ServePipe(t.Context(), stdio.NewPipe(client, client, stdio.Options{}), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
-		if errors.Is(err, peer.ErrShutdown) {
+		if errors.Is(err, downstream.ErrShutdown) {
 			err = nil
 		}
 		synctest.Wait() // what is told to the server of the client's end is told

@@ -6,7 +6,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // Upstream is a server as the gateway uses it.
@@ -16,7 +15,7 @@ type Upstream interface {
 	// Hello returns what the server says of itself, opening it for f where needed.
 	Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error)
 	// Call relays one call. The error is what the client gets, see mcp.Wire.
-	Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error)
+	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 	// List walks a list to its end; complete is false when a bound cut it off.
 	List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error)
 	// ToolParams returns what a tool of the client f wants mirrored into headers.
@@ -29,7 +28,7 @@ type Upstream interface {
 	// Forward passes on a client's notification. It does not wait.
 	Forward(f *mcp.ClientFacts, raw []byte, method string)
 	// Stand registers somebody who hears the server's notices.
-	Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) Standing
+	Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Standing
 }
 
 // Standing is somebody who hears a server's notices until Close.

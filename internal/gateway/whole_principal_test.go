@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
@@ -28,7 +28,7 @@ type visitor struct {
 // and anything: one principal has many tokens, one after the other.
 func (w *whole) door() *visitor {
 	server := streamhttp.NewServer(streamhttp.Options{
-		Acceptor: &peer.Reception{Host: w.host},
+		Acceptor: &downstream.Reception{Host: w.host},
 		Principal: func(r *http.Request) (*identity.Principal, error) {
 			principal, _, ok := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "/")
 			if !ok {

@@ -14,11 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -214,7 +214,7 @@ func (l *farLink) got(method string) []*jsonrpc.Message {
 // whole is a Dragoman within the test, before one server or several.
 type whole struct {
 	t         *testing.T
-	host      peer.Host
+	host      downstream.Host
 	upstreams []*upstream.Upstream
 	running   sync.WaitGroup
 	ends      []func()
@@ -340,7 +340,7 @@ func (w *whole) clientOf(principal string) *near {
 }
 
 func (w *whole) join(principal string, client, server transport.Pipe) *near {
-	reception := &peer.Reception{Host: w.host}
+	reception := &downstream.Reception{Host: w.host}
 	w.running.Go(func() {
 		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: identity.Named(principal)})
 	})

@@ -23,7 +23,8 @@ type Caller interface {
 // Subscriber is a client that receives notifications outside of any call.
 type Subscriber interface {
 	Caller
-	// Facts returns what is known of the client now; its log level may change.
+	// Facts returns what is known of the client now; its log level may change. It never
+	// blocks: callers hold locks.
 	Facts() *ClientFacts
 }
 

@@ -156,3 +156,11 @@ func Wire(err error) *jsonrpc.Error {
 	}
 	return out
 }
+
+// ErrCancelled is the cause of the context of a call that its client gave up.
+var ErrCancelled = errors.New("cancelled by the client")
+
+// MethodNotFound is the answer to a method that does not exist.
+func MethodNotFound(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + method}
+}

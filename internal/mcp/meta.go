@@ -1,5 +1,7 @@
 package mcp
 
+import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+
 // The reserved keys of _meta (2026-07-28 §Base, "_meta").
 const (
 	KeyMeta          = "_meta"
@@ -68,4 +70,15 @@ func (l LogLevel) String() string {
 		return ""
 	}
 	return logLevels[l-1]
+}
+
+// WantsLog reports whether a client that asked for level gets the log message m.
+func WantsLog(rev Revision, level LogLevel, m *jsonrpc.Message) bool {
+	if level == 0 {
+		// A legacy client that never chose a level leaves it to the server.
+		return rev.Legacy()
+	}
+	s, _ := jsonrpc.Text(m.Raw, m.Param("level"))
+	got, ok := ParseLogLevel(s)
+	return !ok || got >= level
 }

@@ -15,12 +15,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
-// Handle is a peer.Host whose host can be replaced while clients are there. Calls end in
+// Handle is a downstream.Host whose host can be replaced while clients are there. Calls end in
 // the host in which they began, later ones go to the new host, and legacy clients are
 // attached to it. Replace must be called once before anything else. Safe for concurrent
 // use.
@@ -33,7 +33,7 @@ type Handle struct {
 
 // Generation is one host of a Handle, and the count of those who use it.
 type Generation struct {
-	host  peer.Host
+	host  downstream.Host
 	users atomic.Int64 // retired is added once it was replaced
 	once  sync.Once
 	idle  chan struct{}
@@ -73,14 +73,14 @@ func (h *Handle) enter() *Generation {
 // attachment is a legacy client that hears what happens outside of its calls.
 type attachment struct {
 	facts  *mcp.ClientFacts
-	to     peer.Standing
+	to     mcp.Subscriber
 	detach func()
 }
 
 // Replace puts a host in the place of the old one and moves all attached clients to it;
 // they are told that all lists have changed. It returns the old generation, nil the first
 // time. Calls of Replace must not overlap.
-func (h *Handle) Replace(host peer.Host) *Generation {
+func (h *Handle) Replace(host downstream.Host) *Generation {
 	next := &Generation{host: host, idle: make(chan struct{})}
 	h.mu.Lock()
 	old := h.now.Swap(next)
@@ -113,29 +113,29 @@ func (h *Handle) Replace(host peer.Host) *Generation {
 	return old
 }
 
-// Hello implements peer.Host.
+// Hello implements downstream.Host.
 func (h *Handle) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
 	g := h.enter()
 	defer g.leave()
 	return g.host.Hello(ctx, f)
 }
 
-// Call implements peer.Host.
-func (h *Handle) Call(ctx context.Context, c *mcp.Call, s peer.Sink) (*mcp.Reply, error) {
+// Call implements downstream.Host.
+func (h *Handle) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	g := h.enter()
 	defer g.leave()
 	return g.host.Call(ctx, c, s)
 }
 
-// Notice implements peer.Host.
+// Notice implements downstream.Host.
 func (h *Handle) Notice(ctx context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
 	g := h.enter()
 	defer g.leave()
 	g.host.Notice(ctx, f, m)
 }
 
-// Attach implements peer.Host. The attachment follows the Handle from host to host.
-func (h *Handle) Attach(f *mcp.ClientFacts, to peer.Standing) (detach func()) {
+// Attach implements downstream.Host. The attachment follows the Handle from host to host.
+func (h *Handle) Attach(f *mcp.ClientFacts, to mcp.Subscriber) (detach func()) {
 	a := &attachment{facts: f, to: to}
 	for {
 		g := h.now.Load()

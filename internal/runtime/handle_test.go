@@ -11,7 +11,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -30,7 +29,7 @@ func (h *host) Hello(context.Context, *mcp.ClientFacts) (*mcp.Hello, error) {
 	return &mcp.Hello{}, nil
 }
 
-func (h *host) Call(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
+func (h *host) Call(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 	h.note()
 	if h.hold != nil {
 		<-h.hold
@@ -41,7 +40,7 @@ func (h *host) Call(context.Context, *mcp.Call, peer.Sink) (*mcp.Reply, error) {
 
 func (h *host) Notice(context.Context, *mcp.ClientFacts, *jsonrpc.Message) { h.note() }
 
-func (h *host) Attach(*mcp.ClientFacts, peer.Standing) func() {
+func (h *host) Attach(*mcp.ClientFacts, mcp.Subscriber) func() {
 	h.attached.Add(1)
 	return sync.OnceFunc(func() { h.attached.Add(-1) })
 }

@@ -19,7 +19,7 @@ import (
 const (
 	// defaultSilence and two thirds of it for the answer to a ping are 25 s.
 	defaultSilence = 15 * time.Second
-	defaultIdle    = 60 * time.Second // peer.ServerOptions.Idle, where it is 0
+	defaultIdle    = 60 * time.Second // conn.Options.Idle, where it is 0
 	reasonDeaf     = "calls wait, nothing is heard from it, and it does not answer a ping"
 )
 

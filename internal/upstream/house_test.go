@@ -11,7 +11,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
@@ -174,7 +173,7 @@ type sink struct{}
 func (sink) Notify([]byte) {}
 
 func (sink) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, peer.ErrCannotAsk
+	return nil, mcp.ErrCannotAsk
 }
 
 const canElicit = `{"elicitation":{"form":{}}}`

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // listening is the one subscriptions/listen that stands for all who want to hear
@@ -268,7 +267,7 @@ func (s *listenSink) Notify(b []byte) {
 }
 
 func (s *listenSink) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, peer.ErrCannotAsk
+	return nil, mcp.ErrCannotAsk
 }
 
 // heardByAll takes a notice of a modern server; only is as of heard.

@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -26,7 +26,7 @@ import (
 // session is one conversation with the server and, on stdio, the child behind
 // it.
 type session struct {
-	server *peer.Server
+	server *conn.Conn
 	child  *stdio.Process // nil on HTTP
 	shared bool           // all calls share one pipe
 	pipe   bool           // it is at the other end of a pipe, an adapter's included
@@ -225,7 +225,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 	}
 	u.mu.Unlock()
 	s := &session{shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
-	o := peer.ServerOptions{
+	o := conn.ServerOptions{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Times:  func() (idle, hard time.Duration) { t := u.times.Load(); return t.Idle, t.Hard },
 		Log:    u.opts.Log,
@@ -251,7 +251,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 		u.step("connecting to " + u.shown())
 		var pipe transport.Pipe
 		if pipe, err = u.spec.Pipe(ctx); err == nil {
-			s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
+			s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
 		}
 	case u.spec.Command != "":
 		err = u.spawn(ctx, s, adapter, offer, o)
@@ -261,14 +261,14 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 		o.Posts = true
 		var pipe transport.Pipe
 		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{Header: u.header(), Limits: u.limits()}); err == nil {
-			s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
+			s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
 		}
 	default:
 		u.step("connecting to " + u.shown())
 		var c *streamhttp.Client
 		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header(), Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }}); err == nil {
 			s.shared, s.pipe = false, false
-			s.server, err = peer.OpenHTTP(ctx, c, offer, o)
+			s.server, err = conn.OpenHTTP(ctx, c, offer, o)
 		}
 	}
 	if err != nil {
@@ -292,7 +292,7 @@ func (u *Upstream) header() []transport.HeaderField {
 	return out
 }
 
-func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer handshake.Offer, o peer.ServerOptions) error {
+func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer handshake.Offer, o conn.ServerOptions) error {
 	if a != nil {
 		if err := a.Admit(ctx); err != nil {
 			return &notAdmitted{err}
@@ -310,7 +310,7 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	if a != nil {
 		pipe = a.Adapt(pipe)
 	}
-	s.server, err = peer.OpenPipe(ctx, pipe, offer, o)
+	s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
 	if err != nil {
 		_ = child.Stop(context.Background())
 		return u.withChild(err, child)

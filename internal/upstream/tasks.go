@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // A task of a legacy server lives in the session, and on stdio in the process, in
@@ -67,7 +67,7 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientFacts, tool string) (
 
 // callInSession relays a call that only one session can answer. Where it is over a
 // process has ended with it, and its tasks; what is behind HTTP may still have them.
-func (u *Upstream) callInSession(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.Reply, error) {
+func (u *Upstream) callInSession(ctx context.Context, c *mcp.Call, sink mcp.Caller) (*mcp.Reply, error) {
 	for try := 0; ; try++ {
 		s, release := u.acquireSession(c)
 		if s == nil {
@@ -90,7 +90,7 @@ func (u *Upstream) callInSession(ctx context.Context, c *mcp.Call, sink peer.Sin
 		if isOver(err) {
 			u.drop(s, err)
 		}
-		if try > 0 || ctx.Err() != nil || !errors.Is(err, peer.ErrSessionLost) {
+		if try > 0 || ctx.Err() != nil || !errors.Is(err, conn.ErrSessionLost) {
 			return nil, err
 		}
 	}
@@ -154,7 +154,7 @@ func (u *Upstream) remember(s *session, c *mcp.Call, r *mcp.Reply) {
 
 // related returns a sink for the calls of a session that has tasks: the task that a
 // question names is named together with the session.
-func (s *session) related(t *jsonrpc.Trail, sink peer.Sink) peer.Sink {
+func (s *session) related(t *jsonrpc.Trail, sink mcp.Caller) mcp.Caller {
 	if s.tasks != mcp.RequestedTasks {
 		return sink
 	}
@@ -162,13 +162,13 @@ func (s *session) related(t *jsonrpc.Trail, sink peer.Sink) peer.Sink {
 }
 
 type relatedSink struct {
-	peer.Sink
+	mcp.Caller
 	session *session
 	trail   *jsonrpc.Trail
 }
 
 func (r relatedSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return r.session.askRelated(ctx, r.trail, m, r.Sink.Ask)
+	return r.session.askRelated(ctx, r.trail, m, r.Caller.Ask)
 }
 
 // askRelated puts a question that may be about a task. The answer names the task as

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
@@ -68,7 +68,7 @@ type Spec struct {
 	Message int
 
 	// Start bounds spawning and the handshake, 0 means 30 s. Idle and Hard bound a
-	// call; see peer.ServerOptions. SetTimes changes them.
+	// call; see conn.ServerOptions. SetTimes changes them.
 	Start, Idle, Hard time.Duration
 	// Silence is how long a server on a pipe may say nothing while a call waits
 	// before it is asked whether it is still there; 0 means 15 s.
@@ -123,7 +123,7 @@ type Options struct {
 	Clean func(text string) string
 	// Sessions counts the ids of the server's sessions. Nil makes one that starts at
 	// random; tests that compare bytes give one that starts at 1.
-	Sessions *peer.Sessions
+	Sessions *conn.Sessions
 	Log      *slog.Logger
 }
 
@@ -135,7 +135,7 @@ type Upstream struct {
 	forms    knownForms
 	times    atomic.Pointer[Times]
 	cut      atomic.Bool // it was told that the server's instructions are
-	sessions *peer.Sessions
+	sessions *conn.Sessions
 	numbers  atomic.Uint64 // the last one that a session was given
 
 	life context.Context
@@ -227,7 +227,7 @@ func New(spec Spec, o Options) *Upstream {
 	u.SetTimes(Times{Start: spec.Start, Idle: spec.Idle, Hard: spec.Hard})
 	u.sessions = o.Sessions
 	if u.sessions == nil {
-		u.sessions = peer.NewSessions()
+		u.sessions = conn.NewSessions()
 	}
 	u.sessions.OnBroadcast(func() {
 		u.opts.Log.Warn("server sends messages meant for one session to all sessions", "server", u.spec.Name,
@@ -286,7 +286,7 @@ func (u *Upstream) setStateLocked(st State, reason string) {
 	}
 }
 
-var errStopped = fmt.Errorf("%w, or Dragoman is stopping", peer.ErrRemoved)
+var errStopped = fmt.Errorf("%w, or Dragoman is stopping", conn.ErrRemoved)
 
 // Close ends all sessions and their children and waits for them. ctx bounds the
 // politeness, not the end: when it is over children are killed.
@@ -330,9 +330,9 @@ func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, e
 	return s.server.Hello(), nil
 }
 
-// Call relays a call; see peer.Server.Call. A call that provably did not arrive,
+// Call relays a call; see conn.Server.Call. A call that provably did not arrive,
 // or that is read-only, is sent once more over a fresh session.
-func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.Reply, error) {
+func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink mcp.Caller) (*mcp.Reply, error) {
 	if c.Session != 0 {
 		return u.callInSession(ctx, c, sink)
 	}
@@ -375,7 +375,7 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 		if isOver(err) {
 			u.drop(s, err)
 		}
-		if !errors.Is(err, peer.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
+		if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
 			return nil, err
 		}
 		if e.Cause == "auth_required" || e.Cause == "overloaded" {
@@ -389,7 +389,7 @@ func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink peer.Sink) (*mcp.
 // ones.
 func isOver(err error) bool {
 	var e *mcp.Error
-	return errors.Is(err, peer.ErrSessionLost) || errors.Is(err, peer.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
+	return errors.Is(err, conn.ErrSessionLost) || errors.Is(err, conn.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
 }
 
 // missesHeader reports whether a modern server refused a call for a mirrored

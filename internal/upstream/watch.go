@@ -8,7 +8,6 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/peer"
 )
 
 // Standing is somebody who hears a server's notices: a legacy client for as long
@@ -19,8 +18,8 @@ type Standing struct {
 	facts    *mcp.ClientFacts
 	want     mcp.Interest
 	deliver  func(*jsonrpc.Message)
-	asker    peer.Standing // nil for whom questions cannot be put to
-	index    int           // in pool.standing; under Upstream.mu
+	asker    mcp.Subscriber // nil for whom questions cannot be put to
+	index    int            // in pool.standing; under Upstream.mu
 }
 
 // leaveLocked takes w out of the pool, whose order means nothing.
@@ -38,7 +37,7 @@ func (p *pool) leaveLocked(w *Standing) {
 // Stand registers somebody. deliver gets the server's own messages, on the
 // goroutine that reads the link, and must not block. asker is asked what the
 // server wants to know outside of calls, nil for nobody.
-func (u *Upstream) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker peer.Standing) *Standing {
+func (u *Upstream) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Standing {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	key := u.keyLocked(f)
@@ -205,7 +204,7 @@ type deaf struct{}
 func (deaf) Notify([]byte) {}
 
 func (deaf) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, peer.ErrCannotAsk
+	return nil, mcp.ErrCannotAsk
 }
 
 // heard takes a notice of a legacy session, or one outside of any listen. only is
@@ -302,7 +301,7 @@ func (w *Standing) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 			// It left the level to the server, and this one is another client's.
 			return false
 		}
-		return peer.WantsLog(f.Revision, f.LogLevel, m)
+		return mcp.WantsLog(f.Revision, f.LogLevel, m)
 	}
 	if m.Method == mcp.NoteTaskStatus && (!w.facts.Revision.Can(mcp.ExperimentalTasks) || w.facts.Who.Key() != "" && w.upstream.spec.Isolation == Shared) {
 		// It is of a task that we wait for, or nobody can tell whose it is. No client
@@ -316,7 +315,7 @@ func (w *Standing) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 // askStanding puts a question that belongs to no call to the one client that
 // holds the session. With several it is nobody's.
 func (u *Upstream) askStanding(ctx context.Context, p *pool, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	var one peer.Standing
+	var one mcp.Subscriber
 	for waited := 0; ; waited++ {
 		u.mu.Lock()
 		n := 0
@@ -331,7 +330,7 @@ func (u *Upstream) askStanding(ctx context.Context, p *pool, m *jsonrpc.Message)
 			return one.Ask(ctx, m)
 		}
 		if n > 1 || waited == 20 {
-			return nil, peer.ErrCannotAsk
+			return nil, mcp.ErrCannotAsk
 		}
 		// Servers ask for roots right after the handshake, before the client that
 		// the session is for has finished its own.

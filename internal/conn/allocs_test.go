@@ -1,0 +1,54 @@
+package conn
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+)
+
+// maxAllocs is what relaying one call may allocate: the call, the pipe's copies and
+// the server's part, which is played in the same process. 25 were measured.
+const maxAllocs = 32
+
+func TestAllocationsOfACall(t *testing.T) {
+	near, far := inmem.Pipe()
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer func() { _ = far.Close() }()
+	all.Go(func() {
+		for {
+			m, err := far.Read()
+			switch {
+			case err != nil:
+				return
+			case m.Kind != jsonrpc.Request:
+			case m.Method == mcp.MethodInitialize:
+				_ = far.Write(jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`)))
+			default:
+				_ = far.Write(jsonrpc.AppendResult(nil, m.ID, []byte(`{"content":[]}`)))
+			}
+		}
+	})
+	s, err := OpenPipe(t.Context(), near, handshake.Offer{Pin: mcp.R20251125}, ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(nil) }()
+	m := pipetest.Scan(t, toolCall)
+	sink := &running{}
+	got := testing.AllocsPerRun(500, func() {
+		if _, err := s.Call(context.Background(), mcp.NewCall(m, m.Param(mcp.KeyMeta), anna), sink); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Logf("%v allocations", got)
+	if got > maxAllocs {
+		t.Errorf("%v allocations, want at most %d", got, maxAllocs)
+	}
+}

@@ -1,0 +1,109 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
+)
+
+// ErrSessionLost is wrapped by the error of a call that the server refused
+// because it does not know our session any more. Nothing was executed.
+var ErrSessionLost = errors.New("the server has lost the session")
+
+// ErrLinkOver is wrapped by the errors of calls on a pipe that has ended, with them
+// or before them: no further call can be sent there.
+var ErrLinkOver = errors.New("the pipe to the server has ended")
+
+// ErrRemoved is wrapped by the cause of a Close that takes the server out of
+// service; it tells the calls that end with it.
+var ErrRemoved = errors.New("the server was taken out of service")
+
+// failure says in one place what a call that got no answer is reported as.
+func (s *Conn) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error {
+	e := &mcp.Error{
+		Origin: mcp.FromGateway, Upstream: s.opts.Name, Outcome: mcp.UnknownIf,
+		Op: "call " + s.opts.Name + " " + excerpt.Name(c.Msg.Method), Err: err,
+	}
+	readOnly := c.Method != nil && c.Method.ReadOnly
+	if errors.Is(err, transport.ErrNotSent) {
+		e.Outcome = mcp.NotSent
+	}
+	var status *transport.StatusError
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errIdle), errors.Is(cause, errHard):
+		e.Cause, e.Message = "timeout", "the server did not answer in time"
+	case errors.Is(cause, mcp.ErrCancelled):
+		e.Cause, e.Message, e.Origin = "cancelled", "the request was cancelled", mcp.FromClient
+	case ctx.Err() != nil:
+		e.Cause, e.Message = "shutdown", "the request was ended before its answer came"
+	case errors.Is(context.Cause(s.life), ErrRemoved):
+		e.Cause, e.Message = "removed", ErrRemoved.Error()
+	case errors.Is(err, streamhttp.ErrSessionLost):
+		if errors.As(err, &status) {
+			s.status(e, status)
+		}
+		e.Cause, e.Message, e.Outcome = "session_lost", "the server has lost the session", mcp.NotSent
+		e.Err = errors.Join(ErrSessionLost, err)
+	case errors.Is(err, transport.ErrStalled), errors.Is(context.Cause(s.life), transport.ErrStalled):
+		e.Cause, e.Message = "stalled", "the server has stopped reading"
+	case errors.As(err, &status):
+		s.status(e, status)
+	case errors.Is(err, streamhttp.ErrNoAnswer):
+		e.Cause, e.Message = "cut_off", "the server's response ended before the answer"
+	case errors.Is(err, transport.ErrTooLarge):
+		e.Cause, e.Message = "too_large", "the server's answer is too large"
+	case errors.Is(err, transport.ErrEndless):
+		e.Cause, e.Message = "too_large", "the server sent a message without end, and the connection was closed"
+	case unusable(err) != "":
+		e.Cause, e.Message = "bad_response", "the server's answer is not valid: "+unusable(err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.Is(err, io.ErrClosedPipe):
+		e.Cause, e.Message = "exited", "the server ended before its answer came"
+	default:
+		e.Cause, e.Message = networkCause(err)
+	}
+	e.Retryable = e.Outcome == mcp.NotSent || readOnly
+	return e
+}
+
+// status reads an HTTP status that is no answer.
+func (s *Conn) status(e *mcp.Error, st *transport.StatusError) {
+	e.RetryAfter = st.RetryAfter
+	e.Outcome = mcp.Failed
+	switch {
+	case st.Status == 401 || st.Status == 403 || st.Status == 407:
+		e.Cause, e.Message, e.Outcome = "auth_required", "the server refuses our credentials", mcp.NotSent
+	case st.Status == 429 || st.Status == 503:
+		e.Cause, e.Message, e.Outcome = "overloaded", "the server is overloaded", mcp.NotSent
+	case st.Status >= 500:
+		e.Cause, e.Message, e.Outcome = "server_error", "the server failed with an HTTP error", mcp.UnknownIf
+	case st.Status >= 200 && st.Status < 300:
+		e.Cause, e.Message, e.Outcome = "bad_response", "the server's answer is no MCP message", mcp.UnknownIf
+	default:
+		e.Cause, e.Message = "bad_response", "the server refused the request with an HTTP error"
+	}
+	e.Data = append(append([]byte(`{"status":`), jsonrpc.IntID(int64(st.Status))...), '}')
+}
+
+func networkCause(err error) (cause, message string) {
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &dns):
+		return "dns", "the server's name could not be resolved"
+	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &op) && op.Op == "dial":
+		return "connect", "the server could not be reached"
+	case strings.Contains(err.Error(), "tls:"), strings.Contains(err.Error(), "x509:"):
+		return "tls", "the server's certificate was not accepted"
+	}
+	return "link", "the connection to the server broke"
+}

@@ -1,0 +1,89 @@
+package conn
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+)
+
+// TestLogsOfCallsGivenUp: what a server still says about a call that was given up is
+// not the neighbour's, and not everybody's.
+func TestLogsOfCallsGivenUp(t *testing.T) {
+	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
+	stranger := &mcp.ClientFacts{Revision: mcp.R20260728, LogLevel: 2}
+	var got []string
+	o := ServerOptions{
+		Notice: func(_ *jsonrpc.Message, only uint64) { got = append(got, fmt.Sprintf("only %d", only)) },
+		Lost:   func(string, string) { got = append(got, "lost") },
+	}
+	expect := func(t *testing.T, when, want string) {
+		t.Helper()
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: %s, want %s", when, text, want)
+		}
+		got = nil
+	}
+	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
+		giveUp := func(f *mcp.ClientFacts) (id string) {
+			r := start(s, f, toolCall)
+			id = string(pipetest.Scan(t, w.Heard()[0]).ID)
+			r.cancel(mcp.ErrCancelled)
+			w.Heard()
+			return id
+		}
+		id := giveUp(anna)
+		w.Say(log)
+		w.Heard()
+		expect(t, "nothing else runs", "only 1")
+
+		own, other := start(s, anna, toolCall), string(pipetest.Scan(t, w.Heard()[0]).ID)
+		w.Say(log)
+		if n := len(own.heard()); n != 1 {
+			t.Errorf("a further call of the same client heard %d", n)
+		}
+		w.Say(`{"jsonrpc":"2.0","id":` + other + `,"result":{}}`)
+		bens := start(s, ben, toolCall)
+		w.Heard()
+		w.Say(log)
+		if n := len(bens.heard()); n != 0 {
+			t.Errorf("another's call heard %d", n)
+		}
+		expect(t, "another's call runs", "lost")
+
+		// The late answer says that it is over.
+		w.Say(`{"jsonrpc":"2.0","id":`+id+`,"result":{}}`, log)
+		if n := len(bens.heard()); n != 1 {
+			t.Errorf("after the late answer the other call heard %d", n)
+		}
+		bens.cancel(mcp.ErrCancelled)
+		w.Heard()
+		time.Sleep(hauntsFor + 1)
+		w.Say(log)
+		w.Heard()
+		expect(t, "after a while", "only 0")
+
+		giveUp(stranger)
+		w.Say(log)
+		w.Heard()
+		expect(t, "given up by somebody unknown", "lost")
+
+		for range maxGhosts + 10 {
+			giveUp(anna)
+		}
+		l := s.link.(*piped)
+		if n := len(l.ghosts); n != maxGhosts {
+			t.Errorf("%d ghosts", n)
+		}
+		time.Sleep(hauntsFor + 1)
+		w.Say(log)
+		w.Heard()
+		if expect(t, "after a while again", "only 0"); len(l.ghosts) != 0 {
+			t.Errorf("%d ghosts are left", len(l.ghosts))
+		}
+	})
+}

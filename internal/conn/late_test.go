@@ -1,0 +1,177 @@
+package conn
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+)
+
+const (
+	rootsAsked  = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
+	pingAsked   = `{"jsonrpc":"2.0","id":"p","method":"ping"}`
+	rootsDenied = `{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: the call that it belongs to has ended"}}`
+	pong        = `{"jsonrpc":"2.0","id":"p","result":{}}`
+)
+
+// slowSink is a client that takes nothing before the test lets it.
+type slowSink struct {
+	running
+	open chan struct{}
+}
+
+func (s *slowSink) Notify(b []byte) {
+	<-s.open
+	s.running.Notify(b)
+}
+
+// startWith is start with a sink of the test's own; done is closed at the end.
+func startWith(s *Conn, facts *mcp.ClientFacts, line string, sink mcp.Caller) (cancel context.CancelCauseFunc, done *sync.WaitGroup) {
+	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
+	if err != nil {
+		panic(err)
+	}
+	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), facts)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	done = &sync.WaitGroup{}
+	done.Go(func() { _, _ = s.Call(ctx, c, sink) })
+	synctest.Wait()
+	return cancel, done
+}
+
+// TestQuestionsQueuedForACallThatIsGivenUpAreRefused: questions wait behind a client
+// that reads slowly, and then the client gives up. The server still gets an answer to
+// each. Which of the two the call sees first is chance, so it is tried many times.
+func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		neighbour := start(s, ben, listCall)
+		w.Heard()
+		for range 50 {
+			sink := &slowSink{open: make(chan struct{})}
+			cancel, done := startWith(s, anna, withTok, sink)
+			id := string(pipetest.Scan(t, w.Heard()[0]).ID)
+			w.Say(progress(id, 1), rootsAsked, pingAsked)
+			w.Want(pong) // it waits for no client
+			cancel(mcp.ErrCancelled)
+			synctest.Wait()
+			close(sink.open)
+			done.Wait()
+			got := strings.Join(w.Heard(), "\n")
+			for _, want := range []string{rootsDenied, `"requestId":` + id} {
+				if !strings.Contains(got, want) {
+					t.Fatalf("the server heard\n%s\nwant in it\n%s", got, want)
+				}
+			}
+			if len(sink.asked) != 0 {
+				t.Fatalf("a client that has given up was asked %q", sink.asked)
+			}
+		}
+		neighbour.cancel(nil)
+		w.Heard()
+	})
+}
+
+const listCall = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
+
+// TestQuestionForACallThatHasJustLeft: the call ends between the look for the owner of
+// a question and the moment at which the question is queued.
+func TestQuestionForACallThatHasJustLeft(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		l := s.link.(*piped)
+		for _, line := range []string{rootsAsked, pingAsked, progress("2", 1)} {
+			r := start(s, anna, withTok)
+			n, _ := number([]byte(pipetest.Scan(t, w.Heard()[0]).ID), jsonrpc.Span{End: 1})
+			m := pipetest.Scan(t, line)
+			p := l.waiting(n)
+			if p == nil {
+				t.Fatal("the call is not found")
+			}
+			r.cancel(mcp.ErrCancelled)
+			w.Heard()
+			l.add(p, m, l.orphan)
+			switch got := w.Heard(); {
+			case m.Kind != jsonrpc.Request && len(got) != 0:
+				t.Errorf("%s: the server heard %q", line, got)
+			case m.Kind == jsonrpc.Request && (len(got) != 1 || got[0] != rootsDenied && got[0] != pong):
+				t.Errorf("%s: the server heard %q", line, got)
+			}
+		}
+	})
+}
+
+// TestQuestionsOverTheBoundAreRefused: more questions than are queued for one call.
+func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		sink := &slowSink{open: make(chan struct{})}
+		cancel, done := startWith(s, anna, withTok, sink)
+		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
+		w.Say(progress(id, 1))
+		for range maxEvents + maxQuestions {
+			w.Say(rootsAsked)
+		}
+		if got := w.Heard(); len(got) != 0 {
+			t.Fatalf("heard %q", got)
+		}
+		w.Say(rootsAsked)
+		w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: too many messages wait for its client"}}`)
+		cancel(mcp.ErrCancelled)
+		synctest.Wait()
+		close(sink.open)
+		done.Wait()
+		if got := w.Heard(); len(got) != maxEvents+maxQuestions+1 {
+			t.Errorf("%d answers and a cancellation, want %d", len(got), maxEvents+maxQuestions+1)
+		}
+	})
+}
+
+// TestQuestionAfterTheEndOnAStandingStream: over HTTP the standing stream may bring a
+// question for a call that ends meanwhile.
+func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
+	p := &fakePoster{rev: mcp.R20251125}
+	posting(t, p, func(s *Conn) {
+		r := start(s, anna, toolCall)
+		f := s.link.(*posted).waiting(2)
+		if f == nil {
+			t.Fatal("the call is not found")
+		}
+		r.cancel(mcp.ErrCancelled)
+		r.ended()
+		p.posted()
+		f.take(pipetest.Scan(t, rootsAsked))
+		s.question(pipetest.Scan(t, rootsAsked), f)
+		if got := p.posted(); len(got) != 2 || got[0] != rootsDenied || got[1] != rootsDenied {
+			t.Errorf("posted %q", got)
+		}
+		if len(r.asked) != 0 {
+			t.Errorf("asked %q", r.asked)
+		}
+	})
+}
+
+// TestAnAnswerAheadOfTheEndOfItsCall: an answer that is there when the call is given up
+// ends it. The server is not told of the end, and is not believed to go on.
+func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		for range 50 {
+			sink := &slowSink{open: make(chan struct{})}
+			cancel, done := startWith(s, anna, withTok, sink)
+			id := string(pipetest.Scan(t, w.Heard()[0]).ID)
+			w.Say(progress(id, 1), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+id+`,"progress":2}}`, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)
+			cancel(mcp.ErrCancelled)
+			synctest.Wait()
+			close(sink.open)
+			done.Wait()
+			if got := w.Heard(); len(got) != 0 {
+				t.Fatalf("the server heard %q", got)
+			}
+		}
+		if n := len(s.link.(*piped).ghosts); n != 0 {
+			t.Errorf("%d calls are believed to go on", n)
+		}
+	})
+}

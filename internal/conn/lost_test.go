@@ -1,0 +1,123 @@
+package conn
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// TestU20_SessionIsLostInAnySpelling: what servers in the field answer in a session
+// that they do not know, and what only sounds like it.
+func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
+	rpc := func(code, message string) string {
+		return `{"jsonrpc":"2.0","id":null,"error":{"code":` + code + `,"message":"` + message + `"}}`
+	}
+	for _, test := range []struct {
+		status int
+		body   string
+		lost   bool
+	}{
+		{404, "", true},
+		{404, rpc("-32001", "Session not found"), true},
+		{404, rpc("-32600", "Session has been terminated"), true},
+		{400, "Invalid or missing session ID", true},
+		{400, "Unknown session", true},
+		{400, "No such session: 7f", true},
+		{400, "could not find session", true},
+		{400, rpc("-32000", "Bad Request: No valid session ID provided"), true},
+		{400, rpc("-32000", "Bad Request: Server not initialized"), true},
+		{400, rpc("-32600", "Bad Request: Missing session ID"), true},
+		{400, rpc("-32000", "The session 7f does not exist"), true},
+		{410, "Session expired", true},
+		{409, `{"error":"mcp session no longer available"}`, true},
+		{400, "what?", false},
+		{400, rpc("-32602", "Invalid params: session_id is missing"), false},
+		{400, rpc("-32602", "Unknown session of the browser"), false},
+		{400, rpc("-32603", "session expired"), false},
+		{400, rpc("-32000", "Bad Request: unsupported protocol version"), false},
+		{401, "session expired", false},
+		{403, "Invalid session", false},
+		{429, "too many requests in this session; it has ended", false},
+		{500, "Session not found", false},
+		{200, rpc("-32001", "Session not found"), true},
+		{200, rpc("-32001", "Request timed out"), false},
+		{200, rpc("-32602", "Session not found"), false},
+		{200, rpc("-32000", "Session not found"), false},
+	} {
+		pings := false // answered as usual
+		do := func(out *transport.Outgoing) (*jsonrpc.Message, error) {
+			if out.Method == mcp.MethodPing && pings {
+				return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
+			}
+			m, _ := jsonrpc.Scan([]byte(test.body), jsonrpc.Limits{Tolerant: true})
+			if test.status == 200 {
+				return m, nil
+			}
+			return nil, &transport.StatusError{Status: test.status, Body: []byte(test.body), Msg: m}
+		}
+		for rev, can := range map[mcp.Revision]bool{mcp.R20251125: true, mcp.R20260728: false} {
+			posting(t, &fakePoster{rev: rev, do: do}, func(s *Conn) {
+				a := start(s, anna, toolCall)
+				a.ended()
+				if got := errors.Is(a.err, ErrSessionLost); got != (test.lost && can) {
+					t.Errorf("%v: %d %s: lost is %t, %v", rev, test.status, test.body, got, a.err)
+				}
+				pings = true
+				defer func() { pings = false }()
+				a = start(s, anna, toolCall)
+				time.Sleep(5 * time.Second) // one that is not ready is waited for
+				a.ended()
+				if errors.Is(a.err, ErrSessionLost) && test.status != 404 {
+					t.Errorf("%v: %d %s: lost although the session answers: %v", rev, test.status, test.body, a.err)
+				}
+			})
+		}
+	}
+}
+
+// TestASessionThatAnswersIsNotLost: a tool with sessions of its own says that one of
+// them is not found, in the words of a server that has lost ours. Its client gets that
+// error, and the server is not asked each time whether our session is still there.
+func TestASessionThatAnswersIsNotLost(t *testing.T) {
+	const own = `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found: browser 7"}}`
+	for _, status := range []int{200, 400} {
+		pings, pingIs := 0, error(nil)
+		do := func(out *transport.Outgoing) (*jsonrpc.Message, error) {
+			if out.Method == mcp.MethodPing {
+				pings++
+				if pingIs != nil {
+					return nil, pingIs
+				}
+				return jsonrpc.Scan(jsonrpc.AppendResult(nil, out.ID, []byte("{}")), jsonrpc.Limits{})
+			}
+			m, _ := jsonrpc.Scan([]byte(own), jsonrpc.Limits{Tolerant: true})
+			if status == 200 {
+				return m, nil
+			}
+			return nil, &transport.StatusError{Status: status, Body: []byte(own), Msg: m}
+		}
+		posting(t, &fakePoster{rev: mcp.R20251125, do: do}, func(s *Conn) {
+			for n := range 10 {
+				a := start(s, anna, toolCall)
+				a.ended()
+				if a.err != nil || a.reply.Code() != -32001 {
+					t.Fatalf("status %d, call %d: %v", status, n, a.err)
+				}
+			}
+			if pings != 1 {
+				t.Errorf("status %d: %d pings for ten such answers in a row", status, pings)
+			}
+			time.Sleep(time.Minute)
+			pingIs = errors.New("the line is cut")
+			a := start(s, anna, toolCall)
+			a.ended()
+			if errors.Is(a.err, ErrSessionLost) {
+				t.Errorf("status %d, and a ping that gets no answer: %v", status, a.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,543 @@
+package conn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// piped is a link on which all calls share one pipe, so that answers, progress
+// and questions must be told apart by their ids and tokens.
+type piped struct {
+	server  *Conn
+	pipe    transport.Pipe
+	reading sync.WaitGroup
+	sending work.Group // of sendBeside
+	born    time.Time
+	heard   atomic.Int64 // when something was last read, in nanoseconds since born
+
+	mu      sync.Mutex
+	pending map[int64]*pending
+	ghosts  []ghost                // calls that were given up, oldest first
+	onLate  func(*jsonrpc.Message) // hears answers that were no longer waited for
+	unasked []*jsonrpc.Message     // results that answered nothing, until the handshake is over
+	onPush  func(*jsonrpc.Message) // hears further ones
+	settled bool                   // the handshake is over
+	left    time.Time              // when the last request was given up
+	ended   error                  // why the pipe has ended
+	quit    chan struct{}          // closed while calls that have not left are given up; see withdraw
+	stuck   time.Duration          // for how long the server had read nothing then; 0 while quit is open
+}
+
+// pending is a request that has no answer yet.
+type pending struct {
+	call *mcp.Call     // nil for the handshake's
+	wake chan struct{} // one slot; signals that something was added
+	sent atomic.Bool   // it has left whole
+
+	// Under piped.mu:
+	events []*jsonrpc.Message
+	bytes  int
+	answer *jsonrpc.Message
+	err    error
+	keep   bool // the answer still tells something when nobody waits any more
+	left   bool // nobody waits any more
+}
+
+// The bounds of what waits for a slow client.
+const (
+	maxEvents     = 256
+	maxEventBytes = 1 << 20
+)
+
+func newPiped(s *Conn, p transport.Pipe) *piped {
+	l := &piped{server: s, pipe: p, born: time.Now(), pending: make(map[int64]*pending), quit: make(chan struct{})}
+	s.link = l
+	s.sessions.join(l)
+	l.reading.Go(l.read)
+	return l
+}
+
+// register enters a request. It returns the channel that is closed when the request
+// is to be given up unless some of it has left.
+func (l *piped) register(n int64, p *pending) (quit <-chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, ErrLinkOver, l.ended)
+	}
+	if l.stuck > 0 {
+		if d, _ := l.pipe.Stalled(); d >= l.stuck {
+			return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, transport.ErrStalled)
+		}
+		l.stuck, l.quit = 0, make(chan struct{}) // it reads again
+	}
+	l.pending[n] = p
+	return l.quit, nil
+}
+
+// abandon forgets a request whose answer nobody waits for any more. sent says that
+// the server may have got it.
+func (l *piped) abandon(n int64, p *pending, sent bool) {
+	l.mu.Lock()
+	events := p.events
+	p.events, p.bytes, p.left = nil, 0, true
+	if sent {
+		l.left = time.Now()
+	}
+	if !p.keep || !sent {
+		delete(l.pending, n)
+	}
+	if !p.keep && sent {
+		l.hauntLocked(n, p.call)
+	}
+	l.mu.Unlock()
+	// A notification needs no reader any more, but the server waits for the answer to
+	// its question.
+	for _, m := range events {
+		if m.Kind == jsonrpc.Request {
+			l.server.refuse(m, callEnded)
+		}
+	}
+}
+
+func (l *piped) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
+	return l.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call}, f.take)
+}
+
+func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
+	quit, err := l.register(n, p)
+	if err != nil {
+		return nil, err
+	}
+	if l.server.opts.Posts {
+		defer l.sendBeside(ctx, bytes.Clone(body), n, p)()
+	} else if err := l.pipe.Send(ctx, quit, body); err != nil {
+		l.abandon(n, p, !errors.Is(err, transport.ErrNotSent))
+		return nil, err
+	} else {
+		p.sent.Store(true)
+	}
+	for {
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+		events, answer, err := p.events, p.answer, p.err
+		over := answer == nil && err == nil && ctx.Err() != nil
+		if !over {
+			p.events, p.bytes = nil, 0
+		}
+		l.mu.Unlock()
+		if over {
+			l.abandon(n, p, true)
+			return nil, context.Cause(ctx)
+		}
+		for _, m := range events {
+			on(m)
+		}
+		if answer != nil || err != nil {
+			return answer, err
+		}
+	}
+}
+
+// sendBeside sends a request on a goroutine of its own, for a link on which the
+// answer can be there before the sending has come to an end: a server of HTTP+SSE
+// may say what became of a POST when it has dealt with its message. over is called
+// when the call is over. What is being sent then has a moment to end by itself.
+func (l *piped) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
+	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	fail := func(err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.pending[n] == p && !p.left {
+			delete(l.pending, n)
+			p.err = err
+			p.signal()
+		}
+	}
+	if !l.sending.Go(func() {
+		defer cancel(nil)
+		if err := l.pipe.Send(sending, nil, body); err != nil {
+			fail(err)
+			return
+		}
+		p.sent.Store(true)
+	}) {
+		fail(fmt.Errorf("%w: %w", transport.ErrNotSent, ErrLinkOver))
+	}
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return func() {
+		if stop() { // the answer is there
+			time.AfterFunc(transport.AnswerTimeout, func() { cancel(errClosed) })
+		}
+	}
+}
+
+// Exchange sends a request of the handshake; see handshake.Link.
+func (l *piped) Exchange(ctx context.Context, method string, params []byte, _ *transport.Rules) (*jsonrpc.Message, error) {
+	n := l.server.newID()
+	p := &pending{wake: make(chan struct{}, 1), keep: true}
+	return l.run(ctx, jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), method, params), n, p, func(m *jsonrpc.Message) {
+		if m.Kind == jsonrpc.Request {
+			l.server.question(m, nil)
+		}
+	})
+}
+
+// Post sends a notification of the handshake; see handshake.Link.
+func (l *piped) Post(ctx context.Context, method string, params []byte, _ *transport.Rules) error {
+	return l.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, params))
+}
+
+// OnLate says who hears late answers; see handshake.LateAnswers.
+func (l *piped) OnLate(f func(*jsonrpc.Message)) {
+	l.mu.Lock()
+	l.onLate = f
+	l.mu.Unlock()
+}
+
+// The bounds of the results that are kept although they answer nothing. A server that
+// pushes one does so first of all, and that one may be as long as a message.
+const (
+	maxUnasked      = 4
+	maxUnaskedBytes = 1 << 20
+)
+
+// OnUnasked says who hears results that answer nothing; see handshake.UnaskedAnswers.
+func (l *piped) OnUnasked(f func(*jsonrpc.Message)) {
+	l.mu.Lock()
+	l.onPush = f
+	l.settled = f == nil
+	before := l.unasked
+	l.unasked = nil
+	l.mu.Unlock()
+	if f != nil {
+		for _, m := range before {
+			f(m)
+		}
+	}
+}
+
+// push takes a result that answers nothing.
+func (l *piped) push(m *jsonrpc.Message) {
+	l.mu.Lock()
+	f := l.onPush
+	if f == nil && !l.settled && len(l.unasked) < maxUnasked {
+		size := len(m.Raw)
+		for _, have := range l.unasked {
+			size += len(have.Raw)
+		}
+		if len(l.unasked) == 0 || size <= maxUnaskedBytes {
+			l.unasked = append(l.unasked, m)
+		}
+	}
+	l.mu.Unlock()
+	if f != nil {
+		f(m)
+	}
+}
+
+func (l *piped) post(ctx context.Context, out *transport.Outgoing) error {
+	if l.server.opts.Posts {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, transport.AnswerTimeout)
+		defer stop()
+	}
+	return l.pipe.Send(ctx, nil, out.Body)
+}
+
+func (l *piped) tell(body []byte) error { return l.pipe.Queue(body) }
+
+func (l *piped) cancels() bool { return true }
+
+func (l *piped) close() error {
+	err := l.pipe.Close()
+	l.reading.Wait()
+	l.sending.Wait()
+	return err
+}
+
+func (l *piped) stalled() (d time.Duration, midway bool) { return l.pipe.Stalled() }
+
+// sent returns how many calls have left whole and wait for their answers.
+func (l *piped) sent() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.pending {
+		if p.sent.Load() && !p.left && p.call != nil && p.call.Msg.Method != mcp.MethodListen {
+			n++
+		}
+	}
+	return n
+}
+
+// withdraw gives up the calls of which nothing has left, and those that come before
+// the server reads again.
+func (l *piped) withdraw() {
+	d, _ := l.pipe.Stalled()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stuck == 0 && d > 0 {
+		l.stuck = d
+		close(l.quit)
+	}
+}
+
+func (l *piped) silence() (time.Duration, bool) {
+	return time.Since(l.born) - time.Duration(l.heard.Load()), true
+}
+
+// read is the only reader of the pipe. It never waits for a client.
+func (l *piped) read() {
+	for {
+		m, err := l.pipe.Read()
+		l.heard.Store(int64(time.Since(l.born)))
+		var refused *jsonrpc.Error
+		switch {
+		case errors.As(err, &refused):
+			l.refused(err, refused)
+		case err != nil:
+			l.finish(err)
+			return
+		default:
+			l.dispatch(m)
+		}
+	}
+}
+
+// finish fails everything that waits.
+func (l *piped) finish(err error) {
+	l.mu.Lock()
+	l.ended = err
+	all := l.pending
+	l.pending = make(map[int64]*pending)
+	for _, p := range all {
+		p.err = fmt.Errorf("%w: %w", ErrLinkOver, err)
+		p.signal()
+	}
+	l.mu.Unlock()
+	l.server.sessions.leave(l)
+	l.server.end(err)
+}
+
+// signal wakes whoever waits for p. It is called under piped.mu and never blocks.
+func (p *pending) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *piped) dispatch(m *jsonrpc.Message) {
+	switch m.Kind {
+	case jsonrpc.Result, jsonrpc.Failure:
+		l.answered(m)
+	case jsonrpc.Request:
+		l.asked(m)
+	case jsonrpc.Notification:
+		switch m.Method {
+		case mcp.NoteProgress:
+			l.add(l.byNumber(m.Raw, m.Param("progressToken")), m, func(m *jsonrpc.Message) { l.noteOdd(m.Method, "") })
+		case mcp.NoteCancelled:
+			if n, ok := number(m.Raw, m.Param("requestId")); ok && l.isListen(n) {
+				// 2026-07-28 §Cancellation: a server ends a listen this way.
+				l.endListen(n)
+				return
+			}
+			l.server.takeBack(m)
+		default:
+			sub := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeySubscriptionID)
+			if !sub.IsZero() {
+				l.add(l.byNumber(m.Raw, sub), m, func(m *jsonrpc.Message) { l.noteOdd(m.Method, "") })
+				return
+			}
+			if m.Method == mcp.NoteMessage {
+				l.log(m)
+				return
+			}
+			l.orphan(m)
+		}
+	}
+}
+
+// asked takes a request of the server.
+func (l *piped) asked(m *jsonrpc.Message) {
+	switch n, where := l.server.whose(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
+	case here:
+		if p := l.waiting(n); p != nil {
+			l.add(p, m, l.orphan)
+			return
+		}
+		l.server.passOver(m, ended)
+	case nowhere:
+		l.orphan(m)
+	default:
+		l.server.passOver(m, where)
+	}
+}
+
+// orphan takes what belongs to no call.
+func (l *piped) orphan(m *jsonrpc.Message) {
+	if m.Kind == jsonrpc.Request {
+		l.server.question(m, nil)
+		return
+	}
+	if l.server.opts.Notice != nil {
+		l.server.opts.Notice(m, 0)
+	}
+}
+
+// add queues m for the call p, or gives it to other when there is none. A request
+// that cannot be queued is refused, because the server waits for its answer.
+func (l *piped) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
+	if p == nil {
+		other(m)
+		return
+	}
+	if why := l.queue(p, m); why != "" && m.Kind == jsonrpc.Request {
+		l.server.refuse(m, why)
+	}
+}
+
+// queue appends m to the events of p. It returns why it did not, "" when it did: p
+// may have been given up since its owner was looked up.
+func (l *piped) queue(p *pending, m *jsonrpc.Message) (why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.left {
+		return callEnded
+	}
+	if m.Method == mcp.NoteProgress && len(p.events) > 0 && len(p.events) >= maxEvents/2 {
+		// Of a flood of progress only the newest matters.
+		if last := len(p.events) - 1; p.events[last].Method == mcp.NoteProgress {
+			p.bytes += len(m.Raw) - len(p.events[last].Raw)
+			p.events[last] = m
+			return ""
+		}
+	}
+	full := len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0
+	if m.Kind == jsonrpc.Request {
+		// The server waits for the answer, so a question is not lost in a flood of
+		// what it says beside.
+		full = len(p.events) >= maxEvents+maxQuestions || p.bytes+len(m.Raw) > maxEventBytes+maxQuestionBytes && len(p.events) > 0
+	}
+	if full {
+		return "too many messages wait for its client"
+	}
+	p.events = append(p.events, m)
+	p.bytes += len(m.Raw)
+	p.signal()
+	return ""
+}
+
+func (l *piped) answered(m *jsonrpc.Message) {
+	n, ok := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
+	l.mu.Lock()
+	p := l.pending[n]
+	if !ok || p == nil {
+		l.layLocked(n)
+		l.mu.Unlock()
+		// No id, null or 0: an answer to a notification of ours, as some servers
+		// give; otherwise late or made up, and in a handshake perhaps pushed.
+		l.logOdd("answer", string(m.ID))
+		if !l.server.unasked(n) && m.Kind == jsonrpc.Result {
+			l.push(m)
+		}
+		return
+	}
+	delete(l.pending, n)
+	p.answer = m
+	p.signal()
+	var late func(*jsonrpc.Message)
+	if p.left {
+		late = l.onLate
+	}
+	l.mu.Unlock()
+	if late != nil {
+		late(m)
+	}
+}
+
+// number reads an id or token of ours, even when it has come back as a string or
+// with a fraction of zero.
+func number(raw []byte, at jsonrpc.Span) (int64, bool) {
+	if at.IsZero() {
+		return 0, false
+	}
+	b := bytes.Trim(at.Of(raw), `"`)
+	b = bytes.TrimSuffix(b, []byte(".0"))
+	return jsonrpc.Int(b, jsonrpc.Span{End: len(b)})
+}
+
+func (l *piped) byNumber(raw []byte, at jsonrpc.Span) *pending {
+	n, ok := number(raw, at)
+	if !ok {
+		return nil
+	}
+	return l.waiting(n)
+}
+
+// waiting returns the request with the number n that has no answer yet, nil for none.
+func (l *piped) waiting(n int64) *pending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pending[n]
+}
+
+// tallyInto implements member.
+func (l *piped) tallyInto(t *tally) (abandoned bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tallyLocked(t)
+	return len(l.ghostsLocked()) > 0
+}
+
+func (l *piped) tallyLocked(t *tally) {
+	for n, p := range l.pending {
+		if p.call != nil {
+			t.add(n, p.call)
+		}
+	}
+}
+
+func (l *piped) isListen(n int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.pending[n]
+	return p != nil && p.call != nil && p.call.Msg.Method == mcp.MethodListen
+}
+
+func (l *piped) endListen(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.pending[n]; p != nil {
+		delete(l.pending, n)
+		p.err = errListenEnded
+		p.signal()
+	}
+}
+
+var errListenEnded = errors.New("the server ended the subscription")
+
+// noteOdd counts and logs a message that nobody could use.
+func (l *piped) noteOdd(what, detail string) {
+	l.server.sessions.NoteOdd()
+	l.logOdd(what, detail)
+}
+
+func (l *piped) logOdd(what, detail string) {
+	l.server.opts.Log.Debug("message belongs to nothing", "server", l.server.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
+}

@@ -1,0 +1,483 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+)
+
+// calling opens a conversation with a server that the script plays at w, in a
+// bubble. In the end the conversation is closed.
+func calling(t *testing.T, rev mcp.Revision, o ServerOptions, script func(s *Conn, w *pipetest.Wire)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := inmem.Pipe()
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer func() { _ = far.Close() }()
+		w := pipetest.Tap(t, far, &all)
+		var s *Conn
+		var opening sync.WaitGroup
+		opening.Go(func() {
+			var err error
+			if s, err = OpenPipe(t.Context(), near, handshake.Offer{Pin: rev}, o); err != nil {
+				t.Errorf("OpenPipe: %v", err)
+			}
+		})
+		first := w.Heard()
+		if len(first) != 1 {
+			t.Fatalf("heard %q", first)
+		}
+		id := string(pipetest.Scan(t, first[0]).ID)
+		if id != "1" {
+			t.Errorf("the first id is %s", id)
+		}
+		if rev.Modern() {
+			w.Say(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["` + rev.String() + `"],"capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`)
+		} else {
+			w.Say(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + rev.String() + `","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`)
+		}
+		opening.Wait()
+		if s == nil {
+			return
+		}
+		w.Heard()
+		script(s, w)
+		_ = s.Close(nil)
+	})
+}
+
+// running is a call of a client that a test follows.
+type running struct {
+	cancel context.CancelCauseFunc
+	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // of Ask; nil waits
+
+	mu    sync.Mutex
+	notes []string
+	asked []string
+	taken []error // the causes of questions that ended without an answer
+	reply *mcp.Reply
+	err   error
+	over  bool
+}
+
+func (r *running) Notify(b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, string(b))
+}
+
+func (r *running) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	r.mu.Lock()
+	r.asked = append(r.asked, string(m.Raw))
+	answer := r.answer
+	r.mu.Unlock()
+	if answer != nil {
+		return answer(m)
+	}
+	<-ctx.Done()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taken = append(r.taken, context.Cause(ctx))
+	return nil, context.Cause(ctx)
+}
+
+// ended returns the answer's bytes and the error's cause, both "" while it runs.
+func (r *running) ended() (answer, cause string) {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reply != nil {
+		answer = string(r.reply.Msg.Raw)
+	}
+	var e *mcp.Error
+	if errors.As(r.err, &e) {
+		cause = e.Cause
+	} else if r.err != nil {
+		cause = "?"
+	}
+	return answer, cause
+}
+
+func (r *running) heard() []string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	got := r.notes
+	r.notes = nil
+	return got
+}
+
+var (
+	anna = &mcp.ClientFacts{Revision: mcp.R20251125, Conversation: 1}
+	ben  = &mcp.ClientFacts{Revision: mcp.R20251125, Conversation: 2}
+)
+
+// start makes a call. Whoever calls it is in a bubble, which waits for its end.
+func start(s *Conn, facts *mcp.ClientFacts, line string) *running {
+	r := &running{}
+	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
+	if err != nil {
+		panic(err)
+	}
+	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), facts)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	r.cancel = cancel
+	go func() {
+		defer cancel(nil)
+		reply, err := s.Call(ctx, c, r)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reply, r.err, r.over = reply, err, true
+	}()
+	synctest.Wait()
+	return r
+}
+
+const (
+	toolCall = `{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"x"}}`
+	withTok  = `{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"tok"}}}`
+)
+
+func progress(token string, n float64) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%v}}`, token, n)
+}
+
+func TestOurOwnIDs(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		a, b := start(s, anna, toolCall), start(s, ben, toolCall)
+		w.Want(`{"jsonrpc":"2.0","id":2,…`, `{"jsonrpc":"2.0","id":3,…`)
+		if s.Running() != 2 {
+			t.Errorf("%d run", s.Running())
+		}
+		w.Say(`{"jsonrpc":"2.0","id":3,"result":{"n":3}}`)
+		if got, _ := b.ended(); !strings.Contains(got, `"n":3`) {
+			t.Errorf("got %s", got)
+		}
+		if got, cause := a.ended(); got+cause != "" {
+			t.Errorf("got %s %s", got, cause)
+		}
+		w.Say(`{"jsonrpc":"2.0","id":2,"result":{"n":2}}`)
+		if got, _ := a.ended(); !strings.Contains(got, `"n":2`) {
+			t.Errorf("got %s", got)
+		}
+		w.Want()
+	})
+}
+
+func TestSpellingsOfIDs(t *testing.T) {
+	for _, id := range []string{`2`, `"2"`, `2.0`} {
+		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+			a := start(s, anna, toolCall)
+			w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"n":1}}`)
+			if got, _ := a.ended(); !strings.Contains(got, `"n":1`) {
+				t.Errorf("id %s: %q", id, got)
+			}
+		})
+	}
+}
+
+func TestAnswersToNothing(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		a := start(s, anna, toolCall)
+		w.Heard()
+		before := odd(s)
+		strays := []string{
+			`{"jsonrpc":"2.0","id":null,"result":{}}`, `{"jsonrpc":"2.0","id":0,"result":{}}`, `{"jsonrpc":"2.0","id":99,"result":{}}`,
+			`{"jsonrpc":"2.0","id":"mine","result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":-2,"result":{}}`,
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"x"}}`,
+		}
+		w.Say(strays...)
+		if got, cause := a.ended(); got+cause != "" {
+			t.Errorf("got %s %s", got, cause)
+		}
+		w.Say(`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`, `{"jsonrpc":"2.0","id":2,"result":{"n":2}}`)
+		if got, _ := a.ended(); !strings.Contains(got, `"n":1`) {
+			t.Errorf("got %s", got)
+		}
+		if n := odd(s) - before; n != int64(len(strays))+1 {
+			t.Errorf("%d counted, want %d", n, len(strays)+1)
+		}
+		w.Want()
+	})
+}
+
+// odd returns what nobody could use, answers included.
+func odd(s *Conn) int64 { return s.sessions.Odd() + s.sessions.Unasked() }
+
+func TestGivingUp(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		a := start(s, anna, withTok)
+		w.Heard()
+		a.cancel(mcp.ErrCancelled)
+		w.Want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,…}}`)
+		w.Say(`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`, progress("2", 1))
+		if got, cause := a.ended(); got != "" || cause != "cancelled" || len(a.heard()) != 0 || s.Running() != 0 {
+			t.Errorf("got %s %s", got, cause)
+		}
+		w.Want()
+	})
+}
+
+func TestProgress(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		plain, a := start(s, ben, toolCall), start(s, anna, withTok)
+		w.Want(`{"jsonrpc":"2.0","id":2,…`, `{…"progressToken":3…}`)
+		w.Say(progress("3", 1), progress("3", 0.5), progress(`"3"`, 2), progress("99", 3), progress(`"tok"`, 3), progress("2", 3))
+		got := a.heard()
+		if len(got) != 2 || !pipetest.Like(got[0], `{…"progressToken":"tok"…"progress":1}}`) || !pipetest.Like(got[1], `{…"progressToken":"tok"…"progress":2}}`) {
+			t.Errorf("heard %q", got)
+		}
+		if got := plain.heard(); len(got) != 0 {
+			t.Errorf("who did not ask for progress heard %q", got)
+		}
+		w.Say(`{"jsonrpc":"2.0","id":3,"result":{}}`, progress("3", 9), `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		if got := a.heard(); len(got) != 0 {
+			t.Errorf("after the answer: %q", got)
+		}
+	})
+}
+
+func TestAFloodOfProgress(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		a := start(s, anna, withTok)
+		for n := range 10_000 {
+			_ = w.Pipe.Write([]byte(progress("2", float64(n))))
+		}
+		w.Say(`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`)
+		got, _ := a.ended()
+		if notes := a.heard(); !strings.Contains(got, `"n":1`) || len(notes) == 0 || len(notes) > 200 {
+			t.Errorf("%s after %d notifications", got, len(notes))
+		}
+	})
+}
+
+const elicit = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m"}}`
+
+func TestWhoIsAsked(t *testing.T) {
+	modern := &mcp.ClientFacts{Revision: mcp.R20260728}
+	for name, test := range map[string]struct {
+		clients []*mcp.ClientFacts
+		line    string
+		want    int // the call that is asked, -1 for none
+	}{
+		"sole":                      {[]*mcp.ClientFacts{anna}, elicit, 0},
+		"sole and modern":           {[]*mcp.ClientFacts{modern}, elicit, 0},
+		"one client's oldest":       {[]*mcp.ClientFacts{anna, anna, anna}, elicit, 0},
+		"two clients":               {[]*mcp.ClientFacts{anna, ben}, elicit, -1},
+		"two modern requests":       {[]*mcp.ClientFacts{modern, modern}, elicit, -1},
+		"none":                      {nil, elicit, -1},
+		"named by a token":          {[]*mcp.ClientFacts{anna, ben}, strings.Replace(elicit, `"message"`, `"_meta":{"progressToken":3},"message"`, 1), 1},
+		"named by an unknown token": {[]*mcp.ClientFacts{anna, ben}, strings.Replace(elicit, `"message"`, `"_meta":{"progressToken":9},"message"`, 1), -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+				var all []*running
+				for _, facts := range test.clients {
+					r := start(s, facts, toolCall)
+					r.answer = func(m *jsonrpc.Message) (*jsonrpc.Message, error) {
+						return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{"action":"accept"}`)), jsonrpc.Limits{})
+					}
+					all = append(all, r)
+				}
+				w.Heard()
+				w.Say(test.line)
+				if test.want < 0 {
+					w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,…}}`)
+				} else {
+					w.Want(`{"jsonrpc":"2.0","id":"q","result":{"action":"accept"}}`)
+				}
+				for i, r := range all {
+					if n := len(r.asked); (n == 1) != (i == test.want) {
+						t.Errorf("call %d was asked %d times", i, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAQuestionLosesItsToken: the token by which a server says whose its question is
+// belongs to this hop; the rest of _meta does not.
+func TestAQuestionLosesItsToken(t *testing.T) {
+	for meta, want := range map[string]string{
+		`"_meta":{"progressToken":2},`:            "",
+		`"_meta":{"progressToken":2,"x/y":"z"},`:  `"_meta":{"x/y":"z"},`,
+		`"_meta":{"x/y":"z", "progressToken":2},`: `"_meta":{"x/y":"z"},`,
+		`"_meta":{"x/y":"z"},`:                    `"_meta":{"x/y":"z"},`,
+		``:                                        ``,
+	} {
+		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+			r := start(s, anna, toolCall)
+			w.Heard()
+			w.Say(strings.Replace(elicit, `"message"`, meta+`"message"`, 1))
+			w.Heard()
+			if got := strings.Replace(elicit, `"message"`, want+`"message"`, 1); len(r.asked) != 1 || r.asked[0] != got {
+				t.Errorf("with %s the client got %v, want %s", meta, r.asked, got)
+			}
+		})
+	}
+}
+
+func TestQuestionsOfAServer(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		w.Say(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
+		w.Want(`{"jsonrpc":"2.0","id":"p","result":{}}`)
+		a := start(s, anna, toolCall)
+		w.Heard()
+		for n := range maxQuestions {
+			w.Say(strings.Replace(elicit, `"q"`, fmt.Sprint(n), 1))
+		}
+		w.Want()
+		w.Say(elicit)
+		w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,…}}`)
+		// One is taken back: it is not answered, and there is room again.
+		w.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`, elicit)
+		w.Want()
+		if n := len(a.asked); n != maxQuestions+1 || len(a.taken) != 1 || !errors.Is(a.taken[0], errTakenBack) {
+			t.Errorf("asked %d times, taken back: %v", n, a.taken)
+		}
+		// With the answer the rest is over.
+		w.Say(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		a.ended()
+		if got := w.Heard(); len(a.taken) != maxQuestions+1 || len(got) != maxQuestions {
+			t.Errorf("%d ended, %d refused", len(a.taken), len(got))
+		}
+	})
+}
+
+func TestAModernServerDoesNotAsk(t *testing.T) {
+	calling(t, mcp.R20260728, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		a := start(s, anna, toolCall)
+		w.Heard()
+		w.Say(elicit, strings.Replace(elicit, "elicitation/create", "roots/list", 1))
+		w.Want()
+		if len(a.asked) != 0 {
+			t.Errorf("asked %q", a.asked)
+		}
+	})
+}
+
+func TestLogMessages(t *testing.T) {
+	var notices, lost []string
+	o := ServerOptions{
+		Notice: func(m *jsonrpc.Message, _ uint64) { notices = append(notices, m.Method) },
+		Lost:   func(method, _ string) { lost = append(lost, method) },
+	}
+	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
+	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
+		w.Say(log)
+		a := start(s, anna, toolCall)
+		w.Say(log)
+		if got := a.heard(); len(got) != 1 || got[0] != log {
+			t.Errorf("heard %q", got)
+		}
+		start(s, ben, toolCall)
+		w.Say(log, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		if got := a.heard(); len(got) != 0 {
+			t.Errorf("heard %q", got)
+		}
+		if got := strings.Join(notices, " "); got != "notifications/message notifications/tools/list_changed" {
+			t.Errorf("noticed %s", got)
+		}
+		// It may be of either's call, so it is nobody's.
+		if got := strings.Join(lost, " "); got != "notifications/message" {
+			t.Errorf("lost %s", got)
+		}
+	})
+}
+
+func TestDeadlines(t *testing.T) {
+	ends := func(t *testing.T, a *running, at time.Duration, begin time.Time) {
+		t.Helper()
+		time.Sleep(time.Until(begin.Add(at - time.Nanosecond)))
+		if _, cause := a.ended(); cause != "" {
+			t.Fatalf("ended before %v with %s", at, cause)
+		}
+		time.Sleep(time.Nanosecond)
+		if _, cause := a.ended(); cause != "timeout" {
+			t.Errorf("after %v: %q", at, cause)
+		}
+	}
+	t.Run("idle", func(t *testing.T) {
+		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+			begin := time.Now()
+			a := start(s, anna, toolCall)
+			w.Heard()
+			ends(t, a, 60*time.Second, begin)
+			w.Want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,…}}`)
+		})
+	})
+	t.Run("progress", func(t *testing.T) {
+		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+			begin := time.Now()
+			a := start(s, anna, withTok)
+			time.Sleep(59 * time.Second)
+			w.Say(progress("2", 1))
+			ends(t, a, 119*time.Second, begin)
+		})
+	})
+	t.Run("hard", func(t *testing.T) {
+		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+			begin := time.Now()
+			a := start(s, anna, withTok)
+			for n := range 19 {
+				time.Sleep(30 * time.Second)
+				w.Say(progress("2", float64(n)))
+			}
+			ends(t, a, 10*time.Minute, begin)
+		})
+	})
+	t.Run("question", func(t *testing.T) {
+		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+			begin := time.Now()
+			a := start(s, anna, toolCall)
+			w.Say(elicit)
+			ends(t, a, 10*time.Minute, begin)
+		})
+	})
+}
+
+func TestTheEndOfAPipe(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		a, b := start(s, anna, toolCall), start(s, ben, toolCall)
+		_ = w.Pipe.Close()
+		for _, r := range []*running{a, b} {
+			if _, cause := r.ended(); cause != "exited" {
+				t.Errorf("ended with %q", cause)
+			}
+		}
+		<-s.Gone()
+		late := start(s, anna, toolCall)
+		late.ended()
+		var e *mcp.Error
+		if !errors.As(late.err, &e) || e.Outcome != mcp.NotSent || e.Cause != "exited" || !e.Retryable {
+			t.Errorf("afterwards: %v", late.err)
+		}
+	})
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		a := start(s, anna, toolCall)
+		w.Say(elicit)
+		_ = s.Close(nil)
+		if len(a.taken) != 1 {
+			t.Error("the question is open after Close")
+		}
+		if _, cause := a.ended(); cause != "exited" {
+			t.Errorf("ended with %q", cause)
+		}
+	})
+}

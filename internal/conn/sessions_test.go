@@ -1,0 +1,229 @@
+package conn
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+)
+
+// TestFirstIDs: they fit into 32 bits for a billion requests, keep away from those of
+// clients that count from 0, and differ from process to process.
+func TestFirstIDs(t *testing.T) {
+	seen := map[int64]bool{}
+	for range 1000 {
+		s := NewSessions()
+		n := s.last.Add(1)
+		if n <= minFirstID || n > maxFirstID+1 || n+1_000_000_000 > 1<<31-1 {
+			t.Fatalf("the first id is %d", n)
+		}
+		seen[n] = true
+	}
+	if len(seen) < 990 {
+		t.Errorf("a thousand starts have %d first ids", len(seen))
+	}
+}
+
+// TestWhoseAnIDIs: a session knows its own ids from those of others.
+func TestWhoseAnIDIs(t *testing.T) {
+	s := NewSessions()
+	var a, b used
+	var ofA, ofB []int64
+	for i := range 50 {
+		for range 1 + i%3 {
+			ofA = append(ofA, a.next(s))
+		}
+		ofB = append(ofB, b.next(s))
+	}
+	for _, n := range ofA {
+		if yes, certain := a.has(n); !yes || !certain {
+			t.Errorf("%d is not a's", n)
+		}
+		if yes, certain := b.has(n); yes || !certain || !s.issued(n) {
+			t.Errorf("%d may be b's", n)
+		}
+	}
+	for _, n := range []int64{s.first, ofB[len(ofB)-1] + 1, 1, 0} {
+		if yes, certain := a.has(n); yes || !certain || s.issued(n) {
+			t.Errorf("%d was never used", n)
+		}
+	}
+	// The oldest are forgotten, and then nothing is said of them.
+	for range 2 * maxRuns {
+		a.next(s)
+		b.next(s)
+	}
+	if len(a.runs) > maxRuns {
+		t.Errorf("%d runs are kept", len(a.runs))
+	}
+	for _, n := range []int64{ofA[0] + 1, ofB[0]} {
+		if _, certain := a.has(n); certain {
+			t.Errorf("%d is certain", n)
+		}
+	}
+	if _, certain := a.has(ofA[0] - 1); !certain {
+		t.Error("what came before the session is not certain")
+	}
+}
+
+// TestAnswersThatSayNothingOfTheServer: answers that come late or twice, or answer a notification,
+// are counted and say nothing of the server.
+func TestAnswersThatSayNothingOfTheServer(t *testing.T) {
+	o := ServerOptions{Sessions: &Sessions{}}
+	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
+		r := start(s, anna, toolCall)
+		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
+		w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		r.ended()
+		late := start(s, anna, toolCall)
+		w.Heard()
+		late.cancel(mcp.ErrCancelled)
+		w.Heard()
+		for _, id := range []string{id, `"` + id + `"`, "3", "1", "0", "null", "-1", `"x"`, "2.0"} {
+			w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		}
+		w.Say(`{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"Method not found"}}`)
+		if got := o.Sessions.Unasked(); got != 10 {
+			t.Errorf("%d answers were not asked for, want 10", got)
+		}
+		if o.Sessions.Broadcasts() {
+			t.Error("it is taken for a server that broadcasts")
+		}
+		w.Say(`{"jsonrpc":"2.0","id":77,"result":{}}`)
+		if o.Sessions.Broadcasts() {
+			t.Error("one mistake is taken for other clients")
+		}
+		w.Say(`{"jsonrpc":"2.0","id":78,"result":{}}`)
+		if !o.Sessions.Broadcasts() {
+			t.Error("other clients are not noticed")
+		}
+	})
+	if o.Sessions.Broadcasts() || len(o.Sessions.members) != 0 {
+		t.Error("what was learned outlives the last session")
+	}
+}
+
+// TestTokenOfACallThatIsOver: a question names a call that has its answer. It is not put
+// to the call of somebody else that is alone now.
+func TestTokenOfACallThatIsOver(t *testing.T) {
+	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		start(s, anna, withTok)
+		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
+		w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		bens := start(s, ben, toolCall)
+		w.Heard()
+		w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":` + id + `}}}`)
+		w.Want(rootsDenied)
+		if len(bens.asked) != 0 {
+			t.Errorf("ben was asked %q", bens.asked)
+		}
+		// A token of the server's own says nothing.
+		w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":"mine"}}}`)
+		if len(bens.asked) != 1 {
+			t.Errorf("ben was asked %q", bens.asked)
+		}
+		bens.cancel(mcp.ErrCancelled)
+		w.Heard()
+		// That of the call which made a task stays valid (2025-11-25 §Tasks).
+		waits := start(s, anna, `{"jsonrpc":"2.0","id":"r","method":"tasks/result","params":{"taskId":"t1"}}`)
+		w.Heard()
+		w.Say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","_meta":{"progressToken":` + id + `,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`)
+		if len(waits.asked) != 1 {
+			t.Errorf("who waits for the task was asked %q", waits.asked)
+		}
+		waits.cancel(mcp.ErrCancelled)
+		w.Heard()
+	})
+}
+
+// TestBroadcastingOverHTTP: a server sends what belongs to one session on the streams
+// of another too, be it that of a call or the standing one.
+func TestBroadcastingOverHTTP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := NewSessions()
+		told := 0
+		shared.OnBroadcast(func() { told++ })
+		open := func() (*Conn, *fakePoster) {
+			p := &fakePoster{rev: mcp.R20251125}
+			s, err := OpenHTTP(t.Context(), p, handshake.Offer{Pin: p.rev}, ServerOptions{Name: "srv", Sessions: shared})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.posted()
+			return s, p
+		}
+		s1, p1 := open()
+		s2, p2 := open()
+		defer func() { _ = s1.Close(nil) }()
+		annas := start(s1, anna, withTok)
+		bens := start(s2, ben, withTok)
+		n := shared.last.Load() - 1 // anna's
+		if s1.link.(*posted).waiting(n) == nil {
+			t.Fatal("the call is not found")
+		}
+		id := string(jsonrpc.IntID(n))
+		both := func(line string) {
+			p1.stream(pipetest.Scan(t, line))
+			p2.stream(pipetest.Scan(t, line))
+			synctest.Wait()
+		}
+		both(progress(id, 1))
+		if a, b := annas.heard(), bens.heard(); len(a) != 1 || len(b) != 0 {
+			t.Errorf("anna heard %q, ben %q", a, b)
+		}
+		both(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":` + id + `}}}`)
+		if len(annas.asked) != 1 || len(bens.asked) != 0 || len(p1.posted())+len(p2.posted()) != 0 {
+			t.Errorf("anna was asked %q, ben %q", annas.asked, bens.asked)
+		}
+		// Nothing is known of the server so far, and each stream has its own session.
+		both(rootsAsked)
+		if len(annas.asked) != 2 || len(bens.asked) != 1 {
+			t.Errorf("anna was asked %q, ben %q", annas.asked, bens.asked)
+		}
+		both(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
+		s2.link.(*posted).waiting(n + 1).take(pipetest.Scan(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`))
+		if told != 1 || shared.Unasked() != 3 || len(bens.heard()) != 0 {
+			t.Errorf("told %d times, %d not asked for", told, shared.Unasked())
+		}
+		both(strings.Replace(rootsAsked, `"q"`, `"r"`, 1))
+		if got := append(p1.posted(), p2.posted()...); len(annas.asked) != 2 || len(bens.asked) != 1 || len(got) != 2 || !strings.Contains(got[0], "sends its questions to all") {
+			t.Errorf("anna was asked %q, ben %q; the server got %q", annas.asked, bens.asked, got)
+		}
+		bens.cancel(mcp.ErrCancelled)
+		bens.ended()
+		_ = s2.Close(nil)
+		both(strings.Replace(rootsAsked, `"q"`, `"s"`, 1))
+		if len(annas.asked) != 3 {
+			t.Errorf("alone again, anna was asked %q", annas.asked)
+		}
+		annas.cancel(mcp.ErrCancelled)
+		annas.ended()
+	})
+}
+
+// TestAnswersOfAnotherSessionAreNoManifest: while a session is opened, a list of tools
+// that another session has asked for is not taken for one that the server pushes.
+func TestAnswersOfAnotherSessionAreNoManifest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := NewSessions()
+		near, far := inmem.Pipe()
+		s, other := newServer(ServerOptions{Sessions: shared}), newServer(ServerOptions{Sessions: shared})
+		l := newPiped(s, near)
+		for _, id := range []string{string(jsonrpc.IntID(other.newID())), "null"} {
+			if err := far.Write([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if len(l.unasked) != 1 || l.unasked[0].ID != "null" {
+			t.Errorf("kept %d answers", len(l.unasked))
+		}
+		_ = s.Close(nil)
+		_ = far.Close()
+	})
+}

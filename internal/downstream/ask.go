@@ -1,0 +1,220 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// ask is a request of a server that we put to a client and that has no answer
+// yet. It is resolved exactly once.
+type ask struct {
+	done  chan struct{} // closed by resolve
+	reply *jsonrpc.Message
+	err   error
+}
+
+func (a *ask) resolve(m *jsonrpc.Message, err error) {
+	a.reply, a.err = m, err
+	close(a.done)
+}
+
+// maxAsks bounds the questions that one client has open.
+const maxAsks = 64
+
+// put sends a server's request to the client through send and waits. The trail is that
+// of the call in which the client is asked. tell sends what nobody waits for.
+func (c *Client) put(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
+	if f := c.facts.Load(); f != nil {
+		var lost mcp.Losses
+		m = dialect.Question(t, f.Revision, m, &lost)
+		c.lost(lost)
+	}
+	if !c.declares(m.Method) {
+		return nil, mcp.ErrCannotAsk
+	}
+	a := &ask{done: make(chan struct{})}
+	c.mu.Lock()
+	if c.closed != nil || len(c.asks) >= maxAsks {
+		c.mu.Unlock()
+		return nil, mcp.ErrCannotAsk
+	}
+	c.lastAsk++
+	n := c.lastAsk
+	if c.asks == nil {
+		c.asks = make(map[int64]*ask)
+	}
+	c.asks[n] = a
+	c.mu.Unlock()
+
+	id := jsonrpc.IntID(n)
+	var e jsonrpc.Edits
+	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
+	err := send(ctx, t.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
+	if err == nil {
+		select {
+		case <-a.done:
+			if a.err != nil {
+				return nil, a.err
+			}
+			return withID(t, a.reply, m.ID)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		// §Cancellation: whoever asked may take the question back.
+		note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled,
+			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed it has ended"}`...))
+		if errors.Is(tell(note), errAnswered) && c.out != nil {
+			// The answer has overtaken it, and a person may still be looking at the
+			// question.
+			_ = c.out.Send(note)
+		}
+	}
+	c.mu.Lock()
+	delete(c.asks, n)
+	c.mu.Unlock()
+	return nil, err
+}
+
+// declares reports whether the client has said that it can be asked this. A session
+// with a server may be shared by clients that can do different things, and a client
+// must not be asked what it has not declared (2025-11-25 §Lifecycle, "Operation").
+// What we do not know goes through.
+func (c *Client) declares(method string) bool {
+	capability := mcp.AskCapability(method)
+	f := c.facts.Load()
+	if capability == "" || f == nil {
+		return true
+	}
+	return !jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability).IsZero()
+}
+
+// withID gives an answer the id under which the server knows its question.
+func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
+	var e jsonrpc.Edits
+	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
+	return mcp.Rewrite(t, m, &e)
+}
+
+// answered resolves the question that a client's response belongs to. Others are
+// dropped: answers that come twice, late, or to nothing.
+func (c *Client) answered(m *jsonrpc.Message) {
+	n, ok := jsonrpc.Int([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	a := c.asks[n]
+	delete(c.asks, n)
+	c.mu.Unlock()
+	if a != nil {
+		a.resolve(m, nil)
+	}
+}
+
+// Refuse fails the question that a client's answer belongs to which is not a
+// message; see transport.Refuser.
+func (c *Client) Refuse(bad *transport.BadAnswer) {
+	n, ok := jsonrpc.Int([]byte(bad.ID), jsonrpc.Span{End: len(bad.ID)})
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	a := c.asks[n]
+	delete(c.asks, n)
+	c.mu.Unlock()
+	if a != nil {
+		a.resolve(nil, fmt.Errorf("the client's answer cannot be used: %s", bad.Err.Message))
+	}
+}
+
+// callSink is the way back to a client while one of its requests runs. It keeps
+// the order of what is written, and lets nothing follow the answer.
+type callSink struct {
+	client    *Client
+	call      *mcp.Call
+	responder transport.Responder
+	live      bool // the client can be asked while the call runs
+
+	writing  sync.Mutex // held while the responder writes: one at a time
+	finished bool
+}
+
+func (s *callSink) Notify(b []byte) { _ = s.tell(b) }
+
+// tell passes on an event that the client can do without.
+func (s *callSink) tell(b []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.finished {
+		return errAnswered
+	}
+	if q, ok := s.responder.(transport.Queuer); ok {
+		return q.Queue(b)
+	}
+	return s.responder.Event(b)
+}
+
+// send passes on an event that is needed until ctx ends, which is before the answer.
+func (s *callSink) send(ctx context.Context, b []byte) error {
+	q, ok := s.responder.(transport.Queuer)
+	if !ok {
+		return s.tell(b)
+	}
+	s.writing.Lock()
+	finished := s.finished
+	s.writing.Unlock()
+	if finished {
+		return errAnswered
+	}
+	// Not under the lock: the client may read nothing, and neither what nobody waits
+	// for nor the answer must wait for this.
+	return q.Send(ctx, b)
+}
+
+func (s *callSink) finish(b []byte, code int64) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.finished {
+		return
+	}
+	s.finished = true
+	_ = s.responder.Finish(b, code)
+}
+
+// postpone says that the answer which follows refuses the request for now.
+func (s *callSink) postpone(after time.Duration) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if p, ok := s.responder.(transport.Postponer); ok && !s.finished {
+		p.Postpone(after)
+	}
+}
+
+var errAnswered = errors.New("the request has its answer")
+
+func (s *callSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	if !s.live {
+		return nil, mcp.ErrCannotAsk
+	}
+	return s.client.put(ctx, s.call.Trail, m, s.send, s.tell)
+}
+
+// standing is the way to a legacy client outside of any request.
+type standing struct{ client *Client }
+
+func (s standing) Facts() *mcp.ClientFacts { return s.client.facts.Load() }
+
+func (s standing) Notify(b []byte) { _ = s.client.out.Send(b) }
+
+func (s standing) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	out := s.client.out
+	return s.client.put(ctx, nil, m, func(_ context.Context, b []byte) error { return out.Send(b) }, out.Send)
+}

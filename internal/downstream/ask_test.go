@@ -1,0 +1,198 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+)
+
+// asker is a host whose tool asks its client and answers with the answer.
+type asker struct {
+	give context.CancelCauseFunc // ends the question
+
+	mu      sync.Mutex
+	answers []string
+	errs    []error
+}
+
+func (a *asker) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	ctx, a.give = context.WithCancelCause(ctx)
+	defer a.give(nil)
+	m, err := s.Ask(ctx, c.Msg)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.errs = append(a.errs, err)
+		return mcp.Answer([]byte(`{"asked":false}`)), nil
+	}
+	a.answers = append(a.answers, string(m.Raw))
+	return mcp.Answer([]byte(`{"asked":true}`)), nil
+}
+
+// The fake server's question is the call's own message: what matters is its id.
+const asking = `{"jsonrpc":"2.0","id":"srv","method":"tools/call","params":{"name":"x"}}`
+
+func TestAsking(t *testing.T) {
+	a := &asker{}
+	greeted(t, &fakeHost{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
+		w.Say(asking)
+		w.Want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
+		// To nothing, to another, under another spelling: dropped.
+		w.Say(`{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","id":"srv","result":{}}`, `{"jsonrpc":"2.0","id":0,"result":{}}`,
+			`{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":"x"}}`)
+		w.Want()
+		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
+		w.Want(`{"jsonrpc":"2.0","id":"srv","result":{"asked":true}}`)
+		// Twice and late.
+		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`)
+		w.Want()
+		if len(a.answers) != 1 || a.answers[0] != `{"jsonrpc":"2.0","id":"srv","result":{"action":"accept"}}` {
+			t.Errorf("answered %q", a.answers)
+		}
+		// Ids are not used again, and an error is an answer.
+		w.Say(asking)
+		w.Want(`{"jsonrpc":"2.0","id":2,…`)
+		w.Say(`{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"no"}}`)
+		w.Want(`{"jsonrpc":"2.0","id":"srv","result":{"asked":true}}`)
+		if len(a.answers) != 2 || a.answers[1] != `{"jsonrpc":"2.0","id":"srv","error":{"code":-1,"message":"no"}}` {
+			t.Errorf("answered %q", a.answers)
+		}
+	})
+}
+
+func TestAQuestionTakenBack(t *testing.T) {
+	a := &asker{}
+	greeted(t, &fakeHost{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
+		w.Say(asking)
+		w.Want(`{"jsonrpc":"2.0","id":1,…`)
+		a.give(context.Canceled)
+		w.Want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,…}}`, `{"jsonrpc":"2.0","id":"srv","result":{"asked":false}}`)
+		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
+		w.Want()
+		if len(a.errs) != 1 || !errors.Is(a.errs[0], context.Canceled) {
+			t.Errorf("asking ended with %v", a.errs)
+		}
+	})
+}
+
+// A question is asked on behalf of a call by a goroutine that the call does not
+// wait for; when the answer is there first the client must still hear that nobody
+// wants to know any more.
+func TestAQuestionThatOutlivesItsCall(t *testing.T) {
+	var asked sync.WaitGroup
+	var cancel context.CancelCauseFunc
+	h := &fakeHost{on: calls{mcp.MethodCallTool: func(_ context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		var ctx context.Context
+		ctx, cancel = context.WithCancelCause(context.Background())
+		asked.Go(func() { _, _ = s.Ask(ctx, c.Msg) })
+		synctest.Wait() // it is put, and the only one to wait for is the test
+		return mcp.Answer([]byte(`{}`)), nil
+	}}}
+	greeted(t, h, func(w *pipetest.Wire) {
+		if err := w.Pipe.Write([]byte(asking)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // only one goroutine may be in synctest.Wait
+		w.Want(`{"jsonrpc":"2.0","id":1,…`, `{"jsonrpc":"2.0","id":"srv","result":{}}`)
+		cancel(errors.New("the call is over"))
+		asked.Wait()
+		w.Want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,…}}`)
+	})
+}
+
+func TestCloseEndsQuestions(t *testing.T) {
+	a := &asker{}
+	greeted(t, &fakeHost{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
+		w.Say(asking)
+		_ = w.Pipe.Close()
+	})
+	if len(a.errs) != 1 {
+		t.Errorf("asking ended with %v", a.errs)
+	}
+}
+
+// declaring is hello25 of a client with capabilities.
+func declaring(capabilities string) string {
+	return strings.Replace(hello25, `"capabilities":{}`, `"capabilities":`+capabilities, 1)
+}
+
+// TestNobodyIsAskedWhatItHasNotDeclared, over whatever session the question comes:
+// one with a server may be shared by clients that can do different things.
+func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
+	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
+		h := &fakeHost{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+			_, err := s.Ask(ctx, pipetest.Scan(t, elicit))
+			return nil, err
+		}}}
+		visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+			w.Say(declaring(capabilities), ready)
+			w.Heard()
+			w.Say(asking)
+			questions := 0
+			for _, m := range w.Heard() {
+				if strings.Contains(m, mcp.MethodElicit) {
+					questions++
+				}
+			}
+			if questions != want {
+				t.Errorf("%s: %d questions", capabilities, questions)
+			}
+			ctx, stop := context.WithTimeout(context.Background(), time.Second) // of the bubble
+			defer stop()
+			if _, err := h.standing.Ask(ctx, pipetest.Scan(t, elicit)); errors.Is(err, mcp.ErrCannotAsk) != (want == 0) {
+				t.Errorf("%s, outside of a call: %v", capabilities, err)
+			}
+		})
+	}
+}
+
+func TestTooManyQuestions(t *testing.T) {
+	h := &fakeHost{}
+	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+		w.Say(declaring(`{"elicitation":{}}`), ready)
+		w.Heard()
+		ctx, cancel := context.WithCancel(context.Background())
+		m := pipetest.Scan(t, elicit)
+		var all sync.WaitGroup
+		for range maxAsks {
+			all.Go(func() { _, _ = h.standing.Ask(ctx, m) })
+		}
+		if got := w.Heard(); len(got) != maxAsks {
+			t.Errorf("%d questions", len(got))
+		}
+		if _, err := h.standing.Ask(ctx, m); !errors.Is(err, mcp.ErrCannotAsk) {
+			t.Errorf("one more: %v", err)
+		}
+		cancel()
+		all.Wait()
+		if got := w.Heard(); len(got) != maxAsks {
+			t.Errorf("%d taken back", len(got))
+		}
+	})
+}
+
+func TestNothingFollowsTheAnswer(t *testing.T) {
+	var kept mcp.Caller
+	h := &fakeHost{on: calls{mcp.MethodCallTool: func(_ context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		kept = s
+		s.Notify([]byte(progress("1", 1)))
+		return mcp.Answer([]byte(`{}`)), nil
+	}}}
+	greeted(t, h, func(w *pipetest.Wire) {
+		w.Say(asking)
+		w.Want(progress("1", 1), `{"jsonrpc":"2.0","id":"srv","result":{}}`)
+		kept.Notify([]byte(progress("1", 2)))
+		w.Want()
+		if _, err := kept.Ask(context.Background(), pipetest.Scan(t, elicit)); err == nil {
+			t.Error("asked after the answer")
+		}
+		w.Want()
+	})
+}

@@ -1,0 +1,31 @@
+package downstream
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+)
+
+// long is so many bytes of text.
+func long(n int) string { return strings.Repeat("x", n) }
+
+// TestASessionKeepsLittleOfItsClient: a legacy client that says of itself as much as a
+// message may hold has a session, which keeps a bounded part of it.
+func TestASessionKeepsLittleOfItsClient(t *testing.T) {
+	h := &fakeHost{}
+	var lost []string
+	visit(t, &Reception{Host: h, Lost: func(what, why string) { lost = append(lost, what+": "+why) }}, func(w *pipetest.Wire) {
+		w.Say(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+			`"capabilities":{"sampling":{},"experimental":{"x":"` + long(1<<20) + `"}},"clientInfo":{"name":"c","version":"1","icons":["` + long(1<<20) + `"]}}}`)
+		w.Want(`{"jsonrpc":"2.0","id":"i","result":…`)
+		w.Say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		f := h.standing.Facts()
+		if string(f.Info) != `{"name":"c","version":"1"}` || string(f.Capabilities) != `{"sampling":{}}` {
+			t.Errorf("kept %d and %d bytes", len(f.Info), len(f.Capabilities))
+		}
+		if len(lost) != 2 {
+			t.Errorf("told %q", lost)
+		}
+	})
+}

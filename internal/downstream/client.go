@@ -1,0 +1,530 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Reception is how the clients of one endpoint are received. Its fields are not
+// written to after the first Accept.
+type Reception struct {
+	Host Host
+	// Revisions lists the revisions that clients may speak, newest first; nil means
+	// all. A modern request of another revision is refused. initialize with another
+	// one is refused with Strict, and otherwise offered the newest legacy one of the
+	// list, if there is any.
+	Revisions []mcp.Revision
+	Strict    bool
+	// Observe is told of each handshake and each call; nil observes nothing.
+	Observe Observer
+	// Lost hears of what a client's revision has no words for: what, and why. It must
+	// not block. Nil hears nothing.
+	Lost func(what, why string)
+	// Budget is what the messages of all clients may hold; nil bounds nothing. On HTTP
+	// the doors count what they read themselves.
+	Budget *transport.Budget
+	Log    *slog.Logger
+
+	singles atomic.Int64 // requests that are a conversation by themselves and run
+	mu      sync.Mutex
+	open    map[string]int // conversations by transport
+}
+
+// Conversations returns how many conversations there are, by transport, and how
+// many requests run that are one by themselves, as modern ones over HTTP are.
+func (r *Reception) Conversations() (byTransport map[string]int, requests int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.open), int(r.singles.Load())
+}
+
+func (r *Reception) count(transport string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		r.open = make(map[string]int)
+	}
+	r.open[transport] += n
+}
+
+// conversations counts the conversations of the process. Endpoints share servers,
+// and a server's questions go to the client that they belong to by this number: it
+// must not mean one client at one endpoint and another at the next.
+var conversations atomic.Uint64
+
+// Observer is told what happens, for metrics. Its methods must not block.
+type Observer interface {
+	Handshake(client string, rev mcp.Revision, took time.Duration, ok bool)
+}
+
+// Accept begins a conversation with a client; see transport.Acceptor.
+func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
+	c := &Client{reception: r, who: p.Who, remote: p.Remote, out: out}
+	if out != nil {
+		c.number = conversations.Add(1)
+		c.transport = p.Transport
+		r.count(p.Transport, 1)
+	}
+	return c
+}
+
+// Client is our conversation with one client: a legacy session, a pipe on which
+// both eras may be spoken, or a single modern HTTP request.
+type Client struct {
+	reception *Reception
+	who       *identity.Principal
+	remote    string
+	transport string
+	out       transport.Outbox // nil for a single request
+	number    uint64
+	manifest  atomic.Bool // it opened as the manifest's clients do
+
+	facts atomic.Pointer[mcp.ClientFacts] // set by initialize; nil before
+
+	mu       sync.Mutex
+	closed   error // why, once the conversation has ended
+	inflight map[jsonrpc.ID]*inflight
+	arriving map[*inflight]struct{}
+	asks     map[int64]*ask
+	lastAsk  int64
+	detach   func()
+}
+
+// inflight is a client's request that has no answer yet.
+type inflight struct {
+	id     jsonrpc.ID
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	listen bool // it ends with nothing but its client
+	over   bool // the client has cancelled it; under Client.mu
+}
+
+func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
+	f := &inflight{id: m.ID, listen: m.Method == mcp.MethodListen}
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	return f
+}
+
+// Expect takes note of a request before it is served, which what it returns does,
+// so that a cancellation right behind it finds it although it is served elsewhere;
+// see transport.Expecter. Each request has a note of its own, and not each id: a
+// client may use the id of a request anew that it has cancelled, while that one is
+// still waiting for its turn.
+func (c *Client) Expect(ctx context.Context, in transport.Incoming) func(transport.Responder) {
+	if c.out == nil || in.Msg.Method == mcp.MethodInitialize { // which is not to be cancelled
+		return func(r transport.Responder) { c.Request(ctx, in, r) }
+	}
+	f := newInflight(ctx, in.Msg)
+	c.mu.Lock()
+	if c.arriving == nil {
+		c.arriving = make(map[*inflight]struct{})
+	}
+	c.arriving[f] = struct{}{}
+	c.mu.Unlock()
+	return func(r transport.Responder) {
+		defer f.cancel(nil)
+		defer func() { // some, as ping, are served without ever being in flight
+			c.mu.Lock()
+			delete(c.arriving, f)
+			c.mu.Unlock()
+		}()
+		c.request(f.ctx, in, r, f)
+	}
+}
+
+// Facts returns what initialize told, nil before it.
+func (c *Client) Facts() *mcp.ClientFacts { return c.facts.Load() }
+
+// Request serves one request; see transport.Conversation.
+func (c *Client) Request(ctx context.Context, in transport.Incoming, r transport.Responder) {
+	c.request(ctx, in, r, nil)
+}
+
+// request serves one request; noted is what Expect knows of it, or nil.
+func (c *Client) request(ctx context.Context, in transport.Incoming, r transport.Responder, noted *inflight) {
+	if c.out == nil {
+		c.reception.singles.Add(1)
+		defer c.reception.singles.Add(-1)
+	}
+	opening, bad := in.Opening, (*jsonrpc.Error)(nil)
+	if opening.Revision == mcp.Unknown {
+		opening, bad = mcp.Classify(in.Msg, in.Version, in.HTTP)
+		if bad == nil && opening.Revision.Modern() {
+			bad = mcp.CheckModern(in.Msg, opening)
+		}
+	}
+	if bad != nil {
+		c.fail(in.Msg.ID, r, bad)
+		return
+	}
+	if opening.Revision.Modern() {
+		c.modern(ctx, in, opening, r, noted)
+		return
+	}
+	c.legacy(ctx, in, opening, r, noted)
+}
+
+// enter puts a request into the table of those in flight. Only conversations that
+// outlive a request need one. noted is what Expect knows of it, or nil. leave takes
+// it out again and reports whether the client has cancelled it until then; further
+// calls say the same.
+func (c *Client) enter(ctx context.Context, m *jsonrpc.Message, noted *inflight) (_ context.Context, leave func() (cancelled bool), _ *jsonrpc.Error) {
+	if c.out == nil {
+		return ctx, func() bool { return false }, nil
+	}
+	f := noted
+	if f == nil {
+		f = newInflight(ctx, m)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.arriving, f)
+	if c.closed != nil {
+		f.cancel(c.closed)
+		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the conversation has ended"}
+	}
+	leave = func() bool {
+		c.mu.Lock()
+		if c.inflight[f.id] == f {
+			delete(c.inflight, f.id)
+		}
+		over := f.over
+		c.mu.Unlock()
+		f.cancel(nil)
+		return over
+	}
+	if f.over {
+		// Its id is free already.
+		return f.ctx, leave, nil
+	}
+	if _, dup := c.inflight[f.id]; dup {
+		f.cancel(nil)
+		// §Base, all revisions: an id must not be used again while in flight.
+		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running"}
+	}
+	if c.inflight == nil {
+		c.inflight = make(map[jsonrpc.ID]*inflight)
+	}
+	c.inflight[f.id] = f
+	return f.ctx, leave, nil
+}
+
+func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
+	m := in.Msg
+	if method := mcp.LookupMethod(m.Method); method != nil && !method.In(o.Revision) {
+		// Removed methods, whoever stands behind us (2026-07-28 §Changelog).
+		c.fail(m.ID, r, mcp.MethodNotFound(m.Method))
+		return
+	}
+	if !slices.Contains(c.reception.speaks(), o.Revision) {
+		c.fail(m.ID, r, mcp.UnsupportedAmong(m.ID, o.Revision.String(), c.reception.speaks()))
+		return
+	}
+	ctx, leave, bad := c.enter(ctx, m, noted)
+	if bad != nil {
+		c.fail(m.ID, r, bad)
+		return
+	}
+	defer leave()
+	call := mcp.NewCall(m, o.Meta, c.perRequest(m, o))
+	call.Headers, call.HTTP = in.Params, in.HTTP
+	call.Level = call.Client.LogLevel
+	if m.Method == mcp.MethodDiscover {
+		start := time.Now()
+		h, err := c.reception.Host.Hello(ctx, call.Client)
+		c.observe(call.Client, start, err)
+		leave()
+		if err != nil {
+			reply := mcp.Fail(err)
+			_ = r.Finish(encode(call, reply), dialect.Code(call, reply))
+			return
+		}
+		own := *h
+		own.Versions = own.Versions[:0:0]
+		for _, rev := range c.reception.speaks() {
+			// What we speak, not what the server speaks: that is the point of us.
+			own.Versions = append(own.Versions, rev.String())
+		}
+		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
+		return
+	}
+	c.serve(ctx, call, &callSink{client: c, call: call, responder: r}, leave)
+}
+
+// perRequest reads what a modern request says of its sender.
+func (c *Client) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientFacts {
+	var at [3]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, o.Meta, perRequestKeys, at[:])
+	f := &mcp.ClientFacts{
+		Revision:     o.Revision,
+		Info:         at[0].Of(m.Raw),
+		Capabilities: at[1].Of(m.Raw),
+		Who:          c.who,
+		Conversation: c.number,
+		Remote:       c.remote,
+	}
+	if !at[2].IsZero() {
+		s, _ := jsonrpc.Text(m.Raw, at[2])
+		f.LogLevel, _ = mcp.ParseLogLevel(s)
+	}
+	return f
+}
+
+var perRequestKeys = []string{mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
+
+func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
+	m := in.Msg
+	facts := c.facts.Load()
+	switch {
+	case m.Method == mcp.MethodInitialize:
+		c.initialize(ctx, m, o, r)
+		return
+	case m.Method == mcp.MethodPing:
+		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, []byte("{}")), 0)
+		return
+	case facts == nil:
+		// Reference servers answer any request before initialize, and clients rely
+		// on it; so they are served as what a client without a version is.
+		facts = c.adopt(o.Revision)
+	}
+	leave, bad := func() bool { return false }, (*jsonrpc.Error)(nil)
+	if !in.HTTP || facts.Info != nil || noted != nil {
+		// Who never opened a session over HTTP has nothing to cancel by, and many use
+		// one id for all of their requests; each has a response of its own.
+		ctx, leave, bad = c.enter(ctx, m, noted)
+	}
+	if bad != nil {
+		c.fail(m.ID, r, bad)
+		return
+	}
+	defer leave()
+	call := mcp.NewCall(m, o.Meta, facts)
+	switch m.Method {
+	case mcp.MethodSetLevel:
+		c.setLevel(m, facts)
+	case mcp.MethodSubscribe:
+		// Clients are known that never send notifications/initialized; who
+		// subscribes wants to hear.
+		c.attach()
+	}
+	c.serve(ctx, call, &callSink{client: c, call: call, responder: r, live: true}, leave)
+}
+
+// adopt makes a session for a client that never asked for one.
+func (c *Client) adopt(rev mcp.Revision) *mcp.ClientFacts {
+	f := &mcp.ClientFacts{Revision: rev, Who: c.who, Conversation: c.number, Remote: c.remote}
+	if !c.facts.CompareAndSwap(nil, f) {
+		return c.facts.Load()
+	}
+	return f
+}
+
+func (c *Client) setLevel(m *jsonrpc.Message, old *mcp.ClientFacts) {
+	s, _ := jsonrpc.Text(m.Raw, m.Param("level"))
+	if level, ok := mcp.ParseLogLevel(s); ok {
+		f := *old
+		f.LogLevel = level
+		c.facts.Store(&f)
+	}
+}
+
+// serve runs a call to its end. It leaves the table of those in flight before it
+// answers: a client that has read the answer may use the id again.
+func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave func() (cancelled bool)) {
+	var reply *mcp.Reply
+	var err error
+	if utf8.ValidString(call.Name) {
+		reply, err = c.reception.Host.Call(ctx, call, s)
+	} else {
+		// What a call is routed by must be a text that others can read and write.
+		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: call.Method.NameKey + " has half of a surrogate pair"}
+	}
+	if err != nil {
+		err = cutOff(ctx, err)
+		reply = mcp.Fail(err)
+		var e *mcp.Error
+		if errors.As(err, &e) && e.TooMany {
+			s.postpone(e.RetryAfter)
+		}
+	}
+	if leave() {
+		// §Cancellation, all revisions: no answer for a request that was cancelled.
+		s.finish(nil, 0)
+		return
+	}
+	// A client that reads slowly holds its answer here, whatever was let in meanwhile.
+	size := int64(len(reply.Msg.Raw))
+	c.reception.Budget.Hold(size)
+	defer c.reception.Budget.Give(size)
+	buf := jsonrpc.GetBuffer(len(reply.Msg.Raw) + 256)
+	out := dialect.Reply(*buf, call, reply)
+	s.finish(out, dialect.Code(call, reply))
+	jsonrpc.PutBuffer(buf, out)
+	if reply.Losses != nil {
+		c.lost(reply.Losses)
+	}
+}
+
+// lost tells of named losses.
+func (c *Client) lost(all mcp.Losses) {
+	if c.reception.Lost == nil {
+		return
+	}
+	for _, l := range all {
+		c.reception.Lost(l.What, l.Why)
+	}
+}
+
+func encode(call *mcp.Call, reply *mcp.Reply) []byte {
+	return dialect.Reply(make([]byte, 0, len(reply.Msg.Raw)+256), call, reply)
+}
+
+func (c *Client) fail(id jsonrpc.ID, r transport.Responder, e *jsonrpc.Error) {
+	_ = r.Finish(jsonrpc.AppendError(nil, id, e), e.Code)
+}
+
+// OneWay takes a notification or a response; see transport.Conversation.
+func (c *Client) OneWay(ctx context.Context, in transport.Incoming) error {
+	m := in.Msg
+	if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
+		c.answered(m)
+		return nil
+	}
+	switch m.Method {
+	case mcp.NoteCancelled:
+		c.cancelled(m)
+	case mcp.NoteInitialized:
+		c.attach()
+	default:
+		f := c.facts.Load()
+		if f == nil || m.Method == noteShutdown && c.manifest.Load() {
+			return nil
+		}
+		c.reception.Host.Notice(ctx, f, m)
+	}
+	return nil
+}
+
+// cancelled ends the request that a notification names, and frees its id: nothing
+// will answer it any more. Unknown and finished ones are ignored (§Cancellation, all
+// revisions).
+func (c *Client) cancelled(m *jsonrpc.Message) {
+	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
+	var all []*inflight
+	c.mu.Lock()
+	if f := c.inflight[id]; f != nil {
+		delete(c.inflight, id)
+		all = append(all, f)
+	}
+	for f := range c.arriving {
+		if f.id == id {
+			delete(c.arriving, f)
+			all = append(all, f)
+		}
+	}
+	for _, f := range all {
+		f.over = true
+	}
+	c.mu.Unlock()
+	for _, f := range all {
+		f.cancel(mcp.ErrCancelled)
+	}
+}
+
+func (c *Client) attach() {
+	f := c.facts.Load()
+	if f == nil || c.out == nil {
+		return
+	}
+	c.mu.Lock()
+	if c.closed != nil || c.detach != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.detach = func() {}
+	c.mu.Unlock()
+	detach := c.reception.Host.Attach(f, standing{c})
+	c.mu.Lock()
+	if c.closed == nil {
+		c.detach, detach = detach, nil
+	}
+	c.mu.Unlock()
+	if detach != nil {
+		detach()
+	}
+}
+
+// endListens ends what would go on for as long as the client is there.
+func (c *Client) endListens(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.inflight {
+		if f.listen {
+			f.cancel(cause)
+		}
+	}
+}
+
+// Close ends the conversation; see transport.Conversation.
+func (c *Client) Close(cause error) {
+	if cause == nil {
+		cause = errors.New("the client is gone")
+	}
+	c.mu.Lock()
+	if c.closed != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = cause
+	inflight, asks, detach := c.inflight, c.asks, c.detach
+	c.inflight, c.asks, c.detach = nil, nil, nil
+	c.mu.Unlock()
+	if c.out != nil {
+		c.reception.count(c.transport, -1)
+	}
+	for _, f := range inflight {
+		f.cancel(cause)
+	}
+	for _, a := range asks {
+		a.resolve(nil, cause)
+	}
+	if detach != nil {
+		detach()
+	}
+}
+
+// cutOff returns the error of a call whose context has ended. When this process is
+// stopping, the error says so and keeps the known outcome of the call.
+func cutOff(ctx context.Context, err error) error {
+	if !errors.Is(context.Cause(ctx), mcp.ErrShutdown) {
+		return err
+	}
+	var e *mcp.Error
+	var wire *jsonrpc.Error
+	switch {
+	case errors.As(err, &e):
+		if e.Cause != "cancelled" {
+			return err
+		}
+		shutdown := *mcp.ErrShutdown.(*mcp.Error)
+		shutdown.Upstream, shutdown.Outcome, shutdown.Retryable = e.Upstream, e.Outcome, e.Outcome == mcp.NotSent
+		shutdown.Op, shutdown.Err = e.Op, err
+		return &shutdown
+	case errors.As(err, &wire):
+		return err
+	}
+	return mcp.ErrShutdown
+}

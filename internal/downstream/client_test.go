@@ -1,0 +1,432 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+func TestIDsInFlight(t *testing.T) {
+	for name, method := range map[string]string{"call": mcp.MethodCallTool, "listen": mcp.MethodListen} {
+		t.Run(name, func(t *testing.T) {
+			g := &gate{}
+			h := &fakeHost{on: calls{method: g.call}}
+			greeted(t, h, func(w *pipetest.Wire) {
+				line := `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{"name":"x"}}`
+				if method == mcp.MethodListen {
+					line = `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + modernly + `}}`
+				}
+				w.Say(line, line)
+				w.Want(`{"jsonrpc":"2.0","id":7,"error":{"code":-32600,…}}`)
+				// Another spelling is another id.
+				w.Say(strings.Replace(line, `"id":7`, `"id":"7"`, 1))
+				w.Want()
+				close(g.open())
+				synctest.Wait()
+				got := w.Heard()
+				if len(got) != 2 || !strings.Contains(strings.Join(got, ""), `"id":7,"result"`) || !strings.Contains(strings.Join(got, ""), `"id":"7","result"`) {
+					t.Errorf("heard %q", got)
+				}
+				// Retired, it is free again.
+				w.Say(line)
+				w.Want(`{"jsonrpc":"2.0","id":7,"result":{…}}`)
+			})
+		})
+	}
+}
+
+func TestSecondInitialize(t *testing.T) {
+	h := &fakeHost{}
+	greeted(t, h, func(w *pipetest.Wire) {
+		w.Say(strings.Replace(hello25, "2025-11-25", "2024-11-05", 1))
+		w.Want(`{"jsonrpc":"2.0","id":"i","error":{"code":-32600,…}}`)
+		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		w.Want(`{"jsonrpc":"2.0","id":1,"result":{"method":"tools/list"}}`)
+		if len(h.hellos) != 1 || h.standing.Facts().Revision != mcp.R20251125 {
+			t.Errorf("%d hellos, %v", len(h.hellos), h.standing.Facts())
+		}
+	})
+	if h.detached != 1 {
+		t.Errorf("detached %d times", h.detached)
+	}
+}
+
+func TestVersionsAtInitialize(t *testing.T) {
+	for version, want := range map[string]string{
+		`"9999-01-01"`: `"result":{…"protocolVersion":"2025-11-25"…}}`,
+		`""`:           `"result":{…"protocolVersion":"2025-11-25"…}}`,
+		`"2026-07-28"`: `"result":{…"protocolVersion":"2025-11-25"…}}`,
+		`"2024-11-05"`: `"result":{…"protocolVersion":"2024-11-05"…}}`,
+		`7`:            `"error":{"code":-32602,…}}`,
+		`null`:         `"error":{"code":-32602,…}}`,
+		`["x"]`:        `"error":{"code":-32602,…}}`,
+	} {
+		visit(t, &Reception{Host: &fakeHost{}}, func(w *pipetest.Wire) {
+			w.Say(strings.Replace(hello25, `"2025-11-25"`, version, 1))
+			w.Want(`{"jsonrpc":"2.0","id":"i",` + want)
+			w.Say(hello25) // what was refused can be tried again
+			if got := w.Heard(); len(got) != 1 || strings.Contains(want, "result") == strings.Contains(got[0], "result") {
+				t.Errorf("after %s: %q", version, got)
+			}
+		})
+	}
+}
+
+func TestStrictVersions(t *testing.T) {
+	all := `["2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
+	for name, test := range map[string]struct {
+		legacy []mcp.Revision
+		list   string
+	}{
+		"listed": {[]mcp.Revision{mcp.R20250618, mcp.R20241105}, `["2025-06-18","2024-11-05"]`},
+		"all":    {nil, all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			visit(t, &Reception{Host: &fakeHost{}, Revisions: test.legacy, Strict: true}, func(w *pipetest.Wire) {
+				w.Say(strings.Replace(hello25, "2025-11-25", "1.0\u202e", 1))
+				got := w.Heard()
+				if len(got) != 1 {
+					t.Fatalf("heard %q", got)
+				}
+				m := pipetest.Scan(t, got[0])
+				for key, want := range map[string]string{
+					"code":    `-32602`,
+					"message": `"Unsupported protocol version"`,
+				} {
+					if v := jsonrpc.Find(m.Raw, m.Error, key).Of(m.Raw); string(v) != want {
+						t.Errorf("%s is %s, want %s", key, v, want)
+					}
+				}
+				data := jsonrpc.Find(m.Raw, m.Error, "data")
+				for key, want := range map[string]string{
+					"requested":        `"1.0_"`,
+					"received_version": `"1.0_"`,
+					"code":             `"INVALID_PROTOCOL_VERSION"`,
+				} {
+					if v := jsonrpc.Find(m.Raw, data, key).Of(m.Raw); string(v) != want {
+						t.Errorf("%s is %s, want %s", key, v, want)
+					}
+				}
+				for _, key := range []string{"supported", "supported_versions"} {
+					v := string(jsonrpc.Find(m.Raw, data, key).Of(m.Raw))
+					if len(v) != len(test.list) || !strings.Contains(v, `"2024-11-05"`) {
+						t.Errorf("%s is %s, want %s", key, v, test.list)
+					}
+				}
+				w.Say(strings.Replace(hello25, "2025-11-25", "2024-11-05", 1))
+				w.Want(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2024-11-05"…}}`)
+			})
+		})
+	}
+}
+
+func TestCancelledByTheClient(t *testing.T) {
+	g := &gate{}
+	h := &fakeHost{on: calls{mcp.MethodCallTool: g.call}}
+	cancel := func(id string) string {
+		return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"r"}}`
+	}
+	greeted(t, h, func(w *pipetest.Wire) {
+		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`)
+		w.Want(`{"jsonrpc":"2.0","id":1,"result":…}`)
+		w.Say(cancel(`1`), cancel(`99`), cancel(`"i"`), cancel(`"2"`), cancel(`null`), cancel(`{}`),
+			`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)
+		w.Want()
+		if len(g.ended()) != 0 {
+			t.Fatal("the wrong call was cancelled")
+		}
+		w.Say(cancel(`2`), cancel(`2`))
+		w.Want()
+		if got := g.ended(); len(got) != 1 || !errors.Is(got[0], mcp.ErrCancelled) {
+			t.Errorf("ended with %v", got)
+		}
+		w.Say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+		w.Want(`{"jsonrpc":"2.0","id":2,"result":…}`)
+		if len(h.notices) != 0 {
+			t.Errorf("the host has heard %q", h.notices)
+		}
+	})
+}
+
+// answers are what a responder was given.
+type answers struct{ got []string }
+
+func (a *answers) Event(b []byte) error           { a.got = append(a.got, string(b)); return nil }
+func (a *answers) Finish(b []byte, _ int64) error { a.got = append(a.got, string(b)); return nil }
+func (a *answers) Send(b []byte) error            { return a.Event(b) }
+
+// TestCancelledBeforeItsTurn: a request is cancelled before anybody serves it, and
+// its id used anew at once. In whatever order the two are served then, the first
+// has no answer and reaches nobody, and the second is not taken for it.
+func TestCancelledBeforeItsTurn(t *testing.T) {
+	for name, order := range map[string][]int{"first first": {0, 1}, "second first": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			live := 0
+			h := &fakeHost{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+				if ctx.Err() == nil {
+					live++
+				}
+				return nil, context.Cause(ctx)
+			}}}
+			c := (&Reception{Host: h}).Accept(transport.Peer{Transport: "inmem"}, &answers{})
+			expect := func(line string) func(transport.Responder) {
+				return transport.Expect(t.Context(), c, transport.Incoming{Msg: pipetest.Scan(t, line)})
+			}
+			cancel := pipetest.Scan(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+			serve := []func(transport.Responder){expect(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)}
+			_ = c.OneWay(t.Context(), transport.Incoming{Msg: cancel})
+			serve = append(serve, expect(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`))
+			var got [2]answers
+			for _, i := range order {
+				serve[i](&got[i])
+			}
+			if live != 0 {
+				t.Error("the host was given a call that nobody cancels any more")
+			}
+			if len(got[0].got) != 1 || got[0].got[0] != "" {
+				t.Errorf("the cancelled request was answered with %q", got[0].got)
+			}
+			if len(got[1].got) != 1 || !pipetest.Like(got[1].got[0], `{"jsonrpc":"2.0","id":7,"result":…}`) {
+				t.Errorf("the other was answered with %q", got[1].got)
+			}
+		})
+	}
+}
+
+// TestIDOfACancelledRequestIsFree although the host takes its time to end it.
+func TestIDOfACancelledRequestIsFree(t *testing.T) {
+	var g gate
+	h := &fakeHost{on: calls{mcp.MethodCallTool: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+		<-g.open()
+		return mcp.Answer([]byte(`{}`)), nil
+	}}}
+	greeted(t, h, func(w *pipetest.Wire) {
+		w.Say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
+			`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
+		w.Want(`{"jsonrpc":"2.0","id":7,"result":{"method":"tools/list"…}}`)
+		close(g.open())
+		w.Want() // no answer to what was cancelled
+	})
+}
+
+// TestW11_PipesShedToo: a request that is too much beside those that run is refused,
+// and all that is held is given back.
+func TestW11_PipesShedToo(t *testing.T) {
+	var g gate
+	budget := transport.NewBudget(300)
+	visit(t, &Reception{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {
+		w.Say(hello25, ready)
+		w.Heard()
+		if s := budget.State(); s.Held != 0 {
+			t.Errorf("after the handshake %+v", s)
+		}
+		large := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"x":"` + strings.Repeat("x", 150) + `"}}}`
+		w.Say(large, strings.Replace(large, `"id":1`, `"id":2`, 1))
+		w.Want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,…"cause":"overloaded","outcome":"not_sent","retryable":true…}}`)
+		w.Say(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
+		w.Want(`{"jsonrpc":"2.0","id":3,"result":…}`)
+		close(g.open())
+		w.Want(`{"jsonrpc":"2.0","id":1,"result":…}`)
+		if s := budget.State(); s.Held != 0 || s.Refused != 1 {
+			t.Errorf("at the end %+v", s)
+		}
+	})
+}
+
+// slowHello is a host whose servers take their time.
+type slowHello struct {
+	fakeHost
+	gate gate
+}
+
+func (h *slowHello) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+	select {
+	case <-h.gate.open():
+		return h.fakeHost.Hello(ctx, f)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func TestInitializeIsNotCancelled(t *testing.T) {
+	h := &slowHello{}
+	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+		w.Say(hello25, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		w.Want()
+		close(h.gate.open())
+		w.Want(`{"jsonrpc":"2.0","id":"i","result":…}`, `{"jsonrpc":"2.0","id":1,"result":…}`)
+	})
+}
+
+func TestUnknownNotifications(t *testing.T) {
+	h := &fakeHost{}
+	greeted(t, h, func(w *pipetest.Wire) {
+		w.Say(`{"jsonrpc":"2.0","method":"notifications/foo"}`, `{"jsonrpc":"2.0","method":"tools/list"}`,
+			`{"jsonrpc":"2.0","method":"foo","params":{"_meta":{}}}`)
+		w.Want()
+		if got := strings.Join(h.notices, " "); got != "notifications/foo tools/list foo" {
+			t.Errorf("the host has heard %s", got)
+		}
+		if len(h.calls) != 0 {
+			t.Errorf("the host was called: %q", h.calls)
+		}
+	})
+	// Before the handshake nobody hears them.
+	h = &fakeHost{}
+	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+		w.Say(`{"jsonrpc":"2.0","method":"notifications/foo"}`)
+		w.Want()
+	})
+	if len(h.notices) != 0 {
+		t.Errorf("the host has heard %q", h.notices)
+	}
+}
+
+func TestBatches(t *testing.T) {
+	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/foo"},{"jsonrpc":"2.0","id":9,"result":{}}]`
+	for date, known := range map[string]bool{"2024-11-05": false, "2025-03-26": true, "2025-06-18": false, "2025-11-25": false} {
+		h := &fakeHost{}
+		visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+			w.Say(batch)
+			if got := w.Heard(); len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) {
+				t.Errorf("before initialize: %q", got)
+			}
+			w.Say(strings.Replace(hello25, "2025-11-25", date, 1))
+			w.Heard()
+			w.Say(batch)
+			got := w.Heard()
+			if !known {
+				if len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) || len(h.calls)+len(h.notices) != 0 {
+					t.Errorf("%s: heard %q, calls %q, notices %q", date, got, h.calls, h.notices)
+				}
+				return
+			}
+			if len(got) != 1 || strings.Count(got[0], `"result"`) != 2 || len(h.notices) != 1 {
+				t.Fatalf("heard %q", got)
+			}
+			items, err := jsonrpc.ScanBatch([]byte(got[0]), jsonrpc.Limits{})
+			if err != nil || len(items) != 2 {
+				t.Errorf("%d answers, %v", len(items), err)
+			}
+			// Of notifications alone there is no answer, and a bad member has its own.
+			w.Say(`[{"jsonrpc":"2.0","method":"notifications/foo"}]`)
+			w.Want()
+			w.Say(`[1,{"jsonrpc":"2.0","id":3,"method":"ping"}]`)
+			w.Want(`[{"jsonrpc":"2.0",…"code":-32600…},{"jsonrpc":"2.0","id":3,"result":{}}]`)
+			w.Say(`[]`)
+			w.Want(`{"jsonrpc":"2.0",…"code":-32600…}`)
+		})
+	}
+}
+
+func TestBatchWithACancelledCall(t *testing.T) {
+	g := &gate{}
+	visit(t, &Reception{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}}, func(w *pipetest.Wire) {
+		w.Say(strings.Replace(hello25, "2025-11-25", "2025-03-26", 1))
+		w.Heard()
+		w.Say(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}]`)
+		w.Want()
+		w.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+		w.Want(`[{"jsonrpc":"2.0","id":1,"result":{}}]`)
+	})
+}
+
+func TestEndOfInput(t *testing.T) {
+	g := &gate{}
+	h := &fakeHost{on: calls{mcp.MethodCallTool: g.call, mcp.MethodListen: g.call}}
+	start := time.Time{}
+	greeted(t, h, func(w *pipetest.Wire) {
+		for _, id := range []string{"1", "2", "3"} {
+			w.Say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"x"}}`)
+		}
+		w.Want()
+		start = time.Now()
+		_ = w.Pipe.Close()
+		time.Sleep(lastWords - time.Nanosecond)
+		if n := len(g.ended()); n != 0 {
+			t.Errorf("%d calls cancelled at once", n)
+		}
+		time.Sleep(time.Nanosecond)
+		got := g.ended()
+		if len(got) != 3 {
+			t.Fatalf("%d calls cancelled", len(got))
+		}
+		for _, err := range got {
+			if !errors.Is(err, errGone) || errors.Is(err, mcp.ErrCancelled) {
+				t.Errorf("cancelled with %v", err)
+			}
+		}
+		if took := time.Since(start); took != lastWords {
+			t.Errorf("took %v", took)
+		}
+	})
+	if h.detached != 1 {
+		t.Errorf("detached %d times", h.detached)
+	}
+}
+
+func TestRemovedMethods(t *testing.T) {
+	h := &fakeHost{}
+	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+		for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
+			w.Say(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + modernly + `}}`)
+			w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,…}}`)
+		}
+		if len(h.calls)+len(h.hellos) != 0 {
+			t.Errorf("the host was asked: %q", h.calls)
+		}
+	})
+}
+
+func TestBothErasOnOnePipe(t *testing.T) {
+	h := &fakeHost{}
+	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+		w.Say(hello26)
+		w.Want(`{"jsonrpc":"2.0","id":"d","result":{…"supportedVersions":…}}`)
+		w.Say(hello25, ready)
+		w.Want(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-11-25"…}}`)
+		w.Say(hello26, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		w.Want(`{"jsonrpc":"2.0","id":"d","result":…}`, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+		if h.standing == nil {
+			t.Error("not attached")
+		}
+	})
+}
+
+type handshakes struct{ seen []string }
+
+func (o *handshakes) Handshake(client string, rev mcp.Revision, took time.Duration, ok bool) {
+	if ok {
+		o.seen = append(o.seen, client+"/"+rev.String())
+		return
+	}
+	o.seen = append(o.seen, client+"/refused")
+}
+
+func TestHandshakesAreObserved(t *testing.T) {
+	o := &handshakes{}
+	visit(t, &Reception{Host: &fakeHost{}, Observe: o, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
+		w.Say(hello25, strings.NewReplacer("2025-11-25", "2025-06-18", `"name":"c"`, `"name":"c\n\u001b]0;x"`).Replace(hello25), hello26)
+		w.Heard()
+	})
+	if got := strings.Join(o.seen, " "); got != "/refused c__]0;x/2025-06-18 c/2026-07-28" {
+		t.Errorf("observed %q", got)
+	}
+}
+
+func TestModernRevisionMustBeAccepted(t *testing.T) {
+	host := &fakeHost{}
+	visit(t, &Reception{Host: host, Revisions: []mcp.Revision{mcp.R20251125}}, func(w *pipetest.Wire) {
+		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+		w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}`)
+	})
+}

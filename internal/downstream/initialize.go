@@ -1,0 +1,176 @@
+package downstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// initialize answers the handshake of the legacy revisions (§Lifecycle).
+func (c *Client) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Opening, r transport.Responder) {
+	if c.facts.Load() != nil && c.number != 0 && c.facts.Load().Info != nil {
+		c.fail(m.ID, r, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this session is already initialized"})
+		return
+	}
+	start := time.Now()
+	f, bad := c.offered(m)
+	if bad != nil {
+		c.observe(&mcp.ClientFacts{}, start, bad)
+		c.fail(m.ID, r, bad)
+		return
+	}
+	call := mcp.NewCall(m, o.Meta, f)
+	bare := m.Params.IsZero()
+	c.manifest.Store(bare)
+	h, err := c.reception.Host.Hello(ctx, f)
+	var tools [][]byte
+	if err == nil && bare {
+		tools, err = c.allTools(ctx, f, h)
+	}
+	c.observe(f, start, err)
+	if err != nil {
+		reply := mcp.Fail(err)
+		_ = r.Finish(encode(call, reply), dialect.Code(call, reply))
+		return
+	}
+	c.facts.Store(f)
+	result := dialect.Hello(f.Revision, h)
+	if bare {
+		result = dialect.Superset(result, tools)
+	}
+	_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, result), 0)
+	// Clients are known that never send notifications/initialized; everything but
+	// standing notices works for them.
+}
+
+// offered reads what a client offers at initialize and settles the revision.
+func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) {
+	var at [3]jsonrpc.Span
+	jsonrpc.FindAll(m.Raw, m.Params, []string{"protocolVersion", "capabilities", "clientInfo"}, at[:])
+	date, isText := jsonrpc.Text(m.Raw, at[0])
+	if !at[0].IsZero() && !isText {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "protocolVersion must be a string"}
+	}
+	rev, ok := c.reception.settle(date)
+	if !ok {
+		return nil, c.reception.refuseVersion(date)
+	}
+	f := &mcp.ClientFacts{
+		Revision:     rev,
+		Info:         []byte(nameless),
+		Who:          c.who,
+		Conversation: c.number,
+		Remote:       c.remote,
+	}
+	if jsonrpc.KindOf(m.Raw, at[1]) == '{' {
+		f.Capabilities = at[1].Of(m.Raw)
+	}
+	if jsonrpc.KindOf(m.Raw, at[2]) == '{' {
+		f.Info = named(at[2].Of(m.Raw))
+	}
+	if len(f.Info) > mcp.MaxOwnInfo {
+		c.lost(mcp.Losses{{What: m.Method, Why: "clientInfo is too long; only its name and version are kept"}})
+	}
+	if len(f.Capabilities) > mcp.MaxOwnCapabilities {
+		c.lost(mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; only the known ones are kept"}})
+	}
+	return f.Own(), nil // the session must not keep the whole request alive
+}
+
+// nameless is the Implementation object of a client that does not say what it is. Its
+// two members are required in every revision, and modern servers insist.
+const nameless = `{"name":"unknown","version":"0"}`
+
+// named returns an Implementation object with what is required in it.
+func named(info []byte) []byte {
+	var at [2]jsonrpc.Span
+	jsonrpc.FindAll(info, jsonrpc.Whole(info), []string{"name", "version"}, at[:])
+	var set []jsonrpc.Field
+	if jsonrpc.KindOf(info, at[0]) != '"' {
+		set = append(set, jsonrpc.Field{Key: "name", Value: []byte(`"unknown"`)})
+	}
+	if jsonrpc.KindOf(info, at[1]) != '"' {
+		set = append(set, jsonrpc.Field{Key: "version", Value: []byte(`"0"`)})
+	}
+	if set == nil {
+		return info
+	}
+	var e jsonrpc.Edits
+	e.Object(mcp.WhyOwnText, info, jsonrpc.Whole(info), nil, set...)
+	return jsonrpc.Splice(nil, info, &e)
+}
+
+// settle answers an offered date with the revision to speak (2025-11-25
+// §Lifecycle, "Version Negotiation": the same one if we support it, otherwise the
+// newest that we do).
+func (r *Reception) settle(date string) (mcp.Revision, bool) {
+	offered, known := mcp.ParseRevision(date)
+	best := mcp.Unknown
+	for _, rev := range r.accepted() {
+		if !rev.Legacy() {
+			continue
+		}
+		if known && rev == offered {
+			return rev, true
+		}
+		if rev.Newer(best) {
+			best = rev
+		}
+	}
+	return best, !r.Strict && best != mcp.Unknown
+}
+
+// everything is all that we speak.
+var everything = mcp.Revisions()
+
+// speaks returns the revisions that clients may speak, newest first.
+func (r *Reception) speaks() []mcp.Revision {
+	if r.Revisions == nil {
+		return everything
+	}
+	return r.Revisions
+}
+
+// accepted returns those of them that initialize agrees to.
+func (r *Reception) accepted() []mcp.Revision {
+	var out []mcp.Revision
+	for _, rev := range r.speaks() {
+		if rev.Can(mcp.Handshake) {
+			out = append(out, rev)
+		}
+	}
+	return out
+}
+
+// refuseVersion is the strict mode's answer. It names the versions in every
+// spelling that clients are known to read.
+func (r *Reception) refuseVersion(date string) *jsonrpc.Error {
+	list := []byte{'['}
+	for i, rev := range r.accepted() {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = jsonrpc.AppendQuote(list, rev.String())
+	}
+	list = append(list, ']')
+	got := jsonrpc.AppendQuote(nil, excerpt.Name(date))
+	d := append([]byte(`{"supported":`), list...)
+	d = append(append(d, `,"requested":`...), got...)
+	d = append(append(d, `,"supported_versions":`...), list...)
+	d = append(append(d, `,"received_version":`...), got...)
+	d = append(d, `,"code":"INVALID_PROTOCOL_VERSION"}`...)
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version", Data: d}
+}
+
+func (c *Client) observe(f *mcp.ClientFacts, start time.Time, err error) {
+	if c.reception.Observe == nil {
+		return
+	}
+	name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name"))
+	c.reception.Observe.Handshake(excerpt.Name(name), f.Revision, time.Since(start), err == nil)
+}

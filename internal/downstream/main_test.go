@@ -1,0 +1,141 @@
+package downstream
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// fakeHost answers by method, and everything else with what it was asked.
+type fakeHost struct {
+	on map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
+
+	mu       sync.Mutex
+	hellos   []*mcp.ClientFacts
+	notices  []string
+	calls    []string
+	standing mcp.Subscriber
+	detached int
+}
+
+func (h *fakeHost) Hello(_ context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hellos = append(h.hellos, f)
+	return &mcp.Hello{Info: []byte(`{"name":"host","version":"1"}`), Capabilities: []byte(`{"tools":{}}`)}, nil
+}
+
+func (h *fakeHost) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	h.mu.Lock()
+	h.calls = append(h.calls, c.Msg.Method)
+	h.mu.Unlock()
+	if f := h.on[c.Msg.Method]; f != nil {
+		return f(ctx, c, s)
+	}
+	return mcp.Answer([]byte(`{"method":"` + c.Msg.Method + `"}`)), nil
+}
+
+func (h *fakeHost) Notice(_ context.Context, _ *mcp.ClientFacts, m *jsonrpc.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.notices = append(h.notices, m.Method)
+}
+
+func (h *fakeHost) Attach(_ *mcp.ClientFacts, s mcp.Subscriber) func() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.standing = s
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.detached++
+	}
+}
+
+// visit serves a client on a pipe in a bubble. After script the client hangs up,
+// and the conversation has to end by itself without an error.
+func visit(t *testing.T, r *Reception, script func(w *pipetest.Wire)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := inmem.Pipe()
+		var all sync.WaitGroup
+		w := pipetest.Tap(t, near, &all)
+		all.Go(func() {
+			if err := r.ServePipe(t.Context(), far, transport.Peer{Transport: "inmem"}); err != nil {
+				t.Errorf("ServePipe: %v", err)
+			}
+		})
+		defer all.Wait()
+		defer func() { _ = near.Close() }()
+		script(w)
+	})
+}
+
+const (
+	hello25  = `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	hello26  = `{"jsonrpc":"2.0","id":"d","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}}}}`
+	ready    = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	modernly = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+)
+
+// greeted is visit after a legacy handshake.
+func greeted(t *testing.T, h *fakeHost, script func(w *pipetest.Wire)) {
+	t.Helper()
+	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+		w.Say(hello25, ready)
+		w.Want(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-11-25"…}}`)
+		script(w)
+	})
+}
+
+// gate is a call that waits until it is opened or cancelled. Its channel is made by
+// whoever comes first, in the bubble of the test.
+type gate struct {
+	once   sync.Once
+	way    chan struct{}
+	mu     sync.Mutex
+	causes []error
+}
+
+func (g *gate) open() chan struct{} {
+	g.once.Do(func() { g.way = make(chan struct{}) })
+	return g.way
+}
+
+func (g *gate) call(ctx context.Context, _ *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+	select {
+	case <-g.open():
+		return mcp.Answer([]byte(`{"gate":"open"}`)), nil
+	case <-ctx.Done():
+		g.mu.Lock()
+		g.causes = append(g.causes, context.Cause(ctx))
+		g.mu.Unlock()
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (g *gate) ended() []error {
+	synctest.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.causes
+}
+
+type calls = map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
+
+const elicit = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m"}}`
+
+func progress(token string, n float64) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%v}}`, token, n)
+}

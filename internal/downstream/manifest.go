@@ -1,0 +1,87 @@
+package downstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Clients are known that say nothing of themselves, read their tools from the result
+// of initialize and never ask again, never send notifications/initialized, and end
+// with a notification instead of the end of input. They are told by initialize
+// without params, which every revision requires.
+
+// noteShutdown is how such a client says that it ends; it waits for our end a few
+// seconds.
+const noteShutdown = "shutdown"
+
+// ErrShutdown is returned by ServePipe when the client has said that it ends. It
+// waits for our end, and not for long.
+var ErrShutdown = errors.New("the client has said that it ends")
+
+// The bounds of what is put into the answer to initialize.
+const (
+	toolsPatience = 20 * time.Second // such clients have 30 s
+	maxToolPages  = 200
+	maxToolBytes  = 16 << 20
+)
+
+// allTools reads the list of tools to its end, as this client would be told it.
+func (c *Client) allTools(ctx context.Context, f *mcp.ClientFacts, h *mcp.Hello) ([][]byte, error) {
+	if caps := h.Capabilities; len(caps) > 2 && jsonrpc.Find(caps, jsonrpc.Whole(caps), "tools").IsZero() {
+		return nil, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, toolsPatience)
+	defer stop()
+	var all [][]byte
+	var params []byte
+	for page, size := 0, 0; page < maxToolPages && size < maxToolBytes; page++ {
+		call := mcp.NewCall(jsonrpc.NewRequest("0", mcp.MethodListTools, params), jsonrpc.Span{}, f)
+		call.Once, call.Ours = true, true
+		reply, err := c.reception.Host.Call(ctx, call, unheard{})
+		if err != nil {
+			return nil, err
+		}
+		out := dialect.Reply(nil, call, reply)
+		c.lost(reply.Losses)
+		list, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Depth: 256, Tokens: 4 << 20, Tolerant: true})
+		if err != nil {
+			return nil, err
+		}
+		if list.Kind == jsonrpc.Failure {
+			if reply.Code() == jsonrpc.CodeMethodNotFound {
+				return nil, nil
+			}
+			text, _ := jsonrpc.Text(out, jsonrpc.Find(out, list.Error, "message"))
+			return nil, &jsonrpc.Error{Code: reply.Code(), Message: text}
+		}
+		size += len(out)
+		for at := range jsonrpc.Elements(out, list.ResultMember("tools")) {
+			all = append(all, at.Of(out))
+		}
+		next := list.ResultMember("nextCursor")
+		if jsonrpc.KindOf(out, next) != '"' {
+			break
+		}
+		cursor := append(append([]byte(`{"cursor":`), next.Of(out)...), '}')
+		if bytes.Equal(cursor, params) {
+			break
+		}
+		params = cursor
+	}
+	return all, nil
+}
+
+// unheard is the sink of calls of ours of which only the answer matters.
+type unheard struct{}
+
+func (unheard) Notify([]byte) {}
+
+func (unheard) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, mcp.ErrCannotAsk
+}

@@ -1,0 +1,261 @@
+package downstream
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/netsim"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// halting is a client on a pipe that reads only when a test says so.
+type halting struct {
+	t    *testing.T
+	far  *netsim.Conn
+	in   *bufio.Reader
+	over bool  // ServePipe has returned
+	err  error // what it returned
+}
+
+// halts serves a client on a pipe that holds so many bytes.
+func halts(ctx context.Context, t *testing.T, r *Reception, all *sync.WaitGroup, room int) *halting {
+	near, far := netsim.NewLink(netsim.Options{Buffer: room})
+	h := &halting{t: t, far: far, in: bufio.NewReaderSize(far, 4<<20)}
+	all.Go(func() {
+		h.err = r.ServePipe(ctx, stdio.NewPipe(near, near, stdio.Options{}), transport.Peer{Transport: "stdio"})
+		h.over = true
+	})
+	return h
+}
+
+func (h *halting) say(line string) {
+	if _, err := h.far.Write([]byte(line + "\n")); err != nil {
+		h.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func (h *halting) read() string {
+	h.t.Helper()
+	_ = h.far.SetReadDeadline(time.Now().Add(time.Second))
+	line, err := h.in.ReadString('\n')
+	if err != nil {
+		h.t.Fatalf("after %q: %v", line, err)
+	}
+	return line
+}
+
+// visitors are the two eras of a client on a pipe: its first line, and the beginning
+// of each further request.
+var visitors = map[string]struct{ hello, meta string }{"legacy": {hello25, ""}, "modern": {hello26, modernly + ","}}
+
+func (h *halting) open(era string) {
+	h.say(visitors[era].hello)
+	h.read()
+}
+
+func (h *halting) call(era string, id any, name string) {
+	h.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{%s"name":%q}}`, id, visitors[era].meta, name))
+}
+
+// chatty is a host whose tool "big" answers with a mebibyte, and whose tool "chatty"
+// says a lot first. ended hears of the end of each call.
+func chatty(ended func(name string)) *fakeHost {
+	return &fakeHost{on: calls{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		defer ended(c.Name)
+		text := "small"
+		switch c.Name {
+		case "big":
+			text = strings.Repeat("x", 1<<20)
+		case "chatty":
+			for range 400 {
+				s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("y", 8<<10) + `"}}`))
+			}
+		case "asks":
+			m, _ := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"x/ask"}`), jsonrpc.Limits{})
+			ctx, stop := context.WithTimeout(ctx, 20*time.Second)
+			defer stop()
+			_, _ = s.Ask(ctx, m)
+		}
+		return mcp.Answer([]byte(`{"text":"` + text + `"}`)), nil
+	}}}
+}
+
+// room is how much a pipe holds, less than what a tool says.
+var room = map[string]int{"small": 16, "asks": 16, "big": 4 << 10, "chatty": 4 << 10}
+
+// TestS11_ClientThatStopsReading for a while gets all of its answers when it goes on,
+// whatever waits for it; a second client notices nothing, and no call is held by it
+// once it has been answered.
+func TestS11_ClientThatStopsReading(t *testing.T) {
+	for _, era := range []string{"legacy", "modern"} {
+		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute, time.Hour} {
+			for _, tool := range []string{"small", "big", "chatty"} {
+				t.Run(fmt.Sprint(era, "_", pause, "_", tool), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						var all sync.WaitGroup
+						ended := 0
+						r := &Reception{Host: chatty(func(name string) {
+							if name == tool {
+								ended++
+							}
+						})}
+						h := halts(t.Context(), t, r, &all, room[tool])
+						other := halts(t.Context(), t, r, &all, 64<<10)
+						h.open(era)
+						other.open("legacy")
+						begun := time.Now()
+						for id := range 3 {
+							h.call(era, id, tool)
+						}
+						h.say(`{broken`)
+						for n := 0; time.Since(begun) < pause; n++ {
+							other.call("legacy", n, "innocent")
+							if line := other.read(); !strings.Contains(line, `"small"`) {
+								t.Errorf("the second client got %.100s", line)
+							}
+							time.Sleep(pause / 10)
+							synctest.Wait()
+						}
+						patient := pause <= hintStalled // all of a burst is still waited for
+						if ended != 3 && !(patient && tool == "chatty") {
+							t.Errorf("%d of 3 calls have ended", ended)
+						}
+						answers, notes, errors := 0, 0, 0
+						for answers < 3 || errors < 1 {
+							switch line := h.read(); {
+							case strings.Contains(line, `"result"`):
+								answers++
+							case strings.Contains(line, `"error"`):
+								errors++
+							default:
+								notes++
+							}
+						}
+						if tool == "chatty" && era == "legacy" && !patient && (notes < 100 || notes > 200) {
+							t.Errorf("%d messages of its log waited", notes)
+						}
+						h.call(era, 9, "innocent")
+						if line := h.read(); !strings.Contains(line, `"id":9,"result"`) {
+							t.Errorf("afterwards: %.100s", line)
+						}
+						_, _ = h.far.Close(), other.far.Close()
+						all.Wait()
+						if h.err != nil || other.err != nil {
+							t.Errorf("ended with %v, %v", h.err, other.err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestS11_ClientThatNeverReadsAgain does not keep the program alive: the end of its
+// input ends the conversation, and so does a signal; a question that it does not read
+// ends with its call.
+func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
+	for name, end := range map[string]func(h *halting, stop func()){
+		"end of input": func(h *halting, _ func()) { _ = h.far.CloseWrite() },
+		"signal":       func(_ *halting, stop func()) { stop() },
+	} {
+		for _, tool := range []string{"small", "big", "chatty", "asks"} {
+			t.Run(name+" "+tool, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var all sync.WaitGroup
+					ended := time.Time{}
+					r := &Reception{Host: chatty(func(string) { ended = time.Now() })}
+					ctx, stop := context.WithCancel(t.Context())
+					defer stop()
+					h := halts(ctx, t, r, &all, room[tool])
+					h.open("legacy")
+					begun := time.Now()
+					for id := range 3 {
+						h.call("legacy", id, tool)
+					}
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					if tool == "asks" && ended.Sub(begun) != 20*time.Second {
+						t.Errorf("the calls that asked ended after %v", ended.Sub(begun))
+					}
+					begun = time.Now()
+					end(h, stop)
+					all.Wait()
+					if d := time.Since(begun); d > lastWords+farewell {
+						t.Errorf("ended after %v", d)
+					}
+					_ = h.far.Close()
+				})
+			})
+		}
+	}
+}
+
+// TestClientThatTakesNoAnswers: one that has closed its reading end and goes on
+// writing is told so by the end of the conversation.
+func TestClientThatTakesNoAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all sync.WaitGroup
+		r := &Reception{Host: chatty(func(string) {})}
+		near, far := netsim.NewLink(netsim.Options{Up: netsim.Faults{HalfCloseAfterBytes: 300}})
+		var err error
+		all.Go(func() {
+			err = r.ServePipe(t.Context(), stdio.NewPipe(near, near, stdio.Options{}), transport.Peer{Transport: "stdio"})
+		})
+		h := &halting{t: t, far: far, in: bufio.NewReader(far)}
+		h.open("legacy")
+		for id := range 10 {
+			h.call("legacy", id, "small")
+		}
+		begun := time.Now()
+		all.Wait()
+		if err == nil || !strings.Contains(err.Error(), "no longer accepts answers") || time.Since(begun) > lastWords+farewell {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		_ = far.Close()
+	})
+}
+
+// TestClientThatReadsSlowlyAfterItsEnd: one that has closed its end and reads on gets all
+// of its answers, however slowly; one that stops reading is named as the reason.
+func TestClientThatReadsSlowlyAfterItsEnd(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"slowly": 200 * time.Millisecond, "not at all": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var all sync.WaitGroup
+				h := halts(t.Context(), t, &Reception{Host: chatty(func(string) {})}, &all, 64<<10)
+				h.open("legacy")
+				for id := range 3 {
+					h.call("legacy", id, "big")
+				}
+				_ = h.far.CloseWrite()
+				synctest.Wait()
+				_ = h.far.SetReadDeadline(time.Time{})
+				var got int
+				for buf := make([]byte, 60<<10); ; {
+					time.Sleep(pause)
+					n, err := h.far.Read(buf)
+					got += n
+					if err != nil {
+						break
+					}
+				}
+				all.Wait()
+				whole := got > 3<<20
+				if slowly := name == "slowly"; whole != slowly || (h.err == nil) != slowly {
+					t.Errorf("%d bytes were read, it ended with %v", got, h.err)
+				}
+				_ = h.far.Close()
+			})
+		})
+	}
+}

@@ -1,0 +1,123 @@
+// Package pipetest plays one end of a pipe in a test: it says lines, keeps what arrives
+// and compares it with patterns.
+//
+// It is for tests in a bubble of testing/synctest: Say waits until a line has had all its
+// effect, and Heard until nothing more can arrive. Nothing in it is for the product; it
+// imports testing.
+package pipetest
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// Scan returns a message that must be valid.
+func Scan(t testing.TB, s string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Scan([]byte(s), jsonrpc.Limits{Tolerant: true})
+	if err != nil {
+		t.Fatalf("%s: %v", s, err)
+	}
+	return m
+}
+
+// Wire is one end of a pipe, used by a test in a bubble: everything that arrives is
+// kept until it is asked for.
+type Wire struct {
+	t    *testing.T
+	Pipe transport.Pipe
+
+	mu  sync.Mutex
+	got []string
+	end error
+}
+
+// Tap reads a pipe until it ends.
+func Tap(t *testing.T, p transport.Pipe, reading *sync.WaitGroup) *Wire {
+	w := &Wire{t: t, Pipe: p}
+	reading.Go(func() {
+		for {
+			m, err := p.Read()
+			var batch *transport.Batch
+			line := ""
+			switch {
+			case errors.As(err, &batch):
+				line = string(batch.Raw)
+			case err != nil:
+				w.mu.Lock()
+				w.end = err
+				w.mu.Unlock()
+				return
+			default:
+				line = string(m.Raw)
+			}
+			w.mu.Lock()
+			w.got = append(w.got, line)
+			w.mu.Unlock()
+		}
+	})
+	return w
+}
+
+// Say writes lines and waits until they have had all their effect.
+func (w *Wire) Say(lines ...string) {
+	w.t.Helper()
+	for _, line := range lines {
+		if err := w.Pipe.Write([]byte(line)); err != nil {
+			w.t.Fatalf("saying %s: %v", line, err)
+		}
+		synctest.Wait()
+	}
+}
+
+// Heard returns what has arrived since it was last asked.
+func (w *Wire) Heard() []string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	got := w.got
+	w.got = nil
+	return got
+}
+
+// Want compares what has arrived with patterns, in which … stands for anything.
+func (w *Wire) Want(patterns ...string) {
+	w.t.Helper()
+	got := w.Heard()
+	if len(got) != len(patterns) {
+		w.t.Fatalf("heard %d messages, want %d:\n%s\nwant:\n%s", len(got), len(patterns), strings.Join(got, "\n"), strings.Join(patterns, "\n"))
+	}
+	for i, p := range patterns {
+		if !Like(got[i], p) {
+			w.t.Errorf("heard %s\nwant  %s", got[i], p)
+		}
+	}
+}
+
+// Like reports whether the parts of a pattern, which … separates, are in s one
+// after the other, the first at its beginning and the last at its end.
+func Like(s, pattern string) bool {
+	parts := strings.Split(pattern, "…")
+	if !strings.HasPrefix(s, parts[0]) {
+		return false
+	}
+	s = s[len(parts[0]):]
+	if len(parts) == 1 {
+		return s == ""
+	}
+	last := parts[len(parts)-1]
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(s, part)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(part):]
+	}
+	return strings.HasSuffix(s, last)
+}
