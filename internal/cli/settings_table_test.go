@@ -92,6 +92,10 @@ func serveSettings() map[string]setting {
 			ours: `log: {format: json}`, env: `PEER_MUTE: "1"`, own: `startTimeout: 1s`,
 			effect: func(s *stage) {
 				s.call("echo", "{}")
+				// The record is written beside the answer, not before it.
+				for end := time.Now().Add(20 * time.Second); !strings.Contains(s.log.String(), `"level":"`) && time.Now().Before(end); {
+					time.Sleep(20 * time.Millisecond)
+				}
 				s.wants(s.log.String(), `"level":"`)
 			},
 		},
