@@ -68,8 +68,8 @@ var waitGroupRooms = []string{
 
 var waitGroupFields = map[string]string{
 	"internal/downstream/door.go":                      "added to by the reader of the pipe alone, which waits",
-	"internal/conn/piped.go":                           "added to once, before anybody has the link",
-	"internal/conn/posted.go":                          "added to once, before anybody has the conversation",
+	"internal/conn/pipe.go":                            "added to once, before anybody has the link",
+	"internal/conn/http.go":                            "added to once, before anybody has the conversation",
 	"internal/transport/sse/server.go":                 "handlers of net/http lend themselves, under the lock under which Close refuses them",
 	"internal/transport/sse/server_link.go":            "added to under the lock under which the conversation is taken away",
 	"internal/transport/streamhttp/server_response.go": "added to by the handler of the one request, which waits",
@@ -96,32 +96,32 @@ var ownLocks = []string{"internal/fake"}
 // lockExceptions are what may be done under a lock, "file: function: what", with the
 // reason why it holds up nobody else. See docs/threads.md.
 var lockExceptions = map[string]string{
-	"internal/cli/status.go: status.tick: the callback width is called":                                                                            drawing,
-	"internal/cli/status.go: status.Write: the interface out is called":                                                                            drawing,
-	"internal/downstream/ask.go: callSink.tell: the interface responder is called":                                                                 oneResponse,
-	"internal/downstream/ask.go: callSink.finish: the interface responder is called":                                                               oneResponse,
-	"internal/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                                oneCall,
-	"internal/conn/flow.go: flow.take: Conn.question is called: a line is logged":                                                                  oneCall,
-	"internal/conn/flow.go: flow.take: flow.forward is called: the callback Notice is called":                                                      oneCall,
-	"internal/conn/flow.go: flow.take: flow.takeProgress is called: the interface sink is called":                                                  oneCall,
-	"internal/conn/flow.go: flow.take: flow.takeLog is called: the interface sink is called":                                                       oneCall,
-	"internal/upstream/listen.go: Upstream.heardByAll: Upstream.audienceLocked is called: the interface asker is called, by way of Standing.wants": oneRead,
-	"internal/upstream/watch.go: Upstream.heard: Upstream.audienceLocked is called: the interface asker is called, by way of Standing.wants":       oneRead,
-	"internal/upstream/watch.go: Upstream.audienceLocked: Standing.wants is called: the interface asker is called":                                 oneRead,
-	"internal/upstream/watch.go: Upstream.replayLevel: the interface asker is called":                                                              oneRead,
-	"internal/upstream/watch.go: Upstream.SetLevel: the interface asker is called":                                                                 oneRead,
-	"internal/tape/play.go: pipePlay.line: the interface to is called":                                                                             oneTape,
-	"internal/tape/play.go: pipePlay.close: the interface to is called":                                                                            oneTape,
-	"internal/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                                oneTape,
-	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                              oneTape,
-	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                oneTape,
-	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                oneTape,
+	"internal/cli/status.go: status.tick: the callback width is called":                                                                              drawing,
+	"internal/cli/status.go: status.Write: the interface out is called":                                                                              drawing,
+	"internal/downstream/ask.go: requestCaller.tell: the interface responder is called":                                                              oneResponse,
+	"internal/downstream/ask.go: requestCaller.finish: the interface responder is called":                                                            oneResponse,
+	"internal/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                                  oneCall,
+	"internal/conn/flow.go: flow.take: Conn.question is called: a line is logged":                                                                    oneCall,
+	"internal/conn/flow.go: flow.take: flow.forward is called: the callback Notice is called":                                                        oneCall,
+	"internal/conn/flow.go: flow.take: flow.takeProgress is called: the interface sink is called":                                                    oneCall,
+	"internal/conn/flow.go: flow.take: flow.takeLog is called: the interface sink is called":                                                         oneCall,
+	"internal/upstream/listen.go: Upstream.heardByAll: Upstream.audienceLocked is called: the interface asker is called, by way of Subscriber.wants": oneRead,
+	"internal/upstream/watch.go: Upstream.heard: Upstream.audienceLocked is called: the interface asker is called, by way of Subscriber.wants":       oneRead,
+	"internal/upstream/watch.go: Upstream.audienceLocked: Subscriber.wants is called: the interface asker is called":                                 oneRead,
+	"internal/upstream/watch.go: Upstream.replayLevel: the interface asker is called":                                                                oneRead,
+	"internal/upstream/watch.go: Upstream.SetLevel: the interface asker is called":                                                                   oneRead,
+	"internal/tape/play.go: pipePlay.line: the interface to is called":                                                                               oneTape,
+	"internal/tape/play.go: pipePlay.close: the interface to is called":                                                                              oneTape,
+	"internal/tape/recorder.go: Recorder.line: Recorder.write is called: the interface w is called":                                                  oneTape,
+	"internal/tape/recorder.go: Recorder.closed: Recorder.write is called: the interface w is called":                                                oneTape,
+	"internal/tape/recorder.go: Recorder.head: Recorder.write is called: the interface w is called":                                                  oneTape,
+	"internal/tape/recorder.go: Recorder.part: Recorder.write is called: the interface w is called":                                                  oneTape,
 }
 
 // The reasons of lockExceptions: keeping writes apart is what these locks are for.
 const (
 	drawing     = "status.mu is of one terminal"
-	oneResponse = "callSink.writing is of one response: one event after another, nothing after the answer"
+	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"
 	oneCall     = "flow.taking is of one call: its messages in their order"
 	oneRead     = "mcp.Subscriber.Facts is one atomic read"
 	oneTape     = "the lock is of one tape or one replay: its sections in their order"

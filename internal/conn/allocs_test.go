@@ -35,7 +35,7 @@ func TestAllocationsOfACall(t *testing.T) {
 			}
 		}
 	})
-	s, err := OpenPipe(t.Context(), near, handshake.Offer{Pin: mcp.R20251125}, ServerOptions{})
+	s, err := OpenPipe(t.Context(), near, handshake.Offer{Pin: mcp.R20251125}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

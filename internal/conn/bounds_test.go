@@ -20,7 +20,7 @@ func long(n int) string { return strings.Repeat("x", n) }
 // is answered meanwhile.
 func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
 	var put, answer chan struct{} // of the bubble
-	o := ServerOptions{Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	o := Options{Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 		put <- struct{}{}
 		<-answer
 		return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)), jsonrpc.Limits{})
@@ -62,7 +62,7 @@ func TestOpenQuestionsAreBoundedInBytes(t *testing.T) {
 // TestASingleQuestionMayBeAsLongAsAMessage although it is longer than all together may
 // be.
 func TestASingleQuestionMayBeAsLongAsAMessage(t *testing.T) {
-	o := ServerOptions{Ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	o := Options{Ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 		return jsonrpc.Scan(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`)), jsonrpc.Limits{})
 	}}
 	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
@@ -78,7 +78,7 @@ func TestASingleQuestionMayBeAsLongAsAMessage(t *testing.T) {
 // TestQueuedQuestionsAreBoundedInBytes: what waits for a call whose client does not read
 // is bounded whatever it is.
 func TestQueuedQuestionsAreBoundedInBytes(t *testing.T) {
-	l := &piped{pending: map[int64]*pending{}}
+	l := &pipeConn{pending: map[int64]*pending{}}
 	p := &pending{wake: make(chan struct{}, 1)}
 	ask := pipetest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{"x":"`+long(1<<20)+`"}}`)
 	refused := 0
@@ -100,7 +100,7 @@ func TestQueuedQuestionsAreBoundedInBytes(t *testing.T) {
 // TestUnaskedResultsAreBoundedInBytes: of the results that nobody asked for, the first
 // may be long.
 func TestUnaskedResultsAreBoundedInBytes(t *testing.T) {
-	l := &piped{}
+	l := &pipeConn{}
 	for range maxUnasked {
 		l.push(pipetest.Scan(t, `{"jsonrpc":"2.0","id":null,"result":{"x":"`+long(2<<20)+`"}}`))
 	}

@@ -30,7 +30,7 @@ var ErrRemoved = errors.New("the server was taken out of service")
 // failure says in one place what a call that got no answer is reported as.
 func (s *Conn) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error {
 	e := &mcp.Error{
-		Origin: mcp.FromGateway, Upstream: s.opts.Name, Outcome: mcp.UnknownIf,
+		Origin: mcp.FromGateway, Upstream: s.opts.Name, Outcome: mcp.OutcomeUnknown,
 		Op: "call " + s.opts.Name + " " + excerpt.Name(c.Msg.Method), Err: err,
 	}
 	readOnly := c.Method != nil && c.Method.ReadOnly
@@ -85,9 +85,9 @@ func (s *Conn) status(e *mcp.Error, st *transport.StatusError) {
 	case st.Status == 429 || st.Status == 503:
 		e.Cause, e.Message, e.Outcome = "overloaded", "the server is overloaded", mcp.NotSent
 	case st.Status >= 500:
-		e.Cause, e.Message, e.Outcome = "server_error", "the server failed with an HTTP error", mcp.UnknownIf
+		e.Cause, e.Message, e.Outcome = "server_error", "the server failed with an HTTP error", mcp.OutcomeUnknown
 	case st.Status >= 200 && st.Status < 300:
-		e.Cause, e.Message, e.Outcome = "bad_response", "the server's answer is no MCP message", mcp.UnknownIf
+		e.Cause, e.Message, e.Outcome = "bad_response", "the server's answer is no MCP message", mcp.OutcomeUnknown
 	default:
 		e.Cause, e.Message = "bad_response", "the server refused the request with an HTTP error"
 	}

@@ -31,7 +31,7 @@ func (s *slowSink) Notify(b []byte) {
 }
 
 // startWith is start with a sink of the test's own; done is closed at the end.
-func startWith(s *Conn, facts *mcp.ClientFacts, line string, sink mcp.Caller) (cancel context.CancelCauseFunc, done *sync.WaitGroup) {
+func startWith(s *Conn, facts *mcp.ClientInfo, line string, sink mcp.Caller) (cancel context.CancelCauseFunc, done *sync.WaitGroup) {
 	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
 	if err != nil {
 		panic(err)
@@ -48,7 +48,7 @@ func startWith(s *Conn, facts *mcp.ClientFacts, line string, sink mcp.Caller) (c
 // that reads slowly, and then the client gives up. The server still gets an answer to
 // each. Which of the two the call sees first is chance, so it is tried many times.
 func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		neighbour := start(s, ben, listCall)
 		w.Heard()
 		for range 50 {
@@ -81,8 +81,8 @@ const listCall = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
 // TestQuestionForACallThatHasJustLeft: the call ends between the look for the owner of
 // a question and the moment at which the question is queued.
 func TestQuestionForACallThatHasJustLeft(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
-		l := s.link.(*piped)
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
+		l := s.link.(*pipeConn)
 		for _, line := range []string{rootsAsked, pingAsked, progress("2", 1)} {
 			r := start(s, anna, withTok)
 			n, _ := number([]byte(pipetest.Scan(t, w.Heard()[0]).ID), jsonrpc.Span{End: 1})
@@ -106,7 +106,7 @@ func TestQuestionForACallThatHasJustLeft(t *testing.T) {
 
 // TestQuestionsOverTheBoundAreRefused: more questions than are queued for one call.
 func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		sink := &slowSink{open: make(chan struct{})}
 		cancel, done := startWith(s, anna, withTok, sink)
 		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
@@ -135,7 +135,7 @@ func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20251125}
 	posting(t, p, func(s *Conn) {
 		r := start(s, anna, toolCall)
-		f := s.link.(*posted).waiting(2)
+		f := s.link.(*httpConn).waiting(2)
 		if f == nil {
 			t.Fatal("the call is not found")
 		}
@@ -156,7 +156,7 @@ func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 // TestAnAnswerAheadOfTheEndOfItsCall: an answer that is there when the call is given up
 // ends it. The server is not told of the end, and is not believed to go on.
 func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		for range 50 {
 			sink := &slowSink{open: make(chan struct{})}
 			cancel, done := startWith(s, anna, withTok, sink)
@@ -170,7 +170,7 @@ func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
 				t.Fatalf("the server heard %q", got)
 			}
 		}
-		if n := len(s.link.(*piped).ghosts); n != 0 {
+		if n := len(s.link.(*pipeConn).ghosts); n != 0 {
 			t.Errorf("%d calls are believed to go on", n)
 		}
 	})

@@ -59,7 +59,7 @@ const (
 // which each legacy revision has. Calls that wonder at the same time share one ping.
 // Where the ping comes to nothing it is not known to be lost: a call that is sent
 // again by mistake would be executed twice.
-func (l *posted) isLost(ctx context.Context) bool {
+func (l *httpConn) isLost(ctx context.Context) bool {
 	select {
 	case l.asking <- struct{}{}:
 		defer func() { <-l.asking }()

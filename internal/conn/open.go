@@ -10,7 +10,7 @@ import (
 // OpenPipe opens a conversation with the server at the other end of a pipe. It
 // takes the pipe over: on any error the pipe is closed. The error is one of
 // package handshake's.
-func OpenPipe(ctx context.Context, p transport.Pipe, offer handshake.Offer, o ServerOptions) (*Conn, error) {
+func OpenPipe(ctx context.Context, p transport.Pipe, offer handshake.Offer, o Options) (*Conn, error) {
 	s := newServer(o)
 	l := newPiped(s, p)
 	offer.HTTP = false
@@ -18,7 +18,7 @@ func OpenPipe(ctx context.Context, p transport.Pipe, offer handshake.Offer, o Se
 }
 
 // OpenHTTP opens a conversation with the server at a Streamable HTTP endpoint.
-func OpenHTTP(ctx context.Context, h Poster, offer handshake.Offer, o ServerOptions) (*Conn, error) {
+func OpenHTTP(ctx context.Context, h Poster, offer handshake.Offer, o Options) (*Conn, error) {
 	s := newServer(o)
 	l := newPosted(s, h)
 	offer.HTTP = true

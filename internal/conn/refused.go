@@ -12,7 +12,7 @@ import (
 // refused takes a frame that the pipe refused with err because of why. Where it is
 // certain which request it answers, that one fails now: its answer will not come
 // again. Any other frame is counted, and the calls go on.
-func (l *piped) refused(err error, why *jsonrpc.Error) {
+func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 	var bad *transport.BadAnswer
 	if errors.As(err, &bad) && l.failWith(bad) {
 		return
@@ -32,7 +32,7 @@ func (l *piped) refused(err error, why *jsonrpc.Error) {
 // batch takes an array of messages. A server of a revision that has batches may send
 // them (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them). From any
 // other it is a fault, and the requests that it answers fail now.
-func (l *piped) batch(b *transport.Batch, why *jsonrpc.Error) {
+func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw), Tolerant: true, Names: mcp.MethodName})
 	if err != nil {
 		l.noteOdd("refused", why.Message)
@@ -60,7 +60,7 @@ func (l *piped) batch(b *transport.Batch, why *jsonrpc.Error) {
 
 // failWith fails the request that a bad answer belongs to, and reports whether there
 // is one.
-func (l *piped) failWith(bad *transport.BadAnswer) bool {
+func (l *pipeConn) failWith(bad *transport.BadAnswer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n, ok := number([]byte(bad.ID), jsonrpc.Span{End: len(bad.ID)})
@@ -80,7 +80,7 @@ func (l *piped) failWith(bad *transport.BadAnswer) bool {
 
 // soleLocked returns the number of the request that alone can be answered now, 0 for
 // none. One that was given up a moment ago may still be.
-func (l *piped) soleLocked() int64 {
+func (l *pipeConn) soleLocked() int64 {
 	sole := int64(0)
 	for n, p := range l.pending {
 		switch {

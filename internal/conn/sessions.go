@@ -41,7 +41,7 @@ type Sessions struct {
 type member interface {
 	// tallyInto adds the session's calls in flight to t. It reports whether the server
 	// may still send messages about a call that was given up.
-	tallyInto(t *tally) (abandoned bool)
+	tallyInto(t *attribution) (abandoned bool)
 }
 
 // The bounds of the first id. Ids stay below 2^31 for the first billion requests of a
@@ -158,7 +158,7 @@ const (
 // question returns the number of the call that a request of the server belongs to, when
 // the request does not carry the token of a call. own are the calls of the session that
 // received it.
-func (s *Sessions) question(own *tally) (int64, place) {
+func (s *Sessions) question(own *attribution) (int64, place) {
 	if !s.Broadcasts() {
 		if n := own.asking(); n != 0 {
 			return n, here
@@ -186,7 +186,7 @@ func (s *Sessions) question(own *tally) (int64, place) {
 
 // log returns where a log message belongs which came to a session of a server that
 // broadcasts. own are the calls of the session.
-func (s *Sessions) log(own *tally) place {
+func (s *Sessions) log(own *attribution) place {
 	all, abandoned, strangers, _ := s.tally("")
 	n := all.all.number()
 	switch {
@@ -201,7 +201,7 @@ func (s *Sessions) log(own *tally) place {
 }
 
 // tally counts the calls of all sessions.
-func (s *Sessions) tally(task string) (t tally, abandoned, strangers bool, sessions int) {
+func (s *Sessions) tally(task string) (t attribution, abandoned, strangers bool, sessions int) {
 	t.task = task
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,7 +296,7 @@ func (s *Conn) whose(m *jsonrpc.Message, link member, has func(n int64) bool) (i
 		}
 		// A token of the server's own: it would hear of the progress of its question.
 	}
-	own := tally{task: task}
+	own := attribution{task: task}
 	link.tallyInto(&own)
 	return s.sessions.question(&own)
 }

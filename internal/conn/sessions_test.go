@@ -74,7 +74,7 @@ func TestWhoseAnIDIs(t *testing.T) {
 // TestAnswersThatSayNothingOfTheServer: answers that come late or twice, or answer a notification,
 // are counted and say nothing of the server.
 func TestAnswersThatSayNothingOfTheServer(t *testing.T) {
-	o := ServerOptions{Sessions: &Sessions{}}
+	o := Options{Sessions: &Sessions{}}
 	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
 		r := start(s, anna, toolCall)
 		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
@@ -111,7 +111,7 @@ func TestAnswersThatSayNothingOfTheServer(t *testing.T) {
 // TestTokenOfACallThatIsOver: a question names a call that has its answer. It is not put
 // to the call of somebody else that is alone now.
 func TestTokenOfACallThatIsOver(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		start(s, anna, withTok)
 		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 		w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
@@ -150,7 +150,7 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 		shared.OnBroadcast(func() { told++ })
 		open := func() (*Conn, *fakePoster) {
 			p := &fakePoster{rev: mcp.R20251125}
-			s, err := OpenHTTP(t.Context(), p, handshake.Offer{Pin: p.rev}, ServerOptions{Name: "srv", Sessions: shared})
+			s, err := OpenHTTP(t.Context(), p, handshake.Offer{Pin: p.rev}, Options{Name: "srv", Sessions: shared})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 		annas := start(s1, anna, withTok)
 		bens := start(s2, ben, withTok)
 		n := shared.last.Load() - 1 // anna's
-		if s1.link.(*posted).waiting(n) == nil {
+		if s1.link.(*httpConn).waiting(n) == nil {
 			t.Fatal("the call is not found")
 		}
 		id := string(jsonrpc.IntID(n))
@@ -186,7 +186,7 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 			t.Errorf("anna was asked %q, ben %q", annas.asked, bens.asked)
 		}
 		both(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`)
-		s2.link.(*posted).waiting(n + 1).take(pipetest.Scan(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`))
+		s2.link.(*httpConn).waiting(n + 1).take(pipetest.Scan(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[]}}`))
 		if told != 1 || shared.Unasked() != 3 || len(bens.heard()) != 0 {
 			t.Errorf("told %d times, %d not asked for", told, shared.Unasked())
 		}
@@ -212,7 +212,7 @@ func TestAnswersOfAnotherSessionAreNoManifest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()
 		near, far := inmem.Pipe()
-		s, other := newServer(ServerOptions{Sessions: shared}), newServer(ServerOptions{Sessions: shared})
+		s, other := newServer(Options{Sessions: shared}), newServer(Options{Sessions: shared})
 		l := newPiped(s, near)
 		for _, id := range []string{string(jsonrpc.IntID(other.newID())), "null"} {
 			if err := far.Write([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)); err != nil {

@@ -124,7 +124,7 @@ func TestPostThatDoesNotEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := OpenPipe(t.Context(), client, handshake.Offer{SkipProbe: true}, ServerOptions{Name: "srv", Posts: true})
+		s, err := OpenPipe(t.Context(), client, handshake.Offer{SkipProbe: true}, Options{Name: "srv", Posts: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestU16_ServerThatReadsNoBody(t *testing.T) {
 						all.Go(func() { _ = web.Serve(l) })
 						tr := &http.Transport{DialContext: network.DialContext}
 						var s *Conn
-						offer, o := handshake.Offer{Pin: mcp.R20250326, SkipProbe: true}, ServerOptions{Name: "srv", Posts: overSSE}
+						offer, o := handshake.Offer{Pin: mcp.R20250326, SkipProbe: true}, Options{Name: "srv", Posts: overSSE}
 						if overSSE {
 							var p transport.Pipe
 							if p, err = sse.Dial(t.Context(), "http://far/sse", sse.ClientOptions{HTTP: tr}); err == nil {

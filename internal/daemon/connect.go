@@ -32,7 +32,7 @@ type ConnectOptions struct {
 type Session struct {
 	upstream *upstream.Upstream
 	host     *gateway.Single
-	facts    *mcp.ClientFacts
+	facts    *mcp.ClientInfo
 	answer   func(message string, schema []byte) ([]byte, string)
 	detach   func()
 	flush    func() // of the log
@@ -51,7 +51,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 		s.trace += t
 		s.mu.Unlock()
 	}})
-	s.facts = &mcp.ClientFacts{Revision: mcp.LatestLegacy, Info: ourInfo(o.Version), Conversation: 1}
+	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: ourInfo(o.Version), Conversation: 1}
 	if o.Answer != nil {
 		s.facts.Capabilities = []byte(`{"elicitation":{"form":{}}}`)
 	}
@@ -60,7 +60,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 		_ = s.Close()
 		return nil, err
 	}
-	s.detach = s.host.Attach(s.facts, &sessionSink{s: s})
+	s.detach = s.host.Subscribe(s.facts, &sessionSink{s: s})
 	return s, nil
 }
 
@@ -171,7 +171,7 @@ type sessionSink struct {
 	progress func(progress, total float64, message string)
 }
 
-func (k *sessionSink) Facts() *mcp.ClientFacts { return k.s.facts }
+func (k *sessionSink) ClientInfo() *mcp.ClientInfo { return k.s.facts }
 
 func (k *sessionSink) Notify(b []byte) {
 	if k.progress == nil {

@@ -243,7 +243,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	}})
 	relay := &gateway.Relay{}
 	host := &gateway.Single{Relay: relay, Upstream: server{up}}
-	reception := &downstream.Reception{Host: host, Log: log}
+	reception := &downstream.Endpoint{Host: host, Log: log}
 	doors := newDoors()
 	e := newEndpoint("run", reception, endpointOptions{guard: httpdoor.NewGuard(nil, nil, nil), log: log})
 	doors.add(e)

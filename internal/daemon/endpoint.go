@@ -31,7 +31,7 @@ type endpointOptions struct {
 	log    *slog.Logger
 }
 
-func newEndpoint(name string, r *downstream.Reception, o endpointOptions) *endpoint {
+func newEndpoint(name string, r *downstream.Endpoint, o endpointOptions) *endpoint {
 	return &endpoint{
 		name: name,
 		http: streamhttp.NewServer(streamhttp.Options{

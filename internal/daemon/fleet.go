@@ -28,7 +28,7 @@ const hurriedLimit = 2 * time.Second
 // server makes an *upstream.Upstream what the gateway asks for.
 type server struct{ *upstream.Upstream }
 
-func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Standing {
+func (s server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
 	return s.Upstream.Stand(f, deliver, asker)
 }
 

@@ -193,7 +193,7 @@ type works struct {
 	upstreams []*upstream.Upstream
 	relay     *gateway.Relay
 	merged    *gateway.Merged // nil for one server
-	reception *downstream.Reception
+	reception *downstream.Endpoint
 	serving   sync.WaitGroup
 }
 
@@ -212,7 +212,7 @@ func (w *works) newFakePipe(t *testing.T, profile string) transport.Pipe {
 
 func newWorks(t *testing.T, profiles ...string) *works {
 	w := &works{relay: &gateway.Relay{}}
-	w.reception = &downstream.Reception{}
+	w.reception = &downstream.Endpoint{}
 	var mu sync.Mutex // of w.fakes
 	var behind []gateway.Upstream
 	for i, profile := range profiles {
@@ -237,7 +237,7 @@ func newWorks(t *testing.T, profiles ...string) *works {
 		w.reception.Host = &gateway.Single{Relay: w.relay, Upstream: behind[0]}
 		return w
 	}
-	w.merged = &gateway.Merged{Relay: w.relay, Upstreams: behind, Face: gateway.Face{Name: "d", Version: "1"}}
+	w.merged = &gateway.Merged{Relay: w.relay, Upstreams: behind, Face: gateway.Identity{Name: "d", Version: "1"}}
 	w.reception.Host = w.merged
 	return w
 }
@@ -329,11 +329,11 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 			for _, profile := range []string{legacyProfile, modernProfile} {
 				synctest.Test(t, func(t *testing.T) {
 					m, w := newBubble(t), &works{}
-					s, err := conn.OpenPipe(t.Context(), w.newFakePipe(t, profile), handshake.Offer{Capabilities: []byte(`{"roots":{},"sampling":{},"elicitation":{}}`)}, conn.ServerOptions{})
+					s, err := conn.OpenPipe(t.Context(), w.newFakePipe(t, profile), handshake.Offer{Capabilities: []byte(`{"roots":{},"sampling":{},"elicitation":{}}`)}, conn.Options{})
 					if err != nil {
 						t.Fatal(err)
 					}
-					f := &mcp.ClientFacts{Revision: mcp.LatestLegacy, Conversation: 1, Capabilities: []byte(`{"roots":{}}`)}
+					f := &mcp.ClientInfo{Revision: mcp.LatestLegacy, Conversation: 1, Capabilities: []byte(`{"roots":{}}`)}
 					for _, line := range []string{
 						toolCall("1", "echo", `{"text":"a"}`), toolCall("1", "ask_all", `{}`), `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 						toolCall("1", "wait", `{"ms":10}`),

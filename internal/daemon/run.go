@@ -56,7 +56,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	host := &gateway.Single{Relay: relay, Upstream: server{u}}
 	budget := transport.NewBudget(inFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
 	relay.Budget = budget
-	reception := &downstream.Reception{
+	reception := &downstream.Endpoint{
 		Host: host, Log: o.Log, Budget: budget,
 		Lost: func(what, why string) { logLoss(o.Log, what, why) },
 	}
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o RunOptions) error {
 // them, and reads messages of at most body bytes. When ctx ends, drain ends what would never end by itself, and what else
 // runs is cut off: whoever stops a program on a pipe waits for it. The error is
 // downstream.ErrShutdown where the client waits for our end.
-func servePipe(ctx context.Context, r *downstream.Reception, drain func(), body int, in io.Reader, out io.WriteCloser) error {
+func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body int, in io.Reader, out io.WriteCloser) error {
 	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: body, Names: mcp.MethodName}}
 	var pipe transport.Pipe
 	if in != nil {

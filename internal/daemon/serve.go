@@ -107,7 +107,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 // room is a host with its reception and endpoint.
 type room struct {
 	host      *runtime.Handle
-	reception *downstream.Reception
+	reception *downstream.Endpoint
 	endpoint  *endpoint
 }
 
@@ -189,7 +189,7 @@ func logLoss(log *slog.Logger, what, why string) {
 func (d *daemon) newRoom(name string) *room {
 	s := d.opts.Config
 	r := &room{host: &runtime.Handle{}}
-	r.reception = &downstream.Reception{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: d.budget}
+	r.reception = &downstream.Endpoint{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: d.budget}
 	r.reception.Lost = func(what, why string) {
 		logLoss(d.opts.Log, what, why)
 		d.metrics.Lost("", what, why)
@@ -253,7 +253,7 @@ func (d *daemon) apply(s *config.Snapshot) error {
 	d.snapshot, d.upstreams, d.order, d.gateway, d.since = s, next, order, g, time.Now()
 	type move struct {
 		r *room
-		h downstream.Host
+		h downstream.Handler
 	}
 	moves := []move{{d.merged, g}}
 	gone := d.singles
@@ -372,18 +372,18 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 
 // face is how we introduce ourselves under a configuration. The environment wins
 // over the file, so that a container can be told without one.
-func (d *daemon) face(s *config.Snapshot) gateway.Face {
+func (d *daemon) face(s *config.Snapshot) gateway.Identity {
 	or := func(env, value string) string {
 		if v := os.Getenv(env); v != "" {
 			return v
 		}
 		return value
 	}
-	f := gateway.Face{
+	f := gateway.Identity{
 		Name:    or("DRAGOMAN_SERVER_NAME", s.Identity.Name),
 		Title:   or("DRAGOMAN_SERVER_TITLE", s.Identity.Title),
 		Version: or("DRAGOMAN_SERVER_VERSION", s.Identity.Version),
-		Join:    gateway.Join(s.Identity.Instructions.Join.String()),
+		Join:    gateway.InstructionsOrder(s.Identity.Instructions.Join.String()),
 	}
 	if f.Version == "" {
 		f.Version = d.opts.Version

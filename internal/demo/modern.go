@@ -272,7 +272,7 @@ func (s *modern) listen(ctx context.Context, c *call) (string, error) {
 		return "", refusal(jsonrpc.CodeInvalidParams, "params.notifications: %v", err)
 	}
 	about := asked.URIs[aboutURI]
-	kept := mcp.Interest{}
+	kept := mcp.SubscriptionFilter{}
 	if about {
 		kept.URIs = map[string]bool{aboutURI: true}
 	}

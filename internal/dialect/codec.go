@@ -23,7 +23,7 @@ type codec interface {
 	// reply appends an answer in the words of a client of this revision.
 	reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte
 	// hello returns the result that opens a conversation with a client.
-	hello(h *mcp.Hello) []byte
+	hello(h *mcp.ServerInfo) []byte
 }
 
 var codecs = [...]codec{
@@ -54,7 +54,7 @@ func Reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 
 // Hello returns the result object of initialize or server/discover for a client
 // of revision to.
-func Hello(to mcp.Revision, h *mcp.Hello) []byte { return of(to).hello(withCompletions(to, h)) }
+func Hello(to mcp.Revision, h *mcp.ServerInfo) []byte { return of(to).hello(withCompletions(to, h)) }
 
 // PerRequest returns the members of _meta by which a modern request describes
 // its sender (2026-07-28 §Base, "Per-request protocol fields").

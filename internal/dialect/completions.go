@@ -18,7 +18,7 @@ func CompletesUndeclared(rev mcp.Revision, capabilities []byte) bool {
 }
 
 // withCompletions declares completions to a client that asks for none otherwise.
-func withCompletions(to mcp.Revision, h *mcp.Hello) *mcp.Hello {
+func withCompletions(to mcp.Revision, h *mcp.ServerInfo) *mcp.ServerInfo {
 	if !to.Can(mcp.Completions) || !CompletesUndeclared(h.Revision, h.Capabilities) {
 		return h
 	}

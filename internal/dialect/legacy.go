@@ -78,7 +78,7 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-func (l legacy) hello(h *mcp.Hello) []byte {
+func (l legacy) hello(h *mcp.ServerInfo) []byte {
 	version := quote(l.rev.String())
 	if h.Raw != nil && h.Revision.Legacy() {
 		// The same era: the server's own words, with the version that this client

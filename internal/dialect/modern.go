@@ -145,7 +145,7 @@ var (
 	zero     = []byte("0")
 )
 
-func (d modern) hello(h *mcp.Hello) []byte {
+func (d modern) hello(h *mcp.ServerInfo) []byte {
 	versions := []byte{'['}
 	for i, v := range h.Versions {
 		if i > 0 {

@@ -146,7 +146,7 @@ func TestReply(t *testing.T) {
 }
 
 func TestHello(t *testing.T) {
-	old := &mcp.Hello{
+	old := &mcp.ServerInfo{
 		Revision: mcp.R20250618, Capabilities: []byte(`{"tools":{ }}`), Info: []byte(`{"name":"s"}`), Instructions: []byte(`"Hi."`),
 		Versions: []string{"2026-07-28", "2025-11-25"},
 		Raw:      []byte(`{"protocolVersion" : "2025-06-18","capabilities":{"tools":{ }},"serverInfo":{"name":"s"},"x":1e400}`),
@@ -154,14 +154,14 @@ func TestHello(t *testing.T) {
 	modern := *old
 	modern.Revision = mcp.R20260728
 	modern.Raw = []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"x":1e400}`)
-	bare := &mcp.Hello{Revision: mcp.R20250618}
-	first := mcp.Hello{
+	bare := &mcp.ServerInfo{Revision: mcp.R20250618}
+	first := mcp.ServerInfo{
 		Revision: mcp.R20241105, Capabilities: []byte(`{"prompts":{ }}`), Raw: []byte(`{"protocolVersion":"2024-11-05","capabilities":{"prompts":{ }}}`),
 	}
 	for _, c := range []struct {
 		name string
 		to   mcp.Revision
-		h    *mcp.Hello
+		h    *mcp.ServerInfo
 		want string
 	}{
 		{"legacy to legacy", mcp.R20241105, old, `{"protocolVersion" : "2024-11-05","capabilities":{"tools":{ }},"serverInfo":{"name":"s"},"x":1e400}`},

@@ -28,7 +28,7 @@ func callOf(raw []byte, rev mcp.Revision) *mcp.Call {
 	if o.Revision.Modern() {
 		rev = o.Revision
 	}
-	return mcp.NewCall(m, o.Meta, &mcp.ClientFacts{Revision: rev})
+	return mcp.NewCall(m, o.Meta, &mcp.ClientInfo{Revision: rev})
 }
 
 func mustCall(t testing.TB, raw string, rev mcp.Revision) *mcp.Call {

@@ -68,7 +68,7 @@ func (e *exam) bridgeFinding(f handshake.Finding) {
 func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshake.Outcome, error) {
 	offer.Dialect = e.t.Dialect
 	offer.ProbeTimeout, offer.Timeout = e.o.Patience+e.startTime(), 3*(e.o.Patience+e.startTime())
-	o := conn.ServerOptions{Name: "server", Info: []byte(identity), Sessions: conn.NewSessions()}
+	o := conn.Options{Name: "server", Info: []byte(identity), Sessions: conn.NewSessions()}
 	var s *conn.Conn
 	var err error
 	var fields []transport.HeaderField
@@ -118,7 +118,7 @@ func (e *exam) firstCall(ctx context.Context, s *conn.Conn) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
 	defer cancel()
-	_, err = s.Call(ctx, mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientFacts{Revision: mcp.LatestLegacy, Info: []byte(identity)}), nobody{})
+	_, err = s.Call(ctx, mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: []byte(identity)}), nobody{})
 	return err
 }
 

@@ -31,7 +31,7 @@ const maxAsks = 64
 
 // put sends a server's request to the client through send and waits. The trail is that
 // of the call in which the client is asked. tell sends what nobody waits for.
-func (c *Client) put(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
+func (c *Session) put(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
 	if f := c.facts.Load(); f != nil {
 		var lost mcp.Losses
 		m = dialect.Question(t, f.Revision, m, &lost)
@@ -87,7 +87,7 @@ func (c *Client) put(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, 
 // with a server may be shared by clients that can do different things, and a client
 // must not be asked what it has not declared (2025-11-25 §Lifecycle, "Operation").
 // What we do not know goes through.
-func (c *Client) declares(method string) bool {
+func (c *Session) declares(method string) bool {
 	capability := mcp.AskCapability(method)
 	f := c.facts.Load()
 	if capability == "" || f == nil {
@@ -105,7 +105,7 @@ func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Messa
 
 // answered resolves the question that a client's response belongs to. Others are
 // dropped: answers that come twice, late, or to nothing.
-func (c *Client) answered(m *jsonrpc.Message) {
+func (c *Session) answered(m *jsonrpc.Message) {
 	n, ok := jsonrpc.Int([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
 	if !ok {
 		return
@@ -121,7 +121,7 @@ func (c *Client) answered(m *jsonrpc.Message) {
 
 // Refuse fails the question that a client's answer belongs to which is not a
 // message; see transport.Refuser.
-func (c *Client) Refuse(bad *transport.BadAnswer) {
+func (c *Session) Refuse(bad *transport.BadAnswer) {
 	n, ok := jsonrpc.Int([]byte(bad.ID), jsonrpc.Span{End: len(bad.ID)})
 	if !ok {
 		return
@@ -135,10 +135,10 @@ func (c *Client) Refuse(bad *transport.BadAnswer) {
 	}
 }
 
-// callSink is the way back to a client while one of its requests runs. It keeps
+// requestCaller is the way back to a client while one of its requests runs. It keeps
 // the order of what is written, and lets nothing follow the answer.
-type callSink struct {
-	client    *Client
+type requestCaller struct {
+	client    *Session
 	call      *mcp.Call
 	responder transport.Responder
 	live      bool // the client can be asked while the call runs
@@ -147,10 +147,10 @@ type callSink struct {
 	finished bool
 }
 
-func (s *callSink) Notify(b []byte) { _ = s.tell(b) }
+func (s *requestCaller) Notify(b []byte) { _ = s.tell(b) }
 
 // tell passes on an event that the client can do without.
-func (s *callSink) tell(b []byte) error {
+func (s *requestCaller) tell(b []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.finished {
@@ -163,7 +163,7 @@ func (s *callSink) tell(b []byte) error {
 }
 
 // send passes on an event that is needed until ctx ends, which is before the answer.
-func (s *callSink) send(ctx context.Context, b []byte) error {
+func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	q, ok := s.responder.(transport.Queuer)
 	if !ok {
 		return s.tell(b)
@@ -179,7 +179,7 @@ func (s *callSink) send(ctx context.Context, b []byte) error {
 	return q.Send(ctx, b)
 }
 
-func (s *callSink) finish(b []byte, code int64) {
+func (s *requestCaller) finish(b []byte, code int64) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.finished {
@@ -190,7 +190,7 @@ func (s *callSink) finish(b []byte, code int64) {
 }
 
 // postpone says that the answer which follows refuses the request for now.
-func (s *callSink) postpone(after time.Duration) {
+func (s *requestCaller) postpone(after time.Duration) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if p, ok := s.responder.(transport.Postponer); ok && !s.finished {
@@ -200,21 +200,21 @@ func (s *callSink) postpone(after time.Duration) {
 
 var errAnswered = errors.New("the request has its answer")
 
-func (s *callSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (s *requestCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if !s.live {
 		return nil, mcp.ErrCannotAsk
 	}
 	return s.client.put(ctx, s.call.Trail, m, s.send, s.tell)
 }
 
-// standing is the way to a legacy client outside of any request.
-type standing struct{ client *Client }
+// sessionSubscriber is the way to a legacy client outside of any request.
+type sessionSubscriber struct{ client *Session }
 
-func (s standing) Facts() *mcp.ClientFacts { return s.client.facts.Load() }
+func (s sessionSubscriber) ClientInfo() *mcp.ClientInfo { return s.client.facts.Load() }
 
-func (s standing) Notify(b []byte) { _ = s.client.out.Send(b) }
+func (s sessionSubscriber) Notify(b []byte) { _ = s.client.out.Send(b) }
 
-func (s standing) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (s sessionSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	out := s.client.out
 	return s.client.put(ctx, nil, m, func(_ context.Context, b []byte) error { return out.Send(b) }, out.Send)
 }

@@ -131,7 +131,7 @@ func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
 			_, err := s.Ask(ctx, pipetest.Scan(t, elicit))
 			return nil, err
 		}}}
-		visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+		visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 			w.Say(declaring(capabilities), ready)
 			w.Heard()
 			w.Say(asking)
@@ -155,7 +155,7 @@ func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
 
 func TestTooManyQuestions(t *testing.T) {
 	h := &fakeHost{}
-	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		w.Say(declaring(`{"elicitation":{}}`), ready)
 		w.Heard()
 		ctx, cancel := context.WithCancel(context.Background())

@@ -15,12 +15,12 @@ func long(n int) string { return strings.Repeat("x", n) }
 func TestASessionKeepsLittleOfItsClient(t *testing.T) {
 	h := &fakeHost{}
 	var lost []string
-	visit(t, &Reception{Host: h, Lost: func(what, why string) { lost = append(lost, what+": "+why) }}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: h, Lost: func(what, why string) { lost = append(lost, what+": "+why) }}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25",` +
 			`"capabilities":{"sampling":{},"experimental":{"x":"` + long(1<<20) + `"}},"clientInfo":{"name":"c","version":"1","icons":["` + long(1<<20) + `"]}}}`)
 		w.Want(`{"jsonrpc":"2.0","id":"i","result":…`)
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		f := h.standing.Facts()
+		f := h.standing.ClientInfo()
 		if string(f.Info) != `{"name":"c","version":"1"}` || string(f.Capabilities) != `{"sampling":{}}` {
 			t.Errorf("kept %d and %d bytes", len(f.Info), len(f.Capabilities))
 		}

@@ -41,9 +41,9 @@ const (
 // end of its input or of ctx still ends the conversation within seconds, or within half a
 // minute while it reads on slowly. If it stops reading with answers on their way after
 // it closed its end, the error says so.
-func (r *Reception) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
+func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
 	d := &door{pipe: p, slots: make(chan struct{}, maxAtOnce), broken: make(chan error, 1)}
-	d.conversation = r.Accept(from, pipeOutbox{p}).(*Client)
+	d.conversation = r.Accept(from, pipeOutbox{p}).(*Session)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watching sync.WaitGroup
@@ -91,7 +91,7 @@ var errUnread = errors.New("the client closed its end and stopped reading: not a
 // door takes messages from a pipe to its conversation.
 type door struct {
 	pipe         transport.Pipe
-	conversation *Client
+	conversation *Session
 	running      sync.WaitGroup
 	crowded      bool          // no slot became free in time. Of read
 	slots        chan struct{} // one is taken by each request that runs

@@ -12,7 +12,7 @@ import (
 )
 
 // initialize answers the handshake of the legacy revisions (§Lifecycle).
-func (c *Client) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Opening, r transport.Responder) {
+func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Opening, r transport.Responder) {
 	if c.facts.Load() != nil && c.number != 0 && c.facts.Load().Info != nil {
 		c.fail(m.ID, r, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this session is already initialized"})
 		return
@@ -20,7 +20,7 @@ func (c *Client) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Openi
 	start := time.Now()
 	f, bad := c.offered(m)
 	if bad != nil {
-		c.observe(&mcp.ClientFacts{}, start, bad)
+		c.observe(&mcp.ClientInfo{}, start, bad)
 		c.fail(m.ID, r, bad)
 		return
 	}
@@ -49,7 +49,7 @@ func (c *Client) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Openi
 }
 
 // offered reads what a client offers at initialize and settles the revision.
-func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) {
+func (c *Session) offered(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.Error) {
 	var at [3]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Params, []string{"protocolVersion", "capabilities", "clientInfo"}, at[:])
 	date, isText := jsonrpc.Text(m.Raw, at[0])
@@ -60,7 +60,7 @@ func (c *Client) offered(m *jsonrpc.Message) (*mcp.ClientFacts, *jsonrpc.Error) 
 	if !ok {
 		return nil, c.reception.refuseVersion(date)
 	}
-	f := &mcp.ClientFacts{
+	f := &mcp.ClientInfo{
 		Revision:     rev,
 		Info:         []byte(nameless),
 		Who:          c.who,
@@ -108,7 +108,7 @@ func named(info []byte) []byte {
 // settle answers an offered date with the revision to speak (2025-11-25
 // §Lifecycle, "Version Negotiation": the same one if we support it, otherwise the
 // newest that we do).
-func (r *Reception) settle(date string) (mcp.Revision, bool) {
+func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
 	offered, known := mcp.ParseRevision(date)
 	best := mcp.Unknown
 	for _, rev := range r.accepted() {
@@ -129,7 +129,7 @@ func (r *Reception) settle(date string) (mcp.Revision, bool) {
 var everything = mcp.Revisions()
 
 // speaks returns the revisions that clients may speak, newest first.
-func (r *Reception) speaks() []mcp.Revision {
+func (r *Endpoint) speaks() []mcp.Revision {
 	if r.Revisions == nil {
 		return everything
 	}
@@ -137,7 +137,7 @@ func (r *Reception) speaks() []mcp.Revision {
 }
 
 // accepted returns those of them that initialize agrees to.
-func (r *Reception) accepted() []mcp.Revision {
+func (r *Endpoint) accepted() []mcp.Revision {
 	var out []mcp.Revision
 	for _, rev := range r.speaks() {
 		if rev.Can(mcp.Handshake) {
@@ -149,7 +149,7 @@ func (r *Reception) accepted() []mcp.Revision {
 
 // refuseVersion is the strict mode's answer. It names the versions in every
 // spelling that clients are known to read.
-func (r *Reception) refuseVersion(date string) *jsonrpc.Error {
+func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	list := []byte{'['}
 	for i, rev := range r.accepted() {
 		if i > 0 {
@@ -167,7 +167,7 @@ func (r *Reception) refuseVersion(date string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version", Data: d}
 }
 
-func (c *Client) observe(f *mcp.ClientFacts, start time.Time, err error) {
+func (c *Session) observe(f *mcp.ClientInfo, start time.Time, err error) {
 	if c.reception.Observe == nil {
 		return
 	}

@@ -22,18 +22,18 @@ type fakeHost struct {
 	on map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 
 	mu       sync.Mutex
-	hellos   []*mcp.ClientFacts
+	hellos   []*mcp.ClientInfo
 	notices  []string
 	calls    []string
 	standing mcp.Subscriber
 	detached int
 }
 
-func (h *fakeHost) Hello(_ context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+func (h *fakeHost) Hello(_ context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hellos = append(h.hellos, f)
-	return &mcp.Hello{Info: []byte(`{"name":"host","version":"1"}`), Capabilities: []byte(`{"tools":{}}`)}, nil
+	return &mcp.ServerInfo{Info: []byte(`{"name":"host","version":"1"}`), Capabilities: []byte(`{"tools":{}}`)}, nil
 }
 
 func (h *fakeHost) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
@@ -46,13 +46,13 @@ func (h *fakeHost) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Re
 	return mcp.Answer([]byte(`{"method":"` + c.Msg.Method + `"}`)), nil
 }
 
-func (h *fakeHost) Notice(_ context.Context, _ *mcp.ClientFacts, m *jsonrpc.Message) {
+func (h *fakeHost) Notify(_ context.Context, _ *mcp.ClientInfo, m *jsonrpc.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.notices = append(h.notices, m.Method)
 }
 
-func (h *fakeHost) Attach(_ *mcp.ClientFacts, s mcp.Subscriber) func() {
+func (h *fakeHost) Subscribe(_ *mcp.ClientInfo, s mcp.Subscriber) func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.standing = s
@@ -65,7 +65,7 @@ func (h *fakeHost) Attach(_ *mcp.ClientFacts, s mcp.Subscriber) func() {
 
 // visit serves a client on a pipe in a bubble. After script the client hangs up,
 // and the conversation has to end by itself without an error.
-func visit(t *testing.T, r *Reception, script func(w *pipetest.Wire)) {
+func visit(t *testing.T, r *Endpoint, script func(w *pipetest.Wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		near, far := inmem.Pipe()
@@ -92,7 +92,7 @@ const (
 // greeted is visit after a legacy handshake.
 func greeted(t *testing.T, h *fakeHost, script func(w *pipetest.Wire)) {
 	t.Helper()
-	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		w.Say(hello25, ready)
 		w.Want(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-11-25"…}}`)
 		script(w)

@@ -32,7 +32,7 @@ const (
 )
 
 // allTools reads the list of tools to its end, as this client would be told it.
-func (c *Client) allTools(ctx context.Context, f *mcp.ClientFacts, h *mcp.Hello) ([][]byte, error) {
+func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.ServerInfo) ([][]byte, error) {
 	if caps := h.Capabilities; len(caps) > 2 && jsonrpc.Find(caps, jsonrpc.Whole(caps), "tools").IsZero() {
 		return nil, nil
 	}

@@ -27,7 +27,7 @@ type halting struct {
 }
 
 // halts serves a client on a pipe that holds so many bytes.
-func halts(ctx context.Context, t *testing.T, r *Reception, all *sync.WaitGroup, room int) *halting {
+func halts(ctx context.Context, t *testing.T, r *Endpoint, all *sync.WaitGroup, room int) *halting {
 	near, far := netsim.NewLink(netsim.Options{Buffer: room})
 	h := &halting{t: t, far: far, in: bufio.NewReaderSize(far, 4<<20)}
 	all.Go(func() {
@@ -104,7 +104,7 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						var all sync.WaitGroup
 						ended := 0
-						r := &Reception{Host: chatty(func(name string) {
+						r := &Endpoint{Host: chatty(func(name string) {
 							if name == tool {
 								ended++
 							}
@@ -173,7 +173,7 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var all sync.WaitGroup
 					ended := time.Time{}
-					r := &Reception{Host: chatty(func(string) { ended = time.Now() })}
+					r := &Endpoint{Host: chatty(func(string) { ended = time.Now() })}
 					ctx, stop := context.WithCancel(t.Context())
 					defer stop()
 					h := halts(ctx, t, r, &all, room[tool])
@@ -205,7 +205,7 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 func TestClientThatTakesNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
-		r := &Reception{Host: chatty(func(string) {})}
+		r := &Endpoint{Host: chatty(func(string) {})}
 		near, far := netsim.NewLink(netsim.Options{Up: netsim.Faults{HalfCloseAfterBytes: 300}})
 		var err error
 		all.Go(func() {
@@ -232,7 +232,7 @@ func TestClientThatReadsSlowlyAfterItsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var all sync.WaitGroup
-				h := halts(t.Context(), t, &Reception{Host: chatty(func(string) {})}, &all, 64<<10)
+				h := halts(t.Context(), t, &Endpoint{Host: chatty(func(string) {})}, &all, 64<<10)
 				h.open("legacy")
 				for id := range 3 {
 					h.call("legacy", id, "big")

@@ -282,8 +282,8 @@ func (e *edition) checkError(method string, raw []byte, at jsonrpc.Span) string 
 	foreign := "the code " + strconv.FormatInt(code, 10) + ", which " + e.date + " does not have"
 	switch {
 	case code == mcp.CodeResourceNotFound && !e.has(notFoundCode),
-		code == mcp.CodeURLElicitationsNeed && !e.has(elicitationIDs),
-		code <= -32020 && code >= -32099 && code != mcp.CodeURLElicitationsNeed && !e.has(resultTypes):
+		code == mcp.CodeURLElicitationRequired && !e.has(elicitationIDs),
+		code <= -32020 && code >= -32099 && code != mcp.CodeURLElicitationRequired && !e.has(resultTypes):
 		return foreign
 	case code <= -32020 && code >= -32099 && e.has(resultTypes) && !mcp.IsModernCode(code):
 		return foreign

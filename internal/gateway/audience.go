@@ -12,7 +12,7 @@ import (
 // clients that no server can ask for anything are one audience, whose key is "".
 type audience struct {
 	key   string
-	facts *mcp.ClientFacts // with which lists are read; never nil
+	facts *mcp.ClientInfo // with which lists are read; never nil
 	// The others are under catalog.mu.
 	party string // which came first; see party
 	used  time.Time
@@ -20,7 +20,7 @@ type audience struct {
 
 // everybody is the audience of clients that cannot be asked, and of those for whose
 // capabilities there is no room. Its lists are kept for as long as the gateway.
-var everybody = &audience{facts: &mcp.ClientFacts{}}
+var everybody = &audience{facts: &mcp.ClientInfo{}}
 
 // The bounds of audiences beside everybody. Each may cost a session of every legacy
 // server, so they are few, and those in use are not exchanged for newcomers.
@@ -31,7 +31,7 @@ const (
 )
 
 // audienceKey tells the audiences apart.
-func audienceKey(f *mcp.ClientFacts) string {
+func audienceKey(f *mcp.ClientInfo) string {
 	caps := mcp.CanonicalCapabilities(f.Capabilities)
 	switch {
 	case caps == nil:
@@ -45,7 +45,7 @@ func audienceKey(f *mcp.ClientFacts) string {
 
 // audience returns the audience that a client belongs to. nil stands for a request
 // without a client.
-func (g *Merged) audience(f *mcp.ClientFacts) *audience {
+func (g *Merged) audience(f *mcp.ClientInfo) *audience {
 	if f == nil {
 		return everybody
 	}
@@ -67,7 +67,7 @@ func (g *Merged) audience(f *mcp.ClientFacts) *audience {
 // where there is no room for it. Room is made by the audience that nobody has used for
 // longest: one of the newcomer's own where it has its share, else one of the party that
 // has most.
-func (c *catalog) audienceLocked(key string, f *mcp.ClientFacts) *audience {
+func (c *catalog) audienceLocked(key string, f *mcp.ClientInfo) *audience {
 	now := time.Now()
 	if a := c.audiences[key]; a != nil {
 		a.used = now
@@ -93,7 +93,7 @@ func (c *catalog) audienceLocked(key string, f *mcp.ClientFacts) *audience {
 		}
 		c.forgetLocked(oldest)
 	}
-	a := &audience{key: key, party: who, used: now, facts: &mcp.ClientFacts{
+	a := &audience{key: key, party: who, used: now, facts: &mcp.ClientInfo{
 		Revision: f.Revision, Info: f.Own().Info, Capabilities: mcp.CanonicalCapabilities(f.Capabilities),
 	}}
 	if c.audiences == nil {

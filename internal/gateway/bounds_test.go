@@ -54,7 +54,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	check(q.list)
 	synctest.Test(t, func(t *testing.T) {
 		turn := make(chan struct{})
-		o := &outlet{to: &reader{turn: turn}, as: func(Upstream, *jsonrpc.Message, *jsonrpc.Edits) {}}
+		o := &notifier{to: &reader{turn: turn}, as: func(Upstream, *jsonrpc.Message, *jsonrpc.Edits) {}}
 		o.put(u, other(0)) // on which the writer waits
 		synctest.Wait()
 		flood(o.put)

@@ -26,23 +26,23 @@ import (
 type catalog struct {
 	mu        sync.Mutex
 	audiences map[string]*audience // by key, without everybody
-	parts     map[partKey]*part
-	editions  map[editionKey]*edition // absent when to be made anew
+	parts     map[serverListKey]*serverList
+	editions  map[mergedListKey]*mergedList // absent when to be made anew
 	// dear are servers whose last failure everybody had to wait for: what fails at
 	// once may be waited for again, these not before they have been heard.
 	dear map[string]bool
-	told map[oddity]struct{} // what was said to be left out or renamed
-	work work.Group          // readings
+	told map[rejectedItem]struct{} // what was said to be left out or renamed
+	work work.Group                // readings
 }
 
-type partKey struct{ method, server, audience string }
+type serverListKey struct{ method, server, audience string }
 
-type editionKey struct{ method, audience string }
+type mergedListKey struct{ method, audience string }
 
-// part is what one server says to one method of one audience. The method "" stands for its Hello.
-type part struct {
+// serverList is what one server says to one method of one audience. The method "" stands for its Hello.
+type serverList struct {
 	items   [][]byte
-	hello   *mcp.Hello
+	hello   *mcp.ServerInfo
 	have    bool      // it has answered at least once
 	fresh   bool      // and nothing has changed since
 	read    time.Time // when it was last read well
@@ -64,15 +64,15 @@ type reading struct {
 	failed   bool          // set with finished
 }
 
-// edition is a joined list as clients see it.
-type edition struct {
+// mergedList is a joined list as clients see it.
+type mergedList struct {
 	table *table
 	items []listed
-	odd   []oddity // at most maxOdd
+	odd   []rejectedItem // at most maxOdd
 }
 
-// oddity is an item that clients do not see as it is.
-type oddity struct {
+// rejectedItem is an item that clients do not see as it is.
+type rejectedItem struct {
 	server, method string
 	Odd
 	lost bool // they do not see it at all
@@ -84,9 +84,9 @@ const (
 	maxTold = 1000 // over all lists, before it is forgotten what was told
 )
 
-func (j *edition) note(u Upstream, method, name, why string, lost bool) {
+func (j *mergedList) note(u Upstream, method, name, why string, lost bool) {
 	if len(j.odd) < maxOdd {
-		j.odd = append(j.odd, oddity{u.Name(), method, Odd{excerpt.Cut(name, maxRepeated), why}, lost})
+		j.odd = append(j.odd, rejectedItem{u.Name(), method, Odd{excerpt.Cut(name, maxRepeated), why}, lost})
 	}
 }
 
@@ -117,7 +117,7 @@ func (g *Merged) Changed(server, kind string) {
 	if kind == "" {
 		delete(g.catalog.dear, server)
 	}
-	var again []partKey
+	var again []serverListKey
 	for key, p := range g.catalog.parts {
 		if key.server == server && (kind == "" || key.method != "" && strings.HasPrefix(key.method, kind)) {
 			p.fresh, p.changed = false, true
@@ -132,7 +132,7 @@ func (g *Merged) Changed(server, kind string) {
 // tellLocked reads parts again and announces those that have changed. It skips
 // audiences without listeners, except everybody: their lists are read when one of their
 // clients asks, and no session is opened for them now.
-func (g *Merged) tellLocked(again []partKey) {
+func (g *Merged) tellLocked(again []serverListKey) {
 	heard := g.heardFor()
 	for _, key := range again {
 		at := slices.IndexFunc(g.Upstreams, func(u Upstream) bool { return u.Name() == key.server })
@@ -148,13 +148,13 @@ func (g *Merged) tellLocked(again []partKey) {
 
 // readLocked sees to it that a part is being read where it has to be, and returns
 // the reading to wait for, nil for none.
-func (g *Merged) readLocked(a *audience, method string, u Upstream) (*part, *reading) {
-	key := partKey{method, u.Name(), a.key}
+func (g *Merged) readLocked(a *audience, method string, u Upstream) (*serverList, *reading) {
+	key := serverListKey{method, u.Name(), a.key}
 	p := g.catalog.parts[key]
 	if p == nil {
-		p = &part{}
+		p = &serverList{}
 		if g.catalog.parts == nil {
-			g.catalog.parts = make(map[partKey]*part)
+			g.catalog.parts = make(map[serverListKey]*serverList)
 		}
 		g.catalog.parts[key] = p
 	}
@@ -182,7 +182,7 @@ func (g *Merged) readLocked(a *audience, method string, u Upstream) (*part, *rea
 }
 
 // read gets one part from its server.
-func (g *Merged) read(a *audience, method string, u Upstream, p *part, r *reading) {
+func (g *Merged) read(a *audience, method string, u Upstream, p *serverList, r *reading) {
 	ctx, cancel := context.WithTimeout(g.life(), readingLimit)
 	defer cancel()
 	began := time.Now()
@@ -217,7 +217,7 @@ func (g *Merged) read(a *audience, method string, u Upstream, p *part, r *readin
 		announce = (r.missed || r.tell) && changed
 		if changed && p.have && !p.until.IsZero() {
 			// The server tells nobody, so what other audiences have is as old.
-			var others []partKey
+			var others []serverListKey
 			for key, q := range g.catalog.parts {
 				if key.method == method && key.server == u.Name() && key.audience != a.key && q.have && q.fresh {
 					q.fresh = false
@@ -249,7 +249,7 @@ func (g *Merged) read(a *audience, method string, u Upstream, p *part, r *readin
 }
 
 // tellsOf reports whether a server has said that it tells of changes of a list.
-func tellsOf(h *mcp.Hello, method string) bool {
+func tellsOf(h *mcp.ServerInfo, method string) bool {
 	caps := h.Capabilities
 	at := jsonrpc.Find(caps, jsonrpc.Whole(caps), mcp.LookupMethod(method).Capability)
 	return string(jsonrpc.Find(caps, at, "listChanged").Of(caps)) == "true"
@@ -281,11 +281,11 @@ func sameItems(a, b [][]byte) bool {
 // seenPartLocked returns what clients of an audience see of a server: its own part, or
 // everybody's for as long as there is none. A server that cannot be opened once more
 // is shown all the same.
-func (c *catalog) seenPartLocked(method string, u Upstream, a *audience) *part {
-	if p := c.parts[partKey{method, u.Name(), a.key}]; p != nil && p.have {
+func (c *catalog) seenPartLocked(method string, u Upstream, a *audience) *serverList {
+	if p := c.parts[serverListKey{method, u.Name(), a.key}]; p != nil && p.have {
 		return p
 	}
-	return c.parts[partKey{method, u.Name(), everybody.key}]
+	return c.parts[serverListKey{method, u.Name(), everybody.key}]
 }
 
 func (c *catalog) seenLocked(method string, u Upstream, a *audience) [][]byte {
@@ -353,16 +353,16 @@ func (g *Merged) settle(ctx context.Context, a *audience, method string) {
 }
 
 // edition returns the joined list of a method as an audience sees it.
-func (g *Merged) edition(ctx context.Context, a *audience, method string) *edition {
+func (g *Merged) edition(ctx context.Context, a *audience, method string) *mergedList {
 	g.refresh(ctx, a, method)
 	g.catalog.mu.Lock()
-	key := editionKey{method, a.key}
+	key := mergedListKey{method, a.key}
 	e := g.catalog.editions[key]
-	var tell []oddity
+	var tell []rejectedItem
 	if e == nil {
 		e = g.buildLocked(a, method)
 		if g.catalog.editions == nil {
-			g.catalog.editions = make(map[editionKey]*edition)
+			g.catalog.editions = make(map[mergedListKey]*mergedList)
 		}
 		if g.catalog.knownLocked(a.key) == a {
 			g.catalog.editions[key] = e
@@ -382,9 +382,9 @@ func (g *Merged) edition(ctx context.Context, a *audience, method string) *editi
 
 // untoldLocked returns what nobody was told of so far: lists are joined anew
 // whenever one of them changes.
-func (c *catalog) untoldLocked(all []oddity) (out []oddity) {
+func (c *catalog) untoldLocked(all []rejectedItem) (out []rejectedItem) {
 	if c.told == nil || len(c.told) > maxTold {
-		c.told = make(map[oddity]struct{})
+		c.told = make(map[rejectedItem]struct{})
 	}
 	for _, x := range all {
 		if _, known := c.told[x]; !known {
@@ -397,11 +397,11 @@ func (c *catalog) untoldLocked(all []oddity) (out []oddity) {
 
 // hellos returns the Hello of each server for an audience, nil for servers that have
 // not answered so far.
-func (g *Merged) hellos(ctx context.Context, a *audience) []*mcp.Hello {
+func (g *Merged) hellos(ctx context.Context, a *audience) []*mcp.ServerInfo {
 	g.refresh(ctx, a, "")
 	g.catalog.mu.Lock()
 	defer g.catalog.mu.Unlock()
-	out := make([]*mcp.Hello, len(g.Upstreams))
+	out := make([]*mcp.ServerInfo, len(g.Upstreams))
 	for i, u := range g.Upstreams {
 		if p := g.catalog.seenPartLocked("", u, a); p != nil {
 			out[i] = p.hello
@@ -416,8 +416,8 @@ func has(object []byte, key string) bool {
 
 // buildLocked makes the table and the items that clients see. Servers come in the order
 // of the configuration, items in the order of their server.
-func (g *Merged) buildLocked(a *audience, method string) *edition {
-	j := &edition{table: newTable()}
+func (g *Merged) buildLocked(a *audience, method string) *mergedList {
+	j := &mergedList{table: newTable()}
 	key := "name"
 	switch method {
 	case mcp.MethodListResources:
@@ -481,7 +481,7 @@ func taken(by route, u Upstream, name string) string {
 // far: that one is waited for, and no other.
 func (g *Merged) find(ctx context.Context, a *audience, method, name string) (route, bool) {
 	g.catalog.mu.Lock()
-	for _, key := range [...]editionKey{{method, a.key}, {method, everybody.key}} {
+	for _, key := range [...]mergedListKey{{method, a.key}, {method, everybody.key}} {
 		if e := g.catalog.editions[key]; e != nil {
 			if r, ok := e.table.routes[name]; ok {
 				g.catalog.mu.Unlock()

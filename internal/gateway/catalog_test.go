@@ -28,7 +28,7 @@ func TestSlowAndDeadServersDelayTheFirstListAloneAndByTheGraceAtMost(t *testing.
 		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{slow, dead, good}}
 		defer g.Close()
 		heard := &ear{}
-		detach := g.Attach(&mcp.ClientFacts{Revision: mcp.R20251125, Conversation: 9}, heard)
+		detach := g.Subscribe(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 9}, heard)
 		defer detach()
 		offered := func(t *testing.T, g *Merged, method string) []string {
 			return offeredTo(t, g, method, "{}")

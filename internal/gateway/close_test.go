@@ -28,7 +28,7 @@ func TestCloseInMidWork(t *testing.T) {
 			a, b := counted(&fake{name: "a"}), counted(asking(mcp.MethodElicit))
 			b.hello.Revision = mcp.R20251125
 			r := &Relay{}
-			g := &Merged{Relay: r, Upstreams: []Upstream{a, b}, Face: Face{Name: "dragoman", Version: "1"}}
+			g := &Merged{Relay: r, Upstreams: []Upstream{a, b}, Face: Identity{Name: "dragoman", Version: "1"}}
 			done, closed := make(chan struct{}), make(chan struct{})
 			var wait sync.WaitGroup
 			do := func(f func()) {
@@ -50,7 +50,7 @@ func TestCloseInMidWork(t *testing.T) {
 				do(func() { _, _ = r.relay(t.Context(), b, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}) })
 				do(func() {
 					heard := &ear{}
-					leave := g.Attach(&mcp.ClientFacts{Revision: mcp.R20251125, Conversation: uint64(i + 1)}, heard)
+					leave := g.Subscribe(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: uint64(i + 1)}, heard)
 					g.announce(mcp.NoteToolsChanged, "")
 					leave()
 				})

@@ -4,7 +4,7 @@
 // client is told that we are.
 //
 // Single is one server, names untouched; Merged is many behind one endpoint, with
-// names of the form server__tool. Both are downstream.Hosts. The package does no I/O of
+// names of the form server__tool. Both are downstream.Handlers. The package does no I/O of
 // its own: servers are reached through the interface Upstream. A call that waits
 // for its client, a task that is attended and the reading of a list outlive the
 // request they began with; Close and Drain wait for them. Everything

@@ -17,7 +17,7 @@ import (
 // fake is a server that does what its functions say.
 type fake struct {
 	name  string
-	hello mcp.Hello
+	hello mcp.ServerInfo
 	// call answers calls; nil answers {} in the words of from.
 	call func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error)
 	// list answers lists; nil answers with lists, by method.
@@ -25,7 +25,7 @@ type fake struct {
 	lists  map[string][]string
 	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
 	params map[string][]mirror.Param
-	honour mcp.Interest
+	honour mcp.SubscriptionFilter
 	// support is what its tools say of tasks; the zero value says optional.
 	support mcp.TaskSupport
 	stood   func(*fakeStanding)
@@ -63,7 +63,7 @@ func (s *seen) lists() int {
 
 func (u *fake) Name() string { return u.name }
 
-func (u *fake) Hello(context.Context, *mcp.ClientFacts) (*mcp.Hello, error) { return &u.hello, nil }
+func (u *fake) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) { return &u.hello, nil }
 
 func (u *fake) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	u.seen.add(c)
@@ -73,14 +73,14 @@ func (u *fake) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply,
 	return u.call(ctx, c, s)
 }
 
-func (u *fake) Tasks(context.Context, *mcp.ClientFacts, string) (mcp.TaskForm, mcp.TaskSupport) {
+func (u *fake) Tasks(context.Context, *mcp.ClientInfo, string) (mcp.TaskForm, mcp.TaskSupport) {
 	if u.support == mcp.TaskForbidden {
 		return u.hello.Tasks(), mcp.TaskOptional
 	}
 	return u.hello.Tasks(), u.support
 }
 
-func (u *fake) List(ctx context.Context, _ *mcp.ClientFacts, method string) ([][]byte, bool, error) {
+func (u *fake) List(ctx context.Context, _ *mcp.ClientInfo, method string) ([][]byte, bool, error) {
 	u.seen.mu.Lock()
 	u.seen.reads++
 	u.seen.mu.Unlock()
@@ -91,7 +91,7 @@ func (u *fake) List(ctx context.Context, _ *mcp.ClientFacts, method string) ([][
 	return items(u.lists[method]...), true, nil
 }
 
-func (u *fake) ToolParams(_ context.Context, _ *mcp.ClientFacts, tool string) ([]mirror.Param, bool) {
+func (u *fake) ToolParams(_ context.Context, _ *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
 	p, ok := u.params[tool]
 	return p, ok
 }
@@ -104,9 +104,9 @@ func (u *fake) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	return mcp.Answer([]byte("{}")), nil
 }
 
-func (u *fake) Forward(*mcp.ClientFacts, []byte, string) {}
+func (u *fake) Forward(*mcp.ClientInfo, []byte, string) {}
 
-func (u *fake) Stand(_ *mcp.ClientFacts, deliver func(*jsonrpc.Message), _ mcp.Subscriber) Standing {
+func (u *fake) Subscribe(_ *mcp.ClientInfo, deliver func(*jsonrpc.Message), _ mcp.Subscriber) Subscriber {
 	w := &fakeStanding{u: u, deliver: deliver}
 	if u.stood != nil {
 		u.stood(w)
@@ -118,14 +118,14 @@ type fakeStanding struct {
 	u       *fake
 	deliver func(*jsonrpc.Message)
 	mu      sync.Mutex
-	want    mcp.Interest
+	want    mcp.SubscriptionFilter
 	closed  bool
 }
 
 func (w *fakeStanding) Lists(tools, prompts, resources bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.want = mcp.Interest{Tools: tools, Prompts: prompts, Resources: resources, URIs: w.want.URIs}
+	w.want = mcp.SubscriptionFilter{Tools: tools, Prompts: prompts, Resources: resources, URIs: w.want.URIs}
 }
 
 func (w *fakeStanding) Subscribe(_ context.Context, uri string) (*mcp.Reply, error) {
@@ -142,14 +142,14 @@ func (w *fakeStanding) Unsubscribe(context.Context, string) (*mcp.Reply, error) 
 	return mcp.Answer([]byte("{}")), nil
 }
 
-func (w *fakeStanding) Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, error) {
+func (w *fakeStanding) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	w.Lists(want.Tools, want.Prompts, want.Resources)
 	for uri := range want.URIs {
 		_, _ = w.Subscribe(ctx, uri)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := mcp.Interest{
+	h := mcp.SubscriptionFilter{
 		Tools: w.want.Tools && w.u.honour.Tools, Prompts: w.want.Prompts && w.u.honour.Prompts,
 		Resources: w.want.Resources && w.u.honour.Resources, URIs: map[string]bool{},
 	}
@@ -193,7 +193,7 @@ func (e *ear) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, er
 	return e.ask(ctx, m)
 }
 
-func (e *ear) Facts() *mcp.ClientFacts { return &mcp.ClientFacts{Revision: mcp.R20251125} }
+func (e *ear) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{Revision: mcp.R20251125} }
 
 func items(all ...string) [][]byte {
 	out := make([][]byte, len(all))
@@ -229,7 +229,7 @@ func modern(t testing.TB, method, params string) *mcp.Call {
 func request26(t testing.TB, principal, method, params string) *mcp.Call {
 	t.Helper()
 	m := message(t, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":`+params+`}`)
-	return mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientFacts{
+	return mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientInfo{
 		Revision: mcp.R20260728, Capabilities: []byte(asksAll), Who: identity.Named(principal),
 	})
 }
@@ -237,14 +237,14 @@ func request26(t testing.TB, principal, method, params string) *mcp.Call {
 func legacy(t testing.TB, method, params string) *mcp.Call {
 	t.Helper()
 	c := request26(t, "alice", method, params)
-	c.Client = &mcp.ClientFacts{Revision: mcp.R20251125, Capabilities: []byte(asksAll), Who: identity.Named("alice"), Conversation: 1}
+	c.Client = &mcp.ClientInfo{Revision: mcp.R20251125, Capabilities: []byte(asksAll), Who: identity.Named("alice"), Conversation: 1}
 	return c
 }
 
 // merged is a gateway over servers, closed at the end.
 func merged(t testing.TB, all ...*fake) *Merged {
 	t.Helper()
-	g := &Merged{Relay: &Relay{}, Face: Face{Name: "dragoman", Version: "1"}}
+	g := &Merged{Relay: &Relay{}, Face: Identity{Name: "dragoman", Version: "1"}}
 	for _, u := range all {
 		g.Upstreams = append(g.Upstreams, u)
 	}

@@ -94,7 +94,7 @@ func (u *Filtered) cut(m *mcp.Method, reply *mcp.Reply) {
 }
 
 // List leaves out what is hidden.
-func (u *Filtered) List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error) {
+func (u *Filtered) List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
 	items, complete, err = u.Upstream.List(ctx, f, method)
 	m := mcp.LookupMethod(method)
 	if err != nil || m == nil {
@@ -109,25 +109,25 @@ func (u *Filtered) List(ctx context.Context, f *mcp.ClientFacts, method string) 
 	return shown, complete, nil
 }
 
-// Stand keeps updates of hidden resources from being asked for.
-func (u *Filtered) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Standing {
-	return &filteredStanding{u.Upstream.Stand(f, deliver, asker), u, f}
+// Subscribe keeps updates of hidden resources from being asked for.
+func (u *Filtered) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Subscriber {
+	return &filteredStanding{u.Upstream.Subscribe(f, deliver, asker), u, f}
 }
 
 type filteredStanding struct {
-	Standing
+	Subscriber
 	u     *Filtered
-	facts *mcp.ClientFacts
+	facts *mcp.ClientInfo
 }
 
 func (w *filteredStanding) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
 	if !w.u.Shows("resources", uri) {
 		return nil, missing(w.facts, uri)
 	}
-	return w.Standing.Subscribe(ctx, uri)
+	return w.Subscriber.Subscribe(ctx, uri)
 }
 
-func (w *filteredStanding) Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, error) {
+func (w *filteredStanding) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	all := want.URIs
 	want.URIs = make(map[string]bool, len(all))
 	for uri := range all {
@@ -135,12 +135,12 @@ func (w *filteredStanding) Watch(ctx context.Context, want mcp.Interest) (mcp.In
 			want.URIs[uri] = true
 		}
 	}
-	return w.Standing.Watch(ctx, want)
+	return w.Subscriber.Watch(ctx, want)
 }
 
 // missing says that a resource does not exist, in the client's words (2025-11-25
 // §Resources, "Error Handling": -32002; 2026-07-28: -32602).
-func missing(f *mcp.ClientFacts, uri string) error {
+func missing(f *mcp.ClientInfo, uri string) error {
 	code := int64(jsonrpc.CodeInvalidParams)
 	if f.Revision.Can(mcp.ResourceNotFoundCode) {
 		code = mcp.CodeResourceNotFound

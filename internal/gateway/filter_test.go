@@ -35,7 +35,7 @@ func callOf(t *testing.T, method, params string) *mcp.Call {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientFacts{Revision: mcp.R20260728})
+	return mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.R20260728})
 }
 
 func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
@@ -80,7 +80,7 @@ func TestT25_JoinedListsArePrivate(t *testing.T) {
 	}
 	all := func(string, string) bool { return true }
 	for what, x := range map[string]struct {
-		host downstream.Host
+		host downstream.Handler
 		want string
 	}{
 		"joined":             {merged(t, u), `"private"`},

@@ -11,7 +11,7 @@ import (
 // that the call is over and may have been executed. It is guarded by Relay.parkMu. The
 // zero value is ready.
 type finished struct {
-	order []*parked // oldest first
+	order []*parkedCall // oldest first
 	bytes int64
 }
 
@@ -22,7 +22,7 @@ const (
 )
 
 // addLocked takes in a call that is over, and returns those that have to go for it.
-func (f *finished) addLocked(p *parked, b *transport.Budget) (gone []*parked) {
+func (f *finished) addLocked(p *parkedCall, b *transport.Budget) (gone []*parkedCall) {
 	p.size = int64(answerSize(p))
 	f.order = append(f.order, p)
 	f.bytes += p.size
@@ -53,7 +53,7 @@ func (f *finished) addLocked(p *parked, b *transport.Budget) (gone []*parked) {
 }
 
 // removeLocked takes a call out, if it is there.
-func (f *finished) removeLocked(p *parked, b *transport.Budget) {
+func (f *finished) removeLocked(p *parkedCall, b *transport.Budget) {
 	for i, x := range f.order {
 		if x == p {
 			f.order = append(f.order[:i:i], f.order[i+1:]...)
@@ -64,7 +64,7 @@ func (f *finished) removeLocked(p *parked, b *transport.Budget) {
 	}
 }
 
-func answerSize(p *parked) int {
+func answerSize(p *parkedCall) int {
 	if p.reply == nil {
 		return 0
 	}

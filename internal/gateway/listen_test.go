@@ -25,10 +25,10 @@ type listens struct {
 
 func startListen(t *testing.T, g *Merged, id, filter string) *listens {
 	t.Helper()
-	return startListenAt(t, g, mcp.ClientFacts{Who: identity.Named("alice")}, id, filter)
+	return startListenAt(t, g, mcp.ClientInfo{Who: identity.Named("alice")}, id, filter)
 }
 
-func startListenAt(t *testing.T, g callee, who mcp.ClientFacts, id, filter string) *listens {
+func startListenAt(t *testing.T, g callee, who mcp.ClientInfo, id, filter string) *listens {
 	t.Helper()
 	l := &listens{ear: &ear{}, done: make(chan struct{})}
 	c := modern(t, mcp.MethodListen, `{"notifications":`+filter+`}`)
@@ -49,7 +49,7 @@ type callee interface {
 }
 
 // telling is a server whose notices a test sends with its last function.
-func telling(name string, honour mcp.Interest) (*fake, func(t *testing.T, raw string), func() []*fakeStanding) {
+func telling(name string, honour mcp.SubscriptionFilter) (*fake, func(t *testing.T, raw string), func() []*fakeStanding) {
 	u := &fake{name: name, honour: honour}
 	var mu sync.Mutex
 	var all []*fakeStanding
@@ -77,7 +77,7 @@ const (
 
 func TestN01_AcknowledgementComesFirstWithTheIDAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, tell, stood := telling("u", mcp.Interest{Tools: true})
+		u, tell, stood := telling("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
 		text := startListen(t, g, `"1"`, `{"toolsListChanged":true}`)
 		number := startListen(t, g, `1`, `{"toolsListChanged":true,"promptsListChanged":true,"later":{"x":1}}`)
@@ -119,7 +119,7 @@ func TestN01_AcknowledgementComesFirstWithTheIDAsItWas(t *testing.T) {
 
 func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, _, _ := telling("u", mcp.Interest{Tools: true})
+		u, _, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
 		l := startListen(t, g, `1`, `{}`)
 		g.announce(mcp.NoteToolsChanged, "") // N02
@@ -166,7 +166,7 @@ func (s *stalled) Notify(b []byte) {
 
 func TestNoticesThatWaitAreTakenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, tell, _ := telling("u", mcp.Interest{Tools: true, URIs: map[string]bool{"x:1": true, "x:2": true}})
+		u, tell, _ := telling("u", mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{"x:1": true, "x:2": true}})
 		u.lists = map[string][]string{"resources/list": {`{"uri":"x:1"}`, `{"uri":"x:2"}`, `{"uri":"x:3"}`}}
 		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
 		s := &stalled{gate: make(chan struct{})}
@@ -198,20 +198,20 @@ func TestNoticesThatWaitAreTakenTogether(t *testing.T) {
 // hung is a server that never tells what it honours.
 type hung struct{ *fake }
 
-func (u hung) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Standing {
-	return hungStanding{u.fake.Stand(f, deliver, asker)}
+func (u hung) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Subscriber {
+	return hungStanding{u.fake.Subscribe(f, deliver, asker)}
 }
 
-type hungStanding struct{ Standing }
+type hungStanding struct{ Subscriber }
 
-func (w hungStanding) Watch(ctx context.Context, _ mcp.Interest) (mcp.Interest, error) {
+func (w hungStanding) Watch(ctx context.Context, _ mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	<-ctx.Done()
-	return mcp.Interest{}, context.Cause(ctx)
+	return mcp.SubscriptionFilter{}, context.Cause(ctx)
 }
 
 func TestListenWaitsForNoServerLongerThanTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, tell, _ := telling("u", mcp.Interest{Tools: true})
+		u, tell, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{hung{&fake{name: "a"}}, hung{&fake{name: "b"}}, u}}
 		start := time.Now()
 		l := startListen(t, g, `1`, `{"toolsListChanged":true}`)

@@ -24,7 +24,7 @@ type Merged struct {
 	Names     Names
 	// Prefixes are the prefixes of the servers that have another than their name.
 	Prefixes map[string]string
-	Face     Face
+	Face     Identity
 	// Grace is how long a joined answer waits for a server, counted from when it
 	// was first needed. Zero means 1.5 s.
 	Grace time.Duration
@@ -34,7 +34,7 @@ type Merged struct {
 }
 
 // Hello introduces Dragoman with what the servers behind can really do.
-func (g *Merged) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	names := make([]string, len(g.Upstreams))
 	for i, u := range g.Upstreams {
 		names[i] = u.Name()
@@ -167,22 +167,22 @@ func (g *Merged) setLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) 
 	return mcp.Answer([]byte("{}")), nil
 }
 
-// Notice passes a client's notification on to all servers.
-func (g *Merged) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
+// Notify passes a client's notification on to all servers.
+func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
 	raw := onward(m)
 	for _, u := range g.Upstreams {
 		u.Forward(f, raw, m.Method)
 	}
 }
 
-// Attach lets a legacy client hear the standing notices of all servers.
-func (g *Merged) Attach(f *mcp.ClientFacts, s mcp.Subscriber) (detach func()) {
+// Subscribe lets a legacy client hear the standing notices of all servers.
+func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	return g.attach(f, g.Relay, s, g.Upstreams, g.Relay.taskNames(f, false), true)
 }
 
 // owner returns the server that a URI belongs to: the one that lists it, else the
 // one whose template it fits, else the only one that has resources at all.
-func (g *Merged) owner(ctx context.Context, f *mcp.ClientFacts, uri string) (Upstream, error) {
+func (g *Merged) owner(ctx context.Context, f *mcp.ClientInfo, uri string) (Upstream, error) {
 	if uri == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
 	}

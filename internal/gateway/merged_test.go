@@ -108,9 +108,9 @@ func TestCapabilitiesAreTheUnion(t *testing.T) {
 		`{"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`: {`{"tools":{},"prompts":{}}`, `{"resources":{}}`},
 	} {
 		a, b := two()
-		a.hello = mcp.Hello{Revision: mcp.R20251125, Capabilities: []byte(caps[0])}
-		b.hello = mcp.Hello{Revision: mcp.R20251125, Capabilities: []byte(caps[1])}
-		h, err := merged(t, a, b).Hello(t.Context(), &mcp.ClientFacts{})
+		a.hello = mcp.ServerInfo{Revision: mcp.R20251125, Capabilities: []byte(caps[0])}
+		b.hello = mcp.ServerInfo{Revision: mcp.R20251125, Capabilities: []byte(caps[1])}
+		h, err := merged(t, a, b).Hello(t.Context(), &mcp.ClientInfo{})
 		if err != nil || string(h.Capabilities) != want {
 			t.Errorf("%v: got %s, want %s (%v)", caps, h.Capabilities, want, err)
 		}
@@ -118,7 +118,7 @@ func TestCapabilitiesAreTheUnion(t *testing.T) {
 }
 
 func TestInstructionsAreJoinedInFourWays(t *testing.T) {
-	for join, want := range map[Join]string{
+	for join, want := range map[InstructionsOrder]string{
 		"":             "own\n\n## a\n\nA\n\n## b\n\nB",
 		OwnFirst:       "own\n\n## a\n\nA\n\n## b\n\nB",
 		UpstreamsFirst: "## a\n\nA\n\n## b\n\nB\n\nown",
@@ -130,7 +130,7 @@ func TestInstructionsAreJoinedInFourWays(t *testing.T) {
 		g := merged(t, a, b)
 		g.Face.Join = join
 		g.Face.Instructions = func(context.Context) string { return "\nown " }
-		h, err := g.Hello(t.Context(), &mcp.ClientFacts{})
+		h, err := g.Hello(t.Context(), &mcp.ClientInfo{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func (g *Merged) missing(a *audience, method string) (starting, failed []string)
 		if p != nil && p.have {
 			continue
 		}
-		if own := g.catalog.parts[partKey{method, u.Name(), a.key}]; own != nil {
+		if own := g.catalog.parts[serverListKey{method, u.Name(), a.key}]; own != nil {
 			p = own
 		}
 		if p != nil && p.failed != "" {
@@ -41,7 +41,7 @@ func (g *Merged) unread(a *audience, method, name string) (u Upstream, why strin
 		}
 		p := g.catalog.seenPartLocked(method, u, a)
 		if p == nil || !p.have {
-			if own := g.catalog.parts[partKey{method, u.Name(), a.key}]; own != nil {
+			if own := g.catalog.parts[serverListKey{method, u.Name(), a.key}]; own != nil {
 				p = own
 			}
 		}

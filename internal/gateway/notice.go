@@ -28,10 +28,10 @@ type attachment struct {
 
 type attachedTo struct {
 	server string
-	w      Standing
+	w      Subscriber
 }
 
-func (a *attachment) find(server string) Standing {
+func (a *attachment) find(server string) Subscriber {
 	if a == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (a *attachment) find(server string) Standing {
 
 // hearer is a client that is told of changes that no server has told of.
 type hearer struct {
-	want     mcp.Interest
+	want     mcp.SubscriptionFilter
 	audience string // its key
 	tell     func(method string)
 }
@@ -148,7 +148,7 @@ func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s mcp.Calle
 	defer tasks.leave()
 	all, leave := n.watchAll(ctx, c, q, from, share(want, from, owner))
 	defer leave()
-	honoured := mcp.Interest{URIs: map[string]bool{}}
+	honoured := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	late := time.NewTimer(defaultGrace)
 	defer late.Stop()
 	patience := late.C
@@ -156,7 +156,7 @@ func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s mcp.Calle
 		patience = nil // there is nobody whom it could keep waiting
 	}
 	for _, w := range all {
-		var got mcp.Interest
+		var got mcp.SubscriptionFilter
 		select {
 		case <-w.done:
 			if w.err != nil && len(from) == 1 {
@@ -167,7 +167,7 @@ func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s mcp.Calle
 		case <-patience:
 			late.Reset(0) // for the next one too
 			// When it comes after all its lists change ours, and that we tell.
-			got = mcp.Interest{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
+			got = mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
 		}
 		honoured.Tools = honoured.Tools || got.Tools
 		honoured.Prompts = honoured.Prompts || got.Prompts
@@ -224,19 +224,19 @@ func (n *notices) farewell(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 // watching is what one server is asked to tell a listening client.
 type watching struct {
 	done chan struct{} // closed when got and err are set
-	got  mcp.Interest
+	got  mcp.SubscriptionFilter
 	err  error
 }
 
 // watchAll asks all servers at the same time, so that a slow one delays nobody.
 // leave ends it all and waits.
-func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Upstream, wants []mcp.Interest) (all []*watching, leave func()) {
+func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Upstream, wants []mcp.SubscriptionFilter) (all []*watching, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	var standing []Standing
+	var standing []Subscriber
 	for i, u := range from {
 		w := &watching{done: make(chan struct{})}
-		st := u.Stand(c.Client, func(m *jsonrpc.Message) { q.put(u, m) }, nil)
+		st := u.Subscribe(c.Client, func(m *jsonrpc.Message) { q.put(u, m) }, nil)
 		all, standing = append(all, w), append(standing, st)
 		running.Go(func() {
 			defer close(w.done)
@@ -254,8 +254,8 @@ func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Up
 
 // share returns what each server is to be asked for: changes of lists all of
 // them, a resource its owner.
-func share(want mcp.Interest, from []Upstream, owner func(uri string) Upstream) []mcp.Interest {
-	out := make([]mcp.Interest, len(from))
+func share(want mcp.SubscriptionFilter, from []Upstream, owner func(uri string) Upstream) []mcp.SubscriptionFilter {
+	out := make([]mcp.SubscriptionFilter, len(from))
 	for i := range from {
 		out[i] = want
 		if owner != nil {
@@ -332,14 +332,14 @@ func onward(m *jsonrpc.Message) []byte {
 // attach registers a legacy client with the servers it hears.
 // announced says that the lists are joined ones, of whose changes the servers know
 // only a part.
-func (n *notices) attach(f *mcp.ClientFacts, r *Relay, s mcp.Subscriber, from []Upstream, as rename, announced bool) (detach func()) {
-	out := &outlet{to: s, as: as}
+func (n *notices) attach(f *mcp.ClientInfo, r *Relay, s mcp.Subscriber, from []Upstream, as rename, announced bool) (detach func()) {
+	out := &notifier{to: s, as: as}
 	for _, u := range from {
 		n.standing(f, r, out, u, len(from) == 1).Lists(true, true, true)
 	}
 	stop := func() {}
 	if announced {
-		stop = n.hear(&hearer{want: mcp.Interest{Tools: true, Prompts: true, Resources: true}, audience: audienceKey(f), tell: func(method string) {
+		stop = n.hear(&hearer{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, audience: audienceKey(f), tell: func(method string) {
 			out.put(nil, jsonrpc.NewNotification(method, nil))
 		}})
 	}
@@ -359,15 +359,15 @@ func (n *notices) attach(f *mcp.ClientFacts, r *Relay, s mcp.Subscriber, from []
 }
 
 // standing returns the registration of a legacy client with one server.
-func (n *notices) standing(f *mcp.ClientFacts, r *Relay, out *outlet, u Upstream, sole bool) Standing {
+func (n *notices) standing(f *mcp.ClientInfo, r *Relay, out *notifier, u Upstream, sole bool) Subscriber {
 	n.mu.Lock()
 	w := n.attached[f.Conversation].find(u.Name())
 	n.mu.Unlock()
 	if w != nil {
 		return w
 	}
-	asker := &taskStanding{out.to, asksOfTasks{r, u, f, sole, nil}}
-	w = u.Stand(f, func(m *jsonrpc.Message) { out.put(u, m) }, asker)
+	asker := &taskSubscriber{out.to, asksOfTasks{r, u, f, sole, nil}}
+	w = u.Subscribe(f, func(m *jsonrpc.Message) { out.put(u, m) }, asker)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.attached == nil {

@@ -22,7 +22,7 @@ type reader struct {
 	have []string
 }
 
-func (r *reader) Facts() *mcp.ClientFacts { return nil }
+func (r *reader) ClientInfo() *mcp.ClientInfo { return nil }
 
 func (r *reader) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return nil, mcp.ErrCannotAsk
@@ -63,7 +63,7 @@ func notice(t *testing.T, method, params string) *jsonrpc.Message {
 func TestOutletFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}
-		o := &outlet{to: r, as: unchanged}
+		o := &notifier{to: r, as: unchanged}
 		changed := notice(t, mcp.NoteToolsChanged, "{}")
 		o.put(nil, changed)
 		synctest.Wait()
@@ -117,7 +117,7 @@ func TestOutletFlood(t *testing.T) {
 func TestOutletBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{turn: make(chan struct{})}
-		o := &outlet{to: r, as: unchanged}
+		o := &notifier{to: r, as: unchanged}
 		start := time.Now()
 		for i := range 10_000 {
 			o.put(nil, notice(t, mcp.NoteResourceUpdated, fmt.Sprintf(`{"uri":"x://%d"}`, i%10)))

@@ -24,14 +24,14 @@ const (
 	maxHeldLogBytes  = 256 << 10 // of one call
 )
 
-// parked is a call of a modern client on a legacy server that asked something in
+// parkedCall is a call of a modern client on a legacy server that asked something in
 // mid-call: the server waits for its answer, the client has been told
 // input_required and will come back with it, or never.
 //
 // It runs from its first request on, on a goroutine of its own, so that the
 // requests of the client can come and go. At most one of them is at the call at
 // any time.
-type parked struct {
+type parkedCall struct {
 	id     string
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when reply or err is set
@@ -89,7 +89,7 @@ func mayPark(c *mcp.Call) bool {
 // start runs a call such that it can be parked, and waits for its answer or its
 // first question. It calls leave once the server has answered the call.
 func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller, leave func()) (*mcp.Reply, error) {
-	p := &parked{
+	p := &parkedCall{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
 		sink: s, call: c, first: c,
 	}
@@ -104,7 +104,7 @@ func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller
 	}
 	r.running.Go(func() {
 		defer cancel(nil)
-		p.reply, p.err = u.Call(life, c, (*parkSink)(p))
+		p.reply, p.err = u.Call(life, c, (*parkedCaller)(p))
 		leave()
 		close(p.done)
 		r.uncount(p)
@@ -117,7 +117,7 @@ var errStopping = &mcp.Error{Origin: mcp.FromGateway, Cause: "shutdown", Outcome
 
 // attend waits with a request at the call, until it has an answer or a question
 // comes; then the call is parked.
-func (r *Relay) attend(ctx context.Context, u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
+func (r *Relay) attend(ctx context.Context, u Upstream, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	for {
 		select {
 		case <-p.done:
@@ -150,7 +150,7 @@ func isDone(c <-chan struct{}) bool {
 }
 
 // waits reports whether a question is open.
-func (p *parked) waits() bool {
+func (p *parkedCall) waits() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.open) > 0
@@ -160,7 +160,7 @@ func (p *parked) waits() bool {
 // ask several at once, and the client should hear them together.
 const gatherTime = 15 * time.Millisecond
 
-func (p *parked) gather() {
+func (p *parkedCall) gather() {
 	t := time.NewTimer(gatherTime)
 	defer t.Stop()
 	for {
@@ -175,7 +175,7 @@ func (p *parked) gather() {
 }
 
 // park answers input_required with the open questions and lets the request go.
-func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
+func (r *Relay) park(u Upstream, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	state, err := r.mint(u, c, 'P', []byte(p.id))
 	if err != nil {
 		p.cancel(err)
@@ -184,7 +184,7 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 	}
 	r.parkMu.Lock()
 	if r.parked == nil {
-		r.parked = make(map[string]*parked)
+		r.parked = make(map[string]*parkedCall)
 	}
 	if isDone(p.done) {
 		r.parkMu.Unlock()
@@ -205,7 +205,7 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 		return p.refuse(errStopping)
 	case !fits:
 		return p.refuse(&mcp.Error{
-			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "overloaded", Outcome: mcp.UnknownIf,
+			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "overloaded", Outcome: mcp.OutcomeUnknown,
 			Retryable: true, RetryAfter: 10 * time.Second,
 			Message: fmt.Sprintf("server %q asks for input, and too many calls wait for answers already: answer those that are open, or try again later", u.Name()),
 		})
@@ -215,7 +215,7 @@ func (r *Relay) park(u Upstream, c *mcp.Call, p *parked) (*mcp.Reply, error) {
 
 // refuse ends a call that cannot be parked. One that has ended by itself meanwhile
 // has its answer.
-func (p *parked) refuse(why error) (*mcp.Reply, error) {
+func (p *parkedCall) refuse(why error) (*mcp.Reply, error) {
 	p.cancel(why)
 	<-p.done
 	if p.err == nil {
@@ -236,7 +236,7 @@ type slot struct {
 // call that waits on a pipe has a session to itself. A principal's sessions are its
 // own. A waiting call never loses its place to a newcomer: a client that has its share
 // is refused the next one.
-func slotsOf(u Upstream, f *mcp.ClientFacts) []slot {
+func slotsOf(u Upstream, f *mcp.ClientInfo) []slot {
 	who := party(f)
 	lanes := "lanes " + u.Name() + "\x00" + f.Who.SeatKey() + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))
 	return []slot{
@@ -250,7 +250,7 @@ func slotsOf(u Upstream, f *mcp.ClientFacts) []slot {
 // has been parked before has them, and one that is over needs none. What it holds
 // while no request is at it is counted from then on: its first request, which may be
 // sent again.
-func (r *Relay) admitLocked(p *parked, u Upstream, f *mcp.ClientFacts) bool {
+func (r *Relay) admitLocked(p *parkedCall, u Upstream, f *mcp.ClientInfo) bool {
 	if p.waited || isDone(p.done) {
 		return true
 	}
@@ -281,7 +281,7 @@ func (r *Relay) admitLocked(p *parked, u Upstream, f *mcp.ClientFacts) bool {
 }
 
 // uncount is called when the call is over.
-func (r *Relay) uncount(p *parked) {
+func (r *Relay) uncount(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	if p.kept {
@@ -307,7 +307,7 @@ func (r *Relay) uncount(p *parked) {
 
 // leave lets go of the request that is at the call, and returns its result: the
 // open questions. expire is called unless a retry comes in time.
-func (p *parked) leave(state string, expire func()) []byte {
+func (p *parkedCall) leave(state string, expire func()) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sink, p.call = nil, nil
@@ -318,7 +318,7 @@ func (p *parked) leave(state string, expire func()) []byte {
 }
 
 // inputRequests appends the open questions. It is called under mu.
-func (p *parked) inputRequests(out []byte) []byte {
+func (p *parkedCall) inputRequests(out []byte) []byte {
 	out = append(out, '{')
 	for i, q := range p.open {
 		if i > 0 {
@@ -332,7 +332,7 @@ func (p *parked) inputRequests(out []byte) []byte {
 
 // answer hands the server the answers that there are. It is called under mu, once
 // check has found them in order.
-func (p *parked) answer(raw []byte, answers jsonrpc.Span) {
+func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
 	var left []*openQuestion
 	for _, q := range p.open {
 		at := jsonrpc.Find(raw, answers, q.key)
@@ -364,7 +364,7 @@ func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 
 // expire gives up a parked call whose client did not come back (2026-07-28 §MRTR,
 // "Server Requirements" 8: it need not).
-func (r *Relay) expire(p *parked) {
+func (r *Relay) expire(p *parkedCall) {
 	if r.claim(p.id) != nil {
 		r.letGo(p)
 		p.cancel(errParkExpired)
@@ -373,7 +373,7 @@ func (r *Relay) expire(p *parked) {
 
 // letGo says that nobody will come for a claimed call any more, or that somebody is at
 // it now.
-func (r *Relay) letGo(p *parked) {
+func (r *Relay) letGo(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	p.kept = false
@@ -381,7 +381,7 @@ func (r *Relay) letGo(p *parked) {
 }
 
 // claim takes a parked call out of the table: whoever gets it is alone at it.
-func (r *Relay) claim(id string) *parked {
+func (r *Relay) claim(id string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	p := r.parked[id]
@@ -431,7 +431,7 @@ func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Calle
 
 // putBack parks a claimed call again whose retry was refused for the reason that
 // it returns.
-func (r *Relay) putBack(p *parked, bad error) error {
+func (r *Relay) putBack(p *parkedCall, bad error) error {
 	r.parkMu.Lock()
 	closed, kept := r.closed, p.kept
 	if !closed && kept {
@@ -452,7 +452,7 @@ func (r *Relay) putBack(p *parked, bad error) error {
 }
 
 // check refuses answers that no result of their question can be.
-func (p *parked) check(raw []byte, answers jsonrpc.Span) error {
+func (p *parkedCall) check(raw []byte, answers jsonrpc.Span) error {
 	for _, q := range p.open {
 		at := jsonrpc.Find(raw, answers, q.key)
 		if at.IsZero() {
@@ -470,13 +470,13 @@ func (p *parked) check(raw []byte, answers jsonrpc.Span) error {
 	return nil
 }
 
-// parkSink is the sink of a call that may be parked.
-type parkSink parked
+// parkedCaller is the sink of a call that may be parked.
+type parkedCaller parkedCall
 
 // Notify hands on what comes while a request is at the call. Nobody is told of
 // progress when nobody is there; log messages wait, some of them.
-func (k *parkSink) Notify(b []byte) {
-	p := (*parked)(k)
+func (k *parkedCaller) Notify(b []byte) {
+	p := (*parkedCall)(k)
 	p.mu.Lock()
 	s, c := p.sink, p.call
 	if s == nil {
@@ -503,7 +503,7 @@ func isProgress(b []byte) bool {
 }
 
 // retoken gives progress the token of the request that is at the call now.
-func (p *parked) retoken(b []byte, c *mcp.Call) []byte {
+func (p *parkedCall) retoken(b []byte, c *mcp.Call) []byte {
 	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
 	if err != nil || m.Method != mcp.NoteProgress {
 		return b
@@ -519,7 +519,7 @@ func (p *parked) retoken(b []byte, c *mcp.Call) []byte {
 // keyOf names a question, as no earlier one of this call is named. A question of
 // the older era has no key; whoever answers or logs it is served best by one that
 // says who is asked for what: user_name for a form with the field "name".
-func (p *parked) keyOf(m *jsonrpc.Message) string {
+func (p *parkedCall) keyOf(m *jsonrpc.Message) string {
 	var key string
 	switch m.Method {
 	case mcp.MethodSample:
@@ -569,8 +569,8 @@ func soleField(m *jsonrpc.Message) string {
 }
 
 // Ask waits until the client comes back with the answer.
-func (k *parkSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	p := (*parked)(k)
+func (k *parkedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	p := (*parkedCall)(k)
 	capability := mcp.AskCapability(m.Method)
 	if capability == "" || !declares(p.first.Client, capability) {
 		return nil, mcp.ErrCannotAsk
@@ -616,7 +616,7 @@ func (r *Relay) Close() {
 		r.dropLocked(a)
 	}
 	r.parkMu.Unlock()
-	for _, list := range [...]map[string]*parked{all, attended} {
+	for _, list := range [...]map[string]*parkedCall{all, attended} {
 		for _, p := range list {
 			p.mu.Lock()
 			p.expiry.Stop()

@@ -450,13 +450,13 @@ func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
 		t.Errorf("after the visit: %v, %v", reply, err)
 	}
 	visited = false
-	if reply, err = r.relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationsNeed {
+	if reply, err = r.relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationRequired {
 		t.Errorf("a client of the server's era: %v, %v", reply, err)
 	}
 }
 
 func TestKeysSayWhatIsAsked(t *testing.T) {
-	p := &parked{}
+	p := &parkedCall{}
 	fields := func(f string) string { return `"params":{"requestedSchema":{"type":"object","properties":` + f + `}}` }
 	for _, c := range []struct{ ask, want string }{
 		{`"method":"elicitation/create",` + fields(`{"name":{"type":"string"}}`), "user_name"},

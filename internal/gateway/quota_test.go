@@ -13,7 +13,7 @@ import (
 )
 
 func TestParty(t *testing.T) {
-	for want, f := range map[string]mcp.ClientFacts{
+	for want, f := range map[string]mcp.ClientInfo{
 		"principal anna":          {Who: identity.Named("anna"), Conversation: 3, Remote: "10.0.0.1", Info: []byte(`{"name":"c"}`)},
 		"conversation 3":          {Conversation: 3, Remote: "10.0.0.1", Info: []byte(`{"name":"c"}`)},
 		"remote 10.0.0.1 c":       {Remote: "10.0.0.1", Info: []byte(`{"name":"c","version":"1"}`)},
@@ -24,7 +24,7 @@ func TestParty(t *testing.T) {
 			t.Errorf("%+v is %q, want %q", f, got, want)
 		}
 	}
-	long := mcp.ClientFacts{Info: []byte(`{"name":"` + strings.Repeat("x", 10_000) + `"}`)}
+	long := mcp.ClientInfo{Info: []byte(`{"name":"` + strings.Repeat("x", 10_000) + `"}`)}
 	if got := party(&long); len(got) > 300 {
 		t.Errorf("a name of 10000 bytes makes %d", len(got))
 	}
@@ -38,7 +38,7 @@ type crowd struct {
 }
 
 // park makes a client's call wait for it, and returns its state.
-func (w crowd) park(f mcp.ClientFacts) (state string, err error) {
+func (w crowd) park(f mcp.ClientInfo) (state string, err error) {
 	w.t.Helper()
 	c := modern(w.t, mcp.MethodCallTool, `{"name":"t"}`)
 	f.Revision, f.Capabilities = mcp.R20260728, []byte(asksAll)
@@ -51,7 +51,7 @@ func (w crowd) park(f mcp.ClientFacts) (state string, err error) {
 }
 
 // answer comes back to a call with the answer.
-func (w crowd) answer(f mcp.ClientFacts, state string) error {
+func (w crowd) answer(f mcp.ClientInfo, state string) error {
 	c := modern(w.t, mcp.MethodCallTool, answered(state, accepted))
 	f.Revision, f.Capabilities = mcp.R20260728, []byte(asksAll)
 	c.Client = &f
@@ -64,12 +64,12 @@ func (w crowd) answer(f mcp.ClientFacts, state string) error {
 // with a reason; the person's call is the oldest, and is answered all the same. Others
 // still find room, and places are given back when calls end, one way or the other.
 func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
-	for name, who := range map[string]func(n int) mcp.ClientFacts{
-		"conversations": func(n int) mcp.ClientFacts { return mcp.ClientFacts{Conversation: uint64(n + 1)} },
-		"names": func(n int) mcp.ClientFacts {
-			return mcp.ClientFacts{Remote: "127.0.0.1", Info: []byte(fmt.Sprintf(`{"name":"c%d"}`, n))}
+	for name, who := range map[string]func(n int) mcp.ClientInfo{
+		"conversations": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Conversation: uint64(n + 1)} },
+		"names": func(n int) mcp.ClientInfo {
+			return mcp.ClientInfo{Remote: "127.0.0.1", Info: []byte(fmt.Sprintf(`{"name":"c%d"}`, n))}
 		},
-		"principals": func(n int) mcp.ClientFacts { return mcp.ClientFacts{Who: identity.Named(fmt.Sprintf("p%d", n))} },
+		"principals": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Who: identity.Named(fmt.Sprintf("p%d", n))} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *Relay) {
@@ -132,14 +132,14 @@ func TestOneServerCannotTakeAllPlaces(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Relay) {
 		w := crowd{t, r, asking(mcp.MethodElicit)}
 		for n := range 2 * maxParkedAtOne {
-			_, _ = w.park(mcp.ClientFacts{Who: identity.Named(fmt.Sprintf("p%d", n%8))})
+			_, _ = w.park(mcp.ClientInfo{Who: identity.Named(fmt.Sprintf("p%d", n%8))})
 		}
 		if n := r.places["server old"].All(); n > maxParkedAtOne || n < maxParkedAtOne/2 {
 			t.Errorf("one server has %d", n)
 		}
 		other := crowd{t, r, asking(mcp.MethodElicit)}
 		other.u.name = "other"
-		if _, err := other.park(mcp.ClientFacts{Who: identity.Named("p1")}); err != nil {
+		if _, err := other.park(mcp.ClientInfo{Who: identity.Named("p1")}); err != nil {
 			t.Errorf("at another server: %v", err)
 		}
 	})
@@ -190,11 +190,11 @@ func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 // share each, and one of them cannot take the others'. All together they have a bound,
 // whatever names they give themselves.
 func TestListensOfOneMachine(t *testing.T) {
-	var s listenShares
-	of := func(machine, name string) *mcp.ClientFacts {
-		return &mcp.ClientFacts{Remote: machine, Info: []byte(`{"name":"` + name + `"}`)}
+	var s listenQuota
+	of := func(machine, name string) *mcp.ClientInfo {
+		return &mcp.ClientInfo{Remote: machine, Info: []byte(`{"name":"` + name + `"}`)}
 	}
-	fill := func(f *mcp.ClientFacts) (n int) {
+	fill := func(f *mcp.ClientInfo) (n int) {
 		for s.take(f) {
 			n++
 		}

@@ -50,7 +50,7 @@ func (r *Relay) rounds(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Calle
 	if err != nil {
 		return nil, err
 	}
-	if reply.Code() == mcp.CodeURLElicitationsNeed {
+	if reply.Code() == mcp.CodeURLElicitationRequired {
 		for e := range jsonrpc.Elements(reply.Msg.Raw, urlsOf(reply)) {
 			if why := mcp.UnfitVisit(reply.Msg.Raw, e); why != "" {
 				return nil, r.unfitVisit(u, why)
@@ -76,7 +76,7 @@ func (r *Relay) rounds(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Calle
 // before there is one.
 func (r *Relay) fromLegacy(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	switch {
-	case reply.Code() == mcp.CodeURLElicitationsNeed:
+	case reply.Code() == mcp.CodeURLElicitationRequired:
 		if asked, err := r.urlsNeeded(u, c, reply); asked != nil || err != nil {
 			return asked, err
 		}
@@ -181,7 +181,7 @@ func (r *Relay) checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) er
 
 // checkQuestions refuses input requests that no client may be shown, and those that
 // this one has not declared. asks is an object of them, or absent.
-func (r *Relay) checkQuestions(u Upstream, f *mcp.ClientFacts, raw []byte, asks jsonrpc.Span) error {
+func (r *Relay) checkQuestions(u Upstream, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(raw, asks) {
 		method, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, ask.Value, "method"))
@@ -232,14 +232,14 @@ func (r *Relay) unfitVisit(u Upstream, why string) error {
 	}
 }
 
-func declares(f *mcp.ClientFacts, capability string) bool {
+func declares(f *mcp.ClientInfo, capability string) bool {
 	at := jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability)
 	return jsonrpc.KindOf(f.Capabilities, at) == '{'
 }
 
 func badAnswer(u Upstream, what string) error {
 	return &mcp.Error{
-		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "bad_response", Outcome: mcp.UnknownIf,
+		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "bad_response", Outcome: mcp.OutcomeUnknown,
 		Message: fmt.Sprintf("server %q broke the protocol: it %s", u.Name(), what), Op: "relay " + u.Name(),
 	}
 }

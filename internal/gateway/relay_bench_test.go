@@ -47,7 +47,7 @@ func newRelayed(t testing.TB) *relayed {
 		return stdio.NewPipe(fromServer, toServer, pipeOptions), nil
 	}}, upstream.Options{})
 	relay := &gateway.Relay{}
-	reception := &downstream.Reception{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
+	reception := &downstream.Endpoint{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
 	var running sync.WaitGroup
 	running.Go(func() {
 		answerAll(t, atServer, toGateway)

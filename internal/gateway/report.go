@@ -43,7 +43,7 @@ func (g *Merged) Lists() []ListReport {
 			r := ListReport{Server: u.Name(), Method: method, Items: len(p.items), Read: p.read, CutOff: p.cutOff, Failed: p.failed}
 			r.Reading = p.reading != nil && p.reading.finished.IsZero()
 			r.Stale = p.have && (!p.fresh || p.failed != "")
-			if e := g.catalog.editions[editionKey{method, audience}]; e != nil {
+			if e := g.catalog.editions[mergedListKey{method, audience}]; e != nil {
 				for _, x := range e.odd {
 					if x.server == u.Name() {
 						r.Collided = append(r.Collided, x.Odd)
@@ -58,8 +58,8 @@ func (g *Merged) Lists() []ListReport {
 
 // shownLocked returns the part that stands for all audiences in a report, nil for
 // none, and its audience.
-func (c *catalog) shownLocked(method, server string) (shown *part, audience string) {
-	shown = c.parts[partKey{method, server, everybody.key}]
+func (c *catalog) shownLocked(method, server string) (shown *serverList, audience string) {
+	shown = c.parts[serverListKey{method, server, everybody.key}]
 	if shown != nil && (shown.have || shown.failed != "") {
 		return shown, everybody.key
 	}

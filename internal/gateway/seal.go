@@ -40,7 +40,7 @@ type Relay struct {
 	// request: somebody else's, or changed. It must not block. Nil hears nothing.
 	Refused func(server, principal, method string)
 
-	listens listenShares
+	listens listenQuota
 	mu      sync.Mutex
 	keys    []stateKey           // newest first, at most two
 	retried map[stateID]struct{} // states whose retry runs, see takeState
@@ -48,10 +48,10 @@ type Relay struct {
 	taskKey []byte
 
 	parkMu   sync.Mutex
-	parked   map[string]*parked
+	parked   map[string]*parkedCall
 	places   map[string]*transport.Quota // of parked calls, see slotsOf; none that is empty
 	finished finished                    // those of parked that are over
-	attended map[string]*parked          // tasks, see attendTask
+	attended map[string]*parkedCall      // tasks, see attendTask
 	attends  transport.Quota             // of attended
 	closed   bool
 	running  work.Group // calls that may be parked, and attended tasks

@@ -18,7 +18,7 @@ import (
 // makes room.
 func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, _, _ := telling("u", mcp.Interest{Tools: true})
+		u, _, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
 		relay := &Relay{}
 		one, other := &Merged{Relay: relay, Upstreams: []Upstream{u}}, &Single{Relay: relay, Upstream: u}
 		host := func(n int) callee {
@@ -27,10 +27,10 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 			}
 			return other
 		}
-		listen := func(n int, who mcp.ClientFacts) *listens {
+		listen := func(n int, who mcp.ClientInfo) *listens {
 			return startListenAt(t, host(n), who, fmt.Sprint(n), `{"toolsListChanged":true}`)
 		}
-		anna, bert, nobody := mcp.ClientFacts{Who: identity.Named("anna"), Remote: "10.0.0.1"}, mcp.ClientFacts{Who: identity.Named("bert"), Remote: "10.0.0.1"}, mcp.ClientFacts{Remote: "10.0.0.1"}
+		anna, bert, nobody := mcp.ClientInfo{Who: identity.Named("anna"), Remote: "10.0.0.1"}, mcp.ClientInfo{Who: identity.Named("bert"), Remote: "10.0.0.1"}, mcp.ClientInfo{Remote: "10.0.0.1"}
 		var all []*listens
 		for n := range maxListens {
 			all = append(all, listen(n, anna))
@@ -43,7 +43,7 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 				t.Errorf("one more got %v, %v", l.reply, l.err)
 			}
 		}
-		for name, who := range map[string]mcp.ClientFacts{"another": bert, "nobody": nobody} {
+		for name, who := range map[string]mcp.ClientInfo{"another": bert, "nobody": nobody} {
 			l := listen(0, who)
 			if got := l.ear.all(); len(got) != 1 || !strings.Contains(got[0], mcp.NoteAcknowledged) {
 				t.Errorf("%s heard %q", name, got)
@@ -74,7 +74,7 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 // shown, what clients would refuse has another name, and somebody is told, once.
 func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	long := strings.Repeat("x", 300)
-	u := &fake{name: "u", hello: mcp.Hello{Capabilities: []byte(`{"tools":{"listChanged":true},"resources":{"listChanged":true}}`)}, lists: map[string][]string{
+	u := &fake{name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true},"resources":{"listChanged":true}}`)}, lists: map[string][]string{
 		mcp.MethodListTools: {
 			`{"name":"a","description":"first"}`, `{"name":"b"}`, `{"name":"a","description":"second"}`,
 			`{"name":"` + long + `"}`, "{\"name\":\"\u202eevil\"}", "{\"name\":\"z\u200dw\"}", `{"name":""}`, `{"name":7}`,
@@ -139,7 +139,7 @@ func listing(t *testing.T, g *Merged, method string) string {
 func TestListsTellWhatIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := false
-		u := &fake{name: "u", hello: mcp.Hello{Capabilities: []byte(`{"tools":{"listChanged":true}}`)}}
+		u := &fake{name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true}}`)}}
 		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
 		defer g.Close()
 		u.list = func(context.Context, string) ([][]byte, error) {

@@ -19,7 +19,7 @@ type Single struct {
 }
 
 // Hello returns the server's own words.
-func (g *Single) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	return g.Upstream.Hello(ctx, f)
 }
 
@@ -106,13 +106,13 @@ func keepPrivate(reply *mcp.Reply) {
 	}
 }
 
-// Notice passes a client's notification on to the server.
-func (g *Single) Notice(_ context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
+// Notify passes a client's notification on to the server.
+func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
 	g.Upstream.Forward(f, onward(m), m.Method)
 }
 
-// Attach lets a legacy client hear the server's standing notices.
-func (g *Single) Attach(f *mcp.ClientFacts, s mcp.Subscriber) (detach func()) {
+// Subscribe lets a legacy client hear the server's standing notices.
+func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	return g.attach(f, g.Relay, s, []Upstream{g.Upstream}, g.Relay.taskNames(f, true), false)
 }
 

@@ -35,7 +35,7 @@ func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s mcp.Ca
 		return nil, err
 	}
 	if p.form() == mcp.RequestedTasks {
-		s = &taskSink{s, asksOfTasks{r, p.server, c.Client, c.Sole, c.Trail}}
+		s = &taskCaller{s, asksOfTasks{r, p.server, c.Client, c.Sole, c.Trail}}
 	}
 	switch {
 	case modern == (p.form() == mcp.DirectedTasks):
@@ -136,7 +136,7 @@ type state struct {
 
 // look asks the server how a task is. Where that fails the reply is the failure.
 func (p place) look(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Reply, err error) {
-	reply, err := p.server.Call(ctx, p.ask(c, mcp.MethodGetTask), nobody{})
+	reply, err := p.server.Call(ctx, p.ask(c, mcp.MethodGetTask), noCaller{})
 	if err != nil {
 		return st, nil, err
 	}
@@ -167,12 +167,12 @@ func (st *state) say(c *mcp.Call, t dialect.Task) *mcp.Reply {
 	return out
 }
 
-// nobody is the sink of requests of which only the answer matters.
-type nobody struct{}
+// noCaller is the sink of requests of which only the answer matters.
+type noCaller struct{}
 
-func (nobody) Notify([]byte) {}
+func (noCaller) Notify([]byte) {}
 
-func (nobody) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (noCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return nil, mcp.ErrCannotAsk
 }
 

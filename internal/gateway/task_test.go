@@ -26,13 +26,13 @@ func tasking(t testing.TB, principal, method, params string) *mcp.Call {
 
 // directed is a modern server with tasks, requested one of 2025-11-25.
 func directed(name string) *fake {
-	return &fake{name: name, hello: mcp.Hello{Revision: mcp.R20260728, Capabilities: []byte(`{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)},
+	return &fake{name: name, hello: mcp.ServerInfo{Revision: mcp.R20260728, Capabilities: []byte(`{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)},
 		lists: map[string][]string{mcp.MethodListTools: {`{"name":"star"}`}}}
 }
 
 func requested(name string) *fake {
 	u := directed(name)
-	u.hello = mcp.Hello{Revision: mcp.R20251125, Capabilities: []byte(`{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`)}
+	u.hello = mcp.ServerInfo{Revision: mcp.R20251125, Capabilities: []byte(`{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`)}
 	return u
 }
 
@@ -368,7 +368,7 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		mine := text(t, reply, "taskId")
-		theirs := g.Relay.taskID(one, &mcp.ClientFacts{Who: identity.Named("bob")}, false, mcp.TaskRef{ID: "t1"})
+		theirs := g.Relay.taskID(one, &mcp.ClientInfo{Who: identity.Named("bob")}, false, mcp.TaskRef{ID: "t1"})
 		listen := func(principal, capabilities string) (heard []string, err error) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()

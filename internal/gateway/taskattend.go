@@ -31,7 +31,7 @@ var (
 )
 
 // attendedKey tells the tasks of all clients apart.
-func attendedKey(p place, f *mcp.ClientFacts) string {
+func attendedKey(p place, f *mcp.ClientInfo) string {
 	return p.server.Name() + "\x00" + f.Who.Key() + "\x00" + p.ref.String()
 }
 
@@ -95,7 +95,7 @@ func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*
 		}
 	}
 	if a == nil || err != nil {
-		reply, err = p.server.Call(ctx, p.ask(c, mcp.MethodTaskResult), nobody{})
+		reply, err = p.server.Call(ctx, p.ask(c, mcp.MethodTaskResult), noCaller{})
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*
 }
 
 // attendTask sees to it that somebody waits for the questions of a task.
-func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
+func (r *Relay) attendTask(p place, c *mcp.Call) (*parkedCall, error) {
 	key := attendedKey(p, c.Client)
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -140,7 +140,7 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 			RetryAfter: time.Second, TooMany: true, Message: "too many of this client's tasks wait for its answers: answer some of them first",
 		}
 	}
-	a := &parked{
+	a := &parkedCall{
 		id: key, party: who, done: make(chan struct{}), asked: make(chan struct{}, 1),
 		// When a question is asked again, by others after us, it has another key.
 		first: c, salt: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36),
@@ -153,7 +153,7 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 		}
 	})
 	if r.attended == nil {
-		r.attended = make(map[string]*parked)
+		r.attended = make(map[string]*parkedCall)
 	}
 	r.attended[key] = a
 	r.attends.Take(who)
@@ -161,7 +161,7 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 	ask := p.ask(c, mcp.MethodTaskResult)
 	r.running.Go(func() {
 		defer cancel(nil)
-		a.reply, a.err = p.server.Call(life, ask, (*parkSink)(a))
+		a.reply, a.err = p.server.Call(life, ask, (*parkedCaller)(a))
 		r.parkMu.Lock()
 		defer r.parkMu.Unlock()
 		close(a.done)
@@ -176,7 +176,7 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parked, error) {
 }
 
 // holdLocked counts a message that an attended task goes on holding.
-func (r *Relay) holdLocked(a *parked, m *jsonrpc.Message) {
+func (r *Relay) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 	n := int64(len(m.Raw))
 	a.counted += n
 	r.Budget.Hold(n)
@@ -184,7 +184,7 @@ func (r *Relay) holdLocked(a *parked, m *jsonrpc.Message) {
 
 // dropLocked takes one out of the table. What it holds is given back now, or once it
 // is over.
-func (r *Relay) dropLocked(a *parked) {
+func (r *Relay) dropLocked(a *parkedCall) {
 	delete(r.attended, a.id)
 	r.attends.Give(a.party)
 	a.dropped = true
@@ -195,7 +195,7 @@ func (r *Relay) dropLocked(a *parked) {
 
 // unattend takes a task out of the table and returns who attended it, nil for
 // nobody.
-func (r *Relay) unattend(key string) *parked {
+func (r *Relay) unattend(key string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	a := r.attended[key]
@@ -207,7 +207,7 @@ func (r *Relay) unattend(key string) *parked {
 }
 
 // dismiss takes one out that is still in the table.
-func (r *Relay) dismiss(a *parked) bool {
+func (r *Relay) dismiss(a *parkedCall) bool {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	if r.attended[a.id] != a {
@@ -217,7 +217,7 @@ func (r *Relay) dismiss(a *parked) bool {
 	return true
 }
 
-func (r *Relay) attendant(p place, c *mcp.Call) *parked {
+func (r *Relay) attendant(p place, c *mcp.Call) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	return r.attended[attendedKey(p, c.Client)]
@@ -225,7 +225,7 @@ func (r *Relay) attendant(p place, c *mcp.Call) *parked {
 
 // firstQuestion waits a little for the questions that the server is about to ask.
 // Those that come later the next poll finds.
-func (p *parked) firstQuestion(ctx context.Context) {
+func (p *parkedCall) firstQuestion(ctx context.Context) {
 	p.mu.Lock()
 	asked := p.counter > 0
 	p.mu.Unlock()
@@ -285,7 +285,7 @@ func (r *Relay) updateRequested(ctx context.Context, p place, c *mcp.Call) (*mcp
 // cancelRequested cancels a task. That one which is over cannot be is an error in
 // 2025-11-25 and none in the extension.
 func (r *Relay) cancelRequested(ctx context.Context, p place, c *mcp.Call) (*mcp.Reply, error) {
-	reply, err := p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), nobody{})
+	reply, err := p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), noCaller{})
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (r *Relay) callTool(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Cal
 		_, support = u.Tasks(ctx, c.Client, c.Name)
 	}
 	if form == mcp.RequestedTasks {
-		s = &taskSink{s, asksOfTasks{r, u, c.Client, c.Sole, c.Trail}}
+		s = &taskCaller{s, asksOfTasks{r, u, c.Client, c.Sole, c.Trail}}
 		switch {
 		case wants && modern && support != mcp.TaskForbidden:
 			// It takes a task wherever the server makes one, and the server leaves it
@@ -59,7 +59,7 @@ func (r *Relay) callTool(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Cal
 
 // withTasks returns what a modern server is told of a client for which we take
 // tasks.
-func withTasks(f *mcp.ClientFacts) *mcp.ClientFacts {
+func withTasks(f *mcp.ClientInfo) *mcp.ClientInfo {
 	g := *f
 	g.Capabilities = mcp.WithTasksExtension(g.Capabilities)
 	return &g
@@ -164,5 +164,5 @@ func (u *awaited) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Rep
 func (p place) cancel(ctx context.Context, c *mcp.Call) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer stop()
-	_, _ = p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), nobody{})
+	_, _ = p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), noCaller{})
 }

@@ -46,7 +46,7 @@ var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "
 
 // taskID returns the id under which a client knows a task. sole says that no other
 // server stands behind the client's endpoint.
-func (r *Relay) taskID(u Upstream, f *mcp.ClientFacts, sole bool, ref mcp.TaskRef) string {
+func (r *Relay) taskID(u Upstream, f *mcp.ClientInfo, sole bool, ref mcp.TaskRef) string {
 	if f.Who.Key() != "" {
 		return signedTask + u.Name() + "~" + r.signature(u, f, ref) + "~" + ref.String()
 	}
@@ -58,7 +58,7 @@ func (r *Relay) taskID(u Upstream, f *mcp.ClientFacts, sole bool, ref mcp.TaskRe
 
 // signature ties a task to a principal. Its key lives as long as we do: an id that
 // is said anew must come out as it was.
-func (r *Relay) signature(u Upstream, f *mcp.ClientFacts, ref mcp.TaskRef) string {
+func (r *Relay) signature(u Upstream, f *mcp.ClientInfo, ref mcp.TaskRef) string {
 	r.mu.Lock()
 	if r.taskKey == nil {
 		r.taskKey = make([]byte, 32)
@@ -75,7 +75,7 @@ func (r *Relay) signature(u Upstream, f *mcp.ClientFacts, ref mcp.TaskRef) strin
 
 // placeOf returns where the task is that a client means; errNoTask for what is no
 // task of its.
-func (r *Relay) placeOf(ctx context.Context, all []Upstream, f *mcp.ClientFacts, sole bool, id string) (place, error) {
+func (r *Relay) placeOf(ctx context.Context, all []Upstream, f *mcp.ClientInfo, sole bool, id string) (place, error) {
 	if f.Who.Key() != "" {
 		rest, ok := strings.CutPrefix(id, signedTask)
 		u, text := ownerOf(all, rest)
@@ -113,7 +113,7 @@ func ownerOf(all []Upstream, rest string) (Upstream, string) {
 }
 
 // taskNames puts the ids of tasks in notices into the words of the client f.
-func (r *Relay) taskNames(f *mcp.ClientFacts, sole bool) rename {
+func (r *Relay) taskNames(f *mcp.ClientInfo, sole bool) rename {
 	return func(u Upstream, m *jsonrpc.Message, e *jsonrpc.Edits) {
 		if u == nil || m.Method != mcp.NoteTaskStatus && m.Method != mcp.NoteTask {
 			return

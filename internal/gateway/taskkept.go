@@ -49,7 +49,7 @@ func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp
 	size := len(reply.Msg.Raw)
 	if size > maxKeptBytes {
 		return nil, &mcp.Error{
-			Origin: mcp.FromGateway, Cause: "too_large", Outcome: mcp.UnknownIf,
+			Origin: mcp.FromGateway, Cause: "too_large", Outcome: mcp.OutcomeUnknown,
 			Message: "the call was executed, and its result is too large to be kept as a task",
 		}
 	}
@@ -127,7 +127,7 @@ func (k *keptTasks) dropLocked(drop func(*keptTask) bool) {
 }
 
 // find returns a client's task. One that had its time is not found.
-func (k *keptTasks) find(f *mcp.ClientFacts, id string) (*keptTask, bool) {
+func (k *keptTasks) find(f *mcp.ClientInfo, id string) (*keptTask, bool) {
 	if !strings.HasPrefix(id, keptTaskID) {
 		return nil, false
 	}

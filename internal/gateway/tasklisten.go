@@ -108,9 +108,9 @@ func (l *taskListen) filter(honoured []byte) []byte {
 
 // taskEar is a listen with one server, and its sink.
 type taskEar struct {
-	nobody
+	noCaller
 	relay  *Relay
-	client *mcp.ClientFacts
+	client *mcp.ClientInfo
 	server Upstream
 	q      *queue
 	ids    map[string]string // the client's by the server's; not written to

@@ -11,7 +11,7 @@ import (
 type asksOfTasks struct {
 	relay  *Relay
 	server Upstream
-	facts  *mcp.ClientFacts
+	facts  *mcp.ClientInfo
 	sole   bool
 	trail  *jsonrpc.Trail // of the call in which is asked, nil outside of calls
 }
@@ -32,23 +32,23 @@ func (a *asksOfTasks) shown(m *jsonrpc.Message) *jsonrpc.Message {
 	return mcp.RewriteOrKeep(a.trail, m, &e)
 }
 
-// taskSink is the sink of a call on a server whose questions may be about tasks.
-type taskSink struct {
+// taskCaller is the sink of a call on a server whose questions may be about tasks.
+type taskCaller struct {
 	mcp.Caller
 	asksOfTasks
 }
 
-func (s *taskSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (s *taskCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return s.Caller.Ask(ctx, s.shown(m))
 }
 
-// taskStanding is the same for what is asked outside of calls.
-type taskStanding struct {
+// taskSubscriber is the same for what is asked outside of calls.
+type taskSubscriber struct {
 	mcp.Subscriber
 	asksOfTasks
 }
 
-func (s *taskStanding) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (s *taskSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if !s.sole && m.Method == mcp.MethodListTasks {
 		return nil, mcp.ErrCannotAsk
 	}

@@ -64,7 +64,7 @@ func (r *Relay) cancelDirected(ctx context.Context, p place, c *mcp.Call) (*mcp.
 	if mcp.TaskOver(st.status) {
 		return nil, errTaskOver
 	}
-	ack, err := p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), nobody{})
+	ack, err := p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), noCaller{})
 	if err != nil || ack.Msg.Kind != jsonrpc.Result {
 		return ack, err
 	}
@@ -155,7 +155,7 @@ func (st *state) pace() time.Duration {
 
 func (w *waiting) gaveUp(ctx context.Context) error {
 	return &mcp.Error{
-		Origin: mcp.FromClient, Upstream: w.place.server.Name(), Cause: "cancelled", Outcome: mcp.UnknownIf, Err: context.Cause(ctx),
+		Origin: mcp.FromClient, Upstream: w.place.server.Name(), Cause: "cancelled", Outcome: mcp.OutcomeUnknown, Err: context.Cause(ctx),
 		Message: fmt.Sprintf("nobody waited for the task of server %q to its end", w.place.server.Name()),
 	}
 }
@@ -214,27 +214,27 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 		return nil
 	}
 	round = append(round, '}')
-	answers, err := putAll(ctx, w.call.Trail, &shownSink{w.sink, w.call.Trail, w.shown}, round, jsonrpc.Whole(round), w.call.Client.Revision)
+	answers, err := putAll(ctx, w.call.Trail, &shownCaller{w.sink, w.call.Trail, w.shown}, round, jsonrpc.Whole(round), w.call.Client.Revision)
 	if err != nil {
 		return unanswered(w.place.server, err)
 	}
 	update := w.place.ask(w.call, mcp.MethodUpdateTask, jsonrpc.Field{Key: "inputResponses", Value: answers})
-	ack, err := w.place.server.Call(ctx, update, nobody{})
+	ack, err := w.place.server.Call(ctx, update, noCaller{})
 	if err == nil && ack.Code() != 0 {
 		err = badAnswer(w.place.server, "refused the answers to its own questions")
 	}
 	return err
 }
 
-// shownSink says in each question which task it is about (2025-11-25 §Tasks,
+// shownCaller says in each question which task it is about (2025-11-25 §Tasks,
 // "Input Required Status" 2), where the client knows of a task.
-type shownSink struct {
+type shownCaller struct {
 	mcp.Caller
 	trail *jsonrpc.Trail
 	shown string
 }
 
-func (s *shownSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (s *shownCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if s.shown == "" {
 		return s.Caller.Ask(ctx, m)
 	}

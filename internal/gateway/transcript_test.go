@@ -26,7 +26,7 @@ import (
 // server lets an upstream be what the gateway calls one.
 type server struct{ *upstream.Upstream }
 
-func (s server) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Standing {
+func (s server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
 	return s.Upstream.Stand(f, deliver, asker)
 }
 
@@ -39,13 +39,13 @@ func start(t testing.TB, config string) transcript.Ends {
 
 // trailed is a host that records all calls in one trail.
 type trailed struct {
-	downstream.Host
+	downstream.Handler
 	trail *jsonrpc.Trail
 }
 
 func (h trailed) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	c.Trail = h.trail
-	return h.Host.Call(ctx, c, s)
+	return h.Handler.Call(ctx, c, s)
 }
 
 // startTrailed is start with a trail, which may be nil.
@@ -69,7 +69,7 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &conn.Sessions{}})
 	relay := &gateway.Relay{}
-	reception := &downstream.Reception{Host: trailed{&gateway.Single{Relay: relay, Upstream: server{u}}, trail}}
+	reception := &downstream.Endpoint{Host: trailed{&gateway.Single{Relay: relay, Upstream: server{u}}, trail}}
 	ended := make(chan error, 1)
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -13,32 +13,32 @@ type Upstream interface {
 	// Name returns its configured name.
 	Name() string
 	// Hello returns what the server says of itself, opening it for f where needed.
-	Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error)
+	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
 	// Call relays one call. The error is what the client gets, see mcp.Wire.
 	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 	// List walks a list to its end; complete is false when a bound cut it off.
-	List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error)
+	List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error)
 	// ToolParams returns what a tool of the client f wants mirrored into headers.
-	ToolParams(ctx context.Context, f *mcp.ClientFacts, tool string) (params []mirror.Param, known bool)
+	ToolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool)
 	// Tasks returns in which form the server has tasks for the client f, and what its
 	// tool says of them; tool may be "".
-	Tasks(ctx context.Context, f *mcp.ClientFacts, tool string) (mcp.TaskForm, mcp.TaskSupport)
+	Tasks(ctx context.Context, f *mcp.ClientInfo, tool string) (mcp.TaskForm, mcp.TaskSupport)
 	// SetLevel answers logging/setLevel.
 	SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error)
 	// Forward passes on a client's notification. It does not wait.
-	Forward(f *mcp.ClientFacts, raw []byte, method string)
-	// Stand registers somebody who hears the server's notices.
-	Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Standing
+	Forward(f *mcp.ClientInfo, raw []byte, method string)
+	// Subscribe registers somebody who hears the server's notices.
+	Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Subscriber
 }
 
-// Standing is somebody who hears a server's notices until Close.
-type Standing interface {
+// Subscriber is somebody who hears a server's notices until Close.
+type Subscriber interface {
 	// Lists says which list changes are wanted from now on. It does not wait.
 	Lists(tools, prompts, resources bool)
 	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	// Watch says at once what is wanted from now on, and returns what of it the
 	// server has agreed to tell.
-	Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, error)
+	Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error)
 	Close()
 }

@@ -214,7 +214,7 @@ func (l *farLink) got(method string) []*jsonrpc.Message {
 // whole is a Dragoman within the test, before one server or several.
 type whole struct {
 	t         *testing.T
-	host      downstream.Host
+	host      downstream.Handler
 	upstreams []*upstream.Upstream
 	running   sync.WaitGroup
 	ends      []func()
@@ -296,7 +296,7 @@ func build(t *testing.T, servers ...*farServer) *whole {
 		w.host = host
 		w.ends = append(w.ends, host.Drain)
 	} else {
-		merged = &gateway.Merged{Relay: relay, Upstreams: all, Face: gateway.Face{Name: "dragoman", Version: "test"}}
+		merged = &gateway.Merged{Relay: relay, Upstreams: all, Face: gateway.Identity{Name: "dragoman", Version: "test"}}
 		w.host = merged
 		w.ends = append(w.ends, merged.Close)
 	}
@@ -340,7 +340,7 @@ func (w *whole) clientOf(principal string) *near {
 }
 
 func (w *whole) join(principal string, client, server transport.Pipe) *near {
-	reception := &downstream.Reception{Host: w.host}
+	reception := &downstream.Endpoint{Host: w.host}
 	w.running.Go(func() {
 		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: identity.Named(principal)})
 	})

@@ -25,7 +25,7 @@ func sender(modern bool) *farServer {
 		case m.Method == mcp.MethodCallTool && modern:
 			l.answer(m, `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":`+params()+`}}}`)
 		case m.Method == mcp.MethodCallTool && string(m.Param("name").Of(m.Raw)) == `"first"`:
-			l.fail(m, mcp.CodeURLElicitationsNeed, `{"elicitations":[`+params()+`]}`)
+			l.fail(m, mcp.CodeURLElicitationRequired, `{"elicitations":[`+params()+`]}`)
 		case m.Method == mcp.MethodCallTool:
 			l.say(`{"jsonrpc":"2.0","id":"q` + string(m.ID) + `","method":"elicitation/create","params":` + params() + `}`)
 		case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:

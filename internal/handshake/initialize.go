@@ -105,7 +105,7 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 		return "", o.fail(CauseBadAnswer, nil)
 	}
 	reason := o.settle(version, hasVersion)
-	o.hello = mcp.Hello{Revision: o.revision}
+	o.hello = mcp.ServerInfo{Revision: o.revision}
 	if hasVersion {
 		o.hello.Versions = []string{excerpt.Line(version, 40)}
 	}

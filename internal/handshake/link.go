@@ -125,7 +125,7 @@ type Outcome struct {
 	// Hello is what the server said of itself. Its Capabilities are {} when the
 	// server sent none, and nil when a modern server would not answer discover
 	// (the finding "undiscovered"): then nothing is known of them.
-	Hello mcp.Hello
+	Hello mcp.ServerInfo
 	// Rules are those of Revision, with the version as the server spells it.
 	Rules    transport.Rules
 	Trace    Trace

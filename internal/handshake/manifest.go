@@ -143,7 +143,7 @@ func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent
 		reason += ", taken for " + o.revision.String()
 	}
 	o.dialect = p
-	o.hello = mcp.Hello{Revision: o.revision}
+	o.hello = mcp.ServerInfo{Revision: o.revision}
 	if version != "" {
 		o.hello.Versions = []string{excerpt.Line(version, 40)}
 	}

@@ -53,7 +53,7 @@ type opening struct {
 
 	// What was found.
 	revision mcp.Revision
-	hello    mcp.Hello
+	hello    mcp.ServerInfo
 	rules    transport.Rules
 	dialect  *dialect.Profile
 	tools    *jsonrpc.Message

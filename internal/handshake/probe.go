@@ -210,7 +210,7 @@ func bestOf(names []string, want func(mcp.Revision) bool) mcp.Revision {
 func (o *opening) goModern(v *verdict, m *jsonrpc.Message) {
 	o.shaky = false
 	o.revision, o.rules = v.revision, RulesFor(v.revision)
-	o.hello = mcp.Hello{Revision: v.revision, Versions: v.versions}
+	o.hello = mcp.ServerInfo{Revision: v.revision, Versions: v.versions}
 	if !v.discover {
 		o.find(FoundUndiscovered, "it answers server/discover with "+describe(m)+", so its capabilities are unknown")
 		return

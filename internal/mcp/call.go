@@ -11,7 +11,7 @@ import (
 type Call struct {
 	Msg    *jsonrpc.Message
 	Method *Method // nil for a method that we do not know
-	Client *ClientFacts
+	Client *ClientInfo
 
 	Meta  jsonrpc.Span // params._meta in Msg.Raw
 	Token jsonrpc.Span // its progressToken
@@ -58,7 +58,7 @@ type Call struct {
 }
 
 // NewCall reads what every call needs from a request.
-func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientFacts) *Call {
+func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientInfo) *Call {
 	c := &Call{Msg: m, Method: LookupMethod(m.Method), Client: client, Meta: meta, Level: client.LogLevel}
 	if !meta.IsZero() {
 		var at [4]jsonrpc.Span

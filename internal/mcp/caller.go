@@ -23,9 +23,9 @@ type Caller interface {
 // Subscriber is a client that receives notifications outside of any call.
 type Subscriber interface {
 	Caller
-	// Facts returns what is known of the client now; its log level may change. It never
+	// ClientInfo returns what is known of the client now; its log level may change. It never
 	// blocks: callers hold locks.
-	Facts() *ClientFacts
+	ClientInfo() *ClientInfo
 }
 
 // ErrCannotAsk is returned by the Caller of a client that takes no requests while its

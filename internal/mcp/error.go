@@ -9,11 +9,11 @@ import (
 
 // Error codes beyond JSON-RPC's own (2026-07-28 §Base, "Error Codes").
 const (
-	CodeHeaderMismatch      = -32020
-	CodeMissingCapability   = -32021
-	CodeUnsupportedVersion  = -32022
-	CodeResourceNotFound    = -32002 // legacy only
-	CodeURLElicitationsNeed = -32042 // 2025-11-25 only
+	CodeHeaderMismatch         = -32020
+	CodeMissingCapability      = -32021
+	CodeUnsupportedVersion     = -32022
+	CodeResourceNotFound       = -32002 // legacy only
+	CodeURLElicitationRequired = -32042 // 2025-11-25 only
 )
 
 // IsModernCode reports whether a code is only ever sent by a modern server, so
@@ -42,9 +42,9 @@ type Outcome string
 
 // The outcomes of a failed call.
 const (
-	NotSent   Outcome = "not_sent" // no byte reached the server
-	UnknownIf Outcome = "unknown"  // it may have been executed
-	Failed    Outcome = "failed"   // the server said no
+	NotSent        Outcome = "not_sent" // no byte reached the server
+	OutcomeUnknown Outcome = "unknown"  // it may have been executed
+	Failed         Outcome = "failed"   // the server said no
 )
 
 // Error is a call or a connection that failed, with what the client needs to
@@ -83,7 +83,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrShutdown is the cause with which a context ends because this process stops: the
 // requests that still run are answered with it rather than cut off.
 var ErrShutdown error = &Error{
-	Origin: FromGateway, Cause: "shutdown", Outcome: UnknownIf,
+	Origin: FromGateway, Cause: "shutdown", Outcome: OutcomeUnknown,
 	Message: "the gateway stopped before the answer came",
 }
 

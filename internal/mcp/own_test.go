@@ -18,7 +18,7 @@ func TestWhatIsKeptOfAClientIsBounded(t *testing.T) {
 		{`{"icons":[{"src":` + long + `}],"version":"1","name":"c"}`, `{"x":` + long + `,"sampling":{}}`, `{"name":"c","version":"1"}`, `{"sampling":{}}`},
 		{`{"x":` + long + `,"name":7}`, `{"x":` + long + `}`, `{}`, ``},
 	} {
-		f := &mcp.ClientFacts{Info: []byte(c.info), Capabilities: []byte(c.caps), Who: identity.Named("p"), Conversation: 3, Remote: "r"}
+		f := &mcp.ClientInfo{Info: []byte(c.info), Capabilities: []byte(c.caps), Who: identity.Named("p"), Conversation: 3, Remote: "r"}
 		g := f.Own()
 		if string(g.Info) != c.wantInfo || string(g.Capabilities) != c.wantCaps {
 			t.Errorf("kept %.200s and %.200s", g.Info, g.Capabilities)
@@ -27,7 +27,7 @@ func TestWhatIsKeptOfAClientIsBounded(t *testing.T) {
 			t.Errorf("kept %+v", g)
 		}
 	}
-	g := (&mcp.ClientFacts{Info: []byte(`{"name":` + long + `,"version":` + long + `}`)}).Own()
+	g := (&mcp.ClientInfo{Info: []byte(`{"name":` + long + `,"version":` + long + `}`)}).Own()
 	name, _ := jsonrpc.Text(g.Info, jsonrpc.Find(g.Info, jsonrpc.Whole(g.Info), "name"))
 	if len(g.Info) > 1024 || !strings.HasPrefix(name, "xxx") || !strings.HasSuffix(name, "…") {
 		t.Errorf("kept %d bytes: %.100s", len(g.Info), g.Info)

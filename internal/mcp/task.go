@@ -83,7 +83,7 @@ func ReadTaskSupport(raw []byte, tool jsonrpc.Span) TaskSupport {
 }
 
 // Tasks returns in which form the server that said h has tasks for tools/call.
-func (h *Hello) Tasks() TaskForm {
+func (h *ServerInfo) Tasks() TaskForm {
 	caps := h.Capabilities
 	switch {
 	case h.Revision.Can(TasksExtension):

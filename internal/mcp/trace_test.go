@@ -29,7 +29,7 @@ func TestP21_TraceContext(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%.80s: %v", x.meta, err)
 		}
-		c := NewCall(m, m.Param(KeyMeta), &ClientFacts{Revision: R20260728})
+		c := NewCall(m, m.Param(KeyMeta), &ClientInfo{Revision: R20260728})
 		var got []string
 		for _, key := range []string{KeyTraceparent, KeyTracestate, KeyBaggage, KeyProgressToken} {
 			if c.IsJunk([]byte(key)) {

@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Handle is a downstream.Host whose host can be replaced while clients are there. Calls end in
+// Handle is a downstream.Handler whose host can be replaced while clients are there. Calls end in
 // the host in which they began, later ones go to the new host, and legacy clients are
 // attached to it. Replace must be called once before anything else. Safe for concurrent
 // use.
@@ -33,7 +33,7 @@ type Handle struct {
 
 // Generation is one host of a Handle, and the count of those who use it.
 type Generation struct {
-	host  downstream.Host
+	host  downstream.Handler
 	users atomic.Int64 // retired is added once it was replaced
 	once  sync.Once
 	idle  chan struct{}
@@ -72,7 +72,7 @@ func (h *Handle) enter() *Generation {
 
 // attachment is a legacy client that hears what happens outside of its calls.
 type attachment struct {
-	facts  *mcp.ClientFacts
+	facts  *mcp.ClientInfo
 	to     mcp.Subscriber
 	detach func()
 }
@@ -80,7 +80,7 @@ type attachment struct {
 // Replace puts a host in the place of the old one and moves all attached clients to it;
 // they are told that all lists have changed. It returns the old generation, nil the first
 // time. Calls of Replace must not overlap.
-func (h *Handle) Replace(host downstream.Host) *Generation {
+func (h *Handle) Replace(host downstream.Handler) *Generation {
 	next := &Generation{host: host, idle: make(chan struct{})}
 	h.mu.Lock()
 	old := h.now.Swap(next)
@@ -93,7 +93,7 @@ func (h *Handle) Replace(host downstream.Host) *Generation {
 		old.retire()
 	}
 	for _, a := range all {
-		detach := host.Attach(a.facts, a.to)
+		detach := host.Subscribe(a.facts, a.to)
 		h.mu.Lock()
 		_, still := h.attached[a]
 		before := a.detach
@@ -113,33 +113,33 @@ func (h *Handle) Replace(host downstream.Host) *Generation {
 	return old
 }
 
-// Hello implements downstream.Host.
-func (h *Handle) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+// Hello implements downstream.Handler.
+func (h *Handle) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	g := h.enter()
 	defer g.leave()
 	return g.host.Hello(ctx, f)
 }
 
-// Call implements downstream.Host.
+// Call implements downstream.Handler.
 func (h *Handle) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	g := h.enter()
 	defer g.leave()
 	return g.host.Call(ctx, c, s)
 }
 
-// Notice implements downstream.Host.
-func (h *Handle) Notice(ctx context.Context, f *mcp.ClientFacts, m *jsonrpc.Message) {
+// Notify implements downstream.Handler.
+func (h *Handle) Notify(ctx context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
 	g := h.enter()
 	defer g.leave()
-	g.host.Notice(ctx, f, m)
+	g.host.Notify(ctx, f, m)
 }
 
-// Attach implements downstream.Host. The attachment follows the Handle from host to host.
-func (h *Handle) Attach(f *mcp.ClientFacts, to mcp.Subscriber) (detach func()) {
+// Subscribe implements downstream.Handler. The attachment follows the Handle from host to host.
+func (h *Handle) Subscribe(f *mcp.ClientInfo, to mcp.Subscriber) (detach func()) {
 	a := &attachment{facts: f, to: to}
 	for {
 		g := h.now.Load()
-		a.detach = g.host.Attach(f, to)
+		a.detach = g.host.Subscribe(f, to)
 		h.mu.Lock()
 		if h.now.Load() == g {
 			break

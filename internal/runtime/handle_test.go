@@ -24,9 +24,9 @@ type host struct {
 	hold     chan struct{} // a call waits for it; nil does not wait
 }
 
-func (h *host) Hello(context.Context, *mcp.ClientFacts) (*mcp.Hello, error) {
+func (h *host) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	h.note()
-	return &mcp.Hello{}, nil
+	return &mcp.ServerInfo{}, nil
 }
 
 func (h *host) Call(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
@@ -38,9 +38,9 @@ func (h *host) Call(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) 
 	return mcp.Answer(nil), nil
 }
 
-func (h *host) Notice(context.Context, *mcp.ClientFacts, *jsonrpc.Message) { h.note() }
+func (h *host) Notify(context.Context, *mcp.ClientInfo, *jsonrpc.Message) { h.note() }
 
-func (h *host) Attach(*mcp.ClientFacts, mcp.Subscriber) func() {
+func (h *host) Subscribe(*mcp.ClientInfo, mcp.Subscriber) func() {
 	h.attached.Add(1)
 	return sync.OnceFunc(func() { h.attached.Add(-1) })
 }
@@ -60,7 +60,7 @@ func (l *listener) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, err
 	return nil, mcp.ErrCannotAsk
 }
 
-func (l *listener) Facts() *mcp.ClientFacts { return &mcp.ClientFacts{} }
+func (l *listener) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{} }
 
 // A call ends where it began, and its generation is idle only then.
 func TestCallStaysInItsGeneration(t *testing.T) {
@@ -98,7 +98,7 @@ func TestAttachedClientsMove(t *testing.T) {
 	var h Handle
 	h.Replace(first)
 	var l listener
-	detach := h.Attach(nil, &l)
+	detach := h.Subscribe(nil, &l)
 	h.Replace(second)
 	if first.attached.Load() != 0 || second.attached.Load() != 1 || l.notes.Load() != 3 {
 		t.Errorf("%d and %d attached, %d notes", first.attached.Load(), second.attached.Load(), l.notes.Load())
@@ -126,10 +126,10 @@ func TestReplacedUnderLoad(t *testing.T) {
 			_, _ = h.Call(ctx, nil, nil)
 			started.Done()
 			for ctx.Err() == nil {
-				detach := h.Attach(nil, &l)
+				detach := h.Subscribe(nil, &l)
 				_, _ = h.Call(ctx, nil, nil)
 				_, _ = h.Hello(ctx, nil)
-				h.Notice(ctx, nil, nil)
+				h.Notify(ctx, nil, nil)
 				detach()
 			}
 		})
@@ -159,7 +159,7 @@ func TestReplacedUnderLoad(t *testing.T) {
 func TestCallAllocatesNothing(t *testing.T) {
 	var h Handle
 	h.Replace(&host{})
-	if n := testing.AllocsPerRun(100, func() { h.Notice(t.Context(), nil, nil) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { h.Notify(t.Context(), nil, nil) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

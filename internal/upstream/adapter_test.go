@@ -63,7 +63,7 @@ func TestAdapterStandsBeforeTheChild(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 5 {
 		wait.Go(func() {
-			facts := &mcp.ClientFacts{Revision: mcp.R20260728, Capabilities: []byte(`{"elicitation":{}}`), Conversation: uint64(i)}
+			facts := &mcp.ClientInfo{Revision: mcp.R20260728, Capabilities: []byte(`{"elicitation":{}}`), Conversation: uint64(i)}
 			if _, err := call(t, u, facts, mcp.MethodCallTool, `{"name":"pid"}`); err != nil {
 				t.Error(err)
 			}

@@ -206,5 +206,5 @@ func (u *Upstream) outdateLocked(s *session) {
 
 // watchesLocked reports whether anybody in the pool watches a resource.
 func (p *pool) watchesLocked() bool {
-	return slices.ContainsFunc(p.standing, func(w *Standing) bool { return len(w.want.URIs) > 0 })
+	return slices.ContainsFunc(p.standing, func(w *Subscriber) bool { return len(w.want.URIs) > 0 })
 }

@@ -176,7 +176,7 @@ func TestRefusalOfTheSameEraIsNotSentAgain(t *testing.T) {
 // the other era, and back, between calls and in the midst of one. The next process
 // is found out, and no call runs twice: one that was cut short is never sent again.
 func TestT14_EraAfterADeployOnStdio(t *testing.T) {
-	for name, client := range map[string]*mcp.ClientFacts{"modern_client": modernClient, "legacy_client": legacyClient} {
+	for name, client := range map[string]*mcp.ClientInfo{"modern_client": modernClient, "legacy_client": legacyClient} {
 		t.Run(name, func(t *testing.T) {
 			h := &house{legacy: true}
 			bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
@@ -223,7 +223,7 @@ func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 					h.on = nil
 					deploy(modern)
 					var e *mcp.Error
-					if err := <-cut; !errors.As(err, &e) || e.Outcome != mcp.UnknownIf {
+					if err := <-cut; !errors.As(err, &e) || e.Outcome != mcp.OutcomeUnknown {
 						t.Errorf("the call that was cut short: %v", err)
 					}
 					works(modern)

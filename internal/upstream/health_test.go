@@ -194,7 +194,7 @@ func mustLevel(t *testing.T, name string) mcp.LogLevel {
 // standsAs is a client that stands at a server and says nothing.
 type standsAs struct {
 	sink
-	facts *mcp.ClientFacts
+	facts *mcp.ClientInfo
 }
 
-func (s standsAs) Facts() *mcp.ClientFacts { return s.facts }
+func (s standsAs) ClientInfo() *mcp.ClientInfo { return s.facts }

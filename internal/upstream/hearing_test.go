@@ -54,7 +54,7 @@ func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 			mu.Unlock()
 		}, nil)
 		watch := func(uris ...string) {
-			want := mcp.Interest{URIs: map[string]bool{}}
+			want := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 			for _, uri := range uris {
 				want.URIs[uri] = true
 			}

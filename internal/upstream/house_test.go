@@ -178,14 +178,14 @@ func (sink) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 
 const canElicit = `{"elicitation":{"form":{}}}`
 
-func facts(r mcp.Revision, principal, caps string, conversation uint64) *mcp.ClientFacts {
-	return &mcp.ClientFacts{
+func facts(r mcp.Revision, principal, caps string, conversation uint64) *mcp.ClientInfo {
+	return &mcp.ClientInfo{
 		Revision: r, Who: identity.Named(principal), Capabilities: []byte(caps), Conversation: conversation,
 		Info: []byte(`{"name":"c","version":"1"}`),
 	}
 }
 
-func call(t *testing.T, u *Upstream, f *mcp.ClientFacts, method, params string) (*mcp.Reply, error) {
+func call(t *testing.T, u *Upstream, f *mcp.ClientInfo, method, params string) (*mcp.Reply, error) {
 	raw := `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":` + params + `}`
 	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
 	if err != nil {

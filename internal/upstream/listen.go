@@ -19,7 +19,7 @@ type listening struct {
 	acked  chan struct{} // closed when the server has acknowledged, or the listen has ended
 
 	// Under Upstream.mu, set before acked is closed:
-	honoured mcp.Interest
+	honoured mcp.SubscriptionFilter
 	err      error
 	refused  bool           // the server has no such method, and nobody keeps this listen
 	heard    map[string]int // see hearing
@@ -68,8 +68,8 @@ func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
 }
 
 // unionLocked is what everybody together wants to hear.
-func (u *Upstream) unionLocked() mcp.Interest {
-	all := mcp.Interest{URIs: map[string]bool{}}
+func (u *Upstream) unionLocked() mcp.SubscriptionFilter {
+	all := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	if u.opts.Changed != nil && u.modern != nil {
 		// Somebody keeps our lists and learns of changes from us.
 		caps := u.modern.server.Hello().Capabilities
@@ -207,7 +207,7 @@ func (u *Upstream) listenOnce(ctx context.Context, l *listening) error {
 	params := append(append([]byte(`{"notifications":`), l.union...), '}')
 	r := u.answerListen(s, mcp.MethodListen)
 	if r == nil {
-		r, err = s.server.Call(ctx, u.ownCall(mcp.MethodListen, params, nil), &listenSink{u: u, l: l})
+		r, err = s.server.Call(ctx, u.ownCall(mcp.MethodListen, params, nil), &listenCaller{u: u, l: l})
 	}
 	switch {
 	case err != nil || r.Code() == 0:
@@ -219,15 +219,15 @@ func (u *Upstream) listenOnce(ctx context.Context, l *listening) error {
 	}
 	u.mu.Lock()
 	if errors.Is(err, errNoListen) {
-		l.refused, l.honoured, l.err = true, mcp.Interest{}, err
+		l.refused, l.honoured, l.err = true, mcp.SubscriptionFilter{}, err
 	}
-	l.ackLocked(mcp.Interest{}, err)
+	l.ackLocked(mcp.SubscriptionFilter{}, err)
 	u.mu.Unlock()
 	return err
 }
 
 // ackLocked is called under Upstream.mu; only the first call counts.
-func (l *listening) ackLocked(honoured mcp.Interest, err error) {
+func (l *listening) ackLocked(honoured mcp.SubscriptionFilter, err error) {
 	select {
 	case <-l.acked:
 	default:
@@ -236,13 +236,13 @@ func (l *listening) ackLocked(honoured mcp.Interest, err error) {
 	}
 }
 
-// listenSink hears what a listen delivers.
-type listenSink struct {
+// listenCaller hears what a listen delivers.
+type listenCaller struct {
 	u *Upstream
 	l *listening
 }
 
-func (s *listenSink) Notify(b []byte) {
+func (s *listenCaller) Notify(b []byte) {
 	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
 	if err != nil {
 		return
@@ -266,7 +266,7 @@ func (s *listenSink) Notify(b []byte) {
 	}
 }
 
-func (s *listenSink) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (s *listenCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return nil, mcp.ErrCannotAsk
 }
 
@@ -277,7 +277,7 @@ func (u *Upstream) heardByAll(m *jsonrpc.Message, only uint64) {
 		u.forgetTools()
 	}
 	u.mu.Lock()
-	var to []*Standing
+	var to []*Subscriber
 	for _, p := range u.pools {
 		if len(p.sessions) > 0 {
 			continue
@@ -331,14 +331,14 @@ func isClosed(c <-chan struct{}) bool {
 // Watch says what w wants to hear from now on, and returns the part of it that the
 // server has agreed to tell: by its acknowledgement of one listen where it is
 // modern, by its capabilities and the answer for each resource where not.
-func (w *Standing) Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, error) {
+func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	u := w.upstream
 	u.mu.Lock()
 	w.want.Tools, w.want.Prompts, w.want.Resources = want.Tools, want.Prompts, want.Resources
 	u.mu.Unlock()
 	s, release, err := u.acquire(ctx, w.facts, false)
 	if err != nil {
-		return mcp.Interest{}, err
+		return mcp.SubscriptionFilter{}, err
 	}
 	defer release()
 	switch {
@@ -350,7 +350,7 @@ func (w *Standing) Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, 
 	case says(s.server.Hello().Capabilities, "resources", "subscribe"):
 		for _, uri := range slices.Sorted(maps.Keys(want.URIs)) {
 			if _, err := w.Subscribe(ctx, uri); err != nil {
-				return mcp.Interest{}, err
+				return mcp.SubscriptionFilter{}, err
 			}
 		}
 	}
@@ -359,11 +359,11 @@ func (w *Standing) Watch(ctx context.Context, want mcp.Interest) (mcp.Interest, 
 	return w.honouredLocked(s), nil
 }
 
-func (w *Standing) honouredLocked(s *session) mcp.Interest {
+func (w *Subscriber) honouredLocked(s *session) mcp.SubscriptionFilter {
 	u := w.upstream
 	caps := s.server.Hello().Capabilities
 	can := func(path ...string) bool { return says(caps, path...) }
-	got := mcp.Interest{URIs: map[string]bool{}}
+	got := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	l := u.listen
 	if s.server.Revision().Can(mcp.Listen) && l != nil && l.refused {
 		return got // whatever it declares, it tells of nothing

@@ -23,12 +23,12 @@ const (
 // List walks a list to its end on behalf of f, who may be nil, and returns the
 // items as the server wrote them. complete is false when a bound was hit or the
 // cursor went in circles; what was read until then is returned.
-func (u *Upstream) List(ctx context.Context, f *mcp.ClientFacts, method string) (items [][]byte, complete bool, err error) {
+func (u *Upstream) List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
 	return u.ListPages(ctx, f, method, func(*jsonrpc.Message) {})
 }
 
 // ListPages is List that shows each page as well, an answer with a result.
-func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientFacts, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
+func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	shown := false
 	show := func(m *jsonrpc.Message) { shown = true; page(m) }
 	items, complete, err = u.listPages(ctx, f, method, show)
@@ -39,7 +39,7 @@ func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientFacts, method str
 	return items, complete, err
 }
 
-func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientFacts, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
+func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	info := mcp.LookupMethod(method)
 	if info == nil || info.ListKey == "" {
 		return nil, false, fmt.Errorf("%s is no list", method)
@@ -57,7 +57,7 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientFacts, method str
 	var params []byte
 	size := 0
 	for n := 0; n < maxPages && size <= maxListBytes; n++ {
-		r, err := s.server.Call(ctx, u.ownCall(method, params, f), deaf{})
+		r, err := s.server.Call(ctx, u.ownCall(method, params, f), noCaller{})
 		if err != nil {
 			return nil, false, err
 		}
@@ -160,7 +160,7 @@ func (u *Upstream) forgetTools() {
 // ToolParams returns which arguments a tool wants mirrored into headers, and
 // whether the server has such a tool for the client f, who may be nil. It reads the
 // tools once and again after they have changed.
-func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientFacts, tool string) (params []mirror.Param, known bool) {
+func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool) {
 	u.lookUpTool(ctx, f, func(t *toolSpecs) bool {
 		params, known = t.params[tool]
 		return known
@@ -170,7 +170,7 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientFacts, tool stri
 
 // lookUpTool calls find with the tools that all clients see. If find returns false, it
 // calls find again with the tools for clients with the capabilities of f.
-func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientFacts, find func(*toolSpecs) bool) {
+func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, find func(*toolSpecs) bool) {
 	if t := u.toolsOf(ctx, nil); t != nil && find(t) || f == nil || !canBeAsked(f) {
 		return
 	}
@@ -181,7 +181,7 @@ func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientFacts, find func
 
 // setLocked returns the set of capabilities that a client's sessions are opened with,
 // "" for those that declare nothing.
-func (u *Upstream) setLocked(f *mcp.ClientFacts) string {
+func (u *Upstream) setLocked(f *mcp.ClientInfo) string {
 	if f == nil || u.spec.Isolation == Shared {
 		return ""
 	}
@@ -193,7 +193,7 @@ const maxToolSpecs = 16
 
 // toolsOf returns what is known of the tools of the clients with the capabilities of
 // f, who may be nil. It is nil when ctx ends before.
-func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientFacts) *toolSpecs {
+func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo) *toolSpecs {
 	u.mu.Lock()
 	key := u.setLocked(f)
 	t := u.tools[key]
@@ -223,7 +223,7 @@ func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientFacts) *toolSpecs {
 	}
 }
 
-func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientFacts, key string, t *toolSpecs) {
+func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientInfo, key string, t *toolSpecs) {
 	defer close(t.done)
 	items, _, err := u.List(ctx, f, mcp.MethodListTools)
 	if err != nil {
@@ -256,7 +256,7 @@ func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientFacts, key string
 }
 
 // paramsOf is ToolParams for the headers that we send. A pipe has none.
-func (u *Upstream) paramsOf(ctx context.Context, f *mcp.ClientFacts, tool string) ([]mirror.Param, bool) {
+func (u *Upstream) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
 	if u.spec.piped() {
 		return nil, false
 	}

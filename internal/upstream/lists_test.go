@@ -113,7 +113,7 @@ func TestParamsOfToolsForSomeClients(t *testing.T) {
 	for i := range 3 {
 		for _, rev := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
 			for _, caps := range []string{`{"elicitation":{}}`, `{}`} {
-				f := &mcp.ClientFacts{Revision: rev, Capabilities: []byte(caps), Conversation: 1}
+				f := &mcp.ClientInfo{Revision: rev, Capabilities: []byte(caps), Conversation: 1}
 				for _, tool := range []string{"form", "plain"} {
 					m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":{"a":"eu"},"_meta":{"`+mcp.KeyVersion+`":"2026-07-28","`+mcp.KeyClientCaps+`":`+caps+`}}}`), jsonrpc.Limits{})
 					if err != nil {
@@ -126,7 +126,7 @@ func TestParamsOfToolsForSomeClients(t *testing.T) {
 					if !known {
 						continue
 					}
-					reply, err := u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), deaf{})
+					reply, err := u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), noCaller{})
 					if err != nil || reply.Code() != 0 {
 						t.Errorf("%d: %s of %v with %s: %v, %v", i, tool, rev, caps, reply, err)
 					}

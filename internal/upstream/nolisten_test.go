@@ -31,7 +31,7 @@ func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
 			t.Helper()
 			for range 3 {
 				a := u.Stand(modernClient, func(*jsonrpc.Message) {}, nil)
-				got, err := a.Watch(t.Context(), mcp.Interest{Tools: true, URIs: map[string]bool{"x:1": true}})
+				got, err := a.Watch(t.Context(), mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{"x:1": true}})
 				if err != nil || !got.Empty() {
 					t.Errorf("agreed to %+v, %v", got, err)
 				}
@@ -90,7 +90,7 @@ func TestAServerWithoutListenIsAskedOnceOverHTTP(t *testing.T) {
 		t.Helper()
 		for _, uri := range []string{"x:1", "x:2", "x:3"} {
 			w := u.Stand(modernClient, func(*jsonrpc.Message) {}, nil)
-			if got, err := w.Watch(t.Context(), mcp.Interest{Tools: true, URIs: map[string]bool{uri: true}}); err != nil || !got.Empty() {
+			if got, err := w.Watch(t.Context(), mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{uri: true}}); err != nil || !got.Empty() {
 				t.Errorf("agreed to %+v, %v", got, err)
 			}
 			w.Close()

@@ -23,7 +23,7 @@ type pool struct {
 	sessions []*session    // home first
 	opening  *opening      // the open that is under way, nil for none
 	freed    chan struct{} // closed when a lane may have become free
-	standing []*Standing
+	standing []*Subscriber
 }
 
 // opening is an open that several callers may wait for.
@@ -40,7 +40,7 @@ const maxLanes = 16
 // pool, so nothing decides that no server could act on: not white space, the order of
 // members, or names that no revision knows. Where a client declares nothing that it
 // could be asked for all are alike, the session that nobody has opened yet included.
-func (u *Upstream) keyLocked(f *mcp.ClientFacts) string {
+func (u *Upstream) keyLocked(f *mcp.ClientInfo) string {
 	if f == nil || u.spec.Isolation == Shared {
 		return ""
 	}
@@ -79,7 +79,7 @@ func (c *canon) of(caps []byte) string {
 }
 
 // newPoolLocked makes the pool for a key; f may be nil.
-func (u *Upstream) newPoolLocked(key string, f *mcp.ClientFacts) *pool {
+func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo) *pool {
 	p := &pool{key: key, freed: make(chan struct{})}
 	if f != nil {
 		p.declared = u.capabilities(f)
@@ -96,7 +96,7 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientFacts) *pool {
 // not have must never be declared on its behalf. So it returns the canonical form,
 // which all clients of the pool share. A server for one client alone gets that client's
 // own bytes.
-func (u *Upstream) capabilities(f *mcp.ClientFacts) []byte {
+func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
 	switch {
 	case f == nil:
 		return nil
@@ -108,13 +108,13 @@ func (u *Upstream) capabilities(f *mcp.ClientFacts) []byte {
 
 // canBeAsked reports whether a client has declared anything that a server may ask
 // it for.
-func canBeAsked(f *mcp.ClientFacts) bool { return mcp.Askable(f.Capabilities) }
+func canBeAsked(f *mcp.ClientInfo) bool { return mcp.Askable(f.Capabilities) }
 
 // useModernLocked reports whether a client is served over the link to a modern
 // server. A legacy client that can be asked keeps to its own era where the server
 // has it too, since questions are live there; for the others there is no
 // difference that they could see.
-func (u *Upstream) useModernLocked(f *mcp.ClientFacts) bool {
+func (u *Upstream) useModernLocked(f *mcp.ClientInfo) bool {
 	if u.modern == nil {
 		return false
 	}
@@ -124,7 +124,7 @@ func (u *Upstream) useModernLocked(f *mcp.ClientFacts) bool {
 // acquire returns a session for a client, opening one when none fits. forCall
 // says that a call will run on it: then a lane is chosen such that questions can
 // be attributed. release must be called once.
-func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientFacts, forCall bool) (s *session, release func(), err error) {
+func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool) (s *session, release func(), err error) {
 	for {
 		s, open, freed, err := u.pick(f, forCall)
 		if err != nil {
@@ -149,7 +149,7 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientFacts, forCall bool
 
 // pick returns a session, or what to wait for before trying again: an open, or a
 // lane that becomes free.
-func (u *Upstream) pick(f *mcp.ClientFacts, forCall bool) (s *session, open *opening, freed <-chan struct{}, err error) {
+func (u *Upstream) pick(f *mcp.ClientInfo, forCall bool) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -219,7 +219,7 @@ func (u *Upstream) anyLocked() *pool {
 
 // chooseLocked returns a session of the pool that may take the call, nil when a
 // further one is needed.
-func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientFacts, forCall bool) *session {
+func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *session {
 	if u.spec.Isolation == PerCall {
 		for _, s := range p.sessions {
 			if !s.taken && !s.stuck {
@@ -449,7 +449,7 @@ func (p *pool) removeLocked(s *session) {
 
 // openLocked starts an open for the pool. It goes on when its first caller gives
 // up, since others may wait for it too.
-func (u *Upstream) openLocked(p *pool, f *mcp.ClientFacts) {
+func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	o := &opening{done: make(chan struct{})}
 	p.opening = o
 	f = f.Own()

@@ -74,7 +74,7 @@ func TestAConversationStaysWithItsSession(t *testing.T) {
 // all of them are in use. Others are not touched.
 func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 	h := &house{legacy: true}
-	who := func(principal string, n int) *mcp.ClientFacts {
+	who := func(principal string, n int) *mcp.ClientInfo {
 		return facts(mcp.R20260728, principal, variety(n), 0)
 	}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {

@@ -83,7 +83,7 @@ func TestChildIsStartedOnceAndAgainAfterACrash(t *testing.T) {
 	}
 	_, err = call(t, u, modernClient, mcp.MethodCallTool, `{"name":"crash"}`)
 	var e *mcp.Error
-	if !errors.As(err, &e) || e.Outcome != mcp.UnknownIf {
+	if !errors.As(err, &e) || e.Outcome != mcp.OutcomeUnknown {
 		t.Errorf("got %v", err)
 	}
 	if p := pid(); p == "" || pids[p] {

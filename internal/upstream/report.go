@@ -27,7 +27,7 @@ type Report struct {
 	Opening   int               // sessions that are being opened
 	Hearers   int               // clients that stand at it or listen
 	// Listen is what the one subscriptions/listen asks for, nil where there is none.
-	Listen *mcp.Interest
+	Listen *mcp.SubscriptionFilter
 }
 
 // Fault is something that went wrong.

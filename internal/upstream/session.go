@@ -70,7 +70,7 @@ func (s *session) shut(ctx context.Context, cause error) {
 
 // open starts or dials the server and leads the handshake, for the client f. anew
 // ignores what is remembered of the server's era.
-func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts, anew bool) (*session, error) {
+func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bool) (*session, error) {
 	defer u.step("")
 	limit := u.times.Load().Start
 	if limit <= 0 {
@@ -120,7 +120,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 	}
 	u.traced(append(before, s.server.Opening().Trace...))
 	u.tellCut(s)
-	u.work.Go(func() { u.mourn(s) })
+	u.work.Go(func() { u.cleanUp(s) })
 	return s, nil
 }
 
@@ -192,7 +192,7 @@ func (u *Upstream) shown() string {
 }
 
 // dial makes one attempt over the transport that is known or configured.
-func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew bool) (*session, error) {
+func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bool) (*session, error) {
 	legacyFirst := false
 	u.mu.Lock()
 	offer := handshake.Offer{
@@ -225,7 +225,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientFacts, anew b
 	}
 	u.mu.Unlock()
 	s := &session{shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
-	o := conn.ServerOptions{
+	o := conn.Options{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Times:  func() (idle, hard time.Duration) { t := u.times.Load(); return t.Idle, t.Hard },
 		Log:    u.opts.Log,
@@ -292,7 +292,7 @@ func (u *Upstream) header() []transport.HeaderField {
 	return out
 }
 
-func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer handshake.Offer, o conn.ServerOptions) error {
+func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer handshake.Offer, o conn.Options) error {
 	if a != nil {
 		if err := a.Admit(ctx); err != nil {
 			return &notAdmitted{err}
@@ -426,8 +426,8 @@ func wanted(cause error) bool {
 	return false
 }
 
-// mourn waits for the end of a session and clears up after it.
-func (u *Upstream) mourn(s *session) {
+// cleanUp waits for the end of a session and clears up after it.
+func (u *Upstream) cleanUp(s *session) {
 	<-s.server.Gone()
 	cause := s.server.Err()
 	why := u.opts.Clean(cause.Error())

@@ -44,7 +44,7 @@ func TestSilenceIsWaitedForOnce(t *testing.T) {
 			})
 			return client, nil
 		}}, Options{})
-		modern := &mcp.ClientFacts{Revision: mcp.Latest, Capabilities: []byte("{}")}
+		modern := &mcp.ClientInfo{Revision: mcp.Latest, Capabilities: []byte("{}")}
 		for session, want := range []time.Duration{3 * time.Second, 0} {
 			begun := time.Now()
 			if _, err := u.Hello(t.Context(), modern); err != nil {

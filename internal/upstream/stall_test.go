@@ -208,7 +208,7 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 						}
 						all.Wait()
 						var e *mcp.Error
-						if !errors.As(keeps.err, &e) || e.Outcome != mcp.UnknownIf || keeps.took != time.Minute {
+						if !errors.As(keeps.err, &e) || e.Outcome != mcp.OutcomeUnknown || keeps.took != time.Minute {
 							t.Errorf("the call that never ended: %v, %v", keeps.took, keeps.err)
 						}
 						for i, x := range innocent {
@@ -250,10 +250,10 @@ func TestU16_OneSessionForEverybody(t *testing.T) {
 		all.Wait()
 		close(never)
 		var e *mcp.Error
-		if !errors.As(keeps.err, &e) || e.Cause != "timeout" || e.Outcome != mcp.UnknownIf {
+		if !errors.As(keeps.err, &e) || e.Cause != "timeout" || e.Outcome != mcp.OutcomeUnknown {
 			t.Errorf("the call that never ended: %v", keeps.err)
 		}
-		if !errors.As(part.err, &e) || e.Cause != "timeout" || e.Outcome != mcp.UnknownIf || part.took != time.Minute {
+		if !errors.As(part.err, &e) || e.Cause != "timeout" || e.Outcome != mcp.OutcomeUnknown || part.took != time.Minute {
 			t.Errorf("the call that was read in part: %v, %v", part.took, part.err)
 		}
 		if waits.err != nil || waits.took > time.Minute {

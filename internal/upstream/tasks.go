@@ -38,7 +38,7 @@ func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
 // Tasks returns in which form the server has tasks for the client f, and what its
 // tool says of them where that is asked; tool may be "". It opens the server where
 // that is needed to know, and answers none where it cannot be opened.
-func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientFacts, tool string) (mcp.TaskForm, mcp.TaskSupport) {
+func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo, tool string) (mcp.TaskForm, mcp.TaskSupport) {
 	if u.forms.seen.Load() == 1<<mcp.NoTasks {
 		return mcp.NoTasks, mcp.TaskForbidden // nearly always
 	}
@@ -158,16 +158,16 @@ func (s *session) related(t *jsonrpc.Trail, sink mcp.Caller) mcp.Caller {
 	if s.tasks != mcp.RequestedTasks {
 		return sink
 	}
-	return relatedSink{sink, s, t}
+	return relatedCaller{sink, s, t}
 }
 
-type relatedSink struct {
+type relatedCaller struct {
 	mcp.Caller
 	session *session
 	trail   *jsonrpc.Trail
 }
 
-func (r relatedSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (r relatedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return r.session.askRelated(ctx, r.trail, m, r.Caller.Ask)
 }
 

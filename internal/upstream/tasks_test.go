@@ -35,7 +35,7 @@ func tasking() *house {
 }
 
 // about asks for the task of a session.
-func about(t *testing.T, u *Upstream, f *mcp.ClientFacts, method string, session uint64) (*mcp.Reply, error) {
+func about(t *testing.T, u *Upstream, f *mcp.ClientInfo, method string, session uint64) (*mcp.Reply, error) {
 	raw := `{"jsonrpc":"2.0","id":8,"method":"` + method + `","params":{"taskId":"t"}}`
 	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
 	if err != nil {

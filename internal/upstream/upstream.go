@@ -68,7 +68,7 @@ type Spec struct {
 	Message int
 
 	// Start bounds spawning and the handshake, 0 means 30 s. Idle and Hard bound a
-	// call; see conn.ServerOptions. SetTimes changes them.
+	// call; see conn.Options. SetTimes changes them.
 	Start, Idle, Hard time.Duration
 	// Silence is how long a server on a pipe may say nothing while a call waits
 	// before it is asked whether it is still there; 0 means 15 s.
@@ -321,7 +321,7 @@ func (u *Upstream) sessionsLocked() []*session {
 // Hello returns what the server said of itself, opening it for the client f when
 // it is not open yet; f may be nil. While the server is away the last word that
 // it gave is not repeated: the error says what is wrong.
-func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	s, release, err := u.acquire(ctx, f, false)
 	if err != nil {
 		return nil, err
@@ -426,13 +426,13 @@ const (
 // order. It does not wait for the server: the reader of a client's pipe calls it.
 // Modern servers have no such sessions: what a client tells of its own changes is
 // a loss there, since each request describes the client anew.
-func (u *Upstream) Forward(f *mcp.ClientFacts, raw []byte, method string) {
+func (u *Upstream) Forward(f *mcp.ClientInfo, raw []byte, method string) {
 	if why := u.queueForwarding(f, raw, method); why != "" {
 		u.lost(method, why)
 	}
 }
 
-func (u *Upstream) queueForwarding(f *mcp.ClientFacts, raw []byte, method string) (lost string) {
+func (u *Upstream) queueForwarding(f *mcp.ClientInfo, raw []byte, method string) (lost string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	x := forwarding{raw: raw, method: method}

@@ -165,7 +165,7 @@ func TestPrincipalsAndCapabilitiesKeepSessionsApart(t *testing.T) {
 	h := &house{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		for i, x := range []struct {
-			f    *mcp.ClientFacts
+			f    *mcp.ClientInfo
 			want int
 		}{
 			{facts(mcp.R20260728, "a", "{}", 0), 1}, {facts(mcp.R20260728, "a", `{"experimental":{}}`, 0), 1},
@@ -259,7 +259,7 @@ func TestCallThatACrashCutShortIsNotSentAgain(t *testing.T) {
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`)
 		var e *mcp.Error
-		if !errors.As(err, &e) || e.Outcome != mcp.UnknownIf {
+		if !errors.As(err, &e) || e.Outcome != mcp.OutcomeUnknown {
 			t.Errorf("got %v", err)
 		}
 		if n := h.count(mcp.MethodCallTool); n != 1 {

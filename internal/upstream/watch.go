@@ -10,20 +10,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Standing is somebody who hears a server's notices: a legacy client for as long
+// Subscriber is somebody who hears a server's notices: a legacy client for as long
 // as it is there, a modern one for as long as it listens.
-type Standing struct {
+type Subscriber struct {
 	upstream *Upstream
 	pool     *pool
-	facts    *mcp.ClientFacts
-	want     mcp.Interest
+	facts    *mcp.ClientInfo
+	want     mcp.SubscriptionFilter
 	deliver  func(*jsonrpc.Message)
 	asker    mcp.Subscriber // nil for whom questions cannot be put to
 	index    int            // in pool.standing; under Upstream.mu
 }
 
 // leaveLocked takes w out of the pool, whose order means nothing.
-func (p *pool) leaveLocked(w *Standing) {
+func (p *pool) leaveLocked(w *Subscriber) {
 	last := len(p.standing) - 1
 	if w.index > last || p.standing[w.index] != w {
 		return
@@ -34,10 +34,10 @@ func (p *pool) leaveLocked(w *Standing) {
 	p.standing = p.standing[:last]
 }
 
-// Stand registers somebody. deliver gets the server's own messages, on the
+// Subscribe registers somebody. deliver gets the server's own messages, on the
 // goroutine that reads the link, and must not block. asker is asked what the
 // server wants to know outside of calls, nil for nobody.
-func (u *Upstream) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Standing {
+func (u *Upstream) Stand(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	key := u.keyLocked(f)
@@ -45,13 +45,13 @@ func (u *Upstream) Stand(f *mcp.ClientFacts, deliver func(*jsonrpc.Message), ask
 	if p == nil {
 		p = u.newPoolLocked(key, f)
 	}
-	w := &Standing{upstream: u, pool: p, facts: f, deliver: deliver, asker: asker, index: len(p.standing)}
+	w := &Subscriber{upstream: u, pool: p, facts: f, deliver: deliver, asker: asker, index: len(p.standing)}
 	p.standing = append(p.standing, w)
 	return w
 }
 
 // Close ends it; the last one that watched a resource unsubscribes.
-func (w *Standing) Close() {
+func (w *Subscriber) Close() {
 	u := w.upstream
 	u.mu.Lock()
 	w.pool.leaveLocked(w)
@@ -78,7 +78,7 @@ func (w *Standing) Close() {
 
 // Lists says which list changes are wanted from now on. It does not wait for the
 // server; Watch does.
-func (w *Standing) Lists(tools, prompts, resources bool) {
+func (w *Subscriber) Lists(tools, prompts, resources bool) {
 	u := w.upstream
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -102,7 +102,7 @@ func (u *Upstream) relistenSoonLocked() {
 
 // Subscribe watches a resource. The reply is the server's, or ours where another
 // client has the server watch it already.
-func (w *Standing) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
+func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
 	u := w.upstream
 	u.mu.Lock()
 	already := w.pool.watchedLocked(uri)
@@ -129,7 +129,7 @@ func (w *Standing) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error
 }
 
 // roomLocked reports whether w may watch one more resource.
-func (w *Standing) roomLocked(uri string) bool {
+func (w *Subscriber) roomLocked(uri string) bool {
 	size := len(uri)
 	for have := range w.want.URIs {
 		if have == uri {
@@ -141,7 +141,7 @@ func (w *Standing) roomLocked(uri string) bool {
 }
 
 // Unsubscribe stops watching a resource.
-func (w *Standing) Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
+func (w *Subscriber) Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
 	u := w.upstream
 	u.mu.Lock()
 	delete(w.want.URIs, uri)
@@ -164,7 +164,7 @@ func (p *pool) watchedLocked(uri string) bool {
 
 // subscription makes the server watch a resource or stop: by a request where it
 // has sessions, by a listen with the new union where it has not.
-func (u *Upstream) subscription(ctx context.Context, w *Standing, method, uri string) (*mcp.Reply, error) {
+func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri string) (*mcp.Reply, error) {
 	s, release, err := u.acquire(ctx, w.facts, false)
 	if err != nil {
 		return nil, err
@@ -174,13 +174,13 @@ func (u *Upstream) subscription(ctx context.Context, w *Standing, method, uri st
 		return u.listenFor(ctx, method, uri)
 	}
 	params := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
-	return s.server.Call(ctx, u.ownCall(method, params, w.facts), deaf{})
+	return s.server.Call(ctx, u.ownCall(method, params, w.facts), noCaller{})
 }
 
 // ownCall makes a call of our own on behalf of a client; for nobody, it says who we
 // are (2026-07-28 §Base, "Per-request protocol fields": on every request).
-func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientFacts) *mcp.Call {
-	g := mcp.ClientFacts{Revision: mcp.LatestLegacy, Info: u.opts.Info}
+func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp.Call {
+	g := mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: u.opts.Info}
 	if f != nil {
 		g = *f
 		g.LogLevel = 0
@@ -198,12 +198,12 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientFacts) *mc
 	return c
 }
 
-// deaf is the sink of calls of which only the answer matters.
-type deaf struct{}
+// noCaller is the sink of calls of which only the answer matters.
+type noCaller struct{}
 
-func (deaf) Notify([]byte) {}
+func (noCaller) Notify([]byte) {}
 
-func (deaf) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (noCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return nil, mcp.ErrCannotAsk
 }
 
@@ -258,12 +258,12 @@ func changedList(method string) string {
 
 // audienceLocked returns who of a pool hears a notice; leveled says that a client
 // has chosen what the session's log tells.
-func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message, only uint64, leveled bool) []*Standing {
+func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message, only uint64, leveled bool) []*Subscriber {
 	var uri string
 	if m.Method == mcp.NoteResourceUpdated {
 		uri, _ = jsonrpc.Text(m.Raw, m.Param("uri"))
 	}
-	var to []*Standing
+	var to []*Subscriber
 	for _, w := range p.standing {
 		if (only == 0 || w.facts.Conversation == only) && w.wants(m, uri, leveled) {
 			to = append(to, w)
@@ -272,7 +272,7 @@ func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message, only uint64, leve
 	return to
 }
 
-func (w *Standing) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
+func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 	switch m.Method {
 	case mcp.NoteToolsChanged:
 		return w.want.Tools
@@ -296,7 +296,7 @@ func (w *Standing) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 		if w.asker == nil {
 			return false
 		}
-		f := w.asker.Facts()
+		f := w.asker.ClientInfo()
 		if f == nil || f.LogLevel == 0 && leveled {
 			// It left the level to the server, and this one is another client's.
 			return false
@@ -372,7 +372,7 @@ func (u *Upstream) restore(p *pool) {
 // server could be asked.
 func (u *Upstream) resubscribe(p *pool) bool {
 	u.mu.Lock()
-	watched := map[string]*Standing{}
+	watched := map[string]*Subscriber{}
 	for _, w := range p.standing {
 		for uri := range w.want.URIs {
 			watched[uri] = w
@@ -406,7 +406,7 @@ func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Call) {
 		return
 	}
 	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), c.Level.String()), '}')
-	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
+	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), noCaller{})
 }
 
 // replayLevel tells a new session what the clients that stand at its pool have
@@ -421,7 +421,7 @@ func (u *Upstream) replayLevel(s *session, p *pool) {
 		if w.asker == nil {
 			continue
 		}
-		if f := w.asker.Facts(); f != nil && f.LogLevel != 0 && (level == 0 || f.LogLevel < level) {
+		if f := w.asker.ClientInfo(); f != nil && f.LogLevel != 0 && (level == 0 || f.LogLevel < level) {
 			level = f.LogLevel
 		}
 	}
@@ -433,7 +433,7 @@ func (u *Upstream) replayLevel(s *session, p *pool) {
 	ctx, stop := context.WithTimeout(u.life, 5*time.Second)
 	defer stop()
 	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), level.String()), '}')
-	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, nil), deaf{})
+	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, nil), noCaller{})
 }
 
 // hasLog reports whether a server has declared that its log can be heard; one that
@@ -466,14 +466,14 @@ func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error
 		if w.asker == nil {
 			continue
 		}
-		if f := w.asker.Facts(); f != nil && f.Conversation != c.Client.Conversation && f.LogLevel != 0 {
+		if f := w.asker.ClientInfo(); f != nil && f.Conversation != c.Client.Conversation && f.LogLevel != 0 {
 			level = min(level, f.LogLevel)
 		}
 	}
 	s.level = level
 	u.mu.Unlock()
 	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), level.String()), '}')
-	return s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), deaf{})
+	return s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), noCaller{})
 }
 
 func text(m *jsonrpc.Message, key string) string {

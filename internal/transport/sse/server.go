@@ -309,7 +309,7 @@ var errInternal = mcp.Wire(&mcp.Error{
 	Message: "internal error",
 	Origin:  mcp.FromGateway,
 	Cause:   "internal",
-	Outcome: mcp.UnknownIf,
+	Outcome: mcp.OutcomeUnknown,
 })
 
 func (s *Server) add(l *link) bool {

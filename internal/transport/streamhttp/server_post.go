@@ -190,12 +190,12 @@ var (
 		Message: "internal error",
 		Origin:  mcp.FromGateway,
 		Cause:   "internal",
-		Outcome: mcp.UnknownIf,
+		Outcome: mcp.OutcomeUnknown,
 	})
 	errSessionEnded = mcp.Wire(&mcp.Error{
 		Message: "the session has ended",
 		Origin:  mcp.FromClient,
 		Cause:   "session_ended",
-		Outcome: mcp.UnknownIf,
+		Outcome: mcp.OutcomeUnknown,
 	})
 )

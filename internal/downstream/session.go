@@ -18,10 +18,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Reception is how the clients of one endpoint are received. Its fields are not
+// Endpoint is how the clients of one endpoint are received. Its fields are not
 // written to after the first Accept.
-type Reception struct {
-	Host Host
+type Endpoint struct {
+	Host Handler
 	// Revisions lists the revisions that clients may speak, newest first; nil means
 	// all. A modern request of another revision is refused. initialize with another
 	// one is refused with Strict, and otherwise offered the newest legacy one of the
@@ -45,13 +45,13 @@ type Reception struct {
 
 // Conversations returns how many conversations there are, by transport, and how
 // many requests run that are one by themselves, as modern ones over HTTP are.
-func (r *Reception) Conversations() (byTransport map[string]int, requests int) {
+func (r *Endpoint) Conversations() (byTransport map[string]int, requests int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.open), int(r.singles.Load())
 }
 
-func (r *Reception) count(transport string, n int) {
+func (r *Endpoint) count(transport string, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
@@ -71,8 +71,8 @@ type Observer interface {
 }
 
 // Accept begins a conversation with a client; see transport.Acceptor.
-func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
-	c := &Client{reception: r, who: p.Who, remote: p.Remote, out: out}
+func (r *Endpoint) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
+	c := &Session{reception: r, who: p.Who, remote: p.Remote, out: out}
 	if out != nil {
 		c.number = conversations.Add(1)
 		c.transport = p.Transport
@@ -81,10 +81,10 @@ func (r *Reception) Accept(p transport.Peer, out transport.Outbox) transport.Con
 	return c
 }
 
-// Client is our conversation with one client: a legacy session, a pipe on which
+// Session is our conversation with one client: a legacy session, a pipe on which
 // both eras may be spoken, or a single modern HTTP request.
-type Client struct {
-	reception *Reception
+type Session struct {
+	reception *Endpoint
 	who       *identity.Principal
 	remote    string
 	transport string
@@ -92,7 +92,7 @@ type Client struct {
 	number    uint64
 	manifest  atomic.Bool // it opened as the manifest's clients do
 
-	facts atomic.Pointer[mcp.ClientFacts] // set by initialize; nil before
+	facts atomic.Pointer[mcp.ClientInfo] // set by initialize; nil before
 
 	mu       sync.Mutex
 	closed   error // why, once the conversation has ended
@@ -123,7 +123,7 @@ func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
 // see transport.Expecter. Each request has a note of its own, and not each id: a
 // client may use the id of a request anew that it has cancelled, while that one is
 // still waiting for its turn.
-func (c *Client) Expect(ctx context.Context, in transport.Incoming) func(transport.Responder) {
+func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transport.Responder) {
 	if c.out == nil || in.Msg.Method == mcp.MethodInitialize { // which is not to be cancelled
 		return func(r transport.Responder) { c.Request(ctx, in, r) }
 	}
@@ -146,15 +146,15 @@ func (c *Client) Expect(ctx context.Context, in transport.Incoming) func(transpo
 }
 
 // Facts returns what initialize told, nil before it.
-func (c *Client) Facts() *mcp.ClientFacts { return c.facts.Load() }
+func (c *Session) Facts() *mcp.ClientInfo { return c.facts.Load() }
 
 // Request serves one request; see transport.Conversation.
-func (c *Client) Request(ctx context.Context, in transport.Incoming, r transport.Responder) {
+func (c *Session) Request(ctx context.Context, in transport.Incoming, r transport.Responder) {
 	c.request(ctx, in, r, nil)
 }
 
 // request serves one request; noted is what Expect knows of it, or nil.
-func (c *Client) request(ctx context.Context, in transport.Incoming, r transport.Responder, noted *inflight) {
+func (c *Session) request(ctx context.Context, in transport.Incoming, r transport.Responder, noted *inflight) {
 	if c.out == nil {
 		c.reception.singles.Add(1)
 		defer c.reception.singles.Add(-1)
@@ -181,7 +181,7 @@ func (c *Client) request(ctx context.Context, in transport.Incoming, r transport
 // outlive a request need one. noted is what Expect knows of it, or nil. leave takes
 // it out again and reports whether the client has cancelled it until then; further
 // calls say the same.
-func (c *Client) enter(ctx context.Context, m *jsonrpc.Message, noted *inflight) (_ context.Context, leave func() (cancelled bool), _ *jsonrpc.Error) {
+func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, noted *inflight) (_ context.Context, leave func() (cancelled bool), _ *jsonrpc.Error) {
 	if c.out == nil {
 		return ctx, func() bool { return false }, nil
 	}
@@ -222,7 +222,7 @@ func (c *Client) enter(ctx context.Context, m *jsonrpc.Message, noted *inflight)
 	return f.ctx, leave, nil
 }
 
-func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
+func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
 	m := in.Msg
 	if method := mcp.LookupMethod(m.Method); method != nil && !method.In(o.Revision) {
 		// Removed methods, whoever stands behind us (2026-07-28 §Changelog).
@@ -261,14 +261,14 @@ func (c *Client) modern(ctx context.Context, in transport.Incoming, o mcp.Openin
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}
-	c.serve(ctx, call, &callSink{client: c, call: call, responder: r}, leave)
+	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r}, leave)
 }
 
 // perRequest reads what a modern request says of its sender.
-func (c *Client) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientFacts {
+func (c *Session) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientInfo {
 	var at [3]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, o.Meta, perRequestKeys, at[:])
-	f := &mcp.ClientFacts{
+	f := &mcp.ClientInfo{
 		Revision:     o.Revision,
 		Info:         at[0].Of(m.Raw),
 		Capabilities: at[1].Of(m.Raw),
@@ -285,7 +285,7 @@ func (c *Client) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientFacts 
 
 var perRequestKeys = []string{mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
 
-func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
+func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
 	m := in.Msg
 	facts := c.facts.Load()
 	switch {
@@ -320,19 +320,19 @@ func (c *Client) legacy(ctx context.Context, in transport.Incoming, o mcp.Openin
 		// subscribes wants to hear.
 		c.attach()
 	}
-	c.serve(ctx, call, &callSink{client: c, call: call, responder: r, live: true}, leave)
+	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, live: true}, leave)
 }
 
 // adopt makes a session for a client that never asked for one.
-func (c *Client) adopt(rev mcp.Revision) *mcp.ClientFacts {
-	f := &mcp.ClientFacts{Revision: rev, Who: c.who, Conversation: c.number, Remote: c.remote}
+func (c *Session) adopt(rev mcp.Revision) *mcp.ClientInfo {
+	f := &mcp.ClientInfo{Revision: rev, Who: c.who, Conversation: c.number, Remote: c.remote}
 	if !c.facts.CompareAndSwap(nil, f) {
 		return c.facts.Load()
 	}
 	return f
 }
 
-func (c *Client) setLevel(m *jsonrpc.Message, old *mcp.ClientFacts) {
+func (c *Session) setLevel(m *jsonrpc.Message, old *mcp.ClientInfo) {
 	s, _ := jsonrpc.Text(m.Raw, m.Param("level"))
 	if level, ok := mcp.ParseLogLevel(s); ok {
 		f := *old
@@ -343,7 +343,7 @@ func (c *Client) setLevel(m *jsonrpc.Message, old *mcp.ClientFacts) {
 
 // serve runs a call to its end. It leaves the table of those in flight before it
 // answers: a client that has read the answer may use the id again.
-func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave func() (cancelled bool)) {
+func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, leave func() (cancelled bool)) {
 	var reply *mcp.Reply
 	var err error
 	if utf8.ValidString(call.Name) {
@@ -379,7 +379,7 @@ func (c *Client) serve(ctx context.Context, call *mcp.Call, s *callSink, leave f
 }
 
 // lost tells of named losses.
-func (c *Client) lost(all mcp.Losses) {
+func (c *Session) lost(all mcp.Losses) {
 	if c.reception.Lost == nil {
 		return
 	}
@@ -392,12 +392,12 @@ func encode(call *mcp.Call, reply *mcp.Reply) []byte {
 	return dialect.Reply(make([]byte, 0, len(reply.Msg.Raw)+256), call, reply)
 }
 
-func (c *Client) fail(id jsonrpc.ID, r transport.Responder, e *jsonrpc.Error) {
+func (c *Session) fail(id jsonrpc.ID, r transport.Responder, e *jsonrpc.Error) {
 	_ = r.Finish(jsonrpc.AppendError(nil, id, e), e.Code)
 }
 
 // OneWay takes a notification or a response; see transport.Conversation.
-func (c *Client) OneWay(ctx context.Context, in transport.Incoming) error {
+func (c *Session) OneWay(ctx context.Context, in transport.Incoming) error {
 	m := in.Msg
 	if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
 		c.answered(m)
@@ -413,7 +413,7 @@ func (c *Client) OneWay(ctx context.Context, in transport.Incoming) error {
 		if f == nil || m.Method == noteShutdown && c.manifest.Load() {
 			return nil
 		}
-		c.reception.Host.Notice(ctx, f, m)
+		c.reception.Host.Notify(ctx, f, m)
 	}
 	return nil
 }
@@ -421,7 +421,7 @@ func (c *Client) OneWay(ctx context.Context, in transport.Incoming) error {
 // cancelled ends the request that a notification names, and frees its id: nothing
 // will answer it any more. Unknown and finished ones are ignored (§Cancellation, all
 // revisions).
-func (c *Client) cancelled(m *jsonrpc.Message) {
+func (c *Session) cancelled(m *jsonrpc.Message) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
 	var all []*inflight
 	c.mu.Lock()
@@ -444,7 +444,7 @@ func (c *Client) cancelled(m *jsonrpc.Message) {
 	}
 }
 
-func (c *Client) attach() {
+func (c *Session) attach() {
 	f := c.facts.Load()
 	if f == nil || c.out == nil {
 		return
@@ -456,7 +456,7 @@ func (c *Client) attach() {
 	}
 	c.detach = func() {}
 	c.mu.Unlock()
-	detach := c.reception.Host.Attach(f, standing{c})
+	detach := c.reception.Host.Subscribe(f, sessionSubscriber{c})
 	c.mu.Lock()
 	if c.closed == nil {
 		c.detach, detach = detach, nil
@@ -468,7 +468,7 @@ func (c *Client) attach() {
 }
 
 // endListens ends what would go on for as long as the client is there.
-func (c *Client) endListens(cause error) {
+func (c *Session) endListens(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.inflight {
@@ -479,7 +479,7 @@ func (c *Client) endListens(cause error) {
 }
 
 // Close ends the conversation; see transport.Conversation.
-func (c *Client) Close(cause error) {
+func (c *Session) Close(cause error) {
 	if cause == nil {
 		cause = errors.New("the client is gone")
 	}

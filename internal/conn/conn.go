@@ -19,10 +19,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// ServerOptions say how a conversation with a server is led. The zero value
+// Options say how a conversation with a server is led. The zero value
 // works: nothing is heard outside of calls, and questions outside of calls are
 // refused.
-type ServerOptions struct {
+type Options struct {
 	Name string // the server's configured name, for errors and logs
 
 	// Info and Capabilities describe us, or the client that we speak for, as
@@ -56,7 +56,7 @@ type ServerOptions struct {
 
 	// Params returns what a tool wants mirrored into headers, and whether the tool
 	// is known at all. Nil knows none.
-	Params func(ctx context.Context, f *mcp.ClientFacts, tool string) ([]mirror.Param, bool)
+	Params func(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool)
 
 	// Sessions is what the server's sessions share. Nil is a server with this one
 	// session, whose ids are counted from 1.
@@ -67,8 +67,8 @@ type ServerOptions struct {
 
 // Conn is our conversation with one server, after its handshake.
 type Conn struct {
-	opts    ServerOptions
-	link    link
+	opts    Options
+	link    clientTransport
 	opening atomic.Pointer[handshake.Outcome] // nil until the handshake is done
 
 	lacks map[string]bool // capabilities that the server has not declared; not written to
@@ -92,8 +92,8 @@ type Conn struct {
 	backlogBytes int
 }
 
-// link is what the two kinds of link have in common for a conversation.
-type link interface {
+// clientTransport is what the two kinds of clientTransport have in common for a conversation.
+type clientTransport interface {
 	// call sends a request and returns its answer. While it runs, what belongs to
 	// it is given to the flow, by the goroutine that called.
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
@@ -127,7 +127,7 @@ const (
 	maxQuestionBytes = 16 << 20 // of all of them together
 )
 
-func newServer(o ServerOptions) *Conn {
+func newServer(o Options) *Conn {
 	s := &Conn{opts: o, sessions: o.Sessions, slots: make(chan struct{}, maxQuestions)}
 	if s.sessions == nil {
 		s.sessions = &Sessions{}
@@ -146,7 +146,7 @@ func (s *Conn) Opening() *handshake.Outcome { return s.opening.Load() }
 func (s *Conn) Revision() mcp.Revision { return s.opening.Load().Revision }
 
 // Hello returns what the server said of itself.
-func (s *Conn) Hello() *mcp.Hello { return &s.opening.Load().Hello }
+func (s *Conn) Hello() *mcp.ServerInfo { return &s.opening.Load().Hello }
 
 // Gone is closed when the link has ended; Err says why.
 func (s *Conn) Gone() <-chan struct{} { return s.life.Done() }
@@ -182,7 +182,7 @@ func (s *Conn) Call(ctx context.Context, c *mcp.Call, sink mcp.Caller) (*mcp.Rep
 		defer s.running.Add(-1)
 	}
 	opened := s.opening.Load()
-	if reply := s.spare(opened, c); reply != nil {
+	if reply := s.suppress(opened, c); reply != nil {
 		return reply, nil
 	}
 	if s.ready.Load() || opened.Revision.Modern() {

@@ -99,7 +99,7 @@ func (p *fakePoster) posted() []string {
 func posting(t *testing.T, p *fakePoster, script func(s *Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := OpenHTTP(t.Context(), p, handshake.Offer{Pin: p.rev}, ServerOptions{Name: "srv"})
+		s, err := OpenHTTP(t.Context(), p, handshake.Offer{Pin: p.rev}, Options{Name: "srv"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestEndsOfVisits(t *testing.T) {
 	const odd = `{"jsonrpc":"2.0","method":"notifications/odd"}`
 	for rev, want := range map[mcp.Revision]int{mcp.R20251125: 2, mcp.R20260728: 1, mcp.R20250618: 1} {
 		posting(t, &fakePoster{rev: mcp.R20251125, streams: []string{ended, odd}}, func(s *Conn) {
-			r := start(s, &mcp.ClientFacts{Revision: rev, Conversation: 1}, toolCall)
+			r := start(s, &mcp.ClientInfo{Revision: rev, Conversation: 1}, toolCall)
 			if got := r.heard(); len(got) != want || got[want-1] != odd {
 				t.Errorf("%v: heard %q", rev, got)
 			}
@@ -163,15 +163,15 @@ func TestFailures(t *testing.T) {
 		"403":         {status(403, ""), "auth_required", mcp.NotSent, true},
 		"429":         {status(429, ""), "overloaded", mcp.NotSent, true},
 		"503":         {status(503, ""), "overloaded", mcp.NotSent, true},
-		"500":         {status(500, ""), "server_error", mcp.UnknownIf, false},
-		"200 html":    {status(200, "<html>"), "bad_response", mcp.UnknownIf, false},
-		"cut off":     {streamhttp.ErrNoAnswer, "cut_off", mcp.UnknownIf, false},
-		"too large":   {streamhttp.ErrTooLarge, "too_large", mcp.UnknownIf, false},
+		"500":         {status(500, ""), "server_error", mcp.OutcomeUnknown, false},
+		"200 html":    {status(200, "<html>"), "bad_response", mcp.OutcomeUnknown, false},
+		"cut off":     {streamhttp.ErrNoAnswer, "cut_off", mcp.OutcomeUnknown, false},
+		"too large":   {streamhttp.ErrTooLarge, "too_large", mcp.OutcomeUnknown, false},
 		"session":     {streamhttp.ErrSessionLost, "session_lost", mcp.NotSent, true},
 		"refused":     {fmt.Errorf("%w: %w", transport.ErrNotSent, syscall.ECONNREFUSED), "connect", mcp.NotSent, true},
 		"no name":     {fmt.Errorf("%w: %w", transport.ErrNotSent, &net.DNSError{}), "dns", mcp.NotSent, true},
-		"certificate": {errors.New("x509: unknown authority"), "tls", mcp.UnknownIf, false},
-		"broken":      {syscall.ECONNRESET, "link", mcp.UnknownIf, false},
+		"certificate": {errors.New("x509: unknown authority"), "tls", mcp.OutcomeUnknown, false},
+		"broken":      {syscall.ECONNRESET, "link", mcp.OutcomeUnknown, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &fakePoster{rev: mcp.R20251125, do: func(*transport.Outgoing) (*jsonrpc.Message, error) { return nil, test.err }}
@@ -219,11 +219,11 @@ func TestErrorAnswersWithAStatus(t *testing.T) {
 
 func TestQuestionsOnTheStandingStream(t *testing.T) {
 	for name, test := range map[string]struct {
-		clients []*mcp.ClientFacts
+		clients []*mcp.ClientInfo
 		want    int
 	}{
-		"sole": {[]*mcp.ClientFacts{anna}, 0}, "one client's oldest": {[]*mcp.ClientFacts{anna, anna}, 0},
-		"two clients": {[]*mcp.ClientFacts{anna, ben}, -1}, "none": {nil, -1},
+		"sole": {[]*mcp.ClientInfo{anna}, 0}, "one client's oldest": {[]*mcp.ClientInfo{anna, anna}, 0},
+		"two clients": {[]*mcp.ClientInfo{anna, ben}, -1}, "none": {nil, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &fakePoster{rev: mcp.R20251125}

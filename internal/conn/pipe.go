@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// piped is a link on which all calls share one pipe, so that answers, progress
+// pipeConn is a link on which all calls share one pipe, so that answers, progress
 // and questions must be told apart by their ids and tokens.
-type piped struct {
+type pipeConn struct {
 	server  *Conn
 	pipe    transport.Pipe
 	reading sync.WaitGroup
@@ -28,7 +28,7 @@ type piped struct {
 
 	mu      sync.Mutex
 	pending map[int64]*pending
-	ghosts  []ghost                // calls that were given up, oldest first
+	ghosts  []abandonedCall        // calls that were given up, oldest first
 	onLate  func(*jsonrpc.Message) // hears answers that were no longer waited for
 	unasked []*jsonrpc.Message     // results that answered nothing, until the handshake is over
 	onPush  func(*jsonrpc.Message) // hears further ones
@@ -45,7 +45,7 @@ type pending struct {
 	wake chan struct{} // one slot; signals that something was added
 	sent atomic.Bool   // it has left whole
 
-	// Under piped.mu:
+	// Under pipeConn.mu:
 	events []*jsonrpc.Message
 	bytes  int
 	answer *jsonrpc.Message
@@ -60,8 +60,8 @@ const (
 	maxEventBytes = 1 << 20
 )
 
-func newPiped(s *Conn, p transport.Pipe) *piped {
-	l := &piped{server: s, pipe: p, born: time.Now(), pending: make(map[int64]*pending), quit: make(chan struct{})}
+func newPiped(s *Conn, p transport.Pipe) *pipeConn {
+	l := &pipeConn{server: s, pipe: p, born: time.Now(), pending: make(map[int64]*pending), quit: make(chan struct{})}
 	s.link = l
 	s.sessions.join(l)
 	l.reading.Go(l.read)
@@ -70,7 +70,7 @@ func newPiped(s *Conn, p transport.Pipe) *piped {
 
 // register enters a request. It returns the channel that is closed when the request
 // is to be given up unless some of it has left.
-func (l *piped) register(n int64, p *pending) (quit <-chan struct{}, err error) {
+func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended != nil {
@@ -88,7 +88,7 @@ func (l *piped) register(n int64, p *pending) (quit <-chan struct{}, err error) 
 
 // abandon forgets a request whose answer nobody waits for any more. sent says that
 // the server may have got it.
-func (l *piped) abandon(n int64, p *pending, sent bool) {
+func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	l.mu.Lock()
 	events := p.events
 	p.events, p.bytes, p.left = nil, 0, true
@@ -111,11 +111,11 @@ func (l *piped) abandon(n int64, p *pending, sent bool) {
 	}
 }
 
-func (l *piped) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
+func (l *pipeConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
 	return l.run(ctx, out.Body, f.n, &pending{wake: make(chan struct{}, 1), call: f.call}, f.take)
 }
 
-func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
+func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
 	quit, err := l.register(n, p)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (l *piped) run(ctx context.Context, body []byte, n int64, p *pending, on fu
 // answer can be there before the sending has come to an end: a server of HTTP+SSE
 // may say what became of a POST when it has dealt with its message. over is called
 // when the call is over. What is being sent then has a moment to end by itself.
-func (l *piped) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
+func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
 	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	fail := func(err error) {
 		l.mu.Lock()
@@ -187,7 +187,7 @@ func (l *piped) sendBeside(ctx context.Context, body []byte, n int64, p *pending
 }
 
 // Exchange sends a request of the handshake; see handshake.Link.
-func (l *piped) Exchange(ctx context.Context, method string, params []byte, _ *transport.Rules) (*jsonrpc.Message, error) {
+func (l *pipeConn) Exchange(ctx context.Context, method string, params []byte, _ *transport.Rules) (*jsonrpc.Message, error) {
 	n := l.server.newID()
 	p := &pending{wake: make(chan struct{}, 1), keep: true}
 	return l.run(ctx, jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), method, params), n, p, func(m *jsonrpc.Message) {
@@ -198,12 +198,12 @@ func (l *piped) Exchange(ctx context.Context, method string, params []byte, _ *t
 }
 
 // Post sends a notification of the handshake; see handshake.Link.
-func (l *piped) Post(ctx context.Context, method string, params []byte, _ *transport.Rules) error {
+func (l *pipeConn) Post(ctx context.Context, method string, params []byte, _ *transport.Rules) error {
 	return l.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, params))
 }
 
 // OnLate says who hears late answers; see handshake.LateAnswers.
-func (l *piped) OnLate(f func(*jsonrpc.Message)) {
+func (l *pipeConn) OnLate(f func(*jsonrpc.Message)) {
 	l.mu.Lock()
 	l.onLate = f
 	l.mu.Unlock()
@@ -217,7 +217,7 @@ const (
 )
 
 // OnUnasked says who hears results that answer nothing; see handshake.UnaskedAnswers.
-func (l *piped) OnUnasked(f func(*jsonrpc.Message)) {
+func (l *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
 	l.mu.Lock()
 	l.onPush = f
 	l.settled = f == nil
@@ -232,7 +232,7 @@ func (l *piped) OnUnasked(f func(*jsonrpc.Message)) {
 }
 
 // push takes a result that answers nothing.
-func (l *piped) push(m *jsonrpc.Message) {
+func (l *pipeConn) push(m *jsonrpc.Message) {
 	l.mu.Lock()
 	f := l.onPush
 	if f == nil && !l.settled && len(l.unasked) < maxUnasked {
@@ -250,7 +250,7 @@ func (l *piped) push(m *jsonrpc.Message) {
 	}
 }
 
-func (l *piped) post(ctx context.Context, out *transport.Outgoing) error {
+func (l *pipeConn) post(ctx context.Context, out *transport.Outgoing) error {
 	if l.server.opts.Posts {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, transport.AnswerTimeout)
@@ -259,21 +259,21 @@ func (l *piped) post(ctx context.Context, out *transport.Outgoing) error {
 	return l.pipe.Send(ctx, nil, out.Body)
 }
 
-func (l *piped) tell(body []byte) error { return l.pipe.Queue(body) }
+func (l *pipeConn) tell(body []byte) error { return l.pipe.Queue(body) }
 
-func (l *piped) cancels() bool { return true }
+func (l *pipeConn) cancels() bool { return true }
 
-func (l *piped) close() error {
+func (l *pipeConn) close() error {
 	err := l.pipe.Close()
 	l.reading.Wait()
 	l.sending.Wait()
 	return err
 }
 
-func (l *piped) stalled() (d time.Duration, midway bool) { return l.pipe.Stalled() }
+func (l *pipeConn) stalled() (d time.Duration, midway bool) { return l.pipe.Stalled() }
 
 // sent returns how many calls have left whole and wait for their answers.
-func (l *piped) sent() (n int) {
+func (l *pipeConn) sent() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.pending {
@@ -286,7 +286,7 @@ func (l *piped) sent() (n int) {
 
 // withdraw gives up the calls of which nothing has left, and those that come before
 // the server reads again.
-func (l *piped) withdraw() {
+func (l *pipeConn) withdraw() {
 	d, _ := l.pipe.Stalled()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -296,12 +296,12 @@ func (l *piped) withdraw() {
 	}
 }
 
-func (l *piped) silence() (time.Duration, bool) {
+func (l *pipeConn) silence() (time.Duration, bool) {
 	return time.Since(l.born) - time.Duration(l.heard.Load()), true
 }
 
 // read is the only reader of the pipe. It never waits for a client.
-func (l *piped) read() {
+func (l *pipeConn) read() {
 	for {
 		m, err := l.pipe.Read()
 		l.heard.Store(int64(time.Since(l.born)))
@@ -319,7 +319,7 @@ func (l *piped) read() {
 }
 
 // finish fails everything that waits.
-func (l *piped) finish(err error) {
+func (l *pipeConn) finish(err error) {
 	l.mu.Lock()
 	l.ended = err
 	all := l.pending
@@ -333,7 +333,7 @@ func (l *piped) finish(err error) {
 	l.server.end(err)
 }
 
-// signal wakes whoever waits for p. It is called under piped.mu and never blocks.
+// signal wakes whoever waits for p. It is called under pipeConn.mu and never blocks.
 func (p *pending) signal() {
 	select {
 	case p.wake <- struct{}{}:
@@ -341,7 +341,7 @@ func (p *pending) signal() {
 	}
 }
 
-func (l *piped) dispatch(m *jsonrpc.Message) {
+func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 	switch m.Kind {
 	case jsonrpc.Result, jsonrpc.Failure:
 		l.answered(m)
@@ -374,7 +374,7 @@ func (l *piped) dispatch(m *jsonrpc.Message) {
 }
 
 // asked takes a request of the server.
-func (l *piped) asked(m *jsonrpc.Message) {
+func (l *pipeConn) asked(m *jsonrpc.Message) {
 	switch n, where := l.server.whose(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
 	case here:
 		if p := l.waiting(n); p != nil {
@@ -390,7 +390,7 @@ func (l *piped) asked(m *jsonrpc.Message) {
 }
 
 // orphan takes what belongs to no call.
-func (l *piped) orphan(m *jsonrpc.Message) {
+func (l *pipeConn) orphan(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
 		l.server.question(m, nil)
 		return
@@ -402,7 +402,7 @@ func (l *piped) orphan(m *jsonrpc.Message) {
 
 // add queues m for the call p, or gives it to other when there is none. A request
 // that cannot be queued is refused, because the server waits for its answer.
-func (l *piped) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
+func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
 	if p == nil {
 		other(m)
 		return
@@ -414,7 +414,7 @@ func (l *piped) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)
 
 // queue appends m to the events of p. It returns why it did not, "" when it did: p
 // may have been given up since its owner was looked up.
-func (l *piped) queue(p *pending, m *jsonrpc.Message) (why string) {
+func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.left {
@@ -443,7 +443,7 @@ func (l *piped) queue(p *pending, m *jsonrpc.Message) (why string) {
 	return ""
 }
 
-func (l *piped) answered(m *jsonrpc.Message) {
+func (l *pipeConn) answered(m *jsonrpc.Message) {
 	n, ok := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
 	l.mu.Lock()
 	p := l.pending[n]
@@ -482,7 +482,7 @@ func number(raw []byte, at jsonrpc.Span) (int64, bool) {
 	return jsonrpc.Int(b, jsonrpc.Span{End: len(b)})
 }
 
-func (l *piped) byNumber(raw []byte, at jsonrpc.Span) *pending {
+func (l *pipeConn) byNumber(raw []byte, at jsonrpc.Span) *pending {
 	n, ok := number(raw, at)
 	if !ok {
 		return nil
@@ -491,21 +491,21 @@ func (l *piped) byNumber(raw []byte, at jsonrpc.Span) *pending {
 }
 
 // waiting returns the request with the number n that has no answer yet, nil for none.
-func (l *piped) waiting(n int64) *pending {
+func (l *pipeConn) waiting(n int64) *pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pending[n]
 }
 
 // tallyInto implements member.
-func (l *piped) tallyInto(t *tally) (abandoned bool) {
+func (l *pipeConn) tallyInto(t *attribution) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tallyLocked(t)
 	return len(l.ghostsLocked()) > 0
 }
 
-func (l *piped) tallyLocked(t *tally) {
+func (l *pipeConn) tallyLocked(t *attribution) {
 	for n, p := range l.pending {
 		if p.call != nil {
 			t.add(n, p.call)
@@ -513,14 +513,14 @@ func (l *piped) tallyLocked(t *tally) {
 	}
 }
 
-func (l *piped) isListen(n int64) bool {
+func (l *pipeConn) isListen(n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.pending[n]
 	return p != nil && p.call != nil && p.call.Msg.Method == mcp.MethodListen
 }
 
-func (l *piped) endListen(n int64) {
+func (l *pipeConn) endListen(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.pending[n]; p != nil {
@@ -533,11 +533,11 @@ func (l *piped) endListen(n int64) {
 var errListenEnded = errors.New("the server ended the subscription")
 
 // noteOdd counts and logs a message that nobody could use.
-func (l *piped) noteOdd(what, detail string) {
+func (l *pipeConn) noteOdd(what, detail string) {
 	l.server.sessions.NoteOdd()
 	l.logOdd(what, detail)
 }
 
-func (l *piped) logOdd(what, detail string) {
+func (l *pipeConn) logOdd(what, detail string) {
 	l.server.opts.Log.Debug("message belongs to nothing", "server", l.server.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
 }

@@ -15,7 +15,7 @@ import (
 // party returns the key by which a client's share is counted: the principal; without
 // authentication the conversation; and for a modern client over HTTP, which has no
 // conversation, its address and the name that it gives.
-func party(f *mcp.ClientFacts) string {
+func party(f *mcp.ClientInfo) string {
 	switch {
 	case f.Who.SeatKey() != "":
 		return "principal " + f.Who.SeatKey()
@@ -38,8 +38,8 @@ const (
 	maxListensOfMachine = 256
 )
 
-// listenShares counts the listens. The zero value is ready.
-type listenShares struct {
+// listenQuota counts the listens. The zero value is ready.
+type listenQuota struct {
 	mu       sync.Mutex
 	taken    map[string]int              // by party; nobody with 0
 	machines map[string]*transport.Quota // by address; none that is empty
@@ -47,7 +47,7 @@ type listenShares struct {
 
 // machineOf returns the address whose clients share a bound, "" for a client that is
 // known.
-func machineOf(f *mcp.ClientFacts) string {
+func machineOf(f *mcp.ClientInfo) string {
 	if f.Who.SeatKey() != "" || f.Conversation != 0 {
 		return ""
 	}
@@ -55,7 +55,7 @@ func machineOf(f *mcp.ClientFacts) string {
 }
 
 // take reports whether f may have one more.
-func (s *listenShares) take(f *mcp.ClientFacts) bool {
+func (s *listenQuota) take(f *mcp.ClientInfo) bool {
 	who, machine := party(f), machineOf(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *listenShares) take(f *mcp.ClientFacts) bool {
 	return true
 }
 
-func (s *listenShares) giveBack(f *mcp.ClientFacts) {
+func (s *listenQuota) giveBack(f *mcp.ClientInfo) {
 	who, machine := party(f), machineOf(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *listenShares) giveBack(f *mcp.ClientFacts) {
 	}
 }
 
-func (s *listenShares) byParty() map[string]int {
+func (s *listenQuota) byParty() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.taken)

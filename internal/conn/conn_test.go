@@ -19,7 +19,7 @@ import (
 
 // calling opens a conversation with a server that the script plays at w, in a
 // bubble. In the end the conversation is closed.
-func calling(t *testing.T, rev mcp.Revision, o ServerOptions, script func(s *Conn, w *pipetest.Wire)) {
+func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *pipetest.Wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		near, far := inmem.Pipe()
@@ -120,12 +120,12 @@ func (r *running) heard() []string {
 }
 
 var (
-	anna = &mcp.ClientFacts{Revision: mcp.R20251125, Conversation: 1}
-	ben  = &mcp.ClientFacts{Revision: mcp.R20251125, Conversation: 2}
+	anna = &mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 1}
+	ben  = &mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 2}
 )
 
 // start makes a call. Whoever calls it is in a bubble, which waits for its end.
-func start(s *Conn, facts *mcp.ClientFacts, line string) *running {
+func start(s *Conn, facts *mcp.ClientInfo, line string) *running {
 	r := &running{}
 	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
 	if err != nil {
@@ -155,7 +155,7 @@ func progress(token string, n float64) string {
 }
 
 func TestOurOwnIDs(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		a, b := start(s, anna, toolCall), start(s, ben, toolCall)
 		w.Want(`{"jsonrpc":"2.0","id":2,…`, `{"jsonrpc":"2.0","id":3,…`)
 		if s.Running() != 2 {
@@ -178,7 +178,7 @@ func TestOurOwnIDs(t *testing.T) {
 
 func TestSpellingsOfIDs(t *testing.T) {
 	for _, id := range []string{`2`, `"2"`, `2.0`} {
-		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 			a := start(s, anna, toolCall)
 			w.Say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"n":1}}`)
 			if got, _ := a.ended(); !strings.Contains(got, `"n":1`) {
@@ -189,7 +189,7 @@ func TestSpellingsOfIDs(t *testing.T) {
 }
 
 func TestAnswersToNothing(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		a := start(s, anna, toolCall)
 		w.Heard()
 		before := odd(s)
@@ -217,7 +217,7 @@ func TestAnswersToNothing(t *testing.T) {
 func odd(s *Conn) int64 { return s.sessions.Odd() + s.sessions.Unasked() }
 
 func TestGivingUp(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		a := start(s, anna, withTok)
 		w.Heard()
 		a.cancel(mcp.ErrCancelled)
@@ -231,7 +231,7 @@ func TestGivingUp(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		plain, a := start(s, ben, toolCall), start(s, anna, withTok)
 		w.Want(`{"jsonrpc":"2.0","id":2,…`, `{…"progressToken":3…}`)
 		w.Say(progress("3", 1), progress("3", 0.5), progress(`"3"`, 2), progress("99", 3), progress(`"tok"`, 3), progress("2", 3))
@@ -250,7 +250,7 @@ func TestProgress(t *testing.T) {
 }
 
 func TestAFloodOfProgress(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		a := start(s, anna, withTok)
 		for n := range 10_000 {
 			_ = w.Pipe.Write([]byte(progress("2", float64(n))))
@@ -266,23 +266,23 @@ func TestAFloodOfProgress(t *testing.T) {
 const elicit = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m"}}`
 
 func TestWhoIsAsked(t *testing.T) {
-	modern := &mcp.ClientFacts{Revision: mcp.R20260728}
+	modern := &mcp.ClientInfo{Revision: mcp.R20260728}
 	for name, test := range map[string]struct {
-		clients []*mcp.ClientFacts
+		clients []*mcp.ClientInfo
 		line    string
 		want    int // the call that is asked, -1 for none
 	}{
-		"sole":                      {[]*mcp.ClientFacts{anna}, elicit, 0},
-		"sole and modern":           {[]*mcp.ClientFacts{modern}, elicit, 0},
-		"one client's oldest":       {[]*mcp.ClientFacts{anna, anna, anna}, elicit, 0},
-		"two clients":               {[]*mcp.ClientFacts{anna, ben}, elicit, -1},
-		"two modern requests":       {[]*mcp.ClientFacts{modern, modern}, elicit, -1},
+		"sole":                      {[]*mcp.ClientInfo{anna}, elicit, 0},
+		"sole and modern":           {[]*mcp.ClientInfo{modern}, elicit, 0},
+		"one client's oldest":       {[]*mcp.ClientInfo{anna, anna, anna}, elicit, 0},
+		"two clients":               {[]*mcp.ClientInfo{anna, ben}, elicit, -1},
+		"two modern requests":       {[]*mcp.ClientInfo{modern, modern}, elicit, -1},
 		"none":                      {nil, elicit, -1},
-		"named by a token":          {[]*mcp.ClientFacts{anna, ben}, strings.Replace(elicit, `"message"`, `"_meta":{"progressToken":3},"message"`, 1), 1},
-		"named by an unknown token": {[]*mcp.ClientFacts{anna, ben}, strings.Replace(elicit, `"message"`, `"_meta":{"progressToken":9},"message"`, 1), -1},
+		"named by a token":          {[]*mcp.ClientInfo{anna, ben}, strings.Replace(elicit, `"message"`, `"_meta":{"progressToken":3},"message"`, 1), 1},
+		"named by an unknown token": {[]*mcp.ClientInfo{anna, ben}, strings.Replace(elicit, `"message"`, `"_meta":{"progressToken":9},"message"`, 1), -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+			calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 				var all []*running
 				for _, facts := range test.clients {
 					r := start(s, facts, toolCall)
@@ -318,7 +318,7 @@ func TestAQuestionLosesItsToken(t *testing.T) {
 		`"_meta":{"x/y":"z"},`:                    `"_meta":{"x/y":"z"},`,
 		``:                                        ``,
 	} {
-		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 			r := start(s, anna, toolCall)
 			w.Heard()
 			w.Say(strings.Replace(elicit, `"message"`, meta+`"message"`, 1))
@@ -331,7 +331,7 @@ func TestAQuestionLosesItsToken(t *testing.T) {
 }
 
 func TestQuestionsOfAServer(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
 		w.Want(`{"jsonrpc":"2.0","id":"p","result":{}}`)
 		a := start(s, anna, toolCall)
@@ -358,7 +358,7 @@ func TestQuestionsOfAServer(t *testing.T) {
 }
 
 func TestAModernServerDoesNotAsk(t *testing.T) {
-	calling(t, mcp.R20260728, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20260728, Options{}, func(s *Conn, w *pipetest.Wire) {
 		a := start(s, anna, toolCall)
 		w.Heard()
 		w.Say(elicit, strings.Replace(elicit, "elicitation/create", "roots/list", 1))
@@ -371,7 +371,7 @@ func TestAModernServerDoesNotAsk(t *testing.T) {
 
 func TestLogMessages(t *testing.T) {
 	var notices, lost []string
-	o := ServerOptions{
+	o := Options{
 		Notice: func(m *jsonrpc.Message, _ uint64) { notices = append(notices, m.Method) },
 		Lost:   func(method, _ string) { lost = append(lost, method) },
 	}
@@ -411,7 +411,7 @@ func TestDeadlines(t *testing.T) {
 		}
 	}
 	t.Run("idle", func(t *testing.T) {
-		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 			begin := time.Now()
 			a := start(s, anna, toolCall)
 			w.Heard()
@@ -420,7 +420,7 @@ func TestDeadlines(t *testing.T) {
 		})
 	})
 	t.Run("progress", func(t *testing.T) {
-		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 			begin := time.Now()
 			a := start(s, anna, withTok)
 			time.Sleep(59 * time.Second)
@@ -429,7 +429,7 @@ func TestDeadlines(t *testing.T) {
 		})
 	})
 	t.Run("hard", func(t *testing.T) {
-		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 			begin := time.Now()
 			a := start(s, anna, withTok)
 			for n := range 19 {
@@ -440,7 +440,7 @@ func TestDeadlines(t *testing.T) {
 		})
 	})
 	t.Run("question", func(t *testing.T) {
-		calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+		calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 			begin := time.Now()
 			a := start(s, anna, toolCall)
 			w.Say(elicit)
@@ -450,7 +450,7 @@ func TestDeadlines(t *testing.T) {
 }
 
 func TestTheEndOfAPipe(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		a, b := start(s, anna, toolCall), start(s, ben, toolCall)
 		_ = w.Pipe.Close()
 		for _, r := range []*running{a, b} {
@@ -469,7 +469,7 @@ func TestTheEndOfAPipe(t *testing.T) {
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		a := start(s, anna, toolCall)
 		w.Say(elicit)
 		_ = s.Close(nil)

@@ -24,9 +24,9 @@ type Poster interface {
 	Terminate(ctx context.Context, rules *transport.Rules) error
 }
 
-// posted is a link on which each call has an exchange of its own, so that the
+// httpConn is a link on which each call has an exchange of its own, so that the
 // stream tells what belongs to it.
-type posted struct {
+type httpConn struct {
 	server    *Conn
 	http      Poster
 	listening sync.WaitGroup
@@ -41,8 +41,8 @@ type posted struct {
 	flows map[*flow]struct{} // calls in flight, where the server may ask beside them
 }
 
-func newPosted(s *Conn, h Poster) *posted {
-	l := &posted{server: s, http: h, asking: make(chan struct{}, 1)}
+func newPosted(s *Conn, h Poster) *httpConn {
+	l := &httpConn{server: s, http: h, asking: make(chan struct{}, 1)}
 	l.courier = transport.NewCourier(func(ctx context.Context, b []byte) error {
 		return l.http.Post(ctx, &transport.Outgoing{Body: b, Rules: s.rules()})
 	}, s.undelivered)
@@ -53,7 +53,7 @@ func newPosted(s *Conn, h Poster) *posted {
 }
 
 // Exchange sends a request of the handshake; see handshake.Link.
-func (l *posted) Exchange(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error) {
+func (l *httpConn) Exchange(ctx context.Context, method string, params []byte, rules *transport.Rules) (*jsonrpc.Message, error) {
 	id := jsonrpc.IntID(l.server.newID())
 	return l.http.Do(ctx, &transport.Outgoing{
 		Body: jsonrpc.AppendRequest(nil, id, method, params), ID: id, Method: method, Rules: rules,
@@ -65,13 +65,13 @@ func (l *posted) Exchange(ctx context.Context, method string, params []byte, rul
 }
 
 // Post sends a notification of the handshake; see handshake.Link.
-func (l *posted) Post(ctx context.Context, method string, params []byte, rules *transport.Rules) error {
+func (l *httpConn) Post(ctx context.Context, method string, params []byte, rules *transport.Rules) error {
 	return l.http.Post(ctx, &transport.Outgoing{
 		Body: jsonrpc.AppendNotification(nil, method, params), Method: method, Rules: rules,
 	})
 }
 
-func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
+func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
 	if out.Rules.Sessions {
 		l.enter(f)
 		defer l.leave(f)
@@ -99,9 +99,9 @@ func (l *posted) call(ctx context.Context, out *transport.Outgoing, f *flow) (*j
 	return m, err
 }
 
-func (l *posted) silence() (time.Duration, bool) { return 0, false }
+func (l *httpConn) silence() (time.Duration, bool) { return 0, false }
 
-func (l *posted) enter(f *flow) {
+func (l *httpConn) enter(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.flows == nil {
@@ -110,14 +110,14 @@ func (l *posted) enter(f *flow) {
 	l.flows[f] = struct{}{}
 }
 
-func (l *posted) leave(f *flow) {
+func (l *httpConn) leave(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.flows, f)
 }
 
 // asked takes a request of the server that came on the standing stream.
-func (l *posted) asked(m *jsonrpc.Message) {
+func (l *httpConn) asked(m *jsonrpc.Message) {
 	switch n, where := l.server.whose(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
 	case here:
 		if f := l.waiting(n); f != nil {
@@ -133,7 +133,7 @@ func (l *posted) asked(m *jsonrpc.Message) {
 }
 
 // waiting returns the call with the number n that is in flight, nil for none.
-func (l *posted) waiting(n int64) *flow {
+func (l *httpConn) waiting(n int64) *flow {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for f := range l.flows {
@@ -146,7 +146,7 @@ func (l *posted) waiting(n int64) *flow {
 
 // tallyInto implements member. What is said of a call comes on the call's stream, so
 // that none which was given up is spoken of elsewhere.
-func (l *posted) tallyInto(t *tally) (abandoned bool) {
+func (l *httpConn) tallyInto(t *attribution) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for f := range l.flows {
@@ -174,26 +174,26 @@ func answerTo(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Mes
 	return mcp.Rewrite(t, m, &e)
 }
 
-func (l *posted) post(ctx context.Context, out *transport.Outgoing) error {
+func (l *httpConn) post(ctx context.Context, out *transport.Outgoing) error {
 	ctx, stop := context.WithTimeout(ctx, transport.AnswerTimeout)
 	defer stop()
 	return l.http.Post(ctx, out)
 }
 
-func (l *posted) tell(body []byte) error { return l.courier.Put(body) }
+func (l *httpConn) tell(body []byte) error { return l.courier.Put(body) }
 
 // cancels implements link; a modern server has seen its stream closed.
-func (l *posted) cancels() bool { return !l.server.rules().CloseIsCancel }
+func (l *httpConn) cancels() bool { return !l.server.rules().CloseIsCancel }
 
-func (l *posted) stalled() (d time.Duration, midway bool) { return 0, false }
+func (l *httpConn) stalled() (d time.Duration, midway bool) { return 0, false }
 
-func (l *posted) sent() int { return 0 }
+func (l *httpConn) sent() int { return 0 }
 
-func (l *posted) withdraw() {}
+func (l *httpConn) withdraw() {}
 
 // listen opens the standing stream on which a legacy server says what belongs to
 // no call (2025-03-26 §Transports, "Listening for Messages from the Server").
-func (l *posted) listen() {
+func (l *httpConn) listen() {
 	if !l.server.rules().Sessions {
 		return
 	}
@@ -230,7 +230,7 @@ const farewell = 2 * time.Second
 
 // close ends the session in good order. The conversation's context has ended by now, so
 // this has a short time of its own.
-func (l *posted) close() error {
+func (l *httpConn) close() error {
 	l.shut()
 	l.listening.Wait()
 	l.server.sessions.leave(l)

@@ -9,37 +9,37 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Face is how Dragoman introduces itself when it stands for many servers.
-type Face struct {
+// Identity is how Dragoman introduces itself when it stands for many servers.
+type Identity struct {
 	Name, Title, Version string
 	// Instructions returns our own text, "" for none or when it cannot be had: a
 	// text that fails must never fail a handshake. Nil means none.
 	Instructions func(ctx context.Context) string
-	Join         Join
+	Join         InstructionsOrder
 }
 
-// Join says what becomes of the servers' own instructions.
-type Join string
+// InstructionsOrder says what becomes of the servers' own instructions.
+type InstructionsOrder string
 
 // The ways to join instructions. The zero value is OwnFirst.
 const (
-	OwnFirst       Join = "own-first"
-	UpstreamsFirst Join = "upstreams-first"
-	OwnOnly        Join = "own-only"
-	UpstreamsOnly  Join = "upstreams-only"
+	OwnFirst       InstructionsOrder = "own-first"
+	UpstreamsFirst InstructionsOrder = "upstreams-first"
+	OwnOnly        InstructionsOrder = "own-only"
+	UpstreamsOnly  InstructionsOrder = "upstreams-only"
 )
 
 // hello makes the introduction. The capabilities are those that can really be
 // served: the union of the servers', with what the gateway does itself.
-func (f *Face) hello(ctx context.Context, names []string, hellos []*mcp.Hello) *mcp.Hello {
-	return &mcp.Hello{
+func (f *Identity) hello(ctx context.Context, names []string, hellos []*mcp.ServerInfo) *mcp.ServerInfo {
+	return &mcp.ServerInfo{
 		Info:         f.info(),
 		Capabilities: union(hellos),
 		Instructions: f.instructions(ctx, names, hellos),
 	}
 }
 
-func (f *Face) info() []byte {
+func (f *Identity) info() []byte {
 	out := jsonrpc.AppendQuote([]byte(`{"name":`), f.Name)
 	if f.Title != "" {
 		out = jsonrpc.AppendQuote(append(out, `,"title":`...), f.Title)
@@ -49,7 +49,7 @@ func (f *Face) info() []byte {
 
 // instructions joins the texts; each server's stands under its name. It is nil
 // when there are none.
-func (f *Face) instructions(ctx context.Context, names []string, hellos []*mcp.Hello) []byte {
+func (f *Identity) instructions(ctx context.Context, names []string, hellos []*mcp.ServerInfo) []byte {
 	var own string
 	if f.Instructions != nil && f.Join != UpstreamsOnly {
 		own = strings.TrimSpace(f.Instructions(ctx))
@@ -83,7 +83,7 @@ func (f *Face) instructions(ctx context.Context, names []string, hellos []*mcp.H
 // union returns the capabilities of all servers together. tools, prompts and
 // resources say listChanged because the joined lists change when a server comes
 // or goes, whatever the server itself says.
-func union(hellos []*mcp.Hello) []byte {
+func union(hellos []*mcp.ServerInfo) []byte {
 	var logging, completions, tools, prompts, resources, subscribe, tasks bool
 	for _, h := range hellos {
 		if h == nil {

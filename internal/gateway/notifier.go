@@ -8,12 +8,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// outlet sends notices to one legacy client. A caller never waits for the client,
+// notifier sends notices to one legacy client. A caller never waits for the client,
 // because a server's reader serves all other clients too. The queue is bounded by the
 // kinds of notices that repeat themselves and by maxHeld of the others. A server that
 // floods is heard once per pace, changes of one list once per changePace. The writing
 // goroutine exists only while something waits, so an idle client has none.
-type outlet struct {
+type notifier struct {
 	to mcp.Subscriber
 	as rename
 
@@ -99,7 +99,7 @@ func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) 
 
 // put adds a notice of u, or of ourselves where u is nil. When too many wait it is
 // dropped.
-func (o *outlet) put(u Upstream, m *jsonrpc.Message) {
+func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -143,7 +143,7 @@ func sameNotice(a, b *jsonrpc.Message) bool {
 		string(a.Param("taskId").Of(a.Raw)) == string(b.Param("taskId").Of(b.Raw))
 }
 
-func (o *outlet) write() {
+func (o *notifier) write() {
 	var wait *time.Timer
 	for {
 		o.mu.Lock()
@@ -178,7 +178,7 @@ func (o *outlet) write() {
 }
 
 // close drops what waits and returns when nothing is written any more.
-func (o *outlet) close() {
+func (o *notifier) close() {
 	o.mu.Lock()
 	writing := o.writing
 	if !o.closed && writing != nil {

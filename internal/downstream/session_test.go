@@ -50,8 +50,8 @@ func TestSecondInitialize(t *testing.T) {
 		w.Want(`{"jsonrpc":"2.0","id":"i","error":{"code":-32600,…}}`)
 		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 		w.Want(`{"jsonrpc":"2.0","id":1,"result":{"method":"tools/list"}}`)
-		if len(h.hellos) != 1 || h.standing.Facts().Revision != mcp.R20251125 {
-			t.Errorf("%d hellos, %v", len(h.hellos), h.standing.Facts())
+		if len(h.hellos) != 1 || h.standing.ClientInfo().Revision != mcp.R20251125 {
+			t.Errorf("%d hellos, %v", len(h.hellos), h.standing.ClientInfo())
 		}
 	})
 	if h.detached != 1 {
@@ -69,7 +69,7 @@ func TestVersionsAtInitialize(t *testing.T) {
 		`null`:         `"error":{"code":-32602,…}}`,
 		`["x"]`:        `"error":{"code":-32602,…}}`,
 	} {
-		visit(t, &Reception{Host: &fakeHost{}}, func(w *pipetest.Wire) {
+		visit(t, &Endpoint{Host: &fakeHost{}}, func(w *pipetest.Wire) {
 			w.Say(strings.Replace(hello25, `"2025-11-25"`, version, 1))
 			w.Want(`{"jsonrpc":"2.0","id":"i",` + want)
 			w.Say(hello25) // what was refused can be tried again
@@ -90,7 +90,7 @@ func TestStrictVersions(t *testing.T) {
 		"all":    {nil, all},
 	} {
 		t.Run(name, func(t *testing.T) {
-			visit(t, &Reception{Host: &fakeHost{}, Revisions: test.legacy, Strict: true}, func(w *pipetest.Wire) {
+			visit(t, &Endpoint{Host: &fakeHost{}, Revisions: test.legacy, Strict: true}, func(w *pipetest.Wire) {
 				w.Say(strings.Replace(hello25, "2025-11-25", "1.0\u202e", 1))
 				got := w.Heard()
 				if len(got) != 1 {
@@ -176,7 +176,7 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 				}
 				return nil, context.Cause(ctx)
 			}}}
-			c := (&Reception{Host: h}).Accept(transport.Peer{Transport: "inmem"}, &answers{})
+			c := (&Endpoint{Host: h}).Accept(transport.Peer{Transport: "inmem"}, &answers{})
 			expect := func(line string) func(transport.Responder) {
 				return transport.Expect(t.Context(), c, transport.Incoming{Msg: pipetest.Scan(t, line)})
 			}
@@ -223,7 +223,7 @@ func TestIDOfACancelledRequestIsFree(t *testing.T) {
 func TestW11_PipesShedToo(t *testing.T) {
 	var g gate
 	budget := transport.NewBudget(300)
-	visit(t, &Reception{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {
 		w.Say(hello25, ready)
 		w.Heard()
 		if s := budget.State(); s.Held != 0 {
@@ -248,7 +248,7 @@ type slowHello struct {
 	gate gate
 }
 
-func (h *slowHello) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, error) {
+func (h *slowHello) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	select {
 	case <-h.gate.open():
 		return h.fakeHost.Hello(ctx, f)
@@ -259,7 +259,7 @@ func (h *slowHello) Hello(ctx context.Context, f *mcp.ClientFacts) (*mcp.Hello, 
 
 func TestInitializeIsNotCancelled(t *testing.T) {
 	h := &slowHello{}
-	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		w.Say(hello25, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 		w.Want()
 		close(h.gate.open())
@@ -282,7 +282,7 @@ func TestUnknownNotifications(t *testing.T) {
 	})
 	// Before the handshake nobody hears them.
 	h = &fakeHost{}
-	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/foo"}`)
 		w.Want()
 	})
@@ -295,7 +295,7 @@ func TestBatches(t *testing.T) {
 	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/foo"},{"jsonrpc":"2.0","id":9,"result":{}}]`
 	for date, known := range map[string]bool{"2024-11-05": false, "2025-03-26": true, "2025-06-18": false, "2025-11-25": false} {
 		h := &fakeHost{}
-		visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+		visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 			w.Say(batch)
 			if got := w.Heard(); len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) {
 				t.Errorf("before initialize: %q", got)
@@ -330,7 +330,7 @@ func TestBatches(t *testing.T) {
 
 func TestBatchWithACancelledCall(t *testing.T) {
 	g := &gate{}
-	visit(t, &Reception{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}}, func(w *pipetest.Wire) {
 		w.Say(strings.Replace(hello25, "2025-11-25", "2025-03-26", 1))
 		w.Heard()
 		w.Say(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}]`)
@@ -376,7 +376,7 @@ func TestEndOfInput(t *testing.T) {
 
 func TestRemovedMethods(t *testing.T) {
 	h := &fakeHost{}
-	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
 			w.Say(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + modernly + `}}`)
 			w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,…}}`)
@@ -389,7 +389,7 @@ func TestRemovedMethods(t *testing.T) {
 
 func TestBothErasOnOnePipe(t *testing.T) {
 	h := &fakeHost{}
-	visit(t, &Reception{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		w.Say(hello26)
 		w.Want(`{"jsonrpc":"2.0","id":"d","result":{…"supportedVersions":…}}`)
 		w.Say(hello25, ready)
@@ -414,7 +414,7 @@ func (o *handshakes) Handshake(client string, rev mcp.Revision, took time.Durati
 
 func TestHandshakesAreObserved(t *testing.T) {
 	o := &handshakes{}
-	visit(t, &Reception{Host: &fakeHost{}, Observe: o, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: &fakeHost{}, Observe: o, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
 		w.Say(hello25, strings.NewReplacer("2025-11-25", "2025-06-18", `"name":"c"`, `"name":"c\n\u001b]0;x"`).Replace(hello25), hello26)
 		w.Heard()
 	})
@@ -425,7 +425,7 @@ func TestHandshakesAreObserved(t *testing.T) {
 
 func TestModernRevisionMustBeAccepted(t *testing.T) {
 	host := &fakeHost{}
-	visit(t, &Reception{Host: host, Revisions: []mcp.Revision{mcp.R20251125}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: host, Revisions: []mcp.Revision{mcp.R20251125}}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}`)
 	})

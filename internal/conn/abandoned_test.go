@@ -15,9 +15,9 @@ import (
 // not the neighbour's, and not everybody's.
 func TestLogsOfCallsGivenUp(t *testing.T) {
 	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
-	stranger := &mcp.ClientFacts{Revision: mcp.R20260728, LogLevel: 2}
+	stranger := &mcp.ClientInfo{Revision: mcp.R20260728, LogLevel: 2}
 	var got []string
-	o := ServerOptions{
+	o := Options{
 		Notice: func(_ *jsonrpc.Message, only uint64) { got = append(got, fmt.Sprintf("only %d", only)) },
 		Lost:   func(string, string) { got = append(got, "lost") },
 	}
@@ -29,7 +29,7 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 		got = nil
 	}
 	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
-		giveUp := func(f *mcp.ClientFacts) (id string) {
+		giveUp := func(f *mcp.ClientInfo) (id string) {
 			r := start(s, f, toolCall)
 			id = string(pipetest.Scan(t, w.Heard()[0]).ID)
 			r.cancel(mcp.ErrCancelled)
@@ -75,7 +75,7 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 		for range maxGhosts + 10 {
 			giveUp(anna)
 		}
-		l := s.link.(*piped)
+		l := s.link.(*pipeConn)
 		if n := len(l.ghosts); n != maxGhosts {
 			t.Errorf("%d ghosts", n)
 		}

@@ -44,8 +44,8 @@ func undeclared(o *handshake.Outcome) map[string]bool {
 	return lacks
 }
 
-// spare answers a call that is not to be sent, nil where it is.
-func (s *Conn) spare(opened *handshake.Outcome, c *mcp.Call) *mcp.Reply {
+// suppress answers a call that is not to be sent, nil where it is.
+func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Call) *mcp.Reply {
 	m := c.Msg
 	switch {
 	case m.Method == mcp.MethodCallTool:

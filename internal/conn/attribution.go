@@ -5,10 +5,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// tally finds, among the calls in flight on a link, the one that something belongs
+// attribution finds, among the calls in flight on a link, the one that something belongs
 // to which does not say whose it is. Nothing is guessed: with calls of two clients
 // it is nobody's.
-type tally struct {
+type attribution struct {
 	all candidate
 	may candidate // of those whose methods may ask
 	// task is the task that the question is about, "" for none; result is the oldest
@@ -39,7 +39,7 @@ type candidate struct {
 
 // add takes note of the call with the number n. What we ask for ourselves does not
 // count, nor does a listen, which runs for as long as its client does.
-func (t *tally) add(n int64, call *mcp.Call) {
+func (t *attribution) add(n int64, call *mcp.Call) {
 	if t.task != "" {
 		t.addAbout(n, call)
 	}
@@ -52,7 +52,7 @@ func (t *tally) add(n int64, call *mcp.Call) {
 	}
 }
 
-func (t *tally) addAbout(n int64, call *mcp.Call) {
+func (t *attribution) addAbout(n int64, call *mcp.Call) {
 	switch {
 	case call.Method != nil && call.Method.Task && call.Name == t.task:
 		if t.about.add(n, call); call.Msg.Method == mcp.MethodTaskResult && (t.result == 0 || n < t.result) {
@@ -72,7 +72,7 @@ func counts(call *mcp.Call) bool { return !call.Ours && call.Msg.Method != mcp.M
 // question away. A question that names a task belongs to a call about that task, or
 // to one that becomes a task: the call that made it is over, and whatever else runs
 // may be another client's.
-func (t *tally) asking() int64 {
+func (t *attribution) asking() int64 {
 	switch {
 	case t.result != 0:
 		return t.result
@@ -87,7 +87,7 @@ func (t *tally) asking() int64 {
 }
 
 // empty reports whether no call runs that a question could belong to.
-func (t *tally) empty() bool {
+func (t *attribution) empty() bool {
 	if t.task != "" {
 		return t.result == 0 && t.about.call == nil && t.making.call == nil
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ghost is a call on a pipe that was given up and that the server may still speak
+// abandonedCall is a call on a pipe that was given up and that the server may still speak
 // of: it has not heard of the end yet, or runs on regardless.
-type ghost struct {
+type abandonedCall struct {
 	n            int64
 	conversation uint64 // whose call it was; 0 for a client that cannot be told from others
 	until        time.Time
@@ -23,31 +23,31 @@ const (
 )
 
 // hauntLocked takes note of a call that was given up.
-func (l *piped) hauntLocked(n int64, call *mcp.Call) {
+func (l *pipeConn) hauntLocked(n int64, call *mcp.Call) {
 	if call == nil || !counts(call) {
 		return
 	}
-	g := ghost{n: n, conversation: call.Client.Conversation, until: time.Now().Add(hauntsFor)}
+	g := abandonedCall{n: n, conversation: call.Client.Conversation, until: time.Now().Add(hauntsFor)}
 	if len(l.ghosts) == maxGhosts {
 		// One that stands for two may be anybody's.
-		l.ghosts[maxGhosts-1] = ghost{until: g.until}
+		l.ghosts[maxGhosts-1] = abandonedCall{until: g.until}
 		return
 	}
 	l.ghosts = append(l.ghosts, g)
 }
 
 // layLocked forgets the ghost of a call: its answer has come after all.
-func (l *piped) layLocked(n int64) {
-	if i := slices.IndexFunc(l.ghosts, func(g ghost) bool { return g.n == n }); i >= 0 && n != 0 {
+func (l *pipeConn) layLocked(n int64) {
+	if i := slices.IndexFunc(l.ghosts, func(g abandonedCall) bool { return g.n == n }); i >= 0 && n != 0 {
 		l.ghosts = slices.Delete(l.ghosts, i, i+1)
 	}
 }
 
 // ghostsLocked returns the calls that the server may still speak of.
-func (l *piped) ghostsLocked() []ghost {
+func (l *pipeConn) ghostsLocked() []abandonedCall {
 	if len(l.ghosts) > 0 {
 		now := time.Now()
-		l.ghosts = slices.DeleteFunc(l.ghosts, func(g ghost) bool { return now.After(g.until) })
+		l.ghosts = slices.DeleteFunc(l.ghosts, func(g abandonedCall) bool { return now.After(g.until) })
 	}
 	return l.ghosts
 }
@@ -56,7 +56,7 @@ func (l *piped) ghostsLocked() []ghost {
 // meant that is alone, or whose neighbours are the same client's, those included
 // that were given up a moment ago. Where it may be of one client's call or
 // another's nobody gets it.
-func (l *piped) log(m *jsonrpc.Message) {
+func (l *pipeConn) log(m *jsonrpc.Message) {
 	if l.server.sessions.Broadcasts() {
 		l.logOfAll(m)
 		return
@@ -76,8 +76,8 @@ func (l *piped) log(m *jsonrpc.Message) {
 
 // logOfAll is log for a server that sends its messages to all of its sessions: the
 // calls of all of them count.
-func (l *piped) logOfAll(m *jsonrpc.Message) {
-	var own tally
+func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
+	var own attribution
 	l.tallyInto(&own)
 	switch where := l.server.sessions.log(&own); where {
 	case unclear:
@@ -96,10 +96,10 @@ func (l *piped) logOfAll(m *jsonrpc.Message) {
 // about returns the call that a message is about which names none; nil for none,
 // and then the conversation that alone it can be about, 0 for any. certain is
 // false when it may be one client's or another's.
-func (l *piped) about() (p *pending, only uint64, certain bool) {
+func (l *pipeConn) about() (p *pending, only uint64, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var t tally
+	var t attribution
 	l.tallyLocked(&t)
 	if t.all.mixed {
 		return nil, 0, false

@@ -13,7 +13,7 @@ import (
 )
 
 func TestCallsGivenUpBeforeAreNotSent(t *testing.T) {
-	calling(t, mcp.R20251125, ServerOptions{}, func(s *Conn, w *pipetest.Wire) {
+	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		m := pipetest.Scan(t, toolCall)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(mcp.ErrCancelled)
@@ -37,12 +37,12 @@ func TestWhoIsAskedBeside(t *testing.T) {
 		c.Ours = true
 		return c
 	}
-	theirs := func(line string, facts *mcp.ClientFacts) *mcp.Call {
+	theirs := func(line string, facts *mcp.ClientInfo) *mcp.Call {
 		return mcp.NewCall(pipetest.Scan(t, line), jsonrpc.Span{}, facts)
 	}
 	read := strings.Replace(list, "tools/list", "resources/read", 1)
 	unknown := strings.Replace(list, "tools/list", "foo/bar", 1)
-	modern := &mcp.ClientFacts{Revision: mcp.R20260728, Conversation: 7}
+	modern := &mcp.ClientInfo{Revision: mcp.R20260728, Conversation: 7}
 	for name, test := range map[string]struct {
 		calls     []*mcp.Call // numbered from 1
 		any, asks int64
@@ -61,7 +61,7 @@ func TestWhoIsAskedBeside(t *testing.T) {
 		"a call and a listen":              {[]*mcp.Call{theirs(strings.Replace(list, "tools/list", "subscriptions/listen", 1), modern), theirs(toolCall, anna)}, 2, 2, false},
 	} {
 		for _, backwards := range []bool{false, true} {
-			var got tally
+			var got attribution
 			for i := range test.calls {
 				if backwards {
 					i = len(test.calls) - 1 - i
@@ -78,7 +78,7 @@ func TestWhoIsAskedBeside(t *testing.T) {
 // TestWhoIsAskedAboutATask: a question that names its task is never put to a call
 // that has nothing to do with it, even where that one runs alone.
 func TestWhoIsAskedAboutATask(t *testing.T) {
-	call := func(facts *mcp.ClientFacts, method, params string) *mcp.Call {
+	call := func(facts *mcp.ClientInfo, method, params string) *mcp.Call {
 		m := pipetest.Scan(t, `{"jsonrpc":"2.0","id":"c","method":"`+method+`","params":`+params+`}`)
 		return mcp.NewCall(m, jsonrpc.Span{}, facts)
 	}
@@ -101,7 +101,7 @@ func TestWhoIsAskedAboutATask(t *testing.T) {
 		"two that become tasks":                  {[]*mcp.Call{call(anna, mcp.MethodCallTool, asTask), madeOne}, 0},
 		"a look at it, and one that becomes one": {[]*mcp.Call{madeOne, call(anna, mcp.MethodGetTask, this)}, 2},
 	} {
-		got := tally{task: "t1"}
+		got := attribution{task: "t1"}
 		for i, c := range test.calls {
 			got.add(int64(i+1), c)
 		}
@@ -111,7 +111,7 @@ func TestWhoIsAskedAboutATask(t *testing.T) {
 	}
 
 	var elsewhere []string
-	o := ServerOptions{Ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	o := Options{Ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 		elsewhere = append(elsewhere, m.Method)
 		return nil, mcp.ErrCannotAsk
 	}}

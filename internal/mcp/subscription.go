@@ -8,10 +8,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Interest is what somebody wants to hear of outside of calls: the notification
+// SubscriptionFilter is what somebody wants to hear of outside of calls: the notification
 // filter of 2026-07-28 §Subscriptions, and what resources/subscribe and standing
 // notifications add up to in the legacy revisions.
-type Interest struct {
+type SubscriptionFilter struct {
 	Tools, Prompts, Resources bool            // list changes
 	URIs                      map[string]bool // updates of these resources
 }
@@ -24,7 +24,7 @@ const (
 )
 
 // TooMuch reports whether more is wanted than one client may watch.
-func (i Interest) TooMuch() bool {
+func (i SubscriptionFilter) TooMuch() bool {
 	size := 0
 	for uri := range i.URIs {
 		size += len(uri)
@@ -33,11 +33,13 @@ func (i Interest) TooMuch() bool {
 }
 
 // Empty reports whether nothing is wanted.
-func (i Interest) Empty() bool { return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0 }
+func (i SubscriptionFilter) Empty() bool {
+	return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0
+}
 
 // Filter returns the interest as the notifications object of a listen or of its
 // acknowledgement.
-func (i Interest) Filter() []byte {
+func (i SubscriptionFilter) Filter() []byte {
 	out := []byte{'{'}
 	flag := func(name string, on bool) {
 		if !on {
@@ -74,8 +76,8 @@ func (i Interest) Filter() []byte {
 
 // ParseInterest reads the notifications object of a listen. Unknown members are
 // ignored; the error says which member has the wrong type.
-func ParseInterest(raw []byte, at jsonrpc.Span) (Interest, error) {
-	i := Interest{URIs: map[string]bool{}}
+func ParseInterest(raw []byte, at jsonrpc.Span) (SubscriptionFilter, error) {
+	i := SubscriptionFilter{URIs: map[string]bool{}}
 	if jsonrpc.KindOf(raw, at) != '{' {
 		return i, errors.New("notifications must be an object")
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Hello is what a server says of itself when a conversation opens: the result of
+// ServerInfo is what a server says of itself when a conversation opens: the result of
 // initialize or of server/discover, in one form. The byte slices are JSON, owned
 // by nobody who writes, and nil where the server said nothing.
-type Hello struct {
+type ServerInfo struct {
 	Revision     Revision // the one that was agreed on
 	Versions     []string // what the server says it supports, as it says it
 	Info         []byte   // an Implementation object
@@ -22,10 +22,10 @@ type Hello struct {
 	Raw []byte
 }
 
-// ClientFacts is what is known of a client while one of its calls runs. A legacy
+// ClientInfo is what is known of a client while one of its calls runs. A legacy
 // client has one for its whole session, a modern one for each request. It is not
 // written to once a call carries it.
-type ClientFacts struct {
+type ClientInfo struct {
 	Revision     Revision
 	Info         []byte              // an Implementation object, nil when unknown
 	Capabilities []byte              // an object, nil means {}
@@ -51,7 +51,7 @@ const (
 // Capabilities are part of its request, so keeping them would keep the whole request in
 // memory. Parts that are too long are cut to what is required: Info to name and
 // version, the capabilities to their canonical form. Own of nil is nil.
-func (f *ClientFacts) Own() *ClientFacts {
+func (f *ClientInfo) Own() *ClientInfo {
 	if f == nil {
 		return nil
 	}
