@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// Complete checks a Server that was not read from a file and fills in what it
-// lacks: its kind, the limits of Default and the fingerprint. What is set stays.
-// A problem has no place, and its path begins at the server: "url", "env.K".
+// Complete checks a Server that did not come from a file. It fills in what is not set:
+// kind, the limits of Default, and the fingerprint. The returned Problem has no
+// position, and its path is relative to the server: "url", "env.K".
 func Complete(s Server) (Server, *Problem) {
 	switch {
 	case s.Command == "" && s.URL == "":
-		return s, &Problem{Text: "neither a command nor a URL is given"}
+		return s, &Problem{Text: "needs a command or a URL"}
 	case s.Command != "" && s.URL != "":
-		return s, &Problem{Text: "both a command and a URL are given"}
+		return s, &Problem{Text: "has both a command and a URL"}
 	case s.Command != "":
 		s.Kind = KindStdio
 		if len(s.Header) > 0 {
-			return s, &Problem{Path: "headers", Text: "a program is sent no headers", Hint: "use its environment"}
+			return s, &Problem{Path: "headers", Text: "headers only work with a url", Hint: "use its environment"}
 		}
 	default:
 		if bad, hint := badURL(s.URL); bad != "" {
 			return s, &Problem{Path: "url", Text: bad, Hint: hint}
 		}
 		if len(s.Env) > 0 || s.Dir != "" {
-			return s, &Problem{Path: "url", Text: "a server with a URL has no environment or working directory of ours"}
+			return s, &Problem{Path: "url", Text: "env and cwd work only with a command"}
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
 		if k == "" || strings.ContainsAny(k, "=\x00") {
-			return s, &Problem{Path: join("env", k), Text: "is not a name of a variable"}
+			return s, &Problem{Path: join("env", k), Text: "is not a valid variable name"}
 		}
 	}
 	for _, f := range s.Header {
@@ -49,7 +49,7 @@ func Complete(s Server) (Server, *Problem) {
 		}
 	}
 	if s.Profile != nil && s.Profile.Bridge != "" && s.URL != "" {
-		return s, &Problem{Path: "dialect", Text: "is spoken by programs and not at URLs"}
+		return s, &Problem{Path: "dialect", Text: "works only with a command, not with a url"}
 	}
 	d := Default().Limits
 	if s.Prefix == "" {

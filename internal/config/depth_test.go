@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Depth is what brackets and indentation open. A column says nothing about it:
-// other programs write their JSON on one line.
+// TestDepthIsNotWidth checks that depth is counted in brackets and indentation, not in
+// columns: other programs write their JSON on one line.
 func TestDepthIsNotWidth(t *testing.T) {
 	type server struct {
 		Command string            `json:"command"`
@@ -44,7 +44,7 @@ func TestDepthIsNotWidth(t *testing.T) {
 			t.Errorf("%s: %d servers", name, len(s.Servers))
 		}
 	}
-	if s, problems := Parse("f.yaml", []byte(strings.Repeat("]", 100_000)), nil); s != nil || !strings.Contains(problems.Err().Error(), "closes nothing") {
+	if s, problems := Parse("f.yaml", []byte(strings.Repeat("]", 100_000)), nil); s != nil || !strings.Contains(problems.Err().Error(), "closing bracket without") {
 		t.Errorf("closing brackets: %v", problems.Err())
 	}
 	for name, text := range map[string]string{
@@ -55,13 +55,13 @@ func TestDepthIsNotWidth(t *testing.T) {
 		"brackets in a block": block(50) + strings.Repeat(" ", 50) + "a: " + strings.Repeat("[", 50) + strings.Repeat("]", 50),
 		"explicit keys":       strings.Repeat("? ", 1000),
 	} {
-		if s, problems := Parse("f.yaml", []byte(text), nil); s != nil || !strings.Contains(problems.Err().Error(), "the file nests too deeply") {
+		if s, problems := Parse("f.yaml", []byte(text), nil); s != nil || !strings.Contains(problems.Err().Error(), "the file is nested too deeply") {
 			t.Errorf("%s: %v", name, problems.Err())
 		}
 	}
 }
 
-// block returns n mappings, one inside the other.
+// block returns n nested mappings.
 func block(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -10,17 +10,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The bounds of dragoman.dialects.
+// Limits of dragoman.dialects.
 const (
 	mostDialects = 64
-	mostEntries  = 32       // of a list
-	mostWord     = 256      // bytes of a text or a path
-	mostParams   = 16 << 10 // bytes of what initialize carries
+	mostEntries  = 32       // per list
+	mostWord     = 256      // bytes per text or path
+	mostParams   = 16 << 10 // bytes of the initialize params
 )
 
-// Look returns the profiles that servers are recognised by where no dialect is chosen:
-// those of the file that can be, and then the built-in ones; nil where the file has
-// none.
+// Look returns the profiles to match a server against if no dialect is configured: the
+// file's own profiles that have a detect section, then the built-in ones. It returns
+// nil if the file has none of its own.
 func (s *Snapshot) Look() []*dialect.Profile {
 	var own []*dialect.Profile
 	for _, p := range s.Dialects {
@@ -34,7 +34,7 @@ func (s *Snapshot) Look() []*dialect.Profile {
 	return append(own, dialect.Builtin()...)
 }
 
-// profile returns the profile of a name, nil for none.
+// profile returns the profile with the given name, or nil.
 func profile(own []*dialect.Profile, name string) *dialect.Profile {
 	for _, p := range own {
 		if p.Name == name {
@@ -44,7 +44,7 @@ func profile(own []*dialect.Profile, name string) *dialect.Profile {
 	return dialect.Lookup(name)
 }
 
-// dialectNames returns what may be chosen.
+// dialectNames returns the names of all dialects that a server may use.
 func dialectNames(own []*dialect.Profile) []string {
 	var out []string
 	for _, p := range slices.Concat(own, dialect.Builtin()) {
@@ -53,8 +53,8 @@ func dialectNames(own []*dialect.Profile) []string {
 	return out
 }
 
-// chooseDialect looks up what a server is configured to speak. The problem has no
-// place.
+// chooseDialect looks up the configured dialect of a server. The returned Problem has
+// no position.
 func chooseDialect(own []*dialect.Profile, name string) (*dialect.Profile, *Problem) {
 	p := profile(own, name)
 	if p != nil || name == "" {
@@ -65,10 +65,10 @@ func chooseDialect(own []*dialect.Profile, name string) (*dialect.Profile, *Prob
 	if g := Suggest(name, names); g != "" {
 		hint = "did you mean " + printable(g) + "? " + hint
 	}
-	return nil, &Problem{Path: "dialect", Text: strconv.Quote(printable(name)) + " is not a dialect that is known", Hint: hint + "; one of your own stands under dragoman.dialects"}
+	return nil, &Problem{Path: "dialect", Text: strconv.Quote(printable(name)) + " is not a known dialect", Hint: hint + "; define your own under dragoman.dialects"}
 }
 
-// readDialects reads the profiles that a user has written.
+// readDialects reads dragoman.dialects.
 func (c *compiler) readDialects(o *object) {
 	if o == nil {
 		return
@@ -83,7 +83,7 @@ func (c *compiler) readDialects(o *object) {
 		case bad != "":
 			c.problem(m.place(), path, "the name "+bad, "use letters, digits, _, - and ., at most 64 of them")
 		case dialect.Lookup(m.key) != nil:
-			c.problem(m.place(), path, "is the name of a built-in dialect", "give it another; like: "+m.key+" begins with what that one says")
+			c.problem(m.place(), path, "is the name of a built-in dialect", "give it another; like: "+m.key+" starts from its settings")
 		}
 		p := c.readDialect(c.object(m.whole(), path), m.key)
 		c.dialects = append(c.dialects, p)
@@ -114,7 +114,7 @@ func (c *compiler) readDialect(o *object, name string) *dialect.Profile {
 	if d := o.object("detect"); d != nil {
 		p.Detect = dialect.Detect{Has: c.paths(d, "has", nil), Lacks: c.paths(d, "lacks", nil)}
 		if len(p.Detect.Has) == 0 {
-			c.problem(d.n, d.path, "would be true of every server, because has is missing", "name a member of the initialize result that only such a server has")
+			c.problem(d.n, d.path, "would match every server, because has is missing", "name a member of the initialize result that only such a server has")
 		}
 		d.done()
 	}
@@ -137,10 +137,10 @@ func (c *compiler) readDialect(o *object, name string) *dialect.Profile {
 	o.size("maxMessage", &p.MaxMessage, leastSize, mostSize)
 	o.done()
 	if p.Bridge != "" && len(p.Detect.Has) > 0 {
-		c.problem(o.n, o.path, "is like "+p.Bridge+", which is chosen by name alone", "remove detect")
+		c.problem(o.n, o.path, "is like "+p.Bridge+", which is never detected", "remove detect")
 	}
 	if p.Open.Pushed && p.Tools.Manifest == "" {
-		c.problem(o.n, o.path, "has pushed, but no tools.manifest that could be pushed", "add tools: {manifest: …}, or like: "+dialect.ManifestPushed)
+		c.problem(o.n, o.path, "has open.pushed, but no tools.manifest", "add tools: {manifest: …}, or like: "+dialect.ManifestPushed)
 	}
 	return p
 }
@@ -174,7 +174,7 @@ func (c *compiler) readOpening(o *object, op *dialect.Opening) {
 	o.done()
 }
 
-// negated reads a boolean whose opposite is kept, so that the zero value is the usual.
+// negated reads a boolean and stores its opposite, so that the zero value is the default.
 func negated(o *object, key string, not *bool) {
 	is := !*not
 	o.boolean(key, &is)
@@ -217,7 +217,7 @@ func (c *compiler) readToolErrors(o *object, e *dialect.Errors) {
 	}
 }
 
-// word reads a short text for people.
+// word reads a short human-readable text.
 func (c *compiler) word(o *object, key string, dst *string) {
 	var s string
 	n := o.text(key, &s)
@@ -230,7 +230,7 @@ func (c *compiler) word(o *object, key string, dst *string) {
 	}
 }
 
-// badPath says what is wrong with a path to a member, "" when nothing is.
+// badPath returns what is wrong with a path to a member, or "".
 func badPath(p string) string {
 	switch {
 	case p == "":
@@ -285,7 +285,7 @@ func (c *compiler) bounded(o *object, key string, n int) {
 	}
 }
 
-// signs reads what an error is recognised by.
+// signs reads the codes and texts by which an error is recognised.
 func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.Sign {
 	if o.get(key) == nil {
 		return usual
@@ -295,7 +295,7 @@ func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.
 		_, err := strconv.ParseInt(e.text, 10, 64)
 		switch {
 		case err != nil && len(e.text) < 4:
-			c.problem(n, path, n.shown()+" is so short that it would stand in many messages", "write a code, or more of the message")
+			c.problem(n, path, n.shown()+" is too short: it would match many messages", "write a code, or more of the message")
 		case len(e.text) > mostWord || strings.ContainsFunc(e.text, isControl):
 			c.problem(n, path, "must be at most "+strconv.Itoa(mostWord)+" bytes without control characters", "")
 		default:
@@ -306,7 +306,7 @@ func (c *compiler) signs(o *object, key string, usual []dialect.Sign) []dialect.
 	return out
 }
 
-// methods reads a list of methods that are not sent.
+// methods reads a list of methods that are never sent.
 func (c *compiler) methods(o *object, key string) []string {
 	var out []string
 	o.list(key, true, func(n *node, path string, e expansion) {
@@ -315,7 +315,7 @@ func (c *compiler) methods(o *object, key string) []string {
 		case e.text == "" || len(e.text) > mostWord || strings.ContainsFunc(e.text, isControl) || strings.Contains(name, "*"):
 			c.problem(n, path, n.shown()+" is not a method", "write its name, or the beginning of several with * behind it")
 		case strings.HasPrefix(mcp.MethodInitialize, name) && (name != e.text || name == mcp.MethodInitialize):
-			c.problem(n, path, "without initialize nothing could be opened", "open: {params: none} sends it bare")
+			c.problem(n, path, "initialize is needed to open a connection", "use open: {params: none} to send it without params")
 		default:
 			out = append(out, e.text)
 		}
@@ -324,7 +324,7 @@ func (c *compiler) methods(o *object, key string) []string {
 	return out
 }
 
-// params reads what initialize carries beside, or in place of, the usual.
+// params reads the params of initialize that a dialect adds or replaces.
 func (c *compiler) params(n *node, path string) []jsonrpc.Field {
 	var out []jsonrpc.Field
 	size := 0
@@ -334,7 +334,7 @@ func (c *compiler) params(n *node, path string) []jsonrpc.Field {
 			f.Value = c.json(nil, m.value, join(path, m.key))
 		}
 		if strings.ContainsFunc(m.key, func(r rune) bool { return isControl(r) || r == '"' || r == '\\' }) {
-			c.problem(m.place(), path, "a name of a member has no quotes, backslashes or control characters here", "")
+			c.problem(m.place(), path, "a member name must not contain quotes, backslashes or control characters", "")
 			continue
 		}
 		size += len(m.key) + len(f.Value)
@@ -347,8 +347,8 @@ func (c *compiler) params(n *node, path string) []jsonrpc.Field {
 	return out
 }
 
-// json appends a value of the file as JSON: what is not quoted and looks like a
-// number or a boolean is one.
+// json appends a value of the file as JSON. An unquoted scalar that looks like a number
+// or a boolean becomes one.
 func (c *compiler) json(dst []byte, n *node, path string) []byte {
 	switch n.kind {
 	case mappingKind:
@@ -373,7 +373,7 @@ func (c *compiler) json(dst []byte, n *node, path string) []byte {
 	case scalarKind:
 		e, ok := c.scalar(n, path)
 		if ok && e.from {
-			c.problem(n, path, "must not come from the environment: a dialect is shown as it is", "credentials belong into env or headers of the server")
+			c.problem(n, path, "must not come from the environment, because dialects are shown unmasked", "put credentials in env or headers of the server")
 		}
 		if !ok || e.from {
 			return append(dst, "null"...)
@@ -390,8 +390,8 @@ func isJSONNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789+-.eE") == "" && jsonrpc.Valid([]byte(s), jsonrpc.Limits{}) == nil
 }
 
-// appendDialect appends a profile as a member of dragoman.dialects, with all that it
-// says and nothing that it has from another.
+// appendDialect appends a profile as a member of dragoman.dialects. It writes every
+// setting, including those that the profile inherited.
 func appendDialect(dst []byte, d *dialect.Profile) []byte {
 	p := printer{b: dst}
 	p.line(2, word(d.Name)+":")

@@ -56,27 +56,27 @@ func TestDialects(t *testing.T) {
 		t.Errorf("%+v", s.Dialects[1])
 	}
 	if s.Servers[0].Profile != acme || s.Servers[1].Dialect != "codex-app-server" || s.Servers[2].Profile != nil {
-		t.Error("the servers have other dialects")
+		t.Error("wrong dialects or profiles")
 	}
 	if look := s.Look(); look[0] != acme || len(look) != 1+len(dialect.Builtin()) {
-		t.Errorf("%d are looked for", len(look))
+		t.Errorf("Look returned %d profiles", len(look))
 	}
 	if Default().Look() != nil {
-		t.Error("others than the built-in ones are looked for")
+		t.Error("Look returned profiles of an empty file")
 	}
-	// What is printed says the same.
+	// The printed configuration parses to the same.
 	again := good(t, string(s.AppendYAML(nil)))
 	if d := cmp.Diff(s.Dialects, again.Dialects, cmpopts.EquateEmpty()); d != "" {
-		t.Errorf("printed otherwise:\n%s\n%s", d, s.AppendYAML(nil))
+		t.Errorf("dialects changed by printing:\n%s\n%s", d, s.AppendYAML(nil))
 	}
 	for i := range s.Servers {
 		if s.Servers[i].Fingerprint != again.Servers[i].Fingerprint && i != 1 {
-			t.Errorf("%s has another fingerprint when printed", s.Servers[i].Name)
+			t.Errorf("%s has a different fingerprint after printing", s.Servers[i].Name)
 		}
 	}
-	// A server is started again when what is said of it changes, and not otherwise.
+	// A server is restarted only if its dialect changes.
 	other := good(t, strings.Replace(dialectFile, "E_WARMING", "E_COLD", 1))
-	for i, changes := range map[int]bool{0: true, 2: true} { // c could be recognised as acme
+	for i, changes := range map[int]bool{0: true, 2: true} { // c might be detected as acme
 		if (s.Servers[i].Fingerprint != other.Servers[i].Fingerprint) != changes {
 			t.Errorf("%s: fingerprint", s.Servers[i].Name)
 		}
@@ -84,33 +84,33 @@ func TestDialects(t *testing.T) {
 	other = good(t, strings.Replace(dialectFile, "params: none", "params: standard", 1))
 	for i := range s.Servers {
 		if s.Servers[i].Fingerprint != other.Servers[i].Fingerprint {
-			t.Errorf("%s: fingerprint of a dialect that it cannot speak", s.Servers[i].Name)
+			t.Errorf("%s: fingerprint depends on a dialect that it does not use", s.Servers[i].Name)
 		}
 	}
 }
 
-// TestDialectProblems: all that is wrong is said at once, each at its place.
+// TestDialectProblems checks that all problems of a dialect are reported, each with its position.
 func TestDialectProblems(t *testing.T) {
 	for in, want := range map[string]string{
 		"manifest: {}":                                     "f:4:5: dragoman.dialects.manifest: is the name of a built-in dialect",
 		"codex-app-server: {}":                             "is the name of a built-in dialect",
-		"a b: {}":                                          "contains a character that cannot stand there",
+		"a b: {}":                                          "contains a character that is not allowed",
 		"x: {like: manifset}":                              `f:4:15: dragoman.dialects.x.like: "manifset" is not a built-in dialect; did you mean manifest?`,
-		"x: {opne: {}}":                                    "unknown key; it knows like, about, detect, open",
+		"x: {opne: {}}":                                    "unknown key; valid keys: like, about, detect, open",
 		"x: {open: {prob: true}}":                          "did you mean probe?",
 		"x: {detect: {lacks: [a]}}":                        "has is missing",
 		"x: {open: {version: 2026-07-28}}":                 "is not a revision that initialize can offer",
-		"x: {open: {params: nothing}}":                     "is not possible here; write standard or none",
+		"x: {open: {params: nothing}}":                     "is not a valid value; write standard or none",
 		"x: {open: {params: {a: '${A}'}}}":                 "must not come from the environment",
-		"x: {open: {params: {'a\"': 1}}}":                  "has no quotes",
-		"x: {open: {pushed: true}}":                        "no tools.manifest that could be pushed",
+		"x: {open: {params: {'a\"': 1}}}":                  "must not contain quotes",
+		"x: {open: {pushed: true}}":                        "no tools.manifest",
 		"x: {tools: {manifest: a..b}}":                     "has two dots in a row",
 		"x: {tools: {schema: ['']}}":                       "is empty",
 		"x: {tools: {schema: [a.b.c.d.e.f.g.h.i]}}":        "more than eight names",
-		"x: {errors: {notReady: [no]}}":                    "is so short",
+		"x: {errors: {notReady: [no]}}":                    "is too short",
 		"x: {errors: {tool: {gone: x}}}":                   "is not an error code",
-		"x: {never: [initialize]}":                         "without initialize nothing could be opened",
-		"x: {never: ['*']}":                                "without initialize nothing could be opened",
+		"x: {never: [initialize]}":                         "initialize is needed to open a connection",
+		"x: {never: ['*']}":                                "initialize is needed to open a connection",
 		"x: {never: ['a*b*']}":                             "is not a method",
 		"x: {maxMessage: 1}":                               "must be between",
 		"x: {about: ''}":                                   "must be a text",
@@ -131,7 +131,7 @@ func TestDialectProblems(t *testing.T) {
 		t.Error(listing(problems))
 	}
 	_, problems := Parse("f", []byte("mcpServers: {a: {command: x}}\ndragoman: {dialects: {acme: {like: 1}}, servers: {a: {dialect: acne}}}"), nil)
-	if text := listing(problems); !strings.Contains(text, `f:2:64: dragoman.servers.a.dialect: "acne" is not a dialect that is known; did you mean acme?`) || !strings.Contains(text, "acme.like") {
+	if text := listing(problems); !strings.Contains(text, `f:2:64: dragoman.servers.a.dialect: "acne" is not a known dialect; did you mean acme?`) || !strings.Contains(text, "acme.like") {
 		t.Error(text)
 	}
 	if _, p := Complete(Server{Command: "x", Dialect: "manifset"}); p == nil || !strings.Contains(p.Hint, "did you mean manifest?") {

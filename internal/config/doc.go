@@ -1,17 +1,16 @@
-// Package config turns one YAML file into an immutable Snapshot, or into all the
-// problems that the file has.
+// Package config parses one YAML file into an immutable Snapshot, or reports every
+// problem in the file.
 //
-// The key mcpServers has the shape that every MCP client uses, so that a file
-// which was written for one of them works unchanged; what is ours stands under
-// the key dragoman. JSON is YAML, so both may be written in either. ${VAR} is
-// taken from the environment.
+// The key mcpServers has the shape that every MCP client uses, so a file written for
+// one of them works unchanged. Dragoman's own settings are under the key dragoman.
+// JSON is a subset of YAML, so JSON files work too. ${VAR} is replaced by the
+// environment variable VAR.
 //
-// Parse is pure: it reads no file, asks no clock and starts nothing. It reports
-// every problem at once, each with line, column, path and what to do; a file with
-// a problem gives no Snapshot, so that it can never replace a good one. Only
-// Load, Find and Watch touch the disk.
+// Parse is pure: it reads no files and no clock, and starts nothing. It reports all
+// problems at once, each with line, column, path and a hint. A file with an error gives
+// no Snapshot, so it can never replace a working configuration. Only Load, Find and
+// Watch access the disk.
 //
-// A Snapshot is never written to after Parse and may be shared between
-// goroutines. Values that come from headers, from environment blocks or from
-// ${VAR} are Secrets, which print as *** wherever they end up.
+// A Snapshot is not modified after Parse returns, so goroutines may share it. Values
+// from headers, env blocks and ${VAR} are Secrets, which print as ***.
 package config

@@ -22,7 +22,7 @@ func examples(t *testing.T) (doc string, blocks []string) {
 			blocks = append(blocks, block)
 		}
 	}
-	return string(b), blocks[1:] // what stands before the first block is none
+	return string(b), blocks[1:] // the text before the first block is not an example
 }
 
 func TestTheDocumentsExamplesAreAccepted(t *testing.T) {
@@ -38,8 +38,8 @@ func TestTheDocumentsExamplesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestTheDocumentTellsTheDefaults compares the example, which claims to show
-// them, with what they are.
+// TestTheDocumentTellsTheDefaults compares the example in the documentation, which claims
+// to show the defaults, with Default.
 func TestTheDocumentTellsTheDefaults(t *testing.T) {
 	_, blocks := examples(t)
 	s, _ := Parse("f", []byte(blocks[0]), env("HOME=/home/me", "GITHUB_TOKEN=x"))
@@ -47,14 +47,14 @@ func TestTheDocumentTellsTheDefaults(t *testing.T) {
 		t.Fatal("the example is not accepted")
 	}
 	want := Default()
-	// Where the comments say that something else than the default is shown.
+	// The settings whose comments say that they are not the default.
 	s.File, s.Servers, s.Hosts, s.Origins, s.Identity.Instructions.Text = "", nil, nil, nil, ""
 	if d := cmp.Diff(want, s); d != "" {
 		t.Error(d)
 	}
 }
 
-// TestTheDocumentNamesEveryKey reads the keys out of an error that lists them.
+// TestTheDocumentNamesEveryKey takes the keys from the error message that lists them.
 func TestTheDocumentNamesEveryKey(t *testing.T) {
 	doc, _ := examples(t)
 	for _, path := range []string{"", "server", "server.instructions", "revisions", "names", "limits", "log", "servers.a", "servers.a.expose"} {
@@ -69,7 +69,7 @@ func TestTheDocumentNamesEveryKey(t *testing.T) {
 		_, problems := Parse("f", []byte("{mcpServers: {a: {command: x}}, dragoman: {"+text+"}}"), nil)
 		keys, ok := "", false
 		for _, p := range problems {
-			if k, found := strings.CutPrefix(p.Hint, "it knows "); found {
+			if k, found := strings.CutPrefix(p.Hint, "valid keys: "); found {
 				keys, ok = k, true
 			}
 		}

@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// Expand replaces the references in a value of the command line as it is done in
-// a file: ${NAME}, ${NAME:-default}, and $${ for ${. So a credential need not
-// stand on a command line, which every user of the machine can read.
+// Expand replaces the references in a command-line value by the same rules as in a
+// file: ${NAME}, ${NAME:-default}, and $${ for a literal ${. Credentials then need not be
+// on the command line, where every user of the machine can read them.
 func Expand(s string, env func(string) (string, bool)) (string, *Problem) {
 	e, bad, hint := expand(s, env)
 	if bad != "" {
@@ -13,19 +13,18 @@ func Expand(s string, env func(string) (string, bool)) (string, *Problem) {
 	return e.text, nil
 }
 
-// expansion is a value after ${…} has been replaced.
+// expansion is a value with its references replaced.
 type expansion struct {
-	text  string // what the gateway uses
-	shown string // the same with *** for everything that came from outside
-	from  bool   // whether anything did
+	text  string // the value to use
+	shown string // the value with *** for everything from outside the file
+	from  bool   // whether any part is from outside the file
 
-	outside []Secret // what came from outside, in its order
+	outside []Secret // the parts from outside the file, in order
 }
 
-// expand replaces the references in a value: ${NAME}, ${NAME:-default} and
-// ${env:NAME}, which other clients write. $${ stands for a literal ${. A $ that
-// no brace follows is itself. bad is what is wrong with the first reference that
-// cannot be replaced, hint what to do about it.
+// expand replaces the references in a value: ${NAME}, ${NAME:-default} and ${env:NAME},
+// which other clients write. $${ is a literal ${. A $ without a brace is literal. bad
+// says what is wrong with the first invalid reference, and hint what to do about it.
 func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint string) {
 	var text, shown strings.Builder
 	both := func(s string) { text.WriteString(s); shown.WriteString(s) }
@@ -67,11 +66,11 @@ func resolve(ref string, env func(string) (string, bool)) (value, bad, hint stri
 			case "env":
 				name = of
 			case "secret":
-				return "", "${secret:" + printable(of) + "} cannot be resolved: the vault is not built yet",
-					"put the value into the environment and write ${NAME}"
+				return "", "${secret:" + printable(of) + "} cannot be resolved: there is no vault yet",
+					"put the value in an environment variable and write ${NAME}"
 			case "input":
-				return "", "${input:" + printable(of) + "} is asked for by the editor that this file was written for",
-					"put the value into the environment and write ${NAME}"
+				return "", "${input:" + printable(of) + "} is an input prompt of the editor that this file was written for",
+					"put the value in an environment variable and write ${NAME}"
 			}
 		}
 	}

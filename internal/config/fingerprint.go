@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 )
 
-// fingerprint hashes what a running server cannot take over without a new start.
-// Each part is preceded by its length, so that no two lists look alike.
+// fingerprint hashes the settings that a running server cannot adopt without a restart.
+// Each part is preceded by its length, so that different lists never hash the same input.
 func fingerprint(s *Server, dialects []*dialect.Profile) string {
 	h := sha256.New()
 	var n [8]byte
@@ -49,7 +49,7 @@ func fingerprint(s *Server, dialects []*dialect.Profile) string {
 	if s.Profile != nil {
 		dialects = []*dialect.Profile{s.Profile}
 	}
-	for _, p := range dialects { // nothing but data, so that its text tells all of it
+	for _, p := range dialects { // a profile is plain data, so its text describes it completely
 		if s.Profile != nil || len(p.Detect.Has) > 0 {
 			text(string(appendDialect(nil, p)))
 		}
@@ -57,8 +57,7 @@ func fingerprint(s *Server, dialects []*dialect.Profile) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:18])
 }
 
-// maskURL removes what of a URL may be a credential: the user part and the
-// values of the query.
+// maskURL masks the parts of a URL that may be credentials: user info and query.
 func maskURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

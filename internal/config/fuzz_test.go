@@ -40,12 +40,13 @@ func FuzzParse(f *testing.F) {
 		printed := s.AppendYAML(nil)
 		again, problems := Parse("f", printed, nil)
 		if again == nil && !hasDisabled(s) {
-			t.Fatalf("what was printed does not parse: %v\n%s", problems.Err(), printed)
+			t.Fatalf("printed configuration does not parse: %v\n%s", problems.Err(), printed)
 		}
 	})
 }
 
-// hasDisabled: a disabled server may lack what a printed file must have.
+// hasDisabled reports whether a server is disabled. Such a server may lack settings that
+// a printed file must have.
 func hasDisabled(s *Snapshot) bool {
 	for i := range s.Servers {
 		if s.Servers[i].Disabled {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// everySection is a file with each mapping that has settings in it.
+// everySection is a file that contains every mapping that has settings.
 const everySection = `
 mcpServers: {NAME: {command: x}}
 dragoman:
@@ -19,9 +19,9 @@ dragoman:
   servers: {NAME: {expose: {tools: {}, prompts: {}, resources: {}}}}
 `
 
-// Keys returns the path of every setting that a file can have, sorted. NAME stands for
-// names that users choose. The list is recorded from what Parse reads, so that a test
-// can compare the documents and the effects with it.
+// Keys returns the path of every setting, sorted. NAME stands for names that users
+// choose. The list is recorded while Parse reads everySection, so tests can compare the
+// documentation with it.
 func Keys() []string {
 	c := &compiler{asked: map[string]bool{}, env: func(string) (string, bool) { return "", false }}
 	c.compile([]byte(everySection))

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// CheckListen says what is wrong with an address to listen on, nil when nothing
-// is. An address that other machines can reach is refused unless allowed is set,
-// since nobody who connects has to say who they are; permit is what a user writes
-// in order to set it. A name other than localhost counts as such an address,
-// because it is not looked up here.
+// CheckListen returns what is wrong with a listen address, or nil. It refuses an address
+// that other machines can reach unless allowed is true, because clients do not
+// authenticate. permit is the setting or flag to suggest for that. A host name other than
+// localhost counts as reachable, because it is not resolved here.
 func CheckListen(address string, allowed bool, permit string) *Problem {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -19,10 +18,10 @@ func CheckListen(address string, allowed bool, permit string) *Problem {
 		if _, err := strconv.ParseUint(address, 10, 16); err == nil {
 			hint = "write 127.0.0.1:" + address
 		}
-		return &Problem{Text: strconv.Quote(printable(address)) + " is not an address to listen on", Hint: hint}
+		return &Problem{Text: strconv.Quote(printable(address)) + " is not a listen address", Hint: hint}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return &Problem{Text: strconv.Quote(printable(port)) + " is not a port", Hint: "write a number from 0 to 65535; 0 takes any free one"}
+		return &Problem{Text: strconv.Quote(printable(port)) + " is not a port", Hint: "write a number from 0 to 65535; 0 picks a free port"}
 	}
 	if allowed || isLoopback(host) {
 		return nil

@@ -12,10 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Find returns the file to use when none is named: dragoman.yaml, .yml or .json
-// in the working directory, else config.yaml in the folder dragoman of
-// $XDG_CONFIG_HOME (of ~/.config when that is unset). ok is false when there is
-// none of them.
+// Find returns the default configuration file: dragoman.yaml, .yml or .json in the
+// working directory, else dragoman/config.yaml under $XDG_CONFIG_HOME (~/.config if
+// that is unset). ok is false if none of them exists.
 func Find(env func(string) (string, bool)) (path string, ok bool) {
 	for _, p := range Places(env) {
 		if st, err := os.Stat(p); err == nil && !st.IsDir() {
@@ -25,11 +24,11 @@ func Find(env func(string) (string, bool)) (path string, ok bool) {
 	return "", false
 }
 
-// Places returns where Find looks, in order.
+// Places returns the paths that Find tries, in order.
 func Places(env func(string) (string, bool)) []string {
 	places := []string{"dragoman.yaml", "dragoman.yml", "dragoman.json"}
 	base, _ := env("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(base) { // the XDG base directory specification: relative ones are invalid
+	if !filepath.IsAbs(base) { // XDG Base Directory Specification: relative paths are invalid
 		home, _ := env("HOME")
 		if home == "" {
 			return places
@@ -39,8 +38,8 @@ func Places(env func(string) (string, bool)) []string {
 	return append(places, filepath.Join(base, "dragoman", "config.yaml"))
 }
 
-// Load reads and parses a file with the environment of this process. As with
-// Parse, the Snapshot is nil exactly when the Problems have an error.
+// Load reads and parses a file, with the environment of this process. As with Parse,
+// the Snapshot is nil exactly when the Problems contain an error.
 func Load(path string) (*Snapshot, Problems) {
 	b, mode, err := read(path)
 	if err != nil {
@@ -57,9 +56,8 @@ func Load(path string) (*Snapshot, Problems) {
 	return s, problems
 }
 
-// read returns at most one byte more than Parse accepts. It refuses anything but a
-// regular file, and does not block: nothing may ever write to the other end of a named
-// pipe.
+// read reads at most MaxFile+1 bytes, one more than Parse accepts. It accepts only
+// regular files. It does not block on a named pipe that has no writer.
 func read(path string) ([]byte, fs.FileMode, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -101,20 +99,20 @@ func unreadable(path string, err error) Problem {
 	}
 	var odd *irregular
 	if errors.As(err, &odd) && !odd.mode.IsDir() {
-		p.Hint = "save the configuration in a regular file; Dragoman reads it again after each change"
+		p.Hint = "save the configuration as a regular file"
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		p.Text, p.Hint = "there is no such file", "name another with -c FILE"
+		p.Text, p.Hint = "file not found", "use -c FILE to name another"
 	}
 	return p
 }
 
-// holdsSecrets reports whether the file itself, rather than the environment,
-// holds what looks like credentials.
+// holdsSecrets reports whether the file contains text that looks like a credential.
+// References to environment variables do not count.
 func holdsSecrets(b []byte, s *Snapshot) bool {
 	literal := func(v Secret) bool {
-		// What came from a reference is hardly in the file as well. A value that
-		// is written with escapes is missed, which costs a warning.
+		// A value taken from the environment is unlikely to be in the file as well. A
+		// value written with escapes is missed, so the file gets no warning.
 		return v.Reveal() != "" && v.Reveal() != mask && strings.Contains(string(b), v.Reveal())
 	}
 	for _, srv := range s.Servers {

@@ -28,7 +28,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing.yaml")
-	if s, ps := Load(missing); s != nil || !strings.HasPrefix(listing(ps), missing+": there is no such file") {
+	if s, ps := Load(missing); s != nil || !strings.HasPrefix(listing(ps), missing+": file not found") {
 		t.Errorf("missing: %v %s", s, listing(ps))
 	}
 	if s, ps := Load(dir); s != nil || !strings.Contains(listing(ps), "it is a folder, not a regular file") {
@@ -73,7 +73,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// watching runs Watch on path while body runs, and hands it the contents.
+// watching runs Watch on path while body runs, and passes body the reported contents.
 func watching(t *testing.T, path string, body func(changes <-chan string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,8 +87,8 @@ func watching(t *testing.T, path string, body func(changes <-chan string)) {
 	}
 }
 
-// until makes ever new contents appear until Watch reports one. Nothing tells
-// when Watch has begun, hence the repetition; on a fast machine there is none.
+// until writes new contents until Watch reports one. It repeats because nothing tells when
+// Watch has started; usually the first write is enough.
 func until(t *testing.T, changes <-chan string, appear func(text string)) {
 	t.Helper()
 	for i := range 100 {
@@ -135,7 +135,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchThroughLinks is how Kubernetes swaps the files of a volume.
+// TestWatchThroughLinks replaces a file as Kubernetes does in a volume.
 func TestWatchThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "v0", "c.yaml"), "start", 0o600)
@@ -161,7 +161,7 @@ func TestWatchThroughLinks(t *testing.T) {
 			write(t, filepath.Join(dir, v, "c.yaml"), text, 0o600)
 			link(v)
 		})
-		// In place, in the folder that the link now leads to.
+		// Write in place, in the folder that the link now points to.
 		until(t, changes, func(text string) { write(t, filepath.Join(dir, fmt.Sprintf("v%d", n), "c.yaml"), "x"+text, 0o600) })
 	})
 }

@@ -4,6 +4,6 @@ package config
 
 import "syscall"
 
-// nonblock makes opening a named pipe return at once rather than wait for a writer. It
-// has no effect on a regular file.
+// nonblock makes opening a named pipe return at once instead of waiting for a writer. It
+// has no effect on regular files.
 const nonblock = syscall.O_NONBLOCK

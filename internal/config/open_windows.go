@@ -1,3 +1,3 @@
 package config
 
-const nonblock = 0 // named pipes are not opened by a path of a folder here
+const nonblock = 0 // Windows has no named pipes in folders

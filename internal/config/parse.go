@@ -31,10 +31,11 @@ func Default() *Snapshot {
 	}
 }
 
-// Parse turns the content b of the file name into a Snapshot, or reports all of
-// its problems: the Snapshot is nil exactly when one of them is more than a
-// warning. env looks up an environment variable; nil knows none. Relative paths in
-// the file count from its folder. Parse is pure and keeps neither argument.
+// Parse parses the content b of the file called name. It returns a Snapshot, and all
+// problems and warnings it found. The Snapshot is nil exactly when at least one problem
+// is an error. env looks up an environment variable; nil means an empty environment.
+// Relative paths in the file are relative to the file's folder. Parse has no side
+// effects and does not retain b or env.
 func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, Problems) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
@@ -47,7 +48,7 @@ func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, P
 	return s, c.problems
 }
 
-// compile reads a file. What it returns is of use only without problems.
+// compile parses the file. Its result is valid only if it reported no errors.
 func (c *compiler) compile(b []byte) *Snapshot {
 	s := Default()
 	s.File = c.file
@@ -73,14 +74,14 @@ func (c *compiler) compile(b []byte) *Snapshot {
 	return s
 }
 
-// foreignTop reports the members of the file that are not ours. Files of other
-// clients have many; what looks like a slip of the pen is more than a warning.
+// foreignTop reports unknown top-level keys. Files of other clients have many, so they
+// are warnings. A key that looks like a typo of one of ours is an error.
 func (c *compiler) foreignTop(top *object) {
 	for _, m := range top.unknown() {
 		switch {
 		case m.key == "$schema" || strings.HasPrefix(m.key, "x-"):
 		case m.key == "servers" && top.get("mcpServers") == nil:
-			c.problem(m.place(), join("", m.key), "servers stand under the key mcpServers here", "rename it")
+			c.problem(m.place(), join("", m.key), "servers belong under the key mcpServers", "rename it")
 		default:
 			if s := Suggest(m.key, []string{"mcpServers", "dragoman"}); s != "" {
 				c.problem(m.place(), join("", m.key), "unknown key", "did you mean "+s+"?")
@@ -181,7 +182,7 @@ func (c *compiler) readInstructions(o *object, in *Instructions) {
 	}
 	in.Join = Join(o.choice("join", joins, int(OwnFirst)))
 	if len(sources) == 0 && in.Join == OwnOnly {
-		c.problem(o.n, o.path, "join is own-only, but there are no instructions of our own", "add text, file or command")
+		c.problem(o.n, o.path, "join is own-only, but no instructions are configured", "add text, file or command")
 	}
 	o.done()
 }
@@ -198,13 +199,13 @@ func (c *compiler) readRevisions(o *object, s *Snapshot) {
 			case !ok:
 				c.problem(n, path, n.shown()+" is not a revision", "write "+oneOf(revisionDates()))
 			case slices.Contains(accept, r):
-				c.warning(n, path, n.shown()+" stands here twice", "")
+				c.warning(n, path, n.shown()+" is listed twice", "")
 			default:
 				accept = append(accept, r)
 			}
 		})
 		if n.kind == sequenceKind && len(n.items) == 0 {
-			c.problem(n, o.at("accept"), "accepts nothing", "list at least one revision, or remove the key to accept all")
+			c.problem(n, o.at("accept"), "the list is empty", "list at least one revision, or remove the key to accept all")
 		}
 		slices.SortFunc(accept, func(a, b mcp.Revision) int {
 			if a.Newer(b) {
@@ -260,7 +261,7 @@ func (c *compiler) readLimits(o *object, l *Limits) {
 	o.done()
 }
 
-// relative makes a path of the file count from the file's folder.
+// relative resolves a path in the file against the file's folder.
 func (c *compiler) relative(n *node, path, p string) string {
 	switch {
 	case p == "":

@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// env is an environment for Parse: KEY=VALUE.
+// env returns an environment for Parse from KEY=VALUE pairs.
 func env(pairs ...string) func(string) (string, bool) {
 	m := map[string]string{}
 	for _, p := range pairs {
@@ -27,7 +27,7 @@ func env(pairs ...string) func(string) (string, bool) {
 	return func(k string) (string, bool) { v, ok := m[k]; return v, ok }
 }
 
-// good parses what must have no problem but warnings.
+// good parses text that must have no errors. Warnings are allowed.
 func good(t *testing.T, text string, vars ...string) *Snapshot {
 	t.Helper()
 	s, problems := Parse("/dir/dragoman.yaml", []byte(text), env(vars...))
@@ -118,7 +118,7 @@ func TestSpellingsOfOtherClients(t *testing.T) {
 		}
 	}
 	if s := good(t, "mcpServers: {a: {command: x, enabled: false}}"); !s.Servers[0].Disabled {
-		t.Error("enabled: false is not honoured")
+		t.Error("enabled: false is ignored")
 	}
 }
 
@@ -188,8 +188,8 @@ func TestOurOwnKeys(t *testing.T) {
 	}
 }
 
-// TestAllProblemsAtOnce is promise P7's other half: a bad file is refused, and
-// whoever wrote it need not run the check again for every mistake.
+// TestAllProblemsAtOnce checks promise P7: a bad file is refused, and all its mistakes
+// are reported in one run.
 func TestAllProblemsAtOnce(t *testing.T) {
 	text, err := os.ReadFile("testdata/bad.yaml")
 	if err != nil {
@@ -197,7 +197,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 	s, problems := Parse("bad.yaml", text, env("SECRET=hunter2"))
 	if s != nil {
-		t.Error("a Snapshot came of it")
+		t.Error("got a Snapshot")
 	}
 	got := listing(problems)
 	golden := filepath.Join("testdata", "bad.problems")
@@ -222,15 +222,15 @@ func TestProblems(t *testing.T) {
 	server := func(body string) string { return "mcpServers:\n  a: " + body + "\n" }
 	for _, tt := range []struct{ text, want string }{
 		{"a: [1, 2\nb: 3", "f:2:1: syntax error"},
-		{"a:\n\tb: 1", "f:2:2: syntax error: a tab cannot indent YAML; use spaces"},
+		{"a:\n\tb: 1", "f:2:2: syntax error: YAML does not allow tabs for indentation; use spaces"},
 		{"// hi\n{\"mcpServers\": {}} // x", "f:"},
 		{"- a", "f:1:1: must be a mapping, not a list"},
 		{"just words", "f:1:1: must be a mapping, not a single value"},
 		{"{}\n---\nx: 1", "f:3:1: a second document begins here"},
 		{"mcpservers: {}", "f:1:1: mcpservers: unknown key; did you mean mcpServers?"},
-		{"servers: {}", "f:1:1: servers: servers stand under the key mcpServers here; rename it"},
-		{"mcpServers: {a: {command: x}, a: {command: y}}", "f:1:31: the key a stands here a second time; the first is on line 1"},
-		{"mcpServers: {a: *b}", "f:1:17: nothing before this is named &b"},
+		{"servers: {}", "f:1:1: servers: servers belong under the key mcpServers; rename it"},
+		{"mcpServers: {a: {command: x}, a: {command: y}}", "f:1:31: the key a is listed twice; the first is on line 1"},
+		{"mcpServers: {a: *b}", "f:1:17: no earlier anchor &b"},
 		{"\xff", "f:1:1: the file is not UTF-8; save it as UTF-8"},
 		{"dragoman:\n  limits: {call: 60}", `f:2:18: dragoman.limits.call: "60" is not a duration; add the unit, for example 90s or 5m`},
 		{"dragoman: {limits: {call: 20m}}", "dragoman.limits.call: 20m is longer than callMax, which is 10m"},
@@ -239,23 +239,23 @@ func TestProblems(t *testing.T) {
 		{"dragoman: {limits: {body: 99999999999999999999}}", "is not a size"},
 		{"dragoman: {limits: {inFlight: 1KiB}}", "must be between 1MiB and 64GiB"},
 		{"dragoman: {limits: {initializePerSecond: 0}}", "must be a whole number between 1 and 10000"},
-		{"dragoman: {listen: 7300}", `f:1:20: dragoman.listen: "7300" is not an address to listen on; write 127.0.0.1:7300`},
+		{"dragoman: {listen: 7300}", `f:1:20: dragoman.listen: "7300" is not a listen address; write 127.0.0.1:7300`},
 		{"dragoman: {listen: ':7300'}", "other machines could reach"},
 		{"dragoman: {listen: '192.168.1.1:7300'}", "other machines could reach"},
 		{"dragoman: {listen: 'localhost:http'}", `"http" is not a port`},
 		{"dragoman: {server: {instructions: {text: a, file: b}}}", "has text and file; keep one of them"},
 		{"dragoman: {server: {name: ''}}", "dragoman.server.name: must not be empty"},
-		{"mcpServers: {a: {url: 'https://x.example/mcp'}}\ndragoman: {servers: {a: {dialect: codex-app-server}}}", "is spoken by programs and not at URLs"},
+		{"mcpServers: {a: {url: 'https://x.example/mcp'}}\ndragoman: {servers: {a: {dialect: codex-app-server}}}", "works only with a command, not with a url"},
 		{"dragoman: {revisions: {accept: [2025-11-26]}}", `"2025-11-26" is not a revision; write 2026-07-28, 2025-11-25`},
-		{"dragoman: {revisions: {accept: []}}", "accepts nothing"},
-		{"dragoman: {revisions: {otherwise: reject}}", `"reject" is not possible here`},
+		{"dragoman: {revisions: {accept: []}}", "the list is empty"},
+		{"dragoman: {revisions: {otherwise: reject}}", `"reject" is not a valid value`},
 		{"dragoman: {names: {separator: x}}", "must be one to eight of the characters"},
 		{"dragoman: {allowedOrigins: ['*']}", "contains *, which allows too much"},
 		{"dragoman: {allowedOrigins: [null]}", "must be a single value, not nothing"},
 		{"dragoman: {allowedOrigins: ['null']}", "would allow every sandboxed page"},
 		{"dragoman: {allowedOrigins: ['https://a/b']}", "is not an origin"},
 		{"dragoman: {allowedHosts: ['http://a']}", "is not a host"},
-		{"dragoman: {servers: {gx: {}}}\nmcpServers: {gh: {command: x}}", "f:1:22: dragoman.servers.gx: there is no server of this name under mcpServers; did you mean gh?"},
+		{"dragoman: {servers: {gx: {}}}\nmcpServers: {gh: {command: x}}", "f:1:22: dragoman.servers.gx: no server of this name under mcpServers; did you mean gh?"},
 		{"dragoman: {lisen: x}", "f:1:12: dragoman.lisen: unknown key; did you mean listen?"},
 		{"dragoman: {servers: {a: {call_timeout: 1s}}}\n" + server("{command: x}"), "did you mean callTimeout?"},
 		{"dragoman: {servers: {a: {prefix: b}}}\nmcpServers: {a: {command: x}, b: {command: y}}", "mcpServers.b: has the same prefix as mcpServers.a"},
@@ -273,28 +273,28 @@ func TestProblems(t *testing.T) {
 		{server("{url: 'http://h', type: grpc}"), `"grpc" is not a kind of server`},
 		{server("{url: 'localhost:80'}"), "must begin with http:// or https://"},
 		{server("{url: 'ws://h'}"), "MCP has no WebSocket transport"},
-		{server("{url: 'http:///x'}"), "names no host"},
-		{server("{url: 'http://h:99999'}"), "has a port that does not exist"},
+		{server("{url: 'http:///x'}"), "has no host"},
+		{server("{url: 'http://h:99999'}"), "has an invalid port"},
 		{server("{url: 'http://h:p^'}"), "mcpServers.a.url: is not a URL"},
 		{server("{url: 'http://h#x'}"), "must not have a fragment"},
-		{server("{url: 'http://h', headers: {'A B': c}}"), `mcpServers.a.headers["A B"]: is not a name of a header`},
-		{server("{url: 'http://h', headers: {mcp-session-id: c}}"), "is a header that dragoman sets itself"},
-		{server("{url: 'http://h', headers: {Mcp-Param-X: c}}"), "is a header that dragoman sets itself"},
+		{server("{url: 'http://h', headers: {'A B': c}}"), `mcpServers.a.headers["A B"]: is not a valid header name`},
+		{server("{url: 'http://h', headers: {mcp-session-id: c}}"), "dragoman sets this header itself"},
+		{server("{url: 'http://h', headers: {Mcp-Param-X: c}}"), "dragoman sets this header itself"},
 		{server(`{url: 'http://h', headers: {A: "x\r\ny"}}`), "must be one line without control characters"},
-		{server("{url: 'http://h', headers: {A: x, a: y}}"), "names of headers do not depend on case"},
-		{server("{command: x, headers: {A: b}}"), "a program is sent no headers; use env"},
+		{server("{url: 'http://h', headers: {A: x, a: y}}"), "header names are not case-sensitive"},
+		{server("{command: x, headers: {A: b}}"), "headers only work with a url; use env"},
 		{server("{command: x, env: {A: }}"), "mcpServers.a.env.A: has no value"},
-		{server(`{command: x, env: {"A=": b}}`), "is not a name of a variable"},
+		{server(`{command: x, env: {"A=": b}}`), "is not a valid variable name"},
 		{server(`{command: x, cwd: ~/x}`), "~ is not replaced here; write ${HOME}"},
 		{server(`{command: "${NOPE}"}`), "f:2:16: mcpServers.a.command: the environment variable NOPE is not set; set it, or write ${NOPE:-default}"},
-		{server(`{command: "${secret:gh}"}`), "f:2:16: mcpServers.a.command: ${secret:gh} cannot be resolved: the vault is not built yet"},
-		{server(`{command: "${input:gh}"}`), "is asked for by the editor"},
+		{server(`{command: "${secret:gh}"}`), "f:2:16: mcpServers.a.command: ${secret:gh} cannot be resolved: there is no vault yet"},
+		{server(`{command: "${input:gh}"}`), "is an input prompt of the editor"},
 		{server(`{command: "${9}"}`), "${9} is not a reference"},
 		{server(`{command: "${A"}`), "a ${ is never closed"},
 		{server(`{command: "a\0b"}`), "must not contain a NUL character"},
 		{server(`{command: x, disabled: maybe}`), "must be true or false"},
-		{"a: " + strings.Repeat("[", 100), "the file nests too deeply"},
-		{strings.Repeat("- ", 1000), "the file nests too deeply"},
+		{"a: " + strings.Repeat("[", 100), "the file is nested too deeply"},
+		{strings.Repeat("- ", 1000), "the file is nested too deeply"},
 		{strings.Repeat("#", MaxFile+1), "the file is larger than 1 MiB"},
 	} {
 		s, problems := Parse("f", []byte(tt.text), env())
@@ -315,9 +315,9 @@ func TestWarnings(t *testing.T) {
 		{"mcpServers: {a: {command: x, autoApprove: []}}", "mcpServers.a.autoApprove: is not used"},
 		{"mcpServers: {a: {command: x, tools: ['*']}}", "write dragoman.servers.a.expose.tools"},
 		{"mcpServers: {a: {command: x, frobnicate: 1}}", "unknown key, ignored"},
-		{"mcpServers: {a: {command: npx -y x}}", "is run as one word"},
-		{"mcpServers: {a: {command: npx, args: [-y, '@a/b']}}", "npx will run whatever version of the package is newest"},
-		{"mcpServers: {a: {command: uvx, args: [--from, x, y]}}", "uvx will run"},
+		{"mcpServers: {a: {command: npx -y x}}", "is run as one program name"},
+		{"mcpServers: {a: {command: npx, args: [-y, '@a/b']}}", "npx runs the newest version of the package, whatever it is"},
+		{"mcpServers: {a: {command: uvx, args: [--from, x, y]}}", "uvx runs the newest"},
 		{"mcpServers: {a: {url: 'http://h', env: {A: b}}}", "is not used for a server with a url"},
 		{"dragoman: {names: {separator: .}}", "some clients accept only letters"},
 		{"mcpServers: {a: {command: '${NOPE}', disabled: true}}", "NOPE is not set"},
@@ -398,7 +398,7 @@ mcpServers:
 		}
 	}
 	if strings.Contains(out.String(), canary) || strings.Contains(out.String(), fmt.Sprintf("%x", canary)) {
-		t.Errorf("a secret shows:\n%s", out.String())
+		t.Errorf("a secret is visible:\n%s", out.String())
 	}
 }
 
@@ -440,12 +440,12 @@ func TestFingerprint(t *testing.T) {
 	for _, text := range same {
 		s, _ := good(t, text).Server("a")
 		if s.Fingerprint != want {
-			t.Errorf("%s: a needless restart", text)
+			t.Errorf("%s: fingerprint differs, so the server would restart needlessly", text)
 		}
 	}
 	for _, text := range other {
 		if one(text).Fingerprint == want {
-			t.Errorf("%s: no restart", text)
+			t.Errorf("%s: same fingerprint, so the server would not restart", text)
 		}
 	}
 	c, p := Complete(Server{Name: "a", Command: "x", Args: []string{"b", "c"}, Dir: "/d", Env: map[string]Secret{"A": NewSecret("1")}})
@@ -473,15 +473,15 @@ func TestCompleteChecks(t *testing.T) {
 		s    Server
 		want string
 	}{
-		{Server{}, "neither"},
+		{Server{}, "needs a command or a URL"},
 		{Server{Command: "x", URL: "http://h"}, "both"},
-		{Server{Command: "x", Header: []Field{{Name: "A"}}}, "headers: a program"},
-		{Server{Command: "x", Env: map[string]Secret{"A=": {}}}, "is not a name of a variable"},
+		{Server{Command: "x", Header: []Field{{Name: "A"}}}, "headers: headers only work"},
+		{Server{Command: "x", Env: map[string]Secret{"A=": {}}}, "is not a valid variable name"},
 		{Server{Command: "x", Dialect: "a b"}, "dialect"},
 		{Server{URL: "https://x.example/mcp", Dialect: dialect.CodexAppServer}, "dialect"},
 		{Server{URL: "ftp://h"}, "url: must begin with http"},
-		{Server{URL: "http://h", Dir: "/"}, "working directory"},
-		{Server{URL: "http://h", Header: []Field{{Name: "A b"}}}, "is not a name of a header"},
+		{Server{URL: "http://h", Dir: "/"}, "env and cwd work only"},
+		{Server{URL: "http://h", Header: []Field{{Name: "A b"}}}, "is not a valid header name"},
 		{Server{URL: "http://h", Header: []Field{{Name: "A", Value: NewSecret("x\ny")}}}, "one line"},
 	} {
 		if _, p := Complete(tt.s); p == nil || !strings.Contains(p.String(), tt.want) {

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// unpinned returns the name of the package runner when a command lets one fetch
-// a package of which it names no version, "" otherwise. What it cannot judge it
-// lets pass.
+// unpinned returns the name of the package runner if the command runs a package without
+// a version, else "". It does not complain about commands that it does not understand.
 func unpinned(command string, args []string) string {
 	runner := strings.TrimSuffix(filepath.Base(command), ".cmd")
-	var valued []string // flags that take the next word
+	var valued []string // flags that take a value
 	switch runner {
 	case "npx", "bunx", "pnpx":
 		valued = []string{"-p", "--package", "-c", "--call"}

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// Nothing opens the other end of the named pipe, so a blocking open would never return.
-// It is refused at once, when it is loaded and when it takes the place of a file that
-// is watched.
+// TestPipeIsRefused checks that a named pipe is refused at once, on load and when it
+// replaces a watched file. Nothing opens its other end, so a blocking open would hang.
 func TestPipeIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe.yaml")
@@ -39,15 +38,15 @@ func TestPipeIsRefused(t *testing.T) {
 				t.Errorf("%s: %v", path, p.Err())
 			}
 		case <-time.After(20 * time.Second):
-			t.Errorf("%s: loading it waits", path)
-			if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil { // lets it go
+			t.Errorf("%s: Load blocks", path)
+			if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil { // unblocks Load
 				_ = f.Close()
 			}
 		}
 		loading.Wait()
 	}
 
-	// One that takes the place of a file is passed over, by turns with good ones.
+	// A pipe that replaces the watched file is ignored. Pipes and good files alternate.
 	path := write(t, filepath.Join(dir, "f.yaml"), "start", 0o600)
 	watching(t, path, func(changes <-chan string) {
 		n := 0

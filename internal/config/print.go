@@ -12,9 +12,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// AppendYAML appends the whole configuration, defaults included, as a file that
-// Parse accepts. Credentials and everything that came from the environment are
-// masked, so the file is for reading and not for use.
+// AppendYAML appends the whole configuration, including defaults, as a file that Parse
+// accepts. Credentials and values from the environment are masked, so the output is for
+// reading, not for use.
 func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p := printer{b: dst}
 	p.mapping(0, "mcpServers", len(s.Servers), func() {
@@ -185,8 +185,8 @@ func (p *printer) mapping(indent int, key string, n int, body func()) {
 	body()
 }
 
-// word writes text as a YAML scalar: as it is where nothing else could be read
-// into it, in double quotes otherwise.
+// word formats text as a YAML scalar: plain if that is unambiguous, else in double
+// quotes.
 func word(s string) string {
 	plain := s != ""
 	for i := range len(s) {
@@ -195,8 +195,8 @@ func word(s string) string {
 			plain = false
 		}
 	}
-	// A word that begins with a letter can still be null or a boolean; one that
-	// begins with anything else a number, or punctuation with a meaning.
+	// A word that begins with a letter may still be null or a boolean. One that begins
+	// with anything else may be a number or YAML punctuation.
 	first := byte(0)
 	if s != "" {
 		first = s[0]
@@ -209,13 +209,13 @@ func word(s string) string {
 	if plain && (letter || quantity(s)) {
 		return s
 	}
-	// JSON's quoting is YAML's; Go's differs in \a, \v, \x and \U, which are YAML
-	// too.
+	// YAML accepts JSON's quoting. It also accepts \a, \v, \x and \U, by which Go's
+	// quoting differs from JSON's.
 	return strconv.Quote(s)
 }
 
-// quantity reports whether s is a number with one of our units after it, which
-// nothing takes for a plain number.
+// quantity reports whether s is a number followed by one of our units. No YAML parser
+// reads that as a plain number.
 func quantity(s string) bool {
 	switch strings.TrimLeft(s, "0123456789") {
 	case "s", "m", "h", "KiB", "MiB", "GiB":
@@ -224,8 +224,8 @@ func quantity(s string) bool {
 	return false
 }
 
-// maskArgs hides what a command line says openly although its name says that it
-// is a credential: --token X, --token=X, TOKEN=X and "Authorization: X".
+// maskArgs masks arguments whose names show that they are credentials: --token X,
+// --token=X, TOKEN=X and "Authorization: X".
 func maskArgs(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Problem is one thing about a configuration that somebody has to know. It never
-// holds the text of a Secret.
+// Problem is one error or warning about a configuration. It never contains the text of
+// a Secret.
 type Problem struct {
 	File      string
-	Line, Col int    // from 1, in characters; 0 when it has no place in the file
-	Path      string // "mcpServers.gh.url"; "" for the file as a whole
+	Line, Col int    // 1-based, in characters; 0 if there is no position
+	Path      string // "mcpServers.gh.url"; "" for the whole file
 	Text      string // what is wrong, lower case, without a full stop
-	Hint      string // what to do; "" when Text says it
-	// Warning says that the file can be used as it is.
+	Hint      string // what to do; "" if Text says it
+	// Warning marks a problem that does not make the file unusable.
 	Warning bool
 }
 
@@ -41,11 +41,11 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems are what Parse found, in the order of the file.
+// Problems are the errors and warnings of one file, in file order.
 type Problems []Problem
 
-// Err returns an error that lists the problems which are not mere warnings, nil
-// when there are none.
+// Err returns an error that lists the problems that are not warnings, or nil if there
+// are none.
 func (ps Problems) Err() error {
 	bad := ps.only(false)
 	if len(bad) == 0 {
@@ -54,7 +54,7 @@ func (ps Problems) Err() error {
 	return &Error{Problems: bad}
 }
 
-// Warnings returns the problems in spite of which the file can be used.
+// Warnings returns the problems that do not make the file unusable.
 func (ps Problems) Warnings() Problems { return ps.only(true) }
 
 func (ps Problems) only(warning bool) Problems {
@@ -76,7 +76,7 @@ func (ps Problems) sort() {
 	})
 }
 
-// Error is a configuration that cannot be used. Problems is never empty.
+// Error means that a configuration cannot be used. Problems is never empty.
 type Error struct{ Problems Problems }
 
 // Error returns the problems, one per line.

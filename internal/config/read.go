@@ -10,16 +10,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 )
 
-// compiler is one run of Parse.
+// compiler holds the state of one Parse.
 type compiler struct {
 	file     string
 	env      func(string) (string, bool)
 	problems Problems
 	dialects []*dialect.Profile // of the file
-	// quiet turns the problems with references into warnings: a server that is
-	// disabled may lack its variables.
+	// quiet turns problems with references into warnings: the variables of a disabled
+	// server need not be set.
 	quiet bool
-	asked map[string]bool // the paths of members that were asked for; nil keeps none
+	asked map[string]bool // paths of all members that were asked for; not recorded if nil
 }
 
 func (c *compiler) problem(at *node, path, text, hint string) {
@@ -31,7 +31,7 @@ func (c *compiler) warning(at *node, path, text, hint string) {
 }
 
 func (c *compiler) report(at *node, path, text, hint string, warning bool) {
-	const most = 200 // of a file that is wrong from end to end
+	const most = 200 // the rest would not help
 	if len(c.problems) >= most {
 		return
 	}
@@ -42,8 +42,8 @@ func (c *compiler) report(at *node, path, text, hint string, warning bool) {
 	c.problems = append(c.problems, p)
 }
 
-// object reads the members of one mapping and remembers which it was asked for,
-// so that the rest can be reported.
+// object reads the members of one mapping. It records which keys were asked for, so
+// that the others can be reported as unknown.
 type object struct {
 	c     *compiler
 	path  string
@@ -51,8 +51,8 @@ type object struct {
 	known []string
 }
 
-// object returns a reader of n, which must be a mapping. Nothing at all counts
-// as an empty one, and so does, once reported, anything else.
+// object returns a reader for n, which must be a mapping. A null value reads as an empty
+// mapping. Any other value is reported and then reads as empty.
 func (c *compiler) object(n *node, path string) *object {
 	switch n.kind {
 	case mappingKind, nullKind:
@@ -63,7 +63,7 @@ func (c *compiler) object(n *node, path string) *object {
 	return &object{c: c, path: path, n: n}
 }
 
-// get returns the value of a member, nil when it is absent or has none.
+// get returns the value of a member, or nil if it is absent or null.
 func (o *object) get(key string) *node {
 	if !slices.Contains(o.known, key) {
 		o.known = append(o.known, key)
@@ -81,7 +81,7 @@ func (o *object) get(key string) *node {
 
 func (o *object) at(key string) string { return join(o.path, key) }
 
-// object returns a reader of a member, nil when it is absent.
+// object returns a reader for a member, or nil if it is absent.
 func (o *object) object(key string) *object {
 	if o.get(key) == nil {
 		return nil
@@ -94,7 +94,7 @@ func (o *object) object(key string) *object {
 	return nil
 }
 
-// unknown yields the members that nobody asked for.
+// unknown returns the members that were never asked for.
 func (o *object) unknown() []*member {
 	var out []*member
 	for i := range o.n.members {
@@ -105,10 +105,10 @@ func (o *object) unknown() []*member {
 	return out
 }
 
-// done reports each member that nobody asked for as a problem.
+// done reports each member that was never asked for.
 func (o *object) done() {
 	for _, m := range o.unknown() {
-		hint := "it knows " + oneOf(o.known)
+		hint := "valid keys: " + oneOf(o.known)
 		if s := Suggest(m.key, o.known); s != "" {
 			hint = "did you mean " + s + "?"
 		}
@@ -116,8 +116,8 @@ func (o *object) done() {
 	}
 }
 
-// whole returns the value as it is, except that it begins at its key: there
-// editors should jump for what is wrong with all of it.
+// whole returns the value with its key's position. Editors should jump to the key if
+// something is wrong with the value as a whole.
 func (m *member) whole() *node {
 	n := *m.value
 	n.line, n.col = m.line, m.col
@@ -126,7 +126,7 @@ func (m *member) whole() *node {
 
 func (m *member) place() *node { return &node{line: m.line, col: m.col} }
 
-// scalar returns a single value with its references replaced.
+// scalar returns a scalar with its references replaced.
 func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 	if n.kind != scalarKind {
 		c.problem(n, path, "must be a single value, not "+n.kind.String(), "")
@@ -144,7 +144,7 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 	return e, true
 }
 
-// text reads a text into dst and returns its node, nil when dst was left alone.
+// text reads a scalar into dst and returns its node. It returns nil if dst is unchanged.
 func (o *object) text(key string, dst *string) *node {
 	n := o.get(key)
 	if n == nil {
@@ -174,7 +174,7 @@ func (o *object) boolean(key string, dst *bool) {
 	}
 }
 
-// choice reads one of names and returns its index, or def.
+// choice reads one of names and returns its index, or def if the key is absent or invalid.
 func (o *object) choice(key string, names []string, def int) int {
 	var s string
 	n := o.text(key, &s)
@@ -188,12 +188,11 @@ func (o *object) choice(key string, names []string, def int) int {
 	if g := Suggest(s, names); g != "" {
 		hint = "did you mean " + g + "? " + hint
 	}
-	o.c.problem(n, o.at(key), n.shown()+" is not possible here", hint)
+	o.c.problem(n, o.at(key), n.shown()+" is not a valid value", hint)
 	return def
 }
 
-// shown returns the text of a scalar as it stands in the file, hence without
-// what its references stand for.
+// shown returns the text of a scalar as the file has it, with references not replaced.
 func (n *node) shown() string { return strconv.Quote(printable(n.text)) }
 
 func (o *object) duration(key string, dst *time.Duration, least, most time.Duration) {
@@ -217,7 +216,7 @@ func (o *object) duration(key string, dst *time.Duration, least, most time.Durat
 	}
 }
 
-// short writes a duration without the zeros at its end: 10m, not 10m0s.
+// short formats a duration without trailing zero units: 10m, not 10m0s.
 func short(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -259,7 +258,7 @@ func (o *object) size(key string, dst *int, least, most int) {
 	o.c.problem(n, o.at(key), n.shown()+" is not a size", "write a number of bytes or one with a unit, for example 512KiB or 4MiB")
 }
 
-// bytesText writes a size in the largest unit in which it is whole.
+// bytesText formats a size in the largest unit that divides it.
 func bytesText(n int) string {
 	for _, u := range []int{2, 1, 0} {
 		if f := units[u].factor; n >= f && n%f == 0 {
@@ -283,8 +282,7 @@ func (o *object) count(key string, dst *int, least, most int) {
 	*dst = v
 }
 
-// list reads a list of texts. One text alone counts as a list of one where
-// alone allows it.
+// list reads a list of scalars. If alone is true, a single scalar is a list of one.
 func (o *object) list(key string, alone bool, each func(n *node, path string, e expansion)) {
 	n := o.get(key)
 	if n == nil {

@@ -12,18 +12,18 @@ import (
 
 const mask = "***"
 
-// Secret is text that must not be shown: whatever prints, logs or marshals one
-// gets ***. The zero Secret is the empty text. It is immutable.
+// Secret is text that must not be shown. Printing, logging or marshalling it gives ***.
+// The zero Secret is the empty text. A Secret is immutable.
 type Secret struct {
-	// A pointer, so that printing a struct in whose unexported fields a Secret
-	// sits, where fmt calls no methods, shows an address and not the text.
+	// A pointer: fmt calls no methods on unexported struct fields, so printing a struct
+	// that contains a Secret shows an address and not the text.
 	text *string
 }
 
 // NewSecret returns a Secret that holds text.
 func NewSecret(text string) Secret { return Secret{text: &text} }
 
-// Reveal returns the text itself, for the one place that has to send it.
+// Reveal returns the text. Call it only where the text is sent.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -39,28 +39,28 @@ func (s Secret) String() string { return mask }
 // Format makes every verb of fmt print ***.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, mask) }
 
-// LogValue is what log/slog prints.
+// LogValue implements slog.LogValuer.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(mask) }
 
-// MarshalJSON gives the JSON string "***".
+// MarshalJSON returns the JSON string "***".
 func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + mask + `"`), nil }
 
-// MarshalText is what other encoders print.
+// MarshalText implements encoding.TextMarshaler.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(mask), nil }
 
-// shortestSecret is the length below which a text is no secret: it is a flag or a
-// level, and stands in every second sentence.
+// shortestSecret is the minimum length of a secret in bytes. Shorter values are usually
+// flags or levels, which occur in ordinary text.
 const shortestSecret = 6
 
-// Secrets returns the texts of a server's configuration that nobody should be shown
-// who is shown what the server says, longest first: the values of its environment and
-// its headers and the words in them, what came from outside into its arguments and its
-// URL, and what credentials a URL has. Those of less than six bytes are left out.
+// Secrets returns the secret texts of the server's configuration, longest first. They
+// must be masked in anything the server says. They are the values of its environment
+// and headers and the words in them, values from outside the file in its arguments and
+// URL, and the credentials in its URL. Texts shorter than six bytes are left out.
 func (s Server) Secrets() []string {
 	var all []string
 	add := func(text string) {
 		all = append(all, text)
-		if words := strings.Fields(text); len(words) > 1 { // Bearer XYZ
+		if words := strings.Fields(text); len(words) > 1 { // for example Bearer XYZ
 			all = append(all, words...)
 		}
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// foreign are the members of a server that other clients write and that mean
-// nothing here. They are named so that none is taken for a slip of the pen.
+// foreign lists the keys that other clients write for a server and that mean nothing
+// here. They are listed so that they are not mistaken for typos.
 var foreign = []string{
 	"alwaysAllow", "autoApprove", "autoStart", "capabilities", "category", "debug",
 	"description", "displayName", "envFile", "gallery", "icon", "id", "instructions", "metadata", "name",
 	"oauth", "priority", "roots", "scope", "tags", "title", "transportOptions", "trust", "version",
 }
 
-// foreignFilters are those by which other clients hide tools.
+// foreignFilters are the keys by which other clients hide tools.
 var foreignFilters = []string{"disabledTools", "enabledTools", "excludeTools", "includeTools", "tools"}
 
 func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
@@ -70,12 +70,12 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		if g := Suggest(m.key, names); g != "" {
 			hint = "did you mean " + printable(g) + "?"
 		}
-		c.problem(m.place(), settings.at(m.key), "there is no server of this name under mcpServers", hint)
+		c.problem(m.place(), settings.at(m.key), "no server of this name under mcpServers", hint)
 	}
 }
 
-// badName says what is wrong with a server's name, "" when nothing is. Names
-// stand in URLs and before the names of tools.
+// badName returns what is wrong with a server's name, or "". Names are part of URLs and
+// of tool names.
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -87,7 +87,7 @@ func badName(name string) string {
 	}
 	for i := range len(name) {
 		if !isNameByte(name[i]) {
-			return "contains a character that cannot stand there"
+			return "contains a character that is not allowed"
 		}
 	}
 	return ""
@@ -123,7 +123,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 			c.problem(o.n, o.path, "has a command, but its type is "+kind.String(), "remove type, or write url in place of command")
 		}
 		if len(srv.Header) > 0 {
-			c.problem(o.get("headers"), o.at("headers"), "a program is sent no headers", "use env")
+			c.problem(o.get("headers"), o.at("headers"), "headers only work with a url", "use env")
 		}
 		srv.Kind = KindStdio
 	default:
@@ -139,8 +139,8 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 	}
 }
 
-// foreignMembers reports what we do not use, and whether something looks like a
-// slip of the pen in what we do.
+// foreignMembers reports unknown and unused keys. misspelt is true if one of them looks
+// like a typo of a key that we use.
 func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 	ours := []string{"command", "args", "env", "cwd", "url", "headers", "type", "disabled"}
 	for _, m := range o.unknown() {
@@ -164,8 +164,8 @@ func (c *compiler) foreignMembers(o *object, srv *Server) (misspelt bool) {
 	return misspelt
 }
 
-// readKind reads type, for which some clients write transport or transportType,
-// and whose values they spell in several ways.
+// readKind reads type. Some clients call it transport or transportType, and its values
+// have several spellings.
 func (c *compiler) readKind(o *object) (k Kind, typed bool) {
 	for _, key := range []string{"type", "transport", "transportType"} {
 		var s string
@@ -208,10 +208,10 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 		srv.outside = append(srv.outside, e.outside...)
 	})
 	if command != nil && len(srv.Args) == 0 && strings.Contains(srv.Command, " ") && !filepath.IsAbs(srv.Command) {
-		c.warning(command, o.at("command"), "has spaces and is run as one word, without a shell", "move what follows the first word to args")
+		c.warning(command, o.at("command"), "contains spaces, but is run as one program name, without a shell", "move everything after the first word to args")
 	}
 	if runner := unpinned(srv.Command, srv.Args); command != nil && runner != "" {
-		c.warning(command, o.at("command"), runner+" will run whatever version of the package is newest", "pin it, for example package@1.2.3")
+		c.warning(command, o.at("command"), runner+" runs the newest version of the package, whatever it is", "pin it, for example package@1.2.3")
 	}
 	if n := o.text("cwd", &srv.Dir); n != nil {
 		srv.Dir = c.relative(n, o.at("cwd"), srv.Dir)
@@ -221,7 +221,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 		for _, m := range env.n.members {
 			path := env.at(m.key)
 			if m.key == "" || strings.ContainsAny(m.key, "=\x00") {
-				c.problem(m.place(), path, "is not a name of a variable", "")
+				c.problem(m.place(), path, "is not a valid variable name", "")
 				continue
 			}
 			if m.value.kind == nullKind {
@@ -235,7 +235,7 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 	}
 }
 
-// readAddress reads url, for which some clients write httpUrl or serverUrl.
+// readAddress reads url. Some clients call it httpUrl or serverUrl.
 func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
 	for _, key := range []string{"url", "httpUrl", "serverUrl"} {
 		n := o.get(key)
@@ -264,10 +264,10 @@ func (c *compiler) readAddress(o *object, srv *Server) (at *node, as Kind) {
 	return at, as
 }
 
-// badURL says what is wrong with a server's URL. It does not repeat the URL,
-// which may hold credentials.
+// badURL returns what is wrong with a server's URL, or "". The message does not repeat
+// the URL, which may contain credentials.
 func badURL(text string) (bad, hint string) {
-	const form = "write http://host:port/path or https://host/path"
+	const form = "use http://host:port/path or https://host/path"
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -277,19 +277,19 @@ func badURL(text string) (bad, hint string) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "must begin with http:// or https://", form
 	case u.Hostname() == "":
-		return "names no host", form
+		return "has no host", form
 	case u.Fragment != "":
 		return "must not have a fragment (what follows #)", ""
 	}
 	if p := u.Port(); p != "" {
 		if _, err := strconv.ParseUint(p, 10, 16); err != nil {
-			return "has a port that does not exist", form
+			return "has an invalid port", form
 		}
 	}
 	return "", ""
 }
 
-// ownHeaders are set by the transport itself.
+// ownHeaders are set by the transport.
 var ownHeaders = []string{
 	"Accept", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Keep-Alive",
 	"Last-Event-Id", "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id", "Te", "Trailer",
@@ -313,7 +313,7 @@ func (c *compiler) readHeaders(o *object, srv *Server) {
 			continue
 		}
 		if seen[http.CanonicalHeaderKey(m.key)] {
-			c.problem(m.place(), path, "stands here twice: names of headers do not depend on case", "")
+			c.problem(m.place(), path, "is listed twice; header names are not case-sensitive", "")
 			continue
 		}
 		seen[http.CanonicalHeaderKey(m.key)] = true
@@ -333,28 +333,28 @@ func badHeader(name string) (bad, hint string) {
 	for i := range len(name) {
 		// RFC 9110 §5.6.2, token
 		if c := name[i]; !isNameByte(c) && !strings.ContainsRune("!#$%&'*+^`|~", rune(c)) {
-			return "is not a name of a header", ""
+			return "is not a valid header name", ""
 		}
 	}
 	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	switch {
 	case name == "":
-		return "is not a name of a header", ""
+		return "is not a valid header name", ""
 	case slices.Contains(ownHeaders, canonical), strings.HasPrefix(canonical, "Mcp-Param-"):
-		return "is a header that dragoman sets itself", "remove it"
+		return "dragoman sets this header itself", "remove it"
 	}
 	return "", ""
 }
 
 func badHeaderValue(v string) string {
-	// RFC 9110 §5.5; net/http refuses the rest when it is too late to say where.
+	// RFC 9110 §5.5. net/http would refuse such a value too late to name its position.
 	if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		return "a header's value must be one line without control characters"
 	}
 	return ""
 }
 
-// readSettings reads what dragoman.servers says of one server.
+// readSettings reads the settings of one server under dragoman.servers.
 func (c *compiler) readSettings(o *object, srv *Server) {
 	if n := o.text("prefix", &srv.Prefix); n != nil {
 		if bad := badName(srv.Prefix); bad != "" {
@@ -373,9 +373,9 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 	if n := o.text("dialect", &srv.Dialect); n != nil {
 		var bad *Problem
 		if srv.Profile, bad = chooseDialect(c.dialects, srv.Dialect); bad != nil {
-			c.problem(n, o.at("dialect"), n.shown()+" is not a dialect that is known", bad.Hint)
+			c.problem(n, o.at("dialect"), n.shown()+" is not a known dialect", bad.Hint)
 		} else if srv.Profile != nil && srv.Profile.Bridge != "" && srv.URL != "" {
-			c.problem(n, o.at("dialect"), n.shown()+" is spoken by programs and not at URLs", "")
+			c.problem(n, o.at("dialect"), n.shown()+" works only with a command, not with a url", "")
 		}
 	}
 	o.boolean("lazy", &srv.Lazy)

@@ -9,28 +9,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Snapshot is a whole configuration with its defaults filled in. It is never
-// written to once Parse, Load or Default has returned it.
+// Snapshot is a complete configuration with defaults filled in. It is not modified after
+// Parse, Load or Default returns it.
 type Snapshot struct {
-	File      string // where it was read from; "" for Default
-	Empty     bool   // the file says nothing at all: it has no bytes, or blanks and comments only
-	Listen    string // host:port of serve
+	File      string // path of the file; "" for Default
+	Empty     bool   // the file has no content except blanks and comments
+	Listen    string // host:port that serve listens on
 	Identity  Identity
 	Revisions Revisions
-	Separator string // between a server's prefix and a name
+	Separator string // between a server's prefix and the name of a tool or prompt
 	Limits    Limits
-	Hosts     []string // further Host headers to accept, beside the loopback names
-	Origins   []string // further Origin headers to accept
+	Hosts     []string // Host headers to accept in addition to the loopback names
+	Origins   []string // additional Origin headers to accept
 	Log       Log
-	Servers   []Server           // in the order of the file, disabled ones included
-	Dialects  []*dialect.Profile // that the file describes, in its order
+	Servers   []Server           // in file order, including disabled ones
+	Dialects  []*dialect.Profile // defined in the file, in file order
 
-	// AllowUnauthenticatedNetworkAccess permits a Listen that other machines can
-	// reach, although nobody has to say who they are. See CheckListen.
+	// AllowUnauthenticatedNetworkAccess permits a Listen address that other machines can
+	// reach, although clients do not authenticate. See CheckListen.
 	AllowUnauthenticatedNetworkAccess bool
 }
 
-// Server returns the server of that name.
+// Server returns the server with the given name.
 func (s *Snapshot) Server(name string) (Server, bool) {
 	for i := range s.Servers {
 		if s.Servers[i].Name == name {
@@ -40,7 +40,7 @@ func (s *Snapshot) Server(name string) (Server, bool) {
 	return Server{}, false
 }
 
-// Identity is what serve says of itself to clients.
+// Identity is how serve describes itself to clients.
 type Identity struct {
 	Name         string // "dragoman" unless configured
 	Title        string // "" for none
@@ -48,20 +48,20 @@ type Identity struct {
 	Instructions Instructions
 }
 
-// Instructions are what serve tells a client's model. At most one of Text, File
-// and Command is set; whoever uses the Snapshot reads the file or runs the
-// command.
+// Instructions are the instructions that serve sends to clients for the model. At most
+// one of Text, File and Command is set. The user of the Snapshot reads the file or runs
+// the command.
 type Instructions struct {
 	Text    string
 	File    string   // absolute, or relative to the working directory
-	Command []string // its standard output is the text
+	Command []string // its stdout is the text
 	Join    Join
 }
 
-// Join says how our own instructions and those of the upstreams become one text.
+// Join says how our own instructions and those of the servers are combined.
 type Join uint8
 
-// The ways to join.
+// The ways to combine instructions.
 const (
 	OwnFirst Join = iota
 	UpstreamsFirst
@@ -73,35 +73,35 @@ var joins = []string{"own-first", "upstreams-first", "own-only", "upstreams-only
 
 func (j Join) String() string { return nameOf(joins, int(j)) }
 
-// Revisions say which revisions clients may speak.
+// Revisions says which protocol revisions clients may use.
 type Revisions struct {
 	Accept []mcp.Revision // newest first
-	// Refuse answers a client that asks for another revision with an error
-	// instead of offering it one of these.
+	// Refuse answers a client that asks for another revision with an error. Otherwise
+	// the client is offered one of Accept.
 	Refuse bool
 }
 
-// Limits bound what peers may do. All are positive in a Snapshot.
+// Limits bound what clients and servers may use. In a Snapshot all are positive.
 type Limits struct {
-	Body                int           // bytes of a client's message
-	Message             int           // bytes of a server's message
-	Call                time.Duration // a call may go without a sign of life
-	CallMax             time.Duration // a call may take in all
-	Start               time.Duration // a server may take to open
+	Body                int           // max bytes of a client's message
+	Message             int           // max bytes of a server's message
+	Call                time.Duration // idle timeout of a call
+	CallMax             time.Duration // max total time of a call
+	Start               time.Duration // timeout for a server to start and initialize
 	InitializePerSecond int           // per client
-	InFlight            int           // bytes of all messages at once
+	InFlight            int           // max bytes of all messages in memory
 }
 
-// Log is what to log and how.
+// Log holds the log settings.
 type Log struct {
 	Level slog.Level // Info unless configured
 	JSON  bool
 }
 
-// Kind is how a server is reached.
+// Kind says which transport reaches a server.
 type Kind uint8
 
-// The kinds. KindAuto is a URL whose transport is found out.
+// The kinds. KindAuto is a URL whose transport is detected.
 const (
 	KindAuto Kind = iota
 	KindStdio
@@ -113,11 +113,11 @@ var kinds = []string{"auto", "stdio", "http", "sse"}
 
 func (k Kind) String() string { return nameOf(kinds, int(k)) }
 
-// Isolation is who shares an upstream's session.
+// Isolation says which clients share a session with a server.
 type Isolation uint8
 
-// The isolations: a session per principal and capability set, one for everybody,
-// or one for each call.
+// The isolations: one session per principal and capability set, one for everybody, or
+// one per call.
 const (
 	IsolateAuto Isolation = iota
 	IsolateShared
@@ -128,49 +128,49 @@ var isolations = []string{"auto", "shared", "call"}
 
 func (i Isolation) String() string { return nameOf(isolations, int(i)) }
 
-// Field is one HTTP header of requests to a server.
+// Field is an HTTP header sent to a server.
 type Field struct {
 	Name  string
 	Value Secret
 }
 
-// Server is one upstream. A stdio server has Command, the others URL.
+// Server is one upstream server. A stdio server has a Command, all others have a URL.
 type Server struct {
 	Name    string
 	Command string
-	Args    []string // may hold text from ${VAR}; never logged, see Describe
+	Args    []string // may contain text from ${VAR}; do not log, see Describe
 	Env     map[string]Secret
-	Dir     string // working directory; "" for the one that is made for it
-	URL     string // may hold credentials; never logged, see Describe
+	Dir     string // working directory; "" for a temporary one made for the server
+	URL     string // may contain credentials; do not log, see Describe
 	Header  []Field
 	Kind    Kind
 
 	Disabled  bool
-	Prefix    string // of its names; the Name unless configured
+	Prefix    string // prefix of its names; Name unless configured
 	Isolation Isolation
-	Revision  mcp.Revision     // the only one to speak; Unknown finds out
-	Dialect   string           // the only one to speak; "" finds out
-	Profile   *dialect.Profile // of Dialect; nil for none, and for one that is more than a profile
-	Lazy      bool             // start when first needed
+	Revision  mcp.Revision     // the only revision to use; Unknown detects it
+	Dialect   string           // the only dialect to use; "" detects it
+	Profile   *dialect.Profile // the profile of Dialect; nil if Dialect is "" or is more than a profile
+	Lazy      bool             // start on first use
 	Expose    Expose
 
-	CallTimeout time.Duration // as Limits.Call
-	CallMax     time.Duration // as Limits.CallMax
-	// StartTimeout is as Limits.Start, Message as Limits.Message.
+	CallTimeout time.Duration // like Limits.Call
+	CallMax     time.Duration // like Limits.CallMax
+	// StartTimeout is like Limits.Start, Message like Limits.Message.
 	StartTimeout time.Duration
 	Message      int
 
-	// Fingerprint changes whenever something changes for which the server has to
-	// be started again. It is derived from secrets: compare it, do not log it.
+	// Fingerprint changes when a setting changes that requires a restart of the server.
+	// It is derived from secrets: compare it, do not log it.
 	Fingerprint string
 
-	shownArgs []string // Args with *** for what came from outside
+	shownArgs []string // Args with *** for values from outside the file
 	shownURL  string
-	outside   []Secret // what came from outside in Args and URL
+	outside   []Secret // values from outside the file in Args and URL
 }
 
-// Describe returns what may be shown of how the server is reached: the name of
-// its program, or its URL without credentials, query and what came from outside.
+// Describe returns a description that is safe to show: the program's name, or the URL
+// without credentials, query and values from outside the file.
 func (s Server) Describe() string {
 	if s.Command != "" {
 		return filepath.Base(s.Command)
@@ -181,17 +181,17 @@ func (s Server) Describe() string {
 	return maskURL(s.URL)
 }
 
-// LogValue is what log/slog prints: nothing that could hold a secret.
+// LogValue implements slog.LogValuer. It logs nothing that could contain a secret.
 func (s Server) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", s.Name), slog.String("kind", s.Kind.String()))
 }
 
-// Expose says which of a server's features clients see. The zero value shows all.
+// Expose says which of a server's features clients see. The zero value exposes all.
 type Expose struct {
-	Tools, Prompts, Resources Filter // resources by URI, the others by the server's own name
+	Tools, Prompts, Resources Filter // resources by URI, tools and prompts by the server's own name
 }
 
-// IsZero reports whether everything is shown.
+// IsZero reports whether everything is exposed.
 func (e Expose) IsZero() bool {
 	for _, f := range []Filter{e.Tools, e.Prompts, e.Resources} {
 		if len(f.Allow) > 0 || len(f.Deny) > 0 {
@@ -201,13 +201,13 @@ func (e Expose) IsZero() bool {
 	return true
 }
 
-// Filter chooses names. A pattern is a name in which * stands for any text.
+// Filter selects names. In a pattern, * matches any text.
 type Filter struct {
 	Allow []string // empty allows all
 	Deny  []string // wins over Allow
 }
 
-// Allows reports whether the filter lets name through.
+// Allows reports whether the filter lets name pass.
 func (f Filter) Allows(name string) bool {
 	return !matchesAny(f.Deny, name) && (len(f.Allow) == 0 || matchesAny(f.Allow, name))
 }

@@ -6,8 +6,7 @@ import (
 	"unicode"
 )
 
-// Suggest returns the candidate that a mistyped word most likely stands for, ""
-// when none is near.
+// Suggest returns the candidate closest to a mistyped word, or "" if none is close.
 func Suggest(word string, candidates []string) string {
 	best, bestAt := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
@@ -21,11 +20,11 @@ func Suggest(word string, candidates []string) string {
 	return best
 }
 
-// fold makes one of callTimeout, call_timeout and call-timeout.
+// fold removes _ and -, so that callTimeout, call_timeout and call-timeout compare equal.
 func fold(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(s) }
 
-// distance is the number of characters to insert, remove or replace that turns a
-// into b, or limit when it is at least that.
+// distance returns the edit distance of a and b (insert, delete, replace), or limit if it
+// is at least limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit
@@ -48,7 +47,7 @@ func distance(a, b string, limit int) int {
 	return min(row[len(b)], limit)
 }
 
-// oneOf lists the choices for a message: "a, b or c".
+// oneOf formats the choices for a message: "a, b or c".
 func oneOf(choices []string) string {
 	if len(choices) < 2 {
 		return strings.Join(choices, "")
@@ -57,8 +56,8 @@ func oneOf(choices []string) string {
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
-// printable makes text of the file fit for a terminal: short, and without
-// characters that a terminal would act on.
+// printable makes text of the file safe to print on a terminal: it is shortened, and
+// quoted if it has unprintable characters.
 func printable(s string) string {
 	const most = 60
 	if len(s) > most {

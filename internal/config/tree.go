@@ -13,12 +13,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The bounds of a file. The parser below us recurses, so what nests too deeply
-// is refused before it sees it.
+// Limits of a file. The YAML parser recurses, so a file that is nested too deeply is
+// refused before it is parsed.
 const (
 	MaxFile    = 1 << 20 // bytes
-	maxDepth   = 64      // of brackets, braces and indented blocks, together
-	maxMembers = 100_000 // of all mappings, after merging
+	maxDepth   = 64      // brackets, braces and indented blocks together
+	maxMembers = 100_000 // all mappings together, after merging
 )
 
 type kind uint8
@@ -34,8 +34,8 @@ func (k kind) String() string {
 	return [...]string{"nothing", "a single value", "a mapping", "a list"}[k]
 }
 
-// node is a value of the file with the place where it begins. Nodes that aliases
-// refer to are shared and never written to after readTree.
+// node is a value of the file with its position. Nodes that aliases refer to are shared
+// and are not modified after readTree.
 type node struct {
 	kind      kind
 	text      string // of a scalar: as written, without quotes
@@ -51,8 +51,8 @@ type member struct {
 	line, col int // of the key
 }
 
-// readTree parses the one document of a file. It returns nil when the file is
-// empty or when it has reported a problem that makes the rest meaningless.
+// readTree parses the file's only document. It returns nil if the file is empty, or if
+// it reported a problem that makes the rest meaningless.
 func (c *compiler) readTree(b []byte) (root *node) {
 	if len(b) > MaxFile {
 		c.problem(nil, "", "the file is larger than 1 MiB", "")
@@ -65,8 +65,8 @@ func (c *compiler) readTree(b []byte) (root *node) {
 	}
 	src := strings.TrimPrefix(string(b), "\ufeff")
 	defer func() {
-		// The YAML library is fed whatever a user's editor left half written. A
-		// panic in it must be a refused file and not a dead gateway.
+		// The YAML library has to read whatever a user's editor saved half-written. If it
+		// panics, we refuse the file instead of crashing the gateway.
 		if v := recover(); v != nil {
 			root = nil
 			c.problem(nil, "", "the file could not be read as YAML", "the YAML reader said: "+firstLine(fmt.Sprint(v)))
@@ -105,13 +105,13 @@ type treeReader struct {
 	members int
 }
 
-// shallow reports whether the file nests within maxDepth, and reports a problem if
-// it does not: parsing it would take long. A bracket opens a level, and so does a
-// block's key or dash that begins further to the right than the one around it. The
-// column alone says nothing: JSON of other programs is often one long line.
+// shallow reports whether the file nests at most maxDepth levels. If not, it reports a
+// problem, because parsing such a file would take long. A level is opened by a bracket,
+// or by a block's key or dash that is further to the right than the enclosing one. The
+// column alone says nothing: other programs often write JSON as one long line.
 func (t *treeReader) shallow(tokens token.Tokens) bool {
 	brackets, stray := 0, 0
-	var blocks []int // the columns at which the blocks around this token begin
+	var blocks []int // columns where the enclosing blocks begin
 	for _, tk := range tokens {
 		at := tk
 		switch tk.Type {
@@ -122,9 +122,9 @@ func (t *treeReader) shallow(tokens token.Tokens) bool {
 				brackets--
 				continue
 			}
-			// The parser refuses these, but many of them take it minutes.
+			// The parser refuses these too, but takes minutes if there are many.
 			if stray++; stray > maxDepth {
-				t.c.problem(t.place(tk), "", "syntax error: this bracket closes nothing", "check that each bracket is opened")
+				t.c.problem(t.place(tk), "", "syntax error: closing bracket without an opening one", "remove it")
 				return false
 			}
 			continue
@@ -144,7 +144,7 @@ func (t *treeReader) shallow(tokens token.Tokens) bool {
 			blocks = append(blocks, column)
 		}
 		if brackets+len(blocks) > maxDepth {
-			t.c.problem(t.place(tk), "", "the file nests too deeply", "")
+			t.c.problem(t.place(tk), "", "the file is nested too deeply", "")
 			return false
 		}
 	}
@@ -164,7 +164,7 @@ func (t *treeReader) syntax(err error, src string) {
 	hint := "check indentation, quotes and brackets here and on the line before"
 	switch {
 	case strings.Contains(text, "'\t'") || strings.Contains(text, "tab"):
-		text, hint = "a tab cannot indent YAML", "use spaces"
+		text, hint = "YAML does not allow tabs for indentation", "use spaces"
 	case looksCommented(src):
 		hint = "JSON with // comments is not YAML; write # comments instead"
 	}
@@ -197,7 +197,7 @@ func (t *treeReader) read(n ast.Node) *node {
 			out.items = append(out.items, t.read(v))
 		}
 	case *ast.AnchorNode:
-		// The name is known only after its value was read, so that nothing can
+		// Register the anchor after its value is read, so that no value can
 		// contain itself.
 		v := t.read(n.Value)
 		t.anchors[n.Name.GetToken().Value] = v
@@ -206,7 +206,7 @@ func (t *treeReader) read(n ast.Node) *node {
 		name := n.Value.GetToken().Value
 		v, ok := t.anchors[name]
 		if !ok {
-			t.c.problem(out, "", "nothing before this is named &"+printable(name), "")
+			t.c.problem(out, "", "no earlier anchor &"+printable(name), "")
 			return out
 		}
 		return v
@@ -218,11 +218,11 @@ func (t *treeReader) read(n ast.Node) *node {
 			return &str
 		}
 		if !strings.HasPrefix(n.Start.Value, "!!") {
-			t.c.problem(out, "", "the tag "+printable(n.Start.Value)+" means nothing here", "remove it")
+			t.c.problem(out, "", "the tag "+printable(n.Start.Value)+" is not supported here", "remove it")
 		}
 		return v
 	default:
-		t.c.problem(out, "", "this cannot stand here", "")
+		t.c.problem(out, "", "this is not supported here", "")
 	}
 	return out
 }
@@ -237,14 +237,14 @@ func (t *treeReader) readMapping(out *node, values []*ast.MappingValueNode) {
 		}
 		key := t.read(keyNode(v.Key))
 		if key.kind != scalarKind && (key.kind != nullKind || key.line == 0) {
-			t.c.problem(key, "", "a key must be a single word", "")
+			t.c.problem(key, "", "a key must be a scalar", "")
 			continue
 		}
 		if key.kind == nullKind {
 			key.text = v.Key.GetToken().Value
 		}
 		if first, dup := index[key.text]; dup {
-			t.c.problem(key, "", "the key "+printable(key.text)+" stands here a second time",
+			t.c.problem(key, "", "the key "+printable(key.text)+" is listed twice",
 				fmt.Sprintf("the first is on line %d; remove or rename one", out.members[first].line))
 			continue
 		}
@@ -265,11 +265,11 @@ func (t *treeReader) add(out *node, m member) {
 	if t.members++; t.members <= maxMembers {
 		out.members = append(out.members, m)
 	} else if t.members == maxMembers+1 {
-		t.c.problem(out, "", "the file has too many members", "")
+		t.c.problem(out, "", "the file has too many keys", "")
 	}
 }
 
-// merges returns the mappings that the value of a << key stands for.
+// merges returns the mappings that a << key merges.
 func (t *treeReader) merges(v *node) []*node {
 	switch v.kind {
 	case mappingKind:
@@ -296,7 +296,7 @@ func keyNode(k ast.MapKeyNode) ast.Node {
 	return k
 }
 
-// at returns an empty node at the place where n begins.
+// at returns an empty node at the position where n begins.
 func (t *treeReader) at(n ast.Node) *node {
 	tk := n.GetToken()
 	switch n := n.(type) {
@@ -313,8 +313,8 @@ func (t *treeReader) at(n ast.Node) *node {
 	return t.place(tk)
 }
 
-// place returns an empty node at a token. The lexer does not count the tabs that
-// indent a line of JSON as columns; editors do.
+// place returns an empty node at the position of a token. The lexer does not count the
+// tabs that indent a line of JSON as columns, but editors do.
 func (t *treeReader) place(tk *token.Token) *node {
 	if tk.Position == nil {
 		return &node{line: 1, col: 1}

@@ -10,23 +10,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// A folder must be quiet for settle before the file is read, because editors
-// write one in several steps; but where something else never lets it rest, the
-// file is read after patience all the same.
+// Editors write a file in several steps, so the file is read once its folder has been
+// quiet for settle. If the folder never becomes quiet, the file is read after patience.
 const (
 	settle   = 100 * time.Millisecond
 	patience = time.Second
 )
 
-// Watch calls onChange with the content of the file each time that it has become
-// different, and returns when ctx ends (with nil) or when watching fails. The
-// content at the start is not reported. A file that vanishes is not reported
-// either; when it returns changed, that is. At most MaxFile+1 bytes are read, which
-// Parse refuses. Calls do not overlap; Watch waits for the last one.
+// Watch calls onChange with the file's content each time the content changes. It returns
+// nil when ctx ends, or an error if watching fails. The initial content is not reported.
+// If the file disappears, Watch reports nothing until it is back with other content. It
+// reads at most MaxFile+1 bytes, which Parse refuses. Calls to onChange do not overlap,
+// and Watch waits for the last one.
 //
-// The folder is watched rather than the file, because editors replace a file and
-// the watch would stay with the old one. Where the file is a link, the folder of
-// what it leads to is watched as well.
+// Watch watches the folder, because editors replace a file and a watch on the file would
+// stay with the old one. If the file is a symbolic link, Watch also watches the folder
+// of its target.
 func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -38,12 +37,12 @@ func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	}
 	t := target{path: path}
 	t.follow(w)
-	t.changed() // the baseline; read after the watch began, so that nothing is missed
+	t.changed() // the baseline, read after the watch began so that no change is missed
 
 	timer := time.NewTimer(settle)
 	timer.Stop()
 	defer timer.Stop()
-	var since time.Time // the first event that the file was not read after
+	var since time.Time // time of the first event since the file was last read; zero if none
 	stir := func() {
 		if since.IsZero() {
 			since = time.Now()
@@ -56,17 +55,17 @@ func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 			return nil
 		case e, ok := <-w.Events:
 			if !ok {
-				return fmt.Errorf("watch %s: the watcher ended", path)
+				return fmt.Errorf("watch %s: the file watcher stopped", path)
 			}
 			if e.Op != fsnotify.Chmod {
 				stir()
 			}
 		case err, ok := <-w.Errors:
 			if !ok {
-				return fmt.Errorf("watch %s: the watcher ended", path)
+				return fmt.Errorf("watch %s: the file watcher stopped", path)
 			}
 			if err == fsnotify.ErrEventOverflow {
-				stir() // something happened; the hash says whether to us
+				stir() // events were dropped; the hash tells whether our file changed
 				continue
 			}
 			return fmt.Errorf("watch %s: %w", path, err)
@@ -80,16 +79,16 @@ func Watch(ctx context.Context, path string, onChange func([]byte)) error {
 	}
 }
 
-// target is the file that is watched.
+// target is the watched file.
 type target struct {
 	path string
-	real string // the folder of what path leads to, once watched
+	real string // the folder of the link's target; "" until it is watched
 	hash [sha256.Size]byte
-	seen bool // hash is of some content
+	seen bool // hash is valid
 }
 
-// follow watches the folder to which a link leads. A link that leads nowhere is
-// looked at again after the next event.
+// follow watches the folder of a symbolic link's target. It tries a dangling link again
+// after the next event.
 func (t *target) follow(w *fsnotify.Watcher) {
 	real, err := filepath.EvalSymlinks(t.path)
 	if err != nil {
@@ -105,11 +104,11 @@ func (t *target) follow(w *fsnotify.Watcher) {
 	}
 	t.real = dir
 	if own, err := filepath.Abs(filepath.Dir(t.path)); old != "" && old != own && err == nil {
-		_ = w.Remove(old) // gone already where the folder was
+		_ = w.Remove(old) // fails if the folder is gone
 	}
 }
 
-// changed returns the content if it is another than the last time.
+// changed returns the content if it differs from the last one.
 func (t *target) changed() ([]byte, bool) {
 	b, _, err := read(t.path)
 	if err != nil {
