@@ -29,11 +29,13 @@ import (
 // says to each message is the test's to decide.
 type farServer struct {
 	modern   bool
+	both     bool   // modern, and has the legacy era too
 	afraid   bool   // dies on the probe
 	caps     string // "" for tools and logging
 	revision string // of a legacy server; "" for 2025-11-25
 	// instructions are what it says to models, "" for nothing.
 	instructions string
+	isolation    upstream.Isolation // of its sessions; "" for auto
 	// choose returns the capabilities for an initialize; nil means caps.
 	choose func(m *jsonrpc.Message) string
 	slow   time.Duration // before it takes a message
@@ -148,8 +150,12 @@ func (l *farLink) take(m *jsonrpc.Message) {
 		caps += `,"instructions":` + string(jsonrpc.AppendQuote(nil, l.server.instructions))
 	}
 	switch {
-	case m.Method == mcp.MethodDiscover && l.server.modern:
-		l.answer(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":`+caps+`,"ttlMs":0,"cacheScope":"private"}`)
+	case m.Method == mcp.MethodDiscover && (l.server.modern || l.server.both):
+		versions := `["2026-07-28"]`
+		if l.server.both {
+			versions = `["2026-07-28","2025-11-25"]`
+		}
+		l.answer(m, `{"resultType":"complete","supportedVersions":`+versions+`,"capabilities":`+caps+`,"ttlMs":0,"cacheScope":"private"}`)
 	case m.Method == mcp.MethodInitialize && l.server.modern:
 		l.fail(m, -32022, `{"supported":["2026-07-28"],"requested":"2025-11-25"}`)
 	case m.Method == mcp.MethodInitialize:
@@ -287,7 +293,7 @@ func build(t *testing.T, servers ...*farServer) *whole {
 		if len(servers) > 1 {
 			o.Changed = func(kind string) { merged.Changed(name, kind) }
 		}
-		u := upstream.New(upstream.Spec{Name: name, Pipe: s.open}, o)
+		u := upstream.New(upstream.Spec{Name: name, Pipe: s.open, Isolation: s.isolation}, o)
 		w.upstreams = append(w.upstreams, u)
 		all = append(all, server{u})
 	}
@@ -340,9 +346,13 @@ func (w *whole) clientOf(principal string) *near {
 }
 
 func (w *whole) join(principal string, client, server transport.Pipe) *near {
+	return w.joinAs(identity.Named(principal), client, server)
+}
+
+func (w *whole) joinAs(who *identity.Principal, client, server transport.Pipe) *near {
 	reception := &downstream.Endpoint{Host: w.host}
 	w.running.Go(func() {
-		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: identity.Named(principal)})
+		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: who})
 	})
 	n := &near{t: w.t, pipe: client, in: make(chan *jsonrpc.Message, 4096)}
 	w.running.Go(func() {
