@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files")
 
-// TestTheTableIsWhole: each code that the source names is in the table, once, and
-// everything in the table is said in whole sentences and named in the source.
+// TestTheTableIsWhole checks that each code of the source is in the table once, that
+// each code of the table is used, and that its texts are whole sentences.
 func TestTheTableIsWhole(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -76,13 +76,13 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestFindingsPage generates docs/findings.md with -update and finds it stale
-// without.
+// TestFindingsPage compares docs/findings.md with the tables, and writes it with
+// -update.
 func TestFindingsPage(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("<!-- Code generated from internal/doctor/table*.go by `go test ./internal/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
-		"What `dragoman doctor` can find. A code never changes its meaning. `dragoman doctor --explain CODE` prints the same.\n\n" +
-		"*Errors* are what clients fail on that keep to the specification, or what they lose something by; *warnings* are what some clients fail on; with *infos* nothing is wrong.\n")
+		"The problems that `dragoman doctor` can find. A code never changes its meaning. `dragoman doctor --explain CODE` prints the same.\n\n" +
+		"An *error* makes clients that follow the specification fail, or lose something. A *warning* makes some clients fail. An *info* is not a problem.\n")
 	for _, part := range []struct {
 		title string
 		all   []Condition
@@ -90,7 +90,7 @@ func TestFindingsPage(t *testing.T) {
 		if len(part.all) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n| code | level | what it is |\n|---|---|---|\n", part.title)
+		fmt.Fprintf(&b, "\n## %s\n\n| code | level | finding |\n|---|---|---|\n", part.title)
 		for _, c := range part.all {
 			fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", c.Code, strings.ToLower(c.Code), c.Level, c.Title)
 		}
