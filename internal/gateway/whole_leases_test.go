@@ -1,0 +1,404 @@
+package gateway_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// workshop is a server of either era. It keeps requests waiting while hold is set. Its
+// tools: "plain" answers, "ask" and "ask2" ask once and twice before they do, "job" may
+// be called as a task and "must" has to be. A task is as status says.
+type workshop struct {
+	*farServer
+	listens bool // has subscriptions/listen, which uses a session for as long as it is open
+	mu      sync.Mutex
+	hold    bool
+	held    []func()
+	status  string                      // of its tasks
+	waiting map[string]*jsonrpc.Message // calls that wait for an answer to a question, by its id
+	rounds  map[string]int              // questions asked for a call, by its id
+	results []func()                    // requests for a task's result that wait for its end
+}
+
+func newWorkshop(modern bool) *workshop {
+	caps := `"tools":{},"prompts":{},"resources":{"subscribe":true},"completions":{},`
+	if modern {
+		caps += `"extensions":{"io.modelcontextprotocol/tasks":{}}`
+	} else {
+		caps += `"tasks":{"requests":{"tools":{"call":{}}}}`
+	}
+	s := &workshop{
+		farServer: &farServer{modern: modern, caps: "{" + caps + "}"},
+		status:    mcp.TaskWorking, waiting: map[string]*jsonrpc.Message{}, rounds: map[string]int{},
+	}
+	s.on = s.take
+	return s
+}
+
+const shopTask = `"taskId":"t","createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
+
+// task is how its tasks are, in the words of its era.
+func (s *workshop) task(status string) string {
+	if s.modern {
+		more := ""
+		switch status {
+		case mcp.TaskCompleted:
+			more = `,"result":{"content":[]}`
+		case mcp.TaskInput:
+			more = `,"inputRequests":{"k":{` + elicit + `}}`
+		}
+		return shopTask + `,"status":"` + status + `","ttlMs":86400000,"pollIntervalMs":30000` + more
+	}
+	return shopTask + `,"status":"` + status + `","ttl":86400000`
+}
+
+func (s *workshop) take(l *farLink, m *jsonrpc.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := func(result string) {
+		send := func() { l.answer(m, `{"resultType":"complete","ttlMs":0,"cacheScope":"private",`+result+`}`) }
+		if s.hold {
+			s.held = append(s.held, send)
+			return
+		}
+		send()
+	}
+	name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
+	switch {
+	case m.Method == mcp.MethodListen && s.listens:
+		l.acknowledge(m)
+	case m.Method == mcp.MethodListen:
+		l.fail(m, jsonrpc.CodeMethodNotFound, "")
+	case m.Method == mcp.MethodListTools:
+		answer(`"tools":[{"name":"plain","inputSchema":{}},{"name":"ask","inputSchema":{}},{"name":"ask2","inputSchema":{}},{"name":"job","inputSchema":{},"execution":{"taskSupport":"optional"}},{"name":"must","inputSchema":{},"execution":{"taskSupport":"required"}}]`)
+	case m.Method == mcp.MethodCallTool && strings.HasPrefix(name, "ask"):
+		s.ask(l, m, name)
+	case m.Method == mcp.MethodCallTool && name != "plain" && s.modern && !mcp.HasTasksExtension(jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyClientCaps).Of(m.Raw)):
+		l.fail(m, mcp.CodeMissingCapability, `{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)
+	case m.Method == mcp.MethodCallTool && name != "plain" && s.modern:
+		l.answer(m, `{"resultType":"task",`+s.task(s.status)+`}`)
+	case m.Method == mcp.MethodCallTool && name != "plain" && !m.Param("task").IsZero():
+		l.answer(m, `{"task":{`+s.task(s.status)+`}}`)
+	case m.Method == mcp.MethodGetTask:
+		l.answer(m, `{"resultType":"complete",`+s.task(s.status)+`}`)
+	case m.Method == mcp.MethodTaskResult:
+		done := func() { l.answer(m, `{"content":[]}`) }
+		switch s.status {
+		case mcp.TaskCompleted:
+			done()
+		case mcp.TaskInput:
+			l.say(`{"jsonrpc":"2.0","id":"r","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}}}`)
+			fallthrough
+		default:
+			s.results = append(s.results, done)
+		}
+	case m.Kind == jsonrpc.Result:
+		if call := s.waiting[string(m.ID)]; call != nil {
+			delete(s.waiting, string(m.ID))
+			name, _ := jsonrpc.Text(call.Raw, call.Param("name"))
+			s.ask(l, call, name)
+		}
+	case m.Kind == jsonrpc.Request:
+		answer(`"content":[],"contents":[],"messages":[],"completion":{"values":[]}`)
+	}
+}
+
+// ask answers a call, or puts its next question.
+func (s *workshop) ask(l *farLink, call *jsonrpc.Message, name string) {
+	rounds := len(name) - len("ask") + 1 // "ask2" is one longer
+	if s.modern {
+		var n int
+		_, _ = fmt.Sscanf(string(call.Param("requestState").Of(call.Raw)), `"%d"`, &n)
+		if n == rounds {
+			l.answer(call, `{"resultType":"complete","content":[]}`)
+			return
+		}
+		l.answer(call, fmt.Sprintf(`{"resultType":"input_required","inputRequests":{"k":{%s}},"requestState":"%d"}`, elicit, n+1))
+		return
+	}
+	n := s.rounds[string(call.ID)]
+	if n == rounds {
+		l.answer(call, `{"content":[]}`)
+		return
+	}
+	s.rounds[string(call.ID)]++
+	id := fmt.Sprintf(`"q%s.%d"`, call.ID, n)
+	s.waiting[id] = call
+	l.say(`{"jsonrpc":"2.0","id":` + id + `,` + elicit + `}`)
+}
+
+// holds sets whether requests wait, and answers those that waited.
+func (s *workshop) holds(hold bool) {
+	synctest.Wait()
+	s.mu.Lock()
+	held := s.held
+	s.held, s.hold = nil, hold
+	s.mu.Unlock()
+	for _, send := range held {
+		send()
+	}
+	synctest.Wait()
+}
+
+// becomes changes how its tasks are.
+func (s *workshop) becomes(status string) {
+	synctest.Wait()
+	s.mu.Lock()
+	s.status = status
+	var ended []func()
+	if status == mcp.TaskCompleted {
+		ended, s.results = s.results, nil
+	}
+	s.mu.Unlock()
+	for _, send := range ended {
+		send()
+	}
+}
+
+// lease is a use of a server by one client, whose sessions are counted at some points.
+type lease struct {
+	*caller
+	server *workshop
+	up     *upstream.Upstream
+	out    []string
+}
+
+// sessions returns how many there are, how many of them somebody uses, and how many
+// requests run on them.
+func (k *lease) sessions() (there, used, running int) {
+	synctest.Wait()
+	for _, s := range k.up.Report().Sessions {
+		there++
+		if s.Idle.IsZero() {
+			used++
+		}
+		running += s.Running
+	}
+	return there, used, running
+}
+
+// at notes how many sessions have been opened so far, and what sessions returns.
+func (k *lease) at(when string) {
+	there, used, running := k.sessions()
+	k.out = append(k.out, fmt.Sprintf("%s %d/%d/%d/%d", when, k.server.opened(), there, used, running))
+}
+
+// later notes it again twice: while a lane is kept, and when even a home session is not.
+func (k *lease) later() {
+	k.at("after")
+	time.Sleep(2 * time.Minute)
+	k.at("+2m")
+	time.Sleep(20 * time.Minute)
+	k.at("+22m")
+}
+
+// settle answers what the client is asked, and returns the answer of its request. Each
+// question finds the person away for three minutes.
+func (k *lease) settle(id, method, params string) *jsonrpc.Message {
+	k.t.Helper()
+	for n := 1; ; n++ {
+		m := k.next()
+		switch {
+		case m.Kind == jsonrpc.Request:
+			time.Sleep(3 * time.Minute)
+			k.at(fmt.Sprintf("asked(%d)", n))
+			k.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept"}}`)
+		case string(m.ID) != id:
+		case strings.Contains(string(m.Raw), `"resultType":"input_required"`):
+			time.Sleep(3 * time.Minute)
+			k.at(fmt.Sprintf("asked(%d)", n))
+			id = k.start(method, params+retryOf(k.t, m))
+		default:
+			return m
+		}
+	}
+}
+
+// overHours notes the most sessions that anybody uses and the most requests that run at a
+// hundred moments of three hours, none of which is that of a poll.
+func (k *lease) overHours(what string) {
+	most, mostRunning := 0, 0
+	for range 100 {
+		time.Sleep(107*time.Second + 311*time.Millisecond)
+		_, used, running := k.sessions()
+		most, mostRunning = max(most, used), max(mostRunning, running)
+	}
+	there, _, _ := k.sessions()
+	k.out = append(k.out, fmt.Sprintf("%s for 3h %d/%d/%d/%d", what, k.server.opened(), there, most, mostRunning))
+}
+
+// result notes when the answer of a use is an error.
+func (k *lease) result(m *jsonrpc.Message) *jsonrpc.Message {
+	k.t.Helper()
+	if m.Kind != jsonrpc.Result {
+		k.out = append(k.out, refusalOf(m))
+	}
+	return m
+}
+
+// leaseUses are the ways to use a server.
+var leaseUses = []struct {
+	name string
+	caps string
+	run  func(k *lease)
+	bare bool // the server has no tasks
+}{
+	{"call", `{}`, func(k *lease) { k.simple(mcp.MethodCallTool, `"name":"plain","arguments":{}`) }, false},
+	{"call, no tasks at the server", `{}`, func(k *lease) { k.simple(mcp.MethodCallTool, `"name":"plain","arguments":{}`) }, true},
+	{"question, no tasks at the server", canBeAsked, func(k *lease) {
+		const params = `"name":"ask","arguments":{}`
+		k.result(k.settle(k.start(mcp.MethodCallTool, params), mcp.MethodCallTool, params))
+		k.later()
+	}, true},
+	{"call of one that can be asked", canBeAsked, func(k *lease) { k.simple(mcp.MethodCallTool, `"name":"plain","arguments":{}`) }, false},
+	{"list", `{}`, func(k *lease) { k.simple(mcp.MethodListTools, ``) }, false},
+	{"read", `{}`, func(k *lease) { k.simple(mcp.MethodReadResource, `"uri":"x:1"`) }, false},
+	{"prompt", canBeAsked, func(k *lease) { k.simple(mcp.MethodGetPrompt, `"name":"p"`) }, false},
+	{"complete", canBeAsked, func(k *lease) {
+		k.simple(mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`)
+	}, false},
+	{"question", canBeAsked, func(k *lease) {
+		const params = `"name":"ask","arguments":{}`
+		k.result(k.settle(k.start(mcp.MethodCallTool, params), mcp.MethodCallTool, params))
+		k.later()
+	}, false},
+	{"two questions", canBeAsked, func(k *lease) {
+		const params = `"name":"ask2","arguments":{}`
+		k.result(k.settle(k.start(mcp.MethodCallTool, params), mcp.MethodCallTool, params))
+		k.later()
+	}, false},
+	{"task of a client that takes none", canBeAsked, func(k *lease) {
+		const params = `"name":"must","arguments":{}`
+		id := k.start(mcp.MethodCallTool, params)
+		k.overHours("awaited")
+		k.server.becomes(mcp.TaskCompleted)
+		k.result(k.answerTo(id))
+		k.later()
+	}, false},
+	{"task", takesTasks, func(k *lease) {
+		params := `"name":"job","arguments":{}`
+		if !k.modern {
+			params += `,"task":{}`
+		}
+		m := k.result(k.ask(mcp.MethodCallTool, params))
+		at := m.ResultMember("taskId")
+		if at.IsZero() {
+			at = jsonrpc.Find(m.Raw, m.ResultMember("task"), "taskId")
+		}
+		id := `"taskId":` + string(at.Of(m.Raw))
+		k.at("made")
+		k.result(k.ask(mcp.MethodGetTask, id))
+		k.overHours("not polled")
+		k.server.becomes(mcp.TaskInput)
+		k.result(k.ask(mcp.MethodGetTask, id))
+		time.Sleep(3 * time.Minute)
+		k.at("wants input")
+		k.server.becomes(mcp.TaskCompleted)
+		k.result(k.ask(mcp.MethodGetTask, id))
+		k.later()
+	}, false},
+	{"subscribe", `{}`, func(k *lease) {
+		if k.modern {
+			k.start(mcp.MethodListen, `"notifications":{"resourceSubscriptions":["x:1"]}`)
+		} else {
+			k.ask(mcp.MethodSubscribe, `"uri":"x:1"`)
+		}
+		k.later()
+	}, false},
+}
+
+// simple is one request: while the server is at it, and after it.
+func (k *lease) simple(method, params string) {
+	k.server.holds(true)
+	id := k.start(method, params)
+	for range 4 { // what Dragoman asks of its own accord comes before it
+		time.Sleep(time.Second)
+		k.at("during")
+		if got := len(k.last(method)); got > 0 {
+			break
+		}
+		k.out = k.out[:len(k.out)-1]
+		k.server.holds(true)
+	}
+	k.server.holds(false)
+	k.result(k.answerTo(id))
+	k.later()
+}
+
+// last returns the requests of a method that any session has got.
+func (k *lease) last(method string) (all []*jsonrpc.Message) {
+	for i := range k.server.opened() {
+		all = append(all, k.server.link(k.t, i).got(method)...)
+	}
+	return all
+}
+
+const leaseHead = `Sessions that have been opened / that there are / that somebody uses / requests that run on them.
+A listen uses a session, but is not counted among the requests that run.
+`
+
+// TestLeases writes down how many sessions with a server each kind of request opens and
+// holds: while the server is at it, while a person thinks, between the polls of a task,
+// and afterwards.
+func TestLeases(t *testing.T) {
+	var out strings.Builder
+	out.WriteString(leaseHead)
+	for _, pair := range []struct{ server, client bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
+		fmt.Fprintf(&out, "\n# %s server, %s client\n", eraOf(pair.server), eraOf(pair.client))
+		for _, use := range leaseUses {
+			for _, isolation := range []upstream.Isolation{upstream.Auto, upstream.Shared, upstream.PerCall} {
+				if pair.server && isolation != upstream.Auto {
+					continue // there is one link, whatever the isolation
+				}
+				inBubble(t, func(t *testing.T) {
+					s := newWorkshop(pair.server)
+					s.isolation, s.listens = isolation, use.name == "subscribe"
+					if use.bare {
+						s.caps = `{"tools":{}}`
+					}
+					w := build(t, s.farServer)
+					k := &lease{caller: w.callerAs("nobody", pair.client, use.caps), server: s, up: w.upstreams[0]}
+					use.run(k)
+					fmt.Fprintf(&out, "%s, %s: %s\n", use.name, isolation, strings.Join(k.out, ", "))
+				})
+			}
+		}
+	}
+	golden(t, "leases.txt", out.String())
+}
+
+// TestLeasesOfJoinedLists writes down how many sessions with the first of two servers are
+// opened and used when clients of several capabilities list and call.
+func TestLeasesOfJoinedLists(t *testing.T) {
+	var out strings.Builder
+	out.WriteString(leaseHead)
+	for _, modern := range []bool{false, true} {
+		for _, isolation := range []upstream.Isolation{upstream.Auto, upstream.Shared, upstream.PerCall} {
+			inBubble(t, func(t *testing.T) {
+				s := newWorkshop(modern)
+				s.isolation = isolation
+				w := build(t, s.farServer, newWorkshop(false).farServer)
+				k := &lease{server: s, up: w.upstreams[0]}
+				k.at("begin")
+				for i, caps := range []string{`{}`, canBeAsked, `{}`} {
+					k.caller = w.callerAs("nobody", true, caps)
+					k.result(k.ask(mcp.MethodListTools, ""))
+					k.at(fmt.Sprintf("list(%d)", i))
+					k.result(k.ask(mcp.MethodCallTool, `"name":"a__plain","arguments":{}`))
+					k.at(fmt.Sprintf("call(%d)", i))
+				}
+				k.later()
+				fmt.Fprintf(&out, "%s server, %s: %s\n", eraOf(modern), isolation, strings.Join(k.out, ", "))
+			})
+		}
+	}
+	golden(t, "leases_joined.txt", out.String())
+}
