@@ -25,25 +25,25 @@ type feature struct {
 // features are in the order in which they are played.
 func features() []feature {
 	return []feature{
-		{"tools", "tools are listed and called; every kind of content arrives that both ends have", playTools, nil},
-		{"resources", "resources and templates are listed and read, texts and bytes", playResources, nil},
-		{"prompts", "prompts are listed and got", playPrompts, nil},
-		{"completion", "arguments of prompts and of templates are completed", playCompletion, nil},
-		{"paging", "long lists come in pages, by the server's cursor; a wrong cursor is refused", playPaging, nil},
+		{"tools", "tools are listed and called; every content type that both ends support arrives", playTools, nil},
+		{"resources", "resources and templates are listed and read, as text and as bytes", playResources, nil},
+		{"prompts", "prompts are listed and fetched", playPrompts, nil},
+		{"completion", "arguments of prompts and templates are completed", playCompletion, nil},
+		{"paging", "long lists are paged with the server's cursor; an invalid cursor is refused", playPaging, nil},
 		{"progress", "a call reports each of its steps, with the client's own token", playProgress, nil},
 		// Before cancellation: for a while after a call was given up nobody on its pipe
 		// is told log messages, which name no call.
-		{"logging", "log messages come from the level on that the client wants", playLogging, nil},
-		{"cancellation", "a call that runs is cancelled, and the server stops", playCancellation, nil},
-		{"sampling", "a tool asks the client's model, also twice in one call", playSampling, nil},
-		{"elicitation-form", "a tool asks the user to fill in a form, also together with other questions", playForm, lostForm},
-		{"elicitation-url", "a tool asks the user to visit a page", playURL, lostURL},
+		{"logging", "log messages arrive from the level that the client set", playLogging, nil},
+		{"cancellation", "a running call is cancelled, and the server stops it", playCancellation, nil},
+		{"sampling", "a tool requests sampling, also twice in one call", playSampling, nil},
+		{"elicitation-form", "a tool requests a form from the user, also together with other requests", playForm, lostForm},
+		{"elicitation-url", "a tool asks the user to open a URL", playURL, lostURL},
 		{"roots", "a tool asks for the client's roots", playRoots, nil},
-		{"subscriptions", "a client hears of changes of the resources that it watches, and of no others", playSubscriptions, nil},
-		{"list_changed", "a client hears that the list of tools has changed", playListChanged, nil},
-		{"tasks", "a call becomes a task, which asks, is polled, ends and is cancelled; who knows no tasks gets the result", playTasks, lostTasks},
-		{"resume", "a call survives that the stream of its answer breaks", playResume, nil},
-		{"errors", "errors arrive with code, message and data, in the words of the client's revision", playErrors, nil},
+		{"subscriptions", "a client is notified of changes of subscribed resources, and of no others", playSubscriptions, nil},
+		{"list_changed", "a client is notified that the tool list has changed", playListChanged, nil},
+		{"tasks", "a call becomes a task, which sends requests, is polled, ends and is cancelled; a client without tasks gets the result", playTasks, lostTasks},
+		{"resume", "a call survives a break of its response stream", playResume, nil},
+		{"errors", "errors arrive with code, message and data, as the client's revision defines them", playErrors, nil},
 	}
 }
 

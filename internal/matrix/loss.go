@@ -12,9 +12,9 @@ import (
 func lossOf(feature string, p Pair) string {
 	switch feature {
 	case "elicitation-form":
-		return lacking(p, mcp.Elicitation, "elicitation, which came with 2025-06-18")
+		return lacking(p, mcp.Elicitation, "elicitation (introduced in 2025-06-18)")
 	case "elicitation-url":
-		return lacking(p, mcp.URLElicitation, "elicitation by URL, which came with 2025-11-25")
+		return lacking(p, mcp.URLElicitation, "URL elicitation (introduced in 2025-11-25)")
 	case "tasks":
 		return lackingTasks(p)
 	case "resume":
@@ -23,9 +23,9 @@ func lossOf(feature string, p Pair) string {
 		case client == "" || server == "":
 			return ""
 		case client == server:
-			return "No stream can be resumed: " + client + "."
+			return "Streams cannot be resumed: " + client + "."
 		}
-		return "No stream can be resumed: on the client's side, " + client + "; on the server's, " + server + "."
+		return "Streams cannot be resumed: on the client's side, " + client + "; on the server's side, " + server + "."
 	}
 	return ""
 }
@@ -50,18 +50,18 @@ func lackers(p Pair, client, server bool, what string) string {
 // 2026-07-28; no earlier revision has them.
 func lackingTasks(p Pair) string {
 	has := func(r mcp.Revision) bool { return r.Can(mcp.ExperimentalTasks) || r.Can(mcp.TasksExtension) }
-	return lackers(p, has(p.Client), has(p.Server), "tasks, which came with 2025-11-25")
+	return lackers(p, has(p.Client), has(p.Server), "tasks (introduced in 2025-11-25)")
 }
 
 // unresumable says why no stream of a transport can be resumed, "" when it can.
 func unresumable(r mcp.Revision, t Transport) string {
 	switch {
 	case t == Stdio:
-		return "stdio has none"
+		return "stdio has no streams"
 	case t == SSE:
-		return "HTTP+SSE does not define it"
+		return "HTTP+SSE does not define resumption"
 	case !r.Can(mcp.Resumption):
-		return r.String() + " has removed it, and a lost call is sent again"
+		return r.String() + " removed resumption; a lost call is sent again"
 	}
 	return ""
 }

@@ -71,13 +71,13 @@ func TestLosses(t *testing.T) {
 		{"elicitation-form", Pair{mcp.R20241105, mcp.R20250326, Stdio, Stdio}, "2024-11-05 has no elicitation"},
 		{"elicitation-form", Pair{mcp.R20250326, mcp.R20241105, Stdio, Stdio}, "2024-11-05 has no elicitation"},
 		{"elicitation-form", Pair{mcp.R20250618, mcp.R20260728, HTTP, Stdio}, ""},
-		{"elicitation-url", Pair{mcp.R20250618, mcp.R20260728, HTTP, Stdio}, "2025-06-18 has no elicitation by URL"},
+		{"elicitation-url", Pair{mcp.R20250618, mcp.R20260728, HTTP, Stdio}, "2025-06-18 has no URL elicitation"},
 		{"elicitation-url", Pair{mcp.R20251125, mcp.R20260728, HTTP, Stdio}, ""},
 		{"tasks", Pair{mcp.R20251125, mcp.R20260728, HTTP, Stdio}, ""},
 		{"tasks", Pair{mcp.R20250618, mcp.R20250618, HTTP, Stdio}, "2025-06-18 has no tasks"},
 		{"resume", Pair{mcp.R20250618, mcp.R20260728, HTTP, Stdio}, ""},
-		{"resume", Pair{mcp.R20250618, mcp.R20250618, Stdio, Stdio}, "stdio has none"},
-		{"resume", Pair{mcp.R20260728, mcp.R20241105, HTTP, SSE}, "HTTP+SSE does not define it"},
+		{"resume", Pair{mcp.R20250618, mcp.R20250618, Stdio, Stdio}, "stdio has no streams"},
+		{"resume", Pair{mcp.R20260728, mcp.R20241105, HTTP, SSE}, "HTTP+SSE does not define resumption"},
 	} {
 		got := lossOf(tt.feature, tt.pair)
 		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
@@ -119,7 +119,7 @@ func TestReport(t *testing.T) {
 			`{"client":"2024-11-05","server":"2026-07-28","clientTransport":"stdio","serverTransport":"stdio","feature":"tools","outcome":"fails","direct":"works","reason":"the \"server\" is gone"}`,
 		}},
 		"markdown": {func(b *strings.Builder) error { return r.Markdown(b) }, []string{
-			"2 of 4 cells work, 1 are named losses and 1 fail", "| 2024-11-05 | all but F | 1 of 2, fails: **tools** |", "| elicitation-form | It has none. | 1 |", `the "server" is gone`,
+			"2 of 4 cells work, 1 are documented losses and 1 fail", "| 2024-11-05 | all but F | 1 of 2, fails: **tools** |", "| elicitation-form | It has none. | 1 |", `the "server" is gone`,
 		}},
 		"text": {func(b *strings.Builder) error { return r.Text(b) }, []string{"all but F", "1 of 2 FAILS", "4 cells: 2 work, 1 are losses, 1 fail"}},
 	} {

@@ -152,8 +152,8 @@ func (r *Report) Markdown(w io.Writer) error {
 		all.add(c.Outcome)
 		direct.add(c.Direct)
 	}
-	fmt.Fprintf(&b, "Through Dragoman, %d of %d cells work, %d are named losses and %d fail. ", all.works, all.total(), all.loss, all.fails)
-	fmt.Fprintf(&b, "Without it, %d of the %d cells whose two ends share a transport work.\n", direct.works, direct.total())
+	fmt.Fprintf(&b, "Through Dragoman, %d of %d cells work, %d are documented losses and %d fail. ", all.works, all.total(), all.loss, all.fails)
+	fmt.Fprintf(&b, "Without it, %d of the %d cells whose ends share a transport work.\n", direct.works, direct.total())
 
 	square := func(direct bool) func(square) string {
 		return func(q square) string { return summary(r.inSquare(q, direct), names) }
@@ -166,7 +166,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	legend(&b, names)
 
 	b.WriteString("\n### Feature by feature\n\n")
-	b.WriteString("| feature | what was done | works | lost | fails | without Dragoman |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| feature | test | works | lost | fails | without Dragoman |\n|---|---|---|---|---|---|\n")
 	for _, f := range features() {
 		if !slices.Contains(names, f.name) {
 			continue
@@ -234,7 +234,7 @@ func legend(b *strings.Builder, names []string) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(b, "Letters are losses, and each has its sentence below: %s. In brackets: only over some transports.\n", strings.Join(parts, ", "))
+		fmt.Fprintf(b, "Letters stand for losses, explained below: %s. Brackets: only over some transports.\n", strings.Join(parts, ", "))
 	}
 }
 

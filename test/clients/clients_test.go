@@ -150,15 +150,15 @@ func isModern(revision string) bool { return revision == "2026-07-28" }
 // section is the Markdown between the markers.
 func section(versions map[string]string, rows []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `## Clients that others wrote
+	fmt.Fprintf(&b, `## Third-party clients
 
-Written by `+"`make clients`"+`, which takes each client through the bridge to servers of the other era, children of Dragoman:
+`+"`make clients`"+` writes this part. It connects each client through the bridge to servers of the other era, which Dragoman starts:
 
-- TypeScript SDK v2: a server of @modelcontextprotocol/server %s that speaks 2026-07-28 and refuses what is older (`+"`test/clients/modern.mjs`"+`);
-- everything: @modelcontextprotocol/server-everything %s, which speaks what is older;
-- strict: `+"`dragoman fake strict-DATE`"+`, which speaks one revision and notes what that does not allow; *rules* is that it has noted nothing.
+- TypeScript SDK v2: a server of @modelcontextprotocol/server %s that speaks 2026-07-28 and refuses older revisions (`+"`test/clients/modern.mjs`"+`);
+- everything: @modelcontextprotocol/server-everything %s, which speaks older revisions;
+- strict: `+"`dragoman fake strict-DATE`"+`, which speaks one revision and records violations of it; *rules* works if it recorded none.
 
-A dash means that the client has no way to do it, or the server's revision no such thing.
+A dash means that the client or the server's revision does not support it.
 
 | client | version | over | speaks | server | %s |
 |---|---|---|---|---|%s
@@ -166,9 +166,9 @@ A dash means that the client has no way to do it, or the server's revision no su
 
 `, versions["@modelcontextprotocol/server"], versions["@modelcontextprotocol/server-everything"],
 		strings.Join(steps, " | "), strings.Repeat("---|", len(steps)), strings.Join(rows, "\n"))
-	b.WriteString(`The AI SDK gives a server on stdio one second to answer ` + "`server/discover`" + ` and then opens with ` + "`initialize`" + `; behind a server that starts more slowly than that it is a client of 2025-11-25, for which the same works.
+	b.WriteString(`The AI SDK gives a server on stdio one second to answer ` + "`server/discover`" + ` and then opens with ` + "`initialize`" + `. With a server that starts more slowly, it is a client of 2025-11-25, and the same features work.
 
-Over stdio the client starts ` + "`dragoman run -- node SERVER`" + `; over HTTP it is given ` + "`http://127.0.0.1:PORT/s/NAME/mcp`" + ` of ` + "`dragoman serve`" + `. The programs are ` + "`test/clients/*.mjs`" + `; those that are commands were called like this:
+Over stdio the client starts ` + "`dragoman run -- node SERVER`" + `. Over HTTP it connects to ` + "`http://127.0.0.1:PORT/s/NAME/mcp`" + ` of ` + "`dragoman serve`" + `. The programs are ` + "`test/clients/*.mjs`" + `. Command-line clients were called like this:
 
     mcporter --config mcporter.json list s --json
     mcporter --config mcporter.json call --server s --tool echo --output json --args '{"message":"grüß Gott"}'
