@@ -36,6 +36,7 @@ type farServer struct {
 	// instructions are what it says to models, "" for nothing.
 	instructions string
 	isolation    upstream.Isolation // of its sessions; "" for auto
+	url          string             // where it is on HTTP; "" for a server on pipes
 	// choose returns the capabilities for an initialize; nil means caps.
 	choose func(m *jsonrpc.Message) string
 	slow   time.Duration // before it takes a message
@@ -293,7 +294,11 @@ func build(t *testing.T, servers ...*farServer) *whole {
 		if len(servers) > 1 {
 			o.Changed = func(kind string) { merged.Changed(name, kind) }
 		}
-		u := upstream.New(upstream.Spec{Name: name, Pipe: s.open, Isolation: s.isolation}, o)
+		spec := upstream.Spec{Name: name, Pipe: s.open, Isolation: s.isolation}
+		if s.url != "" {
+			spec.Pipe, spec.URL, spec.Kind = nil, s.url, "http"
+		}
+		u := upstream.New(spec, o)
 		w.upstreams = append(w.upstreams, u)
 		all = append(all, server{u})
 	}
