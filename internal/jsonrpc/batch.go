@@ -5,25 +5,24 @@ import "strconv"
 // MaxBatch is the largest number of messages in a batch that ScanBatch accepts.
 const MaxBatch = 100
 
-// Item is one element of a batch: a Message whose Raw is the element alone, or
-// the *Error that Scan refused it with.
+// Item is one element of a batch: a Message whose Raw is the element alone, or the
+// *Error of Scan that refused it.
 type Item struct {
 	Message *Message
 	Err     error
 }
 
-// IsBatch reports whether the first byte of b that is not white space opens an
-// array. Only 2025-03-26 has batches (§Base Protocol, "Batching"); under any
-// other revision Scan refuses them.
+// IsBatch reports whether b starts with an array, after white space. Only 2025-03-26
+// has batches (§Base Protocol, "Batching"); Scan refuses them under any other revision.
 func IsBatch(b []byte) bool {
 	i := skipSpace(b, 0)
 	return i < len(b) && b[i] == '['
 }
 
-// ScanBatch scans an array of 1 to MaxBatch messages. lim.Bytes and lim.Tokens
-// bound the whole array. When the array is not JSON, goes beyond a limit, is
-// empty or is none, the error is an *Error and no element may be acted on; what
-// is wrong with one element only is reported in its Item.
+// ScanBatch scans an array of 1 to MaxBatch messages. lim.Bytes and lim.Tokens apply to
+// the whole array. If b is not JSON, exceeds a limit, is not an array or is empty, the
+// error is an *Error and no element may be used. Faults of a single element are
+// reported in its Item.
 func ScanBatch(b []byte, lim Limits) ([]Item, error) {
 	s := scannerOf(b, &lim)
 	defer s.release()

@@ -6,40 +6,39 @@ import (
 	"slices"
 )
 
-// Edits collects the changes to one message. The zero value is empty and ready.
-// Edits may be added in any order. Those of several objects, one within the
-// other too, combine; one object should be edited by one call of Object. Not
-// safe for concurrent use; the bytes that edits are given must not be written to
-// before Splice.
+// Edits collects the changes to one message. The zero value is empty and ready to use.
+// Edits may be added in any order. Edits of several objects combine, nested objects
+// included; edit one object with one call of Object. Edits is not safe for concurrent
+// use. Do not write to the bytes that edits are given before Splice.
 type Edits struct {
 	n     int
-	few   [8]edit // the edits, until they are too many
-	many  []edit  // then all of them
-	mixed bool    // not in the order of their positions
+	few   [8]edit // the edits, while they fit
+	many  []edit  // all of them, once few is full
+	mixed bool    // not sorted by position
 }
 
-// Reason says why an edit is made. What the values mean is up to those who make the
-// edits; this package only keeps them.
+// Reason is the reason for an edit. Its values are defined by the packages that make
+// edits; this package only stores them.
 type Reason uint8
 
-// NoReason is the Reason of edits that nobody reads: those of instruments and tests.
+// NoReason is the Reason of edits that nobody reads: those of test tools and tests.
 const NoReason Reason = 0
 
-// edit writes something in place of the bytes at. A member to be inserted is
-// kept as its two halves so that nothing need be allocated for it.
+// edit replaces the bytes at. A member to insert is kept as name and value, so that
+// nothing has to be allocated for it.
 type edit struct {
 	at     Span
 	with   []byte
 	name   string // of an inserted member
 	member bool
-	comma  bool   // behind the inserted member
-	why    Reason // in what would be padding
+	comma  bool   // after the inserted member
+	why    Reason // takes no room: this was padding
 }
 
-// Len returns the number of changes collected; 0 means that Splice copies.
+// Len returns the number of changes. 0 means that Splice only copies.
 func (e *Edits) Len() int { return e.n }
 
-// Reset forgets all edits and keeps the room for them.
+// Reset removes all edits and keeps the memory.
 func (e *Edits) Reset() {
 	clear(e.all())
 	e.n, e.many, e.mixed = 0, e.many[:0], false
@@ -68,8 +67,8 @@ func (e *Edits) add(x edit) {
 	e.n++
 }
 
-// compare orders edits by position; where two begin at one place, what only
-// inserts comes first, and of two that replace the wider.
+// compare orders edits by position. At the same position, insertions come first, then
+// the longer of two replacements.
 func compare(x, y edit) int {
 	if c := cmp.Compare(x.at.Start, y.at.Start); c != 0 {
 		return c
@@ -86,27 +85,30 @@ func compare(x, y edit) int {
 	return cmp.Compare(y.at.End, x.at.End)
 }
 
-// Replace writes with in place of the bytes at; an empty with removes them. An
-// absent at changes nothing.
+// Replace replaces the bytes at by with. An empty with removes them. An absent at
+// changes nothing.
 func (e *Edits) Replace(why Reason, at Span, with []byte) {
 	if !at.IsZero() {
 		e.add(edit{at: at, with: with, why: why})
 	}
 }
 
-// Insert writes with before the byte at. Insertions at one place come out in the
-// order in which they were added.
+// Insert inserts with before the byte at. Insertions at one place keep the order in
+// which they were added.
 func (e *Edits) Insert(why Reason, at int, with []byte) {
 	e.add(edit{at: Span{at, at}, with: with, why: why})
 }
 
-// Object edits the members of the object obj in raw, which was scanned: it
-// removes those whose unescaped name drop reports (a nil drop reports none),
-// replaces the values of those that set names, and inserts the others that set
-// names behind the opening brace. Set goes before drop, and the last of two
-// fields with one name before the first. A nil Value is null. Commas come out
-// right in every combination; no other byte changes, white space included. It
-// does nothing when obj is absent or no object. drop must not keep its argument.
+// Object edits the members of the object obj in raw, which must have been scanned:
+//
+//   - It removes members whose unescaped name drop reports. A nil drop reports none.
+//   - It replaces the values of members that set names.
+//   - It inserts the other members of set after the opening brace.
+//
+// Set takes precedence over drop, and the last of two fields with one name over the
+// first. A nil Value is null. Commas are correct in every combination. No other byte
+// changes, white space included. Object does nothing if obj is absent or not an object.
+// drop must not keep its argument.
 func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) bool, set ...Field) {
 	if KindOf(raw, obj) != '{' {
 		return
@@ -117,8 +119,8 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 		present = make([]bool, len(set))
 	}
 	w := walkObject(raw, obj)
-	kept := 0     // end of the last member that stays; 0 when none does
-	run := Span{} // of the members just before that go
+	kept := 0     // end of the last member that is kept; 0 if none is
+	run := Span{} // the removed members just before this one
 	for w.next() {
 		field := -1
 		for i := range set {
@@ -135,7 +137,7 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 			continue
 		}
 		if !run.IsZero() {
-			// Up to the next name: the comma goes with the run that it follows.
+			// Remove up to the next name: the comma after the run goes with it.
 			e.add(edit{at: Span{run.Start, w.key.Start}, why: why})
 			run = Span{}
 		}
@@ -146,21 +148,21 @@ func (e *Edits) Object(why Reason, raw []byte, obj Span, drop func(key []byte) b
 	}
 	if !run.IsZero() {
 		if kept > 0 {
-			run.Start = kept // no name follows, so the comma before goes instead
+			run.Start = kept // no name follows, so remove the comma before
 		}
 		e.add(edit{at: run, why: why})
 	}
 	e.insertFields(why, obj.Start+1, kept > 0, present, set)
 }
 
-// insertFields inserts the fields that are not present at one place; comma says
+// insertFields inserts the fields that are not present, all at one place. comma says
 // whether members follow them.
 func (e *Edits) insertFields(why Reason, at int, comma bool, present []bool, set []Field) {
 	last := -1
 	for i := range set {
 		for j := i + 1; j < len(set); j++ {
 			if set[j].Key == set[i].Key {
-				present[i] = true // a later field holds
+				present[i] = true // a later field wins
 			}
 		}
 		if !present[i] {
@@ -192,11 +194,11 @@ func unescapedKey(b []byte, key Span) []byte {
 	return inside
 }
 
-// Splice appends raw with the edits of e applied; every byte of raw that no edit
-// covers comes out as it is. An edit within bytes that another replaces is void,
-// and so is a second one for the same bytes. dst must not overlap raw. It
-// allocates only where dst is too short. raw must be the bytes that the edits
-// were made for: positions beyond its end count as its end.
+// Splice appends raw to dst with the edits of e applied. Every byte of raw that no edit
+// covers is copied unchanged. An edit inside bytes that another edit replaces has no
+// effect, and neither has a second edit of the same bytes. dst must not overlap raw.
+// Splice allocates only if dst is too short. raw must be the bytes that the edits were
+// made for; positions beyond its end count as its end.
 func Splice(dst, raw []byte, e *Edits) []byte {
 	list := e.all()
 	if e.mixed {
@@ -209,7 +211,7 @@ func Splice(dst, raw []byte, e *Edits) []byte {
 		grow += x.size() + x.at.Start - x.at.End
 	}
 	dst = slices.Grow(dst, max(grow, 0))
-	from := 0 // up to here raw has been dealt with
+	from := 0 // raw is done up to here
 	for i := range list {
 		x := &list[i]
 		at, ok := x.place(from, len(raw))
@@ -222,12 +224,13 @@ func Splice(dst, raw []byte, e *Edits) []byte {
 	return append(dst, raw[from:]...)
 }
 
-// place returns the bytes that an edit replaces when those before from are dealt with,
-// and false when it is void: it lies within what another edit has replaced.
+// place returns the bytes that an edit replaces when those before from are done. It
+// returns false if the edit has no effect, because another edit has replaced those
+// bytes.
 func (x *edit) place(from, size int) (at Span, ok bool) {
 	start, end := min(x.at.Start, size), min(x.at.End, size)
 	if start < from {
-		// Void, or a removal that another one overlaps at its front.
+		// No effect, or a removal whose start another one overlaps.
 		if end <= from {
 			return Span{}, false
 		}
@@ -236,8 +239,8 @@ func (x *edit) place(from, size int) (at Span, ok bool) {
 	return Span{start, max(end, start)}, true
 }
 
-// size returns about how many bytes appendTo appends, never fewer unless the name has
-// to be escaped.
+// size returns about how many bytes appendTo appends. It is too small only if the name
+// needs escapes.
 func (x *edit) size() int {
 	if x.member {
 		return len(x.name) + len(x.with) + len(`"":,`)
@@ -245,7 +248,7 @@ func (x *edit) size() int {
 	return len(x.with)
 }
 
-// appendTo appends what the edit writes.
+// appendTo appends the bytes that the edit writes.
 func (x *edit) appendTo(dst []byte) []byte {
 	if x.member {
 		dst = append(AppendQuote(dst, x.name), ':')

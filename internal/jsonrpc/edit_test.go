@@ -76,7 +76,8 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// Every subset of members to drop, of members to replace and to insert.
+// TestObjectCombinations tries every subset of members to drop, to replace and to
+// insert.
 func TestObjectCombinations(t *testing.T) {
 	keys := []string{"a", "b", "c", "d"}
 	raw := []byte(`{"a" :1 , "b": 2,"c":3,  "d":4 }`)
@@ -155,7 +156,7 @@ func TestNestedEdits(t *testing.T) {
 			t.Errorf("backwards: got %s, want %s", got, want)
 		}
 	}
-	// Who drops a member drops what others do within it.
+	// Dropping a member drops the edits within it.
 	var e Edits
 	e.Object(NoReason, raw, meta, dropping("p"), Field{"token", []byte(`"t"`)})
 	e.Object(NoReason, raw, m.Params, dropping("_meta", "cursor"))
@@ -177,7 +178,8 @@ func TestSpliceOrder(t *testing.T) {
 	if got := string(Splice([]byte("="), raw, &e)); got != "=<01234abF69>" {
 		t.Error(got)
 	}
-	// The wider of two that begin together, and what overlaps at the front.
+	// The longer of two that begin together wins, and one that overlaps at the front is
+	// cut.
 	e.Reset()
 	e.Replace(NoReason, Span{2, 3}, []byte("void"))
 	e.Replace(NoReason, Span{2, 5}, []byte("x"))

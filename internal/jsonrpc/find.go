@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// What is in this file trusts that raw was scanned and checks nothing again. On
-// other input it returns nonsense, but it neither panics nor loops. A Span that
-// does not lie within raw counts as absent.
+// The functions in this file trust that raw was scanned and do not check it again. On
+// other input they return wrong results but do not panic or loop. A Span outside of raw
+// counts as absent.
 
-// Find returns the value of the member key of the object obj in raw. It is
-// absent when there is no such member and when obj is absent or no object.
+// Find returns the value of the member key of the object obj in raw. It is absent if
+// there is no such member, or if obj is absent or not an object.
 func Find(raw []byte, obj Span, key string) Span {
 	w := walkObject(raw, obj)
 	for w.next() {
@@ -24,8 +24,8 @@ func Find(raw []byte, obj Span, key string) Span {
 	return Span{}
 }
 
-// FindAll is Find for several keys in one walk: out[i] becomes the value of
-// keys[i]. out must be as long as keys, which must differ from each other.
+// FindAll finds several keys in one pass: out[i] becomes the value of keys[i]. out must
+// be as long as keys. The keys must differ.
 func FindAll(raw []byte, obj Span, keys []string, out []Span) {
 	clear(out)
 	w := walkObject(raw, obj)
@@ -42,8 +42,8 @@ func FindAll(raw []byte, obj Span, keys []string, out []Span) {
 	}
 }
 
-// Members yields the members of the object obj in the order in which they stand
-// there; none when obj is absent or no object.
+// Members yields the members of the object obj in order. It yields none if obj is
+// absent or not an object.
 func Members(raw []byte, obj Span) iter.Seq[Member] {
 	return func(yield func(Member) bool) {
 		w := walkObject(raw, obj)
@@ -55,8 +55,8 @@ func Members(raw []byte, obj Span) iter.Seq[Member] {
 	}
 }
 
-// Elements yields the elements of the array arr in order; none when arr is
-// absent or no array.
+// Elements yields the elements of the array arr in order. It yields none if arr is
+// absent or not an array.
 func Elements(raw []byte, arr Span) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		w := walk(raw, arr, '[')
@@ -68,9 +68,9 @@ func Elements(raw []byte, arr Span) iter.Seq[Span] {
 	}
 }
 
-// KindOf returns what kind of JSON value s is by the byte that such values begin
-// with: one of '{', '[', '"', 't', 'f' and 'n', or '0' for any number. It is the
-// zero byte when s is absent or no value begins there.
+// KindOf returns the kind of the JSON value at s as its first byte: one of '{', '[',
+// '"', 't', 'f' and 'n', or '0' for any number. It returns 0 if s is absent or no value
+// begins there.
 func KindOf(raw []byte, s Span) byte {
 	if !within(raw, s) {
 		return 0
@@ -84,10 +84,10 @@ func KindOf(raw []byte, s Span) byte {
 	return 0
 }
 
-// Text returns the text of a JSON string, and false when s is not one. Where the
-// string escapes half of a surrogate pair the text is not valid UTF-8: it differs
-// from every other text, AppendQuote writes it as it was, and utf8.ValidString
-// tells. Shown makes it fit to be read.
+// Text returns the text of a JSON string, and false if s is not a string. If the string
+// escapes half of a surrogate pair, the text is not valid UTF-8 (utf8.ValidString
+// reports it). Such a text differs from every other text, and AppendQuote writes it as
+// it was. Shown makes it readable.
 func Text(raw []byte, s Span) (string, bool) {
 	inside, ok := insideOf(raw, s)
 	if !ok {
@@ -99,8 +99,8 @@ func Text(raw []byte, s Span) (string, bool) {
 	return string(inside), true
 }
 
-// Int returns the value of a JSON number that is written as an integer (7, -7,
-// 7.0; not 7e0), and false for anything else and beyond 64 bits.
+// Int returns the value of a JSON number that is written as an integer (7, -7, 7.0; not
+// 7e0). It returns false for anything else and beyond 64 bits.
 func Int(raw []byte, s Span) (int64, bool) {
 	if !within(raw, s) {
 		return 0, false
@@ -135,8 +135,8 @@ func Int(raw []byte, s Span) (int64, bool) {
 	return 0, false
 }
 
-// Whole returns the span of the value in b, without the white space around it;
-// absent when there is nothing else.
+// Whole returns the span of the value in b, without the white space around it. It is
+// absent if there is nothing else.
 func Whole(b []byte) Span {
 	start, end := skipSpace(b, 0), len(b)
 	for end > start && skipSpace(b[:end], end-1) == end {
@@ -152,7 +152,7 @@ func within(raw []byte, s Span) bool {
 	return 0 <= s.Start && s.Start < s.End && s.End <= len(raw)
 }
 
-// insideOf returns what stands between the quotes of a string.
+// insideOf returns the bytes between the quotes of a string.
 func insideOf(raw []byte, s Span) ([]byte, bool) {
 	if !within(raw, s) || raw[s.Start] != '"' || s.End-s.Start < 2 {
 		return nil, false
@@ -166,24 +166,24 @@ func textIs(raw []byte, s Span, want string) bool {
 	return ok && insideIs(inside, want)
 }
 
-// keyIs is textIs for a span that a walker made.
+// keyIs is textIs for a span of a walker.
 func keyIs(b []byte, key Span, want string) bool {
 	return insideIs(b[key.Start+1:key.End-1], want)
 }
 
 func insideIs(inside []byte, want string) bool {
 	if string(inside) == want {
-		return strings.IndexByte(want, '\\') < 0 // else it is an escape that looks so
+		return strings.IndexByte(want, '\\') < 0 // otherwise inside has an escape
 	}
-	// What an escape stands for is shorter than the escape, by six times at most.
+	// An escape is at most six times as long as the text that it stands for.
 	return len(inside) > len(want) && len(inside) <= 6*len(want) && bytes.IndexByte(inside, '\\') >= 0 &&
 		string(appendText(nil, inside)) == want
 }
 
-// walker goes through the members of an object or the elements of an array.
+// walker iterates over the members of an object or the elements of an array.
 type walker struct {
 	b     []byte // up to the container's end
-	i     int    // behind the opening bracket or a comma
+	i     int    // after the opening bracket or a comma
 	key   Span   // with its quotes
 	value Span
 }
@@ -197,7 +197,7 @@ func walk(raw []byte, at Span, open byte) walker {
 	return walker{b: raw[:at.End], i: at.Start + 1}
 }
 
-// next moves on to the next member; false at the end.
+// next advances to the next member. It returns false at the end.
 func (w *walker) next() bool {
 	b := w.b
 	i := skipSpace(b, w.i)
@@ -217,7 +217,7 @@ func (w *walker) next() bool {
 	return w.nextValue()
 }
 
-// nextValue moves on to the next value and behind the comma after it.
+// nextValue advances to the next value and past the comma after it.
 func (w *walker) nextValue() bool {
 	b := w.b
 	i := skipSpace(b, w.i)
@@ -235,7 +235,7 @@ func (w *walker) nextValue() bool {
 	return true
 }
 
-// skipValue returns the offset behind the value at i. It is i when there is none.
+// skipValue returns the offset after the value at i, or i if there is none.
 func skipValue(b []byte, i int) int {
 	if i >= len(b) {
 		return i
@@ -252,17 +252,17 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
-// ends are the bytes that a number or a literal ends before.
+// ends marks the bytes that end a number or a literal.
 var ends = [256]uint8{
 	',': 1, ']': 1, '}': 1, ' ': 1, '\t': 1, '\n': 1, '\r': 1,
 	'"': 1, '[': 1, '{': 1, ':': 1,
 }
 
-// nests says what a byte outside a string does to the depth; quotes are apart.
+// nests is the change of depth for each byte outside a string. 2 marks a quote.
 var nests = [256]int8{'{': 1, '[': 1, '}': -1, ']': -1, '"': 2}
 
-// skipContainer returns the offset behind the object or array at i, len(b) when
-// it does not end.
+// skipContainer returns the offset after the object or array at i, or len(b) if it does
+// not end.
 func skipContainer(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -283,7 +283,7 @@ func skipContainer(b []byte, i int) int {
 	return len(b)
 }
 
-// skipText returns the offset behind the string at i, -1 when it does not end.
+// skipText returns the offset after the string at i, or -1 if it does not end.
 func skipText(b []byte, i int) int {
 	i++
 	for {
@@ -305,9 +305,9 @@ func skipText(b []byte, i int) int {
 			i += 2
 			continue
 		}
-		// Nothing near: go for the next quote. It is escaped when the backslashes
-		// before it are odd in number; those of one quote are not counted for
-		// another, so that the whole stays linear.
+		// Nothing nearby: search for the next quote. It is escaped if an odd number of
+		// backslashes precedes it. The backslashes before one quote are not counted
+		// again for the next, so the search stays linear.
 		n := bytes.IndexByte(b[i:], '"')
 		if n < 0 {
 			return -1

@@ -172,8 +172,8 @@ func TestAppendMessages(t *testing.T) {
 	}
 }
 
-// A span lies where the walker says it does, for any amount of white space and
-// any alignment to eight bytes.
+// TestFindAlignment checks spans for any amount of white space and any alignment to
+// eight bytes.
 func TestFindAlignment(t *testing.T) {
 	for n := range 20 {
 		pad := strings.Repeat(" ", n)

@@ -12,10 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsontext is the oracle of everything here: slower, but not ours.
+// jsontext is the oracle of these tests: slower, but independent of our code.
 
-// roomy lets limits out of the comparison; jsontext itself stops at a depth of
-// 10,000.
+// roomy keeps limits out of the comparison. jsontext itself stops at a depth of 10,000.
 var roomy = Limits{Bytes: 1 << 30, Depth: 9_999, Tokens: 1 << 30}
 
 // oracle reports whether b is one JSON value.
@@ -297,7 +296,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// checkValue holds Value to the functions on spans, on any bytes.
+// checkValue compares Value with the functions on spans, on any bytes.
 func checkValue(t *testing.T, b []byte, s Span, key string) {
 	t.Helper()
 	v := Value{b, s}

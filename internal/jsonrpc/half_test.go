@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// RFC 8259 §8.2: the grammar allows half of a surrogate pair as an escape. JavaScript
-// and Python write it where a text was cut within an emoji.
-func TestHalfOfASurrogatePairIsCarried(t *testing.T) {
+// TestHalfSurrogatePairIsKept: RFC 8259 §8.2 allows half of a surrogate pair as an
+// escape. JavaScript and Python write it when a text was cut within an emoji.
+func TestHalfSurrogatePairIsKept(t *testing.T) {
 	for _, half := range []string{`\ud83d`, `\uD83D`, `\ude00`, `\udfff`, `\ud83dx`, `\ud83d\ud83d\ude00`, `\ude00\ud83d`, `\ud83d\n`, `\ud83d\u0041`, `x\ud83d`} {
 		raw := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":"` + half + `","` + half + `":1}}}`
 		m := accept(t, raw)
@@ -19,8 +19,9 @@ func TestHalfOfASurrogatePairIsCarried(t *testing.T) {
 	}
 }
 
-// Only what messages are routed by has to be whole.
-func TestHalfOfASurrogatePairIsInNoName(t *testing.T) {
+// TestHalfSurrogatePairInNameIsRefused: ids and methods must be whole, because messages
+// are routed by them.
+func TestHalfSurrogatePairInNameIsRefused(t *testing.T) {
 	refuse(t,
 		hostile{"method", `{"jsonrpc":"2.0","id":1,"method":"a\ud83d"}`, CodeInvalidRequest, "1"},
 		hostile{"id", `{"jsonrpc":"2.0","id":"a\ud83d","method":"x"}`, CodeInvalidRequest, ""},
@@ -31,7 +32,7 @@ func TestHalfOfASurrogatePairIsInNoName(t *testing.T) {
 	refuse(t, hostile{"twice", `{"jsonrpc":"2.0","id":1,"method":"x","params":{"\ud83d":1,"\uD83D":2}}`, CodeInvalidRequest, "1"})
 }
 
-func TestTextOfAHalfIsQuotedAsItWas(t *testing.T) {
+func TestHalfSurrogatePairIsQuotedUnchanged(t *testing.T) {
 	for _, half := range []string{`"\ud83d"`, `"\ude00"`, `"a\udfffz"`, `"\ud83d\ud83d"`, `"\ude00\ud83d"`, `"\ud800\ud7ff"`} {
 		text, ok := Text([]byte(half), Span{0, len(half)})
 		if !ok || utf8.ValidString(text) {

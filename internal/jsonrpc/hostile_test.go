@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hostile is one input that must be refused, and how.
+// hostile is one input that must be refused, with the expected error.
 type hostile struct {
 	name, in string
 	code     int64
@@ -138,7 +138,7 @@ func TestJ14_wrong_case(t *testing.T) {
 		hostile{"long s", `{"jsonrpc":"2.0","id":1,"method":"ping","paramſ":{}}`, CodeInvalidRequest, "1"},
 		hostile{"escaped", `{"jsonrpc":"2.0","id":1,"method":"ping","\u0050arams":{}}`, CodeInvalidRequest, "1"},
 	)
-	// Within params every spelling is somebody's own.
+	// Within params any spelling is allowed.
 	accept(t, `{"jsonrpc":"2.0","id":1,"method":"x","params":{"METHOD":1,"method":2,"ID":3}}`)
 	// An escape changes the spelling of a name, not the name.
 	if m := accept(t, `{"jsonrpc":"2.0","id":1,"\u006dethod":"x"}`); m.Method != "x" {
@@ -216,7 +216,7 @@ func TestJ20_nesting(t *testing.T) {
 	)
 	accept(t, nest(126, "[", "", "]"))
 
-	// Refusing must be cheap: it ends at level 129, whatever follows.
+	// Refusing must be cheap: the scan ends at level 129.
 	deep := []byte(nest(100_000, "[", "", "]"))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -305,7 +305,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Long names with escapes, alike but for the end, are told apart in linear time.
+// TestLongEscapedNames: long names with escapes that differ only at the end are
+// compared in linear time.
 func TestLongEscapedNames(t *testing.T) {
 	long := `"\u0061` + strings.Repeat("a", 1<<16)
 	var b strings.Builder
@@ -326,7 +327,7 @@ func TestLongEscapedNames(t *testing.T) {
 	}
 }
 
-// A message whose every name is new costs linear time and memory.
+// TestManyNames: a message with many different names takes linear time and memory.
 func TestManyNames(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"jsonrpc":"2.0","id":1,"method":"x","params":{"":0`)

@@ -1,11 +1,11 @@
 package jsonrpc
 
-// Messages that we write ourselves need no scan: where their members lie is known
-// while they are written. Their parts must be valid JSON; what comes from a peer was
-// scanned when it came.
+// Messages that we write ourselves need no scan, because the positions of their members
+// are known. Their parts must be valid JSON; parts that come from a peer have been
+// scanned on arrival.
 
-// NewRequest makes a request, with the spans that Scan would find. An empty params
-// leaves the member out.
+// NewRequest returns a request with the spans that Scan would find. Empty params omit
+// the member.
 func NewRequest(id ID, method string, params []byte) *Message {
 	m := &Message{Kind: Request, ID: id, Method: method}
 	m.head(id, len(method)+len(params))
@@ -13,7 +13,7 @@ func NewRequest(id ID, method string, params []byte) *Message {
 	return m
 }
 
-// NewNotification makes a notification; see NewRequest.
+// NewNotification returns a notification; see NewRequest.
 func NewNotification(method string, params []byte) *Message {
 	m := &Message{Kind: Notification, Method: method}
 	m.head("", len(method)+len(params))
@@ -21,7 +21,7 @@ func NewNotification(method string, params []byte) *Message {
 	return m
 }
 
-// NewResult makes an answer, with the spans that Scan would find. result is a JSON
+// NewResult returns a result with the spans that Scan would find. result is a JSON
 // value without white space around it; an empty one stands for {}.
 func NewResult(id ID, result []byte) *Message {
 	m := &Message{Kind: Result, ID: id}
@@ -37,7 +37,7 @@ func NewResult(id ID, result []byte) *Message {
 	return m
 }
 
-// NewFailure makes an answer that reports e; see AppendError.
+// NewFailure returns an error answer for e; see AppendError.
 func NewFailure(id ID, e *Error) *Message {
 	m := &Message{Kind: Failure, ID: id}
 	m.Raw = AppendError(make([]byte, 0, room+len(id)+len(e.Message)+len(e.Data)), id, e)
@@ -46,7 +46,7 @@ func NewFailure(id ID, e *Error) *Message {
 	return m
 }
 
-// room is enough for what stands around the parts of a message.
+// room is enough for the bytes around the parts of a message.
 const room = 80
 
 func (m *Message) head(id ID, rest int) {
@@ -54,7 +54,7 @@ func (m *Message) head(id ID, rest int) {
 	m.idAt()
 }
 
-// idAt notes where appendHead has put the id.
+// idAt records where appendHead has written the id.
 func (m *Message) idAt() {
 	if m.ID != "" {
 		start := len(`{"jsonrpc":"2.0","id":`)

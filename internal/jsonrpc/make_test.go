@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is made is what a scan of its bytes finds.
+// FuzzMake checks that the constructors return what a scan of their bytes finds.
 func FuzzMake(f *testing.F) {
 	f.Add(int64(1), "tools/call", `{"name":"x"}`, "no such tool", int64(-32602))
 	f.Add(int64(-7), "x\ny\"\\", `{}`, "\xff\u2028", int64(0))

@@ -2,10 +2,10 @@ package jsonrpc
 
 import "strconv"
 
-// Kind says what a message is, by the members that it has.
+// Kind is the kind of a message, which follows from its members.
 type Kind uint8
 
-// The kinds of message. The zero Kind belongs to no message.
+// The kinds of message. The zero Kind is no kind.
 const (
 	Request      Kind = iota + 1 // method and id
 	Notification                 // method, no id
@@ -13,12 +13,12 @@ const (
 	Failure                      // error, and an id unless it could not be read
 )
 
-// ID is the exact JSON text of a message's id: 1, "1" and 1.0 are three
-// different IDs. The empty ID means that there is none. A null id, which only a
-// Failure may have, is the ID "null".
+// ID is the exact JSON text of a message's id: 1, "1" and 1.0 are three different IDs.
+// The empty ID means absent. A null id, which only a Failure may have, is the ID
+// "null".
 type ID string
 
-// IntID returns the ID of a number that we count ourselves.
+// IntID returns the ID of a number.
 func IntID(n int64) ID { return ID(strconv.FormatInt(n, 10)) }
 
 // Span is a half-open range of bytes in a message's Raw. The zero Span means
@@ -42,7 +42,7 @@ type Message struct {
 	Raw    []byte
 	Kind   Kind
 	ID     ID
-	Method string // decoded; shared with the names that Scan knows where possible
+	Method string // decoded; the shared string of Limits.Names if it knows the name
 
 	IDAt   Span // the id's value
 	Params Span // the params object
@@ -50,36 +50,42 @@ type Message struct {
 	Error  Span // the error object
 }
 
-// Param returns the value of a member of params, absent when there is none.
+// Param returns the value of a member of params. It is absent if there is no such
+// member.
 func (m *Message) Param(key string) Span { return Find(m.Raw, m.Params, key) }
 
-// ResultMember returns the value of a member of result, absent when there is
-// none or when the result is no object.
+// ResultMember returns the value of a member of result. It is absent if there is no
+// such member or if the result is not an object.
 func (m *Message) ResultMember(key string) Span { return Find(m.Raw, m.Result, key) }
 
-// Limits bound what Scan accepts. The zero value means the defaults that stand
-// beside each member.
+// Limits bounds what Scan accepts. The zero value means the defaults given at each
+// member.
 type Limits struct {
 	Bytes  int // of the whole message; 0 means 4 MiB
 	Depth  int // of nested arrays and objects; 0 means 128
 	Tokens int // values and member names together; 0 means 1,000,000
 
-	// Tolerant accepts what real servers get wrong and what cannot be mistaken
-	// for something else: a missing jsonrpc member, an id of null in an answer, a
-	// fractional id, a result that is no object, a null error beside a result and
-	// the reverse, an error without a message or whose code is missing, a string
-	// or a fraction, and a result that names a method, where its id is a text or
-	// there is none: somebody pushes it. It never loosens the JSON.
+	// Tolerant accepts mistakes of real servers that are unambiguous:
+	//
+	//   - a missing jsonrpc member
+	//   - an id of null in an answer, or a fractional id
+	//   - a result that is not an object
+	//   - a null error beside a result, and the reverse
+	//   - an error without a message, or whose code is missing, a string or a fraction
+	//   - a result that names a method and whose id is a string or absent: the server
+	//     sends it unsolicited
+	//
+	// It does not loosen the JSON syntax.
 	Tolerant bool
 
-	// Names returns the shared string for a method's name where it knows it, so
-	// that a scan need not allocate one. Nil knows none. It must be safe for
-	// concurrent use and must not keep its argument.
+	// Names returns the shared string for a method name that it knows, so that a scan
+	// need not allocate one. Nil knows none. It must be safe for concurrent use and
+	// must not keep its argument.
 	Names func(name []byte) (string, bool)
 }
 
-// The longest id and method that Scan accepts, in bytes of JSON text: the quotes
-// of a string and its escapes count.
+// The longest id and method that Scan accepts, in bytes of JSON text. The quotes of a
+// string and its escapes count.
 const (
 	MaxID     = 1 << 10
 	MaxMethod = 256
@@ -94,14 +100,14 @@ const (
 	CodeInternal       = -32603
 )
 
-// Error is an error object as it stands on the wire, and the Go error that a
-// refused message or a failed call is reported as.
+// Error is a JSON-RPC error object. It is also the Go error for a refused message or a
+// failed call.
 type Error struct {
 	Code    int64
 	Message string
 	Data    []byte // JSON; nil when absent
 
-	// ID is the id of the message that Scan refused, where it could be read.
+	// ID is the id of the message that Scan refused, if it could be read.
 	ID ID
 }
 

@@ -2,36 +2,36 @@ package jsonrpc
 
 import "iter"
 
-// Value is one JSON value together with the bytes it lies in, so that a span cannot
-// be read from the wrong bytes. The zero Value is absent: it has no members, no
-// elements and no text, and Get of it is absent too, so that a path can be followed
-// without a check at each step. It copies nothing and allocates nothing.
+// Value is one JSON value together with the bytes that contain it, so that a span
+// cannot be applied to the wrong bytes. The zero Value is absent: it has no members,
+// elements or text, and Get of it is absent too. So a path can be followed without a
+// check at each step. A Value copies and allocates nothing.
 //
-// The bytes must have been scanned; see Find. A Value stays valid for as long as
-// nobody writes to them, and it is safe for concurrent use until then.
+// The bytes must have been scanned; see Find. A Value is valid and safe for concurrent
+// use as long as nobody writes to them.
 type Value struct {
 	raw []byte
 	at  Span
 }
 
-// ValueOf returns the JSON value in b, without the white space around it. It is
-// absent when there is nothing else.
+// ValueOf returns the JSON value in b, without the white space around it. It is absent
+// if there is nothing else.
 func ValueOf(b []byte) Value { return Value{b, Whole(b)} }
 
-// At returns the value that lies at a span of the message.
+// At returns the value at a span of the message.
 func (m *Message) At(s Span) Value { return Value{m.Raw, s} }
 
-// Span returns where the value lies in the bytes that it was found in, for an edit.
+// Span returns where the value lies in its bytes, for an edit.
 func (v Value) Span() Span { return v.at }
 
 // Absent reports whether there is no value.
 func (v Value) Absent() bool { return !within(v.raw, v.at) }
 
-// Kind returns what kind of value it is: '{', '[', '"', 't', 'f', 'n', or '0' for any
-// number; the zero byte when it is absent.
+// Kind returns the kind of the value: '{', '[', '"', 't', 'f', 'n', or '0' for any
+// number. It returns 0 if the value is absent.
 func (v Value) Kind() byte { return KindOf(v.raw, v.at) }
 
-// Raw returns the bytes of the value, nil when it is absent. They are not a copy.
+// Raw returns the bytes of the value, without a copy, or nil if it is absent.
 func (v Value) Raw() []byte {
 	if v.Absent() {
 		return nil
@@ -40,7 +40,7 @@ func (v Value) Raw() []byte {
 }
 
 // Get follows member names from object to object and returns the value at the end of
-// the path. It is absent as soon as a step finds no object or no such member.
+// the path. It is absent if a step finds no object or no such member.
 func (v Value) Get(path ...string) Value {
 	for _, key := range path {
 		v.at = Find(v.raw, v.at, key)
@@ -54,15 +54,14 @@ func (v Value) Get(path ...string) Value {
 // Text returns the text of a JSON string, and false when the value is not a string.
 func (v Value) Text() (string, bool) { return Text(v.raw, v.at) }
 
-// Is reports whether the value is a JSON string that stands for want. It does not
-// allocate.
+// Is reports whether the value is a JSON string equal to want. It does not allocate.
 func (v Value) Is(want string) bool { return textIs(v.raw, v.at, want) }
 
 // Int returns the value of a number that is written as an integer; see the function
-// Int for what counts as one.
+// Int.
 func (v Value) Int() (int64, bool) { return Int(v.raw, v.at) }
 
-// Bool returns the value of true or false, and false as ok when it is neither.
+// Bool returns the value of true or false. ok is false for any other value.
 func (v Value) Bool() (value, ok bool) {
 	switch v.Kind() {
 	case 't':
@@ -73,8 +72,7 @@ func (v Value) Bool() (value, ok bool) {
 	return false, false
 }
 
-// Elements yields the elements of an array in their order; none when the value is
-// not an array.
+// Elements yields the elements of an array in order, none if the value is not an array.
 func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		w := walk(v.raw, v.at, '[')
@@ -86,8 +84,8 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Members yields the names and values of an object's members in their order; none
-// when the value is not an object. A name is a Value too: its Text is unescaped.
+// Members yields the names and values of an object's members in order, none if the
+// value is not an object. A name is a Value too: its Text is unescaped.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(name, value Value) bool) {
 		w := walkObject(v.raw, v.at)

@@ -56,7 +56,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// The zero Value is absent in every way.
+// TestAbsentValue checks every method of the zero Value.
 func TestAbsentValue(t *testing.T) {
 	for _, v := range []Value{{}, ValueOf(nil), ValueOf([]byte(" ")), {[]byte("1"), Span{0, 2}}} {
 		_, text := v.Text()

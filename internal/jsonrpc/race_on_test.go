@@ -2,6 +2,6 @@
 
 package jsonrpc
 
-// raceEnabled: under the race detector sync.Pool forgets on purpose, so
-// allocations say nothing.
+// raceEnabled: under the race detector sync.Pool drops items on purpose, so allocation
+// counts mean nothing.
 const raceEnabled = true

@@ -2,44 +2,43 @@ package jsonrpc
 
 import "bytes"
 
-// Salvage finds out which request a frame answers, or which request it is, when the
-// frame cannot be used: it is not JSON, or too long to be kept. The frame is written
-// to it in pieces of any size. The zero value is ready; it allocates nothing.
+// Salvage determines which request an unusable frame answers, or that it is a request.
+// A frame is unusable if it is not JSON or too long to keep. It is written to Salvage
+// in pieces of any size. The zero value is ready to use. Salvage does not allocate.
 //
-// It never guesses. Top-level members are read strictly. What stands within their
-// values is only passed over, string by string and bracket by bracket, since that is
-// where frames are broken. So a quote that its sender has not escaped can make it
-// misread where a value ends. An id counts if it stands before all such values, or if
-// the whole object closes at the frame's very end; and only if it is the only one.
-// FuzzSalvage holds it to that.
+// Salvage never guesses. It reads top-level members strictly. It only skips the
+// contents of their values, string by string and bracket by bracket, because frames are
+// usually broken there. So an unescaped quote can make it misread where a value ends.
+// An id counts only if it is the only one, and only if it precedes all such values or
+// the whole object closes exactly at the end of the frame. FuzzSalvage checks this.
 type Salvage struct {
 	at     salvageState
-	member memberName // whose value is being read
+	member memberName // the member whose value is being read
 
-	opaque    bool // a value was passed over that may have been misread
-	unsure    bool // two ids, or a name that needs decoding
-	folds     bool // a name that others may read as one of ours
-	version   bool // the members that were seen
-	method    bool
-	answer    bool // result or error
-	strangers bool
+	opaque  bool // a skipped value may have been misread
+	unsure  bool // two ids, or a name that needs decoding
+	folds   bool // a name that others may read as a known one
+	version bool // this member was seen; the next ones likewise
+	method  bool
+	answer  bool // result or error
+	unknown bool // an unknown member was seen
 
 	id    [MaxID]byte // the id's JSON text
 	idLen int
 	ids   int
-	front bool // the id is complete and stands before what is opaque
+	front bool // the id is complete and precedes all opaque values
 	whole bool // the id is complete
 
 	key     [16]byte // of the member's name
 	keyLen  int
 	escaped bool // the name has an escape; or, in a string, the next byte is escaped
 
-	text  bool // within a string in a container
+	text  bool // inside a string in a container
 	depth int
-	kinds [salvageDepth / 64]uint64 // of the containers that are open: set for an object
+	kinds [salvageDepth / 64]uint64 // a bit per open container: set for an object
 }
 
-// salvageDepth is how deep containers may nest. Beyond it nothing more is read.
+// salvageDepth is how deep containers may nest. Deeper frames are not read further.
 const salvageDepth = 1024
 
 type salvageState uint8
@@ -55,7 +54,7 @@ const (
 	inContainer
 	afterValue
 	afterObject
-	lost // the top level cannot be read on
+	lost // the top level cannot be read further
 )
 
 type memberName uint8
@@ -68,22 +67,22 @@ const (
 	answerName
 )
 
-// AnswerOf returns the verdict of a Salvage on a whole frame.
+// AnswerOf returns the Verdict on a whole frame.
 func AnswerOf(frame []byte) (kind Kind, id ID) {
 	var s Salvage
 	_, _ = s.Write(frame)
 	return s.Verdict()
 }
 
-// Reset forgets the frame.
+// Reset prepares the Salvage for the next frame.
 func (s *Salvage) Reset() { *s = Salvage{} }
 
-// Verdict returns what the frame looks like: Result for an answer of either kind,
-// Request for a call or notification, 0 when that is not certain. id is that of the
-// request, "" where it is not certain.
+// Verdict returns the kind of the frame: Result for an answer of either kind, Request
+// for a request or notification, 0 if that is uncertain. id is that of the request, ""
+// if it is uncertain.
 func (s *Salvage) Verdict() (kind Kind, id ID) {
 	switch {
-	case s.unsure || s.folds || s.method == s.answer || s.strangers && !s.version:
+	case s.unsure || s.folds || s.method == s.answer || s.unknown && !s.version:
 		return 0, ""
 	case s.method:
 		kind = Request
@@ -93,10 +92,10 @@ func (s *Salvage) Verdict() (kind Kind, id ID) {
 	return kind, s.soleID()
 }
 
-// Suspect returns the id of a frame that names no method, whether or not it looks like
-// an answer: its result may be missing, misspelled or torn away. A server that sends an
-// id of ours in such a frame will not answer it again. It is "" where the id is not
-// certain, or where the frame does not claim to be JSON-RPC.
+// Suspect returns the id of a frame without a method, even if it does not look like an
+// answer: its result may be missing, misspelled or cut off. A server that sends one of
+// our ids in such a frame will not answer it again. Suspect returns "" if the id is
+// uncertain or the frame has no jsonrpc member.
 func (s *Salvage) Suspect() ID {
 	if s.unsure || s.method || !s.version {
 		return ""
@@ -104,7 +103,7 @@ func (s *Salvage) Suspect() ID {
 	return s.soleID()
 }
 
-// soleID returns the id if there is one that was read with certainty.
+// soleID returns the id if exactly one was read with certainty, otherwise "".
 func (s *Salvage) soleID() ID {
 	if s.ids != 1 || !s.whole || !s.front && s.at != afterObject {
 		return ""
@@ -116,12 +115,12 @@ func (s *Salvage) soleID() ID {
 	return ID(text)
 }
 
-// Decided reports whether the rest of the frame, however long, will not say more.
+// Decided reports whether the rest of the frame cannot change the verdict.
 func (s *Salvage) Decided() bool {
 	return s.at == lost || s.unsure || s.folds || s.front && s.method != s.answer
 }
 
-// Write takes the next piece of the frame. It never fails.
+// Write reads the next piece of the frame. It never fails.
 func (s *Salvage) Write(b []byte) (int, error) {
 	for i := 0; i < len(b) && s.at != lost; {
 		switch c := b[i]; s.at {
@@ -144,7 +143,7 @@ func (s *Salvage) Write(b []byte) (int, error) {
 			switch c {
 			case ' ', '\t', '\r', '\n', ',', '}':
 				s.valueEnds()
-				continue // and look at it again
+				continue // handle the byte again
 			case '{', '[', ']', '"', ':':
 				s.at = lost
 			default:
@@ -158,7 +157,7 @@ func (s *Salvage) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// between takes a byte outside of names and values.
+// between handles a byte outside of names and values.
 func (s *Salvage) between(c byte) {
 	if c == ' ' || c == '\t' || c == '\r' || c == '\n' {
 		return
@@ -177,7 +176,7 @@ func (s *Salvage) between(c byte) {
 	case s.at == afterValue && c == ',':
 		s.at = beforeName
 	default:
-		// Whatever follows an object may be a part of it that was torn away.
+		// Bytes after an object may be a part of it that was torn off.
 		s.at = lost
 	}
 }
@@ -188,8 +187,8 @@ func (s *Salvage) name(c byte) {
 		s.nameEnds()
 		return
 	case c == '\\':
-		// A name that needs decoding is none that our peers write; what they would
-		// read in it is not certain.
+		// Our peers do not escape names. How others would read an escaped name is
+		// uncertain.
 		s.unsure = true
 	}
 	if s.keyLen < len(s.key) {
@@ -201,7 +200,7 @@ func (s *Salvage) name(c byte) {
 func (s *Salvage) nameEnds() {
 	s.at, s.member = beforeColon, otherName
 	if s.keyLen > len(s.key) {
-		s.strangers = true
+		s.unknown = true
 		return
 	}
 	switch key := s.key[:s.keyLen]; string(key) {
@@ -217,7 +216,7 @@ func (s *Salvage) nameEnds() {
 		s.member, s.answer = answerName, true
 	case "params":
 	default:
-		s.strangers = true
+		s.unknown = true
 		s.folds = s.folds || foldsToKnown(key)
 	}
 }
@@ -245,7 +244,7 @@ func (s *Salvage) valueBegins(c byte) {
 	}
 }
 
-// keep takes a byte of a value at the top level.
+// keep stores a byte of a value at the top level, if it is the id.
 func (s *Salvage) keep(c byte) {
 	if s.member != idName {
 		return
@@ -265,7 +264,8 @@ func (s *Salvage) valueEnds() {
 	}
 }
 
-// skip passes over the inside of a container, from i on, and returns how far.
+// skip skips the inside of a container from i on and returns the offset that it
+// reached.
 func (s *Salvage) skip(b []byte, i int) int {
 	for i < len(b) {
 		c := b[i]
@@ -278,7 +278,7 @@ func (s *Salvage) skip(b []byte, i int) int {
 			case c == '\\':
 				s.escaped = true
 			default:
-				// Most of a long frame is text.
+				// Most of a long frame is strings.
 				n := bytes.IndexByte(b[i:], '"')
 				if n < 0 {
 					n = len(b) - i

@@ -67,7 +67,8 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// An id without a method is known although nothing says that the frame is an answer.
+// TestSuspect: an id without a method is known although nothing shows that the frame is
+// an answer.
 func TestSuspect(t *testing.T) {
 	for frame, want := range map[string]ID{
 		`{"jsonrpc":"2.0","id":5}`: "5", `{"jsonrpc":"2.0","id":5,'result':{}}`: "5", `{"jsonrpc":"2.0","id":5,"resu`: "5",
@@ -85,7 +86,7 @@ func TestSuspect(t *testing.T) {
 	}
 }
 
-// A frame that goes on for ever is decided as soon as nothing can change any more.
+// TestSalvageIsDecidedEarly: an endless frame is decided as soon as nothing can change.
 func TestSalvageIsDecidedEarly(t *testing.T) {
 	for frame, want := range map[string]bool{
 		`xxx`: true, `{"jsonrpc":"2.0","id":5,"result":{"`: true, `{"jsonrpc":"2.0","id":5,"method":"x",`: true,

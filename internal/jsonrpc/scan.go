@@ -6,21 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// Scan checks that b is one JSON-RPC 2.0 message and nothing else, and says
-// where its members lie. The Message keeps b as its Raw: nobody may write to b
-// afterwards. Safe for concurrent use; it allocates the Message, its ID, and its
-// Method unless lim.Names knows it.
+// Scan checks that b is exactly one JSON-RPC 2.0 message, and returns where its members
+// lie. The Message keeps b as its Raw, so nobody may write to b afterwards. Scan is
+// safe for concurrent use. It allocates the Message, its ID, and its Method unless
+// lim.Names knows it.
 //
-// Its errors are always *Error. CodeParse: b is not JSON (RFC 8259, UTF-8 without
-// a byte order mark, one value). CodeInvalidRequest: b goes beyond lim, or is JSON
-// but no message, or names a member twice in one object at any depth.
-// CodeInvalidParams: only params is wrong, for MCP wants an object there. The
-// error carries the message's id where one could be read before the scan ended,
-// unless the message is an answer: then the id is one that we gave, and an error
-// that repeated it would be taken for the answer to another request.
+// Its errors are always *Error:
 //
-// Both members of a pair that others could read differently (METHOD beside
-// method, two ids) are refused rather than chosen between.
+//   - CodeParse: b is not JSON (RFC 8259, UTF-8 without a byte order mark, one value).
+//   - CodeInvalidRequest: b exceeds lim, or is JSON but not a message, or has a
+//     duplicate member in an object at any depth.
+//   - CodeInvalidParams: only params is wrong. MCP requires an object there.
+//
+// The error carries the message's id if one could be read before the scan ended. It
+// does not for an answer: that id is ours, and an error with it would be taken for the
+// answer to another request.
+//
+// If a message has two members that readers could confuse (METHOD beside method, two
+// ids), Scan refuses it and does not choose one.
 func Scan(b []byte, lim Limits) (*Message, error) {
 	s := scannerOf(b, &lim)
 	defer s.release()
@@ -42,19 +45,18 @@ func Scan(b []byte, lim Limits) (*Message, error) {
 	return m, nil
 }
 
-// envelope holds what was seen of the top-level object.
+// envelope holds what was read of the top-level object.
 type envelope struct {
 	object bool
-	twice  bool // the id stands there twice, so no id can be trusted
-	answer bool // a result or an error was begun
+	twice  bool // there are two ids, so neither can be trusted
+	answer bool // a result or an error has started
 	fault  string
 
 	version, id, method, params, result, failure Span
 }
 
-// envelope scans the top-level value. It returns the offset behind it, or -1
-// when s.err is set. What is wrong with the members it notes and reads on, since
-// the id may yet come.
+// envelope scans the top-level value. It returns the offset after it, or -1 when s.err
+// is set. It records faults of the members and reads on, because the id may follow.
 func (s *scanner) envelope(e *envelope) int {
 	b := s.b
 	i := skipSpace(b, 0)
@@ -103,7 +105,7 @@ func (s *scanner) envelope(e *envelope) int {
 	}
 }
 
-// place notes the value of one top-level member.
+// place records the value of one top-level member.
 func (e *envelope) place(name []byte, at Span) {
 	var slot *Span
 	switch string(name) {
@@ -121,7 +123,7 @@ func (e *envelope) place(name []byte, at Span) {
 	case "error":
 		slot = &e.failure
 	default:
-		// A reader that folds case, as encoding/json does, would take the member
+		// A reader that ignores case, as encoding/json does, would take the member
 		// for ours: the class of CVE-2026-27896.
 		if e.fault == "" && foldsToKnown(name) {
 			e.fault = "member name in the wrong case"
@@ -151,7 +153,8 @@ func foldsToKnown(name []byte) bool {
 	return false
 }
 
-// readID returns the id that an answer to a refused message may carry.
+// readID returns the id for the answer to a refused message, "" if there is none that
+// may be used.
 func (e *envelope) readID(b []byte, tolerant bool) ID {
 	if e.twice || e.answer && e.method.IsZero() || e.id.IsZero() || e.id.End-e.id.Start > MaxID {
 		return ""
@@ -163,10 +166,10 @@ func (e *envelope) readID(b []byte, tolerant bool) ID {
 	return ID(id)
 }
 
-// idAllowed reports whether the JSON value id may be the id of a request. A
-// number with a fraction of zeros is an integer, as JSON Schema counts; one with
-// an exponent is taken for a fraction. A string must be whole: many peers cannot
-// write half a surrogate pair back.
+// idAllowed reports whether the JSON value id may be the id of a request. A number
+// whose fraction is all zeros is an integer, as in JSON Schema. A number with an
+// exponent counts as a fraction. A string must not have half of a surrogate pair: many
+// peers cannot write that back.
 func idAllowed(id []byte, tolerant bool) bool {
 	switch c := id[0]; {
 	case c == '"':
@@ -177,8 +180,8 @@ func idAllowed(id []byte, tolerant bool) bool {
 	return false
 }
 
-// whole reports whether the inside of a string that was scanned is text: it
-// escapes no half of a surrogate pair alone.
+// whole reports whether the inside of a scanned string is valid text, without half of a
+// surrogate pair.
 func whole(inside []byte) bool {
 	return bytes.IndexByte(inside, '\\') < 0 || utf8.Valid(appendText(nil, inside))
 }
@@ -199,7 +202,7 @@ func isInteger(n []byte) bool {
 	return true
 }
 
-// judge decides what kind of message the envelope makes and fills in m.
+// judge determines the kind of message from the envelope and fills in m.
 func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 	b := s.b
 	switch {
@@ -229,7 +232,7 @@ func (s *scanner) judge(e *envelope, lim *Limits, m *Message) *Error {
 		m.ID, m.IDAt = ID(id), e.id
 	}
 	if lim.Tolerant {
-		// JSON-RPC 1.0 wrote the absent one of the two as null.
+		// JSON-RPC 1.0 writes the absent one of result and error as null.
 		if !e.result.IsZero() && !e.failure.IsZero() {
 			if b[e.failure.Start] == 'n' {
 				e.failure = Span{}
@@ -281,8 +284,8 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 		switch {
 		case b[e.params.Start] == '{':
 		case b[e.params.Start] == 'n' && m.Kind == Notification:
-			// Writers that spell an absent value null do so here, too; nobody would
-			// answer them that it is wrong.
+			// Some peers write null for an absent value. A notification has no answer,
+			// so an error would tell nobody.
 			return nil
 		default:
 			return &Error{Code: CodeInvalidParams, Message: "params is not an object"}
@@ -292,8 +295,8 @@ func (s *scanner) judgeCall(e *envelope, lim *Limits, m *Message, null bool) *Er
 	return nil
 }
 
-// pushes reports whether what names a method and has a result can only be a result
-// that its sender pushes: its id is none that anybody counts.
+// pushes reports whether a message with a method and a result can only be an
+// unsolicited result: its id is absent or a string, which we never use as an id.
 func pushes(b []byte, id Span) bool { return id.IsZero() || b[id.Start] == '"' }
 
 func methodName(name []byte, names func([]byte) (string, bool)) string {
@@ -321,9 +324,8 @@ func (s *scanner) judgeResult(e *envelope, lim *Limits, m *Message, null bool) *
 	return nil
 }
 
-// judgeFailure accepts an error without an id and with an id of null: JSON-RPC
-// 2.0 §5 wants null where the id could not be read, MCP 2025-11-25 and later
-// leave the member out.
+// judgeFailure accepts an error without an id and with an id of null. JSON-RPC 2.0 §5
+// wants null if the id could not be read; MCP 2025-11-25 and later omit the member.
 func (s *scanner) judgeFailure(e *envelope, lim *Limits, m *Message) *Error {
 	b := s.b
 	if b[e.failure.Start] != '{' {
@@ -349,9 +351,8 @@ func invalid(why string) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "invalid message: " + why}
 }
 
-// Valid checks that b is exactly one JSON value, as strictly as Scan does and
-// within the same limits, whatever the value is. Its errors are those of Scan,
-// without an id.
+// Valid checks that b is exactly one JSON value of any kind, as strictly as Scan and
+// within the same limits. Its errors are those of Scan, without an id.
 func Valid(b []byte, lim Limits) error {
 	s := scannerOf(b, &lim)
 	defer s.release()

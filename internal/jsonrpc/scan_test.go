@@ -67,8 +67,8 @@ func TestScanRefusesMixtures(t *testing.T) {
 	}
 }
 
-// TestNullParams: many writers spell what is absent null. Of a request that is
-// refused, since it is answered; nobody would answer a notification.
+// TestNullParams: many peers write null for an absent value. A request with it is
+// refused, because a request has an answer. A notification is accepted.
 func TestNullParams(t *testing.T) {
 	for _, lim := range []Limits{{}, {Tolerant: true}} {
 		m, err := Scan([]byte(`{"jsonrpc":"2.0","method":"shutdown","params":null}`), lim)
@@ -115,7 +115,7 @@ func TestTolerant(t *testing.T) {
 			t.Errorf("%s: %+v", c.in, m)
 		}
 	}
-	// The rest stays refused.
+	// Everything else is still refused.
 	for _, in := range []string{
 		`{"jsonrpc":"1.0","id":1,"result":{}}`,
 		`{"jsonrpc":"2.0","id":null,"method":"x"}`,

@@ -12,17 +12,16 @@ const (
 	highs = 0x8080808080808080
 )
 
-// stops marks, by the high bit of a byte, where in the eight bytes w a string
-// cannot simply be passed over: at a quote, a backslash, a control character or
-// a byte that is not ASCII. Only the lowest mark is exact, for a borrow may make
-// more above it.
+// stops marks, in the high bit of each byte, where a string cannot simply be skipped in
+// the eight bytes of w: at a quote, a backslash, a control character or a non-ASCII
+// byte. Only the lowest mark is exact, because a borrow may set marks above it.
 func stops(w uint64) uint64 {
 	quote, backslash := w^ones*'"', w^ones*'\\'
 	return (w | (quote - ones) | (backslash - ones) | (w - ones*' ')) & highs
 }
 
-// shortText returns the length of the string at i, with its quotes, where that is
-// at most nine and all of it is plain; otherwise 0, whatever stands there.
+// shortText returns the length of the string at i, with its quotes, if it is at most
+// nine bytes long and plain. Otherwise it returns 0.
 func shortText(b []byte, i int) int {
 	if i+9 > len(b) {
 		return 0
@@ -34,9 +33,8 @@ func shortText(b []byte, i int) int {
 	return n + 1
 }
 
-// text scans the string whose opening quote stands at i. It returns the offset
-// behind the closing quote, or -1 when s.err is set, and whether there was an
-// escape.
+// text scans the string whose opening quote is at i. It returns the offset after the
+// closing quote, or -1 when s.err is set, and whether there was an escape.
 func (s *scanner) text(i int) (end int, escaped bool) {
 	b := s.b
 	start := i
@@ -51,7 +49,7 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 			i += 8
 		}
 		if i >= len(b) {
-			return s.fail(start, "unended string"), false
+			return s.fail(start, "unterminated string"), false
 		}
 		switch c := b[i]; {
 		case c == '"':
@@ -66,10 +64,10 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 		case c < ' ':
 			return s.failByte(i), false
 		case c < utf8.RuneSelf:
-			i++ // in the last bytes of the text, where no eight are left
+			i++ // fewer than eight bytes are left
 		default:
 			for i < len(b) && b[i] >= utf8.RuneSelf {
-				// Most of what is not ASCII is a plain three-byte form.
+				// Most non-ASCII characters are plain three-byte sequences.
 				for i+4 <= len(b) {
 					w := binary.LittleEndian.Uint32(b[i:])
 					if w&0xC0C0F0 != 0x8080E0 || w&0xFF == 0xE0 || w&0xFF == 0xED {
@@ -90,11 +88,11 @@ func (s *scanner) text(i int) (end int, escaped bool) {
 	}
 }
 
-// runeLen returns the length of the UTF-8 encoding of a character beyond ASCII
-// that b begins with, 0 when it is malformed, overlong, a surrogate or beyond
+// runeLen returns the length of the UTF-8 encoding of the non-ASCII character that b
+// begins with. It returns 0 if it is malformed, overlong, a surrogate or beyond
 // U+10FFFF (RFC 3629).
 func runeLen(b []byte) int {
-	// The common two and three-byte forms are decided here, without a call.
+	// Common two-byte and three-byte sequences are handled here, without a call.
 	if len(b) >= 3 {
 		switch c := b[0]; {
 		case 0xC2 <= c && c <= 0xDF:
@@ -116,10 +114,10 @@ func runeLen(b []byte) int {
 	return n
 }
 
-// escapeLen returns the length of the escape that b begins with, both halves of
-// a surrogate pair counted as one, and 0 when it is malformed. Half a pair is an
-// escape of its own: RFC 8259 §8.2 leaves it to the grammar, which allows it, and
-// JavaScript and Python write it where a text was cut within a character.
+// escapeLen returns the length of the escape that b begins with, or 0 if it is
+// malformed. A surrogate pair counts as one escape. Half a pair is an escape too: the
+// grammar allows it (RFC 8259 §8.2), and JavaScript and Python write it when a text was
+// cut within a character.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -142,7 +140,8 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// hex4 reads four hexadecimal digits, -1 when b does not begin with them.
+// hex4 returns the value of four hexadecimal digits, or -1 if b does not begin with
+// them.
 func hex4(b []byte) rune {
 	if len(b) < 4 {
 		return -1
@@ -162,11 +161,10 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// appendText appends the text that the inside of a JSON string stands for. Half a
-// surrogate pair becomes the three bytes that UTF-8 would have for it if it were a
-// character: no valid text contains them, so that two different strings never
-// become the same text. What Scan would have refused becomes U+FFFD or stays as it
-// is.
+// appendText appends the text of the inside of a JSON string. Half a surrogate pair
+// becomes the three bytes that UTF-8 would use if it were a character. No valid text
+// contains them, so two different strings never become the same text. Input that Scan
+// refuses becomes U+FFFD or stays as it is.
 func appendText(dst, inside []byte) []byte {
 	for i := 0; i < len(inside); {
 		c := inside[i]
@@ -193,7 +191,7 @@ func appendText(dst, inside []byte) []byte {
 	return dst
 }
 
-// appendUnit appends a UTF-16 code unit, half of a surrogate pair included.
+// appendUnit appends a UTF-16 code unit, which may be half of a surrogate pair.
 func appendUnit(dst []byte, r rune) []byte {
 	if utf16.IsSurrogate(r) {
 		return append(dst, 0xED, byte(0x80|r>>6&0x3F), byte(0x80|r&0x3F))
@@ -201,8 +199,7 @@ func appendUnit(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// halfAt returns the half of a surrogate pair that appendUnit wrote at s[i:], 0
-// for anything else.
+// halfAt returns the half of a surrogate pair that appendUnit wrote at s[i:], or 0.
 func halfAt(s string, i int) rune {
 	if i+3 > len(s) || s[i] != 0xED || s[i+1]&0xE0 != 0xA0 || s[i+2]&0xC0 != 0x80 {
 		return 0
@@ -210,8 +207,8 @@ func halfAt(s string, i int) rune {
 	return 0xD000 | rune(s[i+1]&0x3F)<<6 | rune(s[i+2]&0x3F)
 }
 
-// Shown returns s with each half of a surrogate pair, as Text returns it, replaced
-// by U+FFFD: what a peer that reads text would make of it.
+// Shown returns s with each half of a surrogate pair, as Text returns it, replaced by
+// U+FFFD.
 func Shown(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -245,9 +242,9 @@ func unescape(c byte) byte {
 	return c
 }
 
-// AppendQuote appends s as a JSON string, escaping no more than RFC 8259 §7
-// demands. Half of a surrogate pair, as Text returns it, becomes its escape again.
-// Other bytes that are not UTF-8 become U+FFFD.
+// AppendQuote appends s as a JSON string with only the escapes that RFC 8259 §7
+// requires. Half of a surrogate pair, as Text returns it, becomes its escape again.
+// Other invalid UTF-8 becomes U+FFFD.
 func AppendQuote(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// runeLen agrees with unicode/utf8 on every first and second byte, with the
-// third and fourth at the edges, and with any number of bytes left.
+// TestRuneLen compares runeLen with unicode/utf8 for every first and second byte, with
+// the third and fourth at the boundaries, and with any number of bytes left.
 func TestRuneLen(t *testing.T) {
 	edges := []byte{0x00, 0x7f, 0x80, 0xbf, 0xc0, 0xff}
 	for first := 0x80; first <= 0xff; first++ {
@@ -30,7 +30,8 @@ func TestRuneLen(t *testing.T) {
 	}
 }
 
-// Every byte at every offset from the eight that are looked at together.
+// TestTextBytes tries every byte at every offset within the eight that are read
+// together.
 func TestTextBytes(t *testing.T) {
 	for c := range 256 {
 		for before := range 18 {
@@ -58,7 +59,8 @@ func TestTextBytes(t *testing.T) {
 	}
 }
 
-// Runs of backslashes before a quote, near and far from the string's start.
+// TestSkipTextEscapes tries runs of backslashes before a quote, near and far from the
+// string's start.
 func TestSkipTextEscapes(t *testing.T) {
 	for before := range 80 {
 		for slashes := range 10 {

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Trail records the splices of one call: what went in, the changes with their reasons,
-// what came out. It keeps copies and stops at its bound. A nil Trail records nothing.
-// Safe for concurrent use.
+// Trail records the splices of one call: the input, the changes with their reasons, and
+// the output. It keeps copies and stops at its limit. A nil Trail records nothing.
+// Trail is safe for concurrent use.
 type Trail struct {
 	mu     sync.Mutex
 	left   int // bytes that may still be kept
@@ -16,31 +16,31 @@ type Trail struct {
 	missed int
 }
 
-// Stage is one splice. A message that passes several has a stage for each: the output of
-// one is the input of the next.
+// Stage is one splice. A message that is spliced several times has one stage for each:
+// the output of one is the input of the next.
 type Stage struct {
 	Input   []byte
-	Changes []Change // in the order of their positions, none within another
+	Changes []Change // ordered by position, not nested
 	Output  []byte
 }
 
-// Change is one edit as it was applied: With stands in place of the bytes At.
+// Change is one edit as it was applied: With replaces the bytes At.
 type Change struct {
 	Why  Reason
-	At   Span // of the stage's input; empty for an insertion
+	At   Span // in the stage's input; empty for an insertion
 	With []byte
 }
 
-// What a stage and a change are counted for beside their bytes.
+// The cost of a stage and of a change, in bytes, in addition to their contents.
 const (
 	stageCost  = 96
 	changeCost = 48
 )
 
-// NewTrail returns a Trail that keeps about so many bytes.
+// NewTrail returns a Trail that keeps about limit bytes.
 func NewTrail(limit int) *Trail { return &Trail{left: limit} }
 
-// Splice is Splice, and records a stage.
+// Splice calls the function Splice and records a stage.
 func (t *Trail) Splice(dst, raw []byte, e *Edits) []byte {
 	out := Splice(dst, raw, e)
 	if t != nil {
@@ -49,8 +49,8 @@ func (t *Trail) Splice(dst, raw []byte, e *Edits) []byte {
 	return out
 }
 
-// Stages returns what was recorded so far, in the order of the splices, and how many
-// stages had no room. The caller must not change the stages.
+// Stages returns the recorded stages, in order, and how many stages did not fit. The
+// caller must not change the stages.
 func (t *Trail) Stages() (stages []Stage, missed int) {
 	if t == nil {
 		return nil, 0
@@ -60,8 +60,8 @@ func (t *Trail) Stages() (stages []Stage, missed int) {
 	return slices.Clone(t.stages), t.missed
 }
 
-// keep records a stage, unless it would go beyond the bound. The edits are in order,
-// since they were spliced.
+// keep records a stage, unless it would exceed the limit. The edits are sorted, because
+// they were spliced.
 func (t *Trail) keep(raw []byte, e *Edits, out []byte) {
 	list := e.all()
 	cost := stageCost + len(raw) + len(out)
@@ -78,8 +78,8 @@ func (t *Trail) keep(raw []byte, e *Edits, out []byte) {
 	t.stages = append(t.stages, Stage{Input: bytes.Clone(raw), Changes: applied(list, len(raw)), Output: bytes.Clone(out)})
 }
 
-// applied returns the edits of list that Splice applies to a message of so many bytes,
-// as it applies them.
+// applied returns the edits of list that have an effect on a message of size bytes, as
+// Splice applies them.
 func applied(list []edit, size int) []Change {
 	if len(list) == 0 {
 		return nil

@@ -16,34 +16,34 @@ const (
 	defaultTokens = 1_000_000
 )
 
-// scanner walks over one JSON text once, from left to right, and checks it.
-// It needs no more memory than the names of the objects that are open at a time.
+// scanner reads one JSON text once, from left to right, and checks it. Its only memory
+// is the names of the currently open objects.
 type scanner struct {
 	b      []byte
-	err    *Error // of JSON; the scan ended there
-	tokens int    // how many more values and names there may be
-	most   int    // how many there may be in all
-	depth  int    // how many containers may be open
+	err    *Error // why the scan ended early
+	tokens int    // how many more values and names are allowed
+	most   int    // how many are allowed in total
+	depth  int    // how many containers may be open at a time
 
-	// duplicate is the offset of the first name that stands in its object twice,
-	// -1 when there is none. It does not end the scan.
+	// duplicate is the offset of the first repeated member name, -1 if there is none.
+	// It does not end the scan.
 	duplicate int
 
-	// hashed makes closeObject look at every object: one had long names that only
+	// hashed makes closeObject check every object, because one had long names that only
 	// decoding can tell apart.
 	hashed bool
 
-	frames []int32 // of each open container: where its names begin in keys, or array
+	frames []int32 // per open container: where its names begin in keys, or array
 	keys   []name
 	table  []int32 // scratch of closeObject
 }
 
-// scanners are kept for the memory of their stacks, at most some 30 KiB each.
+// scanners is a pool, for the memory of the stacks: at most some 30 KiB per scanner.
 var scanners = sync.Pool{New: func() any {
 	return &scanner{frames: make([]int32, 0, 32), keys: make([]name, 0, 64)}
 }}
 
-// release gives the scanner back. s.err outlives it.
+// release returns the scanner to the pool. s.err stays valid.
 func (s *scanner) release() {
 	if cap(s.keys) > 1<<10 {
 		s.keys = make([]name, 0, 64)
@@ -65,10 +65,10 @@ const array = -1
 // with all the names before it. Above that, closeObject looks for duplicates.
 const few = 24
 
-// name is one member's name. Two equal names have equal prints.
+// name is one member's name. Equal names have equal prints.
 type name struct {
 	print uint64 // of the unescaped name: its first bytes and its length
-	start int32  // of the first byte within the quotes
+	start int32  // of the first byte inside the quotes
 	end   int32  // of the closing quote; ^end when the name has escapes
 }
 
@@ -96,13 +96,13 @@ func scannerOf(b []byte, lim *Limits) *scanner {
 	return s
 }
 
-// beyond returns the error of a message that is larger than lim allows. It is not a
-// parse error (JSON-RPC 2.0 §5.1: "Invalid JSON was received"): the JSON may be good.
+// beyond returns the error for a message that exceeds lim. It is not a parse error
+// (JSON-RPC 2.0 §5.1: "Invalid JSON was received"), because the JSON may be valid.
 func beyond(what string) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "message exceeds a limit: " + what}
 }
 
-// fail notes why the text is not JSON and returns -1. The first failure holds.
+// fail records why the text is not JSON and returns -1. The first failure is kept.
 func (s *scanner) fail(i int, why string) int {
 	if s.err == nil {
 		s.err = &Error{Code: CodeParse, Message: "not JSON: " + why + " at offset " + strconv.Itoa(i)}
@@ -142,9 +142,8 @@ func (s *scanner) finish(i int) int {
 	return i
 }
 
-// value scans one value and returns the offset behind it, or -1 when s.err is
-// set. White space before it is allowed. It does not recurse: the containers
-// that are open stand in s.frames.
+// value scans one value and returns the offset after it, or -1 when s.err is set. White
+// space before it is allowed. It does not recurse: s.frames holds the open containers.
 func (s *scanner) value(i int) int {
 	b := s.b
 	floor := len(s.frames)
@@ -174,7 +173,7 @@ func (s *scanner) value(i int) int {
 			}
 			s.frames = append(s.frames, top)
 			i = skipSpace(b, i+1)
-			if i < len(b) && b[i] == c+2 { // ']' and '}' follow two behind
+			if i < len(b) && b[i] == c+2 { // ']' and '}' come two after '[' and '{' in ASCII
 				break
 			}
 			if c == '{' {
@@ -200,8 +199,8 @@ func (s *scanner) value(i int) int {
 				return -1
 			}
 		}
-		// A value ended at i, or an empty container is about to. Close what closes
-		// here; leave the loop at a comma.
+		// A value ended at i, or an empty container ends here. Close the containers
+		// that end, and leave the loop at a comma.
 		for {
 			if len(s.frames) == floor {
 				return i
@@ -238,8 +237,8 @@ func (s *scanner) value(i int) int {
 	}
 }
 
-// key scans a member's name, which must start at i, and the colon behind it. base
-// is where the names of its object begin.
+// key scans a member's name, which must start at i, and the colon after it. base is
+// where the names of its object begin in s.keys.
 func (s *scanner) key(i, base int) int {
 	b := s.b
 	if i >= len(b) || b[i] != '"' {
@@ -271,8 +270,7 @@ func (s *scanner) key(i, base int) int {
 	return i + 1
 }
 
-// name scans the name whose opening quote stands at i and returns the offset
-// behind it too.
+// name scans the name whose opening quote is at i. It also returns the offset after it.
 func (s *scanner) name(i int) (name, int) {
 	b := s.b
 	start := i + 1
@@ -288,7 +286,7 @@ func (s *scanner) name(i int) (name, int) {
 		w &= 1<<(8*uint(n)) - 1
 		return name{w ^ uint64(n)*lengthPrime, int32(start), int32(start + n)}, start + n + 1
 	}
-	// A longer name: its print is of the first eight bytes, which were plain.
+	// A longer name: its print covers the first eight bytes, which were plain.
 	i, escaped := s.text(start + 7)
 	if escaped || i < 0 {
 		return s.oddName(start - 1)
@@ -297,7 +295,7 @@ func (s *scanner) name(i int) (name, int) {
 	return name{w ^ uint64(n)*lengthPrime, int32(start), int32(i - 1)}, i
 }
 
-// oddName is name for names with escapes or beyond ASCII and for those at the end
+// oddName is name for names with escapes or non-ASCII bytes, and for those at the end
 // of the text.
 func (s *scanner) oddName(i int) (name, int) {
 	start := i + 1
@@ -323,7 +321,7 @@ func printOf(text []byte) uint64 {
 	return w ^ uint64(len(text))*lengthPrime
 }
 
-// costly reports whether the name is too long to decode for each comparison.
+// costly reports whether the name is too long to decode at each comparison.
 func (k name) costly() bool { return k.end < 0 && ^k.end-k.start > 64 }
 
 func (s *scanner) repeat(k name) {
@@ -347,12 +345,11 @@ func (s *scanner) same(j, k name) bool {
 // lastKey returns the unescaped name that key scanned last.
 func (s *scanner) lastKey() []byte { return s.unescaped(s.keys[len(s.keys)-1]) }
 
-// seed keeps senders from making names that fall on each other in closeObject.
+// seed prevents senders from choosing names that collide in closeObject.
 var seed = maphash.MakeSeed()
 
-// closeObject forgets the names of the object whose names begin at base. Where
-// they were too many to compare one by one it looks for duplicates first, in
-// linear time.
+// closeObject removes the names of the object whose names begin at base. If they were
+// too many to compare one by one, it first looks for duplicates, in linear time.
 func (s *scanner) closeObject(base int) {
 	names := s.keys[base:]
 	s.keys = s.keys[:base]

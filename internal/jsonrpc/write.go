@@ -2,18 +2,17 @@ package jsonrpc
 
 import "strconv"
 
-// AppendRequest appends a whole request. An empty params leaves the member out.
+// AppendRequest appends a request. Empty params omit the member.
 func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	return appendParams(appendMethod(appendHead(dst, id), method), params)
 }
 
-// AppendNotification appends a whole notification. An empty params leaves the
-// member out.
+// AppendNotification appends a notification. Empty params omit the member.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	return appendParams(appendMethod(appendHead(dst, ""), method), params)
 }
 
-// AppendResult appends a whole answer. An empty result stands for {}.
+// AppendResult appends a result. An empty result stands for {}.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
 	dst = append(appendHead(dst, id), `,"result":`...)
 	if len(result) == 0 {
@@ -22,10 +21,9 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 	return append(append(dst, result...), '}')
 }
 
-// AppendError appends a whole answer that reports e. An empty id leaves the
-// member out, as 2025-11-25 and later want where the id could not be read; for
-// earlier revisions and plain JSON-RPC 2.0 §5 pass the ID "null". e.ID is not
-// looked at.
+// AppendError appends an error answer for e. An empty id omits the member, as
+// 2025-11-25 and later want if the id could not be read; for earlier revisions and
+// plain JSON-RPC 2.0 §5 pass the ID "null". e.ID is ignored.
 func AppendError(dst []byte, id ID, e *Error) []byte {
 	dst = append(appendHead(dst, id), `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, e.Code, 10)
