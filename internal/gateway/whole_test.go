@@ -222,6 +222,9 @@ func (l *farLink) got(method string) []*jsonrpc.Message {
 type whole struct {
 	t         *testing.T
 	host      downstream.Handler
+	relay     *gateway.Relay
+	servers   []gateway.Upstream
+	far       []*farServer
 	upstreams []*upstream.Upstream
 	running   sync.WaitGroup
 	ends      []func()
@@ -302,6 +305,7 @@ func build(t *testing.T, servers ...*farServer) *whole {
 		w.upstreams = append(w.upstreams, u)
 		all = append(all, server{u})
 	}
+	w.relay, w.servers, w.far = relay, all, servers
 	if len(servers) == 1 {
 		host := &gateway.Single{Relay: relay, Upstream: all[0]}
 		w.host = host

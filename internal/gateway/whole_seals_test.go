@@ -1,0 +1,181 @@
+package gateway_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// at lets clients that join from now on see the server n alone, as it is.
+func (w *whole) at(n int) {
+	host := &gateway.Single{Relay: w.relay, Upstream: w.servers[n]}
+	w.host = host
+	w.ends = append(w.ends, host.Drain)
+}
+
+// inAnswer is a legacy server that asks in its answer, without a state or with its own.
+func inAnswer(state string) *farServer {
+	s := &farServer{}
+	s.on = func(l *farLink, m *jsonrpc.Message) {
+		switch {
+		case (m.Method == mcp.MethodCallTool || m.Method == mcp.MethodGetPrompt) && m.Param("inputResponses").IsZero():
+			l.answer(m, `{"resultType":"input_required","inputRequests":{"k":{`+elicit+`}}`+state+`}`)
+		case m.Kind == jsonrpc.Request:
+			l.answer(m, `{"content":[],"messages":[],"done":true}`)
+		}
+	}
+	return s
+}
+
+// askingAlways is newAsker for prompts too.
+func askingAlways(modern bool) *farServer {
+	s := newAsker(modern)
+	on := s.on
+	s.on = func(l *farLink, m *jsonrpc.Message) {
+		if m.Method == mcp.MethodGetPrompt {
+			l.answer(m, `{"resultType":"complete","messages":[]}`)
+			return
+		}
+		on(l, m)
+	}
+	return s
+}
+
+// sealChanges are what a client may do to a retry, one at a time.
+var sealChanges = []struct {
+	name   string
+	who    string // "" for the client that was asked
+	server int
+	method string // "" for tools/call
+	params string // "" for those of the first request
+	after  time.Duration
+	anew   bool // Dragoman has been restarted
+	state  func(string) string
+}{
+	{name: "nothing"},
+	{name: "another principal", who: "bert at 1"},
+	{name: "nobody", who: "nobody"},
+	{name: "another seat of the same subject", who: "anna at 2"},
+	{name: "another server", server: 1},
+	{name: "another method", method: mcp.MethodGetPrompt},
+	{name: "another tool", params: `"name":"u","arguments":{"n":1}`},
+	{name: "another argument", params: `"name":"t","arguments":{"n":2}`},
+	{name: "one parameter more", params: `"name":"t","arguments":{"n":1},"x":1`},
+	{name: "another spelling", params: `"arguments" : { "\u006e": 1 }, "name":"t"`},
+	{name: "a byte of the state", state: func(s string) string {
+		b := []byte(s)
+		b[len(b)/2] ^= 1
+		return string(b)
+	}},
+	{name: "a state of somebody else's make", state: func(string) string { return "theirs" }},
+	{name: "eleven minutes later", after: 11 * time.Minute},
+	{name: "after a restart", anew: true},
+}
+
+// TestSealsAreHeld writes down, to the byte, what a client is told that comes back with a
+// state to which one thing has been changed. It is told the same whatever the state holds:
+// a parked call, a server's own state, or nothing.
+func TestSealsAreHeld(t *testing.T) {
+	kinds := []struct {
+		name  string
+		serve func() *farServer
+	}{
+		{"a parked call", func() *farServer { return askingAlways(false) }},
+		{"a modern server's state", func() *farServer { return askingAlways(true) }},
+		{"a legacy server that asks in its answer", func() *farServer { return inAnswer("") }},
+		{"a legacy server that does so with a state", func() *farServer { return inAnswer(`,"requestState":"x"`) }},
+	}
+	stateOf := regexp.MustCompile(`drg1\.[\w-]+`)
+	var out strings.Builder
+	for _, kind := range kinds {
+		fmt.Fprintf(&out, "# %s\n", kind.name)
+		for _, x := range sealChanges {
+			inBubble(t, func(t *testing.T) {
+				const asked, first = "anna at 1", `"name":"t","arguments":{"n":1}`
+				w := build(t, kind.serve(), kind.serve())
+				w.at(0)
+				c := w.callerAs(asked, true, canBeAsked)
+				retry := retryOf(t, c.ask(mcp.MethodCallTool, first))
+				called := w.called(t)
+				if x.anew {
+					w = build(t, kind.serve(), kind.serve())
+					called = 0
+				}
+				time.Sleep(x.after)
+				who, method, params := asked, mcp.MethodCallTool, first
+				if x.who != "" {
+					who = x.who
+				}
+				if x.method != "" {
+					method = x.method
+				}
+				if x.params != "" {
+					params = x.params
+				}
+				if x.state != nil {
+					retry = stateOf.ReplaceAllStringFunc(retry, x.state)
+				}
+				w.at(x.server)
+				m := w.callerAs(who, true, canBeAsked).ask(method, params+retry)
+				got := "result"
+				if m.Kind == jsonrpc.Failure {
+					got = string(m.Error.Of(m.Raw))
+				}
+				fmt.Fprintf(&out, "%s: %s, %d calls more\n", x.name, got, w.called(t)-called)
+			})
+		}
+	}
+	golden(t, "seals.txt", out.String())
+}
+
+// called returns how many tools were called and prompts got at all servers.
+func (w *whole) called(t *testing.T) (n int) {
+	for _, s := range w.far {
+		for i := range s.opened() {
+			n += len(s.link(t, i).got(mcp.MethodCallTool)) + len(s.link(t, i).got(mcp.MethodGetPrompt))
+		}
+	}
+	return n
+}
+
+// TestTaskIDsAfterARestart writes down what becomes of the id of a task that was given
+// out before Dragoman was restarted, and of one that is asked for at another server.
+func TestTaskIDsAfterARestart(t *testing.T) {
+	var out strings.Builder
+	serve := func(modern bool) *farServer {
+		s := newWorkshop(modern)
+		return s.farServer
+	}
+	for _, modern := range []bool{false, true} {
+		for _, who := range []string{"nobody", "anna at 1"} {
+			inBubble(t, func(t *testing.T) {
+				w := build(t, serve(modern), serve(modern))
+				w.at(0)
+				m := w.callerAs(who, true, takesTasks).ask(mcp.MethodCallTool, `"name":"job","arguments":{}`)
+				id := `"taskId":` + string(m.ResultMember("taskId").Of(m.Raw))
+				ask := func(when string) {
+					m := w.callerAs(who, true, takesTasks).ask(mcp.MethodGetTask, id)
+					got := "result"
+					if m.Kind == jsonrpc.Failure {
+						got = string(m.Error.Of(m.Raw))
+					}
+					fmt.Fprintf(&out, "%s server, %s, %s: %s\n", eraOf(modern), who, when, got)
+				}
+				ask("at once")
+				w.at(1)
+				ask("at another server")
+				time.Sleep(time.Hour) // or the sessions of both have the same numbers
+				w = build(t, serve(modern), serve(modern))
+				w.at(0)
+				ask("after a restart")
+			})
+		}
+	}
+	golden(t, "taskids_restart.txt", out.String())
+}
