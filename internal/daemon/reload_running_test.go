@@ -1,0 +1,293 @@
+//go:build unix
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/fake"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// Whatever began before a change of the configuration ends as if nothing had changed.
+// These tests run calls, questions, tasks and listens across each kind of change. The
+// servers are fakes in this process and survive the change: what is lost, Dragoman lost.
+
+// reloading is a daemon whose servers are fakes, and whose file a test changes.
+type reloading struct {
+	*written
+	urls map[string]string // by server name
+	n    int               // changes so far
+}
+
+func serveReloading(t *testing.T) *reloading {
+	t.Helper()
+	r := &reloading{urls: map[string]string{}}
+	for name, profile := range map[string]string{"old": legacyProfile, "new": modernProfile, "extra": legacyProfile} {
+		s, err := fake.NewServer(profile, fake.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		web := httptest.NewServer(s.Handler())
+		t.Cleanup(web.Close)
+		t.Cleanup(func() {
+			_ = s.Close()
+			for _, v := range s.Violations() {
+				t.Errorf("server %s saw: %s", name, v)
+			}
+		})
+		r.urls[name] = web.URL + s.Path()
+	}
+	r.written = serveFile(t, r.text("", "old", "new"))
+	return r
+}
+
+// text is a configuration with these servers, each with the line more.
+func (r *reloading) text(more string, names ...string) string {
+	out := "dragoman: {limits: {initializePerSecond: 10000}}\nmcpServers:\n"
+	for _, name := range names {
+		out += fmt.Sprintf("  %s: {url: %q%s}\n", name, r.urls[name], more)
+	}
+	return out
+}
+
+// change writes a configuration and returns when it has been taken over.
+func (r *reloading) change(text string) {
+	r.t.Helper()
+	taken := func() int { return strings.Count(r.log.String(), "configuration taken over") }
+	before := taken()
+	r.write(r.t, text)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		r.t.Fatal(err)
+	}
+	await(r.t, "the configuration is taken over", 10*time.Second, func() bool { return taken() > before })
+}
+
+// A kind of change. After it the servers old and new are there, unless gone is set.
+type changeKind struct {
+	name string
+	gone bool
+	text func(r *reloading) string
+}
+
+var changeKinds = []changeKind{
+	{name: "nothing", text: func(r *reloading) string { return r.text("", "old", "new") }},
+	{name: "settings", text: func(r *reloading) string {
+		r.n++
+		return r.text(fmt.Sprintf(", headers: {X-Version: \"%d\"}", r.n), "old", "new")
+	}},
+	{name: "timeouts", text: func(r *reloading) string {
+		r.n++
+		return r.text(fmt.Sprintf(", callTimeout: %ds", 60+r.n%60), "old", "new")
+	}},
+	{name: "what is shown", text: func(r *reloading) string {
+		r.n++
+		return r.text(fmt.Sprintf(", expose: {tools: {deny: [nothing%d]}}", r.n), "old", "new")
+	}},
+	{name: "order", text: func(r *reloading) string { return r.text("", "new", "old") }},
+	{name: "a server more", text: func(r *reloading) string { return r.text("", "old", "new", "extra") }},
+	{name: "identity", text: func(r *reloading) string {
+		r.n++
+		return strings.Replace(r.text("", "old", "new"), "dragoman: {", fmt.Sprintf("dragoman: {server: {title: \"Number %d\"}, ", r.n), 1)
+	}},
+	{name: "removed", gone: true, text: func(r *reloading) string { return r.text("", "extra") }},
+}
+
+// story is something that a client does over some time. It calls begun when it is in
+// the middle; what it awaits after that it gets from answer.
+type story struct {
+	name   string
+	client string // profile
+	server string
+	retry  bool // it needs a further request, which a removed server does not get
+	tell   func(ctx context.Context, c *fake.Client, prefix string) error
+}
+
+func stories() (all []story) {
+	for _, client := range []string{legacyProfile, modernProfile} {
+		modern := client == modernProfile
+		for _, server := range []string{"old", "new"} {
+			add := func(name string, retry bool, tell func(context.Context, *fake.Client, string) error) {
+				all = append(all, story{name, client, server, retry, tell})
+			}
+			add("question", modern, func(ctx context.Context, c *fake.Client, prefix string) error {
+				_, err := callOf(ctx, c, prefix+"elicit", "{}", "")
+				return err
+			})
+			add("two questions", modern, func(ctx context.Context, c *fake.Client, prefix string) error {
+				_, err := callOf(ctx, c, prefix+"ask_twice", "{}", "")
+				return err
+			})
+			if modern {
+				add("task", true, modernTask)
+			} else {
+				add("task", true, legacyTask)
+				add("task that nobody wants", false, func(ctx context.Context, c *fake.Client, prefix string) error {
+					_, err := callOf(ctx, c, prefix+"task_only", `{"ask":true}`, "")
+					return err
+				})
+			}
+		}
+	}
+	return all
+}
+
+// callOf calls a tool and returns its result.
+func callOf(ctx context.Context, c *fake.Client, tool, args, more string) ([]byte, error) {
+	return requestOf(ctx, c, mcp.MethodCallTool, `{"name":"`+tool+`","arguments":`+args+more+`}`)
+}
+
+func requestOf(ctx context.Context, c *fake.Client, method, params string) ([]byte, error) {
+	r, err := c.Call(ctx, method, []byte(params), fake.CallOptions{})
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Err != nil:
+		return nil, fmt.Errorf("%s %s: %d %s %s", method, params, r.Err.Code, r.Err.Message, r.Err.Data)
+	case strings.Contains(string(r.Result), `"isError":true`):
+		return nil, fmt.Errorf("%s %s: %s", method, params, r.Result)
+	}
+	return r.Result, nil
+}
+
+func legacyTask(ctx context.Context, c *fake.Client, prefix string) error {
+	made, err := callOf(ctx, c, prefix+"task", `{"ask":true}`, `,"task":{}`)
+	if err != nil {
+		return err
+	}
+	id := memberOf(made, "task", "taskId")
+	out, err := requestOf(ctx, c, mcp.MethodTaskResult, `{"taskId":"`+id+`"}`)
+	if err == nil && !strings.Contains(string(out), "done: ") {
+		err = fmt.Errorf("the task ended with %s", out)
+	}
+	return err
+}
+
+func modernTask(ctx context.Context, c *fake.Client, prefix string) error {
+	made, err := callOf(ctx, c, prefix+"task", `{"ask":true}`, "")
+	if err != nil {
+		return err
+	}
+	id := memberOf(made, "taskId")
+	for {
+		st, err := requestOf(ctx, c, mcp.MethodGetTask, `{"taskId":"`+id+`"}`)
+		switch status := memberOf(st, "status"); {
+		case err != nil:
+			return err
+		case status == mcp.TaskInput:
+			asks := jsonrpc.Find(st, jsonrpc.Whole(st), "inputRequests")
+			for ask := range jsonrpc.Members(st, asks) {
+				answer, _ := holdOf(ctx)(ctx, fake.Ask{Method: mcp.MethodElicit, Params: jsonrpc.Find(st, ask.Value, "params").Of(st)})
+				if _, err := requestOf(ctx, c, mcp.MethodUpdateTask, `{"taskId":"`+id+`","inputResponses":{`+string(ask.Key.Of(st))+`:`+string(answer)+`}}`); err != nil {
+					return err
+				}
+			}
+		case status == mcp.TaskCompleted:
+			if !strings.Contains(string(st), "done: ") {
+				return fmt.Errorf("the task ended with %s", st)
+			}
+			return nil
+		case status != mcp.TaskWorking:
+			return fmt.Errorf("the task is %s", st)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+type holdKey struct{}
+
+type answerer = func(ctx context.Context, a fake.Ask) ([]byte, *jsonrpc.Error)
+
+func holdOf(ctx context.Context) answerer { return ctx.Value(holdKey{}).(answerer) }
+
+// play tells a story to a client of its own, which answers questions with answer.
+func (r *reloading) play(ctx context.Context, s story, path, prefix string, answer answerer) error {
+	c, err := fake.OpenClient(ctx, s.client, fake.Where{URL: r.base + path}, fake.ClientOptions{Answer: answer})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	if err := s.tell(context.WithValue(ctx, holdKey{}, answer), c, prefix); err != nil {
+		return err
+	}
+	for _, v := range c.Violations() {
+		if !strings.Contains(v, "listChanged") { // a reload tells of all lists, declared or not
+			return fmt.Errorf("the client saw %s", v)
+		}
+	}
+	return nil
+}
+
+// TestReloadWhileClientsAreAsked: each kind of question and task is in the middle when
+// the configuration changes. It goes on when the change is long over.
+func TestReloadWhileClientsAreAsked(t *testing.T) {
+	for _, kind := range changeKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			r := serveReloading(t)
+			joined := func() bool {
+				a := r.modern("/mcp", "1", "tools/list", "", "")
+				return strings.Contains(a.body, "old__elicit") && strings.Contains(a.body, "new__elicit")
+			}
+			await(t, "both servers", 20*time.Second, joined)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var playing, asked sync.WaitGroup
+			goOn := make(chan struct{})
+			for _, s := range stories() {
+				if kind.gone && s.retry {
+					continue
+				}
+				for path, prefix := range map[string]string{"/mcp": s.server + "__", "/s/" + s.server + "/mcp": ""} {
+					if kind.gone && prefix == "" {
+						continue // where the client would post its answer there is nothing any more
+					}
+					asked.Add(1)
+					once := sync.OnceFunc(asked.Done)
+					playing.Go(func() {
+						defer once()
+						err := r.play(ctx, s, path, prefix, func(ctx context.Context, a fake.Ask) ([]byte, *jsonrpc.Error) {
+							once()
+							select {
+							case <-goOn:
+							case <-ctx.Done():
+							}
+							return fake.Obliging(a)
+						})
+						if err != nil {
+							t.Errorf("%s of %s at %s: %v", s.name, s.client, path, err)
+						}
+					})
+				}
+			}
+			listen := r.open("POST", "/mcp", modernBody(`"l"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`), modernHeader("subscriptions/listen", "")...)
+			if m := listen.event(); m == nil || m.Method != mcp.NoteAcknowledged {
+				t.Errorf("the listen began with %v", m)
+			}
+			asked.Wait()
+			r.change(kind.text(r))
+			for m := listen.event(); ; m = listen.event() {
+				if m == nil || m.Kind == jsonrpc.Failure {
+					t.Errorf("the listen ended with %v", m)
+				}
+				if m == nil || m.Kind != jsonrpc.Notification {
+					break
+				}
+			}
+			time.Sleep(heldOver)
+			close(goOn)
+			playing.Wait()
+		})
+	}
+}
+
+// heldOver is how long after a change clients give their answers.
+const heldOver = 300 * time.Millisecond
