@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -55,7 +56,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	if o.Answer != nil {
 		s.facts.Capabilities = []byte(`{"elicitation":{"form":{}}}`)
 	}
-	s.host = &gateway.Single{Relay: &gateway.Relay{}, Upstream: server{s.upstream}}
+	s.host = &gateway.Single{Bridge: &bridge.Bridge{}, Listens: &gateway.ListenQuota{}, Upstream: server{s.upstream}}
 	if _, err := s.host.Hello(ctx, s.facts); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -76,7 +77,7 @@ func (s *Session) Close() error {
 	if s.detach != nil {
 		s.detach()
 	}
-	s.host.Relay.Close()
+	s.host.Bridge.Close()
 	closeAll([]*upstream.Upstream{s.upstream}, stopLimit)
 	s.flush()
 	return nil

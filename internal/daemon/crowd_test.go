@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
@@ -241,8 +242,8 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 			c.lost.Add(1)
 		}
 	}})
-	relay := &gateway.Relay{}
-	host := &gateway.Single{Relay: relay, Upstream: server{up}}
+	b := &bridge.Bridge{}
+	host := &gateway.Single{Bridge: b, Upstream: server{up}}
 	reception := &downstream.Endpoint{Host: host, Log: log}
 	doors := newDoors()
 	e := newEndpoint("run", reception, endpointOptions{guard: httpdoor.NewGuard(nil, nil, nil), log: log})
@@ -266,7 +267,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 		cancel()
 		c.http.CloseIdleConnections()
 		running.Wait()
-		relay.Close()
+		b.Close()
 		closeAll([]*upstream.Upstream{up}, stopLimit)
 	})
 	if c.base = <-ready; c.base == "" {

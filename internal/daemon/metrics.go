@@ -6,13 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // metrics counts what happens. Each daemon has its own registry.
@@ -141,7 +140,7 @@ func (m *metrics) Handshake(client string, rev mcp.Revision, took time.Duration,
 	m.latency.WithLabelValues(rev.String()).Observe(took.Seconds())
 }
 
-// Call is a gateway.Relay's Observe.
+// Call is a bridge.Bridge's Observe.
 func (m *metrics) Call(server string, from, to mcp.Revision, code int64) {
 	l := callLabels{server, era(from), era(to), "ok"}
 	if code != 0 {

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/codex"
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
@@ -191,7 +192,7 @@ func (m *midst) talk(p transport.Pipe, modern bool, prefix string) {
 type works struct {
 	fakes     []*fake.Server
 	upstreams []*upstream.Upstream
-	relay     *gateway.Relay
+	bridge    *bridge.Bridge
 	merged    *gateway.Merged // nil for one server
 	reception *downstream.Endpoint
 	serving   sync.WaitGroup
@@ -211,7 +212,7 @@ func (w *works) newFakePipe(t *testing.T, profile string) transport.Pipe {
 }
 
 func newWorks(t *testing.T, profiles ...string) *works {
-	w := &works{relay: &gateway.Relay{}}
+	w := &works{bridge: &bridge.Bridge{}}
 	w.reception = &downstream.Endpoint{}
 	var mu sync.Mutex // of w.fakes
 	var behind []gateway.Upstream
@@ -234,10 +235,10 @@ func newWorks(t *testing.T, profiles ...string) *works {
 		behind = append(behind, server{u})
 	}
 	if len(behind) == 1 {
-		w.reception.Host = &gateway.Single{Relay: w.relay, Upstream: behind[0]}
+		w.reception.Host = &gateway.Single{Bridge: w.bridge, Upstream: behind[0]}
 		return w
 	}
-	w.merged = &gateway.Merged{Relay: w.relay, Upstreams: behind, Face: gateway.Identity{Name: "d", Version: "1"}}
+	w.merged = &gateway.Merged{Bridge: w.bridge, Upstreams: behind, Face: gateway.Identity{Name: "d", Version: "1"}}
 	w.reception.Host = w.merged
 	return w
 }
@@ -248,7 +249,7 @@ func (w *works) close() {
 	} else {
 		w.reception.Host.(*gateway.Single).Drain()
 	}
-	w.relay.Close()
+	w.bridge.Close()
 	closeAll(w.upstreams, 0)
 	for _, f := range w.fakes {
 		_ = f.Close()
@@ -277,7 +278,7 @@ const (
 func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
 	owners := map[string]func(w *works, stop, leave func()) func(){
 		"upstream.Upstream":    func(w *works, _, _ func()) func() { return func() { closeAll(w.upstreams, 0) } },
-		"gateway.Relay":        func(w *works, _, _ func()) func() { return w.relay.Close },
+		"bridge.Bridge":        func(w *works, _, _ func()) func() { return w.bridge.Close },
 		"gateway":              func(w *works, _, _ func()) func() { return w.closeHost },
 		"downstream.Reception": func(_ *works, stop, _ func()) func() { return stop },
 		"downstream.Client":    func(_ *works, _, leave func()) func() { return leave },

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
@@ -48,14 +49,14 @@ func Run(ctx context.Context, o RunOptions) error {
 	u := newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, sole: o.Listen == ""})
 	limit := stopLimit
 	defer func() { closeAll([]*upstream.Upstream{u}, limit) }()
-	relay := &gateway.Relay{
+	b := &bridge.Bridge{
 		Lost:    func(server, what, why string) { warnLost(o.Log, server, what, why) },
 		Refused: func(server, principal, method string) { warnRefused(o.Log, server, principal, method) },
 	}
-	defer relay.Close()
-	host := &gateway.Single{Relay: relay, Upstream: server{u}}
+	defer b.Close()
+	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: server{u}}
 	budget := transport.NewBudget(inFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
-	relay.Budget = budget
+	b.Budget = budget
 	reception := &downstream.Endpoint{
 		Host: host, Log: o.Log, Budget: budget,
 		Lost: func(what, why string) { logLoss(o.Log, what, why) },

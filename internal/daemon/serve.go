@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -118,7 +119,8 @@ type daemon struct {
 	log     *slog.Logger // for what only whoever runs us can cause
 	hooks   hooks
 	metrics *metrics
-	relay   *gateway.Relay
+	bridge  *bridge.Bridge
+	listens gateway.ListenQuota
 	started time.Time
 	guard   *httpdoor.Guard
 	comers  newcomers
@@ -149,14 +151,11 @@ func newDaemon(o ServeOptions) *daemon {
 	}
 	d.budget = transport.NewBudget(inFlight(o.Config.Limits.InFlight, o.Config.Limits.Body))
 	d.metrics.watchBudget(d.budget)
-	d.relay = &gateway.Relay{
+	d.bridge = &bridge.Bridge{
 		Observe: d.metrics.Call, Budget: d.budget,
 		Lost: func(server, what, why string) {
 			warnLost(o.Log, server, what, why)
 			d.metrics.Lost(server, what, why)
-		},
-		Renamed: func(server, list, name, why string) {
-			o.Log.Warn("an item has another name than the usual one", "server", server, "list", list, "name", name, "why", why)
 		},
 		Refused: func(server, principal, method string) { warnRefused(o.Log, server, principal, method) },
 	}
@@ -241,8 +240,11 @@ func (d *daemon) apply(s *config.Snapshot) error {
 	}
 	before := d.gateway
 	g := &gateway.Merged{
-		Relay: d.relay, Names: gateway.Names{Separator: s.Separator}, Face: d.face(s),
+		Bridge: d.bridge, Listens: &d.listens, Names: gateway.Names{Separator: s.Separator}, Face: d.face(s),
 		Prefixes: make(map[string]string),
+		Renamed: func(server, list, name, why string) {
+			d.opts.Log.Warn("an item has another name than the usual one", "server", server, "list", list, "name", name, "why", why)
+		},
 	}
 	for i, u := range order {
 		g.Upstreams = append(g.Upstreams, shown(u, enabled[i].Expose))
@@ -269,7 +271,7 @@ func (d *daemon) apply(s *config.Snapshot) error {
 			delete(gone, u.Name())
 			continue
 		}
-		h := &gateway.Single{Relay: d.relay, Upstream: shown(u, enabled[i].Expose)}
+		h := &gateway.Single{Bridge: d.bridge, Listens: &d.listens, Upstream: shown(u, enabled[i].Expose)}
 		d.singles[u.Name()] = h
 		moves = append(moves, move{r, h})
 	}
@@ -538,7 +540,7 @@ func (d *daemon) close() {
 	if g != nil {
 		g.Close()
 	}
-	d.relay.Close()
+	d.bridge.Close()
 	limit := stopLimit
 	if d.hurried.Load() {
 		limit = hurriedLimit

@@ -100,12 +100,12 @@ func (d *daemon) report() *admin.Report {
 	for _, u := range order {
 		r.Servers = append(r.Servers, d.serverStatus(u.Report(), lists, redactor(configured[u.Name()])))
 	}
-	for _, p := range d.relay.ParkedCalls() {
+	for _, p := range d.bridge.ParkedCalls() {
 		r.Parked = append(r.Parked, admin.ParkedCall{
 			Server: p.Server, Method: p.Method, Principal: d.alias.of(p.Principal), Since: p.Since.UTC(), Questions: p.Questions,
 		})
 	}
-	for who, n := range d.relay.Listens() {
+	for who, n := range d.listens.ByParty() {
 		if principal, ok := strings.CutPrefix(who, "principal "); ok {
 			who = d.alias.of(principal)
 		}

@@ -43,7 +43,7 @@ func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.Server
 	for page, size := 0, 0; page < maxToolPages && size < maxToolBytes; page++ {
 		call := mcp.NewCall(jsonrpc.NewRequest("0", mcp.MethodListTools, params), jsonrpc.Span{}, f)
 		call.Once, call.Ours = true, true
-		reply, err := c.reception.Host.Call(ctx, call, unheard{})
+		reply, err := c.reception.Host.Call(ctx, call, mcp.NoCaller{})
 		if err != nil {
 			return nil, err
 		}
@@ -75,13 +75,4 @@ func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.Server
 		params = cursor
 	}
 	return all, nil
-}
-
-// unheard is the sink of calls of ours of which only the answer matters.
-type unheard struct{}
-
-func (unheard) Notify([]byte) {}
-
-func (unheard) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, mcp.ErrCannotAsk
 }

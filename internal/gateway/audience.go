@@ -57,7 +57,7 @@ func (g *Merged) audience(f *mcp.ClientInfo) *audience {
 	a := g.catalog.audienceLocked(key, f)
 	g.catalog.mu.Unlock()
 	if a == nil {
-		g.Relay.lost("", mcp.MethodListTools, "too many sets of client capabilities are in use: further clients see the lists for clients without capabilities")
+		g.Bridge.TellLost("", mcp.MethodListTools, "too many sets of client capabilities are in use: further clients see the lists for clients without capabilities")
 		return everybody
 	}
 	return a
@@ -73,7 +73,7 @@ func (c *catalog) audienceLocked(key string, f *mcp.ClientInfo) *audience {
 		a.used = now
 		return a
 	}
-	who := party(f)
+	who := f.Party()
 	count := map[string]int{}
 	for _, a := range c.audiences {
 		count[a.party]++

@@ -1,17 +1,13 @@
 package gateway
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 func long(n int) string { return strings.Repeat("x", n) }
@@ -54,7 +50,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	check(q.list)
 	synctest.Test(t, func(t *testing.T) {
 		turn := make(chan struct{})
-		o := &notifier{to: &reader{turn: turn}, as: func(Upstream, *jsonrpc.Message, *jsonrpc.Edits) {}}
+		o := &notifier{to: &reader{turn: turn}, as: func(string, *jsonrpc.Message, *jsonrpc.Edits) {}}
 		o.put(u, other(0)) // on which the writer waits
 		synctest.Wait()
 		flood(o.put)
@@ -73,107 +69,5 @@ func TestListensAreBoundedInBytes(t *testing.T) {
 	params := `{"notifications":{"resourceSubscriptions":["x:` + long(mcp.MaxWatchedBytes) + `"]}}`
 	if _, err := g.Call(t.Context(), modern(t, mcp.MethodListen, params), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 		t.Errorf("got %v", err)
-	}
-}
-
-// TestLogsHeldForAParkedCallAreBoundedInBytes: those that fit are heard when the client
-// comes back.
-func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-			go func() {
-				time.Sleep(time.Second) // nobody is there
-				for n := range maxHeldLogs {
-					s.Notify([]byte(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d %s"}}`, n, long(100<<10))))
-				}
-			}()
-			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
-			return said(mcp.R20251125, `{}`), err
-		}}
-		state, _ := parkedState(t, r, u)
-		time.Sleep(2 * time.Second)
-		back := &ear{}
-		c := modern(t, mcp.MethodCallTool, `{"name":"t","inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+state+`"}`)
-		if _, err := r.relay(t.Context(), u, c, back); err != nil {
-			t.Fatal(err)
-		}
-		size := 0
-		for _, b := range back.all() {
-			size += len(b)
-		}
-		if size > maxHeldLogBytes || len(back.all()) != 2 {
-			t.Errorf("%d bytes in %d messages were held", size, len(back.all()))
-		}
-	})
-}
-
-// givesUp is a legacy server that asks, waits for a second, and answers with so many
-// bytes.
-func givesUp(size int) *fake {
-	return &fake{name: "old", call: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-		short, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`), jsonrpc.Limits{})
-		if err != nil {
-			return nil, err
-		}
-		_, _ = s.Ask(short, m)
-		return said(mcp.R20251125, `{"who":"`+c.Client.Who.Key()+`","x":"`+long(size)+`"}`), nil
-	}}
-}
-
-// TestAnswersThatNobodyFetchesAreBounded: a client's calls are parked, the server takes
-// its questions back and answers at length, and the client never comes. What is kept is
-// bounded, in number and in bytes, and counted; the call of another client that waits
-// among them still gets its answer, and nothing is counted in the end.
-func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
-	for _, size := range []int{10, 256 << 10} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *Relay) {
-				r.Budget = transport.NewBudget(1 << 40)
-				u := givesUp(size)
-				park := func(principal string) string {
-					t.Helper()
-					reply, err := r.relay(t.Context(), u, request26(t, principal, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
-					if err != nil || reply.ResultType() != mcp.ResultInputRequired {
-						t.Fatalf("not parked: %v, %v", reply, err)
-					}
-					return text(t, reply, "requestState")
-				}
-				innocent := park("ben")
-				var states []string
-				for range 2 * maxFinished / 8 {
-					for range 8 {
-						states = append(states, park("alice"))
-					}
-					time.Sleep(1100 * time.Millisecond)
-				}
-				synctest.Wait()
-				if n := r.Parked(); n > maxFinished {
-					t.Errorf("%d calls are kept", n)
-				}
-				if held := r.Budget.State().Held; held > maxFinishedBytes || held < int64(size) {
-					t.Errorf("%d bytes are counted", held)
-				}
-				back := func(principal, state string) (*mcp.Reply, error) {
-					return r.relay(t.Context(), u, request26(t, principal, mcp.MethodCallTool, answered(state, "")), &ear{})
-				}
-				reply, err := back("ben", innocent)
-				if err != nil || text(t, reply, "who") != "ben" {
-					t.Errorf("the innocent call: %v", err)
-				}
-				if _, err := back("alice", states[0]); !errors.Is(err, errParkLost) {
-					t.Errorf("the oldest one: %v", err)
-				}
-				if reply, err := back("alice", states[len(states)-1]); err != nil || text(t, reply, "who") != "alice" {
-					t.Errorf("the newest one: %v", err)
-				}
-				time.Sleep(2 * stateTTL)
-				synctest.Wait()
-				if n, held := r.Parked(), r.Budget.State().Held; n != 0 || held != 0 || len(r.finished.order) != 0 || r.finished.bytes != 0 {
-					t.Errorf("%d calls are kept and %d bytes counted in the end", n, held)
-				}
-			})
-		})
 	}
 }

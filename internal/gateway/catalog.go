@@ -241,7 +241,7 @@ func (g *Merged) read(a *audience, method string, u Upstream, p *serverList, r *
 	g.catalog.mu.Unlock()
 	close(r.done)
 	if cutOff {
-		g.Relay.lost(u.Name(), method, "the list has no end that could be reached; what was read until then is shown")
+		g.Bridge.TellLost(u.Name(), method, "the list has no end that could be reached; what was read until then is shown")
 	}
 	if announce {
 		g.announce(changeOf(method), a.key)
@@ -372,9 +372,9 @@ func (g *Merged) edition(ctx context.Context, a *audience, method string) *merge
 	g.catalog.mu.Unlock()
 	for _, x := range tell {
 		if x.lost {
-			g.Relay.lost(x.server, x.method, leftOut(x.Name, x.Why))
-		} else if g.Relay.Renamed != nil {
-			g.Relay.Renamed(x.server, x.method, x.Name, x.Why)
+			g.Bridge.TellLost(x.server, x.method, leftOut(x.Name, x.Why))
+		} else if g.Renamed != nil {
+			g.Renamed(x.server, x.method, x.Name, x.Why)
 		}
 	}
 	return e

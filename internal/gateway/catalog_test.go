@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -25,7 +26,7 @@ func TestSlowAndDeadServersDelayTheFirstListAloneAndByTheGraceAtMost(t *testing.
 			return nil, ctx.Err()
 		}}
 		good := &fake{name: "good", lists: map[string][]string{"tools/list": {`{"name":"g"}`}}}
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{slow, dead, good}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{slow, dead, good}}
 		defer g.Close()
 		heard := &ear{}
 		detach := g.Subscribe(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 9}, heard)
@@ -81,7 +82,7 @@ func TestLastGoodListIsKeptWhileAServerIsAway(t *testing.T) {
 			defer mu.Unlock()
 			away, list = gone, items(now...)
 		}
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		defer g.Close()
 		shows(t, offered(t, g, mcp.MethodListTools), "u__x")
 		set(true)
@@ -114,7 +115,7 @@ func TestChangeDuringAReadingIsReadAgain(t *testing.T) {
 			n++
 			return after(ctx, 100*time.Millisecond, items(fmt.Sprintf(`{"name":"v%d"}`, n)))
 		}}
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		defer g.Close()
 		g.Warm(func(string) bool { return true })
 		time.Sleep(50 * time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -27,8 +28,8 @@ func TestCloseInMidWork(t *testing.T) {
 			}
 			a, b := counted(&fake{name: "a"}), counted(asking(mcp.MethodElicit))
 			b.hello.Revision = mcp.R20251125
-			r := &Relay{}
-			g := &Merged{Relay: r, Upstreams: []Upstream{a, b}, Face: Identity{Name: "dragoman", Version: "1"}}
+			r := &bridge.Bridge{}
+			g := &Merged{Bridge: r, Upstreams: []Upstream{a, b}, Face: Identity{Name: "dragoman", Version: "1"}}
 			done, closed := make(chan struct{}), make(chan struct{})
 			var wait sync.WaitGroup
 			do := func(f func()) {
@@ -47,7 +48,7 @@ func TestCloseInMidWork(t *testing.T) {
 			for i := range 3 {
 				do(func() { _, _ = g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &ear{}) })
 				do(func() { g.Changed("a", [...]string{"tools", "", "prompts"}[i]) })
-				do(func() { _, _ = r.relay(t.Context(), b, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}) })
+				do(func() { _, _ = r.Exchange(t.Context(), b, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}) })
 				do(func() {
 					heard := &ear{}
 					leave := g.Subscribe(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: uint64(i + 1)}, heard)

@@ -2,12 +2,15 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -244,13 +247,13 @@ func legacy(t testing.TB, method, params string) *mcp.Call {
 // merged is a gateway over servers, closed at the end.
 func merged(t testing.TB, all ...*fake) *Merged {
 	t.Helper()
-	g := &Merged{Relay: &Relay{}, Face: Identity{Name: "dragoman", Version: "1"}}
+	g := &Merged{Bridge: &bridge.Bridge{}, Face: Identity{Name: "dragoman", Version: "1"}}
 	for _, u := range all {
 		g.Upstreams = append(g.Upstreams, u)
 	}
 	t.Cleanup(func() {
 		g.Close()
-		g.Relay.Close()
+		g.Bridge.Close()
 	})
 	return g
 }
@@ -328,4 +331,43 @@ func shows(t *testing.T, got []string, want string) {
 	if s := strings.Join(got, " "); s != want {
 		t.Errorf("got %q, want %q", s, want)
 	}
+}
+
+// What the bridge promises, as its documentation says it.
+const (
+	stateTTL    = 10 * time.Minute
+	maxAttended = 256
+	openTask    = "drgt1."
+	signedTask  = "drgs1."
+	keptTaskID  = "drgk1."
+)
+
+// asking is a legacy server that asks each of methods during a call, all at once,
+// and answers with what it was told.
+func asking(methods ...string) *fake {
+	u := &fake{name: "old"}
+	u.call = func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		var wait sync.WaitGroup
+		answers := make([]string, len(methods))
+		errs := make([]error, len(methods))
+		for i, method := range methods {
+			raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{"q":%d}}`, i+1, method, i)
+			m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
+			if err != nil {
+				return nil, err
+			}
+			wait.Go(func() {
+				a, err := s.Ask(ctx, m)
+				if errs[i] = err; err == nil {
+					answers[i] = string(a.Result.Of(a.Raw))
+				}
+			})
+		}
+		wait.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return nil, err
+		}
+		return said(mcp.R20251125, `{"answers":[`+strings.Join(answers, ",")+`]}`), nil
+	}
+	return u
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -85,10 +86,10 @@ func TestT25_JoinedListsArePrivate(t *testing.T) {
 	}{
 		"joined":             {merged(t, u), `"private"`},
 		"joined of several":  {merged(t, u, &fake{name: "v"}), `"private"`},
-		"filtered":           {&Single{Relay: &Relay{}, Upstream: &Filtered{Upstream: u, Shows: func(string, string) bool { return false }}}, `"private"`},
-		"filtered in vain":   {&Single{Relay: &Relay{}, Upstream: &Filtered{Upstream: u, Shows: all}}, `"private"`},
-		"one as it is":       {&Single{Relay: &Relay{}, Upstream: u}, `"public"`},
-		"joined of filtered": {&Merged{Relay: &Relay{}, Upstreams: []Upstream{&Filtered{Upstream: u, Shows: all}}}, `"private"`},
+		"filtered":           {&Single{Bridge: &bridge.Bridge{}, Upstream: &Filtered{Upstream: u, Shows: func(string, string) bool { return false }}}, `"private"`},
+		"filtered in vain":   {&Single{Bridge: &bridge.Bridge{}, Upstream: &Filtered{Upstream: u, Shows: all}}, `"private"`},
+		"one as it is":       {&Single{Bridge: &bridge.Bridge{}, Upstream: u}, `"public"`},
+		"joined of filtered": {&Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{&Filtered{Upstream: u, Shows: all}}}, `"private"`},
 	} {
 		c := modern(t, mcp.MethodListTools, "{}")
 		reply, err := x.host.Call(t.Context(), c, &ear{})
@@ -122,7 +123,7 @@ func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
 		cursor, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("cursor"))
 		return said(mcp.R20260728, pages[cursor]), nil
 	}
-	g := &Single{Relay: &Relay{}, Upstream: u}
+	g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}
 	for _, x := range []struct{ params, want string }{
 		{`{}`, `"private"`}, {`{"cursor":"2"}`, `"private"`}, {`{"cursor":"3"}`, `"private"`},
 	} {

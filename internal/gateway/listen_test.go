@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -78,7 +79,7 @@ const (
 func TestN01_AcknowledgementComesFirstWithTheIDAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, tell, stood := telling("u", mcp.SubscriptionFilter{Tools: true})
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		text := startListen(t, g, `"1"`, `{"toolsListChanged":true}`)
 		number := startListen(t, g, `1`, `{"toolsListChanged":true,"promptsListChanged":true,"later":{"x":1}}`)
 		tell(t, toolsNote)
@@ -120,7 +121,7 @@ func TestN01_AcknowledgementComesFirstWithTheIDAsItWas(t *testing.T) {
 func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		l := startListen(t, g, `1`, `{}`)
 		g.announce(mcp.NoteToolsChanged, "") // N02
 		synctest.Wait()
@@ -168,7 +169,7 @@ func TestNoticesThatWaitAreTakenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, tell, _ := telling("u", mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{"x:1": true, "x:2": true}})
 		u.lists = map[string][]string{"resources/list": {`{"uri":"x:1"}`, `{"uri":"x:2"}`, `{"uri":"x:3"}`}}
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		s := &stalled{gate: make(chan struct{})}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -212,7 +213,7 @@ func (w hungStanding) Watch(ctx context.Context, _ mcp.SubscriptionFilter) (mcp.
 func TestListenWaitsForNoServerLongerThanTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, tell, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{hung{&fake{name: "a"}}, hung{&fake{name: "b"}}, u}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{hung{&fake{name: "a"}}, hung{&fake{name: "b"}}, u}}
 		start := time.Now()
 		l := startListen(t, g, `1`, `{"toolsListChanged":true}`)
 		time.Sleep(defaultGrace)

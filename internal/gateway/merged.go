@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -19,7 +20,12 @@ const maxRepeated = 128
 // by owner, lists joined. A server that is slow or dead is left out of them and
 // delays nobody.
 type Merged struct {
-	Relay     *Relay
+	Bridge *bridge.Bridge
+	// Listens bounds the subscriptions/listen of all endpoints together; nil bounds none.
+	Listens *ListenQuota
+	// Renamed is told of an item that clients see under another name than the usual
+	// one, and why. It must not block. Nil hears nothing.
+	Renamed   func(server, list, name, why string)
 	Upstreams []Upstream // in the order of the configuration
 	Names     Names
 	// Prefixes are the prefixes of the servers that have another than their name.
@@ -46,7 +52,7 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 // Call answers one request.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Method != nil && c.Method.Task {
-		return g.Relay.tasks(ctx, g.Upstreams, c, s)
+		return g.Bridge.Tasks(ctx, servers(g.Upstreams), c, s)
 	}
 	switch c.Msg.Method {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
@@ -60,7 +66,7 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 		if err != nil {
 			return nil, err
 		}
-		return g.Relay.relay(ctx, u, c, s)
+		return g.Bridge.Exchange(ctx, u, c, s)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 		u, err := g.owner(ctx, c.Client, uri)
@@ -73,18 +79,18 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 	case mcp.MethodSetLevel:
 		return g.setLevel(ctx, c)
 	case mcp.MethodListen:
-		leave, err := g.Relay.admitListen(c)
+		leave, err := g.Listens.admit(c)
 		if err != nil {
 			return nil, err
 		}
 		defer leave()
-		return g.listen(ctx, g.Relay, c, s, g.Upstreams, func(uri string) Upstream {
+		return g.listen(ctx, g.Bridge, c, s, g.Upstreams, func(uri string) Upstream {
 			u, _ := g.owner(ctx, c.Client, uri)
 			return u
 		})
 	}
 	if len(g.Upstreams) == 1 {
-		return g.Relay.relay(ctx, g.Upstreams[0], c, s)
+		return g.Bridge.Exchange(ctx, g.Upstreams[0], c, s)
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
 }
@@ -102,7 +108,7 @@ func (g *Merged) named(ctx context.Context, c *mcp.Call, s mcp.Caller, list, wha
 	}
 	c.Edits.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, r.name))
 	c.Name = r.name
-	return g.Relay.relay(ctx, r.server, c, s)
+	return g.Bridge.Exchange(ctx, r.server, c, s)
 }
 
 // notFound returns the error for a name that leads nowhere. Where it has the prefix of a
@@ -133,20 +139,20 @@ func (g *Merged) complete(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.
 			return nil, unknown("prompt", text)
 		}
 		c.Edits.Replace(mcp.WhyName, name, jsonrpc.AppendQuote(nil, r.name))
-		return g.Relay.relay(ctx, r.server, c, s)
+		return g.Bridge.Exchange(ctx, r.server, c, s)
 	}
 	uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri"))
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
 	}
 	if r, ok := g.find(ctx, a, mcp.MethodListTemplates, uri); ok {
-		return g.Relay.relay(ctx, r.server, c, s)
+		return g.Bridge.Exchange(ctx, r.server, c, s)
 	}
 	u, err := g.owner(ctx, c.Client, uri)
 	if err != nil {
 		return nil, err
 	}
-	return g.Relay.relay(ctx, u, c, s)
+	return g.Bridge.Exchange(ctx, u, c, s)
 }
 
 // setLevel tells every server that has a log; one that does not answer keeps
@@ -177,7 +183,7 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 
 // Subscribe lets a legacy client hear the standing notices of all servers.
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
-	return g.attach(f, g.Relay, s, g.Upstreams, g.Relay.taskNames(f, false), true)
+	return g.attach(f, g.Bridge, s, g.Upstreams, g.Bridge.TaskNames(f, false), true)
 }
 
 // owner returns the server that a URI belongs to: the one that lists it, else the

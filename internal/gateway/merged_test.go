@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -148,7 +149,7 @@ func TestSetLevelReachesAllAndWaitsForNobodyLong(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		b.level = func(context.Context, *mcp.Call) (*mcp.Reply, error) { return nil, errors.New("no") }
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{a, b}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{a, b}}
 		start := time.Now()
 		r, err := g.Call(t.Context(), legacy(t, mcp.MethodSetLevel, `{"level":"info"}`), &ear{})
 		if err != nil || result(t, r) != "{}" || time.Since(start) > 2*time.Second {

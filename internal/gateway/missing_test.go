@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -26,7 +27,7 @@ func TestListSaysWhoIsMissing(t *testing.T) {
 		failing := func(context.Context, string) ([][]byte, error) { return nil, errors.New("no such program") }
 		broken := &fake{name: "broken", list: failing}
 		good := &fake{name: "good", lists: map[string][]string{"tools/list": {`{"name":"g"}`}}}
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{slow, broken, good}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{slow, broken, good}}
 		defer g.Close()
 		missing := func() string {
 			t.Helper()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -51,7 +52,7 @@ type hearer struct {
 }
 
 // rename puts the names of a notice into the words that clients know.
-type rename func(u Upstream, m *jsonrpc.Message, e *jsonrpc.Edits)
+type rename = func(server string, m *jsonrpc.Message, e *jsonrpc.Edits)
 
 // maxURIs bounds the resources that one listen or one legacy client watches.
 const maxURIs = mcp.MaxWatched
@@ -131,7 +132,7 @@ func (n *notices) hear(h *hearer) (stop func()) {
 // listen serves subscriptions/listen until the client hangs up, the gateway
 // drains, or the client is too slow to be told. owner says which server a resource
 // belongs to; nil means that all belong to the one in from.
-func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s mcp.Caller, from []Upstream, owner func(uri string) Upstream) (*mcp.Reply, error) {
+func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s mcp.Caller, from []Upstream, owner func(uri string) Upstream) (*mcp.Reply, error) {
 	want, err := mcp.ParseInterest(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
@@ -141,7 +142,7 @@ func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s mcp.Calle
 			Message: fmt.Sprintf("at most %d resources can be watched by one listen, with %d bytes of URIs", maxURIs, mcp.MaxWatchedBytes)}
 	}
 	q := &queue{wake: make(chan struct{}, 1)}
-	tasks, err := r.listenToTasks(ctx, c, q, from)
+	tasks, err := listenToTasks(ctx, r, c, q, from)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +187,7 @@ func (n *notices) listen(ctx context.Context, r *Relay, c *mcp.Call, s mcp.Calle
 	s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, ack))
 	rest := time.NewTimer(pace) // between two writings, so that a flood is not passed on
 	defer rest.Stop()
-	as := r.taskNames(c.Client, c.Sole)
+	as := r.TaskNames(c.Client, c.Sole)
 	for {
 		select {
 		case <-q.wake:
@@ -276,34 +277,37 @@ func share(want mcp.SubscriptionFilter, from []Upstream, owner func(uri string) 
 	return out
 }
 
+// nameOf returns the name of the server that a notification comes from, "" for us.
+func nameOf(u Upstream) string {
+	if u == nil {
+		return ""
+	}
+	return u.Name()
+}
+
 // stamped puts a notice into the words of a listening client.
 func stamped(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
 	var e jsonrpc.Edits
-	as(u, m, &e)
+	as(nameOf(u), m, &e)
 	field := jsonrpc.Field{Key: mcp.KeySubscriptionID, Value: id}
 	meta := m.Param(mcp.KeyMeta)
 	switch {
 	case !meta.IsZero():
 		e.Object(mcp.WhySubscription, m.Raw, meta, nil, field)
 	case !m.Params.IsZero():
-		e.Object(mcp.WhySubscription, m.Raw, m.Params, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+		e.Object(mcp.WhySubscription, m.Raw, m.Params, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: jsonrpc.ObjectOf(field)})
 	default:
-		params := object(jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+		params := jsonrpc.ObjectOf(jsonrpc.Field{Key: mcp.KeyMeta, Value: jsonrpc.ObjectOf(field)})
 		e.Object(mcp.WhySubscription, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: params})
 	}
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)+96), m.Raw, &e)
-}
-
-func object(f jsonrpc.Field) []byte {
-	out := append(jsonrpc.AppendQuote([]byte{'{'}, f.Key), ':')
-	return append(append(out, f.Value...), '}')
 }
 
 // plain puts a notice into the words of a legacy client: without the id of a
 // listen that is not its own.
 func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
 	var e jsonrpc.Edits
-	as(u, m, &e)
+	as(nameOf(u), m, &e)
 	meta := m.Param(mcp.KeyMeta)
 	if !jsonrpc.Find(m.Raw, meta, mcp.KeySubscriptionID).IsZero() {
 		e.Object(mcp.WhySubscription, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeySubscriptionID })
@@ -332,7 +336,7 @@ func onward(m *jsonrpc.Message) []byte {
 // attach registers a legacy client with the servers it hears.
 // announced says that the lists are joined ones, of whose changes the servers know
 // only a part.
-func (n *notices) attach(f *mcp.ClientInfo, r *Relay, s mcp.Subscriber, from []Upstream, as rename, announced bool) (detach func()) {
+func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, announced bool) (detach func()) {
 	out := &notifier{to: s, as: as}
 	for _, u := range from {
 		n.standing(f, r, out, u, len(from) == 1).Lists(true, true, true)
@@ -359,14 +363,14 @@ func (n *notices) attach(f *mcp.ClientInfo, r *Relay, s mcp.Subscriber, from []U
 }
 
 // standing returns the registration of a legacy client with one server.
-func (n *notices) standing(f *mcp.ClientInfo, r *Relay, out *notifier, u Upstream, sole bool) Subscriber {
+func (n *notices) standing(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u Upstream, sole bool) Subscriber {
 	n.mu.Lock()
 	w := n.attached[f.Conversation].find(u.Name())
 	n.mu.Unlock()
 	if w != nil {
 		return w
 	}
-	asker := &taskSubscriber{out.to, asksOfTasks{r, u, f, sole, nil}}
+	asker := r.TaskSubscriber(out.to, u.Name(), f, sole)
 	w = u.Subscribe(f, func(m *jsonrpc.Message) { out.put(u, m) }, asker)
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -144,4 +144,4 @@ func TestOutletBlocked(t *testing.T) {
 }
 
 // unchanged leaves a notice as it is.
-func unchanged(_ Upstream, _ *jsonrpc.Message, _ *jsonrpc.Edits) {}
+func unchanged(_ string, _ *jsonrpc.Message, _ *jsonrpc.Edits) {}

@@ -6,28 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
-
-// party returns the key by which a client's share is counted: the principal; without
-// authentication the conversation; and for a modern client over HTTP, which has no
-// conversation, its address and the name that it gives.
-func party(f *mcp.ClientInfo) string {
-	switch {
-	case f.Who.SeatKey() != "":
-		return "principal " + f.Who.SeatKey()
-	case f.Conversation != 0:
-		return fmt.Sprintf("conversation %d", f.Conversation)
-	}
-	who := "remote " + f.Remote
-	if name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name")); name != "" {
-		who += " " + excerpt.Line(name, maxRepeated)
-	}
-	return who
-}
 
 // The bounds of subscriptions/listen that are open at once, each of which holds a
 // connection for as long as its client likes: those of one client, and those of all
@@ -38,8 +19,9 @@ const (
 	maxListensOfMachine = 256
 )
 
-// listenQuota counts the listens. The zero value is ready.
-type listenQuota struct {
+// ListenQuota counts the subscriptions/listen that are open, of all endpoints together. The
+// zero value is ready; nil counts none. It is safe for concurrent use.
+type ListenQuota struct {
 	mu       sync.Mutex
 	taken    map[string]int              // by party; nobody with 0
 	machines map[string]*transport.Quota // by address; none that is empty
@@ -55,8 +37,8 @@ func machineOf(f *mcp.ClientInfo) string {
 }
 
 // take reports whether f may have one more.
-func (s *listenQuota) take(f *mcp.ClientInfo) bool {
-	who, machine := party(f), machineOf(f)
+func (s *ListenQuota) take(f *mcp.ClientInfo) bool {
+	who, machine := f.Party(), machineOf(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.taken == nil {
@@ -80,8 +62,8 @@ func (s *listenQuota) take(f *mcp.ClientInfo) bool {
 	return true
 }
 
-func (s *listenQuota) giveBack(f *mcp.ClientInfo) {
-	who, machine := party(f), machineOf(f)
+func (s *ListenQuota) giveBack(f *mcp.ClientInfo) {
+	who, machine := f.Party(), machineOf(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.taken[who]--; s.taken[who] <= 0 {
@@ -94,21 +76,25 @@ func (s *listenQuota) giveBack(f *mcp.ClientInfo) {
 	}
 }
 
-func (s *listenQuota) byParty() map[string]int {
+// ByParty returns how many subscriptions/listen each client has open, by what tells clients
+// apart: a principal, a conversation, or an address and a name.
+func (s *ListenQuota) ByParty() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.taken)
 }
 
-// admitListen lets a listen begin; leave must be called at its end. The listens of
-// all endpoints count together.
-func (r *Relay) admitListen(c *mcp.Call) (leave func(), err error) {
-	if !r.listens.take(c.Client) {
+// admit lets a listen begin; leave must be called at its end.
+func (s *ListenQuota) admit(c *mcp.Call) (leave func(), err error) {
+	if s == nil {
+		return func() {}, nil
+	}
+	if !s.take(c.Client) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Cause: "rate_limited", Outcome: mcp.NotSent, TooMany: true,
 			Retryable: true, RetryAfter: 10 * time.Second, Op: "listen",
 			Message: fmt.Sprintf("one client may have at most %d subscriptions open, and fewer when many clients of one machine have some: close one first", maxListens),
 		}
 	}
-	return func() { r.listens.giveBack(c.Client) }, nil
+	return func() { s.giveBack(c.Client) }, nil
 }

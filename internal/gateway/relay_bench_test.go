@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -46,8 +47,8 @@ func newRelayed(t testing.TB) *relayed {
 	u := upstream.New(upstream.Spec{Name: "s", Pipe: func(context.Context) (transport.Pipe, error) {
 		return stdio.NewPipe(fromServer, toServer, pipeOptions), nil
 	}}, upstream.Options{})
-	relay := &gateway.Relay{}
-	reception := &downstream.Endpoint{Host: &gateway.Single{Relay: relay, Upstream: server{u}}}
+	relay := &bridge.Bridge{}
+	reception := &downstream.Endpoint{Host: &gateway.Single{Bridge: relay, Upstream: server{u}}}
 	var running sync.WaitGroup
 	running.Go(func() {
 		answerAll(t, atServer, toGateway)

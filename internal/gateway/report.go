@@ -1,9 +1,6 @@
 package gateway
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -70,34 +67,3 @@ func (c *catalog) shownLocked(method, server string) (shown *serverList, audienc
 	}
 	return shown, audience
 }
-
-// ParkedReport is a call that waits for its client.
-type ParkedReport struct {
-	Server, Principal, Method string
-	Since                     time.Time
-	Questions                 int // that are open
-}
-
-// ParkedCalls returns the calls that wait for their clients, the oldest first.
-func (r *Relay) ParkedCalls() []ParkedReport {
-	r.parkMu.Lock()
-	all := slices.Collect(maps.Values(r.parked))
-	out := make([]ParkedReport, len(all))
-	for i, p := range all {
-		out[i] = ParkedReport{Server: p.server, Principal: p.first.Client.Who.Key(), Method: p.first.Msg.Method, Since: p.since}
-	}
-	r.parkMu.Unlock()
-	for i, p := range all {
-		p.mu.Lock()
-		out[i].Questions = len(p.open)
-		p.mu.Unlock()
-	}
-	slices.SortFunc(out, func(a, b ParkedReport) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Server, b.Server))
-	})
-	return out
-}
-
-// Listens returns how many listens each client has open, by what tells clients
-// apart: a principal, a conversation, or an address and a name.
-func (r *Relay) Listens() map[string]int { return r.listens.byParty() }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -19,8 +20,8 @@ import (
 func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
-		relay := &Relay{}
-		one, other := &Merged{Relay: relay, Upstreams: []Upstream{u}}, &Single{Relay: relay, Upstream: u}
+		relay, quota := &bridge.Bridge{}, &ListenQuota{}
+		one, other := &Merged{Bridge: relay, Listens: quota, Upstreams: []Upstream{u}}, &Single{Bridge: relay, Listens: quota, Upstream: u}
 		host := func(n int) callee {
 			if n%2 == 0 {
 				return one
@@ -50,7 +51,7 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 			}
 			all = append(all, l)
 		}
-		if got := relay.Listens(); len(got) != 3 || got["principal anna"] != maxListens || got["remote 10.0.0.1"] != 1 {
+		if got := quota.ByParty(); len(got) != 3 || got["principal anna"] != maxListens || got["remote 10.0.0.1"] != 1 {
 			t.Errorf("listens: %v", got)
 		}
 		all[5].cancel()
@@ -64,7 +65,7 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 		for _, l := range append(all, again) {
 			<-l.done
 		}
-		if got := relay.Listens(); len(got) != 0 {
+		if got := quota.ByParty(); len(got) != 0 {
 			t.Errorf("at the end: %v", got)
 		}
 	})
@@ -83,11 +84,12 @@ func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	}}
 	v := &fake{name: "v", hello: u.hello, lists: map[string][]string{mcp.MethodListResources: {`{"uri":"r:1","name":"theirs"}`}}}
 	var lost, renamed []string
-	relay := &Relay{
-		Lost:    func(server, what, why string) { lost = append(lost, server+" "+what+" "+why) },
-		Renamed: func(server, list, name, why string) { renamed = append(renamed, server+" "+list+" "+name+": "+why) },
+	relay := &bridge.Bridge{
+		Lost: func(server, what, why string) { lost = append(lost, server+" "+what+" "+why) },
 	}
-	g := &Merged{Relay: relay, Upstreams: []Upstream{u, v}}
+	g := &Merged{Bridge: relay, Upstreams: []Upstream{u, v}, Renamed: func(server, list, name, why string) {
+		renamed = append(renamed, server+" "+list+" "+name+": "+why)
+	}}
 	defer g.Close()
 	tools := func() string { return listing(t, g, mcp.MethodListTools) }
 	first := tools()
@@ -140,7 +142,7 @@ func TestListsTellWhatIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := false
 		u := &fake{name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true}}`)}}
-		g := &Merged{Relay: &Relay{}, Upstreams: []Upstream{u}}
+		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		defer g.Close()
 		u.list = func(context.Context, string) ([][]byte, error) {
 			if fails {

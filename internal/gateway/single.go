@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -12,7 +13,9 @@ import (
 
 // Single presents one server as it is: its own identity, names and URIs.
 type Single struct {
-	Relay    *Relay
+	Bridge *bridge.Bridge
+	// Listens bounds the subscriptions/listen of all endpoints together; nil bounds none.
+	Listens  *ListenQuota
 	Upstream Upstream
 
 	notices
@@ -27,24 +30,24 @@ func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 func (g *Single) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	c.Sole = true
 	if c.Method != nil && c.Method.Task {
-		return g.Relay.tasks(ctx, []Upstream{g.Upstream}, c, s)
+		return g.Bridge.Tasks(ctx, []bridge.Server{g.Upstream}, c, s)
 	}
 	switch c.Msg.Method {
 	case mcp.MethodListen:
-		leave, err := g.Relay.admitListen(c)
+		leave, err := g.Listens.admit(c)
 		if err != nil {
 			return nil, err
 		}
 		defer leave()
-		return g.listen(ctx, g.Relay, c, s, []Upstream{g.Upstream}, nil)
+		return g.listen(ctx, g.Bridge, c, s, []Upstream{g.Upstream}, nil)
 	case mcp.MethodSetLevel:
 		return g.Upstream.SetLevel(ctx, c)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		return g.subscribe(ctx, c, g.Upstream)
 	case mcp.MethodListTools:
-		reply, err := g.Relay.relay(ctx, g.Upstream, c, s)
+		reply, err := g.Bridge.Exchange(ctx, g.Upstream, c, s)
 		if _, cut := g.Upstream.(*Filtered); err == nil && !cut {
-			lost := func(tool, why string) { g.Relay.lost(g.Upstream.Name(), c.Msg.Method, leftOut(tool, why)) }
+			lost := func(tool, why string) { g.Bridge.TellLost(g.Upstream.Name(), c.Msg.Method, leftOut(tool, why)) }
 			if keepTools(reply, nil, lost) || paged(c, reply) && reply.From.Can(mcp.MirroredHeaders) {
 				// All pages have one scope (2026-07-28 §Caching, "Interaction with
 				// Pagination"), and of one of the others a tool may be left out.
@@ -58,7 +61,7 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 		}
 		return reply, err
 	}
-	return g.Relay.relay(ctx, g.Upstream, c, s)
+	return g.Bridge.Exchange(ctx, g.Upstream, c, s)
 }
 
 // paged reports whether a list has further pages beside the one in reply.
@@ -113,7 +116,7 @@ func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 
 // Subscribe lets a legacy client hear the server's standing notices.
 func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
-	return g.attach(f, g.Relay, s, []Upstream{g.Upstream}, g.Relay.taskNames(f, true), false)
+	return g.attach(f, g.Bridge, s, []Upstream{g.Upstream}, g.Bridge.TaskNames(f, true), false)
 }
 
 // offerTasks says of the tools of a modern server with tasks that they may be

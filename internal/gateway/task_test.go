@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -144,7 +145,7 @@ func TestTasksNeedTheExtension(t *testing.T) {
 func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := directed("one").answers(map[string]string{"tools/call": `{"resultType":"complete","content":[],"isError":true}`})
-		g := &Single{Relay: &Relay{}, Upstream: u}
+		g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}
 		call := legacy(t, "tools/call", `{"name":"star","task":{"ttl":60000}}`)
 		reply, err := g.Call(t.Context(), call, &ear{})
 		if err != nil {
@@ -184,76 +185,12 @@ func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 	})
 }
 
-// TestKeptTasksAreBounded: however many clients ask for, and however large.
-func TestKeptTasksAreBounded(t *testing.T) {
-	var k keptTasks
-	c := legacy(t, "tools/call", `{"name":"star"}`)
-	big := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}]}`)
-	small := said(mcp.R20260728, `{"content":[]}`)
-	for range 2 * maxKept {
-		if _, err := k.keep(c, small, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(k.byID) != maxKept || len(k.order) != maxKept {
-		t.Errorf("%d are kept", len(k.byID))
-	}
-	for range 40 {
-		_, _ = k.keep(c, big, 0)
-	}
-	sum := 0
-	for _, x := range k.byID {
-		sum += len(x.reply.Msg.Raw)
-	}
-	if k.bytes != sum || sum > maxKeptBytes || len(k.order) != len(k.byID) {
-		t.Errorf("%d bytes are kept, %d counted, %d and %d tasks", sum, k.bytes, len(k.order), len(k.byID))
-	}
-}
-
-// TestKeptTasksOfOthersStay: a client that keeps many or large answers loses its own
-// oldest ones, and not the one that somebody else has kept for longer.
-func TestKeptTasksOfOthersStay(t *testing.T) {
-	big := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}]}`)
-	small := said(mcp.R20260728, `{"content":[]}`)
-	for name, flood := range map[string]*mcp.Reply{"many": small, "large": big} {
-		var k keptTasks
-		innocent, greedy := legacy(t, "tools/call", `{"name":"star"}`), legacy(t, "tools/call", `{"name":"star"}`)
-		innocent.Client.Who, innocent.Client.Conversation = nil, 7
-		greedy.Client.Who, greedy.Client.Conversation = nil, 8
-		mine, err := k.keep(innocent, small, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		id, _ := jsonrpc.Text(mine.Msg.Raw, jsonrpc.Find(mine.Msg.Raw, mine.Msg.ResultMember("task"), "taskId"))
-		for range 2 * maxKept {
-			if _, err := k.keep(greedy, flood, 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, ok := k.find(innocent.Client, id); !ok {
-			t.Errorf("%s: what another client has kept is gone", name)
-		}
-		if k.bytes > maxKeptBytes || len(k.order) > maxKept {
-			t.Errorf("%s: %d tasks of %d bytes are kept", name, len(k.order), k.bytes)
-		}
-	}
-	var k keptTasks
-	huge := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", maxKeptBytes)+`"}]}`)
-	c := legacy(t, "tools/call", `{"name":"star"}`)
-	if _, err := k.keep(c, small, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.keep(c, huge, 0); err == nil || len(k.order) != 1 {
-		t.Errorf("what has no room: %v, and %d are kept", err, len(k.order))
-	}
-}
-
 // TestAttendedTaskEnds: whoever waits for a task's questions in a client's stead
 // goes when the client stays away, and when Dragoman stops.
 func TestAttendedTaskEnds(t *testing.T) {
-	for name, end := range map[string]func(*Relay){
-		"the client stays away": func(*Relay) { time.Sleep(stateTTL + time.Second) },
-		"Dragoman stops":        func(r *Relay) { r.Close() },
+	for name, end := range map[string]func(*bridge.Bridge){
+		"the client stays away": func(*bridge.Bridge) { time.Sleep(stateTTL + time.Second) },
+		"Dragoman stops":        func(r *bridge.Bridge) { r.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -270,8 +207,8 @@ func TestAttendedTaskEnds(t *testing.T) {
 					reply.Session = 5
 					return reply, nil
 				}
-				g := &Single{Relay: &Relay{}, Upstream: u}
-				defer g.Relay.Close()
+				g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}
+				defer g.Bridge.Close()
 				reply, err := g.Call(t.Context(), tasking(t, "", "tools/call", `{"name":"star"}`), &ear{})
 				if err != nil {
 					t.Fatal(err)
@@ -286,10 +223,10 @@ func TestAttendedTaskEnds(t *testing.T) {
 				if waiting.Load() != 1 {
 					t.Fatalf("%d wait for its questions", waiting.Load())
 				}
-				end(g.Relay)
+				end(g.Bridge)
 				synctest.Wait()
-				if n := waiting.Load(); n != 0 || len(g.Relay.attended) != 0 {
-					t.Errorf("%d still wait, %d are in the table", n, len(g.Relay.attended))
+				if n := waiting.Load(); n != 0 || g.Bridge.Attended() != 0 {
+					t.Errorf("%d still wait, %d are in the table", n, g.Bridge.Attended())
 				}
 			})
 		})
@@ -332,8 +269,8 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 					}
 					return said(rev, `{"resultType":"task",`+aTask+`}`), nil
 				}
-				g := &Single{Relay: &Relay{}, Upstream: x.u}
-				defer g.Relay.Close()
+				g := &Single{Bridge: &bridge.Bridge{}, Upstream: x.u}
+				defer g.Bridge.Close()
 				ctx, stop := context.WithCancel(t.Context())
 				time.AfterFunc(time.Minute, stop)
 				if _, err := g.Call(ctx, x.call(), &ear{}); err == nil {
@@ -368,7 +305,11 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		mine := text(t, reply, "taskId")
-		theirs := g.Relay.taskID(one, &mcp.ClientInfo{Who: identity.Named("bob")}, false, mcp.TaskRef{ID: "t1"})
+		reply, err = g.Call(t.Context(), tasking(t, "bob", "tools/call", `{"name":"one__star"}`), &ear{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := text(t, reply, "taskId")
 		listen := func(principal, capabilities string) (heard []string, err error) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
@@ -414,7 +355,7 @@ func TestQuestionsOfATaskAreQuestions(t *testing.T) {
 			"tools/call": `{"resultType":"task",` + aTask + `}`,
 			"tasks/get":  `{"resultType":"complete",` + task + `,"inputRequests":` + asks + `}`,
 		})
-		g := &Single{Relay: &Relay{}, Upstream: u}
+		g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}
 		made, err := g.Call(t.Context(), tasking(t, "", "tools/call", `{"name":"star"}`), &ear{})
 		if err != nil {
 			t.Fatal(err)

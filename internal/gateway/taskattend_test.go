@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -63,7 +64,7 @@ func TestPollGivenUpAsTheTaskEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 30 { // which of the two is seen first is chance
 			x := newAsksThenEnds(t)
-			g := &Single{Relay: &Relay{}, Upstream: x}
+			g := &Single{Bridge: &bridge.Bridge{}, Upstream: x}
 			get := x.begin(t, g) + `}`
 			if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
 				t.Fatal(err)
@@ -76,7 +77,7 @@ func TestPollGivenUpAsTheTaskEnds(t *testing.T) {
 			if reply == nil && err == nil {
 				t.Fatal("neither an answer nor an error")
 			}
-			g.Relay.Close()
+			g.Bridge.Close()
 		}
 	})
 }
@@ -87,8 +88,8 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newAsksThenEnds(t)
 		b := transport.NewBudget(1 << 20)
-		g := &Single{Relay: &Relay{Budget: b}, Upstream: x}
-		defer g.Relay.Close()
+		g := &Single{Bridge: &bridge.Bridge{Budget: b}, Upstream: x}
+		defer g.Bridge.Close()
 		get := x.begin(t, g) + `,"_meta":{"x":"` + strings.Repeat("x", 100_000) + `"}}`
 		for range 3 {
 			if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
@@ -109,7 +110,7 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 		}
 
 		x.over, x.end = false, make(chan struct{})
-		for _, end := range []func(){func() { time.Sleep(stateTTL + 1) }, g.Relay.Close} {
+		for _, end := range []func(){func() { time.Sleep(stateTTL + 1) }, g.Bridge.Close} {
 			if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
 				t.Fatal(err)
 			}
@@ -136,8 +137,8 @@ func TestErrorOfATaskHasACodeOfTheClients(t *testing.T) {
 		m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
 		return &mcp.Reply{Msg: m, From: mcp.R20251125}, err
 	}
-	g := &Single{Relay: &Relay{}, Upstream: x}
-	defer g.Relay.Close()
+	g := &Single{Bridge: &bridge.Bridge{}, Upstream: x}
+	defer g.Bridge.Close()
 	reply, err := g.Call(t.Context(), tasking(t, "", "tasks/get", x.begin(t, g)+`}`), &ear{})
 	if err != nil {
 		t.Fatal(err)

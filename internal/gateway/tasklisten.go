@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -26,14 +27,14 @@ type taskListen struct {
 // listenToTasks begins to hear of the tasks that a listen names (SEP-2663, "Task
 // Status Notifications"). The tasks of legacy servers are not heard: their notices
 // say neither what came of a task nor what it asks, which this one must.
-func (r *Relay) listenToTasks(ctx context.Context, c *mcp.Call, q *queue, from []Upstream) (*taskListen, error) {
+func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue, from []Upstream) (*taskListen, error) {
 	raw := c.Msg.Raw
 	list := jsonrpc.Find(raw, c.Msg.Param("notifications"), "taskIds")
 	if list.IsZero() {
 		return &taskListen{leave: func() {}}, nil
 	}
 	if !mcp.HasTasksExtension(c.Client.Capabilities) {
-		return nil, errNeedsTasks
+		return nil, bridge.ErrNeedsTasks
 	}
 	if jsonrpc.KindOf(raw, list) != '[' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskIds must be an array of strings"}
@@ -45,17 +46,17 @@ func (r *Relay) listenToTasks(ctx context.Context, c *mcp.Call, q *queue, from [
 		if n++; !ok || n > maxTaskIDs {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("taskIds must be an array of at most %d strings", maxTaskIDs)}
 		}
-		p, err := r.placeOf(ctx, from, c.Client, c.Sole, id)
+		p, err := r.FindTask(ctx, servers(from), c.Client, c.Sole, id)
 		switch {
 		case err != nil:
-		case p.form() != mcp.DirectedTasks:
-			r.lost(p.server.Name(), mcp.NoteTask, "the server's notices do not say what came of a task")
+		case p.Form() != mcp.DirectedTasks:
+			r.TellLost(p.Server.Name(), mcp.NoteTask, "the server's notices do not say what came of a task")
 		default:
-			name := p.server.Name()
+			name := p.Server.Name()
 			if ids[name] == nil {
 				ids[name] = map[string]string{}
 			}
-			ids[name][p.ref.ID] = id
+			ids[name][p.Ref.ID] = id
 		}
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -67,7 +68,7 @@ func (r *Relay) listenToTasks(ctx context.Context, c *mcp.Call, q *queue, from [
 	var all []*taskEar
 	for _, u := range from {
 		if mine := ids[u.Name()]; mine != nil {
-			ear := &taskEar{relay: r, client: c.Client, server: u, q: q, ids: mine, acked: make(chan struct{})}
+			ear := &taskEar{bridge: r, client: c.Client, server: u, q: q, ids: mine, acked: make(chan struct{})}
 			all = append(all, ear)
 			running.Go(func() { ear.listen(ctx, c) })
 		}
@@ -108,8 +109,8 @@ func (l *taskListen) filter(honoured []byte) []byte {
 
 // taskEar is a listen with one server, and its sink.
 type taskEar struct {
-	noCaller
-	relay  *Relay
+	mcp.NoCaller
+	bridge *bridge.Bridge
 	client *mcp.ClientInfo
 	server Upstream
 	q      *queue
@@ -158,9 +159,9 @@ func (e *taskEar) Notify(b []byte) {
 		if _, mine := e.ids[id]; !mine {
 			return
 		}
-		if err := e.relay.checkQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
+		if err := e.bridge.CheckQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
 			// Its poll says so.
-			e.relay.lost(e.server.Name(), m.Method, "the task asks a question that this client does not support")
+			e.bridge.TellLost(e.server.Name(), m.Method, "the task asks a question that this client does not support")
 			return
 		}
 		e.q.put(e.server, m)

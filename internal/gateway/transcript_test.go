@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/codex"
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -68,8 +69,8 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 		}
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &conn.Sessions{}})
-	relay := &gateway.Relay{}
-	reception := &downstream.Endpoint{Host: trailed{&gateway.Single{Relay: relay, Upstream: server{u}}, trail}}
+	relay := &bridge.Bridge{}
+	reception := &downstream.Endpoint{Host: trailed{&gateway.Single{Bridge: relay, Upstream: server{u}}, trail}}
 	ended := make(chan error, 1)
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -3,26 +3,18 @@ package gateway
 import (
 	"context"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
 // Upstream is a server as the gateway uses it.
 type Upstream interface {
-	// Name returns its configured name.
-	Name() string
+	bridge.Server
 	// Hello returns what the server says of itself, opening it for f where needed.
 	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
-	// Call relays one call. The error is what the client gets, see mcp.Wire.
-	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 	// List walks a list to its end; complete is false when a bound cut it off.
 	List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error)
-	// ToolParams returns what a tool of the client f wants mirrored into headers.
-	ToolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool)
-	// Tasks returns in which form the server has tasks for the client f, and what its
-	// tool says of them; tool may be "".
-	Tasks(ctx context.Context, f *mcp.ClientInfo, tool string) (mcp.TaskForm, mcp.TaskSupport)
 	// SetLevel answers logging/setLevel.
 	SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error)
 	// Forward passes on a client's notification. It does not wait.
@@ -41,4 +33,13 @@ type Subscriber interface {
 	// server has agreed to tell.
 	Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error)
 	Close()
+}
+
+// servers returns the upstreams as the bridge knows them.
+func servers(all []Upstream) []bridge.Server {
+	out := make([]bridge.Server, len(all))
+	for i, u := range all {
+		out[i] = u
+	}
+	return out
 }

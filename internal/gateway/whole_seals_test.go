@@ -14,7 +14,7 @@ import (
 
 // at lets clients that join from now on see the server n alone, as it is.
 func (w *whole) at(n int) {
-	host := &gateway.Single{Relay: w.relay, Upstream: w.servers[n]}
+	host := &gateway.Single{Bridge: w.relay, Upstream: w.servers[n]}
 	w.host = host
 	w.ends = append(w.ends, host.Drain)
 }

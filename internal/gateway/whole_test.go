@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
@@ -222,7 +223,7 @@ func (l *farLink) got(method string) []*jsonrpc.Message {
 type whole struct {
 	t         *testing.T
 	host      downstream.Handler
-	relay     *gateway.Relay
+	relay     *bridge.Bridge
 	servers   []gateway.Upstream
 	far       []*farServer
 	upstreams []*upstream.Upstream
@@ -281,7 +282,7 @@ func (w *whole) lostSoFar() []string {
 func build(t *testing.T, servers ...*farServer) *whole {
 	t.Helper()
 	w := &whole{t: t}
-	relay := &gateway.Relay{Lost: w.lost, Refused: func(server, principal, method string) {
+	relay := &bridge.Bridge{Lost: w.lost, Refused: func(server, principal, method string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.refused = append(w.refused, server+" "+principal+" "+method)
@@ -307,11 +308,11 @@ func build(t *testing.T, servers ...*farServer) *whole {
 	}
 	w.relay, w.servers, w.far = relay, all, servers
 	if len(servers) == 1 {
-		host := &gateway.Single{Relay: relay, Upstream: all[0]}
+		host := &gateway.Single{Bridge: relay, Upstream: all[0]}
 		w.host = host
 		w.ends = append(w.ends, host.Drain)
 	} else {
-		merged = &gateway.Merged{Relay: relay, Upstreams: all, Face: gateway.Identity{Name: "dragoman", Version: "test"}}
+		merged = &gateway.Merged{Bridge: relay, Upstreams: all, Face: gateway.Identity{Name: "dragoman", Version: "test"}}
 		w.host = merged
 		w.ends = append(w.ends, merged.Close)
 	}

@@ -77,3 +77,9 @@ func (m *Message) method(method string, params []byte) {
 	}
 	m.Raw = appendParams(m.Raw, params)
 }
+
+// ObjectOf returns an object with the one member f.
+func ObjectOf(f Field) []byte {
+	out := append(AppendQuote([]byte{'{'}, f.Key), ':')
+	return append(append(out, f.Value...), '}')
+}

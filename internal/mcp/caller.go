@@ -31,3 +31,15 @@ type Subscriber interface {
 // ErrCannotAsk is returned by the Caller of a client that takes no requests while its
 // call runs.
 var ErrCannotAsk = errors.New("this client cannot be asked while its call runs")
+
+// NoCaller is a Caller that hears nothing and cannot be asked: for requests of our own, of
+// which only the answer matters.
+type NoCaller struct{}
+
+// Notify drops the message.
+func (NoCaller) Notify([]byte) {}
+
+// Ask returns ErrCannotAsk.
+func (NoCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+	return nil, ErrCannotAsk
+}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
@@ -85,4 +86,27 @@ func shortInfo(info []byte) []byte {
 		out = jsonrpc.AppendQuote(out, excerpt.Cut(text, maxOwnText))
 	}
 	return append(out, '}')
+}
+
+// Declares reports whether the client has declared a capability, as an object.
+func (f *ClientInfo) Declares(capability string) bool {
+	at := jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability)
+	return jsonrpc.KindOf(f.Capabilities, at) == '{'
+}
+
+// Party returns the key by which a client's share is counted: the principal; without
+// authentication the conversation; and for a modern client over HTTP, which has no
+// conversation, its address and the name that it gives.
+func (f *ClientInfo) Party() string {
+	switch {
+	case f.Who.SeatKey() != "":
+		return "principal " + f.Who.SeatKey()
+	case f.Conversation != 0:
+		return fmt.Sprintf("conversation %d", f.Conversation)
+	}
+	who := "remote " + f.Remote
+	if name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name")); name != "" {
+		who += " " + excerpt.Line(name, 128)
+	}
+	return who
 }

@@ -124,7 +124,7 @@ func (u *Upstream) probe(s *session) {
 	}
 	ctx, stop := context.WithTimeout(u.life, u.silence()*2/3)
 	defer stop()
-	_, err := s.server.Call(ctx, u.ownCall(method, nil, nil), noCaller{})
+	_, err := s.server.Call(ctx, u.ownCall(method, nil, nil), mcp.NoCaller{})
 	u.mu.Lock()
 	defer u.unlock()
 	silent, _ := u.silentLocked(s)

@@ -57,7 +57,7 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, method stri
 	var params []byte
 	size := 0
 	for n := 0; n < maxPages && size <= maxListBytes; n++ {
-		r, err := s.server.Call(ctx, u.ownCall(method, params, f), noCaller{})
+		r, err := s.server.Call(ctx, u.ownCall(method, params, f), mcp.NoCaller{})
 		if err != nil {
 			return nil, false, err
 		}

@@ -126,7 +126,7 @@ func TestParamsOfToolsForSomeClients(t *testing.T) {
 					if !known {
 						continue
 					}
-					reply, err := u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), noCaller{})
+					reply, err := u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), mcp.NoCaller{})
 					if err != nil || reply.Code() != 0 {
 						t.Errorf("%d: %s of %v with %s: %v, %v", i, tool, rev, caps, reply, err)
 					}

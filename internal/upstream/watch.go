@@ -174,7 +174,7 @@ func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri 
 		return u.listenFor(ctx, method, uri)
 	}
 	params := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
-	return s.server.Call(ctx, u.ownCall(method, params, w.facts), noCaller{})
+	return s.server.Call(ctx, u.ownCall(method, params, w.facts), mcp.NoCaller{})
 }
 
 // ownCall makes a call of our own on behalf of a client; for nobody, it says who we
@@ -196,15 +196,6 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), &g)
 	c.Ours = true
 	return c
-}
-
-// noCaller is the sink of calls of which only the answer matters.
-type noCaller struct{}
-
-func (noCaller) Notify([]byte) {}
-
-func (noCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, mcp.ErrCannotAsk
 }
 
 // heard takes a notice of a legacy session, or one outside of any listen. only is
@@ -406,7 +397,7 @@ func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Call) {
 		return
 	}
 	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), c.Level.String()), '}')
-	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), noCaller{})
+	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), mcp.NoCaller{})
 }
 
 // replayLevel tells a new session what the clients that stand at its pool have
@@ -433,7 +424,7 @@ func (u *Upstream) replayLevel(s *session, p *pool) {
 	ctx, stop := context.WithTimeout(u.life, 5*time.Second)
 	defer stop()
 	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), level.String()), '}')
-	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, nil), noCaller{})
+	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, nil), mcp.NoCaller{})
 }
 
 // hasLog reports whether a server has declared that its log can be heard; one that
@@ -473,7 +464,7 @@ func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error
 	s.level = level
 	u.mu.Unlock()
 	params := append(jsonrpc.AppendQuote([]byte(`{"level":`), level.String()), '}')
-	return s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), noCaller{})
+	return s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), mcp.NoCaller{})
 }
 
 func text(m *jsonrpc.Message, key string) string {

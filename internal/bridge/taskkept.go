@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"crypto/rand"
@@ -54,7 +54,7 @@ func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp
 		}
 	}
 	now := time.Now()
-	t := &keptTask{id: keptTaskID + rand.Text(), subject: c.Client.Who.Key(), party: party(c.Client), reply: reply, until: now.Add(ttl)}
+	t := &keptTask{id: keptTaskID + rand.Text(), subject: c.Client.Who.Key(), party: c.Client.Party(), reply: reply, until: now.Add(ttl)}
 	stamp := jsonrpc.AppendQuote(nil, now.UTC().Format(time.RFC3339))
 	o := []byte(`{"status":"` + stateOf(reply.Msg.Raw, reply.Msg.Result) + `","createdAt":`)
 	o = append(append(append(o, stamp...), `,"lastUpdatedAt":`...), stamp...)
@@ -167,7 +167,7 @@ func related(t *jsonrpc.Trail, reply *mcp.Reply, id string) *mcp.Reply {
 	if meta := m.ResultMember(mcp.KeyMeta); jsonrpc.KindOf(m.Raw, meta) == '{' {
 		e.Object(mcp.WhyRelatedTask, m.Raw, meta, nil, field)
 	} else {
-		e.Object(mcp.WhyRelatedTask, m.Raw, m.Result, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+		e.Object(mcp.WhyRelatedTask, m.Raw, m.Result, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: jsonrpc.ObjectOf(field)})
 	}
 	if out, err := mcp.Rewrite(t, m, &e); err == nil {
 		reply.Msg, reply.Edits = out, jsonrpc.Edits{}

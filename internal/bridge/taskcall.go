@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // client wants and what the server does meet in four ways: it gets a task in its
 // own words, it gets the result because the call became none, it gets a task of
 // ours that is over already, or it wants none, and then we wait for the server's.
-func (r *Relay) callTool(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) callTool(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	form, _ := u.Tasks(ctx, c.Client, "")
 	if form == mcp.NoTasks {
 		return r.rounds(ctx, u, c, s) // nearly always
@@ -26,7 +26,7 @@ func (r *Relay) callTool(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Cal
 		_, support = u.Tasks(ctx, c.Client, c.Name)
 	}
 	if form == mcp.RequestedTasks {
-		s = &taskCaller{s, asksOfTasks{r, u, c.Client, c.Sole, c.Trail}}
+		s = &taskCaller{s, asksOfTasks{r, u.Name(), c.Client, c.Sole, c.Trail}}
 		switch {
 		case wants && modern && support != mcp.TaskForbidden:
 			// It takes a task wherever the server makes one, and the server leaves it
@@ -77,7 +77,7 @@ func needsTasks(reply *mcp.Reply) bool {
 }
 
 // created says the task that a call has become in the client's words.
-func (r *Relay) created(u Upstream, c *mcp.Call, reply *mcp.Reply, err error) (*mcp.Reply, error) {
+func (r *Bridge) created(u Server, c *mcp.Call, reply *mcp.Reply, err error) (*mcp.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (r *Relay) created(u Upstream, c *mcp.Call, reply *mcp.Reply, err error) (*
 	if !ok || id == "" {
 		return nil, badAnswer(u, "made a task without an id")
 	}
-	shown := r.taskID(u, c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: id})
+	shown := r.taskID(u.Name(), c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: id})
 	if reply.From.Modern() == c.Client.Revision.Modern() {
 		quoted := jsonrpc.AppendQuote(nil, shown)
 		reply.Edits.Replace(mcp.WhyTaskID, taskAt, quoted)
@@ -114,11 +114,11 @@ func (r *Relay) created(u Upstream, c *mcp.Call, reply *mcp.Reply, err error) (*
 // server, which decides for itself. A call that it answers at once becomes a task
 // of ours that is over: the client was promised one (2025-11-25 §Tasks, "Result
 // Retrieval" 1).
-func (r *Relay) callAsTask(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) callAsTask(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	wish := c.Msg.Param("task")
 	ttl, _ := mcp.Millis(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
 	if ttl > 0 {
-		r.lost(u.Name(), c.Msg.Method, "how long a task lives is for a server of the newer era to say, not for the client")
+		r.TellLost(u.Name(), c.Msg.Method, "how long a task lives is for a server of the newer era to say, not for the client")
 	}
 	own := c.Client
 	c.Client = withTasks(own)
@@ -132,24 +132,24 @@ func (r *Relay) callAsTask(ctx context.Context, u Upstream, c *mcp.Call, s mcp.C
 
 // awaited is a server with tasks of 2025-11-25 for a client that knows none: a tool
 // that must be called as a task is, and the answer is its result.
-type awaited struct{ Upstream }
+type awaited struct{ Server }
 
 func (u *awaited) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Msg.Method != mcp.MethodCallTool {
-		return u.Upstream.Call(ctx, c, s)
+		return u.Server.Call(ctx, c, s)
 	}
 	asTask := *c
 	asTask.Task = []byte("{}")
-	reply, err := u.Upstream.Call(ctx, &asTask, s)
+	reply, err := u.Server.Call(ctx, &asTask, s)
 	if err != nil || reply.CreatedTask().IsZero() {
 		return reply, err
 	}
-	p := place{server: u.Upstream}
-	p.ref.Session = reply.Session
-	p.ref.ID, _ = jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.CreatedTask(), "taskId"))
+	p := Task{Server: u.Server}
+	p.Ref.Session = reply.Session
+	p.Ref.ID, _ = jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.CreatedTask(), "taskId"))
 	ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 	defer stop()
-	reply, err = p.server.Call(ctx, p.ask(c, mcp.MethodTaskResult), s)
+	reply, err = p.Server.Call(ctx, p.ask(c, mcp.MethodTaskResult), s)
 	if ctx.Err() != nil {
 		p.cancel(ctx, c)
 	}
@@ -161,8 +161,8 @@ func (u *awaited) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Rep
 
 // cancel tells a server that nobody waits for a task any more. The client that did
 // may be gone.
-func (p place) cancel(ctx context.Context, c *mcp.Call) {
+func (p Task) cancel(ctx context.Context, c *mcp.Call) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer stop()
-	_, _ = p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), noCaller{})
+	_, _ = p.Server.Call(ctx, p.ask(c, mcp.MethodCancelTask), mcp.NoCaller{})
 }

@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"bytes"
@@ -19,10 +19,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Relay carries what all calls of one daemon share: the keys that request states
+// Bridge carries what all calls of one daemon share: the keys that request states
 // are sealed with, and the calls that are parked. The zero value is ready; Close ends
 // it.
-type Relay struct {
+type Bridge struct {
 	// Observe is told of each call once it has its answer; code is the error code,
 	// 0 for a result. It must not block. Nil observes nothing.
 	Observe func(server string, from, to mcp.Revision, code int64)
@@ -33,14 +33,10 @@ type Relay struct {
 	// Budget counts what parked calls and attended tasks hold, beside what their
 	// requests hold while they are there. Nil counts nothing.
 	Budget *transport.Budget
-	// Renamed is told of an item that clients see under another name than the usual
-	// one, and why. It must not block. Nil hears nothing.
-	Renamed func(server, list, name, why string)
 	// Refused is told of a requestState that is not this client's or not that of its
 	// request: somebody else's, or changed. It must not block. Nil hears nothing.
 	Refused func(server, principal, method string)
 
-	listens listenQuota
 	mu      sync.Mutex
 	keys    []stateKey           // newest first, at most two
 	retried map[stateID]struct{} // states whose retry runs, see takeState
@@ -75,15 +71,15 @@ const (
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
 
-// lost tells of a named loss.
-func (r *Relay) lost(server, what, why string) {
+// TellLost tells of a named loss.
+func (r *Bridge) TellLost(server, what, why string) {
 	if r.Lost != nil {
 		r.Lost(server, what, why)
 	}
 }
 
 // key returns the newest key, made anew when it has had its day.
-func (r *Relay) key() (stateKey, error) {
+func (r *Bridge) key() (stateKey, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.keys) > 0 && time.Since(r.keys[0].born) < keyLife {
@@ -105,7 +101,7 @@ func (r *Relay) key() (stateKey, error) {
 	return k, nil
 }
 
-func (r *Relay) keyByID(id [keyIDLen]byte) (stateKey, bool) {
+func (r *Bridge) keyByID(id [keyIDLen]byte) (stateKey, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range r.keys {
@@ -120,7 +116,7 @@ func (r *Relay) keyByID(id [keyIDLen]byte) (stateKey, bool) {
 // principal, server, method and parameters, and for ten minutes (2026-07-28 §MRTR,
 // "Server Requirements" 4 and 5). Behind one credential for many users only we can
 // tell them apart, so foreign states are wrapped too.
-func (r *Relay) seal(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) seal(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	at := reply.Msg.ResultMember("requestState")
 	if at.IsZero() {
 		return reply, nil
@@ -135,7 +131,7 @@ func (r *Relay) seal(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, err
 
 // mint makes a state of our own. kind says what inner is: a server's state ('S',
 // empty for none), the id of a parked call ('P'), or nothing ('U').
-func (r *Relay) mint(u Upstream, c *mcp.Call, kind byte, inner []byte) (string, error) {
+func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, error) {
 	k, err := r.key()
 	if err != nil {
 		return "", err
@@ -158,7 +154,7 @@ type opened struct {
 type stateID [sha256.Size]byte
 
 // open returns what a retry's state holds.
-func (r *Relay) open(u Upstream, c *mcp.Call) (opened, error) {
+func (r *Bridge) open(u Server, c *mcp.Call) (opened, error) {
 	var none opened
 	if c.Method == nil || !c.Method.MayAsk {
 		return none, nil // whatever bears that name there is the method's own
@@ -196,7 +192,7 @@ func (r *Relay) open(u Upstream, c *mcp.Call) (opened, error) {
 // request that got no answer; the server decides whether it accepts the state
 // (2026-07-28 §MRTR, "Server Requirements" 5). A call without a state needs no
 // reservation.
-func (r *Relay) takeState(u Upstream, s opened) (leave func(), err error) {
+func (r *Bridge) takeState(u Server, s opened) (leave func(), err error) {
 	if s.kind == 0 {
 		return func() {}, nil
 	}
@@ -223,7 +219,7 @@ var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: 
 
 // binding is what a state is tied to. Each part is hashed on its own so that no
 // two sets of parts run together.
-func binding(u Upstream, c *mcp.Call) []byte {
+func binding(u Server, c *mcp.Call) []byte {
 	h := sha256.New()
 	part := func(b []byte) {
 		sum := sha256.Sum256(b)

@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"bytes"
@@ -51,7 +51,7 @@ type parkedCall struct {
 	first   *mcp.Call   // whose token the server's progress bears
 	salt    string      // ends the keys of questions that must be unlike those of others
 
-	// Under Relay.parkMu:
+	// Under Bridge.parkMu:
 	kept   bool   // its client may come for it: it is in the table, or a retry looks at it
 	size   int64  // of its answer, while it is among the finished
 	waited bool   // it has been parked: its request is counted, and it has its slots
@@ -59,7 +59,7 @@ type parkedCall struct {
 	server string // these two of the last time it was parked
 	since  time.Time
 
-	// Of an attended task, under Relay.parkMu:
+	// Of an attended task, under Bridge.parkMu:
 	party   string
 	counted int64 // bytes that the budget counts for it
 	dropped bool  // it is in the table no more
@@ -83,12 +83,12 @@ var (
 // can be asked, and the method is one that may say input_required.
 func mayPark(c *mcp.Call) bool {
 	return c.Method != nil && c.Method.MayAsk && c.Client.Revision.Can(mcp.InputRequired) &&
-		(declares(c.Client, "elicitation") || declares(c.Client, "sampling") || declares(c.Client, "roots"))
+		(c.Client.Declares("elicitation") || c.Client.Declares("sampling") || c.Client.Declares("roots"))
 }
 
 // start runs a call such that it can be parked, and waits for its answer or its
 // first question. It calls leave once the server has answered the call.
-func (r *Relay) start(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller, leave func()) (*mcp.Reply, error) {
+func (r *Bridge) start(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, leave func()) (*mcp.Reply, error) {
 	p := &parkedCall{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
 		sink: s, call: c, first: c,
@@ -117,7 +117,7 @@ var errStopping = &mcp.Error{Origin: mcp.FromGateway, Cause: "shutdown", Outcome
 
 // attend waits with a request at the call, until it has an answer or a question
 // comes; then the call is parked.
-func (r *Relay) attend(ctx context.Context, u Upstream, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
+func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	for {
 		select {
 		case <-p.done:
@@ -175,7 +175,7 @@ func (p *parkedCall) gather() {
 }
 
 // park answers input_required with the open questions and lets the request go.
-func (r *Relay) park(u Upstream, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
+func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	state, err := r.mint(u, c, 'P', []byte(p.id))
 	if err != nil {
 		p.cancel(err)
@@ -224,7 +224,7 @@ func (p *parkedCall) refuse(why error) (*mcp.Reply, error) {
 	return nil, why
 }
 
-// slot is one place that a parked call takes up in Relay.places.
+// slot is one place that a parked call takes up in Bridge.places.
 type slot struct {
 	key, party string
 	most       int
@@ -236,8 +236,8 @@ type slot struct {
 // call that waits on a pipe has a session to itself. A principal's sessions are its
 // own. A waiting call never loses its place to a newcomer: a client that has its share
 // is refused the next one.
-func slotsOf(u Upstream, f *mcp.ClientInfo) []slot {
-	who := party(f)
+func slotsOf(u Server, f *mcp.ClientInfo) []slot {
+	who := f.Party()
 	lanes := "lanes " + u.Name() + "\x00" + f.Who.SeatKey() + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))
 	return []slot{
 		{"all", who, maxParked, false},
@@ -250,7 +250,7 @@ func slotsOf(u Upstream, f *mcp.ClientInfo) []slot {
 // has been parked before has them, and one that is over needs none. What it holds
 // while no request is at it is counted from then on: its first request, which may be
 // sent again.
-func (r *Relay) admitLocked(p *parkedCall, u Upstream, f *mcp.ClientInfo) bool {
+func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 	if p.waited || isDone(p.done) {
 		return true
 	}
@@ -281,7 +281,7 @@ func (r *Relay) admitLocked(p *parkedCall, u Upstream, f *mcp.ClientInfo) bool {
 }
 
 // uncount is called when the call is over.
-func (r *Relay) uncount(p *parkedCall) {
+func (r *Bridge) uncount(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	if p.kept {
@@ -364,7 +364,7 @@ func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 
 // expire gives up a parked call whose client did not come back (2026-07-28 §MRTR,
 // "Server Requirements" 8: it need not).
-func (r *Relay) expire(p *parkedCall) {
+func (r *Bridge) expire(p *parkedCall) {
 	if r.claim(p.id) != nil {
 		r.letGo(p)
 		p.cancel(errParkExpired)
@@ -373,7 +373,7 @@ func (r *Relay) expire(p *parkedCall) {
 
 // letGo says that nobody will come for a claimed call any more, or that somebody is at
 // it now.
-func (r *Relay) letGo(p *parkedCall) {
+func (r *Bridge) letGo(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	p.kept = false
@@ -381,7 +381,7 @@ func (r *Relay) letGo(p *parkedCall) {
 }
 
 // claim takes a parked call out of the table: whoever gets it is alone at it.
-func (r *Relay) claim(id string) *parkedCall {
+func (r *Bridge) claim(id string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	p := r.parked[id]
@@ -390,7 +390,7 @@ func (r *Relay) claim(id string) *parkedCall {
 }
 
 // resume goes on with a parked call when its client comes back.
-func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller, id string) (*mcp.Reply, error) {
+func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, id string) (*mcp.Reply, error) {
 	answers := c.Msg.Param("inputResponses")
 	if kind := jsonrpc.KindOf(c.Msg.Raw, answers); kind != 0 && kind != '{' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses must be an object"}
@@ -431,7 +431,7 @@ func (r *Relay) resume(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Calle
 
 // putBack parks a claimed call again whose retry was refused for the reason that
 // it returns.
-func (r *Relay) putBack(p *parkedCall, bad error) error {
+func (r *Bridge) putBack(p *parkedCall, bad error) error {
 	r.parkMu.Lock()
 	closed, kept := r.closed, p.kept
 	if !closed && kept {
@@ -572,7 +572,7 @@ func soleField(m *jsonrpc.Message) string {
 func (k *parkedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	p := (*parkedCall)(k)
 	capability := mcp.AskCapability(m.Method)
-	if capability == "" || !declares(p.first.Client, capability) {
+	if capability == "" || !p.first.Client.Declares(capability) {
 		return nil, mcp.ErrCannotAsk
 	}
 	q := &openQuestion{m: m, answer: make(chan []byte, 1)}
@@ -601,7 +601,7 @@ func (k *parkedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 }
 
 // Close ends all parked calls and attended tasks and waits for them.
-func (r *Relay) Close() {
+func (r *Bridge) Close() {
 	r.parkMu.Lock()
 	r.closed = true
 	all, attended := r.parked, maps.Clone(r.attended)
@@ -628,10 +628,18 @@ func (r *Relay) Close() {
 }
 
 // Parked returns how many calls wait for their clients.
-func (r *Relay) Parked() int {
+func (r *Bridge) Parked() int {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	return len(r.parked)
+}
+
+// Attended returns how many tasks of legacy servers are waited for in the stead of
+// clients that poll.
+func (r *Bridge) Attended() int {
+	r.parkMu.Lock()
+	defer r.parkMu.Unlock()
+	return r.attends.All()
 }
 
 // urlsOf returns the elicitations in a server's error that says that they are needed
@@ -645,9 +653,9 @@ func urlsOf(reply *mcp.Reply) jsonrpc.Span {
 // visit URLs first into input_required (2025-11-25 §Elicitation, "URL Elicitation
 // Required"). Nothing is parked: the retry is the call anew. It returns nil where
 // the client cannot do that or the error names no URL.
-func (r *Relay) urlsNeeded(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) urlsNeeded(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	raw := reply.Msg.Raw
-	if !mayPark(c) || !declares(c.Client, "elicitation") {
+	if !mayPark(c) || !c.Client.Declares("elicitation") {
 		return nil, nil
 	}
 	list := urlsOf(reply)

@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -45,13 +45,13 @@ func asking(methods ...string) *fake {
 	return u
 }
 
-func ask(t *testing.T, r *Relay, u Upstream, params string) (*mcp.Reply, error) {
+func ask(t *testing.T, r *Bridge, u Server, params string) (*mcp.Reply, error) {
 	t.Helper()
-	return r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, params), &ear{})
+	return r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, params), &ear{})
 }
 
 // parkedState starts a call and returns the state that it is parked with.
-func parkedState(t *testing.T, r *Relay, u Upstream) (state string, reply *mcp.Reply) {
+func parkedState(t *testing.T, r *Bridge, u Server) (state string, reply *mcp.Reply) {
 	t.Helper()
 	reply, err := ask(t, r, u, `{"name":"t"}`)
 	if err != nil || reply.ResultType() != mcp.ResultInputRequired {
@@ -68,10 +68,10 @@ func answered(state, responses string) string {
 }
 
 // bubble runs a test with a time of its own and a relay that is closed after it.
-func bubble(t *testing.T, f func(t *testing.T, r *Relay)) {
+func bubble(t *testing.T, f func(t *testing.T, r *Bridge)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &Relay{}
+		r := &Bridge{}
 		defer r.Close()
 		f(t, r)
 	})
@@ -80,7 +80,7 @@ func bubble(t *testing.T, f func(t *testing.T, r *Relay)) {
 const accepted = `{"user_input":{"action":"accept","content":{"x":1e400}}}`
 
 func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := asking(mcp.MethodElicit)
 		state, reply := parkedState(t, r, u)
 		if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"user_input":{"method":"elicitation/create","params":{"q":0}}}` {
@@ -110,7 +110,7 @@ func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
 }
 
 func TestQuestionsOfOneMomentArePutTogether(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := asking(mcp.MethodElicit, mcp.MethodSample, mcp.MethodListRoots)
 		_, reply := parkedState(t, r, u)
 		n := 0
@@ -124,7 +124,7 @@ func TestQuestionsOfOneMomentArePutTogether(t *testing.T) {
 }
 
 func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := asking(mcp.MethodElicit, mcp.MethodElicit)
 		state, _ := parkedState(t, r, u)
 		for range 3 {
@@ -153,7 +153,7 @@ func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
 }
 
 func TestM07_MalformedAnswersAreRefusedAndMayBeGivenAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := asking(mcp.MethodElicit)
 		state, _ := parkedState(t, r, u)
 		for _, bad := range []string{
@@ -176,14 +176,14 @@ func TestM07_MalformedAnswersAreRefusedAndMayBeGivenAgain(t *testing.T) {
 }
 
 func TestRefusedAnswersDoNotOutliveClose(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := asking(mcp.MethodElicit)
 		state, _ := parkedState(t, r, u)
 		var wait sync.WaitGroup
 		for range 8 {
 			wait.Go(func() {
 				for range 50 {
-					_, _ = r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, answered(state, `{"user_input":1}`)), &ear{})
+					_, _ = r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, answered(state, `{"user_input":1}`)), &ear{})
 				}
 			})
 		}
@@ -196,7 +196,7 @@ func TestRefusedAnswersDoNotOutliveClose(t *testing.T) {
 }
 
 func TestT12_ClientGoneBeforeTheQuestionEndsTheCall(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		var cause error
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
 			<-ctx.Done()
@@ -205,7 +205,7 @@ func TestT12_ClientGoneBeforeTheQuestionEndsTheCall(t *testing.T) {
 		}}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(mcp.ErrCancelled) })
-		_, err := r.relay(ctx, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		_, err := r.Exchange(ctx, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
 		if !errors.Is(err, mcp.ErrCancelled) || !errors.Is(cause, mcp.ErrCancelled) {
 			t.Errorf("client got %v, the server's call ended for %v", err, cause)
 		}
@@ -213,10 +213,10 @@ func TestT12_ClientGoneBeforeTheQuestionEndsTheCall(t *testing.T) {
 }
 
 func TestClientGoneAfterTheQuestionMayComeBack(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := asking(mcp.MethodElicit)
 		ctx, cancel := context.WithCancel(t.Context())
-		reply, err := r.relay(ctx, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		reply, err := r.Exchange(ctx, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
 		cancel()
 		if err != nil {
 			t.Fatal(err)
@@ -229,7 +229,7 @@ func TestClientGoneAfterTheQuestionMayComeBack(t *testing.T) {
 }
 
 func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := asking(mcp.MethodElicit)
 		inner := u.call
 		ended := make(chan error, 1)
@@ -263,7 +263,7 @@ func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
 }
 
 func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			short, cancel := context.WithTimeout(ctx, gatherTime/2)
 			defer cancel()
@@ -282,7 +282,7 @@ func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
 }
 
 func TestCallThatEndsRightAfterItsQuestionIsAnswered(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			short, cancel := context.WithTimeout(ctx, gatherTime/2)
 			defer cancel()
@@ -297,7 +297,7 @@ func TestCallThatEndsRightAfterItsQuestionIsAnswered(t *testing.T) {
 }
 
 func TestSecondQuestionParksAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			for i := range 3 {
 				if _, err := s.Ask(ctx, message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{}}`, i))); err != nil {
@@ -327,7 +327,7 @@ func TestSecondQuestionParksAgain(t *testing.T) {
 }
 
 func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		progress := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":1}}`
 		log := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
@@ -344,13 +344,13 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 			return said(mcp.R20251125, `{}`), err
 		}}
 		one, two := &ear{}, &ear{}
-		reply, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), one)
+		reply, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), one)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		c := modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":77},"inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
-		if _, err := r.relay(t.Context(), u, c, two); err != nil {
+		if _, err := r.Exchange(t.Context(), u, c, two); err != nil {
 			t.Fatal(err)
 		}
 		if got := one.all(); len(got) != 1 || got[0] != progress {
@@ -366,7 +366,7 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 // TestNotificationsThatMentionProgressAreHeld: while nobody is at a parked call, what
 // only mentions progress waits for the retry, whatever its method.
 func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		said1 := []string{
 			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"a client sent notifications/progress"}}`,
 			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":{"method":"notifications/progress"}}}`,
@@ -386,14 +386,14 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
 			return said(mcp.R20251125, `{}`), err
 		}}
-		reply, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), &ear{})
+		reply, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), &ear{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		two := &ear{}
 		c := modern(t, mcp.MethodCallTool, `{"name":"t","inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
-		if _, err := r.relay(t.Context(), u, c, two); err != nil {
+		if _, err := r.Exchange(t.Context(), u, c, two); err != nil {
 			t.Fatal(err)
 		}
 		if got := two.all(); !slices.Equal(got, said1) {
@@ -404,7 +404,7 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 
 func TestCloseEndsWhatIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, u := &Relay{}, asking(mcp.MethodElicit)
+		r, u := &Bridge{}, asking(mcp.MethodElicit)
 		_, _ = parkedState(t, r, u)
 		_, _ = parkedState(t, r, u)
 		r.Close()
@@ -418,11 +418,11 @@ func TestCloseEndsWhatIsParked(t *testing.T) {
 }
 
 func TestQuestionThatTheClientCannotBeAskedFailsAtTheServer(t *testing.T) {
-	bubble(t, func(t *testing.T, r *Relay) {
+	bubble(t, func(t *testing.T, r *Bridge) {
 		u := asking(mcp.MethodSample)
 		c := modern(t, mcp.MethodCallTool, `{"name":"t"}`)
 		c.Client.Capabilities = []byte(`{"elicitation":{}}`)
-		if _, err := r.relay(t.Context(), u, c, &ear{}); !errors.Is(err, mcp.ErrCannotAsk) {
+		if _, err := r.Exchange(t.Context(), u, c, &ear{}); !errors.Is(err, mcp.ErrCannotAsk) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -438,7 +438,7 @@ func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
 		}
 		return &mcp.Reply{Msg: message(t, failure), From: mcp.R20251125}, nil
 	}
-	r := &Relay{}
+	r := &Bridge{}
 	defer r.Close()
 	state, reply := parkedState(t, r, u)
 	if got := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw)); got != `{"user_visit":{"method":"elicitation/create","params":{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":"1"}}}` {
@@ -450,7 +450,7 @@ func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
 		t.Errorf("after the visit: %v, %v", reply, err)
 	}
 	visited = false
-	if reply, err = r.relay(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationRequired {
+	if reply, err = r.Exchange(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationRequired {
 		t.Errorf("a client of the server's era: %v, %v", reply, err)
 	}
 }

@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -31,12 +31,12 @@ var (
 )
 
 // attendedKey tells the tasks of all clients apart.
-func attendedKey(p place, f *mcp.ClientInfo) string {
-	return p.server.Name() + "\x00" + f.Who.Key() + "\x00" + p.ref.String()
+func attendedKey(p Task, f *mcp.ClientInfo) string {
+	return p.Server.Name() + "\x00" + f.Who.Key() + "\x00" + p.Ref.String()
 }
 
 // requestedTask answers a modern client about a task of a legacy server.
-func (r *Relay) requestedTask(ctx context.Context, p place, c *mcp.Call) (*mcp.Reply, error) {
+func (r *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodUpdateTask:
 		return r.updateRequested(ctx, p, c)
@@ -72,7 +72,7 @@ func (r *Relay) requestedTask(ctx context.Context, p place, c *mcp.Call) (*mcp.R
 // inlined says what a task that is over has come to, for which 2025-11-25 has a
 // request of its own. There a failed task may have a result, which is the case that
 // the extension calls completed (SEP-2663, "Task Status").
-func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*mcp.Reply, error) {
+func (r *Bridge) inlined(ctx context.Context, p Task, c *mcp.Call, st *state) (*mcp.Reply, error) {
 	a := r.unattend(attendedKey(p, c.Client))
 	if st.status == mcp.TaskCancelled {
 		if a != nil {
@@ -95,7 +95,7 @@ func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*
 		}
 	}
 	if a == nil || err != nil {
-		reply, err = p.server.Call(ctx, p.ask(c, mcp.MethodTaskResult), noCaller{})
+		reply, err = p.Server.Call(ctx, p.ask(c, mcp.MethodTaskResult), mcp.NoCaller{})
 	}
 	if err != nil {
 		return nil, err
@@ -105,20 +105,20 @@ func (r *Relay) inlined(ctx context.Context, p place, c *mcp.Call, st *state) (*
 		raw := dialect.Reply(nil, c, reply)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
 		if err != nil {
-			return nil, badAnswer(p.server, "ended a task without a valid answer")
+			return nil, badAnswer(p.Server, "ended a task without a valid answer")
 		}
 		return st.say(c, dialect.Task{Status: mcp.TaskFailed, Error: m.Error.Of(raw)}), nil
 	}
 	reply = bare(reply)
 	m, bad := mcp.Rewrite(c.Trail, reply.Msg, &reply.Edits)
 	if bad != nil {
-		return nil, badAnswer(p.server, "ended a task without a valid answer")
+		return nil, badAnswer(p.Server, "ended a task without a valid answer")
 	}
 	return st.say(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(m.Raw)}), nil
 }
 
 // attendTask sees to it that somebody waits for the questions of a task.
-func (r *Relay) attendTask(p place, c *mcp.Call) (*parkedCall, error) {
+func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	key := attendedKey(p, c.Client)
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -133,10 +133,10 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parkedCall, error) {
 	if r.closed {
 		return nil, errStopping
 	}
-	who := party(c.Client)
+	who := c.Client.Party()
 	if !r.attends.Room(who, maxAttended) {
 		return nil, &mcp.Error{
-			Origin: mcp.FromGateway, Upstream: p.server.Name(), Cause: "overloaded", Outcome: mcp.Failed, Retryable: true,
+			Origin: mcp.FromGateway, Upstream: p.Server.Name(), Cause: "overloaded", Outcome: mcp.Failed, Retryable: true,
 			RetryAfter: time.Second, TooMany: true, Message: "too many of this client's tasks wait for its answers: answer some of them first",
 		}
 	}
@@ -161,7 +161,7 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parkedCall, error) {
 	ask := p.ask(c, mcp.MethodTaskResult)
 	r.running.Go(func() {
 		defer cancel(nil)
-		a.reply, a.err = p.server.Call(life, ask, (*parkedCaller)(a))
+		a.reply, a.err = p.Server.Call(life, ask, (*parkedCaller)(a))
 		r.parkMu.Lock()
 		defer r.parkMu.Unlock()
 		close(a.done)
@@ -176,7 +176,7 @@ func (r *Relay) attendTask(p place, c *mcp.Call) (*parkedCall, error) {
 }
 
 // holdLocked counts a message that an attended task goes on holding.
-func (r *Relay) holdLocked(a *parkedCall, m *jsonrpc.Message) {
+func (r *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 	n := int64(len(m.Raw))
 	a.counted += n
 	r.Budget.Hold(n)
@@ -184,7 +184,7 @@ func (r *Relay) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 
 // dropLocked takes one out of the table. What it holds is given back now, or once it
 // is over.
-func (r *Relay) dropLocked(a *parkedCall) {
+func (r *Bridge) dropLocked(a *parkedCall) {
 	delete(r.attended, a.id)
 	r.attends.Give(a.party)
 	a.dropped = true
@@ -195,7 +195,7 @@ func (r *Relay) dropLocked(a *parkedCall) {
 
 // unattend takes a task out of the table and returns who attended it, nil for
 // nobody.
-func (r *Relay) unattend(key string) *parkedCall {
+func (r *Bridge) unattend(key string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	a := r.attended[key]
@@ -207,7 +207,7 @@ func (r *Relay) unattend(key string) *parkedCall {
 }
 
 // dismiss takes one out that is still in the table.
-func (r *Relay) dismiss(a *parkedCall) bool {
+func (r *Bridge) dismiss(a *parkedCall) bool {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	if r.attended[a.id] != a {
@@ -217,7 +217,7 @@ func (r *Relay) dismiss(a *parkedCall) bool {
 	return true
 }
 
-func (r *Relay) attendant(p place, c *mcp.Call) *parkedCall {
+func (r *Bridge) attendant(p Task, c *mcp.Call) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	return r.attended[attendedKey(p, c.Client)]
@@ -244,7 +244,7 @@ func (p *parkedCall) firstQuestion(ctx context.Context) {
 }
 
 // questions returns the open questions of a task as inputRequests, nil for none.
-func (r *Relay) questions(p place, c *mcp.Call) []byte {
+func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
 	a := r.attendant(p, c)
 	if a == nil || isDone(a.done) {
 		return nil
@@ -259,7 +259,7 @@ func (r *Relay) questions(p place, c *mcp.Call) []byte {
 
 // updateRequested takes a client's answers. Keys that no question waits under are
 // ignored (SEP-2663, "Task Update Requests").
-func (r *Relay) updateRequested(ctx context.Context, p place, c *mcp.Call) (*mcp.Reply, error) {
+func (r *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	raw, answers := c.Msg.Raw, c.Msg.Param("inputResponses")
 	if jsonrpc.KindOf(raw, answers) != '{' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses must be an object"}
@@ -284,8 +284,8 @@ func (r *Relay) updateRequested(ctx context.Context, p place, c *mcp.Call) (*mcp
 
 // cancelRequested cancels a task. That one which is over cannot be is an error in
 // 2025-11-25 and none in the extension.
-func (r *Relay) cancelRequested(ctx context.Context, p place, c *mcp.Call) (*mcp.Reply, error) {
-	reply, err := p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), noCaller{})
+func (r *Bridge) cancelRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
+	reply, err := p.Server.Call(ctx, p.ask(c, mcp.MethodCancelTask), mcp.NoCaller{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -51,9 +51,9 @@ func retry(params, state string) string {
 	return fmt.Sprintf(params, more)
 }
 
-func first(t *testing.T, r *Relay, u Upstream) (state string) {
+func first(t *testing.T, r *Bridge, u Server) (state string) {
 	t.Helper()
-	reply, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, fmt.Sprintf(toolCall, "")), &ear{})
+	reply, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, fmt.Sprintf(toolCall, "")), &ear{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func first(t *testing.T, r *Relay, u Upstream) (state string) {
 }
 
 func TestM01_StateWithAnyByteChangedIsRefused(t *testing.T) {
-	r, u := &Relay{}, stateful(`"secret"`)
+	r, u := &Bridge{}, stateful(`"secret"`)
 	state := first(t, r, u)
 	if !strings.HasPrefix(state, sealedStart) || strings.Contains(state, "secret") {
 		t.Fatalf("state %q", state)
@@ -72,7 +72,7 @@ func TestM01_StateWithAnyByteChangedIsRefused(t *testing.T) {
 	calls := len(u.seen.all())
 	try := func(what, s string) {
 		t.Helper()
-		_, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, s)), &ear{})
+		_, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, s)), &ear{})
 		if code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -93,22 +93,22 @@ func TestM01_StateWithAnyByteChangedIsRefused(t *testing.T) {
 	try("empty inside", sealedStart)
 	for _, bad := range []string{"1", "{}", "null", `""`, `["` + state + `"]`} {
 		params := fmt.Sprintf(toolCall, `,"requestState":`+bad)
-		if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, params), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+		if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, params), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
 	if n := len(u.seen.all()); n != calls {
 		t.Errorf("the server got %d calls", n-calls)
 	}
-	if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
+	if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
 		t.Errorf("unchanged: %v", err)
 	}
 }
 
 func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
-	r, u := &Relay{}, stateful(`"s"`)
+	r, u := &Bridge{}, stateful(`"s"`)
 	state := first(t, r, u)
-	_, err := r.relay(t.Context(), u, request26(t, "bob", mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+	_, err := r.Exchange(t.Context(), u, request26(t, "bob", mcp.MethodCallTool, retry(toolCall, state)), &ear{})
 	if !errors.Is(err, error(errState)) {
 		t.Errorf("got %v", err)
 	}
@@ -116,14 +116,14 @@ func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 
 // A state belongs to the person: another key of theirs, which is another seat, may use it.
 func TestStateFollowsItsSubject(t *testing.T) {
-	r, u := &Relay{}, stateful(`"s"`)
+	r, u := &Bridge{}, stateful(`"s"`)
 	state := first(t, r, u) // of alice
 	for _, who := range []*identity.Principal{
 		{Subject: "alice", Seat: "alice/other key"}, {Subject: "mallory", Seat: "alice"},
 	} {
 		c := request26(t, "", mcp.MethodCallTool, retry(toolCall, state))
 		c.Client.Who = who
-		_, err := r.relay(t.Context(), u, c, &ear{})
+		_, err := r.Exchange(t.Context(), u, c, &ear{})
 		if refused := errors.Is(err, error(errState)); refused != (who.Subject != "alice") {
 			t.Errorf("%+v: %v", who, err)
 		}
@@ -132,21 +132,21 @@ func TestStateFollowsItsSubject(t *testing.T) {
 
 func TestM02_StateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, u := &Relay{}, stateful(`"s"`)
+		r, u := &Bridge{}, stateful(`"s"`)
 		state := first(t, r, u)
 		time.Sleep(stateTTL - time.Second)
-		if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
+		if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
 			t.Errorf("in time: %v", err)
 		}
 		time.Sleep(3 * time.Second)
-		if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); !errors.Is(err, errExpired) {
+		if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); !errors.Is(err, errExpired) {
 			t.Errorf("too late: %v", err)
 		}
 	})
 }
 
 func TestM03_StateIsForItsRequestAlone(t *testing.T) {
-	r, u := &Relay{}, stateful(`"s"`)
+	r, u := &Bridge{}, stateful(`"s"`)
 	state := first(t, r, u)
 	for what, x := range map[string][2]string{
 		"another tool":      {mcp.MethodCallTool, `{"name":"u","arguments":{"a":1,"b":"é"}%s}`},
@@ -156,13 +156,13 @@ func TestM03_StateIsForItsRequestAlone(t *testing.T) {
 		"another type":      {mcp.MethodCallTool, `{"name":"t","arguments":{"a":"1","b":"é"}%s}`},
 		"another method":    {mcp.MethodGetPrompt, toolCall},
 	} {
-		if _, err := r.relay(t.Context(), u, modern(t, x[0], retry(x[1], state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+		if _, err := r.Exchange(t.Context(), u, modern(t, x[0], retry(x[1], state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	other := stateful(`"s"`)
 	other.name = "other"
-	if _, err := r.relay(t.Context(), other, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+	if _, err := r.Exchange(t.Context(), other, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 		t.Errorf("another server: %v", err)
 	}
 	for what, params := range map[string]string{
@@ -170,7 +170,7 @@ func TestM03_StateIsForItsRequestAlone(t *testing.T) {
 		"escapes":                     `{"name":"\u0074","arguments":{"a":1,"b":"\u00e9"}%s}`,
 		"another _meta":               `{"_meta":{"progressToken":9},"name":"t","arguments":{"a":1,"b":"é"}%s}`,
 	} {
-		if _, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(params, state)), &ear{}); err != nil {
+		if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(params, state)), &ear{}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -181,7 +181,7 @@ func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
 		"empty": `""`, "escapes": `"\u00e4\/\n\"ä\u2028"`, "not ASCII": `"日本 👩‍🚀"`, "one of ours": `"drg1.AAAA"`,
 		"1 MiB": `"` + strings.Repeat("x", 1<<20) + `"`, "absent": "",
 	} {
-		r, u := &Relay{}, stateful(state)
+		r, u := &Bridge{}, stateful(state)
 		sealed := first(t, r, u)
 		if (sealed == "") != (state == "") {
 			t.Errorf("%s: sealed as %.40q", what, sealed)
@@ -194,7 +194,7 @@ func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := modern(t, mcp.MethodCallTool, "{}")
-		if _, err := r.relay(t.Context(), u, mcp.NewCall(m, m.Param(mcp.KeyMeta), c.Client), &ear{}); err != nil {
+		if _, err := r.Exchange(t.Context(), u, mcp.NewCall(m, m.Param(mcp.KeyMeta), c.Client), &ear{}); err != nil {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
@@ -208,9 +208,9 @@ func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
 
 func TestKeysLiveForADayAndAreKeptForOneMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, u := &Relay{}, stateful(`"s"`)
+		r, u := &Bridge{}, stateful(`"s"`)
 		send := func(state string) error {
-			_, err := r.relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+			_, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
 			return err
 		}
 		_ = first(t, r, u)
@@ -234,9 +234,9 @@ func TestKeysLiveForADayAndAreKeptForOneMore(t *testing.T) {
 
 func TestT11_StateFromBeforeARestartMayHaveBeenExecuted(t *testing.T) {
 	u := stateful(`"s"`)
-	state := first(t, &Relay{}, u)
+	state := first(t, &Bridge{}, u)
 	calls := len(u.seen.all())
-	_, err := (&Relay{}).relay(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+	_, err := (&Bridge{}).Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
 	if code(err) != jsonrpc.CodeInvalidParams || !strings.Contains(err.Error(), "may have been executed") {
 		t.Errorf("got %v", err)
 	}
@@ -259,7 +259,7 @@ func TestM08_InputRequiredWhereItMayNotBeIsNotRelayed(t *testing.T) {
 			return said(mcp.R20260728, x[2]), nil
 		}}
 		for _, c := range []*mcp.Call{modern(t, x[0], x[1]), legacy(t, x[0], x[1])} {
-			reply, err := (&Relay{}).relay(t.Context(), u, c, &ear{})
+			reply, err := (&Bridge{}).Exchange(t.Context(), u, c, &ear{})
 			if err == nil || code(err) != jsonrpc.CodeInternal {
 				t.Errorf("%s, to %v: %v, %v", what, c.Client.Revision, reply, err)
 			}
@@ -273,7 +273,7 @@ func TestM09_QuestionsThatTheClientHasNotDeclaredAreAnError(t *testing.T) {
 	}}
 	c := modern(t, mcp.MethodCallTool, `{"name":"t"}`)
 	c.Client.Capabilities = []byte(`{"elicitation":{}}`)
-	_, err := (&Relay{}).relay(t.Context(), u, c, &ear{})
+	_, err := (&Bridge{}).Exchange(t.Context(), u, c, &ear{})
 	if code(err) != mcp.CodeMissingCapability || string(mcp.Wire(err).Data) != `{"requiredCapabilities":{"roots":{},"sampling":{}}}` {
 		t.Errorf("got %v, %s", err, mcp.Wire(err).Data)
 	}
@@ -301,7 +301,7 @@ func TestM08_LegacyServersAreHeldToTheSame(t *testing.T) {
 		u := &fake{name: "s", call: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 			return said(mcp.R20251125, x.result), nil
 		}}
-		reply, err := (&Relay{}).relay(t.Context(), u, modern(t, x.method, `{"name":"t"}`), &ear{})
+		reply, err := (&Bridge{}).Exchange(t.Context(), u, modern(t, x.method, `{"name":"t"}`), &ear{})
 		if !x.asked {
 			if code(err) != jsonrpc.CodeInternal {
 				t.Errorf("%s: %v, %v", what, reply, err)
@@ -351,12 +351,12 @@ func retryAtOnce(t *testing.T, era mcp.Revision, capabilities string) {
 		<-gate
 		return said(era, `{"content":[]}`), nil
 	}
-	r := &Relay{}
+	r := &Bridge{}
 	defer r.Close()
 	call := func(state string) error {
 		c := modern(t, mcp.MethodCallTool, retry(toolCall, state))
 		c.Client.Capabilities = []byte(capabilities)
-		_, err := r.relay(t.Context(), u, c, &ear{})
+		_, err := r.Exchange(t.Context(), u, c, &ear{})
 		return err
 	}
 	state, other := first(t, r, u), first(t, r, u)

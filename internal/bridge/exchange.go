@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// relay takes a call to its server and the answer back, rounds of questions and
+// Exchange takes a call to its server and the answer back, rounds of questions and
 // tasks included. The call's edits already say what the server calls things.
-func (r *Relay) relay(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	if !c.Sole && c.Client.Revision.Can(mcp.ExperimentalTasks) && declares(c.Client, "tasks") {
+func (r *Bridge) Exchange(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	if !c.Sole && c.Client.Revision.Can(mcp.ExperimentalTasks) && c.Client.Declares("tasks") {
 		s = apart{s}
 	}
 	reply, err := r.exchange(ctx, u, c, s)
@@ -27,7 +27,7 @@ func (r *Relay) relay(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller
 	return reply, err
 }
 
-func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) exchange(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Msg.Method == mcp.MethodCallTool {
 		return r.callTool(ctx, u, c, s)
 	}
@@ -36,7 +36,7 @@ func (r *Relay) exchange(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Cal
 
 // rounds takes a call to its server and the answer back, with the rounds of
 // questions in between.
-func (r *Relay) rounds(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) rounds(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool {
 		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers":
 		// whoever processes the body must check them, known or not to the server.
@@ -74,7 +74,7 @@ func (r *Relay) rounds(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Calle
 
 // fromLegacy looks in a legacy server's answer for what a modern client has to do
 // before there is one.
-func (r *Relay) fromLegacy(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	switch {
 	case reply.Code() == mcp.CodeURLElicitationRequired:
 		if asked, err := r.urlsNeeded(u, c, reply); asked != nil || err != nil {
@@ -114,7 +114,7 @@ func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 // carryAsked passes on what a legacy server has asked in its answer. The server
 // gets answers only to what it has asked in this way, so that the client is always
 // given a state to prove that it did.
-func (r *Relay) carryAsked(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	m := reply.Msg
 	state, err := r.mint(u, c, 'S', m.ResultMember("requestState").Of(m.Raw))
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Relay) carryAsked(u Upstream, c *mcp.Call, reply *mcp.Reply) (*mcp.Repl
 
 // call sends a call to its server, or goes on with the one that a retry belongs
 // to.
-func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) call(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Client.Revision.Can(mcp.InputRequired) {
 		state, err := r.open(u, c)
 		kind, inner := state.kind, state.inner
@@ -164,7 +164,7 @@ func (r *Relay) call(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller)
 
 // checkInputRequired holds a server to what an input_required result may be
 // (2026-07-28 §MRTR, "Server Requirements").
-func (r *Relay) checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) error {
+func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) error {
 	m := reply.Msg
 	if c.Method == nil || !c.Method.MayAsk {
 		return badAnswer(u, "asked for input on "+c.Msg.Method)
@@ -176,12 +176,12 @@ func (r *Relay) checkInputRequired(u Upstream, c *mcp.Call, reply *mcp.Reply) er
 	if kind := jsonrpc.KindOf(m.Raw, asks); kind != 0 && kind != '{' {
 		return badAnswer(u, "asked for input in a form that is no question")
 	}
-	return r.checkQuestions(u, c.Client, m.Raw, asks)
+	return r.CheckQuestions(u, c.Client, m.Raw, asks)
 }
 
-// checkQuestions refuses input requests that no client may be shown, and those that
+// CheckQuestions refuses input requests that no client may be shown, and those that
 // this one has not declared. asks is an object of them, or absent.
-func (r *Relay) checkQuestions(u Upstream, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
+func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(raw, asks) {
 		method, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, ask.Value, "method"))
@@ -194,7 +194,7 @@ func (r *Relay) checkQuestions(u Upstream, f *mcp.ClientInfo, raw []byte, asks j
 				return r.unfitVisit(u, why)
 			}
 		}
-		if !declares(f, capability) {
+		if !f.Declares(capability) {
 			missing[capability] = true
 		}
 	}
@@ -224,20 +224,15 @@ func (r *Relay) checkQuestions(u Upstream, f *mcp.ClientInfo, raw []byte, asks j
 
 // unfitVisit is the answer to a call for which a person would have been sent where
 // nobody should go.
-func (r *Relay) unfitVisit(u Upstream, why string) error {
-	r.lost(u.Name(), mcp.MethodElicit, why)
+func (r *Bridge) unfitVisit(u Server, why string) error {
+	r.TellLost(u.Name(), mcp.MethodElicit, why)
 	return &mcp.Error{
 		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "unsafe_url", Outcome: mcp.Failed,
 		Message: fmt.Sprintf("server %q asked to send the user to a page, and the request is not shown: %s", u.Name(), why), Op: "relay " + u.Name(),
 	}
 }
 
-func declares(f *mcp.ClientInfo, capability string) bool {
-	at := jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability)
-	return jsonrpc.KindOf(f.Capabilities, at) == '{'
-}
-
-func badAnswer(u Upstream, what string) error {
+func badAnswer(u Server, what string) error {
 	return &mcp.Error{
 		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "bad_response", Outcome: mcp.OutcomeUnknown,
 		Message: fmt.Sprintf("server %q broke the protocol: it %s", u.Name(), what), Op: "relay " + u.Name(),

@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 
 // asksOfTasks says tasks in the questions of one server as one client knows them.
 type asksOfTasks struct {
-	relay  *Relay
-	server Upstream
+	bridge *Bridge
+	server string
 	facts  *mcp.ClientInfo
 	sole   bool
 	trail  *jsonrpc.Trail // of the call in which is asked, nil outside of calls
@@ -26,7 +26,7 @@ func (a *asksOfTasks) shown(m *jsonrpc.Message) *jsonrpc.Message {
 	if !ok {
 		return m
 	}
-	id := a.relay.taskID(a.server, a.facts, a.sole, ref)
+	id := a.bridge.taskID(a.server, a.facts, a.sole, ref)
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, id))
 	return mcp.RewriteOrKeep(a.trail, m, &e)
@@ -40,6 +40,12 @@ type taskCaller struct {
 
 func (s *taskCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return s.Caller.Ask(ctx, s.shown(m))
+}
+
+// TaskSubscriber returns a Subscriber for the questions that a server asks outside of
+// calls: tasks in them are said as the client f knows them. sole is as of FindTask.
+func (r *Bridge) TaskSubscriber(s mcp.Subscriber, server string, f *mcp.ClientInfo, sole bool) mcp.Subscriber {
+	return &taskSubscriber{s, asksOfTasks{r, server, f, sole, nil}}
 }
 
 // taskSubscriber is the same for what is asked outside of calls.

@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const maxRounds = 10
 // legacy client as requests of its own era, and sends the call again with the
 // answers and the state as the server wrote it, until the server is content
 // (2026-07-28 §MRTR, "Client Requirements").
-func (r *Relay) playLive(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) playLive(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	for round := 0; ; round++ {
 		if round == maxRounds {
 			return nil, badAnswer(u, fmt.Sprintf("asked for input more than %d times", maxRounds))
@@ -163,7 +163,7 @@ func isPage(raw []byte, params jsonrpc.Span) bool {
 
 var errNoQuestion = errors.New("an input request is no request")
 
-func unanswered(u Upstream, err error) error {
+func unanswered(u Server, err error) error {
 	if errors.Is(err, errNoQuestion) {
 		return badAnswer(u, "asked for input in a form that is no question")
 	}

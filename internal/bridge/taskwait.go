@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -25,12 +25,12 @@ const (
 var errAwait = errors.New("the task took too long in all")
 
 // directedTask answers a legacy client about a task of a modern server.
-func (r *Relay) directedTask(ctx context.Context, p place, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) directedTask(ctx context.Context, p Task, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodTaskResult:
 		ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 		defer stop()
-		w := &waiting{place: p, call: c, sink: s, shown: c.Name}
+		w := &waiting{task: p, call: c, sink: s, shown: c.Name}
 		return w.result(ctx)
 	case mcp.MethodCancelTask:
 		return r.cancelDirected(ctx, p, c)
@@ -56,7 +56,7 @@ func (st *state) legacy(c *mcp.Call) *mcp.Reply {
 // then, and that there is nothing to cancel where it is over (2025-11-25 §Tasks,
 // "Task Cancellation"). The extension promises neither that a task ends nor when,
 // so it is looked at a few times.
-func (r *Relay) cancelDirected(ctx context.Context, p place, c *mcp.Call) (*mcp.Reply, error) {
+func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	st, failed, err := p.look(ctx, c)
 	if err != nil || failed != nil {
 		return failed, err
@@ -64,7 +64,7 @@ func (r *Relay) cancelDirected(ctx context.Context, p place, c *mcp.Call) (*mcp.
 	if mcp.TaskOver(st.status) {
 		return nil, errTaskOver
 	}
-	ack, err := p.server.Call(ctx, p.ask(c, mcp.MethodCancelTask), noCaller{})
+	ack, err := p.Server.Call(ctx, p.ask(c, mcp.MethodCancelTask), mcp.NoCaller{})
 	if err != nil || ack.Msg.Kind != jsonrpc.Result {
 		return ack, err
 	}
@@ -80,21 +80,21 @@ func (r *Relay) cancelDirected(ctx context.Context, p place, c *mcp.Call) (*mcp.
 		return failed, err
 	}
 	if st.status != mcp.TaskCancelled {
-		r.lost(p.server.Name(), c.Msg.Method, "the server has heard of it and promises nothing")
+		r.TellLost(p.Server.Name(), c.Msg.Method, "the server has heard of it and promises nothing")
 	}
 	return st.legacy(c), nil
 }
 
 // wait takes the task that a call has become to its end for a client that knows no
 // tasks. When the client gives up the task is cancelled.
-func (r *Relay) wait(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) wait(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	id, _ := jsonrpc.Text(reply.Msg.Raw, reply.Msg.ResultMember("taskId"))
-	w := &waiting{place: place{server: u, ref: mcp.TaskRef{ID: id}}, call: c, sink: s}
+	w := &waiting{task: Task{Server: u, Ref: mcp.TaskRef{ID: id}}, call: c, sink: s}
 	ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 	defer stop()
 	out, err := w.result(ctx)
 	if ctx.Err() != nil {
-		w.place.cancel(ctx, c)
+		w.task.cancel(ctx, c)
 	}
 	return out, err
 }
@@ -103,7 +103,7 @@ func (r *Relay) wait(ctx context.Context, u Upstream, c *mcp.Call, s mcp.Caller,
 // polls at the pace that the server asks for and puts the task's questions to the
 // client as requests of its own era.
 type waiting struct {
-	place place
+	task  Task
 	call  *mcp.Call
 	sink  mcp.Caller
 	shown string          // the task's id as the client knows it, "" where it knows none
@@ -114,7 +114,7 @@ type waiting struct {
 func (w *waiting) result(ctx context.Context) (*mcp.Reply, error) {
 	misses := 0
 	for {
-		st, failed, err := w.place.look(ctx, w.call)
+		st, failed, err := w.task.look(ctx, w.call)
 		switch {
 		case ctx.Err() != nil:
 			return nil, w.gaveUp(ctx)
@@ -155,8 +155,8 @@ func (st *state) pace() time.Duration {
 
 func (w *waiting) gaveUp(ctx context.Context) error {
 	return &mcp.Error{
-		Origin: mcp.FromClient, Upstream: w.place.server.Name(), Cause: "cancelled", Outcome: mcp.OutcomeUnknown, Err: context.Cause(ctx),
-		Message: fmt.Sprintf("nobody waited for the task of server %q to its end", w.place.server.Name()),
+		Origin: mcp.FromClient, Upstream: w.task.Server.Name(), Cause: "cancelled", Outcome: mcp.OutcomeUnknown, Err: context.Cause(ctx),
+		Message: fmt.Sprintf("nobody waited for the task of server %q to its end", w.task.Server.Name()),
 	}
 }
 
@@ -170,12 +170,12 @@ func (w *waiting) outcome(st *state) (*mcp.Reply, error) {
 		raw := append(append([]byte(`{"jsonrpc":"2.0","id":0,"error":`), failure...), '}')
 		var err error
 		if m, err = jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true}); err != nil {
-			return nil, badAnswer(w.place.server, "ended a task without a valid answer")
+			return nil, badAnswer(w.task.Server, "ended a task without a valid answer")
 		}
 	case st.status == mcp.TaskCancelled:
-		return nil, taskEnded(w.place.server, "cancelled")
+		return nil, taskEnded(w.task.Server, "cancelled")
 	default:
-		return nil, badAnswer(w.place.server, "ended a task without saying how")
+		return nil, badAnswer(w.task.Server, "ended a task without saying how")
 	}
 	reply := &mcp.Reply{Msg: m, From: st.reply.From, Server: st.reply.Server}
 	if m.Kind == jsonrpc.Result && w.shown != "" {
@@ -198,12 +198,12 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 			w.asked = make(map[string]bool)
 		}
 		if w.asked[key] = true; len(w.asked) > maxTaskAsks {
-			return badAnswer(w.place.server, fmt.Sprintf("asked more than %d questions in one task", maxTaskAsks))
+			return badAnswer(w.task.Server, fmt.Sprintf("asked more than %d questions in one task", maxTaskAsks))
 		}
 		method, _ := jsonrpc.Text(st.raw, jsonrpc.Find(st.raw, a.Value, "method"))
 		capability := mcp.AskCapability(method)
-		if capability == "" || !declares(w.call.Client, capability) {
-			return unanswered(w.place.server, mcp.ErrCannotAsk)
+		if capability == "" || !w.call.Client.Declares(capability) {
+			return unanswered(w.task.Server, mcp.ErrCannotAsk)
 		}
 		if len(round) > 1 {
 			round = append(round, ',')
@@ -216,12 +216,12 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 	round = append(round, '}')
 	answers, err := putAll(ctx, w.call.Trail, &shownCaller{w.sink, w.call.Trail, w.shown}, round, jsonrpc.Whole(round), w.call.Client.Revision)
 	if err != nil {
-		return unanswered(w.place.server, err)
+		return unanswered(w.task.Server, err)
 	}
-	update := w.place.ask(w.call, mcp.MethodUpdateTask, jsonrpc.Field{Key: "inputResponses", Value: answers})
-	ack, err := w.place.server.Call(ctx, update, noCaller{})
+	update := w.task.ask(w.call, mcp.MethodUpdateTask, jsonrpc.Field{Key: "inputResponses", Value: answers})
+	ack, err := w.task.Server.Call(ctx, update, mcp.NoCaller{})
 	if err == nil && ack.Code() != 0 {
-		err = badAnswer(w.place.server, "refused the answers to its own questions")
+		err = badAnswer(w.task.Server, "refused the answers to its own questions")
 	}
 	return err
 }
@@ -245,9 +245,9 @@ func (s *shownCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Mes
 	case !meta.IsZero():
 		e.Object(mcp.WhyRelatedTask, m.Raw, meta, nil, field)
 	case !m.Params.IsZero():
-		e.Object(mcp.WhyRelatedTask, m.Raw, m.Params, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})
+		e.Object(mcp.WhyRelatedTask, m.Raw, m.Params, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: jsonrpc.ObjectOf(field)})
 	default:
-		e.Object(mcp.WhyRelatedTask, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: object(jsonrpc.Field{Key: mcp.KeyMeta, Value: object(field)})})
+		e.Object(mcp.WhyRelatedTask, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: jsonrpc.ObjectOf(jsonrpc.Field{Key: mcp.KeyMeta, Value: jsonrpc.ObjectOf(field)})})
 	}
 	return s.Caller.Ask(ctx, mcp.RewriteOrKeep(s.trail, m, &e))
 }

@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -25,18 +25,18 @@ const (
 	signedTask = "drgs1."
 )
 
-// place is where a task is.
-type place struct {
-	server Upstream
-	ref    mcp.TaskRef
+// Task is where a task is.
+type Task struct {
+	Server Server
+	Ref    mcp.TaskRef
 	// stray: a task of a legacy server under an id that is not from us. The server
 	// will know whether there is one.
 	stray bool
 }
 
-// form is how the server of the place has tasks: those of the old era have a session.
-func (p place) form() mcp.TaskForm {
-	if p.ref.Session != 0 || p.stray {
+// Form returns how the server has tasks: those of the old era have a session.
+func (p Task) Form() mcp.TaskForm {
+	if p.Ref.Session != 0 || p.stray {
 		return mcp.RequestedTasks
 	}
 	return mcp.DirectedTasks
@@ -46,19 +46,19 @@ var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "
 
 // taskID returns the id under which a client knows a task. sole says that no other
 // server stands behind the client's endpoint.
-func (r *Relay) taskID(u Upstream, f *mcp.ClientInfo, sole bool, ref mcp.TaskRef) string {
+func (r *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.TaskRef) string {
 	if f.Who.Key() != "" {
-		return signedTask + u.Name() + "~" + r.signature(u, f, ref) + "~" + ref.String()
+		return signedTask + server + "~" + r.signature(server, f, ref) + "~" + ref.String()
 	}
 	if sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, openTask) && !strings.HasPrefix(ref.ID, signedTask) {
 		return ref.ID // there is nothing to say
 	}
-	return openTask + u.Name() + "~" + ref.String()
+	return openTask + server + "~" + ref.String()
 }
 
 // signature ties a task to a principal. Its key lives as long as we do: an id that
 // is said anew must come out as it was.
-func (r *Relay) signature(u Upstream, f *mcp.ClientInfo, ref mcp.TaskRef) string {
+func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
 	r.mu.Lock()
 	if r.taskKey == nil {
 		r.taskKey = make([]byte, 32)
@@ -66,43 +66,43 @@ func (r *Relay) signature(u Upstream, f *mcp.ClientInfo, ref mcp.TaskRef) string
 	}
 	mac := hmac.New(sha256.New, r.taskKey)
 	r.mu.Unlock()
-	for _, part := range [...]string{f.Who.Key(), u.Name(), ref.String()} {
+	for _, part := range [...]string{f.Who.Key(), server, ref.String()} {
 		sum := sha256.Sum256([]byte(part))
 		mac.Write(sum[:])
 	}
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// placeOf returns where the task is that a client means; errNoTask for what is no
-// task of its.
-func (r *Relay) placeOf(ctx context.Context, all []Upstream, f *mcp.ClientInfo, sole bool, id string) (place, error) {
+// FindTask returns the task that a client means by an id. sole says that no other server
+// stands behind the client's endpoint. The error says that the client has no such task.
+func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, sole bool, id string) (Task, error) {
 	if f.Who.Key() != "" {
 		rest, ok := strings.CutPrefix(id, signedTask)
 		u, text := ownerOf(all, rest)
 		sign, text, _ := strings.Cut(text, "~")
 		ref, isRef := mcp.ParseTaskRef(text)
-		if !ok || u == nil || !isRef || !hmac.Equal([]byte(sign), []byte(r.signature(u, f, ref))) {
-			return place{}, errNoTask
+		if !ok || u == nil || !isRef || !hmac.Equal([]byte(sign), []byte(r.signature(u.Name(), f, ref))) {
+			return Task{}, errNoTask
 		}
-		return place{server: u, ref: ref}, nil
+		return Task{Server: u, Ref: ref}, nil
 	}
 	if rest, ok := strings.CutPrefix(id, openTask); ok {
 		u, text := ownerOf(all, rest)
 		ref, ok := mcp.ParseTaskRef(text)
 		if u == nil || !ok {
-			return place{}, errNoTask
+			return Task{}, errNoTask
 		}
-		return place{server: u, ref: ref}, nil
+		return Task{Server: u, Ref: ref}, nil
 	}
 	if sole && len(all) == 1 && id != "" {
 		form, _ := all[0].Tasks(ctx, f, "")
-		return place{server: all[0], ref: mcp.TaskRef{ID: id}, stray: form == mcp.RequestedTasks}, nil
+		return Task{Server: all[0], Ref: mcp.TaskRef{ID: id}, stray: form == mcp.RequestedTasks}, nil
 	}
-	return place{}, errNoTask
+	return Task{}, errNoTask
 }
 
 // ownerOf reads the server's name that an id begins with.
-func ownerOf(all []Upstream, rest string) (Upstream, string) {
+func ownerOf(all []Server, rest string) (Server, string) {
 	name, text, found := strings.Cut(rest, "~")
 	for _, u := range all {
 		if found && u.Name() == name {
@@ -112,10 +112,11 @@ func ownerOf(all []Upstream, rest string) (Upstream, string) {
 	return nil, ""
 }
 
-// taskNames puts the ids of tasks in notices into the words of the client f.
-func (r *Relay) taskNames(f *mcp.ClientInfo, sole bool) rename {
-	return func(u Upstream, m *jsonrpc.Message, e *jsonrpc.Edits) {
-		if u == nil || m.Method != mcp.NoteTaskStatus && m.Method != mcp.NoteTask {
+// TaskNames returns a function that puts the task ids in notifications of a server, by
+// its name, into the words of the client f. sole is as of FindTask.
+func (r *Bridge) TaskNames(f *mcp.ClientInfo, sole bool) func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
+	return func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
+		if server == "" || m.Method != mcp.NoteTaskStatus && m.Method != mcp.NoteTask {
 			return
 		}
 		at := m.Param("taskId")
@@ -127,6 +128,6 @@ func (r *Relay) taskNames(f *mcp.ClientInfo, sole bool) rename {
 		if !ok {
 			return
 		}
-		e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, r.taskID(u, f, sole, ref)))
+		e.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, r.taskID(server, f, sole, ref)))
 	}
 }

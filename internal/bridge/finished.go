@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -8,7 +8,7 @@ import (
 // because the server withdrew its question. A client may still fetch the answer until
 // its state expires. When there are too many such calls, or their answers are too
 // large, the oldest call of the client with the most is dropped. That client is told
-// that the call is over and may have been executed. It is guarded by Relay.parkMu. The
+// that the call is over and may have been executed. It is guarded by Bridge.parkMu. The
 // zero value is ready.
 type finished struct {
 	order []*parkedCall // oldest first
@@ -29,9 +29,9 @@ func (f *finished) addLocked(p *parkedCall, b *transport.Budget) (gone []*parked
 	b.Hold(p.size)
 	for len(f.order) > maxFinished || f.bytes > maxFinishedBytes {
 		held := map[string]int64{}
-		most := party(p.first.Client)
+		most := p.first.Client.Party()
 		for _, x := range f.order {
-			who := party(x.first.Client)
+			who := x.first.Client.Party()
 			if f.bytes > maxFinishedBytes {
 				held[who] += x.size
 			} else {
@@ -42,7 +42,7 @@ func (f *finished) addLocked(p *parkedCall, b *transport.Budget) (gone []*parked
 			}
 		}
 		for _, x := range f.order {
-			if party(x.first.Client) == most {
+			if x.first.Client.Party() == most {
 				f.removeLocked(x, b)
 				gone = append(gone, x)
 				break

@@ -1,4 +1,4 @@
-package gateway
+package bridge
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// tasks answers the requests about tasks. A task speaks the language of its server:
+// Tasks answers the requests about tasks. A task speaks the language of its server:
 // within one era it is relayed, across the eras it is said in the client's words
 // (docs/adr/0008-tasks.md).
-func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) Tasks(ctx context.Context, all []Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	modern := c.Client.Revision.Can(mcp.TasksExtension)
 	if modern && !mcp.HasTasksExtension(c.Client.Capabilities) {
 		return r.undeclared(ctx, all, c, s)
 	}
 	if !c.Method.In(c.Client.Revision) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, 128)}
 	}
 	if c.Msg.Method == mcp.MethodListTasks {
 		return r.listTasks(ctx, all, c, s)
@@ -30,15 +30,15 @@ func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s mcp.Ca
 	if t, ok := r.kept.find(c.Client, c.Name); ok {
 		return t.answer(c)
 	}
-	p, err := r.placeOf(ctx, all, c.Client, c.Sole, c.Name)
+	p, err := r.FindTask(ctx, all, c.Client, c.Sole, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	if p.form() == mcp.RequestedTasks {
-		s = &taskCaller{s, asksOfTasks{r, p.server, c.Client, c.Sole, c.Trail}}
+	if p.Form() == mcp.RequestedTasks {
+		s = &taskCaller{s, asksOfTasks{r, p.Server.Name(), c.Client, c.Sole, c.Trail}}
 	}
 	switch {
-	case modern == (p.form() == mcp.DirectedTasks):
+	case modern == (p.Form() == mcp.DirectedTasks):
 		return r.sameEra(ctx, p, c, s)
 	case modern:
 		return r.requestedTask(ctx, p, c)
@@ -48,31 +48,31 @@ func (r *Relay) tasks(ctx context.Context, all []Upstream, c *mcp.Call, s mcp.Ca
 
 // undeclared answers a modern client that has not declared the extension: as a
 // server with tasks must, and as any other does (SEP-2663, "Protocol Errors").
-func (r *Relay) undeclared(ctx context.Context, all []Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) undeclared(ctx context.Context, all []Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Sole {
 		if form, _ := all[0].Tasks(ctx, c.Client, ""); form == mcp.NoTasks {
-			return r.relay(ctx, all[0], c, s)
+			return r.Exchange(ctx, all[0], c, s)
 		}
 	}
-	return nil, errNeedsTasks
+	return nil, ErrNeedsTasks
 }
 
-var errNeedsTasks error = &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: "Missing required client capability",
+var ErrNeedsTasks error = &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: "Missing required client capability",
 	Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)}
 
 // sameEra relays a request about a task to where the task is.
-func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) sameEra(ctx context.Context, p Task, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	shown := c.Name
-	c.Edits.Replace(mcp.WhyTaskID, c.Msg.Param("taskId"), jsonrpc.AppendQuote(nil, p.ref.ID))
-	c.Name, c.Session = p.ref.ID, p.ref.Session
-	reply, err := r.relay(ctx, p.server, c, s)
+	c.Edits.Replace(mcp.WhyTaskID, c.Msg.Param("taskId"), jsonrpc.AppendQuote(nil, p.Ref.ID))
+	c.Name, c.Session = p.Ref.ID, p.Ref.Session
+	reply, err := r.Exchange(ctx, p.Server, c, s)
 	if err != nil || reply.Msg.Kind != jsonrpc.Result {
 		return reply, err
 	}
 	if asks := reply.Msg.ResultMember("inputRequests"); c.Msg.Method == mcp.MethodGetTask && reply.From.Can(mcp.TasksExtension) {
 		// The questions of a task are those of an input_required result (SEP-2663,
 		// "Task Polling").
-		if err := r.checkQuestions(p.server, c.Client, reply.Msg.Raw, asks); err != nil {
+		if err := r.CheckQuestions(p.Server, c.Client, reply.Msg.Raw, asks); err != nil {
 			return nil, err
 		}
 	}
@@ -87,10 +87,10 @@ func (r *Relay) sameEra(ctx context.Context, p place, c *mcp.Call, s mcp.Caller)
 // listTasks answers tasks/list, which only 2025-11-25 has. A list of a server that
 // many users share could name the tasks of others (SEP-2663, "Motivation" 3), so
 // there is none where somebody has signed in, and none of several servers.
-func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) listTasks(ctx context.Context, all []Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Client.Who.Key() == "" && c.Sole {
 		if form, _ := all[0].Tasks(ctx, c.Client, ""); form != mcp.DirectedTasks {
-			reply, err := r.relay(ctx, all[0], c, s)
+			reply, err := r.Exchange(ctx, all[0], c, s)
 			if err != nil || reply.Session == 0 {
 				return reply, err
 			}
@@ -98,31 +98,31 @@ func (r *Relay) listTasks(ctx context.Context, all []Upstream, c *mcp.Call, s mc
 			for t := range jsonrpc.Elements(raw, reply.Msg.ResultMember("tasks")) {
 				at := jsonrpc.Find(raw, t, "taskId")
 				text, _ := jsonrpc.Text(raw, at)
-				id := r.taskID(all[0], c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
+				id := r.taskID(all[0].Name(), c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
 				reply.Edits.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, id))
 			}
 			return reply, nil
 		}
 	}
 	if c.Sole {
-		r.lost(all[0].Name(), c.Msg.Method, "the server has no list of tasks, or one of everybody's")
+		r.TellLost(all[0].Name(), c.Msg.Method, "the server has no list of tasks, or one of everybody's")
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: nobody here can list the tasks of one client alone"}
 }
 
 // ask makes a request of our own about a task, on behalf of a call's client.
-func (p place) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Call {
+func (p Task) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Call {
 	f := c.Client
-	if p.form() == mcp.DirectedTasks {
+	if p.Form() == mcp.DirectedTasks {
 		f = withTasks(f)
 	}
-	params := jsonrpc.AppendQuote([]byte(`{"taskId":`), p.ref.ID)
+	params := jsonrpc.AppendQuote([]byte(`{"taskId":`), p.Ref.ID)
 	for _, x := range extra {
 		params = append(append(jsonrpc.AppendQuote(append(params, ','), x.Key), ':'), x.Value...)
 	}
 	m := jsonrpc.NewRequest("1", method, append(params, '}'))
 	next := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
-	next.Session, next.Trail = p.ref.Session, c.Trail
+	next.Session, next.Trail = p.Ref.Session, c.Trail
 	return next
 }
 
@@ -135,8 +135,8 @@ type state struct {
 }
 
 // look asks the server how a task is. Where that fails the reply is the failure.
-func (p place) look(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Reply, err error) {
-	reply, err := p.server.Call(ctx, p.ask(c, mcp.MethodGetTask), noCaller{})
+func (p Task) look(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Reply, err error) {
+	reply, err := p.Server.Call(ctx, p.ask(c, mcp.MethodGetTask), mcp.NoCaller{})
 	if err != nil {
 		return st, nil, err
 	}
@@ -146,7 +146,7 @@ func (p place) look(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Rep
 	st = state{raw: reply.Msg.Raw, at: reply.Msg.Result, reply: reply}
 	st.status, _ = jsonrpc.Text(st.raw, reply.Msg.ResultMember("status"))
 	if st.status == "" {
-		return st, nil, badAnswer(p.server, "answered tasks/get with no task")
+		return st, nil, badAnswer(p.Server, "answered tasks/get with no task")
 	}
 	return st, nil, nil
 }
@@ -165,15 +165,6 @@ func (st *state) say(c *mcp.Call, t dialect.Task) *mcp.Reply {
 	out := mcp.Answer(dialect.TaskState(c.Client.Revision, st.raw, st.at, t))
 	out.Server = st.reply.Server
 	return out
-}
-
-// noCaller is the sink of requests of which only the answer matters.
-type noCaller struct{}
-
-func (noCaller) Notify([]byte) {}
-
-func (noCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, mcp.ErrCannotAsk
 }
 
 // bare takes from a result what only says which task it is of.
@@ -195,7 +186,7 @@ func bare(reply *mcp.Reply) *mcp.Reply {
 	return reply
 }
 
-func taskEnded(u Upstream, how string) error {
+func taskEnded(u Server, how string) error {
 	return &mcp.Error{
 		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "task_" + how, Outcome: mcp.Failed,
 		Message: fmt.Sprintf("the task that server %q made of this call was %s", u.Name(), how),

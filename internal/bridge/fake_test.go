@@ -1,0 +1,158 @@
+package bridge
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+)
+
+// fake is a server that does what its functions say.
+type fake struct {
+	name  string
+	hello mcp.ServerInfo
+	// call answers calls; nil answers {} in the words of from.
+	call   func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error)
+	params map[string][]mirror.Param
+	// support is what its tools say of tasks; the zero value says optional.
+	support mcp.TaskSupport
+	seen    seen
+}
+
+// seen is what a fake was sent, in the words of its own revision.
+type seen struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (s *seen) add(c *mcp.Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := c.Edits
+	if len(c.Retry) > 0 {
+		e.Object(jsonrpc.NoReason, c.Msg.Raw, c.Msg.Params, nil, c.Retry...)
+	}
+	s.calls = append(s.calls, string(jsonrpc.Splice(nil, c.Msg.Raw, &e)))
+}
+
+func (s *seen) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+func (u *fake) Name() string { return u.name }
+
+func (u *fake) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) { return &u.hello, nil }
+
+func (u *fake) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	u.seen.add(c)
+	if u.call == nil {
+		return said(mcp.R20251125, `{}`), nil
+	}
+	return u.call(ctx, c, s)
+}
+
+func (u *fake) Tasks(context.Context, *mcp.ClientInfo, string) (mcp.TaskForm, mcp.TaskSupport) {
+	if u.support == mcp.TaskForbidden {
+		return u.hello.Tasks(), mcp.TaskOptional
+	}
+	return u.hello.Tasks(), u.support
+}
+
+func (u *fake) ToolParams(_ context.Context, _ *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
+	p, ok := u.params[tool]
+	return p, ok
+}
+
+// ear is a client's side: it keeps what it is told and answers with ask.
+type ear struct {
+	mu    sync.Mutex
+	heard []string
+	ask   func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)
+}
+
+func (e *ear) Notify(b []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.heard = append(e.heard, string(b))
+}
+
+func (e *ear) all() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.heard)
+}
+
+func (e *ear) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	if e.ask == nil {
+		return nil, mcp.ErrCannotAsk
+	}
+	return e.ask(ctx, m)
+}
+
+func (e *ear) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{Revision: mcp.R20251125} }
+
+// said is a result in the words of a revision.
+func said(from mcp.Revision, result string) *mcp.Reply {
+	r := mcp.Answer([]byte(result))
+	r.From = from
+	return r
+}
+
+func message(t testing.TB, raw string) *jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{Bytes: len(raw) + 1})
+	if err != nil {
+		t.Fatalf("%v: %.200s", err, raw)
+	}
+	return m
+}
+
+const asksAll = `{"elicitation":{},"sampling":{},"roots":{}}`
+
+// modern and legacy are calls of clients of the two eras that can be asked.
+func modern(t testing.TB, method, params string) *mcp.Call {
+	return request26(t, "alice", method, params)
+}
+
+func request26(t testing.TB, principal, method, params string) *mcp.Call {
+	t.Helper()
+	m := message(t, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":`+params+`}`)
+	return mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientInfo{
+		Revision: mcp.R20260728, Capabilities: []byte(asksAll), Who: identity.Named(principal),
+	})
+}
+
+func legacy(t testing.TB, method, params string) *mcp.Call {
+	t.Helper()
+	c := request26(t, "alice", method, params)
+	c.Client = &mcp.ClientInfo{Revision: mcp.R20251125, Capabilities: []byte(asksAll), Who: identity.Named("alice"), Conversation: 1}
+	return c
+}
+
+func code(err error) int64 {
+	if err == nil {
+		return 0
+	}
+	return mcp.Wire(err).Code
+}
+
+func text(t testing.TB, r *mcp.Reply, key string) string {
+	t.Helper()
+	raw := jsonrpc.Splice(nil, r.Msg.Raw, &r.Edits)
+	m := message(t, string(raw))
+	s, _ := jsonrpc.Text(m.Raw, m.ResultMember(key))
+	return s
+}
+
+func result(t testing.TB, r *mcp.Reply) string {
+	t.Helper()
+	m := message(t, string(jsonrpc.Splice(nil, r.Msg.Raw, &r.Edits)))
+	return string(m.Result.Of(m.Raw))
+}

@@ -1,0 +1,128 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// crowd is the clients of one relay and one legacy server that asks.
+type crowd struct {
+	t *testing.T
+	r *Bridge
+	u *fake
+}
+
+// park makes a client's call wait for it, and returns its state.
+func (w crowd) park(f mcp.ClientInfo) (state string, err error) {
+	w.t.Helper()
+	c := modern(w.t, mcp.MethodCallTool, `{"name":"t"}`)
+	f.Revision, f.Capabilities = mcp.R20260728, []byte(asksAll)
+	c.Client = &f
+	reply, err := w.r.Exchange(w.t.Context(), w.u, c, &ear{})
+	if err != nil {
+		return "", err
+	}
+	return text(w.t, reply, "requestState"), nil
+}
+
+// answer comes back to a call with the answer.
+func (w crowd) answer(f mcp.ClientInfo, state string) error {
+	c := modern(w.t, mcp.MethodCallTool, answered(state, accepted))
+	f.Revision, f.Capabilities = mcp.R20260728, []byte(asksAll)
+	c.Client = &f
+	_, err := w.r.Exchange(w.t.Context(), w.u, c, &ear{})
+	return err
+}
+
+// TestQuestionsOfOneClientThrowOutNobodyElses: a person reads a form while another
+// client leaves question after question open. The greedy one is refused, retryable and
+// with a reason; the person's call is the oldest, and is answered all the same. Others
+// still find room, and places are given back when calls end, one way or the other.
+func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
+	for name, who := range map[string]func(n int) mcp.ClientInfo{
+		"conversations": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Conversation: uint64(n + 1)} },
+		"names": func(n int) mcp.ClientInfo {
+			return mcp.ClientInfo{Remote: "127.0.0.1", Info: []byte(fmt.Sprintf(`{"name":"c%d"}`, n))}
+		},
+		"principals": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Who: identity.Named(fmt.Sprintf("p%d", n))} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *Bridge) {
+				w := crowd{t, r, asking(mcp.MethodElicit)}
+				person, greedy, third := who(0), who(1), who(2)
+				form, err := w.park(person)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				var states []string
+				refused := 0
+				for range 3 * maxParkedInLanes {
+					state, err := w.park(greedy)
+					if err == nil {
+						states = append(states, state)
+						continue
+					}
+					refused++
+					var e *mcp.Error
+					if !errors.As(err, &e) || !e.Retryable || e.Cause != "overloaded" || !strings.Contains(e.Message, "answer those that are open") {
+						t.Fatalf("refused with %v", err)
+					}
+				}
+				want := maxParkedInLanes/2 - 1 // one place is taken, and it may have as many as are left
+				if greedy.Who != nil {
+					want = maxParkedInLanes // the sessions are its own
+				}
+				if len(states) < want || len(states) > maxParkedInLanes || refused == 0 {
+					t.Errorf("the greedy client has %d calls, want about %d", len(states), want)
+				}
+				if _, err := w.park(third); err != nil {
+					t.Errorf("a third client: %v", err)
+				}
+				if err := w.answer(person, form); err != nil {
+					t.Errorf("the person's call: %v", err)
+				}
+				for i, s := range states {
+					if err := w.answer(greedy, s); err != nil {
+						t.Errorf("call %d: %v", i, err)
+					}
+				}
+				synctest.Wait()
+				if _, err := w.park(greedy); err != nil {
+					t.Errorf("when its calls have ended: %v", err)
+				}
+				time.Sleep(stateTTL + time.Second) // those that are left expire
+				synctest.Wait()
+				if r.Parked() != 0 || len(r.places) != 0 {
+					t.Errorf("%d calls are parked, and places are taken: %v", r.Parked(), r.places)
+				}
+			})
+		})
+	}
+}
+
+// TestOneServerCannotTakeAllPlaces: the bounds of a server and of all servers are
+// shared out as well.
+func TestOneServerCannotTakeAllPlaces(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Bridge) {
+		w := crowd{t, r, asking(mcp.MethodElicit)}
+		for n := range 2 * maxParkedAtOne {
+			_, _ = w.park(mcp.ClientInfo{Who: identity.Named(fmt.Sprintf("p%d", n%8))})
+		}
+		if n := r.places["server old"].All(); n > maxParkedAtOne || n < maxParkedAtOne/2 {
+			t.Errorf("one server has %d", n)
+		}
+		other := crowd{t, r, asking(mcp.MethodElicit)}
+		other.u.name = "other"
+		if _, err := other.park(mcp.ClientInfo{Who: identity.Named("p1")}); err != nil {
+			t.Errorf("at another server: %v", err)
+		}
+	})
+}
