@@ -21,7 +21,8 @@ const maxRepeated = 128
 // delays nobody.
 type Merged struct {
 	Bridge *bridge.Bridge
-	// Listens bounds the subscriptions/listen of all endpoints together; nil bounds none.
+	// Listens bounds the subscriptions/listen of all endpoints together; nil
+	// bounds those of this one alone.
 	Listens *ListenQuota
 	// Renamed is told of an item that clients see under another name than the usual
 	// one, and why. It must not block. Nil hears nothing.
@@ -79,7 +80,7 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 	case mcp.MethodSetLevel:
 		return g.setLevel(ctx, c)
 	case mcp.MethodListen:
-		leave, err := g.Listens.admit(c)
+		leave, err := g.admit(g.Listens, c)
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ type notices struct {
 	mu       sync.Mutex
 	attached map[uint64]*attachment // by conversation
 	hearers  map[*hearer]struct{}
+	own      ListenQuota     // where the endpoint shares none
 	ctx      context.Context // ends with Drain; made on first use
 	end      context.CancelFunc
 }
@@ -127,6 +128,14 @@ func (n *notices) hear(h *hearer) (stop func()) {
 		defer n.mu.Unlock()
 		delete(n.hearers, h)
 	}
+}
+
+// admit lets a listen begin that all, or nil, counts; leave must be called at its end.
+func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error) {
+	if all == nil {
+		all = &n.own
+	}
+	return all.admit(c)
 }
 
 // listen serves subscriptions/listen until the client hangs up, the gateway

@@ -20,7 +20,7 @@ const (
 )
 
 // ListenQuota counts the subscriptions/listen that are open, of all endpoints together. The
-// zero value is ready; nil counts none. It is safe for concurrent use.
+// zero value is ready. It is safe for concurrent use.
 type ListenQuota struct {
 	mu       sync.Mutex
 	taken    map[string]int              // by party; nobody with 0
@@ -86,9 +86,6 @@ func (s *ListenQuota) ByParty() map[string]int {
 
 // admit lets a listen begin; leave must be called at its end.
 func (s *ListenQuota) admit(c *mcp.Call) (leave func(), err error) {
-	if s == nil {
-		return func() {}, nil
-	}
 	if !s.take(c.Client) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Cause: "rate_limited", Outcome: mcp.NotSent, TooMany: true,

@@ -14,7 +14,8 @@ import (
 // Single presents one server as it is: its own identity, names and URIs.
 type Single struct {
 	Bridge *bridge.Bridge
-	// Listens bounds the subscriptions/listen of all endpoints together; nil bounds none.
+	// Listens bounds the subscriptions/listen of all endpoints together; nil
+	// bounds those of this one alone.
 	Listens  *ListenQuota
 	Upstream Upstream
 
@@ -34,7 +35,7 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 	}
 	switch c.Msg.Method {
 	case mcp.MethodListen:
-		leave, err := g.Listens.admit(c)
+		leave, err := g.admit(g.Listens, c)
 		if err != nil {
 			return nil, err
 		}
