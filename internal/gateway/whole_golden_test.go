@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
-// golden compares a text with the file of that name in testdata, line by line. With
-// -update it writes the file.
+// golden compares a text with the file of that name in testdata, and tells of the first
+// lines that differ. With -update it writes the file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -30,6 +30,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	lines, wanted := strings.Split(got, "\n"), strings.Split(strings.ReplaceAll(string(want), "\r\n", "\n"), "\n")
+	differ := 0
 	for i := range max(len(lines), len(wanted)) {
 		var a, b string
 		if i < len(lines) {
@@ -38,7 +39,8 @@ func golden(t *testing.T, name, got string) {
 		if i < len(wanted) {
 			b = wanted[i]
 		}
-		if a != b {
+		if a != b && differ < 10 {
+			differ++
 			t.Errorf("%s line %d\ngot  %s\nwant %s", file, i+1, a, b)
 		}
 	}
