@@ -52,7 +52,7 @@ func (r *Bridge) rounds(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 	}
 	if reply.Code() == mcp.CodeURLElicitationRequired {
 		for e := range jsonrpc.Elements(reply.Msg.Raw, urlsOf(reply)) {
-			if why := mcp.UnfitVisit(reply.Msg.Raw, e); why != "" {
+			if why := mcp.URLProblem(reply.Msg.Raw, e); why != "" {
 				return nil, r.unfitVisit(u, why)
 			}
 		}
@@ -190,7 +190,7 @@ func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks js
 			return badAnswer(u, "asked with a method that is no question")
 		}
 		if method == mcp.MethodElicit {
-			if why := mcp.UnfitVisit(raw, jsonrpc.Find(raw, ask.Value, "params")); why != "" {
+			if why := mcp.URLProblem(raw, jsonrpc.Find(raw, ask.Value, "params")); why != "" {
 				return r.unfitVisit(u, why)
 			}
 		}

@@ -28,7 +28,7 @@ func (s *Conn) question(m *jsonrpc.Message, f *flow) {
 		return
 	}
 	if m.Method == mcp.MethodElicit {
-		if why := mcp.UnfitVisit(m.Raw, m.Params); why != "" {
+		if why := mcp.URLProblem(m.Raw, m.Params); why != "" {
 			s.opts.Log.Warn("elicitation refused", "server", s.opts.Name, "cause", why)
 			if s.opts.Lost != nil {
 				s.opts.Lost(m.Method, why)

@@ -267,7 +267,7 @@ func (s *modern) read(_ context.Context, c *call) (string, error) {
 // listen tells of changes of the one resource that changes, until it is cancelled
 // or we are told to stop (2026-07-28 §Subscriptions).
 func (s *modern) listen(ctx context.Context, c *call) (string, error) {
-	asked, err := mcp.ParseInterest(c.m.Raw, c.m.Param("notifications"))
+	asked, err := mcp.ParseSubscriptionFilter(c.m.Raw, c.m.Param("notifications"))
 	if err != nil {
 		return "", refusal(jsonrpc.CodeInvalidParams, "params.notifications: %v", err)
 	}
@@ -279,7 +279,7 @@ func (s *modern) listen(ctx context.Context, c *call) (string, error) {
 	c.listen = true
 	_, changed := s.called()
 	meta := `{"_meta":{` + quote(mcp.KeySubscriptionID) + ":" + string(c.m.ID) + "},"
-	s.notify(mcp.NoteAcknowledged, meta+`"notifications":`+string(kept.Filter())+"}")
+	s.notify(mcp.NoteAcknowledged, meta+`"notifications":`+string(kept.JSON())+"}")
 	for {
 		select {
 		case <-ctx.Done():

@@ -1,11 +1,11 @@
-// Package event is the one stream on which the program says what happens: calls, losses,
-// handshakes, notifications, the life of servers, refusals. Rooms publish; metrics, logs,
-// status and stores subscribe, and no publisher knows who listens.
+// Package event is the stream of everything that happens in the program: calls, losses,
+// handshakes, notifications, server state, refusals. Layers publish. Metrics, logs,
+// status and stores subscribe. A publisher does not know its subscribers.
 //
 // There are two kinds of subscribers. A tap runs in the publisher's goroutine, misses
-// nothing, must not block and only counts. A queue is read by a goroutine of its own; it
-// never holds up a publisher, and what it had no room for it counts. What must not be
-// lost, such as an audit trail, is not a subscriber but a step before the call.
+// nothing, must not block and only counts. A queue is read by its own goroutine. It
+// never blocks a publisher, and it counts the events that it dropped. Data that must
+// not be lost, such as an audit trail, is not a subscriber but a step before the call.
 //
 // The package starts no goroutine and does no I/O.
 package event
@@ -18,25 +18,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Kind says what an event is about.
+// Kind is the kind of an event.
 type Kind uint8
 
-// The kinds of event. The zero Kind belongs to none.
+// The kinds of events. The zero Kind is no kind.
 const (
 	Call          Kind = iota + 1 // a client's request was answered
-	ServerRequest                 // a server asked the client something: sampling, elicitation, roots
-	Loss                          // something could not be carried; Detail says what and why
-	Handshake                     // a server was opened, or could not be; Detail is the trace
-	Notification                  // a notification was carried
+	ServerRequest                 // a server sent the client a request: sampling, elicitation, roots
+	Loss                          // something was lost; Detail says what and why
+	Handshake                     // a handshake ended, successfully or not; Detail is the trace
+	Notification                  // a notification was passed on
 	Lifecycle                     // a server or a session changed its state
-	Refusal                       // a request was turned away before it became a call
-	kinds                         // how many there are, and one more
+	Refusal                       // a request was refused before it became a call
+	kinds                         // one more than there are kinds
 )
 
 var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal"}
 
-// String returns the name of the kind as logs and JSON have it, "" for one that does not
-// exist.
+// String returns the name of the kind for logs and JSON, "" for an unknown kind.
 func (k Kind) String() string {
 	if k >= kinds {
 		return ""
@@ -62,15 +61,15 @@ func Of(list ...Kind) Kinds {
 // Has reports whether k is in the set.
 func (s Kinds) Has(k Kind) bool { return s>>k&1 != 0 }
 
-// Event is one thing that happened. Which members are set depends on its kind; those
-// that do not apply are zero. It is passed by value and its strings are shared with
-// whoever published it, so that publishing allocates nothing.
+// Event is one event. Which members are set depends on its kind; the others are zero.
+// It is passed by value and shares its strings with the publisher, so that publishing
+// allocates nothing.
 type Event struct {
 	Kind    Kind
 	Level   slog.Level
 	Time    time.Time
 	Took    time.Duration
-	Who     *identity.Principal // nil for nobody in particular
+	Who     *identity.Principal // nil if unknown
 	Project string
 	Server  string
 	Method  string
@@ -82,5 +81,5 @@ type Event struct {
 	In, Out int   // bytes of the request and of the answer
 	Call    uint64
 	Trace   string // the client's trace id
-	Detail  string // for people, and for Loss and Handshake what happened
+	Detail  string // text for people; see Loss and Handshake
 }

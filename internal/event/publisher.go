@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// Publisher hands events to its subscribers. The zero value is ready, and a nil one
-// publishes nothing and wants nothing. Safe for concurrent use.
+// Publisher passes events to its subscribers. The zero value is ready to use. A nil
+// Publisher publishes nothing. Publisher is safe for concurrent use.
 type Publisher struct {
 	want atomic.Uint32 // the union of what subscribers want
 	subs atomic.Pointer[subscribers]
-	mu   sync.Mutex // of changes to subs
+	mu   sync.Mutex // guards changes to subs
 }
 
-// subscribers is not written to once it is published.
+// subscribers is immutable once it is published.
 type subscribers struct {
 	taps   []*tap
 	queues []*Queue
@@ -27,12 +27,12 @@ type tap struct {
 	f    func(Event)
 }
 
-// Wants reports whether anybody listens to events of a kind. Ask before anything costly
-// is built for one.
+// Wants reports whether anybody listens to events of a kind. Check it before building a
+// costly event.
 func (p *Publisher) Wants(k Kind) bool { return p != nil && Kinds(p.want.Load()).Has(k) }
 
-// Publish hands e to all who want its kind. It never blocks on a subscriber that is
-// slow, and it allocates nothing.
+// Publish passes e to all subscribers of its kind. It never blocks on a slow subscriber
+// and allocates nothing.
 func (p *Publisher) Publish(e Event) {
 	if !p.Wants(e.Kind) {
 		return
@@ -50,9 +50,9 @@ func (p *Publisher) Publish(e Event) {
 	}
 }
 
-// Tap calls f for each event of the kinds, in the goroutine that publishes it and thus
-// from several at a time. f must be quick, must not block and must not publish. After
-// stop an event that is being published may still reach f.
+// Tap calls f for each event of the kinds, in the goroutine that publishes it, so f
+// runs concurrently. f must be fast, must not block and must not publish. An event that
+// is being published may still reach f after stop.
 func (p *Publisher) Tap(want Kinds, f func(Event)) (stop func()) {
 	t := &tap{want, f}
 	p.change(func(s *subscribers) { s.taps = append(s.taps, t) })
@@ -64,8 +64,8 @@ func (p *Publisher) Tap(want Kinds, f func(Event)) (stop func()) {
 }
 
 // Subscribe returns a queue of the events of the kinds that are published from now on.
-// It holds depth events, at least one; when it is full the oldest makes room and is
-// counted as lost. It must be closed.
+// It holds depth events, at least one. When it is full, the oldest event is dropped and
+// counted as lost. The queue must be closed.
 func (p *Publisher) Subscribe(want Kinds, depth int) *Queue {
 	q := &Queue{of: p, want: want, ring: make([]Event, max(depth, 1)), wake: make(chan struct{}, 1)}
 	p.change(func(s *subscribers) { s.queues = append(s.queues, q) })
@@ -88,11 +88,11 @@ func (p *Publisher) change(f func(*subscribers)) {
 	for _, q := range next.queues {
 		want |= q.want
 	}
-	p.subs.Store(next) // before want, so that whoever sees the want finds a subscriber
+	p.subs.Store(next) // before want, so that who sees the new want finds the subscriber
 	p.want.Store(uint32(want))
 }
 
-// ErrClosed is what Next returns once a closed queue is empty.
+// ErrClosed is returned by Next when a closed queue is empty.
 var ErrClosed = errors.New("the queue is closed")
 
 // Queue is a bounded queue of events with one reader.
@@ -133,9 +133,9 @@ func (q *Queue) signal() {
 	}
 }
 
-// Next waits for events and moves them to buf, which must not be empty; n is how many.
-// lost is how many had no room; they came before those in buf. It returns ErrClosed when
-// the queue was closed and is empty, and the cause of ctx when that ends first.
+// Next waits for events and moves them to buf, which must not be empty. n is how many
+// it moved. lost is how many were dropped before them. It returns ErrClosed if the
+// queue was closed and is empty, and the cause of ctx if that ends first.
 func (q *Queue) Next(ctx context.Context, buf []Event) (n int, lost int64, err error) {
 	for {
 		if n, lost, err = q.take(buf); n > 0 || err != nil {
@@ -154,7 +154,7 @@ func (q *Queue) take(buf []Event) (n int, lost int64, err error) {
 	defer q.mu.Unlock()
 	for n < len(buf) && q.n > 0 {
 		buf[n] = q.ring[q.first]
-		q.ring[q.first] = Event{} // its strings are not kept alive
+		q.ring[q.first] = Event{} // releases its strings
 		q.first = (q.first + 1) % len(q.ring)
 		q.n--
 		n++
@@ -168,8 +168,8 @@ func (q *Queue) take(buf []Event) (n int, lost int64, err error) {
 	return n, lost, nil
 }
 
-// Close ends the subscription. What is in the queue can still be read, which is how a log
-// is flushed at the end. It may be called more than once.
+// Close ends the subscription. Events in the queue can still be read, so a log can be
+// flushed at the end. Close may be called more than once.
 func (q *Queue) Close() {
 	q.of.change(func(s *subscribers) {
 		s.queues = slices.DeleteFunc(s.queues, func(x *Queue) bool { return x == q })

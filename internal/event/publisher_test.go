@@ -26,7 +26,8 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// Each subscriber hears the kinds that it wants, and nothing after it has stopped.
+// TestKinds: each subscriber gets the kinds that it wants, and nothing after it has
+// stopped.
 func TestKinds(t *testing.T) {
 	var p Publisher
 	var calls, losses int
@@ -66,7 +67,7 @@ func TestKindNames(t *testing.T) {
 	}
 }
 
-// A full queue keeps the newest events and says how many came before them.
+// TestQueueOverflows: a full queue keeps the newest events and counts the others.
 func TestQueueOverflows(t *testing.T) {
 	var p Publisher
 	q := p.Subscribe(All, 3)
@@ -83,7 +84,8 @@ func TestQueueOverflows(t *testing.T) {
 	}
 }
 
-// What was published before Close can be read after it; what comes later cannot.
+// TestQueueCloses: events published before Close can be read after it; later ones
+// cannot.
 func TestQueueCloses(t *testing.T) {
 	var p Publisher
 	q := p.Subscribe(All, 0)
@@ -100,7 +102,8 @@ func TestQueueCloses(t *testing.T) {
 	}
 }
 
-// A reader wakes for an event, for Close and for the end of its context.
+// TestQueueWakes: a reader wakes for an event, for Close and for the end of its
+// context.
 func TestQueueWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p Publisher
@@ -135,8 +138,8 @@ func TestQueueWakes(t *testing.T) {
 	})
 }
 
-// Under the race detector: subscribers come and go while others publish. A tap that was
-// there all the time misses nothing; a queue accounts for everything.
+// TestConcurrent, for the race detector: subscribers come and go while others publish.
+// A tap that stays misses nothing, and a queue accounts for every event.
 func TestConcurrent(t *testing.T) {
 	const publishers, each = 4, 2000
 	var p Publisher

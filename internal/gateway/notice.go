@@ -142,11 +142,11 @@ func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error)
 // drains, or the client is too slow to be told. owner says which server a resource
 // belongs to; nil means that all belong to the one in from.
 func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s mcp.Caller, from []Upstream, owner func(uri string) Upstream) (*mcp.Reply, error) {
-	want, err := mcp.ParseInterest(c.Msg.Raw, c.Msg.Param("notifications"))
+	want, err := mcp.ParseSubscriptionFilter(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
-	if want.TooMuch() {
+	if want.OverLimit() {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 			Message: fmt.Sprintf("at most %d resources can be watched by one listen, with %d bytes of URIs", maxURIs, mcp.MaxWatchedBytes)}
 	}
@@ -192,7 +192,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	id := []byte(c.Msg.ID)
 	meta := append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), id...), '}')
 	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
-	ack = append(append(ack, tasks.filter(honoured.Filter())...), '}')
+	ack = append(append(ack, tasks.filter(honoured.JSON())...), '}')
 	s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, ack))
 	rest := time.NewTimer(pace) // between two writings, so that a flood is not passed on
 	defer rest.Stop()

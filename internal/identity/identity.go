@@ -1,31 +1,31 @@
-// Package identity says who makes a request. A Principal is made where a request comes
-// in and is passed along with it; later layers do not ask how the client came in.
+// Package identity represents who makes a request. A Principal is created when a
+// request arrives and is passed along with it. Later layers need not know how the
+// client connected.
 //
-// A principal has two names, for two questions. Subject answers who owns credentials,
-// sealed state and kept tasks. Seat answers who uses up sessions, pools and quotas. One
-// person with two keys is one subject at two seats.
+// A principal has two identifiers. Subject is the owner of credentials, sealed state
+// and kept tasks. Seat is the unit for sessions, pools and quotas. One person with two
+// keys is one subject with two seats.
 //
-// The package does no I/O, checks no credential and does not know MCP. It lies below
-// mcp, which points to it.
+// The package does no I/O, checks no credentials and does not know MCP. It is below
+// mcp, which refers to it.
 package identity
 
 import "time"
 
-// Principal is who asks. It is not written to after it was made, so it may be shared by
-// all requests of one client. The zero value is nobody in particular.
+// Principal is the caller of a request. It is immutable, so all requests of one client
+// may share it. The zero value is an unknown caller.
 type Principal struct {
-	Subject string    // whose things are: credentials, seals, tasks
-	Seat    string    // who through what: sessions, pools and quotas belong to it
-	Via     string    // how they came in: none, key, token …; for logs and events
+	Subject string    // the owner of credentials, seals and tasks
+	Seat    string    // the unit for sessions, pools and quotas
+	Via     string    // how the caller authenticated: none, key, token …; for logs and events
 	Until   time.Time // when the credential ends; zero for never
 }
 
-// Local is everybody who may call without saying who they are: the one person of a
+// Local is the principal of callers that need not authenticate: the one user of a
 // loopback address or a pipe.
 var Local = &Principal{Subject: "local", Seat: "local", Via: "none"}
 
-// Named returns the principal of somebody who has one way in: one subject at one seat. It
-// is nil for "".
+// Named returns a principal whose subject and seat are the same. It is nil for "".
 func Named(subject string) *Principal {
 	if subject == "" {
 		return nil
@@ -33,9 +33,9 @@ func Named(subject string) *Principal {
 	return &Principal{Subject: subject, Seat: subject}
 }
 
-// Key returns what things of the principal are bound to. It is "" for nil and for Local:
-// nobody had to say who they are, so there is nothing to bind to, and what is given out
-// outlives this process.
+// Key returns what the principal's objects are bound to. It is "" for nil and for
+// Local: without authentication there is nothing to bind to, and task ids stay valid
+// after this process ends.
 func (p *Principal) Key() string {
 	if p == nil || p == Local {
 		return ""
@@ -43,7 +43,7 @@ func (p *Principal) Key() string {
 	return p.Subject
 }
 
-// SeatKey is Key for what takes up room.
+// SeatKey is Key for sessions, pools and quotas.
 func (p *Principal) SeatKey() string {
 	if p == nil || p == Local {
 		return ""

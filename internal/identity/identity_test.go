@@ -2,7 +2,7 @@ package identity
 
 import "testing"
 
-// Ids, seals and pools of a house in which nobody has to sign in are bound to nothing.
+// TestKey: without authentication ids, seals and pools are bound to nothing.
 func TestKey(t *testing.T) {
 	for name, p := range map[string]*Principal{"nil": nil, "Local": Local, "zero": {}} {
 		if p.Key() != "" || p.SeatKey() != "" {
@@ -13,7 +13,7 @@ func TestKey(t *testing.T) {
 	if p.Key() != "p:1" || p.SeatKey() != "p:1/k:2" {
 		t.Errorf("%q, %q", p.Key(), p.SeatKey())
 	}
-	// Somebody who calls themselves local is somebody all the same.
+	// An authenticated caller with the name local is not Local.
 	if p := (&Principal{Subject: "local", Seat: "local"}); p.Key() != "local" || p.SeatKey() != "local" {
 		t.Errorf("%q, %q", p.Key(), p.SeatKey())
 	}

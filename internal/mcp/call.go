@@ -5,9 +5,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Call is one request of a client on its way to an answer: the client's own
-// bytes, what we read in them, and what is to be changed. It belongs to the
-// goroutine that serves the request.
+// Call is one request of a client: the client's own bytes, what we read from them, and
+// the changes to make. It belongs to the goroutine that serves the request.
 type Call struct {
 	Msg    *jsonrpc.Message
 	Method *Method // nil for a method that we do not know
@@ -15,49 +14,49 @@ type Call struct {
 
 	Meta  jsonrpc.Span // params._meta in Msg.Raw
 	Token jsonrpc.Span // its progressToken
-	junk  uint8        // which members of Meta go no further; see IsJunk
+	junk  uint8        // which members of Meta are not passed on; see IsJunk
 
-	// Level is the least severe log message that this call wants, 0 for none.
+	// Level is the least severe level of log messages for this call, 0 for none.
 	Level LogLevel
-	// Name is what the call is about, as the server knows it: the tool, prompt or
-	// URI of params after any renaming, "" when the method has none.
+	// Name is the tool, prompt or URI of params as the server knows it, after any
+	// renaming. It is "" if the method has none.
 	Name string
-	// Headers are the Mcp-Param-* fields that the client sent; HTTP says that its
-	// link has headers at all.
+	// Headers are the Mcp-Param-* headers that the client sent. HTTP says that the
+	// client's transport has headers.
 	Headers []mirror.Header
 	HTTP    bool
-	// Trail records the splices of the call, its answer and what is said meanwhile; nil
+	// Trail records the splices of the call, its answer and its notifications. Nil
 	// records nothing.
 	Trail *jsonrpc.Trail
-	// Progress is the furthest that the client has heard of, nil before the first.
-	// It goes on through all rounds of input of a call.
+	// Progress is the highest progress that the client has been sent, nil before the
+	// first. It is kept over all input rounds of a call.
 	Progress *float64
-	// Edits are the changes that the call needs whatever the server's revision:
-	// names without their prefix, a cursor of the server's own.
+	// Edits are the changes that do not depend on the server's revision: names without
+	// their prefix, a cursor of the server's own.
 	Edits jsonrpc.Edits
-	// Ours says that nobody stands behind the call who could be asked or told
-	// anything: we read a list, subscribe, set a level.
+	// Ours marks a call of our own (reading a list, subscribing, setting a level). No
+	// client can be asked or notified.
 	Ours bool
-	// Answers says that the inputResponses and the requestState of a retry go to
-	// the server whatever its revision: it has asked for them.
+	// Answers says that the inputResponses and the requestState of a retry go to the
+	// server whatever its revision, because the server asked for them.
 	Answers bool
-	// Retry are members of params that a server is given with the call beside the
-	// client's own: its state and the answers to its questions, when we play the
-	// rounds of input for a legacy client.
+	// Retry are members of params that the server gets in addition to the client's own:
+	// its state and the answers to its requests, when we run the input rounds for a
+	// legacy client.
 	Retry []jsonrpc.Field
-	// Task is the object by which a server with RequestedTasks is asked to make the
-	// call a task, in place of what the client sent; nil leaves that.
+	// Task is the object that asks a server with RequestedTasks to make the call a
+	// task. It replaces what the client sent. Nil leaves that unchanged.
 	Task []byte
-	// Session, unless 0, is that of the server's sessions which the call is for.
+	// Session is the server session that the call is for, 0 for any.
 	Session uint64
-	// Sole says that only one server stands behind the client's endpoint.
+	// Sole says that the client's endpoint has only one server.
 	Sole bool
-	// Once says that the client will not ask again: a list is worth waiting for all
-	// servers, as long as the call's context.
+	// Once says that the client will not ask again, so a list waits for all servers, as
+	// long as the call's context allows.
 	Once bool
 }
 
-// NewCall reads what every call needs from a request.
+// NewCall returns the Call of a request, with the parts that every call needs.
 func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientInfo) *Call {
 	c := &Call{Msg: m, Method: LookupMethod(m.Method), Client: client, Meta: meta, Level: client.LogLevel}
 	if !meta.IsZero() {
@@ -72,31 +71,30 @@ func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientInfo) *Call {
 	return c
 }
 
-// Reply is the answer to a call on its way back: a Result or a Failure as the
-// server wrote it, or as we did.
+// Reply is the answer to a call: a Result or a Failure as the server wrote it, or as we
+// did.
 type Reply struct {
 	Msg   *jsonrpc.Message
-	Edits jsonrpc.Edits // changes that the client needs whatever its revision
-	// From is the revision in whose words Msg stands; Unknown for our own words,
-	// which are those of the client.
+	Edits jsonrpc.Edits // changes that do not depend on the client's revision
+	// From is the revision that Msg is written in. It is Unknown for our own messages,
+	// which are written in the client's.
 	From Revision
-	// Status is that of the HTTP response in which an error came that was no
-	// success, 0 for none.
+	// Status is the HTTP status of an error response, 0 for none.
 	Status int
 	// Server identifies itself on results of the modern era; nil adds nothing.
 	Server []byte
-	// Session says which of a legacy server's sessions has answered, 0 for none.
+	// Session is the legacy server's session that answered, 0 for none.
 	Session uint64
-	// Losses are what the client's revision has no words for, as the codec found
-	// them; nil for none.
+	// Losses are what the client's revision cannot express, as found by the codec; nil
+	// for none.
 	Losses Losses
 }
 
-// Losses collects what could not be said in the words of a peer's revision. The
-// zero value is empty and ready. It keeps maxLosses, one per What.
+// Losses collects what a peer's revision cannot express. The zero value is empty and
+// ready to use. It keeps maxLosses, one per What.
 type Losses []Loss
 
-// Loss is one kind of thing that was left out or put into other words.
+// Loss is one kind of content that was left out or converted.
 type Loss struct {
 	What string // "content.audio"
 	Why  string // a clause: "2024-11-05 has no audio, so it is an embedded resource"
@@ -104,7 +102,7 @@ type Loss struct {
 
 const maxLosses = 16
 
-// Add notes a loss, once for each what.
+// Add records a loss, once for each what.
 func (l *Losses) Add(what, why string) {
 	for _, have := range *l {
 		if have.What == what {
@@ -116,11 +114,11 @@ func (l *Losses) Add(what, why string) {
 	}
 }
 
-// Answer makes a reply of our own from a result, which must be valid JSON; an empty one
-// stands for {}.
+// Answer returns a reply of our own with a result, which must be valid JSON. An empty
+// result stands for {}.
 func Answer(result []byte) *Reply { return &Reply{Msg: jsonrpc.NewResult("0", result)} }
 
-// Fail makes a reply of our own from any error.
+// Fail returns a reply of our own for any error.
 func Fail(err error) *Reply { return &Reply{Msg: jsonrpc.NewFailure("0", Wire(err))} }
 
 // Code returns the reply's error code, 0 for a result.
@@ -135,8 +133,8 @@ func (r *Reply) Code() int64 {
 	return n
 }
 
-// ResultType returns the kind of result, "complete" where none is given
-// (2026-07-28 §Base, "ResultType").
+// ResultType returns the type of result, "complete" if the result has none (2026-07-28
+// §Base, "ResultType"). It returns "" for an error.
 func (r *Reply) ResultType() string {
 	if r.Msg.Kind != jsonrpc.Result {
 		return ""
@@ -149,7 +147,7 @@ func (r *Reply) ResultType() string {
 	return s
 }
 
-// The types of result of the core protocol.
+// The result types of the core protocol.
 const (
 	ResultComplete      = "complete"
 	ResultInputRequired = "input_required"

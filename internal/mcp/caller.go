@@ -7,28 +7,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Caller is the client that waits for a call. It receives the messages before the
-// answer, and can be asked. A conversation with a server calls it, a conversation with
-// a client implements it, and layers between them may wrap it.
+// Caller is the client that waits for a call. It receives notifications before the
+// answer, and may be sent requests. A server conversation calls it, a client
+// conversation implements it, and layers between them may wrap it.
 type Caller interface {
-	// Notify passes on a notification, already in this client's words and with its
-	// token. It does not wait for a client that reads slowly.
+	// Notify sends a notification that is already written in the client's revision and
+	// has the client's token. It does not wait for a slow client.
 	Notify(b []byte)
-	// Ask puts a server's request to the client and waits for the answer. m is the
-	// server's own message; the answer has m's id. ErrCannotAsk means that this client
-	// cannot be asked while its call runs.
+	// Ask sends a server's request to the client and waits for the answer. m is the
+	// server's own message; the answer has m's id. Ask returns ErrCannotAsk if this
+	// client accepts no requests while its call runs.
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
-// Subscriber is a client that receives notifications outside of any call.
+// Subscriber is a client that receives notifications outside of calls.
 type Subscriber interface {
 	Caller
-	// ClientInfo returns what is known of the client now; its log level may change. It never
-	// blocks: callers hold locks.
+	// ClientInfo returns what is known of the client now; its log level may change. It
+	// must not block, because callers hold locks.
 	ClientInfo() *ClientInfo
 }
 
-// ErrCannotAsk is returned by the Caller of a client that takes no requests while its
+// ErrCannotAsk is returned by the Caller of a client that accepts no requests while its
 // call runs.
 var ErrCannotAsk = errors.New("this client cannot be asked while its call runs")
 

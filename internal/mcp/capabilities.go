@@ -2,27 +2,26 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// capability is one member of a client's capabilities that some revision or an
-// official extension defines: an object, or a boolean where flag is set.
+// capability is one member of a client's capabilities that a revision or an official
+// extension defines: an object, or a boolean if flag is set.
 type capability struct {
 	name    string
 	flag    bool
 	members []capability
-	// bare is what an object that declares none of its members is equivalent to: ""
-	// for {}.
+	// bare is the meaning of an object that declares none of its members; "" means {}.
 	bare string
-	// group says that the object declares nothing by itself.
+	// group says that the object itself declares nothing.
 	group bool
 }
 
-// clientCapabilities are those of the schema's ClientCapabilities in all revisions
-// that a server may act on. experimental is left out: it says nothing that two
-// parties could know without each other's documentation. Of the extensions those
-// count that the specification names (2026-07-28 §Versioning, "Extension
-// Negotiation"). The order is that of the canonical form.
+// clientCapabilities are the members of the schema's ClientCapabilities, of all
+// revisions, that a server may act on. experimental is left out, because its meaning
+// needs each other's documentation. Extensions are those that the specification names
+// (2026-07-28 §Versioning, "Extension Negotiation"). The order is that of the canonical
+// form.
 var clientCapabilities = []capability{
 	// 2025-11-25 and 2026-07-28 §Elicitation, "Capabilities": an empty object is
-	// equivalent to form mode. Before that there was no other mode.
+	// equivalent to form mode. Earlier revisions have no other mode.
 	{name: "elicitation", bare: `{"form":{}}`, members: []capability{{name: "form"}, {name: "url"}}},
 	{name: "extensions", group: true, members: []capability{{name: ExtensionTasks}, {name: ExtensionApps}}},
 	{name: "roots", members: []capability{{name: "listChanged", flag: true}}},
@@ -36,23 +35,22 @@ var clientCapabilities = []capability{
 	}},
 }
 
-// ExtensionApps names the extension by which tools have pages to show. A client
-// that has it says so with the media type of such a page.
+// ExtensionApps is the extension for tools with a user interface. A client declares it
+// with the media type of its pages.
 const (
 	ExtensionApps = "io.modelcontextprotocol/ui"
 	appsValue     = `{"mimeTypes":["text/html;profile=mcp-app"]}`
 	appsType      = "text/html;profile=mcp-app"
 )
 
-// CanonicalCapabilities returns a client's capabilities object in the one spelling
-// that all clients with the same capabilities share: only members that a revision
-// or an official extension defines, in a fixed order, without what they hold beyond
-// that. It is a valid capabilities object and declares nothing that caps does not,
-// so that it can stand for every client with the same canonical form.
+// CanonicalCapabilities returns a client's capabilities object in a canonical form:
+// only members that a revision or an official extension defines, in a fixed order,
+// without unknown content. The result is a valid capabilities object and declares
+// nothing that caps does not, so it can stand for every client with the same canonical
+// form.
 //
-// It returns nil for a client that no server can ask for anything: one that
-// declares neither elicitation, roots nor sampling. All such clients are alike to a
-// server of the legacy era.
+// It returns nil for a client that declares neither elicitation, roots nor sampling.
+// All such clients are the same to a legacy server.
 func CanonicalCapabilities(caps []byte) []byte {
 	if !Askable(caps) {
 		return nil
@@ -61,7 +59,7 @@ func CanonicalCapabilities(caps []byte) []byte {
 }
 
 // Askable reports whether a capabilities object declares anything that a server may
-// ask the client for.
+// request from the client.
 func Askable(caps []byte) bool {
 	if len(caps) <= 2 {
 		return false
@@ -78,8 +76,7 @@ func Askable(caps []byte) bool {
 
 var askableKeys = []string{"elicitation", "roots", "sampling"}
 
-// appendCanonical appends those members of the object obj that are known, as an
-// object.
+// appendCanonical appends the known members of the object obj, as an object.
 func appendCanonical(dst, raw []byte, obj jsonrpc.Span, known []capability) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
@@ -120,7 +117,7 @@ func appendCanonical(dst, raw []byte, obj jsonrpc.Span, known []capability) []by
 	return append(dst, '}')
 }
 
-// listsApps reports whether the value of ExtensionApps names the media type.
+// listsApps reports whether the value of ExtensionApps lists the media type.
 func listsApps(raw []byte, at jsonrpc.Span) bool {
 	for e := range jsonrpc.Elements(raw, jsonrpc.Find(raw, at, "mimeTypes")) {
 		if s, _ := jsonrpc.Text(raw, e); s == appsType {
@@ -130,14 +127,14 @@ func listsApps(raw []byte, at jsonrpc.Span) bool {
 	return false
 }
 
-// LacksCapability reports whether the object need in raw, a part of a client's
-// capabilities, names one that caps does not declare. Nil caps declare nothing.
+// LacksCapability reports whether need, a part of a capabilities object in raw,
+// contains a capability that caps does not declare. Nil caps declare nothing.
 func LacksCapability(caps, raw []byte, need jsonrpc.Span) bool {
 	return lacks(caps, jsonrpc.Whole(caps), raw, need, "")
 }
 
-// lacks is LacksCapability for the objects have and need; implied is a member that
-// have declares without a word.
+// lacks is LacksCapability for the objects have and need. implied is a member that have
+// declares implicitly.
 func lacks(caps []byte, have jsonrpc.Span, raw []byte, need jsonrpc.Span, implied string) bool {
 	for m := range jsonrpc.Members(raw, need) {
 		key, _ := jsonrpc.Text(raw, m.Key)

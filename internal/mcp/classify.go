@@ -5,24 +5,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// maxRepeated bounds what is repeated of a peer in an answer or a log, in bytes.
+// maxRepeated limits how much of a peer's text is quoted in an answer or a log, in
+// bytes.
 const maxRepeated = 64
 
-// Opening is what one message from a client says about its sender's era.
+// Opening is what one message of a client says about its sender's era.
 type Opening struct {
-	// Revision is modern when the message is served statelessly. For a legacy
-	// message without a session it is the revision that the header names, or
-	// Assumed.
+	// Revision is modern if the message is served statelessly. For a legacy message
+	// without a session it is the revision of the header, or Assumed.
 	Revision Revision
-	// Meta is params._meta, absent when there is none.
+	// Meta is params._meta, absent if there is none.
 	Meta jsonrpc.Span
 }
 
-// Classify decides the era of a request or notification. header is the
-// MCP-Protocol-Version header, "" when absent or when the link has none; http
-// says whether the link has headers at all. What counts is the version key in
-// _meta and that header, nothing else: clients of the old era send Mcp-Method and
-// other reserved keys too. The error is the answer that the client gets.
+// Classify determines the era of a request or notification. header is the
+// MCP-Protocol-Version header, "" if absent. http says whether the transport has
+// headers. Only the version key in _meta and that header count: legacy clients send
+// Mcp-Method and other reserved keys too. The error is the answer for the client.
 //
 // Source: 2026-07-28 §Versioning, "Backward Compatibility", §Streamable HTTP,
 // "Protocol Version Header".
@@ -54,15 +53,15 @@ func Classify(m *jsonrpc.Message, header string, http bool) (Opening, *jsonrpc.E
 	return o, nil
 }
 
-// classifyBare decides on a message without the version key.
+// classifyBare classifies a message without the version key.
 func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonrpc.Error) {
 	if m.Method == MethodInitialize {
 		o.Revision = LatestLegacy
 		return o, nil
 	}
 	if m.Method == MethodDiscover {
-		// There is no legacy method of this name, so the sender is modern and
-		// malformed; it is answered rather than left to guess.
+		// There is no legacy method of this name, so the sender is modern and the
+		// request malformed. An error tells it what is missing.
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must carry "+KeyVersion)
 	}
 	if header == "" {
@@ -76,14 +75,15 @@ func classifyBare(m *jsonrpc.Message, o Opening, header string) (Opening, *jsonr
 	case rev.Modern() && m.Kind == jsonrpc.Request:
 		return o, refuse(m, jsonrpc.CodeInvalidParams, "_meta must carry "+KeyVersion)
 	}
-	// Of notifications nothing is required: _meta is a request's (2026-07-28 §Base,
-	// "Per-request protocol fields"), and §Cancellation shows one without.
+	// Notifications need no _meta: it is required of requests only (2026-07-28 §Base,
+	// "Per-request protocol fields"), and §Cancellation shows a notification without
+	// it.
 	o.Revision = rev
 	return o, nil
 }
 
-// CheckModern checks what every modern request must carry in _meta (2026-07-28
-// §Base, "Per-request protocol fields") once Classify found it modern.
+// CheckModern checks the required members of _meta in a modern request (2026-07-28
+// §Base, "Per-request protocol fields"), after Classify.
 func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 	var at [3]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, o.Meta, []string{KeyClientCaps, KeyClientInfo, KeyLogLevel}, at[:])
@@ -103,14 +103,14 @@ func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 	return nil
 }
 
-// UnsupportedVersion is the answer to a version that is not spoken (2026-07-28
-// §Versioning, "Protocol Version Negotiation"). It lists all revisions, or those
-// that can do all of the features named.
+// UnsupportedVersion returns the error for an unsupported version (2026-07-28
+// §Versioning, "Protocol Version Negotiation"). It lists all revisions, or those with
+// all of the given features.
 func UnsupportedVersion(id jsonrpc.ID, requested string, can ...Feature) *jsonrpc.Error {
 	return UnsupportedAmong(id, requested, Revisions(can...))
 }
 
-// UnsupportedAmong is UnsupportedVersion of somebody who speaks the list given.
+// UnsupportedAmong is UnsupportedVersion for a peer that supports the given revisions.
 func UnsupportedAmong(id jsonrpc.ID, requested string, speaks []Revision) *jsonrpc.Error {
 	d := []byte(`{"supported":[`)
 	for i, r := range speaks {

@@ -16,18 +16,17 @@ const (
 	CodeURLElicitationRequired = -32042 // 2025-11-25 only
 )
 
-// IsModernCode reports whether a code is only ever sent by a modern server, so
-// that it tells the era of whoever sent it.
+// IsModernCode reports whether only a modern server sends the code, so that it reveals
+// the sender's era.
 func IsModernCode(code int64) bool {
 	return code == CodeHeaderMismatch || code == CodeMissingCapability || code == CodeUnsupportedVersion
 }
 
-// IsReservedCode reports whether a code is in the range that the specification reserves
-// for itself (2026-07-28 §Base, "Error Codes"). A code in it must mean what the
-// specification says.
+// IsReservedCode reports whether the specification reserves the code for itself
+// (2026-07-28 §Base, "Error Codes"). Such a code must have the specified meaning.
 func IsReservedCode(code int64) bool { return code <= -32020 && code >= -32099 }
 
-// Origin says whose fault an error is, and hence who may try again.
+// Origin says which party caused an error, and hence who may retry.
 type Origin string
 
 // The origins of an error.
@@ -37,31 +36,31 @@ const (
 	FromUpstream Origin = "upstream"
 )
 
-// Outcome says what is known of a call that failed.
+// Outcome says what is known about a failed call.
 type Outcome string
 
 // The outcomes of a failed call.
 const (
 	NotSent        Outcome = "not_sent" // no byte reached the server
 	OutcomeUnknown Outcome = "unknown"  // it may have been executed
-	Failed         Outcome = "failed"   // the server said no
+	Failed         Outcome = "failed"   // the server returned an error
 )
 
-// Error is a call or a connection that failed, with what the client needs to
-// know: whose fault, what happened to the call, whether to try again.
+// Error is a failed call or connection, with what the client needs to know: who caused
+// it, what happened to the call, and whether to retry.
 type Error struct {
 	Code       int64  // JSON-RPC; 0 means -32603
-	Message    string // for the client: fixed text, no paths, no internals
+	Message    string // for the client: fixed text without paths or internals
 	Origin     Origin
 	Upstream   string // its configured name, "" for none
 	Cause      string // one word: timeout, exited, too_large, bad_response, dns, …
 	Outcome    Outcome
 	Retryable  bool
 	RetryAfter time.Duration
-	// TooMany says that the client has as much of something as it may have. On HTTP
-	// that has a status of its own, 429, where the answer still has a status.
+	// TooMany says that the client has reached a limit of its own. Over HTTP the status
+	// is then 429, if the answer still has a status.
 	TooMany bool
-	Data    []byte // JSON object whose members are merged in, nil for none
+	Data    []byte // JSON object whose members are added to data, nil for none
 	Op      string // "call github/create_issue", for the log
 	Err     error  // the cause; logged, never sent
 }
@@ -80,30 +79,30 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrShutdown is the cause with which a context ends because this process stops: the
-// requests that still run are answered with it rather than cut off.
+// ErrShutdown is the cause of a context that ends because this process stops. Running
+// requests are answered with it.
 var ErrShutdown error = &Error{
 	Origin: FromGateway, Cause: "shutdown", Outcome: OutcomeUnknown,
 	Message: "the gateway stopped before the answer came",
 }
 
-// Overloaded returns the error of a request that is refused because too much of the
-// memory is in use by others.
+// Overloaded returns the error for a request that is refused because other messages use
+// too much memory.
 func Overloaded() *Error {
 	return &Error{
 		Origin: FromGateway, Cause: "overloaded", Outcome: NotSent, Retryable: true, RetryAfter: time.Second,
-		Message: "too many large messages are under way",
+		Message: "too many large messages are in flight",
 	}
 }
 
-// Wire returns any error as the error object that a client gets. Errors that are
-// neither *Error nor *jsonrpc.Error become -32603 without a word of their text.
+// Wire converts any error to the error object for a client. Errors that are neither
+// *Error nor *jsonrpc.Error become -32603 without their text.
 func Wire(err error) *jsonrpc.Error {
 	var w *jsonrpc.Error
 	var e *Error
 	switch {
 	case errors.As(err, &e):
-		// First, since its cause may be the error of somebody else's message.
+		// First, because its cause may be the error of another message.
 	case errors.As(err, &w):
 		return w
 	default:
@@ -157,10 +156,10 @@ func Wire(err error) *jsonrpc.Error {
 	return out
 }
 
-// ErrCancelled is the cause of the context of a call that its client gave up.
+// ErrCancelled is the cause of the context of a call that its client cancelled.
 var ErrCancelled = errors.New("cancelled by the client")
 
-// MethodNotFound is the answer to a method that does not exist.
+// MethodNotFound returns the error for an unknown method.
 func MethodNotFound(method string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + method}
 }

@@ -9,49 +9,49 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// ServerInfo is what a server says of itself when a conversation opens: the result of
-// initialize or of server/discover, in one form. The byte slices are JSON, owned
-// by nobody who writes, and nil where the server said nothing.
+// ServerInfo is what a server declares when a conversation opens: the result of
+// initialize or of server/discover, in one form. The byte slices are JSON and must not
+// be written to. They are nil if the server sent nothing.
 type ServerInfo struct {
-	Revision     Revision // the one that was agreed on
-	Versions     []string // what the server says it supports, as it says it
+	Revision     Revision // the agreed revision
+	Versions     []string // the supported versions, as the server wrote them
 	Info         []byte   // an Implementation object
 	Capabilities []byte   // an object
 	Instructions []byte   // a string
-	// Raw is the whole result object, so that members that we do not know can be
-	// carried to a client of the same era. It is nil when we made the Hello.
+	// Raw is the whole result object, so that unknown members can be passed on to a
+	// client of the same era. It is nil if the ServerInfo is our own.
 	Raw []byte
 }
 
-// ClientInfo is what is known of a client while one of its calls runs. A legacy
-// client has one for its whole session, a modern one for each request. It is not
-// written to once a call carries it.
+// ClientInfo is what is known of a client while one of its calls runs. A legacy client
+// has one per session, a modern one has one per request. It is immutable once a call
+// uses it.
 type ClientInfo struct {
 	Revision     Revision
 	Info         []byte              // an Implementation object, nil when unknown
 	Capabilities []byte              // an object, nil means {}
-	LogLevel     LogLevel            // the least severe log message that it wants; 0 none
-	Who          *identity.Principal // nil for nobody in particular
-	// Conversation tells clients of one principal apart; 0 for a modern HTTP
-	// request, which has no conversation around it.
+	LogLevel     LogLevel            // the least severe level of log messages to send; 0 none
+	Who          *identity.Principal // nil if unknown
+	// Conversation tells clients of one principal apart. It is 0 for a modern HTTP
+	// request, which belongs to no conversation.
 	Conversation uint64
-	// Remote is the network address that it comes from, "" on a pipe.
+	// Remote is the client's network address, "" on a pipe.
 	Remote string
 }
 
-// The bounds of what is kept of a client that outlives its request, in bytes each. A
-// client is free to send more, as long as a message may be; an icon as data is the one
-// thing that is known to be long.
+// The limits of what is kept of a client after its request, in bytes each. A client may
+// send more, up to the limit of a message. In practice only icons as data URLs are
+// long.
 const (
 	MaxOwnInfo         = 16 << 10
 	MaxOwnCapabilities = 16 << 10
 	maxOwnText         = 256 // of a name or version of a longer Info
 )
 
-// Own returns a copy to keep after the request has ended. A modern client's Info and
-// Capabilities are part of its request, so keeping them would keep the whole request in
-// memory. Parts that are too long are cut to what is required: Info to name and
-// version, the capabilities to their canonical form. Own of nil is nil.
+// Own returns a copy that may be kept after the request has ended. A modern client's
+// Info and Capabilities are part of its request, so keeping them would keep the whole
+// request in memory. Parts that are too long are reduced: Info to name and version, the
+// capabilities to their canonical form. Own of nil is nil.
 func (f *ClientInfo) Own() *ClientInfo {
 	if f == nil {
 		return nil

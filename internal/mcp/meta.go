@@ -16,18 +16,18 @@ const (
 	KeyRelatedTask    = "io.modelcontextprotocol/related-task"
 )
 
-// KeyDialect is our own key of _meta: what a peer beside the standard said in its
-// own words, where they had to be put into those of MCP. Its value is an object;
-// docs/dialects.md lists its members.
+// KeyDialect is our own key of _meta. It holds the original words of a non-standard
+// peer where they were translated to MCP. Its value is an object; docs/dialects.md
+// lists its members.
 const KeyDialect = "io.github.dragoman-mcp/dialect"
 
-// KeyMissing is our own key of _meta in the result of a joined list: an object with the
-// names of the servers of which nothing is in the list. "starting" has those that may
-// still come, "failed" those that could not be read. It is absent when none is missing.
+// KeyMissing is our own key of _meta in the result of a merged list: an object with the
+// names of the servers whose items are missing. "starting" has those that may still
+// come, "failed" those that could not be read. The key is absent if none is missing.
 const KeyMissing = "io.github.dragoman-mcp/missing"
 
-// IsPerRequestKey reports whether key is one of the _meta members by which a
-// modern request describes its sender. They belong to one hop.
+// IsPerRequestKey reports whether key is one of the _meta members by which a modern
+// request describes its sender. They are not passed on to the other side.
 func IsPerRequestKey(key []byte) bool {
 	switch string(key) {
 	case KeyVersion, KeyClientInfo, KeyClientCaps, KeyLogLevel:
@@ -36,7 +36,8 @@ func IsPerRequestKey(key []byte) bool {
 	return false
 }
 
-// The names of HTTP headers. Names are compared without case, values with it.
+// The names of HTTP headers. Names are compared case-insensitively, values
+// case-sensitively.
 const (
 	HeaderVersion   = "Mcp-Protocol-Version"
 	HeaderSession   = "Mcp-Session-Id"
@@ -50,11 +51,11 @@ const (
 // revisions).
 var logLevels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// LogLevel is a severity. The zero LogLevel means that no log messages are
-// wanted; otherwise a larger one is more severe.
+// LogLevel is a severity; a larger one is more severe. The zero LogLevel means no log
+// messages.
 type LogLevel uint8
 
-// ParseLogLevel returns the level of a name; ok is false for any other text.
+// ParseLogLevel returns the level with a name. ok is false for any other text.
 func ParseLogLevel(s string) (l LogLevel, ok bool) {
 	for i, n := range logLevels {
 		if n == s {
@@ -72,10 +73,10 @@ func (l LogLevel) String() string {
 	return logLevels[l-1]
 }
 
-// WantsLog reports whether a client that asked for level gets the log message m.
+// WantsLog reports whether a client with the given level gets the log message m.
 func WantsLog(rev Revision, level LogLevel, m *jsonrpc.Message) bool {
 	if level == 0 {
-		// A legacy client that never chose a level leaves it to the server.
+		// A legacy client that never set a level leaves the choice to the server.
 		return rev.Legacy()
 	}
 	s, _ := jsonrpc.Text(m.Raw, m.Param("level"))

@@ -1,6 +1,6 @@
 package mcp
 
-// Method says what is known of one method.
+// Method describes one method.
 type Method struct {
 	Name string
 	// NameKey is the member of params that Mcp-Name mirrors and that a catalog
@@ -8,16 +8,16 @@ type Method struct {
 	NameKey string
 	// ListKey is the member of the result that holds a list, "" for no list.
 	ListKey string
-	// ReadOnly: running it twice does no harm, so it may be sent again.
+	// ReadOnly: it may be retried, because running it twice is harmless.
 	ReadOnly bool
-	// Cacheable: results carry ttlMs and cacheScope where the revision has them.
+	// Cacheable: results have ttlMs and cacheScope if the revision defines them.
 	Cacheable bool
 	// MayAsk: the answer may be input_required (2026-07-28 §MRTR, "Supported
 	// Requests").
 	MayAsk bool
 	// Task: it is about a task.
 	Task bool
-	// Capability is the server capability that stands for it, "" for none.
+	// Capability is the server capability that it needs, "" for none.
 	Capability string
 
 	eras uint8
@@ -56,8 +56,8 @@ const (
 	MethodListRoots = "roots/list"
 )
 
-// AskCapability returns the client capability behind a server's request, "" for one
-// that is no question.
+// AskCapability returns the client capability that a server's request needs, "" for a
+// method that is not a server request.
 func AskCapability(method string) string {
 	switch method {
 	case MethodElicit:
@@ -119,8 +119,8 @@ var clientMethods = define(
 	Method{Name: MethodUpdateTask, eras: inModern, NameKey: "taskId", Task: true},
 )
 
-// LookupMethod returns what is known of a client's request, nil for an unknown
-// method: that one is carried, not refused.
+// LookupMethod returns the description of a client's request, nil for an unknown
+// method. Unknown methods are passed on, not refused.
 func LookupMethod(name string) *Method { return clientMethods[name] }
 
 // MethodName returns the shared string of a method's name, for jsonrpc.Limits.

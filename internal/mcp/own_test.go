@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestWhatIsKeptOfAClientIsBounded: who keeps a client's facts beyond its request keeps
-// what is short as it is, and of what is long only what is required.
-func TestWhatIsKeptOfAClientIsBounded(t *testing.T) {
+// TestOwnIsBounded checks that Own keeps short parts unchanged and reduces long ones to
+// what is required.
+func TestOwnIsBounded(t *testing.T) {
 	long := `"` + strings.Repeat("x", 1<<20) + `"`
 	for _, c := range []struct{ info, caps, wantInfo, wantCaps string }{
 		{`{"name":"c","version":"1","icons":[{"src":"data:,"}]}`, `{"x":1e400}`, `{"name":"c","version":"1","icons":[{"src":"data:,"}]}`, `{"x":1e400}`},

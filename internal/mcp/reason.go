@@ -2,7 +2,7 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// The reasons for which Dragoman changes a message. ReasonText has a sentence for each.
+// The reasons for which Dragoman changes a message. ReasonText explains each.
 const (
 	WhyID jsonrpc.Reason = iota + 1
 	WhyProgressToken
@@ -41,39 +41,39 @@ const (
 )
 
 var reasons = [reasonEnd]string{
-	WhyID:            "Each side of Dragoman has request ids of its own.",
-	WhyProgressToken: "Progress tokens belong to one side, as request ids do.",
+	WhyID:            "Each side of Dragoman has its own request ids.",
+	WhyProgressToken: "Each side of Dragoman has its own progress tokens, like request ids.",
 	WhySubscription:  "A notification names the subscription of the client that gets it.",
 	WhyTaskID:        "Clients know a task by an id that also says which server and session it is in.",
-	WhyRelatedTask:   "A message about a task says so to a client that knows the task, and only there.",
-	WhyName:          "Names have a prefix for the client when several servers are joined, and none for the server.",
+	WhyRelatedTask:   "Only a client that knows the task is told that a message belongs to it.",
+	WhyName:          "With several servers, names have a prefix for the client and none for the server.",
 	WhyHidden:        "A filter in the configuration hides this from the client.",
 	WhyUnusable:      "The specification does not let a client use this item.",
 	WhyCaching:       "The result is for this client alone, so other clients must not get it from a cache.",
-	WhySender:        "The description of a sender is in every request of one era and in the handshake of the other.",
-	WhyTrace:         "Trace context without the form that W3C demands is not passed on.",
+	WhySender:        "One era describes the sender in every request, the other in the handshake.",
+	WhyTrace:         "Trace context that does not follow the W3C format is not passed on.",
 	WhyCapabilities:  "The server is told what Dragoman can do for the client.",
 	WhyServerInfo:    "A modern result says which server it is from.",
 	WhyInstructions:  "The instructions of the server are longer than Dragoman allows.",
 	WhyState:         "The request state of a server is sealed for the client that got it.",
-	WhyRetry:         "The server gets its state and the answers to its questions with the call.",
-	WhyQuestion:      "A question is a request of its own in one era and a part of a result in the other.",
-	WhyElicitationID: "The revision of the client requires an id for the page that the user is asked to visit.",
-	WhyCallForm:      "The call is given the members that the revision of the server has.",
-	WhyResultForm:    "The result is given the members that the revision of the client requires.",
+	WhyRetry:         "The server gets its state and the answers to its requests with the call.",
+	WhyQuestion:      "One era sends a server request as a separate message, the other as a part of a result.",
+	WhyElicitationID: "The revision of the client requires an id for a URL elicitation.",
+	WhyCallForm:      "The call gets the members that the revision of the server defines.",
+	WhyResultForm:    "The result gets the members that the revision of the client requires.",
 	WhyResultObject:  "A result must be an object.",
 	WhyContent:       "The revision of the client does not have this type of content.",
 	WhyStructured:    "The revision of the client allows only objects as structured content.",
 	WhyOutputSchema:  "The revision of the client allows only schemas of objects for output.",
-	WhyToolTask:      "The server may make a task of a call of this tool.",
+	WhyToolTask:      "The server may turn a call of this tool into a task.",
 	WhySampling:      "The revision of the receiver does not have this content in sampling.",
 	WhyErrorCode:     "The error code has another meaning in the revision of the client, or none.",
-	WhyErrorForm:     "An error must have a number as code and a text as message.",
-	WhyErrorNote:     "The data of the error keeps what the server said.",
+	WhyErrorForm:     "An error must have a number as code and a string as message.",
+	WhyErrorNote:     "The data of the error keeps the server's original error.",
 	WhySchema:        "The schema is written in an older dialect of JSON Schema.",
-	WhyProfile:       "The profile of the server says that it uses other words than MCP.",
+	WhyProfile:       "The profile of the server says that it deviates from MCP.",
 	WhySuperset:      "The client reads the tools from the result of initialize.",
-	WhyOwnText:       "Dragoman writes this text itself, with parts of what it has read.",
+	WhyOwnText:       "Dragoman writes this text itself, with parts of the original.",
 }
 
 // ReasonText returns a sentence that explains an edit, "" for an unknown reason and for

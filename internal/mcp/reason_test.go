@@ -16,8 +16,9 @@ import (
 // unread are the rooms whose edits nobody reads: they are not part of the bridge.
 var unread = []string{"jsonrpc", "fake", "tape", "doctor", "demo"}
 
-// TestReasons looks for each reason in the sources: every one has a sentence and is
-// used outside of its table, and the rooms of the bridge have a reason for each edit.
+// TestReasons checks in the sources that every reason has a sentence and is used
+// outside of its table, and that the packages of the bridge have a reason for each
+// edit.
 func TestReasons(t *testing.T) {
 	names := reasonNames(t)
 	if len(names) != int(reasonEnd)-1 {
@@ -69,8 +70,8 @@ func reasonNames(t *testing.T) []string {
 	return names
 }
 
-// usedNames returns the identifiers in the sources beside reason.go and the tests. It
-// reports an edit without a reason in a room of the bridge.
+// usedNames returns the identifiers in the sources, without reason.go and the tests. It
+// reports an edit without a reason in a package of the bridge.
 func usedNames(t *testing.T) map[string]bool {
 	used := make(map[string]bool)
 	tree := os.DirFS("..")
@@ -110,7 +111,7 @@ func usedNames(t *testing.T) map[string]bool {
 	return used
 }
 
-// isEdit reports whether a call may be one that adds an edit.
+// isEdit reports whether a call may add an edit.
 func isEdit(c *ast.CallExpr) bool {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok || len(c.Args) == 0 {

@@ -1,10 +1,10 @@
 package mcp
 
-// Revision is one dated edition of the specification. The zero Revision is
-// unknown and can do nothing.
+// Revision is one dated version of the specification. The zero Revision is unknown and
+// has no features.
 type Revision uint8
 
-// The five revisions in the field, oldest first.
+// The five revisions in use, oldest first.
 const (
 	Unknown Revision = iota
 	R20241105
@@ -14,15 +14,15 @@ const (
 	R20260728
 )
 
-// Latest is the newest revision that we speak, LatestLegacy the newest that
-// opens with initialize.
+// Latest is the newest revision that we support, LatestLegacy the newest with
+// initialize.
 const (
 	Latest       = R20260728
 	LatestLegacy = R20251125
 )
 
-// Assumed is the revision of an HTTP client that names none (2025-06-18
-// §Transports, "Protocol Version Header").
+// Assumed is the revision of an HTTP client that sends none (2025-06-18 §Transports,
+// "Protocol Version Header").
 const Assumed = R20250326
 
 var dates = [...]string{"", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -35,7 +35,7 @@ func (r Revision) String() string {
 	return dates[r]
 }
 
-// ParseRevision returns the revision of a date; ok is false for any other text.
+// ParseRevision returns the revision with a date. ok is false for any other text.
 func ParseRevision(date string) (r Revision, ok bool) {
 	for i := 1; i < len(dates); i++ {
 		if dates[i] == date {
@@ -45,8 +45,8 @@ func ParseRevision(date string) (r Revision, ok bool) {
 	return Unknown, false
 }
 
-// Revisions returns all revisions, newest first, or only those that can do all
-// of the features named.
+// Revisions returns all revisions, newest first, or only those with all of the given
+// features.
 func Revisions(can ...Feature) []Revision {
 	var out []Revision
 next:
@@ -61,59 +61,59 @@ next:
 	return out
 }
 
-// Newer reports whether r is a later edition than o. It exists for choosing the
-// best of several offered revisions; what a peer can do is asked with Can.
+// Newer reports whether r is newer than o. Use it only to choose among offered
+// revisions. To learn what a peer supports, use Can.
 func (r Revision) Newer(o Revision) bool { return r > o }
 
-// Feature is something that a peer of a revision can do or must be spared.
+// Feature is something that the peers of some revisions have, or must not be sent.
 type Feature uint8
 
-// The features. Each says from which page it comes.
+// The features, each with the page that defines it.
 const (
-	// Handshake: opens with initialize and holds a session (§Lifecycle of the
-	// four legacy revisions). Its absence means per-request metadata in _meta
+	// Handshake: starts with initialize and has a session (§Lifecycle of the four
+	// legacy revisions). Revisions without it have per-request metadata in _meta
 	// (2026-07-28 §Versioning).
 	Handshake Feature = iota
-	// PerRequestMeta: version, identity and capabilities travel on each request.
+	// PerRequestMeta: each request has version, identity and capabilities.
 	PerRequestMeta
 	// Batches: JSON-RPC batches may be received (2025-03-26 §Base, "Batching").
 	Batches
-	// AskedMidCall: the peer, a client, can be sent requests while its call runs.
+	// AskedMidCall: a client accepts requests while its call runs.
 	AskedMidCall
-	// InputRequired: asks travel inside results and are answered by a retry
+	// InputRequired: server requests are part of a result and are answered by a retry
 	// (2026-07-28 §Multi Round-Trip Requests).
 	InputRequired
-	// StreamableHTTP: has that transport at all; without it HTTP+SSE is meant.
+	// StreamableHTTP: has that transport; revisions without it have HTTP+SSE.
 	StreamableHTTP
-	// VersionHeader: HTTP requests carry MCP-Protocol-Version (2025-06-18 on).
+	// VersionHeader: HTTP requests have MCP-Protocol-Version (2025-06-18 on).
 	VersionHeader
-	// MirroredHeaders: Mcp-Method, Mcp-Name, Mcp-Param-* are due (2026-07-28
+	// MirroredHeaders: Mcp-Method, Mcp-Name and Mcp-Param-* are required (2026-07-28
 	// §Streamable HTTP, "Request Metadata").
 	MirroredHeaders
 	// HTTPSessions: Mcp-Session-Id, GET stream, DELETE (2025-03-26 to 2025-11-25).
 	HTTPSessions
 	// Resumption: broken streams continue with Last-Event-ID (same revisions).
 	Resumption
-	// PrimingEvent: a stream begins with an event that carries an id and no data
-	// and may be closed and polled (2025-11-25 §Transports, SEP-1699).
+	// PrimingEvent: a stream begins with an event that has an id and no data, and may
+	// be closed and polled (2025-11-25 §Transports, SEP-1699).
 	PrimingEvent
 	// HangUpCancels: closing the response stream cancels the request.
 	HangUpCancels
-	// NullIDErrors: an error about an unreadable request has id null; later
-	// revisions omit the member.
+	// NullIDErrors: an error about an unreadable request has id null. Later revisions
+	// omit the member.
 	NullIDErrors
 	// Listen: subscriptions/listen replaces subscribe and standing notifications.
 	Listen
-	// ResultTypes: results carry resultType, lists and reads ttlMs, cacheScope.
+	// ResultTypes: results have resultType; lists and reads have ttlMs, cacheScope.
 	ResultTypes
 	// Elicitation: elicitation/create exists (2025-06-18 on).
 	Elicitation
 	// URLElicitation: elicitation has modes (2025-11-25 on).
 	URLElicitation
-	// ElicitationIDs: a question by URL has an elicitationId, by which a notification
-	// may report its end (2025-11-25 §Elicitation; gone in 2026-07-28).
+	// ElicitationIDs: a URL elicitation has an elicitationId, by which a notification
+	// may report its end (2025-11-25 §Elicitation; removed in 2026-07-28).
 	ElicitationIDs
-	// Completions: completion is declared as a capability of its own.
+	// Completions: there is a capability for completion.
 	Completions
 	// ProgressMessages: progress has a message (2025-03-26 on).
 	ProgressMessages
@@ -123,27 +123,27 @@ const (
 	ResourceLinks
 	// ResourceNotFoundCode: a missing resource is -32002, not -32602.
 	ResourceNotFoundCode
-	// TitledImplementation: identities may have a title (2025-06-18 on) and more.
+	// TitledImplementation: an Implementation may have a title (2025-06-18 on) and more.
 	TitledImplementation
-	// ExperimentalTasks: tasks as 2025-11-25 has them.
+	// ExperimentalTasks: tasks as 2025-11-25 defines them.
 	ExperimentalTasks
-	// TasksExtension: tasks as the extension io.modelcontextprotocol/tasks has them.
+	// TasksExtension: tasks as io.modelcontextprotocol/tasks defines them.
 	TasksExtension
-	// SamplingBlocks: a message of sampling may have several blocks, and blocks that
-	// use a tool or carry its result (2025-11-25 on).
+	// SamplingBlocks: a sampling message may have several content blocks, and blocks
+	// for tool use and tool results (2025-11-25 on).
 	SamplingBlocks
 	// StructuredResults: a tool may have an outputSchema, and a result
 	// structuredContent (2025-06-18 on).
 	StructuredResults
-	// StructuredAny: structuredContent may be any JSON, and an outputSchema of any
-	// type (2026-07-28); before that both are objects.
+	// StructuredAny: structuredContent may be any JSON, and an outputSchema of any type
+	// (2026-07-28). Earlier revisions allow only objects.
 	StructuredAny
 
 	featureCount
 )
 
-// from..to, both inclusive, per feature. A table of ranges is enough so far: no
-// feature has ever come, gone and come again.
+// from..to, both inclusive, per feature. A table of ranges is enough, because no
+// feature was removed and added again.
 var features = [featureCount]struct{ from, to Revision }{
 	Handshake:            {R20241105, R20251125},
 	PerRequestMeta:       {R20260728, Latest},
@@ -184,8 +184,8 @@ func (r Revision) Can(f Feature) bool {
 	return r >= features[f].from && r <= features[f].to
 }
 
-// Modern reports whether r speaks with per-request metadata, Legacy whether it
-// opens with initialize. Both are false for the unknown revision.
+// Modern reports whether r has per-request metadata, Legacy whether it has initialize.
+// Both are false for the unknown revision.
 func (r Revision) Modern() bool { return r.Can(PerRequestMeta) }
 
 // Legacy: see Modern.

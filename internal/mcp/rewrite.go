@@ -2,8 +2,8 @@ package mcp
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// Rewrite returns m with the edits of e applied, and m itself when there are none. It
-// fails when the outcome is not a message. The trail may be nil.
+// Rewrite returns m with the edits of e applied, or m itself if there are none. It
+// fails if the result is not a valid message. The trail may be nil.
 func Rewrite(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.Message, error) {
 	if e.Len() == 0 {
 		return m, nil
@@ -12,8 +12,7 @@ func Rewrite(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) (*jsonrpc.M
 	return jsonrpc.Scan(raw, rewriteLimits(raw))
 }
 
-// RewriteOrKeep returns m with the edits of e applied, and m itself when the outcome is
-// not a message.
+// RewriteOrKeep is Rewrite, but returns m if the result is not a valid message.
 func RewriteOrKeep(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) *jsonrpc.Message {
 	out, err := Rewrite(t, m, e)
 	if err != nil {
@@ -22,8 +21,8 @@ func RewriteOrKeep(t *jsonrpc.Trail, m *jsonrpc.Message, e *jsonrpc.Edits) *json
 	return out
 }
 
-// rewriteLimits accepts a message that was accepted before: our edits make it somewhat
-// larger and deeper.
+// rewriteLimits returns limits for a message that was accepted before and that our
+// edits have made larger and deeper.
 func rewriteLimits(raw []byte) jsonrpc.Limits {
 	return jsonrpc.Limits{Bytes: len(raw) + 1, Depth: 256, Tokens: 4 << 20, Tolerant: true, Names: MethodName}
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// SubscriptionFilter is what somebody wants to hear of outside of calls: the notification
-// filter of 2026-07-28 §Subscriptions, and what resources/subscribe and standing
-// notifications add up to in the legacy revisions.
+// SubscriptionFilter selects the notifications that a client receives outside of calls:
+// the notification filter of 2026-07-28 §Subscriptions, or the equivalent of
+// resources/subscribe and standing notifications in the legacy revisions.
 type SubscriptionFilter struct {
 	Tools, Prompts, Resources bool            // list changes
 	URIs                      map[string]bool // updates of these resources
 }
 
-// The bounds of what one client may watch: a listen of the modern era, a session of the
-// legacy one. It is kept for as long as the client is there.
+// The limits of what one client may subscribe to, per modern listen or legacy session.
+// It is kept as long as the client is connected.
 const (
 	MaxWatched      = 1000
 	MaxWatchedBytes = 256 << 10 // of URIs in all
 )
 
-// TooMuch reports whether more is wanted than one client may watch.
-func (i SubscriptionFilter) TooMuch() bool {
+// OverLimit reports whether the filter exceeds the limits of one client.
+func (i SubscriptionFilter) OverLimit() bool {
 	size := 0
 	for uri := range i.URIs {
 		size += len(uri)
@@ -32,14 +32,14 @@ func (i SubscriptionFilter) TooMuch() bool {
 	return len(i.URIs) > MaxWatched || size > MaxWatchedBytes
 }
 
-// Empty reports whether nothing is wanted.
+// Empty reports whether the filter selects nothing.
 func (i SubscriptionFilter) Empty() bool {
 	return !i.Tools && !i.Prompts && !i.Resources && len(i.URIs) == 0
 }
 
-// Filter returns the interest as the notifications object of a listen or of its
+// JSON returns the filter as the notifications object of a listen or of its
 // acknowledgement.
-func (i SubscriptionFilter) Filter() []byte {
+func (i SubscriptionFilter) JSON() []byte {
 	out := []byte{'{'}
 	flag := func(name string, on bool) {
 		if !on {
@@ -74,9 +74,9 @@ func (i SubscriptionFilter) Filter() []byte {
 	return append(out, '}')
 }
 
-// ParseInterest reads the notifications object of a listen. Unknown members are
-// ignored; the error says which member has the wrong type.
-func ParseInterest(raw []byte, at jsonrpc.Span) (SubscriptionFilter, error) {
+// ParseSubscriptionFilter reads the notifications object of a listen. Unknown members
+// are ignored. The error names the member that has the wrong type.
+func ParseSubscriptionFilter(raw []byte, at jsonrpc.Span) (SubscriptionFilter, error) {
 	i := SubscriptionFilter{URIs: map[string]bool{}}
 	if jsonrpc.KindOf(raw, at) != '{' {
 		return i, errors.New("notifications must be an object")

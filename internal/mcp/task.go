@@ -10,8 +10,8 @@ import (
 )
 
 // The requests about tasks (2025-11-25 §Tasks; the extension
-// io.modelcontextprotocol/tasks, SEP-2663, of the modern revisions). tasks/result
-// and tasks/list ended with 2025-11-25, tasks/update came with the extension.
+// io.modelcontextprotocol/tasks, SEP-2663, of the modern revisions). Only 2025-11-25
+// has tasks/result and tasks/list; only the extension has tasks/update.
 const (
 	MethodGetTask    = "tasks/get"
 	MethodTaskResult = "tasks/result"
@@ -26,8 +26,8 @@ const (
 	NoteTask       = "notifications/tasks"
 )
 
-// ExtensionTasks names the extension; ResultTask is the resultType of an answer
-// that is a task.
+// ExtensionTasks is the name of the extension. ResultTask is the resultType of an
+// answer that is a task.
 const (
 	ExtensionTasks = "io.modelcontextprotocol/tasks"
 	ResultTask     = "task"
@@ -42,24 +42,24 @@ const (
 	TaskCancelled = "cancelled"
 )
 
-// TaskOver reports whether a status is one that no task leaves.
+// TaskOver reports whether a status is final.
 func TaskOver(status string) bool {
 	return status == TaskCompleted || status == TaskFailed || status == TaskCancelled
 }
 
-// TaskForm is how a peer has tasks.
+// TaskForm is the form of tasks that a peer supports.
 type TaskForm uint8
 
 // The forms. The zero value is none.
 const (
 	NoTasks TaskForm = iota
-	// RequestedTasks are those of 2025-11-25: whoever calls asks for one.
+	// RequestedTasks are the tasks of 2025-11-25: the caller requests one.
 	RequestedTasks
-	// DirectedTasks are those of the extension: the server decides.
+	// DirectedTasks are the tasks of the extension: the server decides.
 	DirectedTasks
 )
 
-// TaskSupport is what a tool of a server with RequestedTasks says of tasks
+// TaskSupport says whether a tool of a server with RequestedTasks can run as a task
 // (2025-11-25 §Tasks, "Tool-Level Negotiation").
 type TaskSupport uint8
 
@@ -70,7 +70,7 @@ const (
 	TaskRequired
 )
 
-// ReadTaskSupport reads execution.taskSupport of a tool in raw.
+// ReadTaskSupport returns execution.taskSupport of a tool in raw.
 func ReadTaskSupport(raw []byte, tool jsonrpc.Span) TaskSupport {
 	text, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, jsonrpc.Find(raw, tool, "execution"), "taskSupport"))
 	switch text {
@@ -82,7 +82,7 @@ func ReadTaskSupport(raw []byte, tool jsonrpc.Span) TaskSupport {
 	return TaskForbidden
 }
 
-// Tasks returns in which form the server that said h has tasks for tools/call.
+// Tasks returns the form of tasks that the server supports for tools/call.
 func (h *ServerInfo) Tasks() TaskForm {
 	caps := h.Capabilities
 	switch {
@@ -115,8 +115,8 @@ func RunsToolTasks(caps []byte) bool {
 	return jsonrpc.KindOf(caps, at) == '{'
 }
 
-// WithTasksExtension returns a client's capabilities object with the extension
-// declared in it; caps may be nil.
+// WithTasksExtension returns a client's capabilities object with the extension added.
+// caps may be nil.
 func WithTasksExtension(caps []byte) []byte {
 	if HasTasksExtension(caps) {
 		return caps
@@ -135,8 +135,8 @@ func WithTasksExtension(caps []byte) []byte {
 	return jsonrpc.Splice(nil, caps, &e)
 }
 
-// CreatedTask returns where in a result the task is that a call has become: absent
-// where the result is none.
+// CreatedTask returns where the task is in the result of a call that became a task,
+// absent if it did not.
 func (r *Reply) CreatedTask() jsonrpc.Span {
 	switch {
 	case r.Msg.Kind != jsonrpc.Result:
@@ -152,33 +152,34 @@ func (r *Reply) CreatedTask() jsonrpc.Span {
 	return jsonrpc.Span{}
 }
 
-// TaskRef is a task as a server's sessions know it: two processes of one server
-// may give the same id to two tasks.
+// TaskRef identifies a task within the sessions of a server: two processes of one
+// server may give the same id to two tasks.
 type TaskRef struct {
 	Session uint64 // as in Reply.Session, 0 for a server without sessions
 	ID      string
 }
 
-// String returns the reference as text, which ParseTaskRef reads.
+// String returns the reference as text for ParseTaskRef.
 func (t TaskRef) String() string { return strconv.FormatUint(t.Session, 36) + "~" + t.ID }
 
-// ParseTaskRef reads what String wrote.
+// ParseTaskRef parses the text of String.
 func ParseTaskRef(s string) (TaskRef, bool) {
 	number, id, found := strings.Cut(s, "~")
 	n, err := strconv.ParseUint(number, 36, 64)
 	return TaskRef{n, id}, found && err == nil
 }
 
-// Millis reads how many milliseconds a task lives, or is left alone. A number that no
-// Duration holds is the longest of its sign: there are peers that mean for ever by it.
+// Millis reads a duration in milliseconds: a time to live or a poll interval. A number
+// that no Duration can hold becomes the longest of its sign, because some peers use it
+// for "for ever".
 func Millis(raw []byte, at jsonrpc.Span) (time.Duration, bool) {
 	ms, ok := jsonrpc.Int(raw, at)
 	const most = int64(math.MaxInt64 / time.Millisecond)
 	return time.Duration(max(-most, min(ms, most))) * time.Millisecond, ok
 }
 
-// RelatedTask returns where the _meta object meta names the task that a message
-// belongs to (2025-11-25 §Tasks, "Related Task Metadata"), absent when it does not.
+// RelatedTask returns where the _meta object meta names the task that a message belongs
+// to (2025-11-25 §Tasks, "Related Task Metadata"). It is absent if there is none.
 func RelatedTask(raw []byte, meta jsonrpc.Span) jsonrpc.Span {
 	return jsonrpc.Find(raw, jsonrpc.Find(raw, meta, KeyRelatedTask), "taskId")
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The keys of OpenTelemetry trace context, which crosses all hops (2026-07-28
-// §Base, "OpenTelemetry trace context").
+// The keys of OpenTelemetry trace context, which is passed on through all hops
+// (2026-07-28 §Base, "OpenTelemetry trace context").
 const (
 	KeyTraceparent = "traceparent"
 	KeyTracestate  = "tracestate"
 	KeyBaggage     = "baggage"
 )
 
-// hopKeys are what NewCall reads of _meta.
+// hopKeys are the keys of _meta that NewCall reads.
 var hopKeys = []string{KeyProgressToken, KeyTraceparent, KeyTracestate, KeyBaggage}
 
 const (
@@ -23,16 +23,16 @@ const (
 	junkBaggage
 )
 
-// maxTraceText is how long tracestate and baggage may be (W3C Baggage §3.3.1; for
-// tracestate the same).
+// maxTraceText is the maximum length of tracestate and baggage (W3C Baggage §3.3.1; the
+// same is used for tracestate).
 const maxTraceText = 8192
 
-// HasJunk reports whether _meta has trace context that is none.
+// HasJunk reports whether _meta has invalid trace context.
 func (c *Call) HasJunk() bool { return c.junk != 0 }
 
-// IsJunk reports whether a member of _meta is trace context whose value has not
-// the form that W3C Trace Context and Baggage demand. It is dropped rather than
-// passed on to where it would end up in headers and logs; the call itself is fine.
+// IsJunk reports whether a member of _meta is trace context whose value does not have
+// the format of W3C Trace Context or Baggage. It is dropped, because it would end up in
+// headers and logs. The call itself is valid.
 func (c *Call) IsJunk(key []byte) bool {
 	switch string(key) {
 	case KeyTraceparent:
@@ -58,8 +58,8 @@ func junkOf(raw []byte, parent, state, baggage jsonrpc.Span) (junk uint8) {
 	return junk
 }
 
-// unquoted returns the bytes between a string's quotes, nil for anything else. An
-// escape in it makes it no trace text, which has none to escape.
+// unquoted returns the bytes between a string's quotes, nil for anything else. Trace
+// text has nothing to escape, so a string with an escape is not trace text.
 func unquoted(raw []byte, at jsonrpc.Span) []byte {
 	b := at.Of(raw)
 	if len(b) < 2 || b[0] != '"' {

@@ -101,7 +101,7 @@ func (u *Upstream) relisten(ctx context.Context) {
 		return
 	}
 	union := u.unionLocked()
-	key := string(union.Filter())
+	key := string(union.JSON())
 	old := u.listen
 	none := u.hasNoListenLocked(u.modern)
 	if old != nil && old.union == key && old.refused == none {
@@ -248,7 +248,7 @@ func (s *listenCaller) Notify(b []byte) {
 		return
 	}
 	if m.Method == mcp.NoteAcknowledged {
-		got, _ := mcp.ParseInterest(m.Raw, m.Param("notifications"))
+		got, _ := mcp.ParseSubscriptionFilter(m.Raw, m.Param("notifications"))
 		s.u.mu.Lock()
 		s.l.ackLocked(got, nil)
 		if s.u.spec.piped() {

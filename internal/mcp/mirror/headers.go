@@ -15,10 +15,10 @@ const CodeMismatch = -32020
 // MaxSafe is the largest integer that may be mirrored, and -MaxSafe the smallest.
 const MaxSafe = 1<<53 - 1
 
-// HeadersFor returns the headers for a call with the arguments at the span of
-// raw, which must have been scanned. Values that are null or absent have none
-// (2026-07-28 §Streamable HTTP, table of "Server Behavior for Custom Headers"),
-// and neither have objects and arrays, which no schema of ours allows there.
+// HeadersFor returns the headers for a call with the arguments at the span of raw,
+// which must have been scanned. Null and absent values have no header (2026-07-28
+// §Streamable HTTP, table of "Server Behavior for Custom Headers"). Neither have
+// objects and arrays, which schemas may not mirror.
 func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	var out []Header
 	for i := range params {
@@ -28,16 +28,16 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 		switch jsonrpc.KindOf(raw, at) {
 		case '"':
 			s, _ := jsonrpc.Text(raw, at)
-			// Half of a surrogate pair has no UTF-8, which is what the value is encoded
-			// from; most writers put U+FFFD in its place.
+			// Half of a surrogate pair has no UTF-8 encoding. Most writers use U+FFFD
+			// instead.
 			text = EncodeValue(jsonrpc.Shown(s))
 		case '0':
 			text = string(at.Of(raw))
 			if n, ok := integer(text); ok {
 				text = strconv.FormatInt(n, 10)
 			}
-			// What is no integer or not a safe one goes as it stands: its server is
-			// the one to refuse it, and must not miss a header for it.
+			// A number that is not a safe integer is sent unchanged. The server then
+			// refuses it; it must not find the header missing.
 		case 't', 'f':
 			text = string(at.Of(raw))
 		default:
@@ -51,10 +51,9 @@ func HeadersFor(params []Param, raw []byte, arguments jsonrpc.Span) []Header {
 	return out
 }
 
-// CheckHeaders checks the Mcp-Param-* headers that came with a call against the
-// arguments at the span of raw. Headers of parameters that are not in params are
-// ignored (2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers").
-// The error has no id.
+// CheckHeaders checks the Mcp-Param-* headers of a call against the arguments at the
+// span of raw. Headers of parameters that are not in params are ignored (2026-07-28
+// §Streamable HTTP, "Server Behavior for Custom Headers"). The error has no id.
 func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc.Error {
 	for i := range params {
 		if err := params[i].check(raw, arguments, got); err != nil {
@@ -64,16 +63,16 @@ func CheckHeaders(params []Param, raw []byte, arguments jsonrpc.Span, got []Head
 	return nil
 }
 
-// CheckValue checks a header of which there must be exactly one and whose decoded
-// value must be the body's: Mcp-Name. got are the values as they arrived. The
-// error has no id.
+// CheckValue checks a header that must appear exactly once and whose decoded value must
+// equal the body's, such as Mcp-Name. got are the values as received. The error has no
+// id.
 func CheckValue(name string, got []string, body string) *jsonrpc.Error {
 	switch len(got) {
 	case 0:
 		return mismatch(name + " header is missing, body value is '" + excerpt.Cut(body, maxRepeated) + "'")
 	case 1:
 	default:
-		return mismatch(name + " header is there more than once")
+		return mismatch(name + " header appears more than once")
 	}
 	text, err := DecodeValue(got[0])
 	if err != nil {
@@ -92,7 +91,7 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 			continue
 		}
 		if header != nil {
-			return mismatch(p.Header + " header is there more than once")
+			return mismatch(p.Header + " header appears more than once")
 		}
 		header = &got[i]
 	}
@@ -117,9 +116,9 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 	case err != nil:
 		return mismatch(p.Header + " header value is not validly encoded")
 	case kind == 0 || kind == 'n':
-		return mismatch(p.Header + " header is there, but the body has no value for it")
+		return mismatch(p.Header + " header is present, but the body has no value for it")
 	case kind == '{' || kind == '[':
-		return mismatch(p.Header + " header stands for a body value that has no header form")
+		return mismatch(p.Header + " header is for a body value that cannot be a header")
 	case kind == '0':
 		want, ok := integer(body)
 		if !ok {
@@ -134,7 +133,7 @@ func (p *Param) check(raw []byte, arguments jsonrpc.Span, got []Header) *jsonrpc
 	return nil
 }
 
-// at returns where the parameter's value stands in the arguments.
+// at returns where the parameter's value is in the arguments.
 func (p *Param) at(raw []byte, arguments jsonrpc.Span) jsonrpc.Span {
 	at := arguments
 	for _, name := range p.Path {
@@ -151,9 +150,9 @@ func differ(name, header, body string) *jsonrpc.Error {
 	return mismatch(name + " header value '" + excerpt.Cut(header, maxRepeated) + "' does not match body value '" + excerpt.Cut(body, maxRepeated) + "'")
 }
 
-// integer returns the value of a decimal number however it is spelled (42, 42.0,
-// 4.2e1), and false when it is no number, no integer or not within ±MaxSafe. It
-// never rounds, which is why it is not a conversion by way of float64.
+// integer returns the value of a decimal number in any notation (42, 42.0, 4.2e1). It
+// returns false if the text is not a number, not an integer or not within ±MaxSafe. It
+// does not use float64, because it must not round.
 func integer(s string) (int64, bool) {
 	rest, negative := strings.CutPrefix(s, "-")
 	mantissa, exponent, hasExp := cutByte(rest, 'e', 'E')
@@ -168,7 +167,7 @@ func integer(s string) (int64, bool) {
 			return 0, false
 		}
 		if unsigned = strings.TrimLeft(unsigned, "0"); len(unsigned) > 6 {
-			unsigned = "999999" // more zeros than any header or body has digits for
+			unsigned = "999999" // more zeros than any value can have digits
 		}
 		exp, _ = strconv.Atoi("0" + unsigned)
 		if exponent[0] == '-' {

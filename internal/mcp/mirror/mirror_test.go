@@ -14,7 +14,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// 2026-07-28 §Streamable HTTP, "Encoding examples", and what they leave out.
+// TestP06_ValueEncoding has the examples of 2026-07-28 §Streamable HTTP, "Encoding
+// examples", and cases that they leave out.
 func TestP06_ValueEncoding(t *testing.T) {
 	for _, tt := range []struct{ text, header string }{
 		{"us-west1", "us-west1"},
@@ -166,7 +167,7 @@ func TestP15_InvalidAnnotations(t *testing.T) {
 		{`{"patternProperties":{"properties":` + str + `}}`, "", "is not reachable"},
 		{`{"additionalProperties":` + str + `}`, "", "is not reachable"},
 		{`{"x-other":{"deep":[[` + str + `]]}}`, "", "is not reachable"},
-		{`{"type":"string","x-mcp-header":"A"}`, "the root", "stands on the whole schema"},
+		{`{"type":"string","x-mcp-header":"A"}`, "the root", "is on the whole schema"},
 	} {
 		got, err := parse(t, tt.schema)
 		var se *SchemaError
@@ -248,7 +249,7 @@ func TestCheckHeaders(t *testing.T) {
 		{"P11", `{"dry":true}`, "Dry=true", ""},
 		{"P11", `{"dry":true}`, "Dry=True", "does not match"},
 		{"P11", `{"dry":true}`, "Dry=false", "does not match"},
-		{"P11", `{"region":{}}`, "Region={}", "no header form"},
+		{"P11", `{"region":{}}`, "Region={}", "cannot be a header"},
 		{"P12", `{}`, "", ""},
 		{"P12", `{"region":null,"n":null,"dry":null,"deep":{"x":null}}`, "", ""},
 		{"P12", `{"region":null}`, "Region=null", "the body has no value for it"},
@@ -288,7 +289,7 @@ func TestCheckHeaders(t *testing.T) {
 	}
 }
 
-// What we send must pass our own check, whatever the arguments.
+// FuzzHeadersAgree checks that our own headers pass our check for any arguments.
 func FuzzHeadersAgree(f *testing.F) {
 	f.Add(`{"region":"eu","n":42,"dry":true,"deep":{"x":" y"}}`)
 	f.Add(`{"region":"\ud83d\ude00","n":1e3}`)

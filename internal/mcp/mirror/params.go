@@ -15,27 +15,28 @@ const (
 	prefix     = "Mcp-Param-"
 )
 
-// MaxParams is how many parameters of one tool may be mirrored. The specification
-// sets no bound; header sections have one everywhere.
+// MaxParams is how many parameters of one tool may be mirrored. The specification sets
+// no limit, but HTTP implementations limit the header section.
 const MaxParams = 64
 
-// maxRepeated bounds what is repeated of a peer in an error or a log, in bytes.
+// maxRepeated limits how much of a peer's text is quoted in an error or a log, in
+// bytes.
 const maxRepeated = 128
 
-// Param is a parameter that its tool wants mirrored.
+// Param is a parameter that is mirrored in a header.
 type Param struct {
-	Name string   // as x-mcp-header spells it; Header has the prefix as well
-	Path []string // the names that lead to its value in the arguments
+	Name string   // the value of x-mcp-header, without the prefix
+	Path []string // the path to its value in the arguments
 	Type string   // "integer", "string" or "boolean"
 
 	// Header is the whole name, Mcp-Param-{Name}.
 	Header string
 }
 
-// SchemaError says why a tool's inputSchema is invalid, so that the tool must be
-// left out of lists for clients and servers that mirror.
+// SchemaError says why a tool's inputSchema is invalid. Such a tool is left out of
+// lists for clients and servers with mirrored headers.
 type SchemaError struct {
-	At     string // JSON pointer to the schema that carries the annotation
+	At     string // JSON pointer to the schema with the annotation
 	Reason string
 }
 
@@ -43,15 +44,14 @@ func (e *SchemaError) Error() string {
 	return annotation + " at " + e.At + " " + e.Reason
 }
 
-// ParseParams returns the parameters that the inputSchema at the span of raw
-// wants mirrored, in the order in which they stand there; none for a schema that
-// is absent or no object. The error is a *SchemaError for the first annotation
-// that violates a constraint of 2026-07-28 §Streamable HTTP, "Schema Extension".
-// raw must have been scanned.
+// ParseParams returns the parameters that the inputSchema at the span of raw mirrors,
+// in order. It returns none if the schema is absent or not an object. The error is a
+// *SchemaError for the first annotation that violates a constraint of 2026-07-28
+// §Streamable HTTP, "Schema Extension". raw must have been scanned.
 func ParseParams(raw []byte, schema jsonrpc.Span) ([]Param, error) {
 	text := schema.Of(raw)
 	if !bytes.Contains(text, []byte(annotation)) && bytes.IndexByte(text, '\\') < 0 {
-		return nil, nil // what nearly every tool comes to
+		return nil, nil // the case for nearly every tool
 	}
 	p := parser{raw: raw}
 	if err := p.schema(schema, nil, nil, true); err != nil {
@@ -65,9 +65,9 @@ type parser struct {
 	params []Param
 }
 
-// schema walks one schema. at is where it stands, path the property names that
-// lead to it; reachable says that only "properties" lies between it and the root.
-// The depth is bounded by the scan of raw.
+// schema walks one schema. at is its location, path the property names that lead to it.
+// reachable says that only "properties" is between it and the root. The scan of raw
+// limits the depth.
 func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error {
 	for m := range jsonrpc.Members(p.raw, s) {
 		key, _ := jsonrpc.Text(p.raw, m.Key)
@@ -76,7 +76,7 @@ func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error
 		case annotation:
 			err = p.annotated(s, m.Value, at, path, reachable)
 		case "const", "default", "enum", "example", "examples":
-			// Values, not schemas: a member of this name in them means nothing.
+			// Values, not schemas: a member of this name in them has no meaning.
 		case "properties":
 			for prop := range jsonrpc.Members(p.raw, m.Value) {
 				name, _ := jsonrpc.Text(p.raw, prop.Key)
@@ -96,8 +96,7 @@ func (p *parser) schema(s jsonrpc.Span, at, path []string, reachable bool) error
 	return nil
 }
 
-// named walks an object whose members are schemas, so that their names are no
-// keywords.
+// named walks an object whose members are schemas. Its member names are not keywords.
 func (p *parser) named(s jsonrpc.Span, at []string) error {
 	for m := range jsonrpc.Members(p.raw, s) {
 		name, _ := jsonrpc.Text(p.raw, m.Key)
@@ -108,7 +107,7 @@ func (p *parser) named(s jsonrpc.Span, at []string) error {
 	return nil
 }
 
-// other walks a value that is, or holds, schemas that are not reachable.
+// other walks a value that is or contains schemas that are not reachable.
 func (p *parser) other(s jsonrpc.Span, at []string) error {
 	switch jsonrpc.KindOf(p.raw, s) {
 	case '{':
@@ -125,7 +124,7 @@ func (p *parser) other(s jsonrpc.Span, at []string) error {
 	return nil
 }
 
-// annotated checks one annotation, of the schema s, and takes it.
+// annotated checks one annotation of the schema s and records the parameter.
 func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable bool) error {
 	refuse := func(reason string) error {
 		return &SchemaError{At: pointer(at), Reason: reason}
@@ -141,7 +140,7 @@ func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable b
 	case !reachable:
 		return refuse("is not reachable from the root through properties alone")
 	case len(path) == 0:
-		return refuse("stands on the whole schema, not on a property")
+		return refuse("is on the whole schema, not on a property")
 	}
 	typ, ok := jsonrpc.Text(p.raw, jsonrpc.Find(p.raw, s, "type"))
 	switch {
@@ -162,7 +161,7 @@ func (p *parser) annotated(s, value jsonrpc.Span, at, path []string, reachable b
 	return nil
 }
 
-// grown returns a longer path that shares nothing with its siblings.
+// grown returns path with names appended, without sharing memory.
 func grown(path []string, names ...string) []string {
 	out := make([]string, 0, len(path)+len(names))
 	return append(append(out, path...), names...)

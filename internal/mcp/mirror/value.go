@@ -15,13 +15,13 @@ const (
 // Header is one mirrored header, its value encoded.
 type Header struct{ Name, Value string }
 
-// ErrValue reports a header value that no text encodes to.
+// ErrValue reports a header value that is not a valid encoding of any text.
 var ErrValue = errors.New("invalid header value")
 
-// EncodeValue returns the header value for a text: the text itself when it is
-// visible ASCII with inner spaces and tabs only and does not look encoded, else
-// its UTF-8 in Base64 between the sentinels (2026-07-28 §Streamable HTTP, "Value
-// Encoding"). The result never holds a line end.
+// EncodeValue returns the header value for a text. It is the text itself if that is
+// visible ASCII, with spaces and tabs only inside, and does not look encoded. Otherwise
+// it is the UTF-8 text in Base64 between the sentinels (2026-07-28 §Streamable HTTP,
+// "Value Encoding"). The result never contains a line end.
 func EncodeValue(s string) string {
 	if plain(s) && !(strings.HasPrefix(s, sentinel) && strings.HasSuffix(s, sentinelEnd)) {
 		return s
@@ -32,16 +32,16 @@ func EncodeValue(s string) string {
 	return string(append(b, sentinelEnd...))
 }
 
-// DecodeValue returns the text of a header value, without the white space around
-// it that HTTP allows (RFC 9110 §5.5). It returns ErrValue for what is neither
-// plain nor Base64 of UTF-8 in its one canonical spelling.
+// DecodeValue returns the text of a header value, without the white space around it
+// that HTTP allows (RFC 9110 §5.5). It returns ErrValue if the value is neither plain
+// nor the canonical Base64 of UTF-8.
 func DecodeValue(h string) (string, error) {
 	h = strings.Trim(h, " \t")
 	if !plain(h) {
 		return "", ErrValue
 	}
-	// The sentinels match exactly and do not overlap: the bare "=?base64?=" holds
-	// no encoded text and stands for itself.
+	// The sentinels match exactly and do not overlap: the bare "=?base64?=" contains no
+	// encoded text and is plain text.
 	if len(h) < len(sentinel)+len(sentinelEnd) || !strings.HasPrefix(h, sentinel) || !strings.HasSuffix(h, sentinelEnd) {
 		return h, nil
 	}
@@ -52,7 +52,7 @@ func DecodeValue(h string) (string, error) {
 	return string(b), nil
 }
 
-// plain reports whether s can stand in a header as it is (RFC 9110 §5.5).
+// plain reports whether s can be a header value without encoding (RFC 9110 §5.5).
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < ' ' || c > '~') && c != '\t' {

@@ -6,8 +6,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestM14_URLsThatNobodyShouldVisit and those that one may.
-func TestM14_URLsThatNobodyShouldVisit(t *testing.T) {
+// TestM14_RefusedURLs checks refused and accepted URLs.
+func TestM14_RefusedURLs(t *testing.T) {
 	for url, fit := range map[string]bool{
 		`"https://example.com/authorize?x=1&y=http://other#f"`: true,
 		`"http://localhost:8080/cb"`:                           true,
@@ -53,7 +53,7 @@ func TestM14_URLsThatNobodyShouldVisit(t *testing.T) {
 		`null`:                                                 false,
 	} {
 		raw := []byte(`{"mode":"url","message":"m","elicitationId":"1","url":` + url + `}`)
-		if why := UnfitVisit(raw, jsonrpc.Whole(raw)); (why == "") != fit {
+		if why := URLProblem(raw, jsonrpc.Whole(raw)); (why == "") != fit {
 			t.Errorf("%s: %q", url, why)
 		}
 	}
@@ -65,7 +65,7 @@ func TestM14_URLsThatNobodyShouldVisit(t *testing.T) {
 		`{"message":"m","url":"javascript:1"}`:  false,
 	} {
 		raw := []byte(params)
-		if why := UnfitVisit(raw, jsonrpc.Whole(raw)); (why == "") != fit {
+		if why := URLProblem(raw, jsonrpc.Whole(raw)); (why == "") != fit {
 			t.Errorf("%s: %q", params, why)
 		}
 	}
