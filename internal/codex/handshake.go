@@ -119,7 +119,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			case both:
 				g.note(sent, said(e)+", late", "version 1 has been offered")
 				g.cause, silent = said(e), false
-			case fallsBack(e) || dialect.Shows(g.b.server.o.WrongParams, strconv.FormatInt(e.Code, 10), strings.ToLower(e.Message)):
+			case fallsBack(e) || dialect.HasSign(g.b.server.o.WrongParams, strconv.FormatInt(e.Code, 10), strings.ToLower(e.Message)):
 				g.cause = said(e)
 				g.note(sent, g.cause, "so version 1 on the same pipe")
 				both = true

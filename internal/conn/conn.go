@@ -223,7 +223,7 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.Ca
 	answer, err := s.send(ctx, &out, f)
 	f.finish()
 	if err != nil {
-		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Spares(mcp.NoteCancelled) {
+		if ctx.Err() != nil && !errors.Is(err, transport.ErrNotSent) && !opened.Dialect.Suppresses(mcp.NoteCancelled) {
 			s.cancel(n)
 		}
 		if why := unusable(err); why != "" {
@@ -257,7 +257,7 @@ func (s *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jso
 
 // Notify sends a notification in the server's own words; params may be nil.
 func (s *Conn) Notify(ctx context.Context, method string, params []byte) error {
-	if s.Opening().Dialect.Spares(method) {
+	if s.Opening().Dialect.Suppresses(method) {
 		return nil
 	}
 	return s.link.post(ctx, &transport.Outgoing{
@@ -267,7 +267,7 @@ func (s *Conn) Notify(ctx context.Context, method string, params []byte) error {
 
 // Forward sends a client's notification as it is.
 func (s *Conn) Forward(ctx context.Context, raw []byte, method string) error {
-	if s.Opening().Dialect.Spares(method) {
+	if s.Opening().Dialect.Suppresses(method) {
 		s.tellLost(mcp.Losses{{What: method, Why: "the server's dialect has no such notification"}})
 		return nil
 	}

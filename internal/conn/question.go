@@ -89,7 +89,7 @@ func (s *Conn) question(m *jsonrpc.Message, f *flow) {
 		default:
 			var lost mcp.Losses
 			if opened := s.opening.Load(); opened != nil {
-				answer = dialect.Answered(f.trail(), opened.Revision, m.Method, answer, &lost)
+				answer = dialect.ConvertAnswer(f.trail(), opened.Revision, m.Method, answer, &lost)
 				s.tellLost(lost)
 			}
 			s.deliver(answer.Raw)

@@ -57,7 +57,7 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Call) *mcp.Reply {
 	case m.Method == mcp.MethodListTools && opened.Tools != nil:
 		return &mcp.Reply{Msg: opened.Tools, From: opened.Revision, Server: opened.Hello.Info}
 	}
-	if opened.Dialect.Spares(m.Method) {
+	if opened.Dialect.Suppresses(m.Method) {
 		return mcp.Fail(mcp.MethodNotFound(excerpt.Name(m.Method)))
 	}
 	if c.Method != nil && len(s.lacks) > 0 && s.lacks[c.Method.Capability] {

@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// cell is one pair of eras: a call as the client sends it and an answer as the
-// server gives it, about 1 KiB each.
+// cell is one pair of eras: a call as the client sends it and an answer as the server
+// sends it, about 1 KiB each.
 type cell struct {
 	name             string
 	client, upstream mcp.Revision
@@ -30,7 +30,7 @@ var cells = func() []cell {
 	}
 }()
 
-// BenchmarkTranslateCall turns a call that has been read into the server's words.
+// BenchmarkTranslateCall translates a scanned call for the server.
 func BenchmarkTranslateCall(b *testing.B) {
 	for _, c := range cells {
 		b.Run(c.name, func(b *testing.B) {
@@ -45,8 +45,7 @@ func BenchmarkTranslateCall(b *testing.B) {
 	}
 }
 
-// BenchmarkTranslateReply turns an answer that has been read into the client's
-// words.
+// BenchmarkTranslateReply translates a scanned answer for the client.
 func BenchmarkTranslateReply(b *testing.B) {
 	for _, c := range cells {
 		b.Run(c.name, func(b *testing.B) {
@@ -61,8 +60,8 @@ func BenchmarkTranslateReply(b *testing.B) {
 	}
 }
 
-// TestAllocs holds translation into a buffer that is large enough to a budget per
-// pair of eras, {call, reply}. Where nothing is added only the id is made anew.
+// TestAllocs limits the allocations of a translation into a large buffer, per pair of
+// eras, {call, reply}. Where nothing is added, only the id is allocated.
 func TestAllocs(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

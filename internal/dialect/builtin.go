@@ -16,7 +16,7 @@ const (
 	CodexAppServer = "codex-app-server"
 )
 
-// The marks of a manifest, in every spelling that is known.
+// The members of a manifest, in every known spelling.
 var (
 	versionless = []Path{"protocolVersion"}
 	identities  = []Path{"serverInfo", "server_info"}
@@ -34,19 +34,20 @@ var (
 		{-32002, "The user has to confirm this first"},
 		{-32003, "The file was not found"},
 		{-32004, "Permission denied"},
-		// These servers report so whatever a tool throws, and nothing else.
+		// These servers use this code for any exception of a tool, and for nothing
+		// else.
 		{-32603, "The tool failed"},
 	}}
-	// Their bases answer each notification with an error, and ping with a status;
-	// neither is any use.
+	// These servers answer each notification with an error, and ping with a status.
+	// Neither is useful.
 	manifestNever = []string{mcp.MethodPing, "notifications/*"}
 )
 
-// builtin are the profiles that we know, the more particular first.
+// builtin are the known profiles, the more specific first.
 var builtin = []*Profile{
 	{
 		Name:  Standard,
-		About: "MCP as it is written; nothing else is looked for",
+		About: "standard MCP; other dialects are not detected",
 	},
 	{
 		Name:   ManifestPython,
@@ -54,7 +55,7 @@ var builtin = []*Profile{
 		Detect: Detect{Has: []Path{"tools", "server_info"}, Lacks: versionless},
 		Open:   Opening{NoProbe: true, NoInitialized: true, Identity: identities},
 		Tools:  manifestTools, Errors: manifestErrors, Never: manifestNever,
-		// A reader of Python's asyncio dies of a longer line.
+		// Python's asyncio reader fails on a longer line.
 		MaxMessage: 64 << 10,
 	},
 	{
@@ -66,28 +67,28 @@ var builtin = []*Profile{
 	},
 	{
 		Name:  ManifestPushed,
-		About: "all tools in a message that comes unasked, and no initialize",
+		About: "all tools in an unsolicited message, and no initialize",
 		Open:  Opening{NoProbe: true, NoInitialized: true, Pushed: true, Identity: identities},
 		Tools: manifestTools, Errors: manifestErrors, Never: manifestNever,
 	},
 	{
 		Name:  InitializeOnly,
-		About: "MCP of the revisions with a handshake, for servers that cannot bear to be probed",
+		About: "legacy MCP without a probe, for servers that fail on it",
 		Open:  Opening{NoProbe: true},
 	},
 	{
 		Name:   CodexAppServer,
-		About:  "threads and turns of Codex's app-server, which is no MCP",
+		About:  "Codex's app-server, which has threads and turns and does not speak MCP",
 		Open:   Opening{NoProbe: true, NoInitialized: true},
 		Bridge: CodexAppServer,
 	},
 }
 
-// Builtin returns the built-in profiles in the order in which they are looked for.
-// The slice is the caller's, the profiles are not to be written to.
+// Builtin returns the built-in profiles in the order in which they are tried. The
+// caller owns the slice but must not change the profiles.
 func Builtin() []*Profile { return slices.Clone(builtin) }
 
-// Lookup returns the built-in profile of that name, nil for none.
+// Lookup returns the built-in profile with a name, nil if there is none.
 func Lookup(name string) *Profile {
 	for _, p := range builtin {
 		if p.Name == name {

@@ -5,22 +5,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Stamp is what a codec puts on a call for the hop to a server.
+// Stamp is what a codec adds to a call for one server.
 type Stamp struct {
 	ID jsonrpc.ID
-	// Token is our own progress token as JSON, used when the client sent one.
+	// Token is our own progress token as JSON. It is used if the client sent one.
 	Token []byte
-	// Info and Capabilities describe the client to a server that has no session
-	// in which it was told. Nil leaves what the call carries, or {}.
+	// Info and Capabilities describe the client to a server without a session. Nil
+	// leaves what the call contains, or {}.
 	Info, Capabilities []byte
 	Level              mcp.LogLevel
 }
 
-// codec writes the words of one revision.
+// codec writes messages of one revision.
 type codec interface {
-	// request appends a call in the words of a server of this revision.
+	// request appends a call for a server of this revision.
 	request(dst []byte, c *mcp.Call, s *Stamp) []byte
-	// reply appends an answer in the words of a client of this revision.
+	// reply appends an answer for a client of this revision.
 	reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte
 	// hello returns the result that opens a conversation with a client.
 	hello(h *mcp.ServerInfo) []byte
@@ -41,23 +41,22 @@ func of(r mcp.Revision) codec {
 	return codecs[r]
 }
 
-// Request appends a client's call as a server of revision to expects it.
+// Request appends a client's call for a server of revision to.
 func Request(dst []byte, to mcp.Revision, c *mcp.Call, s *Stamp) []byte {
 	return of(to).request(dst, c, s)
 }
 
-// Reply appends the answer to a call as the call's client expects it, with that
-// client's id.
+// Reply appends the answer to a call for the call's client, with that client's id.
 func Reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	return of(c.Client.Revision).reply(dst, c, r)
 }
 
-// Hello returns the result object of initialize or server/discover for a client
-// of revision to.
+// Hello returns the result object of initialize or server/discover for a client of
+// revision to.
 func Hello(to mcp.Revision, h *mcp.ServerInfo) []byte { return of(to).hello(withCompletions(to, h)) }
 
-// PerRequest returns the members of _meta by which a modern request describes
-// its sender (2026-07-28 §Base, "Per-request protocol fields").
+// PerRequest returns the members of _meta that describe the sender of a modern request
+// (2026-07-28 §Base, "Per-request protocol fields").
 func PerRequest(rev mcp.Revision, info, capabilities []byte) []jsonrpc.Field {
 	f := make([]jsonrpc.Field, 0, 4)
 	f = append(f, jsonrpc.Field{Key: mcp.KeyVersion, Value: quote(rev.String())})
@@ -70,9 +69,8 @@ func PerRequest(rev mcp.Revision, info, capabilities []byte) []jsonrpc.Field {
 	return append(f, jsonrpc.Field{Key: mcp.KeyClientCaps, Value: capabilities})
 }
 
-// lacksArguments reports whether a call of a tool has none, or null: legacy servers
-// are known that die of one without arguments, although they are optional, and of
-// arguments that are null, which they must not be.
+// lacksArguments reports whether a tool call has no arguments, or null. They are
+// optional, but some legacy servers crash without them. Null is not allowed.
 func lacksArguments(m *jsonrpc.Message) bool {
 	if m.Params.IsZero() {
 		return false
@@ -81,19 +79,18 @@ func lacksArguments(m *jsonrpc.Message) bool {
 	return k == 0 || k == 'n'
 }
 
-// noObject returns what a client gets for a result that is no object, which every
-// revision wants it to be: of a tool's, a result that says the same.
-func noObject(c *mcp.Call, m *jsonrpc.Message) []byte {
+// objectResult returns a replacement for a result that is not an object, which every
+// revision requires. For a tool call it has the same content.
+func objectResult(c *mcp.Call, m *jsonrpc.Message) []byte {
 	if c.Msg.Method == mcp.MethodCallTool && jsonrpc.KindOf(m.Raw, m.Result) != 'n' {
-		return wrapped(m.Raw, m.Result)
+		return wrapValue(m.Raw, m.Result)
 	}
 	return emptyObject
 }
 
-// wellForm gives an error the integer code and the message that every client may
-// count on, and reports whether the code is ours now. The one that the server sent
-// stands in data then.
-func wellForm(e *jsonrpc.Edits, m *jsonrpc.Message) bool {
+// repairError adds an integer code and a message to an error that lacks them, and
+// reports whether it replaced the code. The server's code is then kept in data.
+func repairError(e *jsonrpc.Edits, m *jsonrpc.Message) bool {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Error, []string{"code", "message"}, at[:])
 	_, isInt := jsonrpc.Int(m.Raw, at[0])
@@ -112,15 +109,15 @@ func wellForm(e *jsonrpc.Edits, m *jsonrpc.Message) bool {
 		case 0:
 			set = append(set, jsonrpc.Field{Key: "data", Value: object([]jsonrpc.Field{note})})
 		case '{':
-			noted(e, m.Raw, m.Error, note)
+			addNote(e, m.Raw, m.Error, note)
 		}
 	}
 	e.Object(mcp.WhyErrorForm, m.Raw, m.Error, nil, set...)
 	return !isInt
 }
 
-// noted adds a member to an error's data where there is room for it.
-func noted(e *jsonrpc.Edits, raw []byte, errAt jsonrpc.Span, note jsonrpc.Field) {
+// addNote adds a member to an error's data if that is an object or absent.
+func addNote(e *jsonrpc.Edits, raw []byte, errAt jsonrpc.Span, note jsonrpc.Field) {
 	data := jsonrpc.Find(raw, errAt, "data")
 	switch jsonrpc.KindOf(raw, data) {
 	case 0:

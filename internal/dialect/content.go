@@ -7,13 +7,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// What is in this file keeps from a peer what its revision has no words for, where
-// its schema does not merely allow further members but makes a closed choice: the
-// kinds of content (§Schema, "ContentBlock", "PromptMessage", "SamplingMessage", of
-// all revisions) and the objects of 2025-06-18 §Schema, "CallToolResult", "Tool".
+// This file converts content that a peer's revision cannot express and its schema does
+// not allow: the content types, of which each schema defines a closed set (§Schema,
+// "ContentBlock", "PromptMessage", "SamplingMessage", of all revisions), and values
+// that 2025-06-18 requires to be objects (§Schema, "CallToolResult", "Tool").
 
-// lacks reports whether a result may hold something that this revision has no words
-// for. It is asked of every answer, so it looks no further than it must.
+// lacks reports whether a result may contain something that this revision cannot
+// express. It runs for every answer, so it checks no more than it must.
 func (l legacy) lacks(c *mcp.Call, r *mcp.Reply) bool {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
@@ -27,14 +27,14 @@ func (l legacy) lacks(c *mcp.Call, r *mcp.Reply) bool {
 	case mcp.MethodGetPrompt:
 		return !l.rev.Can(mcp.ResourceLinks)
 	case mcp.MethodListTools:
-		return !r.From.Legacy() // a modern server's, or that of several servers
+		return !r.From.Legacy() // from a modern server, or merged from several
 	}
 	return false
 }
 
-// mayBeStructured reports whether a message may have a structuredContent. It costs a
-// fraction of looking for the member: of its name's letters C is the rare one, and
-// only an escape could hide it.
+// mayBeStructured reports whether a message may have a structuredContent. This is much
+// cheaper than finding the member: the letter C is rare, and only an escape could hide
+// it.
 func mayBeStructured(raw []byte) bool {
 	for rest := raw; ; {
 		i := bytes.IndexByte(rest, 'C')
@@ -50,15 +50,15 @@ func mayBeStructured(raw []byte) bool {
 
 var structuredHead, structuredTail = []byte("structured"), []byte("Content")
 
-// fitted is reply for what a client of this revision could not read otherwise.
-func (l legacy) fitted(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
+// convertReply is reply for content that a client of this revision cannot read.
+func (l legacy) convertReply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	edits := r.Edits
 	e, m := &edits, r.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
 		if !l.rev.Can(mcp.ResourceLinks) {
-			f := fitter{raw: m.Raw, edits: e, to: l.rev, losses: &r.Losses}
+			f := converter{raw: m.Raw, edits: e, to: l.rev, losses: &r.Losses}
 			i := 0
 			for at := range jsonrpc.Elements(m.Raw, m.ResultMember("content")) {
 				f.block(at, i)
@@ -66,11 +66,11 @@ func (l legacy) fitted(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 			}
 		}
 		if r.From.Can(mcp.StructuredAny) {
-			structured(e, r)
+			dropStructured(e, r)
 		}
 	case mcp.MethodGetPrompt:
 		if !l.rev.Can(mcp.ResourceLinks) {
-			f := fitter{raw: m.Raw, edits: e, to: l.rev, losses: &r.Losses}
+			f := converter{raw: m.Raw, edits: e, to: l.rev, losses: &r.Losses}
 			i := 0
 			for at := range jsonrpc.Elements(m.Raw, m.ResultMember("messages")) {
 				f.block(jsonrpc.Find(m.Raw, at, "content"), i)
@@ -78,15 +78,15 @@ func (l legacy) fitted(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 			}
 		}
 	case mcp.MethodListTools:
-		outputSchemas(e, r)
+		dropOutputSchemas(e, r)
 	}
 	return c.Trail.Splice(dst, m.Raw, e)
 }
 
-// structured takes out a structuredContent that is no object. Its text stands in
-// content (2026-07-28 §Tools, "Structured Content": it should); where there is none
-// it is put there.
-func structured(e *jsonrpc.Edits, r *mcp.Reply) {
+// dropStructured removes a structuredContent that is not an object. Its text should be
+// in content (2026-07-28 §Tools, "Structured Content"); if content is empty, the text
+// is added there.
+func dropStructured(e *jsonrpc.Edits, r *mcp.Reply) {
 	m := r.Msg
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Result, []string{"structuredContent", "content"}, at[:])
@@ -107,9 +107,9 @@ func structured(e *jsonrpc.Edits, r *mcp.Reply) {
 	e.Object(mcp.WhyStructured, m.Raw, m.Result, func(k []byte) bool { return string(k) == "structuredContent" }, set...)
 }
 
-// outputSchemas takes out those that do not say that they are of an object: a client
-// that checks the list by its revision's schema would lose all tools over one.
-func outputSchemas(e *jsonrpc.Edits, r *mcp.Reply) {
+// dropOutputSchemas removes output schemas that are not object schemas. A client that
+// validates the list against its revision's schema would lose all tools over one.
+func dropOutputSchemas(e *jsonrpc.Edits, r *mcp.Reply) {
 	raw := r.Msg.Raw
 	for tool := range jsonrpc.Elements(raw, r.Msg.ResultMember("tools")) {
 		schema := jsonrpc.Find(raw, tool, "outputSchema")
@@ -124,41 +124,41 @@ func outputSchemas(e *jsonrpc.Edits, r *mcp.Reply) {
 	}
 }
 
-// fitter puts content blocks into those that a revision has.
-type fitter struct {
+// converter converts content blocks to types that a revision has.
+type converter struct {
 	raw    []byte
 	edits  *jsonrpc.Edits
 	to     mcp.Revision
 	losses *mcp.Losses
 }
 
-// block rewrites one piece of content if it has to; i is its place among others.
-func (f *fitter) block(at jsonrpc.Span, i int) {
+// block converts one content block if necessary. i is its index.
+func (f *converter) block(at jsonrpc.Span, i int) {
 	kind, _ := jsonrpc.Text(f.raw, jsonrpc.Find(f.raw, at, "type"))
 	switch {
 	case kind == "audio" && !f.to.Can(mcp.AudioContent):
-		f.edits.Replace(mcp.WhyContent, at, embedded(f.raw, at, i))
+		f.edits.Replace(mcp.WhyContent, at, audioAsResource(f.raw, at, i))
 		f.losses.Add("content.audio", "the client's revision has no audio, so it is an embedded resource")
 	case kind == "resource_link" && !f.to.Can(mcp.ResourceLinks):
-		f.edits.Replace(mcp.WhyContent, at, linked(f.raw, at))
+		f.edits.Replace(mcp.WhyContent, at, linkAsText(f.raw, at))
 		f.losses.Add("content.resource_link", "the client's revision has no links to resources, so it is a text that names it")
 	}
 }
 
-// embedded returns audio as an embedded resource. It has no address of its own, so
-// it is given a name by its place in the result.
-func embedded(raw []byte, at jsonrpc.Span, i int) []byte {
+// audioAsResource returns audio as an embedded resource. It has no URI of its own, so
+// it gets one with its index in the result.
+func audioAsResource(raw []byte, at jsonrpc.Span, i int) []byte {
 	out := append([]byte(`{"type":"resource","resource":{"uri":`), quote("urn:mcp:content:"+string(jsonInt(int64(i))))...)
 	for _, m := range [2][2]string{{"mimeType", "mimeType"}, {"data", "blob"}} {
 		if v := jsonrpc.Find(raw, at, m[0]); !v.IsZero() {
 			out = append(append(append(append(out, ','), quote(m[1])...), ':'), v.Of(raw)...)
 		}
 	}
-	return annotated(append(out, '}'), raw, at)
+	return appendAnnotations(append(out, '}'), raw, at)
 }
 
-// linked returns a link to a resource as a text that names it.
-func linked(raw []byte, at jsonrpc.Span) []byte {
+// linkAsText returns a resource link as a text that names it.
+func linkAsText(raw []byte, at jsonrpc.Span) []byte {
 	text := func(name string) string {
 		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, at, name))
 		return s
@@ -173,20 +173,21 @@ func linked(raw []byte, at jsonrpc.Span) []byte {
 	if words != "" {
 		words += ": "
 	}
-	return annotated(append([]byte(`{"type":"text","text":`), quote(words+text("uri"))...), raw, at)
+	return appendAnnotations(append([]byte(`{"type":"text","text":`), quote(words+text("uri"))...), raw, at)
 }
 
-// annotated ends a piece of content with the annotations of another.
-func annotated(out, raw []byte, at jsonrpc.Span) []byte {
+// appendAnnotations closes a content block after adding the annotations of the
+// original.
+func appendAnnotations(out, raw []byte, at jsonrpc.Span) []byte {
 	if v := jsonrpc.Find(raw, at, "annotations"); !v.IsZero() {
 		out = append(append(out, `,"annotations":`...), v.Of(raw)...)
 	}
 	return append(out, '}')
 }
 
-// Question puts a server's question into the words of a client of revision to, and
-// adds what that loses. It returns m where nothing has to be changed.
-func Question(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
+// ConvertRequest converts a server's request for a client of revision to, and adds the
+// losses. It returns m if nothing has to be changed.
+func ConvertRequest(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if m.Method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || !to.Legacy() {
 		return m
 	}
@@ -194,12 +195,12 @@ func Question(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Loss
 	if jsonrpc.KindOf(m.Raw, list) != '[' {
 		return m
 	}
-	f := fitter{raw: m.Raw, to: to, losses: l}
+	f := converter{raw: m.Raw, to: to, losses: l}
 	out, changed := []byte{'['}, false
 	for at := range jsonrpc.Elements(m.Raw, list) {
 		content := jsonrpc.Find(m.Raw, at, "content")
 		if jsonrpc.KindOf(m.Raw, content) != '[' {
-			b := f.sampled(content)
+			b := f.convertSampled(content)
 			changed = changed || b != nil
 			out = f.message(out, at, content, b)
 			continue
@@ -209,20 +210,21 @@ func Question(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Loss
 			out = f.message(out, at, content, nil)
 			continue
 		}
-		// One block a message: several become messages of the same role, in their order.
-		// What else stands in the message stays with the first: repeated for each block it
-		// could be a thousand times as large as what the server sent.
+		// Older revisions have one block per message, so several blocks become messages
+		// of the same role, in order. Other members stay with the first message:
+		// repeated for each block, the result could be a thousand times as large as the
+		// original.
 		changed = true
 		n := 0
 		for block := range jsonrpc.Elements(m.Raw, content) {
-			b := f.sampled(block)
+			b := f.convertSampled(block)
 			if b == nil {
 				b = block.Of(m.Raw)
 			}
 			if n++; n == 1 {
 				out = f.message(out, at, content, b)
 			} else {
-				out = further(out, role, b)
+				out = appendContinuation(out, role, b)
 			}
 		}
 		switch {
@@ -240,12 +242,12 @@ func Question(t *jsonrpc.Trail, to mcp.Revision, m *jsonrpc.Message, l *mcp.Loss
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// longestRole is how long the role of a message may be that is taken apart: there are
-// "user" and "assistant".
+// longestRole is the maximum length of the role of a message that is split. The only
+// roles are "user" and "assistant".
 const longestRole = 32
 
-// further appends a message that goes on with what another of the role has begun.
-func further(list, role, content []byte) []byte {
+// appendContinuation appends a message of the same role with another block.
+func appendContinuation(list, role, content []byte) []byte {
 	list = append(list, `,{`...)
 	if role != nil {
 		list = append(append(append(list, `"role":`...), role...), ',')
@@ -253,8 +255,9 @@ func further(list, role, content []byte) []byte {
 	return append(append(append(list, `"content":`...), content...), '}')
 }
 
-// message appends a message of sampling with another content; nil leaves its own.
-func (f *fitter) message(list []byte, at, content jsonrpc.Span, with []byte) []byte {
+// message appends a sampling message with its content replaced by with. Nil keeps the
+// content.
+func (f *converter) message(list []byte, at, content jsonrpc.Span, with []byte) []byte {
 	if len(list) > 1 {
 		list = append(list, ',')
 	}
@@ -266,9 +269,9 @@ func (f *fitter) message(list []byte, at, content jsonrpc.Span, with []byte) []b
 	return append(list, f.raw[content.End:at.End]...)
 }
 
-// sampled returns a block of sampling as one that the revision has, nil where it has
-// it as it is. Sampling knows no resources, so what it lacks becomes a text.
-func (f *fitter) sampled(at jsonrpc.Span) []byte {
+// convertSampled returns a sampling block in a type that the revision has, nil if it
+// needs no change. Sampling has no resources, so unsupported blocks become a text.
+func (f *converter) convertSampled(at jsonrpc.Span) []byte {
 	kind, _ := jsonrpc.Text(f.raw, jsonrpc.Find(f.raw, at, "type"))
 	var text string
 	switch kind {
@@ -288,21 +291,20 @@ func (f *fitter) sampled(at jsonrpc.Span) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
 }
 
-// Answered puts a client's answer to a question into the words of a server of
-// revision to, and adds what that loses. It returns m where nothing has to be
-// changed.
-func Answered(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
+// ConvertAnswer converts a client's answer to a server's request for a server of
+// revision to, and adds the losses. It returns m if nothing has to be changed.
+func ConvertAnswer(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.Message, l *mcp.Losses) *jsonrpc.Message {
 	if method != mcp.MethodSample || to.Can(mcp.SamplingBlocks) || m.Kind != jsonrpc.Result {
 		return m
 	}
 	content := m.ResultMember("content")
-	f := fitter{raw: m.Raw, to: to, losses: l}
+	f := converter{raw: m.Raw, to: to, losses: l}
 	var with []byte
 	switch jsonrpc.KindOf(m.Raw, content) {
 	case '{':
-		with = f.sampled(content)
+		with = f.convertSampled(content)
 	case '[':
-		with = f.joined(content)
+		with = f.joinBlocks(content)
 	}
 	if with == nil {
 		return m
@@ -312,14 +314,14 @@ func Answered(t *jsonrpc.Trail, to mcp.Revision, method string, m *jsonrpc.Messa
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// joined makes one block of several: the texts as one, or the first block where there
-// is no text.
-func (f *fitter) joined(list jsonrpc.Span) []byte {
+// joinBlocks returns one block for several: the texts joined, or the first block if
+// there is no text.
+func (f *converter) joinBlocks(list jsonrpc.Span) []byte {
 	var text []byte
 	var other []byte
 	n := 0
 	for at := range jsonrpc.Elements(f.raw, list) {
-		b := f.sampled(at)
+		b := f.convertSampled(at)
 		whole := b
 		if b == nil {
 			whole = at.Of(f.raw)

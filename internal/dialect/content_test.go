@@ -8,10 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestBlocksOfSamplingBecomeMessages of their role; what else stands in the message
-// stays with the first, so that a server does not grow a message by cutting it into
-// pieces.
-func TestBlocksOfSamplingBecomeMessages(t *testing.T) {
+// TestSamplingBlocksBecomeMessages: each block becomes a message of the same role.
+// Other members stay with the first message, so that splitting does not multiply them.
+func TestSamplingBlocksBecomeMessages(t *testing.T) {
 	ask := func(messages string) *jsonrpc.Message {
 		raw := `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[` + messages + `],"maxTokens":9}}`
 		m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{Bytes: len(raw) + 1})
@@ -21,7 +20,7 @@ func TestBlocksOfSamplingBecomeMessages(t *testing.T) {
 		return m
 	}
 	var lost mcp.Losses
-	got := Question(nil, mcp.R20250618, ask(`{"role":"user","x":[1],"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`), &lost)
+	got := ConvertRequest(nil, mcp.R20250618, ask(`{"role":"user","x":[1],"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`), &lost)
 	want := ask(`{"role":"user","x":[1],"content":{"type":"text","text":"a"}},{"role":"user","content":{"type":"text","text":"b"}}`)
 	if string(got.Raw) != string(want.Raw) {
 		t.Errorf("got  %s\nwant %s", got.Raw, want.Raw)
@@ -33,7 +32,7 @@ func TestBlocksOfSamplingBecomeMessages(t *testing.T) {
 		"the role":       `"role":"` + strings.Repeat("x", 200_000) + `"`,
 	} {
 		m := ask(`{` + pad + `,"content":[` + blocks + `]}`)
-		if got := len(Question(nil, mcp.R20250618, m, &lost).Raw); got > 2*len(m.Raw) {
+		if got := len(ConvertRequest(nil, mcp.R20250618, m, &lost).Raw); got > 2*len(m.Raw) {
 			t.Errorf("%s is large: %d bytes became %d", name, len(m.Raw), got)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Code returns the error code that the call's client gets for a reply, 0 for a
-// result. It differs from r.Code where the server's code has no meaning for this
-// client, or another one.
+// Code returns the error code that the call's client gets for a reply, 0 for a result.
+// It differs from r.Code if the server's code has no meaning for this client, or
+// another one.
 func Code(c *mcp.Call, r *mcp.Reply) int64 {
 	if r.Msg.Kind != jsonrpc.Failure {
 		return 0
@@ -18,7 +18,7 @@ func Code(c *mcp.Call, r *mcp.Reply) int64 {
 	return code
 }
 
-// recode replaces an error's code by the one that a client of revision to gets.
+// recode replaces an error's code by the one for a client of revision to.
 func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	code, note := codeFor(to, c, r)
 	if code == r.Code() {
@@ -27,20 +27,20 @@ func recode(e *jsonrpc.Edits, to mcp.Revision, c *mcp.Call, r *mcp.Reply) {
 	raw := r.Msg.Raw
 	e.Replace(mcp.WhyErrorCode, jsonrpc.Find(raw, r.Msg.Error, "code"), jsonInt(code))
 	if note.Key != "" {
-		noted(e, raw, r.Msg.Error, note)
+		addNote(e, raw, r.Msg.Error, note)
 	}
 }
 
-// codeFor returns the code that a client of revision to gets, and a member for the
-// error's data that explains it. Codes that we answer with ourselves, and codes between
-// two legacy parties, stay as they are.
+// codeFor returns the code for a client of revision to, and a member for the error's
+// data that explains it. Our own codes, and codes between two legacy parties, are
+// unchanged.
 //
-// The codes from -32020 to -32099 mean what the specification says or must not be sent
-// (2026-07-28 §Base, "Error Codes"). To a client, Dragoman is the server: when a server
-// behind it refuses a header or a version, that header is not one of the client's
-// request. So these codes become an internal error that names the original code. The
-// exception is a true error that this client lacks a capability: servers of both eras
-// use one code for it.
+// The codes from -32020 to -32099 must have the specified meaning (2026-07-28 §Base,
+// "Error Codes"). For a client, Dragoman is the server: if a server behind it refuses a
+// header or a version, that header is not part of the client's request. So these codes
+// become an internal error that names the original code. The exception is an error that
+// correctly says that this client lacks a capability: servers of both eras use one code
+// for it.
 func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonrpc.Field) {
 	code = r.Code()
 	if r.From == mcp.Unknown || r.From.Legacy() && to.Legacy() {
@@ -49,8 +49,8 @@ func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonr
 	raw := r.Msg.Raw
 	switch {
 	case code == mcp.CodeResourceNotFound && !to.Can(mcp.ResourceNotFoundCode):
-		// 2026-07-28 §Resources, "Error Handling": a missing resource was -32002
-		// before and is -32602 there.
+		// 2026-07-28 §Resources, "Error Handling": the code of a missing resource
+		// changed from -32002 to -32602.
 		if c.Name != "" && c.Method != nil && c.Method.NameKey == "uri" {
 			note = jsonrpc.Field{Key: "uri", Value: quote(c.Name)}
 		}
@@ -61,7 +61,7 @@ func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonr
 		}
 	case code == mcp.CodeMissingCapability && lacksRequired(c, r):
 		if to.Legacy() {
-			return jsonrpc.CodeInvalidRequest, note // it cannot know the code
+			return jsonrpc.CodeInvalidRequest, note // the client does not know the code
 		}
 	case mcp.IsReservedCode(code):
 		return jsonrpc.CodeInternal, jsonrpc.Field{Key: "upstreamCode", Value: jsonInt(code)}
@@ -69,8 +69,8 @@ func codeFor(to mcp.Revision, c *mcp.Call, r *mcp.Reply) (code int64, note jsonr
 	return code, note
 }
 
-// lacksRequired reports whether an error says which capabilities the server requires
-// and the client has indeed not declared all of them (2026-07-28 §Base, "Per-request
+// lacksRequired reports whether an error lists the capabilities that the server
+// requires and the client has not declared all of them (2026-07-28 §Base, "Per-request
 // protocol fields").
 func lacksRequired(c *mcp.Call, r *mcp.Reply) bool {
 	raw := r.Msg.Raw
@@ -78,8 +78,8 @@ func lacksRequired(c *mcp.Call, r *mcp.Reply) bool {
 	return mcp.LacksCapability(c.Client.Capabilities, raw, need)
 }
 
-// aboutResource tells a missing resource from other invalid parameters: the
-// specification's own example names the URI in data.
+// aboutResource tells a missing resource from other invalid parameters. The
+// specification's example has the URI in data.
 func aboutResource(raw []byte, errAt jsonrpc.Span) bool {
 	data := jsonrpc.Find(raw, errAt, "data")
 	if !jsonrpc.Find(raw, data, "uri").IsZero() {

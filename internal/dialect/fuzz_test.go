@@ -10,13 +10,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
-// revisions are all, in the order in which fuzz arguments count them.
+// revisions are all revisions, in the order that fuzz arguments use.
 var revisions = []mcp.Revision{mcp.R20241105, mcp.R20250326, mcp.R20250618, mcp.R20251125, mcp.R20260728}
 
 func revisionOf(n uint8) mcp.Revision { return revisions[int(n)%len(revisions)] }
 
-// addSeeds adds every line of the transcripts, for each pair of revisions that
-// differs in era, and what no honest party says.
+// addSeeds adds every line of the transcripts, for each pair of revisions of different
+// eras, and some hostile lines.
 func addSeeds(f *testing.F) {
 	f.Helper()
 	lines, err := transcript.Lines("../../testdata/transcripts/*.txtar")
@@ -46,7 +46,7 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// kept returns the members of an object that no rule covers, as they stand.
+// kept returns the members of an object that no rule covers, unchanged.
 func kept(raw []byte, obj jsonrpc.Span, covered ...string) (all [][]byte) {
 	for m := range jsonrpc.Members(raw, obj) {
 		if name, _ := jsonrpc.Text(raw, m.Key); !slices.Contains(covered, name) {
@@ -56,8 +56,8 @@ func kept(raw []byte, obj jsonrpc.Span, covered ...string) (all [][]byte) {
 	return all
 }
 
-// wantKept fails unless both objects have the same members but for those that are
-// covered, in the same order and to the byte.
+// wantKept fails unless both objects have the same members, apart from the covered
+// ones, in the same order and byte for byte.
 func wantKept(t *testing.T, what string, before []byte, obj jsonrpc.Span, after []byte, obj2 jsonrpc.Span, covered ...string) {
 	t.Helper()
 	a, b := kept(before, obj, covered...), kept(after, obj2, covered...)
@@ -68,9 +68,9 @@ func wantKept(t *testing.T, what string, before []byte, obj jsonrpc.Span, after 
 
 var perRequest = []string{mcp.KeyVersion, mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
 
-// FuzzRequest: a call in the words of another revision is a valid request with our
-// id and our token, it describes its sender exactly where the revision wants that,
-// and what no rule covers is as it was.
+// FuzzRequest: a translated call is a valid request with our id and our token. It
+// describes its sender exactly if the revision requires that. Members that no rule
+// covers are unchanged.
 func FuzzRequest(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, in []byte, from, dest uint8) {
@@ -133,9 +133,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzReply: an answer in the words of another revision is an answer with the
-// client's id, has a type and a code where the client's revision wants them, and
-// what no rule covers is as it was.
+// FuzzReply: a translated answer has the client's id, and a type and a code if the
+// client's revision requires them. Members that no rule covers are unchanged.
 func FuzzReply(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, in []byte, source, dest uint8) {
@@ -163,7 +162,7 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 		t.Errorf("id %s: %s", m.ID, out)
 	}
 	wantKept(t, "envelope", in, jsonrpc.Whole(in), out, jsonrpc.Whole(out), "id", "result", "error")
-	// Every client may count on these.
+	// Every client may rely on these.
 	_, hadCode := jsonrpc.Int(in, jsonrpc.Find(in, r.Msg.Error, "code"))
 	hadText := jsonrpc.KindOf(in, jsonrpc.Find(in, r.Msg.Error, "message")) == '"'
 	wasObject := jsonrpc.KindOf(in, r.Msg.Result) == '{'
@@ -182,7 +181,7 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 	}
 	var fitted []string
 	if call.Msg.Method == mcp.MethodCallTool && to.Legacy() && from != to {
-		fitted = checkFitted(t, out, m, to, from)
+		fitted = checkConverted(t, out, m, to, from)
 	}
 	if from.Modern() == to.Modern() {
 		if got := m.Result.Of(out); wasObject && fitted == nil && !bytes.Equal(got, r.Msg.Result.Of(in)) {
@@ -230,9 +229,9 @@ func checkReply(t *testing.T, in []byte, r *mcp.Reply, out []byte, call *mcp.Cal
 	}
 }
 
-// checkFitted fails when a tool's result holds what the client's revision has no
-// words for, and returns the members of it that may have changed.
-func checkFitted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.Revision) (may []string) {
+// checkConverted fails if a tool's result has content that the client's revision cannot
+// express, and returns the members that may have changed.
+func checkConverted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.Revision) (may []string) {
 	t.Helper()
 	if !to.Can(mcp.ResourceLinks) {
 		may = append(may, "content")
@@ -252,7 +251,7 @@ func checkFitted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.Revi
 	return may
 }
 
-// added returns which of the names are not there yet, so that they may be added.
+// added returns the names that are not present yet, so that they may be added.
 func added(raw []byte, obj jsonrpc.Span, names ...string) (all []string) {
 	for _, n := range names {
 		if jsonrpc.Find(raw, obj, n).IsZero() {

@@ -5,8 +5,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// legacy is what the revisions with a handshake share: a request carries no
-// description of its sender, a result no type.
+// legacy is the part that revisions with a handshake share: a request does not describe
+// its sender, and a result has no type.
 type legacy struct{ rev mcp.Revision }
 
 func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
@@ -17,8 +17,8 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 		e.Replace(mcp.WhyProgressToken, c.Token, s.Token)
 	}
 	if jsonrpc.KindOf(m.Raw, c.Meta) == '{' {
-		// The session said all this at initialize, and reserved keys belong to one
-		// hop. There are clients that send single ones in the old era too.
+		// The session declared all this in initialize, and reserved keys are not passed
+		// on. Some legacy clients send single ones.
 		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool { return mcp.IsPerRequestKey(k) || c.IsJunk(k) })
 	}
 	modern := c.Client.Revision.Can(mcp.InputRequired)
@@ -37,11 +37,11 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 		var drop func([]byte) bool
 		switch {
 		case modern && called && c.Answers:
-			drop = asksForTask
+			drop = isTask
 		case modern && called:
-			drop = forUsOfCall
+			drop = isRetryOrTask
 		case modern && !c.Answers:
-			drop = forUs
+			drop = isRetryMember
 		}
 		if n > 0 || drop != nil {
 			e.Object(mcp.WhyCallForm, m.Raw, m.Params, drop, set[:n]...)
@@ -50,14 +50,17 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// forUs reports what a modern client's retry carries for us: this server asks live.
-func forUs(k []byte) bool { return string(k) == "inputResponses" || string(k) == "requestState" }
+// isRetryMember reports the members by which a modern client's retry answers us. This
+// server sends its requests live.
+func isRetryMember(k []byte) bool {
+	return string(k) == "inputResponses" || string(k) == "requestState"
+}
 
-// forUsOfCall adds the member that modern servers ignore and this one would take
-// for the wish for a task (SEP-2663, "Backward Compatibility").
-func forUsOfCall(k []byte) bool { return forUs(k) || asksForTask(k) }
+// isRetryOrTask also reports the member that modern servers ignore but this one would
+// treat as a request for a task (SEP-2663, "Backward Compatibility").
+func isRetryOrTask(k []byte) bool { return isRetryMember(k) || isTask(k) }
 
-func asksForTask(k []byte) bool { return string(k) == "task" }
+func isTask(k []byte) bool { return string(k) == "task" }
 
 func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e := r.Edits
@@ -65,15 +68,15 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
 	switch {
 	case m.Kind == jsonrpc.Failure:
-		if !wellForm(&e, m) {
+		if !repairError(&e, m) {
 			recode(&e, l.rev, c, r)
 		}
 	case jsonrpc.KindOf(m.Raw, m.Result) != '{':
-		e.Replace(mcp.WhyResultObject, m.Result, noObject(c, m))
+		e.Replace(mcp.WhyResultObject, m.Result, objectResult(c, m))
 	case l.lacks(c, r):
-		return l.fitted(dst, c, r)
+		return l.convertReply(dst, c, r)
 	}
-	// resultType, ttlMs and cacheScope stay: the older schemas allow further
+	// resultType, ttlMs and cacheScope are kept: the older schemas allow additional
 	// members, and their readers ignore them.
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
@@ -81,8 +84,8 @@ func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 func (l legacy) hello(h *mcp.ServerInfo) []byte {
 	version := quote(l.rev.String())
 	if h.Raw != nil && h.Revision.Legacy() {
-		// The same era: the server's own words, with the version that this client
-		// agreed to.
+		// The same era: the server's own bytes, with the version agreed with this
+		// client.
 		return spliceObject(h.Raw, nil, jsonrpc.Field{Key: "protocolVersion", Value: version})
 	}
 	out := append([]byte(`{"protocolVersion":`), version...)

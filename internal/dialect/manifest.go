@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Listed returns the list of tools at a place as an array of MCP's tools. What is no
-// tool, for want of a name, is left out and counted.
-func (p *Profile) Listed(raw []byte, list jsonrpc.Span) (array []byte, dropped int) {
+// ConvertTools returns the list of tools at a span as an array of MCP tools. Tools
+// without a name are left out and counted.
+func (p *Profile) ConvertTools(raw []byte, list jsonrpc.Span) (array []byte, dropped int) {
 	array = append(make([]byte, 0, list.End-list.Start+2), '[')
 	for at := range jsonrpc.Elements(raw, list) {
 		name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "name"))
@@ -25,13 +25,13 @@ func (p *Profile) Listed(raw []byte, list jsonrpc.Span) (array []byte, dropped i
 	return append(array, ']'), dropped
 }
 
-// ManifestOf returns the list of tools that stands in an initialize result.
+// ManifestOf returns the list of tools in an initialize result, as MCP tools.
 func (p *Profile) ManifestOf(raw []byte, result jsonrpc.Span) (array []byte, dropped int) {
-	return p.Listed(raw, p.Tools.Manifest.find(raw, result))
+	return p.ConvertTools(raw, p.Tools.Manifest.find(raw, result))
 }
 
-// tool appends one tool in the words of MCP. What it said in its own stands in _meta
-// under KeyDialect, to the byte.
+// tool appends one tool as MCP defines it. The original members are kept byte for byte
+// in _meta under KeyDialect.
 func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 	var x change
 	var original []byte
@@ -84,7 +84,7 @@ func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 		if p.onlyFlags(raw, at, path) {
 			leave(path.first())
 		} else {
-			keep(path.first()) // there is more in it, so it stays as well
+			keep(path.first()) // it has other content too, so it is not removed
 		}
 	}
 	if a := annotations(raw, at, confirm, undo); a != nil {
@@ -106,7 +106,7 @@ func (p *Profile) tool(dst, raw []byte, at jsonrpc.Span) []byte {
 type flag uint8
 
 const (
-	unsaid flag = iota
+	unset flag = iota
 	no
 	yes
 )
@@ -120,10 +120,10 @@ func (p *Profile) flag(raw []byte, tool jsonrpc.Span, paths []Path) flag {
 			return no
 		}
 	}
-	return unsaid
+	return unset
 }
 
-// onlyFlags reports whether the member that a path begins with holds nothing but
+// onlyFlags reports whether the member that a path begins with contains nothing but
 // flags.
 func (p *Profile) onlyFlags(raw []byte, tool jsonrpc.Span, path Path) bool {
 	first := path.first()
@@ -140,12 +140,11 @@ func (p *Profile) onlyFlags(raw []byte, tool jsonrpc.Span, path Path) bool {
 	return true
 }
 
-// annotations returns the tool's annotations with the hints that follow from its
-// flags, nil where none do. A tool whose user has to confirm each call changes
-// something, and the careful reading of what is that it destroys. One whose calls
-// can be undone changes something too. Nothing follows from the absence of either:
-// a tool that needs no confirmation need not be one that only reads. What the server
-// says of itself stands.
+// annotations returns the tool's annotations with the hints that follow from its flags,
+// nil if none do. A tool that needs confirmation changes something, and the safe
+// assumption is that it is destructive. A tool whose calls can be undone changes
+// something too. Nothing follows from the absence of either: a tool without
+// confirmation is not necessarily read-only. Hints of the server itself are kept.
 func annotations(raw []byte, tool jsonrpc.Span, confirm, undo flag) []byte {
 	var hints []jsonrpc.Field
 	if confirm == yes || undo == yes {
@@ -168,7 +167,7 @@ func annotations(raw []byte, tool jsonrpc.Span, confirm, undo flag) []byte {
 	return spliceObject(at.Of(raw), nil, hints...)
 }
 
-// The members of what stands under KeyDialect.
+// The members of the object under KeyDialect.
 const (
 	ownName     = "name"
 	ownConfirm  = "confirmationRequired"
@@ -177,9 +176,9 @@ const (
 	ownError    = "error"
 )
 
-// own is what stands under KeyDialect for a tool, nil where there is nothing to say.
+// own returns the object under KeyDialect for a tool, nil if it would be empty.
 func (p *Profile) own(original []byte, confirm, undo flag) []byte {
-	if original == nil && confirm == unsaid && undo == unsaid {
+	if original == nil && confirm == unset && undo == unset {
 		return nil
 	}
 	out := jsonrpc.AppendQuote([]byte(`{"`+ownName+`":`), p.Name)
@@ -200,7 +199,8 @@ func (p *Profile) own(original []byte, confirm, undo flag) []byte {
 	return append(out, '}')
 }
 
-// appendMember appends a member to an object that is not closed yet; nil begins one.
+// appendMember appends a member to an object that is not closed yet. Nil starts an
+// object.
 func appendMember(open []byte, name string, value []byte) []byte {
 	if open == nil {
 		open = append(open, '{')
@@ -210,8 +210,8 @@ func appendMember(open []byte, name string, value []byte) []byte {
 	return append(append(jsonrpc.AppendQuote(open, name), ':'), value...)
 }
 
-// withMember returns the object at a place with one member more; what is no object
-// gives way to one.
+// withMember returns the object at a span with one more member. A value that is not an
+// object is replaced by one.
 func withMember(raw []byte, at jsonrpc.Span, key string, value []byte) []byte {
 	f := jsonrpc.Field{Key: key, Value: value}
 	if jsonrpc.KindOf(raw, at) != '{' {
@@ -220,8 +220,8 @@ func withMember(raw []byte, at jsonrpc.Span, key string, value []byte) []byte {
 	return spliceObject(at.Of(raw), nil, f)
 }
 
-// Answer puts a server's answer to a call into the words of MCP. It returns m where
-// nothing has to be changed. A nil Profile changes nothing.
+// Answer converts a server's answer to MCP. It returns m if nothing has to be changed.
+// A nil Profile changes nothing.
 func (p *Profile) Answer(t *jsonrpc.Trail, method string, m *jsonrpc.Message) *jsonrpc.Message {
 	if p == nil {
 		return m
@@ -231,7 +231,7 @@ func (p *Profile) Answer(t *jsonrpc.Trail, method string, m *jsonrpc.Message) *j
 	case method == mcp.MethodListTools && m.Kind == jsonrpc.Result:
 		list := m.ResultMember("tools")
 		if jsonrpc.KindOf(m.Raw, list) == '[' && p.Tools.translates() {
-			array, _ := p.Listed(m.Raw, list)
+			array, _ := p.ConvertTools(m.Raw, list)
 			e.Replace(mcp.WhyProfile, list, array)
 		}
 	case method == mcp.MethodCallTool && m.Kind == jsonrpc.Result:
@@ -244,13 +244,13 @@ func (p *Profile) Answer(t *jsonrpc.Trail, method string, m *jsonrpc.Message) *j
 	return mcp.RewriteOrKeep(t, m, &e)
 }
 
-// translates reports whether tools are spelled otherwise than MCP spells them.
+// translates reports whether tools differ from those of MCP.
 func (t *Tools) translates() bool {
 	return t.Repair || len(t.Schema)+len(t.Confirm)+len(t.Undo) > 0
 }
 
-// toolError turns an error whose code the profile lists into a result that says so
-// (2025-06-18 §Tools, "Error Handling": what a tool reports is for the model).
+// toolError turns an error whose code the profile lists into a result with isError
+// (2025-06-18 §Tools, "Error Handling": tool errors are for the model).
 func (p *Profile) toolError(m *jsonrpc.Message) *jsonrpc.Message {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Error, []string{"code", "message"}, at[:])
@@ -281,10 +281,10 @@ func (p *Profile) toolError(m *jsonrpc.Message) *jsonrpc.Message {
 	return jsonrpc.NewResult(id, result)
 }
 
-// results are the members by any of which a result of tools/call is one.
+// results are the members that identify a result of tools/call.
 var results = []string{"content", "structuredContent", "isError", "resultType", "task", "toolResult"}
 
-// wrap makes a result of tools/call of whatever a server has answered with.
+// wrap turns any answer to tools/call into a CallToolResult.
 func wrap(e *jsonrpc.Edits, m *jsonrpc.Message) {
 	if jsonrpc.KindOf(m.Raw, m.Result) == '{' {
 		at := make([]jsonrpc.Span, len(results))
@@ -305,10 +305,10 @@ func wrap(e *jsonrpc.Edits, m *jsonrpc.Message) {
 			}
 		}
 	}
-	e.Replace(mcp.WhyProfile, m.Result, wrapped(m.Raw, m.Result))
+	e.Replace(mcp.WhyProfile, m.Result, wrapValue(m.Raw, m.Result))
 }
 
-// block returns a text or a single block as a content block, nil for what is neither.
+// block returns a text or a single block as a content block, nil for any other value.
 func block(raw []byte, at jsonrpc.Span) []byte {
 	if jsonrpc.KindOf(raw, at) == '"' {
 		return append(append([]byte(`{"type":"text","text":`), at.Of(raw)...), '}')
@@ -319,9 +319,9 @@ func block(raw []byte, at jsonrpc.Span) []byte {
 	return nil
 }
 
-// wrapped returns a CallToolResult that says any JSON: a text as it is, anything
+// wrapValue returns a CallToolResult for any JSON value: a string as its text, anything
 // else as its JSON.
-func wrapped(raw []byte, at jsonrpc.Span) []byte {
+func wrapValue(raw []byte, at jsonrpc.Span) []byte {
 	out := []byte(`{"content":[{"type":"text","text":`)
 	if jsonrpc.KindOf(raw, at) == '"' {
 		out = append(out, at.Of(raw)...)
@@ -331,14 +331,14 @@ func wrapped(raw []byte, at jsonrpc.Span) []byte {
 	return append(out, `}]}`...)
 }
 
-// ToolList makes the answer to tools/list of an array of tools.
+// ToolList returns an answer to tools/list for an array of tools.
 func ToolList(array []byte) *jsonrpc.Message {
 	return jsonrpc.NewResult("0", append(append([]byte(`{"tools":`), array...), '}'))
 }
 
-// Hello returns a result of initialize in the words of MCP: the server's identity as
-// serverInfo, tools among its capabilities where it gave some, and no tools beside
-// them. The rest of it stays.
+// Hello returns a result of initialize converted to MCP: the server's identity as
+// serverInfo, the tools capability if there is a manifest, and no manifest. Other
+// members are kept.
 func (p *Profile) Hello(m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	raw, result := m.Raw, m.Result
 	var x change

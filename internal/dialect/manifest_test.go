@@ -17,7 +17,7 @@ func answerOf(t testing.TB, text string) *jsonrpc.Message {
 	return m
 }
 
-// one turns a single tool into MCP's words.
+// one converts a single tool to MCP.
 func one(t testing.TB, p *Profile, tool string) string {
 	t.Helper()
 	m := answerOf(t, `{"id":1,"result":{"tools":[`+tool+`]}}`)
@@ -90,7 +90,7 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 	m := answerOf(t, `{"id":1,"result":7}`)
-	if (*Profile)(nil).Answer(nil, mcp.MethodCallTool, m) != m || (*Profile)(nil).Spares("x") {
+	if (*Profile)(nil).Answer(nil, mcp.MethodCallTool, m) != m || (*Profile)(nil).Suppresses("x") {
 		t.Error("no profile changes something")
 	}
 }
@@ -136,7 +136,7 @@ func TestQuestion(t *testing.T) {
 		{"audio", mcp.R20241105, audio, `{"role":"user","content":{"type":"text","text":"[audio that cannot be shown here: audio/wav]"}}`, 1},
 	} {
 		var l mcp.Losses
-		got := Question(nil, c.to, answerOf(t, ask(c.in)), &l)
+		got := ConvertRequest(nil, c.to, answerOf(t, ask(c.in)), &l)
 		if string(got.Raw) != ask(c.want) || len(l) != c.losses {
 			t.Errorf("%s: %d losses\n got %s\nwant %s", c.name, len(l), got.Raw, ask(c.want))
 		}
@@ -153,16 +153,16 @@ func TestQuestion(t *testing.T) {
 		{"nothing", `[]`, `{"type":"text","text":""}`},
 	} {
 		var l mcp.Losses
-		if got := Answered(nil, old, mcp.MethodSample, answerOf(t, reply(c.in)), &l); string(got.Raw) != reply(c.want) {
+		if got := ConvertAnswer(nil, old, mcp.MethodSample, answerOf(t, reply(c.in)), &l); string(got.Raw) != reply(c.want) {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got.Raw, reply(c.want))
 		}
-		if got := Answered(nil, new, mcp.MethodSample, answerOf(t, reply(c.in)), &l); string(got.Raw) != reply(c.in) {
+		if got := ConvertAnswer(nil, new, mcp.MethodSample, answerOf(t, reply(c.in)), &l); string(got.Raw) != reply(c.in) {
 			t.Errorf("%s: changed for who has it: %s", c.name, got.Raw)
 		}
 	}
 }
 
-// TestLosses: what a client does not get in its own words has a name.
+// TestLosses: content that a client does not get unchanged is reported as a loss.
 func TestLosses(t *testing.T) {
 	call := mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`, mcp.R20241105)
 	r := replyOf([]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"audio"},{"type":"audio"},{"type":"resource_link","uri":"x"}],"structuredContent":[]}}`), mcp.R20260728)
@@ -179,8 +179,8 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// FuzzManifest: whatever a server gives for tools, what comes of it is a list of
-// tools with a name and a schema of an object.
+// FuzzManifest: any list of tools becomes a list of tools with a name and an object
+// schema.
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`[{"name":"a","parameters":{"nullable":true},"metadata":{"confirmationRequired":true,"x":{}},"annotations":null,"_meta":7},{"name":"\u0061","inputSchema":7,"confirmation_required":1}]`))
 	f.Add([]byte(`[{"name":"a","input_schema":{},"paramsSchema":{},"undo_supported":true,"annotations":{"readOnlyHint":null}}]`))

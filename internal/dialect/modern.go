@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// modern is what revisions with per-request metadata share.
+// modern is the part that revisions with per-request metadata share.
 type modern struct{ rev mcp.Revision }
 
 func (d modern) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
@@ -25,8 +25,8 @@ func (d modern) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	return c.Trail.Splice(dst, m.Raw, &e)
 }
 
-// describe stamps on a legacy client's request what its session knows of it
-// (2026-07-28 §Base, "Per-request protocol fields").
+// describe adds to a legacy client's request what its session declared (2026-07-28
+// §Base, "Per-request protocol fields").
 func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
 	m := c.Msg
 	set := PerRequest(d.rev, s.Info, s.Capabilities)
@@ -40,14 +40,14 @@ func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
 	switch kind {
 	case 0:
 	case '{':
-		// Some clients send single reserved keys in the old era; what the session
-		// says takes their place.
+		// Some legacy clients send single reserved keys. The session's values replace
+		// them.
 		e.Object(mcp.WhySender, m.Raw, c.Meta, func(k []byte) bool {
 			return c.IsJunk(k) || mcp.IsPerRequestKey(k) && !named(set, k)
 		}, set...)
 		return
 	default:
-		// Null, or nothing that could be kept beside what is required.
+		// Null, or another value that cannot hold the required members.
 		e.Replace(mcp.WhySender, c.Meta, object(set))
 		return
 	}
@@ -87,7 +87,7 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
 	switch {
 	case m.Kind == jsonrpc.Failure:
-		if !wellForm(&e, m) {
+		if !repairError(&e, m) {
 			recode(&e, d.rev, c, r)
 		}
 	case !r.From.Modern() || jsonrpc.KindOf(m.Raw, m.Result) != '{':
@@ -97,12 +97,12 @@ func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
 }
 
 // completeResult adds to a legacy server's result what a modern one must have
-// (2026-07-28 §Base, "ResultType"; §Caching). The values are the most careful
-// ones: stale at once, for this client alone.
+// (2026-07-28 §Base, "ResultType"; §Caching). The values are the safest ones: stale at
+// once, for this client only.
 func (d modern) completeResult(e *jsonrpc.Edits, c *mcp.Call, r *mcp.Reply) {
 	m := r.Msg
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
-		e.Replace(mcp.WhyResultObject, m.Result, spliceObject(noObject(c, m), nil, jsonrpc.Field{Key: "resultType", Value: complete}))
+		e.Replace(mcp.WhyResultObject, m.Result, spliceObject(objectResult(c, m), nil, jsonrpc.Field{Key: "resultType", Value: complete}))
 		return
 	}
 	keys := []string{"resultType", "ttlMs", "cacheScope", mcp.KeyMeta}

@@ -9,13 +9,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Profile describes how the servers of one kind depart from MCP: how they are
-// opened, where things stand, what their errors mean and what they must be spared.
-// It is data and nothing else; those that we know are in Builtin, and a user writes
-// others in the configuration. It is not written to once it is in use, and may be
-// shared.
+// Profile describes how servers of one kind deviate from MCP: how they are opened,
+// where their data is, what their errors mean and what they must not be sent. It is
+// only data. The built-in profiles are in Builtin; users write others in the
+// configuration. A profile is immutable once in use and may be shared.
 type Profile struct {
-	Name  string // by which --dialect and a configuration choose it
+	Name  string // selects it, in --dialect and in the configuration
 	About string // one line for people
 
 	Detect Detect
@@ -24,79 +23,78 @@ type Profile struct {
 	Errors Errors
 
 	// Never are the methods of requests and notifications that such a server is not
-	// sent; one that ends with * stands for all that begin so.
+	// sent. A trailing * matches any suffix.
 	Never []string
-	// Bridge is the name of what makes MCP of a server that speaks none, "" for all
-	// others. Of the rest of a profile with a bridge only Open.NoInitialized and
-	// Errors.WrongParams are obeyed, by the bridge.
+	// Bridge is the name of the adapter for a server that does not speak MCP, "" for
+	// all others. A profile with a bridge uses only Open.NoInitialized and
+	// Errors.WrongParams.
 	Bridge string
-	// MaxMessage is how long a message may be that it reads, in bytes with the line's
-	// end; 0 means that no bound is known.
+	// MaxMessage is the longest message that the server can read, in bytes with the
+	// line end. 0 means no known limit.
 	MaxMessage int
 }
 
-// Detect says by which members of its initialize result a server of this kind is
-// recognised where no dialect is configured. The zero value recognises none.
+// Detect says which members of an initialize result identify a server of this kind, if
+// no dialect is configured. The zero value matches nothing.
 type Detect struct {
-	Has   []Path // all of them are there, and not null
-	Lacks []Path // none of them is there, other than as null or ""
+	Has   []Path // all of them are present and not null
+	Lacks []Path // none of them is present, except as null or ""
 }
 
 // Opening says how a conversation begins.
 type Opening struct {
 	NoProbe bool // server/discover is not sent
-	// NoParams sends initialize without params. Otherwise they are the usual ones
-	// with the members of Params set; a nil Value takes one away.
+	// NoParams sends initialize without params. Otherwise they are the usual ones with
+	// the members of Params set. A nil Value removes a member.
 	NoParams bool
 	Params   []jsonrpc.Field
 	// Version is offered first; Unknown offers the newest.
 	Version mcp.Revision
-	// NoInitialized leaves notifications/initialized out.
+	// NoInitialized omits notifications/initialized.
 	NoInitialized bool
-	// Pushed says that the manifest comes as an answer to nothing, and that
-	// initialize may be refused.
+	// Pushed says that the server sends its manifest unsolicited, and that it may
+	// refuse initialize.
 	Pushed bool
-	// Identity is where the server says what it is; none means serverInfo.
+	// Identity is where the server has its name and version. None means serverInfo.
 	Identity []Path
 }
 
-// Tools says where tools stand and how they are spelled. The zero value is that of
-// MCP: tools/list, untouched.
+// Tools says where tools are and how their members are called. The zero value is that
+// of MCP: tools/list, unchanged.
 type Tools struct {
-	// Manifest is the member of the initialize result that holds all tools; "" for
-	// servers that have to be asked with tools/list.
+	// Manifest is the member of the initialize result that holds all tools, "" for
+	// servers with tools/list.
 	Manifest Path
-	// Of a tool: its schema, whether its user has to confirm each call, and whether
-	// a call can be undone. The first path at which something stands counts.
+	// For each tool: its schema, whether the user must confirm each call, and whether a
+	// call can be undone. The first path that exists is used.
 	Schema, Confirm, Undo []Path
-	// Repair turns the OpenAPI and draft 4 idioms of schemas into JSON Schema 2020-12.
+	// Repair converts OpenAPI and draft 4 idioms in schemas to JSON Schema 2020-12.
 	Repair bool
-	// Wrap turns the result of a call that is no CallToolResult into one.
+	// Wrap turns the result of a call that is not a CallToolResult into one.
 	Wrap bool
 }
 
-// Errors says what errors mean whose codes and words are not those of the standard.
+// Errors gives the meaning of non-standard error codes and texts.
 type Errors struct {
 	NotReady, WrongVersion, WrongParams []Sign
-	// Tool are the codes by which a tool says that it has failed, for the model to
-	// read.
+	// Tool are the codes that mean a tool has failed, to be reported to the model.
 	Tool []ToolError
 }
 
-// Sign is one thing by which an error is recognised: its code, as a number or as a
-// word, or a part of its message, in small letters.
+// Sign identifies an error: by its code, as a number or a word, or by a part of its
+// message, in lower case.
 type Sign string
 
-// ToolError is an error code with what it means, in words for a model.
+// ToolError is an error code with its meaning, as a text for a model.
 type ToolError struct {
 	Code  int64
 	Means string
 }
 
-// Path leads to a member of an object: names with dots between them.
+// Path is the path to a member of an object: names separated by dots.
 type Path string
 
-// find returns the value that the path leads to from an object.
+// find returns the value at the path, starting from an object.
 func (p Path) find(raw []byte, obj jsonrpc.Span) jsonrpc.Span {
 	rest, more := string(p), p != ""
 	for more {
@@ -107,7 +105,7 @@ func (p Path) find(raw []byte, obj jsonrpc.Span) jsonrpc.Span {
 	return obj
 }
 
-// first is the name of the path's first member.
+// first returns the first name of the path.
 func (p Path) first() string {
 	name, _, _ := strings.Cut(string(p), ".")
 	return name
@@ -122,18 +120,18 @@ func findFirst(raw []byte, obj jsonrpc.Span, paths []Path) (jsonrpc.Span, Path) 
 	return jsonrpc.Span{}, ""
 }
 
-// Recognise returns the first of the profiles whose marks an initialize result
-// bears, nil for none.
-func Recognise(all []*Profile, raw []byte, result jsonrpc.Span) *Profile {
+// DetectProfile returns the first profile that matches an initialize result, nil if
+// none does.
+func DetectProfile(all []*Profile, raw []byte, result jsonrpc.Span) *Profile {
 	for _, p := range all {
-		if p.recognises(raw, result) {
+		if p.matches(raw, result) {
 			return p
 		}
 	}
 	return nil
 }
 
-func (p *Profile) recognises(raw []byte, result jsonrpc.Span) bool {
+func (p *Profile) matches(raw []byte, result jsonrpc.Span) bool {
 	if len(p.Detect.Has) == 0 {
 		return false
 	}
@@ -151,14 +149,14 @@ func (p *Profile) recognises(raw []byte, result jsonrpc.Span) bool {
 	return p.Tools.Manifest == "" || p.HasManifest(raw, result)
 }
 
-// HasManifest reports whether a list of tools stands where the profile has it.
+// HasManifest reports whether there is a list of tools where the profile expects it.
 func (p *Profile) HasManifest(raw []byte, result jsonrpc.Span) bool {
 	return p.Tools.Manifest != "" && jsonrpc.KindOf(raw, p.Tools.Manifest.find(raw, result)) == '['
 }
 
-// Spares reports whether such a server is never sent a method. A nil Profile spares
-// nothing.
-func (p *Profile) Spares(method string) bool {
+// Suppresses reports whether such a server is never sent a method. A nil Profile
+// suppresses nothing.
+func (p *Profile) Suppresses(method string) bool {
 	if p == nil {
 		return false
 	}
@@ -170,9 +168,9 @@ func (p *Profile) Spares(method string) bool {
 	})
 }
 
-// Shows reports whether an error bears one of the signs. code is the error's as it
-// stands, without quotes; low its message in small letters.
-func Shows(signs []Sign, code, low string) bool {
+// HasSign reports whether an error has one of the signs. code is the error's code
+// without quotes, low its message in lower case.
+func HasSign(signs []Sign, code, low string) bool {
 	return slices.ContainsFunc(signs, func(s Sign) bool {
 		text := string(s)
 		if _, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -182,8 +180,8 @@ func Shows(signs []Sign, code, low string) bool {
 	})
 }
 
-// InitializeParams returns the parameters of initialize: the standard ones, changed as the
-// profile says. nil stands for none at all.
+// InitializeParams returns the parameters of initialize: the standard ones with the
+// profile's changes. Nil means none.
 func (o *Opening) InitializeParams(standard []byte) []byte {
 	if o.NoParams {
 		return nil

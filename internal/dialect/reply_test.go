@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// replyOf reads an answer as it is read from a server, nil for what is none.
+// replyOf returns an answer as it is read from a server, nil if the text is not one.
 func replyOf(raw []byte, from mcp.Revision) *mcp.Reply {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Tolerant: true})
 	if err != nil || m.Kind != jsonrpc.Result && m.Kind != jsonrpc.Failure || m.IDAt.IsZero() {

@@ -7,15 +7,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ours is what the tests stamp on calls.
+// ours is the Stamp of the tests.
 var ours = Stamp{
 	ID: "42", Token: []byte("42"), Info: []byte(`{"name":"c","version":"1"}`),
 	Capabilities: []byte(`{"roots":{}}`), Level: 0,
 }
 
-// callOf reads a request as it is read on its way in, from a client that agreed
-// on rev or, where the message says that it is modern, is modern. It is nil for
-// what is no such request.
+// callOf returns a request as it is read from a client of revision rev or, if the
+// message says so, a modern client. It is nil if the text is not a request.
 func callOf(raw []byte, rev mcp.Revision) *mcp.Call {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
 	if err != nil || m.Kind != jsonrpc.Request {
@@ -128,8 +127,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestRequestLeavesTheCallAsItWas: a call may be sent twice.
-func TestRequestLeavesTheCallAsItWas(t *testing.T) {
+// TestRequestKeepsTheCall: a call may be sent twice, so Request must not change it.
+func TestRequestKeepsTheCall(t *testing.T) {
 	c := mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__t","_meta":{"progressToken":5}}}`, mcp.R20250618)
 	c.Edits.Replace(jsonrpc.NoReason, c.Msg.Param("name"), []byte(`"t"`))
 	for _, to := range []mcp.Revision{mcp.R20241105, mcp.R20260728} {

@@ -7,16 +7,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// draft202012 is the dialect of JSON Schema that MCP assumes where none is named
-// (2025-11-25 §Base, "JSON Schema Usage").
+// draft202012 is the JSON Schema dialect that MCP assumes by default (2025-11-25 §Base,
+// "JSON Schema Usage").
 const draft202012 = `"https://json-schema.org/draft/2020-12/schema"`
 
-// InputSchema returns a tool's schema as JSON Schema 2020-12 of an object, and
-// whether that is another than the one given. Repaired are the idioms of OpenAPI 3.0
-// and of drafts 4 to 7 that mean something else now, or nothing: exclusiveMinimum
-// and exclusiveMaximum as booleans, nullable, items as a list. Only where schemas
-// stand is looked at: a property that is called nullable stays. Every other byte is
-// as it was.
+// InputSchema returns a tool's schema as a JSON Schema 2020-12 object schema, and
+// whether it differs from the given one. It repairs idioms of OpenAPI 3.0 and of drafts
+// 4 to 7 that have another meaning in 2020-12, or none: boolean exclusiveMinimum and
+// exclusiveMaximum, nullable, and items as a list. It changes only schemas: a property
+// that is called nullable stays. All other bytes are unchanged.
 func InputSchema(schema []byte) (repaired []byte, changed bool) {
 	at := jsonrpc.Whole(schema)
 	if jsonrpc.KindOf(schema, at) != '{' {
@@ -31,15 +30,15 @@ func InputSchema(schema []byte) (repaired []byte, changed bool) {
 	return jsonrpc.Splice(make([]byte, 0, len(schema)+64), schema, &r.edits), true
 }
 
-// repairer collects the edits of one schema. Its recursion is as deep as the
-// schema, which a scan has bounded.
+// repairer collects the edits of one schema. Its recursion depth is that of the schema,
+// which the scan has limited.
 type repairer struct {
 	raw    []byte
 	edits  jsonrpc.Edits
-	tuples bool // items as a list is of a draft that nobody named
+	tuples bool // $schema is absent, so items as a list is from an older draft
 }
 
-// keywords of a schema that matter here.
+// The schema keywords that repairs depend on.
 const (
 	kwType = iota
 	kwMinimum
@@ -62,10 +61,10 @@ var keywords = []string{
 	"enum", "anyOf", "oneOf", "allOf", "$ref", "const", "$schema",
 }
 
-// schema repairs the schema object at a place and those within it.
+// schema repairs the schema object at a span and its subschemas.
 func (r *repairer) schema(at jsonrpc.Span, root bool) {
 	if jsonrpc.KindOf(r.raw, at) != '{' {
-		return // true and false are schemas, too
+		return // true and false are schemas too
 	}
 	var kw [keywordCount]jsonrpc.Span
 	jsonrpc.FindAll(r.raw, at, keywords, kw[:])
@@ -80,11 +79,11 @@ func (r *repairer) schema(at jsonrpc.Span, root bool) {
 	}
 	if root {
 		if t, _ := jsonrpc.Text(r.raw, kw[kwType]); t != "object" {
-			// Arguments are an object (2025-06-18 §Schema, "Tool").
+			// Arguments must be an object (2025-06-18 §Schema, "Tool").
 			x.set = append(x.set, jsonrpc.Field{Key: "type", Value: []byte(`"object"`)})
 		}
 	}
-	r.within(at)
+	r.subschemas(at)
 	if root && (len(x.set)+len(x.drop) > 0 || r.edits.Len() > 0) && !kw[kwSchema].IsZero() {
 		x.set = append(x.set, jsonrpc.Field{Key: "$schema", Value: []byte(draft202012)})
 	}
@@ -93,7 +92,7 @@ func (r *repairer) schema(at jsonrpc.Span, root bool) {
 	}
 }
 
-// change is what becomes of the members of one object.
+// change is the set of changes to the members of one object.
 type change struct {
 	set  []jsonrpc.Field
 	drop []string
@@ -108,15 +107,15 @@ func (x *change) drops(key []byte) bool {
 	return false
 }
 
-// exclusive turns {"minimum":n,"exclusiveMinimum":true}, of draft 4 and OpenAPI 3.0,
-// into {"exclusiveMinimum":n}.
+// exclusive converts {"minimum":n,"exclusiveMinimum":true}, of draft 4 and OpenAPI 3.0,
+// to {"exclusiveMinimum":n}.
 func (r *repairer) exclusive(x *change, flag, bound jsonrpc.Span, flagName, boundName string) {
 	switch jsonrpc.KindOf(r.raw, flag) {
 	case 'f':
 		x.drop = append(x.drop, flagName)
 	case 't':
 		if jsonrpc.KindOf(r.raw, bound) != '0' {
-			x.drop = append(x.drop, flagName) // true of no bound says nothing
+			x.drop = append(x.drop, flagName) // true without a bound has no effect
 			return
 		}
 		x.set = append(x.set, jsonrpc.Field{Key: flagName, Value: bound.Of(r.raw)})
@@ -124,9 +123,9 @@ func (r *repairer) exclusive(x *change, flag, bound jsonrpc.Span, flagName, boun
 	}
 }
 
-// nullable lets a schema allow null in the words of 2020-12.
+// nullable makes a schema allow null in 2020-12 syntax.
 func (r *repairer) nullable(x *change, at jsonrpc.Span, kw *[keywordCount]jsonrpc.Span) {
-	// A list of values or of choices restricts null beside the type.
+	// An enum or a list of choices must allow null too, not only the type.
 	if jsonrpc.KindOf(r.raw, kw[kwEnum]) == '[' {
 		r.append(kw[kwEnum], "null")
 	}
@@ -138,7 +137,7 @@ func (r *repairer) nullable(x *change, at jsonrpc.Span, kw *[keywordCount]jsonrp
 	}
 	switch {
 	case !kw[kwAllOf].IsZero() || !kw[kwRef].IsZero() || !kw[kwConst].IsZero() || choices && !kw[kwType].IsZero():
-		// What restricts it is elsewhere, so null stands beside all of it.
+		// Other keywords restrict the value, so wrap the schema in an anyOf.
 		r.edits.Insert(mcp.WhySchema, at.Start, []byte(`{"anyOf":[`))
 		r.edits.Insert(mcp.WhySchema, at.End, []byte(`,{"type":"null"}]}`))
 	case choices:
@@ -157,7 +156,7 @@ func (r *repairer) nullable(x *change, at jsonrpc.Span, kw *[keywordCount]jsonrp
 	}
 }
 
-// append adds a value at the end of a list that does not have it.
+// append adds a value at the end of a list unless the list contains it.
 func (r *repairer) append(list jsonrpc.Span, value string) {
 	empty := true
 	for e := range jsonrpc.Elements(r.raw, list) {
@@ -171,8 +170,8 @@ func (r *repairer) append(list jsonrpc.Span, value string) {
 	r.edits.Insert(mcp.WhySchema, list.End-1, []byte(value))
 }
 
-// within repairs the schemas inside of one.
-func (r *repairer) within(at jsonrpc.Span) {
+// subschemas repairs the schemas inside a schema.
+func (r *repairer) subschemas(at jsonrpc.Span) {
 	for m := range jsonrpc.Members(r.raw, at) {
 		key := m.Key.Of(r.raw)
 		switch string(bytes.Trim(key, `"`)) {

@@ -56,7 +56,7 @@ func TestInputSchema(t *testing.T) {
 	}
 }
 
-// FuzzInputSchema: a repaired schema is a schema of an object, and right.
+// FuzzInputSchema: a repaired schema is a valid object schema.
 func FuzzInputSchema(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"a":{"items":[{"nullable":true,"enum":[1]}],"minimum":0,"exclusiveMinimum":true}},"$schema":"x"}`))
 	f.Add([]byte(`{"nullable":true,"anyOf":[{"nullable":true,"allOf":[{}],"oneOf":[]}],"not":{"nullable":true,"type":[]}}`))

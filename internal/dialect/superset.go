@@ -5,13 +5,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Superset returns the result of initialize for a client that opened without saying
-// anything of itself: what Hello made, and all tools in it as the manifest's clients
-// read them. A client of the standard reads over what it does not know.
+// Superset returns the result of initialize for a client that sent no parameters: the
+// result of Hello plus all tools, in the form that manifest clients read. A standard
+// client ignores the additional members.
 //
-// Those clients are strict in their own way: a tool without a name and a description
-// fails the whole of it, and so does a member of which they know two spellings when
-// both stand there.
+// Manifest clients are strict: they reject the whole result if a tool lacks a name or a
+// description, or if it has a member in two spellings that they know.
 func Superset(hello []byte, tools [][]byte) []byte {
 	list := []byte{'['}
 	for _, t := range tools {
@@ -24,11 +23,11 @@ func Superset(hello []byte, tools [][]byte) []byte {
 		}
 		list = manifestTool(list, t)
 	}
-	// server_info would be serverInfo a second time.
+	// server_info is a second spelling of serverInfo.
 	return spliceObject(hello, func(k []byte) bool { return string(k) == "server_info" }, jsonrpc.Field{Key: "tools", Value: append(list, ']')})
 }
 
-// manifestTool appends one tool as such a client reads it.
+// manifestTool appends one tool in the form that manifest clients read.
 func manifestTool(dst, raw []byte) []byte {
 	whole := jsonrpc.Whole(raw)
 	var at [4]jsonrpc.Span
@@ -41,9 +40,8 @@ func manifestTool(dst, raw []byte) []byte {
 		set = append(set, jsonrpc.Field{Key: "inputSchema", Value: []byte(`{"type":"object"}`)})
 	}
 	own := jsonrpc.Find(raw, at[3], mcp.KeyDialect)
-	// A tool that does not say that it only reads may change something (2025-03-26
-	// §Schema, "ToolAnnotations": readOnlyHint is false where nothing is said), and
-	// then its user is asked.
+	// A tool without readOnlyHint may change something (2025-03-26 §Schema,
+	// "ToolAnnotations": the default is false), so the user must confirm it.
 	confirm := jsonrpc.KindOf(raw, jsonrpc.Find(raw, at[2], "readOnlyHint")) != 't'
 	switch jsonrpc.KindOf(raw, jsonrpc.Find(raw, own, ownConfirm)) {
 	case 't':
@@ -54,12 +52,12 @@ func manifestTool(dst, raw []byte) []byte {
 	undo := jsonrpc.KindOf(raw, jsonrpc.Find(raw, own, ownUndo)) == 't'
 	set = append(set, jsonrpc.Field{Key: "confirmation_required", Value: boolean(confirm)}, jsonrpc.Field{Key: "undo_supported", Value: boolean(undo)})
 	var e jsonrpc.Edits
-	e.Object(mcp.WhySuperset, raw, whole, secondSpelling, set...)
+	e.Object(mcp.WhySuperset, raw, whole, isSecondSpelling, set...)
 	return jsonrpc.Splice(dst, raw, &e)
 }
 
-// secondSpelling reports the members that such a client takes for others.
-func secondSpelling(k []byte) bool {
+// isSecondSpelling reports the members that such a client treats as duplicates.
+func isSecondSpelling(k []byte) bool {
 	switch string(k) {
 	case "params_schema", "confirmationRequired", "undoSupported":
 		return true

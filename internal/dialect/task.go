@@ -8,22 +8,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Task says how a task object of one form is to be written in another. What is not
-// named is kept: every member that the other form has no word against.
+// Task describes changes to a task object while it is converted to another form. All
+// other members are kept, unless the other form conflicts with them.
 type Task struct {
-	ID     string // as the reader knows it
-	Status string // "" keeps the one there is
-	// Result, Error and Asks are what the task has come to, as JSON objects: the
-	// result of its call, its error, the questions that are open. Only the extension
-	// has them within the task.
+	ID     string // as the receiver knows it
+	Status string // "" keeps the current one
+	// Result, Error and Asks are the outcome of the task, as JSON objects: the result
+	// of its call, its error, and the pending server requests. Only the extension has
+	// them inside the task.
 	Result, Error, Asks []byte
 
-	inside bool // it is a part of the result, not the result itself
+	inside bool // the task is a part of the result, not the result itself
 }
 
-// CreatedTask returns the result object by which a call has become the task at the
-// span of raw, in the words of revision to (2025-11-25 §Tasks, "Creating Tasks";
-// SEP-2663, "Task Creation"). meta is the result's own _meta, nil for none.
+// CreatedTask returns the result object for a call that became the task at the span of
+// raw, for revision to (2025-11-25 §Tasks, "Creating Tasks"; SEP-2663, "Task
+// Creation"). meta is the result's own _meta, nil for none.
 func CreatedTask(to mcp.Revision, raw []byte, task jsonrpc.Span, meta []byte, t Task) []byte {
 	t.inside = true
 	if to.Can(mcp.TasksExtension) {
@@ -41,12 +41,12 @@ func appendMeta(out, meta []byte) []byte {
 	return append(append(out, `,"_meta":`...), meta...)
 }
 
-// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel,
-// for the task at the span of raw, in the words of revision to.
+// TaskState returns the result object of tasks/get, or of a legacy tasks/cancel, for
+// the task at the span of raw, for revision to.
 func TaskState(to mcp.Revision, raw []byte, task jsonrpc.Span, t Task) []byte {
 	out := []byte{'{'}
 	modern := to.Can(mcp.TasksExtension)
-	t.inside = modern // whose _meta says who the server is
+	t.inside = modern // its _meta has the serverInfo
 	if modern {
 		out = append(out, `"resultType":"complete"`...)
 	}
@@ -61,7 +61,7 @@ func TaskState(to mcp.Revision, raw []byte, task jsonrpc.Span, t Task) []byte {
 	return append(out, '}')
 }
 
-// appendTask appends the members of a task, after a comma where out has some.
+// appendTask appends the members of a task, after a comma if out has members.
 func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *Task) []byte {
 	add := func(key string, value []byte) {
 		if out[len(out)-1] != '{' {
@@ -81,10 +81,10 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 		value := m.Value.Of(raw)
 		switch key {
 		case "taskId", "resultType", "result", "error", "inputRequests", "requestState":
-			continue // said anew where the form has it
+			continue // written separately if the form has it
 		case "_meta":
 			if t.inside {
-				continue // of the result around it, which says it
+				continue // belongs to the result around it, which has it
 			}
 		case "status":
 			have.status = true
@@ -97,17 +97,17 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 			have.updated = true
 		case "ttl", "ttlMs":
 			have.ttl = true
-			key, value = ttl, whole(value)
+			key, value = ttl, wholeMillis(value)
 		case "pollInterval", "pollIntervalMs":
-			if value = whole(value); string(value) == "null" {
+			if value = wholeMillis(value); string(value) == "null" {
 				continue
 			}
 			key = poll
 		}
 		add(key, value)
 	}
-	// What both forms require and a careless server may leave out. A date that nobody
-	// has said is that of now.
+	// Add what both forms require and a careless server may omit. A missing date
+	// becomes the current time.
 	now := quote(time.Now().UTC().Format(time.RFC3339))
 	if !have.status {
 		add("status", quote(cmp.Or(t.Status, mcp.TaskWorking)))
@@ -124,9 +124,9 @@ func appendTask(out []byte, to mcp.Revision, raw []byte, task jsonrpc.Span, t *T
 	return out
 }
 
-// whole returns milliseconds without a fraction, which the extension forbids; null
-// for what is no number.
-func whole(value []byte) []byte {
+// wholeMillis returns milliseconds without a fraction, which the extension forbids. It
+// returns null for a value that is not a number.
+func wholeMillis(value []byte) []byte {
 	if _, ok := jsonrpc.Int(value, jsonrpc.Whole(value)); ok {
 		return value
 	}
@@ -141,8 +141,8 @@ func whole(value []byte) []byte {
 	return []byte("null")
 }
 
-// extensionFor returns a server's capabilities with its tasks of 2025-11-25 said as
-// the extension, which a modern client looks for.
+// extensionFor returns a server's capabilities with its 2025-11-25 tasks declared as
+// the extension, for modern clients.
 func extensionFor(caps []byte) []byte {
 	if !mcp.RunsToolTasks(caps) {
 		return caps
@@ -155,9 +155,9 @@ func extensionFor(caps []byte) []byte {
 	return spliceObject(caps, func(k []byte) bool { return string(k) == "tasks" }, set)
 }
 
-// legacyTasksFor returns capabilities for a legacy client: the extension said as the
-// tasks of 2025-11-25, without a list, which the extension has not; and none for
-// the revisions before.
+// legacyTasksFor returns capabilities for a legacy client: the extension declared as
+// 2025-11-25 tasks, without a list, which the extension does not have. For earlier
+// revisions it removes tasks.
 func legacyTasksFor(rev mcp.Revision, caps []byte) []byte {
 	switch {
 	case !rev.Can(mcp.ExperimentalTasks):

@@ -9,9 +9,9 @@ import (
 
 const dated = `"createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:40:00Z"`
 
-// TestTaskWords: a task is said in either form with that form's names, what neither
-// form names stays as it was, and what only one form has within a task comes and goes.
-func TestTaskWords(t *testing.T) {
+// TestTaskForms: a task in either form has that form's member names. Unknown members
+// are unchanged, and members that only one form has are added or removed.
+func TestTaskForms(t *testing.T) {
 	legacy := `{"taskId":"t","status":"working",` + dated + `,"ttl":60000,"pollInterval":50,"x":1e400}`
 	modern := `{"resultType":"complete","taskId":"t","status":"completed",` + dated + `,"ttlMs":null,"pollIntervalMs":7,"result":{"content":[]},"x":1e400}`
 	tests := []struct {
@@ -39,8 +39,8 @@ func TestTaskWords(t *testing.T) {
 	}
 }
 
-// TestCreatedTask: a created task stands flat in the extension and in a member of
-// its own before it, and _meta is said once.
+// TestCreatedTask: a created task is flat in the extension and in a member of its own
+// before it. _meta appears once.
 func TestCreatedTask(t *testing.T) {
 	raw := []byte(`{"taskId":"t","status":"working",` + dated + `,"ttl":null,"_meta":{"y":1}}`)
 	tests := map[mcp.Revision]string{
@@ -54,8 +54,8 @@ func TestCreatedTask(t *testing.T) {
 	}
 }
 
-// TestTaskCapabilities: each era's clients are told of tasks in the words that they
-// look for, and no revision of what it has not.
+// TestTaskCapabilities: clients of each era see tasks in the capabilities that their
+// revision defines, and no others.
 func TestTaskCapabilities(t *testing.T) {
 	requested := `{"tools":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}}}`
 	directed := `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{},"x/y":{}}}`

@@ -34,7 +34,7 @@ const maxAsks = 64
 func (c *Session) put(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
 	if f := c.facts.Load(); f != nil {
 		var lost mcp.Losses
-		m = dialect.Question(t, f.Revision, m, &lost)
+		m = dialect.ConvertRequest(t, f.Revision, m, &lost)
 		c.lost(lost)
 	}
 	if !c.declares(m.Method) {

@@ -42,7 +42,7 @@ type failure struct {
 }
 
 // shows reports whether the error bears one of a profile's signs.
-func (f *failure) shows(signs []dialect.Sign) bool { return dialect.Shows(signs, f.sign, f.low) }
+func (f *failure) shows(signs []dialect.Sign) bool { return dialect.HasSign(signs, f.sign, f.low) }
 
 // readFailure is the one classifier of error answers. m is a Failure.
 func readFailure(m *jsonrpc.Message) failure {

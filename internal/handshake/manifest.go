@@ -51,7 +51,7 @@ func (o *opening) recognise(m *jsonrpc.Message) *dialect.Profile {
 	if o.offer.Dialect != nil {
 		return o.offer.Dialect
 	}
-	return dialect.Recognise(o.offer.Dialects, m.Raw, m.Result)
+	return dialect.DetectProfile(o.offer.Dialects, m.Raw, m.Result)
 }
 
 // heardUnasked keeps a result that answers nothing where it is a manifest. It runs on
@@ -62,7 +62,7 @@ func (o *opening) heardUnasked(m *jsonrpc.Message) {
 	}
 	p := o.offer.Dialect
 	if p == nil {
-		if p = dialect.Recognise(o.offer.Dialects, m.Raw, m.Result); p == nil || p.Tools.Manifest == "" {
+		if p = dialect.DetectProfile(o.offer.Dialects, m.Raw, m.Result); p == nil || p.Tools.Manifest == "" {
 			return
 		}
 		if q := dialect.Lookup(dialect.ManifestPushed); p == dialect.Lookup(dialect.Manifest) {
