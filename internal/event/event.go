@@ -26,14 +26,15 @@ const (
 	Call          Kind = iota + 1 // a client's request was answered
 	ServerRequest                 // a server sent the client a request: sampling, elicitation, roots
 	Loss                          // something was lost; Detail says what and why
-	Handshake                     // a handshake ended, successfully or not; Detail is the trace
+	Handshake                     // a handshake ended, of a client with us or of us with a server
 	Notification                  // a notification was passed on
 	Lifecycle                     // a server or a session changed its state
 	Refusal                       // a request was refused before it became a call
+	Rename                        // clients see an item under another name than the usual one
 	kinds                         // one more than there are kinds
 )
 
-var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal"}
+var kindNames = [kinds]string{"", "call", "server_request", "loss", "handshake", "notification", "lifecycle", "refusal", "rename"}
 
 // String returns the name of the kind for logs and JSON, "" for an unknown kind.
 func (k Kind) String() string {
@@ -61,25 +62,45 @@ func Of(list ...Kind) Kinds {
 // Has reports whether k is in the set.
 func (s Kinds) Has(k Kind) bool { return s>>k&1 != 0 }
 
+// The outcomes of a call beside those of mcp, which are of calls that failed.
+const (
+	OK      mcp.Outcome = "ok"
+	Parked  mcp.Outcome = "parked"  // it waits for its client's answers; a retry goes on with it
+	Refused mcp.Outcome = "refused" // we have answered with an error, and no server was asked
+)
+
+// DefaultProject is the project of all events, as long as there is one project.
+const DefaultProject = "default"
+
 // Event is one event. Which members are set depends on its kind; the others are zero.
 // It is passed by value and shares its strings with the publisher, so that publishing
 // allocates nothing.
+//
+//	Call           Server is "" where the answer was made of several servers, or of none
+//	ServerRequest  Method is what the server asks for, Took how long the answer took
+//	Loss           Name is what was lost, Detail why; Method, if known, that of its call
+//	Handshake      of a client: Server is "", Name the client's own name, From its revision;
+//	               with a server: Detail is the trace, a line for each step
+//	Notification   Method is that of the notification
+//	Lifecycle      Detail is what is being done while somebody waits, "" when it is over
+//	Refusal        Detail is what was wrong with the request
+//	Rename         Method is that of the list, Name the server's own name, Detail why
 type Event struct {
 	Kind    Kind
 	Level   slog.Level
-	Time    time.Time
-	Took    time.Duration
+	Time    time.Time           // when it was over; Publish sets it where it is zero
+	Took    time.Duration       // 0 where nothing was waited for
 	Who     *identity.Principal // nil if unknown
-	Project string
-	Server  string
+	Project string              // Publish sets it where it is ""
+	Server  string              // its configured name
 	Method  string
-	Name    string // of the tool, prompt or resource, as the server knows it
-	From    mcp.Revision
-	To      mcp.Revision
+	Name    string       // of the tool, prompt or resource, as the server knows it
+	From    mcp.Revision // the client's
+	To      mcp.Revision // the server's
 	Outcome mcp.Outcome
-	Code    int64 // of the error that the client got; 0 for none
-	In, Out int   // bytes of the request and of the answer
-	Call    uint64
-	Trace   string // the client's trace id
-	Detail  string // text for people; see Loss and Handshake
+	Code    int64  // of the error that the client got; 0 for none
+	In, Out int    // bytes of the request, and of the answer as the server sent it
+	Call    uint64 // the same number in all events of one call, its retries included; 0 for none
+	Trace   string // the client's W3C trace id
+	Detail  string // for people
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Publisher passes events to its subscribers. The zero value is ready to use. A nil
@@ -13,7 +14,8 @@ import (
 type Publisher struct {
 	want atomic.Uint32 // the union of what subscribers want
 	subs atomic.Pointer[subscribers]
-	mu   sync.Mutex // guards changes to subs
+	call atomic.Uint64 // the last number of a call
+	mu   sync.Mutex    // guards changes to subs
 }
 
 // subscribers is immutable once it is published.
@@ -31,11 +33,27 @@ type tap struct {
 // costly event.
 func (p *Publisher) Wants(k Kind) bool { return p != nil && Kinds(p.want.Load()).Has(k) }
 
-// Publish passes e to all subscribers of its kind. It never blocks on a slow subscriber
-// and allocates nothing.
+// NextCall returns the number of a new call for its events, from 1 on. It is 0 for a nil
+// publisher.
+func (p *Publisher) NextCall() uint64 {
+	if p == nil {
+		return 0
+	}
+	return p.call.Add(1)
+}
+
+// Publish passes e to all subscribers of its kind, and sets its time and project if they
+// are zero. It never blocks on a slow subscriber and allocates nothing. Do not call it
+// while holding a lock.
 func (p *Publisher) Publish(e Event) {
 	if !p.Wants(e.Kind) {
 		return
+	}
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	if e.Project == "" {
+		e.Project = DefaultProject
 	}
 	s := p.subs.Load()
 	for _, t := range s.taps {
