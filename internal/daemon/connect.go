@@ -10,9 +10,11 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/telemetry"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
@@ -36,7 +38,8 @@ type Session struct {
 	facts    *mcp.ClientInfo
 	answer   func(message string, schema []byte) ([]byte, string)
 	detach   func()
-	flush    func() // of the log
+	shown    *telemetry.Log // of events
+	flush    func()         // of the log
 
 	mu    sync.Mutex
 	trace string
@@ -47,11 +50,14 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	limited, flush := limitLog(orDiscard(o.Log))
 	o.Server.Name = nameOf(o.Server)
 	s := &Session{answer: o.Answer, flush: flush}
-	s.upstream = newUpstream(o.Server, hooks{log: limited, progress: o.Progress, version: o.Version, trace: func(_, t string) {
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Handshake), func(e event.Event) {
 		s.mu.Lock()
-		s.trace += t
+		s.trace += e.Detail
 		s.mu.Unlock()
-	}})
+	})
+	s.shown = telemetry.NewLog(events, telemetry.LogOptions{Log: limited, Step: o.Progress})
+	s.upstream = newUpstream(o.Server, hooks{log: limited, events: events, version: o.Version})
 	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: ourInfo(o.Version), Conversation: 1}
 	if o.Answer != nil {
 		s.facts.Capabilities = []byte(`{"elicitation":{"form":{}}}`)
@@ -79,6 +85,7 @@ func (s *Session) Close() error {
 	}
 	s.host.Bridge.Close()
 	closeAll([]*upstream.Upstream{s.upstream}, stopLimit)
+	s.shown.Close()
 	s.flush()
 	return nil
 }

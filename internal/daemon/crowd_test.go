@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -237,11 +238,13 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	t.Helper()
 	c := &crowd{t: t, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * n}}}
 	log := slog.New(slog.DiscardHandler)
-	up := newUpstream(u.Server, hooks{log: log, version: "test", lost: func(_, what, _ string) {
-		if what == mcp.NoteMessage {
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Loss), func(e event.Event) {
+		if e.Name == mcp.NoteMessage {
 			c.lost.Add(1)
 		}
-	}})
+	})
+	up := newUpstream(u.Server, hooks{log: log, events: events, version: "test"})
 	b := &bridge.Bridge{}
 	host := &gateway.Single{Bridge: b, Upstream: server{up}}
 	reception := &downstream.Endpoint{Host: host, Log: log}

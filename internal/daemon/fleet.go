@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/codex"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -51,10 +52,8 @@ func shown(u *upstream.Upstream, e config.Expose) gateway.Upstream {
 // hooks are what all upstreams of a daemon report to.
 type hooks struct {
 	log      *slog.Logger
-	progress func(server, step string)
-	trace    func(server, trace string)
+	events   *event.Publisher
 	changed  func(server, kind string)
-	lost     func(server, what, why string)
 	version  string
 	sole     bool               // one client alone is served
 	dialects []*dialect.Profile // that are looked for; nil for the built-in ones
@@ -84,7 +83,7 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 	worker := func(p *dialect.Profile) upstream.Adapter {
 		return codex.New(codex.Options{
 			Server: c.Name, Initialized: !p.Open.NoInitialized, WrongParams: p.Errors.WrongParams,
-			Trace: h.trace, Log: h.log, Clean: clean, Message: c.Message,
+			Trace: tracedBy(h.events), Log: h.log, Clean: clean, Message: c.Message,
 		})
 	}
 	switch p := c.Profile; {
@@ -98,7 +97,7 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: ourInfo(h.version), Progress: h.progress, Trace: h.trace, Lost: h.lost, Log: h.log, Clean: clean}
+	o := upstream.Options{Info: ourInfo(h.version), Progress: stepOf(h.events), Trace: tracedBy(h.events), Lost: lostAt(h.events), Log: h.log, Clean: clean}
 	if h.changed != nil {
 		o.Changed = func(kind string) { h.changed(c.Name, kind) }
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/telemetry"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
@@ -79,6 +80,14 @@ func (d *doors) list() []*endpoint {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Collect(maps.Keys(d.all))
+}
+
+// counts returns what each endpoint has counted.
+func (d *doors) counts() (all []telemetry.Endpoint) {
+	for _, e := range d.list() {
+		all = append(all, telemetry.Endpoint{Path: e.path(), HTTP: e.http.Counts(), SSE: e.sse.Counts()})
+	}
+	return all
 }
 
 func (d *doors) drain() {

@@ -12,9 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/telemetry"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -37,6 +39,9 @@ type RunOptions struct {
 	Ready   func(url string) // called once when it listens; not on stdio
 	Drain   time.Duration    // that running calls have once ctx has ended; 0 means 30 s. Not on stdio
 	Version string
+	// Events is where everything that happens is published. Nil makes a publisher that
+	// only the log subscribes to.
+	Events *event.Publisher
 }
 
 // Run offers one server under its own names until ctx ends or, on stdio, the
@@ -46,20 +51,22 @@ func Run(ctx context.Context, o RunOptions) error {
 	defer flush()
 	o.Log = limited
 	o.Server.Name = nameOf(o.Server)
-	u := newUpstream(o.Server, hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, sole: o.Listen == ""})
+	if o.Events == nil {
+		o.Events = &event.Publisher{}
+	}
+	shown := telemetry.NewLog(o.Events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
+	defer shown.Close()
+	u := newUpstream(o.Server, hooks{log: o.Log, events: o.Events, version: o.Version, sole: o.Listen == ""})
 	limit := stopLimit
 	defer func() { closeAll([]*upstream.Upstream{u}, limit) }()
-	b := &bridge.Bridge{
-		Lost:    func(server, what, why string) { warnLost(o.Log, server, what, why) },
-		Refused: func(server, principal, method string) { warnRefused(o.Log, server, principal, method) },
-	}
+	b := &bridge.Bridge{Lost: lostBy(o.Events), Refused: refusedBy(o.Events)}
 	defer b.Close()
 	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: server{u}}
 	budget := transport.NewBudget(inFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
 	b.Budget = budget
 	reception := &downstream.Endpoint{
 		Host: host, Log: o.Log, Budget: budget,
-		Lost: func(what, why string) { logLoss(o.Log, what, why) },
+		Lost: lostTo(o.Events),
 	}
 	if o.Listen == "" {
 		err := servePipe(ctx, reception, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)

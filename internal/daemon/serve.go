@@ -18,9 +18,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/telemetry"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
@@ -43,6 +46,9 @@ type ServeOptions struct {
 	// taken out of the configuration; 0 means 30 s.
 	Drain   time.Duration
 	Version string
+	// Events is where everything that happens is published. Nil makes a publisher that
+	// only the log and the metrics subscribe to.
+	Events *event.Publisher
 	// Dump is where SIGUSR1 writes how everything is. Nil leaves that signal to the
 	// system.
 	Dump io.Writer
@@ -118,7 +124,10 @@ type daemon struct {
 	opts    ServeOptions // its Log is limited
 	log     *slog.Logger // for what only whoever runs us can cause
 	hooks   hooks
-	metrics *metrics
+	events  *event.Publisher
+	metrics *telemetry.Metrics
+	shown   *telemetry.Log // of events
+	unheard func()         // ends the subscription of metrics
 	bridge  *bridge.Bridge
 	listens gateway.ListenQuota
 	started time.Time
@@ -146,41 +155,30 @@ type daemon struct {
 
 func newDaemon(o ServeOptions) *daemon {
 	d := &daemon{
-		opts: o, metrics: newMetrics(), started: time.Now(), since: time.Now(),
+		opts: o, events: o.Events, metrics: telemetry.NewMetrics(), started: time.Now(), since: time.Now(),
 		upstreams: make(map[string]*upstream.Upstream), single: make(map[string]*room), singles: make(map[string]*gateway.Single),
 	}
-	d.budget = transport.NewBudget(inFlight(o.Config.Limits.InFlight, o.Config.Limits.Body))
-	d.metrics.watchBudget(d.budget)
-	d.bridge = &bridge.Bridge{
-		Observe: d.metrics.Call, Budget: d.budget,
-		Lost: func(server, what, why string) {
-			warnLost(o.Log, server, what, why)
-			d.metrics.Lost(server, what, why)
-		},
-		Refused: func(server, principal, method string) { warnRefused(o.Log, server, principal, method) },
+	if d.events == nil {
+		d.events = &event.Publisher{}
 	}
-	d.hooks = hooks{log: o.Log, progress: o.Progress, trace: o.Trace, version: o.Version, changed: d.changed, lost: d.metrics.Lost}
+	d.unheard = d.metrics.Subscribe(d.events)
+	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
+	d.budget = transport.NewBudget(inFlight(o.Config.Limits.InFlight, o.Config.Limits.Body))
+	d.metrics.WatchBudget(d.budget)
+	d.bridge = &bridge.Bridge{
+		Observe: func(server string, from, to mcp.Revision, code int64) {
+			d.events.Publish(event.Event{Kind: event.Call, Server: server, From: from, To: to, Code: code})
+		},
+		Budget: d.budget, Lost: lostBy(d.events), Refused: refusedBy(d.events),
+	}
+	d.hooks = hooks{log: o.Log, events: d.events, version: o.Version, changed: d.changed}
 	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
 	d.comers.perSecond = o.Config.Limits.InitializePerSecond
 	d.doors = newDoors()
-	d.metrics.watchDoors(d.doors, d.guard)
+	d.metrics.WatchEndpoints(d.doors.counts, d.guard)
 	d.merged = d.newRoom("")
-	d.metrics.watch(d.statuses)
+	d.metrics.WatchServers(d.statuses)
 	return d
-}
-
-// warnLost says in the log what clients do not get of a server.
-func warnLost(log *slog.Logger, server, what, why string) {
-	log.Warn("clients do not get this", "server", server, "what", what, "why", why)
-}
-
-func warnRefused(log *slog.Logger, server, principal, method string) {
-	log.Warn("a requestState was refused: it is another client's, another request's, or was changed", "server", server, "principal", principal, "method", method)
-}
-
-// logLoss says for who looks for it what a client's revision has no words for.
-func logLoss(log *slog.Logger, what, why string) {
-	log.Debug("loss", "what", what, "why", why)
 }
 
 // newRoom makes a room as the configuration says that we started with, see
@@ -188,11 +186,8 @@ func logLoss(log *slog.Logger, what, why string) {
 func (d *daemon) newRoom(name string) *room {
 	s := d.opts.Config
 	r := &room{host: &runtime.Handle{}}
-	r.reception = &downstream.Endpoint{Host: r.host, Observe: d.metrics, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: d.budget}
-	r.reception.Lost = func(what, why string) {
-		logLoss(d.opts.Log, what, why)
-		d.metrics.Lost("", what, why)
-	}
+	r.reception = &downstream.Endpoint{Host: r.host, Observe: handshakes{d.events}, Log: d.opts.Log, Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: d.budget}
+	r.reception.Lost = lostTo(d.events)
 	r.endpoint = newEndpoint(name, r.reception, endpointOptions{guard: d.guard, limits: s.Limits, allow: d.comers.allow, budget: d.budget, log: d.opts.Log})
 	d.doors.add(r.endpoint)
 	return r
@@ -242,9 +237,7 @@ func (d *daemon) apply(s *config.Snapshot) error {
 	g := &gateway.Merged{
 		Bridge: d.bridge, Listens: &d.listens, Names: gateway.Names{Separator: s.Separator}, Face: d.face(s),
 		Prefixes: make(map[string]string),
-		Renamed: func(server, list, name, why string) {
-			d.opts.Log.Warn("an item has another name than the usual one", "server", server, "list", list, "name", name, "why", why)
-		},
+		Renamed:  renamedBy(d.events),
 	}
 	for i, u := range order {
 		g.Upstreams = append(g.Upstreams, shown(u, enabled[i].Expose))
@@ -485,7 +478,7 @@ func (d *daemon) handler() http.Handler {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, problem{Type: "not-found", Title: "There is nothing here", Status: http.StatusNotFound, Instance: r.URL.Path})
 	})
-	mux.Handle("/metrics", d.metrics.handler())
+	mux.Handle("/metrics", d.metrics.Handler())
 	return d.guard.Wrap(mux)
 }
 
@@ -547,4 +540,6 @@ func (d *daemon) close() {
 	}
 	closeAll(order, limit)
 	d.retired.Wait()
+	d.unheard()
+	d.shown.Close() // last: what the others say at their end is logged
 }

@@ -70,7 +70,7 @@ func (d *daemon) report() *admin.Report {
 		Name: "dragoman", Version: d.opts.Version, PID: os.Getpid(), State: "serving",
 		Started: d.started.UTC(), UptimeSeconds: int64(now.Sub(d.started).Seconds()), Configured: since.UTC(),
 		Conversations: map[string]int{}, Endpoints: []admin.Endpoint{}, Servers: []admin.Server{},
-		Parked: []admin.ParkedCall{}, Listens: []admin.Listens{}, Losses: []admin.Loss{},
+		Parked: []admin.ParkedCall{}, Listens: []admin.Listens{}, Losses: d.metrics.Losses(),
 	}
 	r.InFlight = admin.InFlight(d.budget.State())
 	if draining {
@@ -112,19 +112,13 @@ func (d *daemon) report() *admin.Report {
 		r.Listens = append(r.Listens, admin.Listens{Client: who, Open: n})
 	}
 	slices.SortFunc(r.Listens, func(a, b admin.Listens) int { return cmp.Compare(a.Client, b.Client) })
-	for l, n := range d.metrics.lostSoFar() {
-		r.Losses = append(r.Losses, admin.Loss{Server: l.server, What: l.what, Count: n})
-	}
-	slices.SortFunc(r.Losses, func(a, b admin.Loss) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.What, b.What))
-	})
 	return r
 }
 
 func (d *daemon) serverStatus(u upstream.Report, lists []gateway.ListReport, clean func(string) string) admin.Server {
 	s := admin.Server{
 		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason),
-		Era: era(u.Revision), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,
+		Era: u.Revision.Era(), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,
 		RetryAt: at(u.Retry), Running: u.Running, Opening: u.Opening, Hearers: u.Hearers,
 		Unasked: u.Unasked, Odd: u.Odd, Broadcasts: u.Broadcasts,
 		Sessions: []admin.Session{}, Lists: []admin.List{},

@@ -190,3 +190,14 @@ func (r Revision) Modern() bool { return r.Can(PerRequestMeta) }
 
 // Legacy: see Modern.
 func (r Revision) Legacy() bool { return r.Can(Handshake) }
+
+// Era returns "modern", "legacy" or, for a revision that is not known, "unknown".
+func (r Revision) Era() string {
+	switch {
+	case r.Modern():
+		return "modern"
+	case r.Legacy():
+		return "legacy"
+	}
+	return "unknown"
+}

@@ -401,7 +401,6 @@ func (u *Upstream) missesHeader(s *session, c *mcp.Call, r *mcp.Reply) bool {
 
 // lost tells of a named loss.
 func (u *Upstream) lost(what, why string) {
-	u.opts.Log.Debug("loss", "server", u.spec.Name, "what", what, "why", why)
 	if u.opts.Lost != nil {
 		u.opts.Lost(u.spec.Name, what, why)
 	}

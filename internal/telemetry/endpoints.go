@@ -1,4 +1,4 @@
-package daemon
+package telemetry
 
 import (
 	"reflect"
@@ -8,19 +8,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// doorMetrics exports the counts of each HTTP endpoint, which are read on every scrape.
-type doorMetrics struct {
-	doors        *doors
+// Endpoint is what an HTTP endpoint has counted so far.
+type Endpoint struct {
+	Path string // where its Streamable HTTP is
+	HTTP streamhttp.Counts
+	SSE  sse.Counts
+}
+
+// endpoints exports the counts of each HTTP endpoint, which are read on every scrape.
+type endpoints struct {
+	all          func() []Endpoint
 	events, open *prometheus.Desc
 }
 
-// watchDoors adds the counts of the endpoints and of the guard before them.
-func (m *metrics) watchDoors(d *doors, guard *httpdoor.Guard) {
+// WatchEndpoints adds the counts of the endpoints and of the guard before them.
+func (m *Metrics) WatchEndpoints(all func() []Endpoint, guard *httpdoor.Guard) {
 	m.registry.MustRegister(
-		&doorMetrics{
-			doors: d,
+		&endpoints{
+			all: all,
 			events: prometheus.NewDesc("dragoman_door_events_total",
 				"What happened at an HTTP endpoint, by transport.", []string{"endpoint", "transport", "event"}, nil),
 			open: prometheus.NewDesc("dragoman_door_open",
@@ -32,20 +41,20 @@ func (m *metrics) watchDoors(d *doors, guard *httpdoor.Guard) {
 }
 
 // Describe implements prometheus.Collector.
-func (m *doorMetrics) Describe(c chan<- *prometheus.Desc) {
+func (m *endpoints) Describe(c chan<- *prometheus.Desc) {
 	c <- m.events
 	c <- m.open
 }
 
 // Collect implements prometheus.Collector.
-func (m *doorMetrics) Collect(c chan<- prometheus.Metric) {
-	for _, e := range m.doors.list() {
-		for transport, counts := range map[string]any{"http": e.http.Counts(), "sse": e.sse.Counts()} {
+func (m *endpoints) Collect(c chan<- prometheus.Metric) {
+	for _, e := range m.all() {
+		for transport, counts := range map[string]any{"http": e.HTTP, "sse": e.SSE} {
 			each(counts, func(name string, n int64, total bool) {
 				if total {
-					c <- prometheus.MustNewConstMetric(m.events, prometheus.CounterValue, float64(n), e.path(), transport, name)
+					c <- prometheus.MustNewConstMetric(m.events, prometheus.CounterValue, float64(n), e.Path, transport, name)
 				} else {
-					c <- prometheus.MustNewConstMetric(m.open, prometheus.GaugeValue, float64(n), e.path(), transport, name)
+					c <- prometheus.MustNewConstMetric(m.open, prometheus.GaugeValue, float64(n), e.Path, transport, name)
 				}
 			})
 		}
@@ -53,8 +62,8 @@ func (m *doorMetrics) Collect(c chan<- prometheus.Metric) {
 }
 
 // each calls f for each field of a struct of counts: an int64 is a total since the
-// start, an int is as of now. So that none is forgotten, it takes the names of the
-// fields: SlowReaders is slow_readers.
+// start, an int is as of now. The names are those of the fields, so that none is
+// forgotten: SlowReaders is slow_readers.
 func each(counts any, f func(name string, n int64, total bool)) {
 	v := reflect.ValueOf(counts)
 	for i := range v.NumField() {

@@ -1,21 +1,25 @@
-package daemon
+package telemetry
 
 import (
-	"maps"
+	"cmp"
 	"net/http"
+	"slices"
 	"sync"
-	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/transport"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// metrics counts what happens. Each daemon has its own registry.
-type metrics struct {
+// Metrics counts events and exports the counts. Each has its own registry. NewMetrics
+// makes it; all methods are safe for concurrent use.
+type Metrics struct {
 	registry   *prometheus.Registry
 	handshakes *prometheus.CounterVec
 	latency    *prometheus.HistogramVec
@@ -31,13 +35,6 @@ type metrics struct {
 // loss is what was lost of a server.
 type loss struct{ server, what string }
 
-// lostSoFar returns how often what was lost.
-func (m *metrics) lostSoFar() map[loss]int64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.lost)
-}
-
 // maxClientNames bounds the label that strangers choose.
 const maxClientNames = 64
 
@@ -45,8 +42,9 @@ type callLabels struct {
 	server, from, to, outcome string
 }
 
-func newMetrics() *metrics {
-	m := &metrics{
+// NewMetrics returns metrics that count nothing until Subscribe.
+func NewMetrics() *Metrics {
+	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_handshakes_total", Help: "initialize and server/discover of clients, by what the client calls itself.",
@@ -67,11 +65,30 @@ func newMetrics() *metrics {
 	return m
 }
 
-// watch adds the metrics of each server's state, which are read on every scrape.
-func (m *metrics) watch(all func() []upstream.Status) {
-	m.registry.MustRegister(&states{
+// Subscribe counts the events of p until stop is called.
+func (m *Metrics) Subscribe(p *event.Publisher) (stop func()) {
+	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake), m.count)
+}
+
+// count is a tap.
+func (m *Metrics) count(e event.Event) {
+	switch e.Kind {
+	case event.Call:
+		m.called(e)
+	case event.Loss:
+		m.lose(e.Server, e.Name)
+	case event.Handshake:
+		if e.Server == "" {
+			m.opened(e)
+		}
+	}
+}
+
+// WatchServers adds the metrics of each server's state, which are read on every scrape.
+func (m *Metrics) WatchServers(all func() []upstream.Status) {
+	m.registry.MustRegister(&servers{
 		all: all,
-		desc: prometheus.NewDesc(
+		up: prometheus.NewDesc(
 			"dragoman_server_up", "1 while the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil),
 		odd: prometheus.NewDesc(
 			"dragoman_odd_messages_total", "Other messages of a server that could not be used: unreadable, without a matching call, or not allowed there.", []string{"server"}, nil),
@@ -80,8 +97,8 @@ func (m *metrics) watch(all func() []upstream.Status) {
 	})
 }
 
-// watchBudget adds what messages hold, read when scraped.
-func (m *metrics) watchBudget(b *transport.Budget) {
+// WatchBudget adds what messages hold, read when scraped.
+func (m *Metrics) WatchBudget(b *transport.Budget) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "dragoman_in_flight_bytes", Help: "What the messages that are under way hold.",
@@ -91,35 +108,40 @@ func (m *metrics) watchBudget(b *transport.Budget) {
 		}, func() float64 { return float64(b.State().Refused) }))
 }
 
-type states struct {
-	all                func() []upstream.Status
-	desc, unasked, odd *prometheus.Desc
+// servers exports the state of each server.
+type servers struct {
+	all              func() []upstream.Status
+	up, unasked, odd *prometheus.Desc
 }
 
-func (s *states) Describe(c chan<- *prometheus.Desc) {
-	c <- s.desc
+// Describe implements prometheus.Collector.
+func (s *servers) Describe(c chan<- *prometheus.Desc) {
+	c <- s.up
 	c <- s.unasked
 	c <- s.odd
 }
 
-func (s *states) Collect(c chan<- prometheus.Metric) {
+// Collect implements prometheus.Collector.
+func (s *servers) Collect(c chan<- prometheus.Metric) {
 	for _, st := range s.all() {
 		up := 0.0
 		if st.State == upstream.Ready {
 			up = 1
 		}
-		c <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, up, st.Name, string(st.State), st.Revision.String())
+		c <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, st.Name, string(st.State), st.Revision.String())
 		c <- prometheus.MustNewConstMetric(s.unasked, prometheus.CounterValue, float64(st.Unasked), st.Name)
 		c <- prometheus.MustNewConstMetric(s.odd, prometheus.CounterValue, float64(st.Odd), st.Name)
 	}
 }
 
-func (m *metrics) handler() http.Handler {
+// Handler serves the metrics in Prometheus' text format.
+func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Handshake is a peer.Observer's.
-func (m *metrics) Handshake(client string, rev mcp.Revision, took time.Duration, ok bool) {
+// opened counts the handshake of a client.
+func (m *Metrics) opened(e event.Event) {
+	client := e.Name
 	m.mu.Lock()
 	if _, known := m.names[client]; !known {
 		if len(m.names) < maxClientNames {
@@ -133,17 +155,17 @@ func (m *metrics) Handshake(client string, rev mcp.Revision, took time.Duration,
 	}
 	m.mu.Unlock()
 	outcome := "ok"
-	if !ok {
+	if e.Outcome != event.OK {
 		outcome = "failed"
 	}
-	m.handshakes.WithLabelValues(client, rev.String(), outcome).Inc()
-	m.latency.WithLabelValues(rev.String()).Observe(took.Seconds())
+	m.handshakes.WithLabelValues(client, e.From.String(), outcome).Inc()
+	m.latency.WithLabelValues(e.From.String()).Observe(e.Took.Seconds())
 }
 
-// Call is a bridge.Bridge's Observe.
-func (m *metrics) Call(server string, from, to mcp.Revision, code int64) {
-	l := callLabels{server, era(from), era(to), "ok"}
-	if code != 0 {
+// called counts a call.
+func (m *Metrics) called(e event.Event) {
+	l := callLabels{e.Server, e.From.Era(), e.To.Era(), "ok"}
+	if e.Code != 0 {
 		l.outcome = "error"
 	}
 	c, ok := m.counters.Load(l)
@@ -153,19 +175,9 @@ func (m *metrics) Call(server string, from, to mcp.Revision, code int64) {
 	c.(prometheus.Counter).Inc()
 }
 
-func era(r mcp.Revision) string {
-	switch {
-	case r.Modern():
-		return "modern"
-	case r.Legacy():
-		return "legacy"
-	}
-	return "unknown"
-}
-
-// Lost is an upstream.Options' Lost. Methods that nobody knows share one label,
-// for clients choose them.
-func (m *metrics) Lost(server, what, _ string) {
+// lose counts a loss. Methods that nobody knows share one label, because clients choose
+// them.
+func (m *Metrics) lose(server, what string) {
 	switch what {
 	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress, mcp.MethodElicit:
 	case "content.audio", "content.resource_link", "structuredContent", "outputSchema",
@@ -182,4 +194,18 @@ func (m *metrics) Lost(server, what, _ string) {
 		m.lost = make(map[loss]int64)
 	}
 	m.lost[loss{server, what}]++
+}
+
+// Losses returns how often what was lost so far, by server and what.
+func (m *Metrics) Losses() []admin.Loss {
+	m.mu.Lock()
+	all := make([]admin.Loss, 0, len(m.lost))
+	for l, n := range m.lost {
+		all = append(all, admin.Loss{Server: l.server, What: l.what, Count: n})
+	}
+	m.mu.Unlock()
+	slices.SortFunc(all, func(a, b admin.Loss) int {
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.What, b.What))
+	})
+	return all
 }

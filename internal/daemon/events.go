@@ -1,0 +1,69 @@
+package daemon
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// What is in this file publishes what the callbacks of the rooms below are told. Each
+// function goes when its room publishes by itself.
+
+// handshakes is a downstream.Observer.
+type handshakes struct{ to *event.Publisher }
+
+func (h handshakes) Handshake(client string, rev mcp.Revision, took time.Duration, ok bool) {
+	e := event.Event{Kind: event.Handshake, Name: client, From: rev, Took: took, Outcome: mcp.Failed}
+	if ok {
+		e.Outcome = event.OK
+	}
+	h.to.Publish(e)
+}
+
+func lostTo(p *event.Publisher) func(what, why string) {
+	return func(what, why string) {
+		p.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Name: what, Detail: why})
+	}
+}
+
+func lostBy(p *event.Publisher) func(server, what, why string) {
+	return func(server, what, why string) {
+		p.Publish(event.Event{Kind: event.Loss, Level: slog.LevelWarn, Server: server, Name: what, Detail: why})
+	}
+}
+
+func lostAt(p *event.Publisher) func(server, what, why string) {
+	return func(server, what, why string) {
+		p.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: server, Name: what, Detail: why})
+	}
+}
+
+func renamedBy(p *event.Publisher) func(server, list, name, why string) {
+	return func(server, list, name, why string) {
+		p.Publish(event.Event{Kind: event.Rename, Level: slog.LevelWarn, Server: server, Method: list, Name: name, Detail: why})
+	}
+}
+
+func refusedBy(p *event.Publisher) func(server, principal, method string) {
+	return func(server, principal, method string) {
+		p.Publish(event.Event{
+			Kind: event.Refusal, Level: slog.LevelWarn, Server: server, Method: method, Who: identity.Named(principal),
+			Detail: "a requestState was refused: it is another client's, another request's, or was changed",
+		})
+	}
+}
+
+func tracedBy(p *event.Publisher) func(server, trace string) {
+	return func(server, trace string) {
+		p.Publish(event.Event{Kind: event.Handshake, Server: server, Detail: trace})
+	}
+}
+
+func stepOf(p *event.Publisher) func(server, step string) {
+	return func(server, step string) {
+		p.Publish(event.Event{Kind: event.Lifecycle, Server: server, Detail: step})
+	}
+}

@@ -1,0 +1,83 @@
+package telemetry
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+)
+
+// logger returns a logger to b without times.
+func logger(b *bytes.Buffer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+// TestLog: each kind of event becomes its record, and Close waits for all of them.
+func TestLog(t *testing.T) {
+	var b bytes.Buffer
+	var steps, traces []string
+	p := &event.Publisher{}
+	l := NewLog(p, LogOptions{
+		Log:   logger(&b, slog.LevelDebug),
+		Step:  func(server, step string) { steps = append(steps, server+": "+step) },
+		Trace: func(server, trace string) { traces = append(traces, server+": "+trace) },
+	})
+	for _, e := range []event.Event{
+		{Kind: event.Loss, Level: slog.LevelDebug, Name: "content.audio", Detail: "no audio"},
+		{Kind: event.Loss, Level: slog.LevelDebug, Server: "s", Name: "tasks", Detail: "no room"},
+		{Kind: event.Loss, Level: slog.LevelWarn, Name: "tools/list", Detail: "too many"},
+		{Kind: event.Rename, Level: slog.LevelWarn, Server: "s", Method: "tools/list", Name: "x", Detail: "too long"},
+		{Kind: event.Refusal, Level: slog.LevelWarn, Server: "s", Method: "tools/call", Who: identity.Named("ann"), Detail: "refused"},
+		{Kind: event.Call, Server: "s"},
+		{Kind: event.Lifecycle, Server: "s", Detail: "starting"},
+		{Kind: event.Lifecycle, Server: "s"},
+		{Kind: event.Handshake, Name: "client"},
+		{Kind: event.Handshake, Server: "s", Detail: "initialize -> 2025-11-25\n"},
+	} {
+		p.Publish(e)
+	}
+	l.Close()
+	l.Close()
+	p.Publish(event.Event{Kind: event.Loss})
+	if want := `level=DEBUG msg=loss what=content.audio why="no audio"
+level=DEBUG msg=loss server=s what=tasks why="no room"
+level=WARN msg="clients do not get this" server="" what=tools/list why="too many"
+level=WARN msg="an item has another name than the usual one" server=s list=tools/list name=x why="too long"
+level=WARN msg=refused server=s principal=ann method=tools/call
+`; b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+	if got := strings.Join(append(steps, traces...), "|"); got != "s: starting|s: |s: initialize -> 2025-11-25\n" {
+		t.Errorf("shown: %q", got)
+	}
+}
+
+// TestLogMisses: while the log is slow nobody waits for it, and it says how much it has
+// missed.
+func TestLogMisses(t *testing.T) {
+	var b bytes.Buffer
+	p := &event.Publisher{}
+	begun, slow := make(chan struct{}), make(chan struct{})
+	l := NewLog(p, LogOptions{Log: logger(&b, slog.LevelWarn), Step: func(string, string) {
+		close(begun)
+		<-slow
+	}})
+	p.Publish(event.Event{Kind: event.Lifecycle, Server: "s", Detail: "starting"})
+	<-begun
+	for range logDepth + 5 {
+		p.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Name: "x"})
+	}
+	close(slow)
+	l.Close()
+	if want := "level=WARN msg=\"events were not logged: there were too many at once\" missed=5\n"; b.String() != want {
+		t.Errorf("got %s", b.String())
+	}
+}

@@ -1,0 +1,57 @@
+package telemetry
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// scrape returns what /metrics says.
+func scrape(m *Metrics) string {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+// TestMetrics: events become counts, and labels that strangers choose are bounded.
+func TestMetrics(t *testing.T) {
+	m, p := NewMetrics(), &event.Publisher{}
+	stop := m.Subscribe(p)
+	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728})
+	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, Code: -32602})
+	p.Publish(event.Event{Kind: event.Loss, Server: "s", Name: "tools/list"})
+	p.Publish(event.Event{Kind: event.Loss, Server: "s", Name: "made/up"})
+	p.Publish(event.Event{Kind: event.Loss, Name: "content.audio"})
+	p.Publish(event.Event{Kind: event.Loss, Name: "content.audio"})
+	p.Publish(event.Event{Kind: event.Handshake, Server: "s", Detail: "a server's"})
+	for i := range maxClientNames + 10 {
+		p.Publish(event.Event{Kind: event.Handshake, Name: fmt.Sprint("c", i), From: mcp.R20251125, Took: time.Millisecond, Outcome: event.OK})
+	}
+	p.Publish(event.Event{Kind: event.Handshake, Name: "c0", From: mcp.R20251125, Outcome: mcp.Failed})
+	stop()
+	p.Publish(event.Event{Kind: event.Call, Server: "s", From: mcp.R20251125, To: mcp.R20260728})
+	text := scrape(m)
+	for _, want := range []string{
+		`dragoman_calls_total{client_era="legacy",outcome="ok",server="s",server_era="modern"} 1`,
+		`dragoman_calls_total{client_era="legacy",outcome="error",server="s",server_era="unknown"} 1`,
+		`dragoman_losses_total{server="s",what="tools/list"} 1`,
+		`dragoman_losses_total{server="s",what="other"} 1`,
+		`dragoman_handshakes_total{client="other",outcome="ok",revision="2025-11-25"} 10`,
+		`dragoman_handshakes_total{client="c0",outcome="failed",revision="2025-11-25"} 1`,
+		`dragoman_handshake_seconds_count{revision="2025-11-25"} 75`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	want := []admin.Loss{{Server: "", What: "content.audio", Count: 2}, {Server: "s", What: "other", Count: 1}, {Server: "s", What: "tools/list", Count: 1}}
+	if got := m.Losses(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("losses: %v", got)
+	}
+}
