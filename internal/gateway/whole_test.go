@@ -38,6 +38,8 @@ type farServer struct {
 	instructions string
 	isolation    upstream.Isolation // of its sessions; "" for auto
 	url          string             // where it is on HTTP; "" for a server on pipes
+	// shows is what clients may see of it; nil shows all.
+	shows func(kind, name string) bool
 	// choose returns the capabilities for an initialize; nil means caps.
 	choose func(m *jsonrpc.Message) string
 	slow   time.Duration // before it takes a message
@@ -304,7 +306,11 @@ func build(t *testing.T, servers ...*farServer) *whole {
 		}
 		u := upstream.New(spec, o)
 		w.upstreams = append(w.upstreams, u)
-		all = append(all, server{u})
+		if s.shows == nil {
+			all = append(all, server{u})
+		} else {
+			all = append(all, &gateway.Filtered{Upstream: server{u}, Shows: s.shows})
+		}
 	}
 	w.relay, w.servers, w.far = relay, all, servers
 	if len(servers) == 1 {
