@@ -14,16 +14,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// throughDragoman is what the bridge makes of the server.
+// throughDragoman is the result of opening the server with the bridge's handshake.
 type throughDragoman struct {
 	tried   bool
 	works   bool
-	dialect string // that it is opened in, "" for MCP as it is written
-	why     string // when it does not work
+	dialect string // the dialect in which it is opened; "" for standard MCP
+	why     string // the reason if it does not work
 	trace   string
 }
 
-// bridge opens the server as the bridge does, with the very same handshake.
+// bridge opens the server with the handshake that the bridge uses.
 func (e *exam) bridge(ctx context.Context) {
 	out := throughDragoman{tried: true}
 	opened, err := e.openBridge(ctx, handshake.Offer{})
@@ -53,7 +53,7 @@ func (e *exam) bridge(ctx context.Context) {
 	e.through = out
 }
 
-// bridgeFinding keeps what only the handshake's own classifier sees.
+// bridgeFinding records what only the handshake's classifier sees.
 func (e *exam) bridgeFinding(f handshake.Finding) {
 	code := map[string]string{
 		handshake.FoundInitializedRefused: NoteAnswered,
@@ -61,7 +61,7 @@ func (e *exam) bridgeFinding(f handshake.Finding) {
 		handshake.FoundOddInstructions:    OddInstructions,
 	}[f.Code]
 	if code != "" {
-		e.find(code, "# "+e.veil([]byte(f.Text)))
+		e.find(code, "# "+e.redact([]byte(f.Text)))
 	}
 }
 
@@ -109,7 +109,7 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 	return s.Opening(), e.firstCall(ctx, s)
 }
 
-// firstCall asks for the tools: a handshake alone does not make a server useful.
+// firstCall requests the tools, because a handshake alone does not make a server useful.
 func (e *exam) firstCall(ctx context.Context, s *conn.Conn) error {
 	raw := jsonrpc.AppendRequest(nil, "1", mcp.MethodListTools, nil)
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
@@ -122,7 +122,7 @@ func (e *exam) firstCall(ctx context.Context, s *conn.Conn) error {
 	return err
 }
 
-// nobody is a client that is told nothing and cannot be asked.
+// nobody is a caller that ignores notifications and refuses requests.
 type nobody struct{}
 
 func (nobody) Notify([]byte) {}
@@ -130,4 +130,4 @@ func (nobody) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return nil, mcp.ErrCannotAsk
 }
 
-var errExamined = errors.New("the examination is over")
+var errExamined = errors.New("the examination has ended")

@@ -7,10 +7,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// callTime is how long a tool may run, in patiences.
+// callTime is the timeout of a tool call, in units of Patience.
 const callTime = 6
 
-// call runs the one tool that may be run, to its end.
+// call runs the tool that Options.Call names, and waits for its result.
 func (e *exam) call(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodCallTool, `"name":`+quoted(e.o.Call)+`,"arguments":{}`)
 	t.wait(ctx, q, callTime*e.o.Patience)
@@ -23,11 +23,11 @@ func (e *exam) call(ctx context.Context, t *talk) {
 	}
 }
 
-// cancel gives a call up as soon as it is sent: the server must live on, whether or
-// not it still answers (2025-11-25 §Cancellation).
+// cancel cancels a call as soon as it is sent. The server must keep working, whether or
+// not it still answers the call (2025-11-25 §Cancellation).
 func (e *exam) cancel(ctx context.Context, t *talk) {
 	if t.rev.Can(mcp.HangUpCancels) && e.http {
-		return // hanging up cancels; every conversation ends so
+		return // closing the connection cancels, and every conversation ends that way
 	}
 	q := t.ask(mcp.MethodCallTool, `"name":`+quoted(e.o.Call)+`,"arguments":{}`)
 	q.givenUp = true
@@ -37,7 +37,7 @@ func (e *exam) cancel(ctx context.Context, t *talk) {
 	}
 	said := t.said
 	next := t.ask(alive(t.rev), "")
-	if !t.wait(ctx, next, e.o.Patience) && !t.over && !e.muteNow() {
+	if !t.wait(ctx, next, e.o.Patience) && !t.over && !e.pingUnanswered() {
 		e.find(StuckOnCancel, evidence("> "+said, t.proof(next)))
 	}
 }

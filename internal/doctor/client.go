@@ -12,23 +12,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Stage plays a server of both eras to clients and notes what they do. It has one
-// tool, which gives back what it is given. The zero value is not ready; use
-// NewStage. Its methods are safe for concurrent use.
+// Stage plays a server of both eras to clients and records what they do. It has one tool,
+// which echoes its input. The zero value is not usable; call NewStage. Its methods are
+// safe for concurrent use.
 type Stage struct {
 	speaks []mcp.Revision
 
 	mu       sync.Mutex
 	found    map[string]Finding
-	visitors map[string]*visitor // of HTTP, by session
-	all      []*visitor          // in the order of their coming
+	visitors map[string]*visitor // over HTTP, by session id
+	all      []*visitor          // in order of arrival
 	messages int
 }
 
-// maxVisitors bounds the sessions over HTTP; no further one is opened.
+// maxVisitors is the limit of HTTP sessions. Further ones are refused.
 const maxVisitors = 1000
 
-// NewStage returns a stage that speaks the revisions named, or all.
+// NewStage returns a stage that speaks the given revisions, or all if none are given.
 func NewStage(speaks ...mcp.Revision) *Stage {
 	if len(speaks) == 0 {
 		speaks = mcp.Revisions()
@@ -36,26 +36,26 @@ func NewStage(speaks ...mcp.Revision) *Stage {
 	return &Stage{speaks: speaks, found: map[string]Finding{}, visitors: map[string]*visitor{}}
 }
 
-// visitor is one conversation with a client, guarded by the stage's mu.
+// visitor is one conversation with a client. It is guarded by the stage's mu.
 type visitor struct {
 	http    bool
 	session string
 
-	opened   string       // by which method
-	version  string       // that it offered
-	revision mcp.Revision // that is spoken
+	opened   string       // the method of the first request
+	version  string       // offered by the client
+	revision mcp.Revision // the revision in use
 	name     string
 	declares []string
-	discover bool // it has asked server/discover
-	ready    bool // initialized has come
-	requests int  // after the opening
-	lists    bool // it has asked for tools
+	discover bool // server/discover was requested
+	ready    bool // notifications/initialized has arrived
+	requests int  // since the opening
+	lists    bool // tools/list was requested
 	used     map[jsonrpc.ID]bool
-	asked    map[jsonrpc.ID]string // probes of ours that wait for an answer, by their code
+	asked    map[jsonrpc.ID]string // our own requests that wait for an answer, with the code to report if none comes
 	askedAt  time.Time
 }
 
-// maxUsed bounds the ids of a conversation that are remembered.
+// maxUsed limits how many ids of a conversation are remembered.
 const maxUsed = 4096
 
 func (s *Stage) enter(session string, http bool) *visitor {
@@ -67,7 +67,7 @@ func (s *Stage) enter(session string, http bool) *visitor {
 	return v
 }
 
-// find is called with the lock held.
+// find records a condition. The caller holds s.mu.
 func (s *Stage) find(code string, raw []byte, what ...string) {
 	if _, had := s.found[code]; had {
 		return
@@ -78,16 +78,16 @@ func (s *Stage) find(code string, raw []byte, what ...string) {
 	}
 	line := ""
 	if raw != nil {
-		line = "< " + veil(raw, nil)
+		line = "< " + redact(raw, nil)
 	}
 	for i := range what {
-		what[i] = "# " + veil([]byte(what[i]), nil)
+		what[i] = "# " + redact([]byte(what[i]), nil)
 	}
 	s.found[code] = Finding{Condition: c, Evidence: evidence(append([]string{line}, what...)...)}
 }
 
-// hear takes one message of a client and returns what is answered: messages, of
-// which the first is the answer when there is one.
+// hear handles one message from a client. It returns the messages to send back. The
+// answer, if there is one, comes first.
 func (s *Stage) hear(v *visitor, raw []byte, version string) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,10 +136,10 @@ func join(all [][]byte) [][]byte {
 
 func (s *Stage) unreadable(raw []byte, err error) []byte {
 	s.find(ClientUnreadable, raw, err.Error())
-	return jsonrpc.AppendError(nil, "null", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "this cannot be read"})
+	return jsonrpc.AppendError(nil, "null", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "cannot be parsed"})
 }
 
-// take deals with a message. version is that of the header, "" for none.
+// take handles a parsed message. version is the version header, or "".
 func (s *Stage) take(v *visitor, m *jsonrpc.Message, version string) [][]byte {
 	switch m.Kind {
 	case jsonrpc.Result, jsonrpc.Failure:
@@ -171,8 +171,8 @@ func (s *Stage) judgeID(v *visitor, m *jsonrpc.Message) {
 	}
 }
 
-// note takes a notification. It returns what the server asks of the client in turn:
-// once the handshake is over, whether it is there.
+// note handles a notification. After the handshake it returns requests that test whether
+// the client answers.
 func (s *Stage) note(v *visitor, m *jsonrpc.Message) [][]byte {
 	switch m.Method {
 	case mcp.NoteInitialized:
@@ -230,7 +230,7 @@ func (s *Stage) serve(v *visitor, m *jsonrpc.Message, version string) (result st
 	return s.perform(v, m, modern)
 }
 
-// greet notes who a modern client is.
+// greet records what a modern client says about itself.
 func (s *Stage) greet(v *visitor, m *jsonrpc.Message, o mcp.Opening) {
 	if v.opened == "" || m.Method == mcp.MethodDiscover {
 		v.opened, v.revision, v.version = m.Method, o.Revision, o.Revision.String()
@@ -254,7 +254,7 @@ func (s *Stage) describe(v *visitor, m *jsonrpc.Message, info, caps jsonrpc.Span
 	}
 }
 
-// initialize answers as 2025-11-25 §Lifecycle, "Version Negotiation" wants it.
+// initialize answers as 2025-11-25 §Lifecycle, "Version Negotiation" requires.
 func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Error) {
 	if v.discover {
 		s.find(ClientBothEras, m.Raw)
@@ -269,7 +269,7 @@ func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Err
 	case m.Params.IsZero():
 		s.find(ClientBare, m.Raw)
 	case !ok:
-		s.find(ClientVersion, m.Raw, "there is no protocolVersion")
+		s.find(ClientVersion, m.Raw, "protocolVersion is missing")
 	}
 	if !m.Params.IsZero() {
 		if jsonrpc.Find(m.Raw, info, "name").IsZero() || jsonrpc.Find(m.Raw, info, "version").IsZero() {
@@ -284,7 +284,7 @@ func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Err
 	v.revision = mcp.LatestLegacy
 	r, known := mcp.ParseRevision(offered)
 	if ok && (!known || !r.Legacy()) {
-		s.find(ClientVersion, m.Raw, "there is no such version that opens with initialize")
+		s.find(ClientVersion, m.Raw, "no revision with initialize has this version")
 	}
 	if known && r.Legacy() && slices.Contains(s.speaks, r) {
 		v.revision = r
@@ -299,10 +299,10 @@ func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Err
 	return `{"protocolVersion":"` + v.revision.String() + `","capabilities":{"tools":{}},"serverInfo":` + identity + `}`, nil
 }
 
-// echoTool is the one tool that the stage has.
+// echoTool is the stage's only tool.
 const echoTool = `{"name":"echo","description":"Gives back the text that it is given.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`
 
-// perform answers what is no opening.
+// perform answers requests after the opening.
 func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *jsonrpc.Error) {
 	head := "{"
 	if modern {
@@ -318,7 +318,7 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 	}
 	if known == nil {
 		s.find(ClientUnknown, m.Raw)
-		return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there is no such method"}
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "unknown method"}
 	}
 	switch m.Method {
 	case mcp.MethodDiscover:
@@ -335,24 +335,24 @@ func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *j
 	case mcp.MethodCallTool:
 		name, _ := jsonrpc.Text(m.Raw, m.Param("name"))
 		if name != "echo" {
-			return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such tool"}
+			return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown tool"}
 		}
 		text, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "text"))
 		return head + `"content":[{"type":"text","text":` + quoted(text) + `}]}`, nil
 	}
-	if m.Method != mcp.MethodListen { // which needs no capability, only something to listen to
+	if m.Method != mcp.MethodListen { // subscriptions/listen needs no capability, only something to listen to
 		s.find(ClientUndeclared, m.Raw)
 	}
-	return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has declared no such thing"}
+	return "", &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this server has not declared that capability"}
 }
 
-// leave notes what a conversation lacked when it is over.
+// leave records what a conversation lacked when it ends.
 func (s *Stage) leave(v *visitor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, code := range v.asked {
 		if time.Since(v.askedAt) < answerTime {
-			break // it was gone before it could have answered
+			break // the conversation ended before the client could answer
 		}
 		s.find(code, nil, fmt.Sprintf("the request %s was never answered", id))
 	}
@@ -362,8 +362,8 @@ func (s *Stage) leave(v *visitor) {
 	}
 }
 
-// answerTime is how long a client is given for an answer before its silence counts.
+// answerTime is how long a client may take to answer.
 const answerTime = 2 * time.Second
 
-// newSession returns an id that cannot be guessed.
+// newSession returns an unguessable session id.
 func newSession() string { return rand.Text() }

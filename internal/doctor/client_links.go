@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// ServePipe plays the server to one client on a pipe, until the end of its input or
-// of ctx. It closes in then, and returns what broke when that was no plain end.
+// ServePipe plays the server to one client on a pipe, until in or ctx ends. It closes
+// in. It returns nil on a clean end of input.
 func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) error {
 	defer context.AfterFunc(ctx, func() { _ = in.Close() })()
 	defer func() { _ = in.Close() }()
@@ -47,14 +47,14 @@ func (s *Stage) ServePipe(ctx context.Context, in io.ReadCloser, out io.Writer) 
 	}
 }
 
-// maxBody bounds what is read of a request, in bytes.
+// maxBody limits a request body, in bytes.
 const maxBody = 4 << 20
 
-// ServeHTTP plays the server to clients of Streamable HTTP.
+// ServeHTTP plays the server to Streamable HTTP clients.
 func (s *Stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.Contains(r.URL.Path, "/.well-known/"):
-		s.see(ClientExplores, "# "+r.Method+" "+veil([]byte(r.URL.Path), nil))
+		s.see(ClientExplores, "# "+r.Method+" "+redact([]byte(r.URL.Path), nil))
 		http.NotFound(w, r)
 	case r.Method == http.MethodPost:
 		s.post(w, r)
@@ -90,7 +90,7 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case opens && session == "" && len(s.all) >= maxVisitors:
 		s.mu.Unlock()
-		http.Error(w, "too many sessions were opened here", http.StatusServiceUnavailable)
+		http.Error(w, "too many sessions", http.StatusServiceUnavailable)
 		return
 	case opens && session == "":
 		session = newSession()
@@ -102,12 +102,12 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 			s.find(ClientNewWords, raw, mcp.HeaderMethod+": "+clip(method))
 		}
 	case session != "" && !modern:
-		s.find(ClientSession, raw, "this session was never given out: "+clip(session))
+		s.find(ClientSession, raw, "this session was never assigned: "+clip(session))
 		s.mu.Unlock()
-		http.Error(w, "there is no such session", http.StatusNotFound)
+		http.Error(w, "unknown session", http.StatusNotFound)
 		return
 	default:
-		// Nobody can be told apart here: all that has no session is one visitor.
+		// Requests without a session cannot be told apart, so they share one visitor.
 		const loose = "-"
 		if v = s.visitors[loose]; v == nil {
 			v = s.enter(loose, true)
@@ -130,7 +130,7 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out[0])
 }
 
-// statusOf is the status of an answer (2026-07-28 §Streamable HTTP).
+// statusOf returns the HTTP status for an answer (2026-07-28 §Streamable HTTP).
 func statusOf(answer []byte, modern bool) int {
 	m, err := jsonrpc.Scan(answer, jsonrpc.Limits{Tolerant: true})
 	if err != nil || m.Kind != jsonrpc.Failure || !modern {
@@ -142,7 +142,7 @@ func statusOf(answer []byte, modern bool) int {
 	return http.StatusBadRequest
 }
 
-// judgeHeaders looks at what every POST has to have (2025-11-25 §Transports,
+// judgeHeaders checks the headers required of every POST (2025-11-25 §Transports,
 // "Sending Messages to the Server").
 func (s *Stage) judgeHeaders(r *http.Request) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -161,20 +161,20 @@ func (s *Stage) judgeHeaders(r *http.Request) {
 	}
 }
 
-// judgeSession looks at the header of the version (2025-06-18 §Transports, "Protocol
-// Version Header").
+// judgeSession checks the version header (2025-06-18 §Transports, "Protocol Version
+// Header").
 func (s *Stage) judgeSession(v *visitor, raw []byte, version string) {
 	if v.opened == mcp.MethodInitialize && v.revision.Can(mcp.VersionHeader) && version != v.revision.String() {
 		what := "MCP-Protocol-Version is missing"
 		if version != "" {
-			what = "MCP-Protocol-Version is " + clip(version) + ", and " + v.revision.String() + " was agreed on"
+			what = "MCP-Protocol-Version is " + clip(version) + ", but " + v.revision.String() + " was negotiated"
 		}
 		s.find(ClientVersionHeader, raw, what)
 	}
 }
 
-// judgeMirrors looks at the headers that repeat the body (2026-07-28 §Streamable
-// HTTP, "Request Metadata").
+// judgeMirrors checks the headers that repeat the body (2026-07-28 §Streamable HTTP,
+// "Request Metadata").
 func (s *Stage) judgeMirrors(m *jsonrpc.Message, h http.Header) {
 	if bad := mirror.CheckValue(mcp.HeaderMethod, h.Values(mcp.HeaderMethod), m.Method); bad != nil {
 		s.find(ClientMirrors, m.Raw, bad.Message)
@@ -199,7 +199,7 @@ func (s *Stage) delete(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 	if v == nil || id == "-" {
-		http.Error(w, "there is no such session", http.StatusNotFound)
+		http.Error(w, "unknown session", http.StatusNotFound)
 		return
 	}
 	s.leave(v)

@@ -9,24 +9,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// ClientReport is what a stage has noted.
+// ClientReport is what a stage has recorded.
 type ClientReport struct {
-	Findings []Finding // the worst first
-	Visits   []Visit   // one for each conversation
-	Messages int       // that have come
+	Findings []Finding // worst first
+	Visits   []Visit   // one per conversation
+	Messages int       // number of messages received
 }
 
-// Visit is what one conversation was like.
+// Visit describes one conversation.
 type Visit struct {
-	Client    string   // name and version, "" when it did not say
+	Client    string   // name and version; "" if unknown
 	OpensWith string   // the method of the first request
-	Offers    string   // the version that it named first, "" for none
-	Revision  string   // that was spoken
+	Offers    string   // the first version that it offered, or ""
+	Revision  string   // the revision in use
 	Declares  []string // its capabilities
-	Requests  int      // beside the opening
+	Requests  int      // since the opening
 }
 
-// Report returns what was noted so far.
+// Report returns what was recorded so far.
 func (s *Stage) Report() *ClientReport {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Stage) Report() *ClientReport {
 		opened = true
 		lists = lists || v.lists
 		r.Visits = append(r.Visits, Visit{
-			Client: veil([]byte(v.name), nil), OpensWith: clip(v.opened), Offers: veil([]byte(v.version), nil),
+			Client: redact([]byte(v.name), nil), OpensWith: clip(v.opened), Offers: redact([]byte(v.version), nil),
 			Revision: v.revision.String(), Declares: slices.Clone(v.declares), Requests: v.requests,
 		})
 	}
@@ -53,8 +53,8 @@ func (s *Stage) Report() *ClientReport {
 	return r
 }
 
-// String tells of a visit in a sentence, on one line. What the client calls itself is
-// quoted, and so is whatever else it says that is not one plain word.
+// String describes a visit on one line. The client's name is quoted, and so is any other
+// text from the client that is not a plain word.
 func (v Visit) String() string {
 	who := "a client without a name"
 	if v.Client != "" {
@@ -98,10 +98,10 @@ func (r *ClientReport) JSON() []byte {
 	return append(out, `]}}`...)
 }
 
-// Text returns the visits for people, a line each.
+// Text returns one line per visit.
 func (r *ClientReport) Text() string {
 	if r.Messages == 0 {
-		return "no client has said anything\n"
+		return "no client has sent a message\n"
 	}
 	var b strings.Builder
 	for _, v := range r.Visits {

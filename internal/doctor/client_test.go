@@ -31,7 +31,7 @@ func dumpClient(r *ClientReport) string {
 	return b.String() + r.Text()
 }
 
-// onPipe lets a client visit the stage over a pipe.
+// onPipe runs a client against the stage on a pipe.
 func onPipe(t *testing.T, visit func(in io.ReadCloser, out io.WriteCloser)) *ClientReport {
 	t.Helper()
 	s := NewStage()
@@ -51,7 +51,7 @@ func onPipe(t *testing.T, visit func(in io.ReadCloser, out io.WriteCloser)) *Cli
 	return s.Report()
 }
 
-// overHTTP is onPipe over Streamable HTTP.
+// overHTTP runs a client against the stage over Streamable HTTP.
 func overHTTP(t *testing.T, visit func(url string)) *ClientReport {
 	t.Helper()
 	s := NewStage()
@@ -76,26 +76,27 @@ func strictClient(t *testing.T, name string, at fake.Where) {
 		t.Error(err)
 	}
 	if at.In != nil {
-		synctest.Wait() // until it has answered what it was asked
+		synctest.Wait() // until the client has answered the stage's requests
 	}
 	if err := c.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 	for _, v := range c.Violations() {
-		if !strings.Contains(v, "dragoman/") { // the stage's own probes are no words of any revision
-			t.Errorf("the stage breaks its revision: %s", v)
+		if !strings.Contains(v, "dragoman/") { // the stage's own probes are in no revision
+			t.Errorf("the stage violates its revision: %s", v)
 		}
 	}
 }
 
-// TestStrictClientsAreHealthy: and the report says what they are like.
+// TestStrictClientsAreHealthy checks that strict clients have no findings and that the
+// report describes them.
 func TestStrictClientsAreHealthy(t *testing.T) {
 	for _, rev := range mcp.Revisions() {
 		name := "strict-" + rev.String()
 		check := func(t *testing.T, r *ClientReport) {
 			t.Helper()
 			if w := Worst(r.Findings); w == Error || w == Warning {
-				t.Errorf("it is found to have faults:\n%s", dumpClient(r))
+				t.Errorf("unexpected findings:\n%s", dumpClient(r))
 			}
 			if len(r.Visits) != 1 || r.Visits[0].Revision != rev.String() || r.Visits[0].Requests < 2 {
 				t.Errorf("%+v", r.Visits)
@@ -114,8 +115,8 @@ func TestStrictClientsAreHealthy(t *testing.T) {
 	}
 }
 
-// TestEveryOddClientIsFound plays every client that is not strict. A profile that
-// is in no row fails.
+// TestEveryOddClientIsFound runs every client that is not strict. A profile without a row
+// fails the test.
 func TestEveryOddClientIsFound(t *testing.T) {
 	rows := map[string]func(t *testing.T) (*ClientReport, []string){
 		"bare-http-client": func(t *testing.T) (*ClientReport, []string) {
@@ -161,21 +162,21 @@ func TestEveryOddClientIsFound(t *testing.T) {
 		}
 		play := rows[p.Name]
 		if play == nil {
-			t.Errorf("the profile %s is in no row: what is found in it?", p.Name)
+			t.Errorf("the profile %s has no row with its expected findings", p.Name)
 			continue
 		}
 		t.Run(p.Name, func(t *testing.T) {
 			r, want := play(t)
 			for _, code := range want {
 				if !slices.Contains(clientCodes(r), code) {
-					t.Errorf("%s is not found:\n%s", code, dumpClient(r))
+					t.Errorf("%s was not found:\n%s", code, dumpClient(r))
 				}
 			}
 		})
 	}
 }
 
-// TestSloppyClients says line by line what is wrong.
+// TestSloppyClients checks one finding per script of client lines.
 func TestSloppyClients(t *testing.T) {
 	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
@@ -207,7 +208,7 @@ func TestSloppyClients(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- s.ServePipe(t.Context(), in, io.Discard) }()
 				_, _ = io.WriteString(w, strings.Join(lines, "\n")+"\n")
-				time.Sleep(2 * answerTime) // in the bubble: it has all the time to answer
+				time.Sleep(2 * answerTime) // synthetic time: the client had enough time to answer
 				_ = w.Close()
 				err := <-done
 				if r := s.Report(); err != nil || !slices.Contains(clientCodes(r), want) {
@@ -218,7 +219,7 @@ func TestSloppyClients(t *testing.T) {
 	}
 }
 
-// TestSloppyClientsOverHTTP is the same for headers.
+// TestSloppyClientsOverHTTP checks findings about HTTP headers.
 func TestSloppyClientsOverHTTP(t *testing.T) {
 	s := NewStage()
 	post := func(path, body string, h ...string) *http.Response {
@@ -245,12 +246,12 @@ func TestSloppyClientsOverHTTP(t *testing.T) {
 	r := s.Report()
 	for _, want := range []string{ClientContentType, ClientAccept, ClientVersionHeader, ClientSession, ClientExplores, ClientMirrors} {
 		if !slices.Contains(clientCodes(r), want) {
-			t.Errorf("%s is not found:\n%s", want, dumpClient(r))
+			t.Errorf("%s was not found:\n%s", want, dumpClient(r))
 		}
 	}
 }
 
-// TestStageEndsWithItsContext: it waits for nobody.
+// TestStageEndsWithItsContext checks that the stage does not wait for its client.
 func TestStageEndsWithItsContext(t *testing.T) {
 	in, w := io.Pipe()
 	defer w.Close()
@@ -261,8 +262,8 @@ func TestStageEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestStageIsFull: who finds no room is told so, and what its neighbours do is not
-// found wrong for it.
+// TestStageIsFull checks that a client beyond the session limit gets an error, and that
+// the stage reports nothing else because of it.
 func TestStageIsFull(t *testing.T) {
 	s := NewStage()
 	initialize := func() (status int, session string) {
@@ -279,15 +280,15 @@ func TestStageIsFull(t *testing.T) {
 		}
 	}
 	if status, session := initialize(); status != http.StatusServiceUnavailable || session != "" {
-		t.Errorf("one too many: status %d, session %q", status, session)
+		t.Errorf("one session too many: status %d, session %q", status, session)
 	}
 	if got := clientCodes(s.Report()); !slices.Equal(got, []string{ClientNeverLists}) {
 		t.Errorf("found: %v", got)
 	}
 }
 
-// What a client calls itself, its capabilities and its methods stands in the report
-// for people on one line, and cannot be taken for the report's own words.
+// TestVisitOfHostileClient checks that a client's name, capabilities and methods are on
+// one line of the report and cannot be mistaken for the report's own words.
 func TestVisitOfHostileClient(t *testing.T) {
 	forged := "x\ndragoman: error: FORGED \x1b[2J\u202e"
 	v := Visit{Client: forged, OpensWith: forged, Offers: forged, Declares: []string{"roots", forged}, Revision: "2025-11-25", Requests: 1}

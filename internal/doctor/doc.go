@@ -1,17 +1,18 @@
-// Package doctor opens an MCP server in every way that clients do, and plays one
-// to a client, to say what is wrong with it: coded findings with the bytes that
-// prove them, and which revisions work.
+// Package doctor finds what is wrong with an MCP server. It opens the server in every
+// way that clients do. It can also play a server to find what is wrong with a client.
+// The result is a list of coded findings, each with the bytes that prove it, and the
+// revisions that work.
 //
-// It speaks raw: messages are written and read as bytes, because what it looks for
-// is just what a proper link would hide. Each probe has a conversation of its own,
-// a fresh process or session, so that none sees what another has done. Probes are
-// bounded in number and in time, and a few run at once.
+// It reads and writes messages as raw bytes, because a proper transport would hide what
+// it looks for. Each probe has its own conversation, with a fresh process or session, so
+// probes do not affect each other. Probes are bounded in number and in time, and a few
+// run at once.
 //
-// It never runs a tool unless it is told which, and sends nothing else that could
-// change anything: lists, one resource that the server offers, one prompt, and what
-// no server should have. What Dragoman makes of the server is not guessed but
-// tried, with the handshake that the bridge itself uses.
+// It never runs a tool unless it is told which one. Everything else it sends changes
+// nothing: lists, one resource that the server offers, one prompt, and methods that no
+// server should have. To find out what Dragoman makes of the server, it opens it with
+// the handshake that the bridge itself uses.
 //
-// All codes stand in one table (table.go), from which docs/findings.md is made.
-// They are stable: a code is never given another meaning.
+// All codes are in one table (table.go), from which docs/findings.md is generated. Codes
+// are stable: the meaning of a code never changes.
 package doctor

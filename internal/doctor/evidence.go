@@ -11,27 +11,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// shown is how much of one message is evidence, in bytes; what is left out stands
-// as an ellipsis.
+// shown is the number of bytes of one message that evidence shows. An ellipsis marks the
+// rest.
 const shown = 300
 
-// veiled stands for a secret.
-func veiled(string) string { return "***" }
+// maskSecret returns the mask for a secret.
+func maskSecret(string) string { return "***" }
 
-// veil makes bytes of a peer fit to be shown: printable, bounded, without the
-// secrets that we were given or that look like one.
-func veil(b []byte, secrets []string) string {
+// redact makes bytes of a peer safe to show: printable, bounded, and with secrets masked,
+// both those we know and those that look like one.
+func redact(b []byte, secrets []string) string {
 	cut := len(b) > shown
 	s := string(b[:min(len(b), 4*shown)])
 	for _, secret := range secrets {
 		if len(secret) >= 4 {
-			s = strings.ReplaceAll(s, secret, veiled(secret))
+			s = strings.ReplaceAll(s, secret, maskSecret(secret))
 		}
 	}
 	if len(b) > 4*shown {
-		s = withoutHalf(s, secrets)
+		s = maskCutSecret(s, secrets)
 	}
-	s = excerpt.Secrets(s, veiled)
+	s = excerpt.Secrets(s, maskSecret)
 	if len(s) > shown {
 		s, cut = s[:shown], true
 	}
@@ -42,9 +42,9 @@ func veil(b []byte, secrets []string) string {
 	return s
 }
 
-// withoutHalf takes from the end of a text the beginning of a secret that the cut
-// has parted.
-func withoutHalf(s string, secrets []string) string {
+// maskCutSecret masks the beginning of a secret at the end of s, where the text was cut in
+// the middle of the secret.
+func maskCutSecret(s string, secrets []string) string {
 	for _, secret := range secrets {
 		for n := min(len(secret), len(s)); n >= 4; n-- {
 			if strings.HasSuffix(s, secret[:n]) {
@@ -55,15 +55,14 @@ func withoutHalf(s string, secrets []string) string {
 	return s
 }
 
-// spellings returns secrets in the spellings in which a peer may repeat them, the
-// longest first: of "Bearer XYZ" the XYZ alone too, and each as it stands in JSON and
-// in a URL.
+// spellings returns the secrets in every form in which a peer may repeat them, longest
+// first: the XYZ of "Bearer XYZ" alone, and each as it is written in JSON and in URLs.
 func spellings(secrets []string) []string {
 	var all []string
 	add := func(s string) {
 		quoted := string(jsonrpc.AppendQuote(nil, s))
 		quoted = quoted[1 : len(quoted)-1]
-		// Some JSON writers put a backslash before each slash.
+		// Some JSON encoders escape slashes.
 		all = append(all, s, quoted, strings.ReplaceAll(quoted, "/", `\/`), url.QueryEscape(s), url.PathEscape(s))
 	}
 	for _, s := range secrets {
@@ -80,7 +79,7 @@ func spellings(secrets []string) []string {
 	return slices.Compact(all)
 }
 
-// evidence joins lines that have their marks already.
+// evidence joins lines that already have their markers.
 func evidence(lines ...string) string {
 	var out []string
 	for _, l := range lines {

@@ -13,77 +13,76 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Options say how thorough an examination is. The zero value is the usual one.
+// Options control an examination. The zero value is the usual one.
 type Options struct {
-	Deep bool // the slower probes too
-	// Call names the one tool that may be run, "" for none. It is called without
-	// arguments, twice: once to its end, and once to be cancelled.
+	Deep bool // also run the slower probes
+	// Call names the one tool that may be run; "" means none. It is called without
+	// arguments twice: once to completion, and once to be cancelled.
 	Call string
-	// Patience is how long an answer may take; 0 means 5 s.
+	// Patience is the timeout for an answer; 0 means 5 s.
 	Patience time.Duration
-	// Start is how long a server may take until it answers for the first time; 0
-	// means 30 s.
+	// Start is the timeout for the server's first answer; 0 means 30 s.
 	Start time.Duration
-	// Parallel probes run at a time; 0 means 3.
+	// Parallel is the number of probes that run at once; 0 means 3.
 	Parallel int
-	// Progress hears what is being done. It is called by the caller of Examine.
+	// Progress is called with each step, on the goroutine that called Examine.
 	Progress func(step string)
 }
 
-// Report is what an examination has found.
+// Report is the result of an examination.
 type Report struct {
-	Findings []Finding // the worst first
+	Findings []Finding // worst first
 	Verdict  Verdict
 }
 
-// exam is one examination.
+// exam is one running examination.
 type exam struct {
 	t    *Target
 	o    Options
 	http bool
-	sse  bool // HTTP+SSE; settled before probes run at once
+	sse  bool // HTTP+SSE; decided before probes run in parallel
 
-	// byName guards knowsLocalhost: whether a server that answers 403 serves localhost.
+	// byName guards knowsLocalhost: a server that answers 403 does serve localhost.
 	byName         sync.Once
 	knowsLocalhost bool
 
-	lastID atomic.Int64 // over HTTP, where all conversations count together
+	lastID atomic.Int64 // over HTTP, where all conversations share one counter
 
-	done, of int // probes that were begun, of how many; of Examine's own goroutine
+	done, of int // probes started, and probes in total; used only by Examine's goroutine
 
 	mu sync.Mutex
 	state
 }
 
-// state is what probes find out, guarded by the exam's mu.
+// state is what the probes have found out. It is guarded by the exam's mu.
 type state struct {
 	found   map[string]Finding
-	started []time.Duration // until the first answer, of each conversation
-	start   time.Duration   // that a process is given beyond the patience with it
-	reached bool            // the server has said something, whatever it was
+	started []time.Duration // time until the first answer, of each conversation
+	start   time.Duration   // extra time allowed for a process to start
+	reached bool            // the server has sent something
 	tried   map[mcp.Revision]*attempt
-	// Evidence of errors in answer to initialize with a version that nobody knows, and
-	// with none, which are faults only of a server that has initialize at all.
+	// Evidence of errors in answer to initialize with an unknown version and without
+	// params. These are faults only if the server supports initialize at all.
 	refusedUnknown, refusedBare string
 
-	pushed  bool              // a manifest came unasked
-	odd     bool              // initialize works, but names no version
-	alien   bool              // it is no MCP
-	mute    bool              // it does not answer ping
-	sent    map[string]sentID // over HTTP: the requests of all conversations, by their ids
+	pushed  bool              // the server pushed a manifest without a request
+	odd     bool              // initialize works, but returns no version
+	notMCP  bool              // the server does not speak MCP
+	noPing  bool              // the server does not answer ping
+	sent    map[string]sentID // over HTTP: the requests of all conversations, by id
 	through throughDragoman
 }
 
-// attempt is what came of opening in one revision.
+// attempt is the result of opening the server in one revision.
 type attempt struct {
-	opened  bool   // it speaks the revision, and answers requests in it
-	answer  string // the revision that it named instead
-	refused string // evidence of an error in place of an answer
-	why     string // for people, when not opened
+	opened  bool   // the server speaks the revision and answers requests in it
+	answer  string // the revision that it returned instead
+	refused string // evidence of an error answer
+	why     string // human-readable reason if not opened
 }
 
-// Examine looks at a server. The error is ctx's; a server that cannot be reached at
-// all is a finding, and Verdict.Reached is false.
+// Examine examines a server. It returns an error only if ctx ends. A server that cannot
+// be reached is a finding, and Verdict.Reached is false.
 func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 	t.Secrets = spellings(t.Secrets)
 	e := &exam{t: &t, o: o, http: t.URL != nil}
@@ -124,19 +123,19 @@ func orDefault(d *time.Duration, def time.Duration) {
 	}
 }
 
-// grace is how long an answer may take once a later request was answered.
+// grace is how long an answer may still take after a later request was answered.
 func (e *exam) grace() time.Duration { return e.o.Patience / 2 }
 
-// probe is one thing to look at in a conversation of its own.
+// probe is one test, in its own conversation.
 type probe struct {
 	name  string
-	rev   mcp.Revision // that is opened for it; Unknown when it opens by itself
-	death string       // the code for a server that dies meanwhile; "" means Dies
+	rev   mcp.Revision // the revision to open first; Unknown if the probe opens the server itself
+	death string       // the code to report if the server exits during the probe; "" means Dies
 	run   func(ctx context.Context, t *talk)
-	alone func(ctx context.Context) // in place of run: opens what it needs itself
+	alone func(ctx context.Context) // replaces run: opens its own conversations
 }
 
-// run runs probes, a few at a time.
+// run runs probes, Parallel at a time.
 func (e *exam) run(ctx context.Context, all []probe) {
 	e.of += len(all)
 	next := make(chan probe)
@@ -158,7 +157,7 @@ func (e *exam) run(ctx context.Context, all []probe) {
 	wg.Wait()
 }
 
-// probeTime bounds one probe, as a number of patiences.
+// probeTime is the timeout of one probe, in units of Patience.
 const probeTime = 12
 
 func (e *exam) try(ctx context.Context, p probe) {
@@ -174,7 +173,7 @@ func (e *exam) try(ctx context.Context, p probe) {
 	t, err := e.begin(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			e.find(CannotStart, "# "+e.veil([]byte(err.Error())))
+			e.find(CannotStart, "# "+e.redact([]byte(err.Error())))
 		}
 		return
 	}
@@ -183,14 +182,14 @@ func (e *exam) try(ctx context.Context, p probe) {
 	if p.rev == mcp.Unknown || t.openAs(ctx, p.rev) {
 		p.run(ctx, t)
 		if !e.http || e.sse {
-			// A server that dies of what it was sent need not do so at once: it may still
-			// answer the next request.
+			// A server that crashes on its input may still answer the next request before
+			// it exits.
 			t.linger(ctx, e.grace()/20)
 		}
 	}
 }
 
-// begin opens a fresh conversation, in which nothing is said yet.
+// begin opens a new conversation without sending anything.
 func (e *exam) begin(ctx context.Context) (*talk, error) {
 	t := &talk{e: e, began: time.Now()}
 	var err error
@@ -211,7 +210,7 @@ func (e *exam) begin(ctx context.Context) (*talk, error) {
 	return t, err
 }
 
-// find notes a condition. The first evidence of it counts.
+// find records a condition. Only its first evidence is kept.
 func (e *exam) find(code, seen string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,21 +219,21 @@ func (e *exam) find(code, seen string) {
 	}
 	c, ok := Lookup(code)
 	if !ok {
-		c = Condition{Code: code, Level: Warning} // a test finds codes that are in no table
+		c = Condition{Code: code, Level: Warning} // tests use codes that are in no table
 	}
 	e.found[code] = Finding{Condition: c, Evidence: seen}
 }
 
-func (e *exam) veil(b []byte) string { return veil(b, e.t.Secrets) }
+func (e *exam) redact(b []byte) string { return redact(b, e.t.Secrets) }
 
-// pushes notes that the server has pushed a manifest.
+// pushes records that the server has pushed a manifest.
 func (e *exam) pushes() {
 	e.mu.Lock()
 	e.pushed = true
 	e.mu.Unlock()
 }
 
-// startedAfter notes how long a conversation took until the first answer.
+// startedAfter records how long a conversation took until its first answer.
 func (e *exam) startedAfter(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -242,29 +241,28 @@ func (e *exam) startedAfter(d time.Duration) {
 	e.state.started = append(e.state.started, d)
 }
 
-// startTime is how much longer than usual the first answer of a process may take: a
-// multiple of what the very first one took, since others start beside it now.
+// startTime is the extra time for the first answer of a process. It is a multiple of the
+// first start time, because several processes now start at once.
 func (e *exam) startTime() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.start
 }
 
-// slow is what clients that probe a server give it at least.
+// slow is the least time that probing clients allow a server.
 const slow = 2500 * time.Millisecond
 
-// judgeStart judges by the quickest of all starts, so that a machine that was busy
-// once proves nothing.
+// judgeStart uses the fastest start, so that a busy machine does not cause a finding.
 func (e *exam) judgeStart() {
 	if e.http || len(e.state.started) < 2 {
 		return
 	}
 	if quickest := slices.Min(e.state.started); quickest >= slow {
-		e.find(SlowStart, fmt.Sprintf("# of %d starts none was answered within %s", len(e.state.started), quickest.Round(100*time.Millisecond)))
+		e.find(SlowStart, fmt.Sprintf("# none of %d starts was answered within %s", len(e.state.started), quickest.Round(100*time.Millisecond)))
 	}
 }
 
-// judgeWhole says that a server is of no use where nothing else says why.
+// judgeWhole reports that the server is unusable if no other finding explains why.
 func (e *exam) judgeWhole() {
 	e.mu.Lock()
 	useless := !e.odd && !e.pushed
@@ -272,7 +270,7 @@ func (e *exam) judgeWhole() {
 	for _, r := range mcp.Revisions() {
 		if a := e.tried[r]; a != nil {
 			useless = useless && !a.opened
-			why = append(why, "# "+r.String()+": "+e.veil([]byte(a.why)))
+			why = append(why, "# "+r.String()+": "+e.redact([]byte(a.why)))
 		}
 	}
 	for _, f := range e.found {
@@ -284,7 +282,7 @@ func (e *exam) judgeWhole() {
 	}
 }
 
-// report joins what was found.
+// report returns the findings and the verdict.
 func (e *exam) report() *Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()

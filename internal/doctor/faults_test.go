@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// fakeChild is a fake in place of a process.
+// fakeChild is a fake server instead of a process.
 type fakeChild struct {
 	s    *fake.Server
 	from *io.PipeReader
@@ -46,7 +46,7 @@ func (c *fakeChild) Stop() {
 	_ = c.s.Close()
 }
 
-// look examines a fake on a pipe.
+// look examines a fake server on a pipe.
 func look(t *testing.T, name string, set map[string]string, o Options) *Report {
 	t.Helper()
 	r, err := Examine(t.Context(), Target{Start: startFake(t, name, set)}, o)
@@ -71,14 +71,14 @@ func dump(r *Report) string {
 	return b.String() + r.Verdict.String()
 }
 
-// TestStrictServersAreHealthy: whatever is an error or a warning would be wrong.
+// TestStrictServersAreHealthy checks that strict servers have no errors or warnings.
 func TestStrictServersAreHealthy(t *testing.T) {
 	for _, rev := range mcp.Revisions() {
 		t.Run(rev.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := look(t, "strict-"+rev.String(), nil, Options{Deep: true, Call: "count"})
 				if w := Worst(r.Findings); w == Error || w == Warning {
-					t.Errorf("it is found to have faults:\n%s", dump(r))
+					t.Errorf("unexpected findings:\n%s", dump(r))
 				}
 				if want := "works with: " + rev.String() + "; through Dragoman: all"; r.Verdict.String() != want || !r.Verdict.Reached || !r.Verdict.Healthy {
 					t.Errorf("%+v\nwant %s", r.Verdict, want)
@@ -88,7 +88,7 @@ func TestStrictServersAreHealthy(t *testing.T) {
 	}
 }
 
-// faults are what is to be found in each fake that is not strict.
+// faults lists the expected findings of each fake that is not strict.
 var faults = map[string][]string{
 	"broadcasts":               {Broadcasts},
 	"bad-schema":               {SchemaDialect, SchemaEmpty, SchemaHeader, SchemaInvalid, SchemaRef},
@@ -125,8 +125,8 @@ var faults = map[string][]string{
 	"wrong-id-type":            {IDType},
 }
 
-// TestEveryFaultIsFound plays every server that is not strict. A profile that is in
-// no row of the table fails.
+// TestEveryFaultIsFound runs every server that is not strict. A profile without a row in
+// the table fails the test.
 func TestEveryFaultIsFound(t *testing.T) {
 	sets := map[string]map[string]string{"endless-cursor same": {"cursors": "same"}, "strict-version text": {"says": "text"}}
 	rows := map[string]bool{}
@@ -134,7 +134,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 		name, _, _ := strings.Cut(row, " ")
 		p, ok := fake.Lookup(fake.ServerSide, name)
 		if !ok {
-			t.Errorf("there is no profile %s", name)
+			t.Errorf("unknown profile %s", name)
 			continue
 		}
 		rows[p.Name] = true
@@ -152,7 +152,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 				}
 				for _, code := range want {
 					if !slices.Contains(codes(r), code) {
-						t.Errorf("%s is not found:\n%s", code, dump(r))
+						t.Errorf("%s was not found:\n%s", code, dump(r))
 					}
 				}
 				t.Logf("%s", dump(r))
@@ -161,7 +161,7 @@ func TestEveryFaultIsFound(t *testing.T) {
 	}
 	for _, p := range fake.Profiles() {
 		if p.Side == fake.ServerSide && p.Kind != fake.Strict && !rows[p.Name] {
-			t.Errorf("the profile %s is in no row: what is found in it?", p.Name)
+			t.Errorf("the profile %s has no row with its expected findings", p.Name)
 		}
 	}
 }

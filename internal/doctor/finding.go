@@ -8,43 +8,43 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels, worst first.
 const (
-	Error   Level = "error"   // clients that keep to the specification fail, or lose something
+	Error   Level = "error"   // clients that follow the specification fail, or lose something
 	Warning Level = "warning" // some clients fail
-	Info    Level = "info"    // good to know; nothing is wrong with it
+	Info    Level = "info"    // for information; nothing is wrong
 )
 
-// Condition is something that can be found: one row of the table.
+// Condition is something that the doctor can find. The table has one per code.
 type Condition struct {
 	Code    string // "DRG-…", stable
 	Level   Level
 	Title   string // a few words
-	Meaning string // to who uses the server
-	Fix     string // for who wrote it
-	Bridged string // what Dragoman does about it meanwhile
+	Meaning string // what it means for users of the server
+	Fix     string // what the author of the server should change
+	Bridged string // what Dragoman does about it until it is fixed
 }
 
-// Finding is a condition that was found.
+// Finding is a condition that was found, with its evidence.
 type Finding struct {
 	Condition
-	// Evidence is what was sent ("> "), what came back ("< ") and what was seen ("# "),
-	// a line each: printable, bounded, without the secrets that are known.
+	// Evidence has one line for each message sent ("> "), message received ("< ") and
+	// observation ("# "). It is printable and bounded, and known secrets are masked.
 	Evidence string
 }
 
-// Conditions returns the whole table, by code.
+// Conditions returns the whole table, sorted by code.
 func Conditions() []Condition {
 	all := slices.Concat(conditionsOfServers, conditionsOfHTTP, conditionsOfClients)
 	slices.SortFunc(all, func(a, b Condition) int { return cmp.Compare(a.Code, b.Code) })
 	return all
 }
 
-// Lookup returns the condition of a code, in whichever case it is written and with
-// or without "DRG-".
+// Lookup returns the condition of a code. Case does not matter, and the prefix "DRG-" is
+// optional.
 func Lookup(code string) (Condition, bool) {
 	code = strings.ToUpper(strings.TrimSpace(code))
 	if !strings.HasPrefix(code, "DRG-") {
@@ -58,7 +58,7 @@ func Lookup(code string) (Condition, bool) {
 	return Condition{}, false
 }
 
-// severity orders findings: the worst first, and by code.
+// severity orders findings by level, worst first, and then by code.
 func severity(a, b Finding) int {
 	levels := []Level{Error, Warning, Info}
 	if d := slices.Index(levels, a.Level) - slices.Index(levels, b.Level); d != 0 {
@@ -67,7 +67,7 @@ func severity(a, b Finding) int {
 	return cmp.Compare(a.Code, b.Code)
 }
 
-// Worst returns the level of the worst finding, "" when there is none.
+// Worst returns the level of the worst finding, or "" if there are none.
 func Worst(all []Finding) Level {
 	if len(all) == 0 {
 		return ""
@@ -75,13 +75,13 @@ func Worst(all []Finding) Level {
 	return slices.MinFunc(all, severity).Level
 }
 
-// appendFinding appends a finding as an object.
+// appendFinding appends a finding as a JSON object.
 func appendFinding(dst []byte, f Finding) []byte {
 	return appendMembers(dst, "code", f.Code, "level", string(f.Level), "evidence", f.Evidence,
 		"meaning", f.Meaning, "fix", f.Fix, "bridged", f.Bridged)
 }
 
-// appendMembers appends an object of texts: names and values in turn.
+// appendMembers appends a JSON object of strings. pairs are names and values in turn.
 func appendMembers(dst []byte, pairs ...string) []byte {
 	dst = append(dst, '{')
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// scripted is a server that says the same whatever it hears, and ends.
+// scripted is a server that sends a fixed text, whatever it receives, and exits.
 type scripted struct {
 	from *io.PipeReader
 	to   *io.PipeWriter
@@ -41,8 +41,8 @@ func (c *scripted) Stop() {
 	<-c.done
 }
 
-// FuzzServer: whatever a server says, the examination ends, and its report is JSON
-// with short evidence.
+// FuzzServer checks that the examination ends whatever a server sends, and that its
+// report is JSON with short evidence.
 func FuzzServer(f *testing.F) {
 	for _, s := range []string{
 		"", "\n\n", "noise\n", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", `{"id":"1","error":{"code":"X"}}` + "\n" + `[{"id":1}]` + "\n",
@@ -54,7 +54,7 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, says string) {
 		var r *Report
-		synctest.Test(t, func(t *testing.T) { // where waiting costs nothing
+		synctest.Test(t, func(t *testing.T) { // with synthetic time, waiting costs nothing
 			var err error
 			if r, err = Examine(t.Context(), Target{Start: startScripted(says)}, Options{Call: "a"}); err != nil {
 				t.Fatal(err)
@@ -74,7 +74,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// FuzzClient: whatever a client says, the stage answers with messages and reports.
+// FuzzClient checks that the stage answers any client with valid messages and reports.
 func FuzzClient(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"initialize"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 	f.Add(`[{"jsonrpc":"2.0","id":1,"method":"ping"},1]`)
@@ -95,7 +95,7 @@ func FuzzClient(f *testing.F) {
 			t.Errorf("%v: %s", err, r.JSON())
 		}
 		if !slices.IsSortedFunc(r.Findings, severity) {
-			t.Error("the findings are in no order")
+			t.Error("the findings are not sorted")
 		}
 	})
 }

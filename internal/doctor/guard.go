@@ -17,10 +17,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// stranger is a page that a browser may have open beside the server.
-const stranger = "attacker.example"
+// foreignHost is the host of a web page that may be open in the user's browser.
+const foreignHost = "attacker.example"
 
-// guards are the probes of what HTTP adds to a revision.
+// guards returns the probes that are specific to HTTP, for one revision.
 func (e *exam) guards(r mcp.Revision) []probe {
 	guard := func(name string, run func(context.Context, *talk, *web)) probe {
 		return probe{name: name + " (" + r.String() + ")", rev: r, run: func(ctx context.Context, t *talk) {
@@ -42,22 +42,22 @@ func (e *exam) guards(r mcp.Revision) []probe {
 	return all
 }
 
-// visit is one request and its response.
+// visit is one request with its response.
 type visit struct {
 	said   string // the request, for evidence
 	status int
 	header http.Header
-	body   []byte           // at most 64 KiB of it
-	msg    *jsonrpc.Message // in it, nil for none
+	body   []byte           // the first 64 KiB
+	msg    *jsonrpc.Message // the message in body, or nil
 	err    error
 }
 
-// served reports whether the request was taken for a good one.
+// served reports whether the request was accepted.
 func (v *visit) served() bool {
 	return v.err == nil && v.status < 300 && (v.msg == nil || v.msg.Kind != jsonrpc.Failure)
 }
 
-// code returns the code of the error that the body has, 0 for none.
+// code returns the error code in the body, or 0.
 func (v *visit) code() int64 {
 	if v.msg == nil || v.msg.Kind != jsonrpc.Failure {
 		return 0
@@ -68,20 +68,20 @@ func (v *visit) code() int64 {
 
 func (e *exam) seen(v *visit) string {
 	if v.err != nil {
-		return evidence("> "+v.said, "# "+e.veil([]byte(v.err.Error())))
+		return evidence("> "+v.said, "# "+e.redact([]byte(v.err.Error())))
 	}
 	got := "< HTTP status " + strconv.Itoa(v.status)
 	if len(v.body) > 0 {
-		got += ": " + e.veil(v.body)
+		got += ": " + e.redact(v.body)
 	}
 	return evidence("> "+v.said, got)
 }
 
-// visit makes one request apart from the talk. note says what is special about it.
+// visit sends one request outside the talk. note says what is special about it.
 func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit {
 	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
 	defer cancel()
-	v := &visit{said: strings.TrimSpace(p.method + " " + e.veil(p.body) + " " + note)}
+	v := &visit{said: strings.TrimSpace(p.method + " " + e.redact(p.body) + " " + note)}
 	q, err := w.request(ctx, p)
 	if err != nil {
 		v.err = err
@@ -113,7 +113,7 @@ func (w *web) visit(ctx context.Context, e *exam, p parcel, note string) *visit 
 	return v
 }
 
-// again is a further request of a talk's revision, with headers of its own.
+// again sends another request in the talk's revision, with extra headers.
 func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit {
 	body := jsonrpc.AppendRequest(nil, t.nextID(), alive(t.rev), t.params(""))
 	var notes []string
@@ -131,8 +131,8 @@ func (e *exam) again(ctx context.Context, t *talk, w *web, h http.Header) *visit
 	return w.visit(ctx, e, parcel{body: body, method: http.MethodPost, header: h}, note)
 }
 
-// local reports whether only this machine can reach the server, so that nothing but
-// Origin and Host tells a browser's page from a client.
+// local reports whether only this machine can reach the server. Then only Origin and Host
+// distinguish a page in a browser from a client.
 func (e *exam) local() bool {
 	host := e.t.URL.Hostname()
 	if a, err := netip.ParseAddr(host); err == nil {
@@ -141,11 +141,11 @@ func (e *exam) local() bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// origins tries what a page in a browser could send (2025-11-25 §Transports,
-// "Security Warning"). Whatever a page sends by POST has an Origin; by DNS rebinding it
-// has the Host of the page too.
+// origins sends requests that a page in a browser could send (2025-11-25 §Transports,
+// "Security Warning"). A POST from a page always has an Origin. With DNS rebinding it has
+// the page's Host as well.
 func (e *exam) origins(ctx context.Context, t *talk, w *web) {
-	page := "https://" + stranger
+	page := "https://" + foreignHost
 	v := e.again(ctx, t, w, http.Header{"Origin": {page}})
 	if !v.served() && v.err == nil && v.status != http.StatusForbidden {
 		e.find(OriginStatus, e.seen(v))
@@ -156,7 +156,7 @@ func (e *exam) origins(ctx context.Context, t *talk, w *web) {
 		}
 		return
 	}
-	host := stranger
+	host := foreignHost
 	if port := e.t.URL.Port(); port != "" {
 		host = net.JoinHostPort(host, port)
 	}
@@ -171,8 +171,8 @@ func (e *exam) origins(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// shares reports whether a server lets a page of another origin send it JSON, as a
-// browser asks before it does (Fetch §"CORS-preflight fetch").
+// shares reports whether the server's CORS preflight response lets a page of another
+// origin send it JSON (Fetch §"CORS-preflight fetch").
 func (e *exam) shares(ctx context.Context, w *web, page string) bool {
 	v := w.visit(ctx, e, parcel{method: http.MethodOptions, header: http.Header{
 		"Origin": {page}, "Access-Control-Request-Method": {http.MethodPost}, "Access-Control-Request-Headers": {"content-type"},
@@ -184,21 +184,21 @@ func (e *exam) shares(ctx context.Context, w *web, page string) bool {
 	return (origin == "*" || origin == page) && (strings.Contains(headers, "*") || strings.Contains(headers, "content-type"))
 }
 
-// contentType sends JSON under another name, as a page can without being asked for
-// leave (the simple requests of CORS).
+// contentType sends JSON with another content type, as a page can without a preflight
+// (CORS simple requests).
 func (e *exam) contentType(ctx context.Context, t *talk, w *web) {
 	if v := e.again(ctx, t, w, http.Header{"Content-Type": {"text/plain"}}); v.served() {
 		e.find(ContentTypeUnchecked, e.seen(v))
 	}
 }
 
-// sessions looks at Mcp-Session-Id (2025-11-25 §Transports, "Session Management").
+// sessions checks Mcp-Session-Id (2025-11-25 §Transports, "Session Management").
 func (e *exam) sessions(ctx context.Context, t *talk, w *web) {
 	id := w.sessionOf()
 	if id == "" {
-		return // a server need not have sessions
+		return // sessions are optional
 	}
-	shown := "# " + mcp.HeaderSession + ": " + e.veil([]byte(clip(id)))
+	shown := "# " + mcp.HeaderSession + ": " + e.redact([]byte(clip(id)))
 	for _, b := range []byte(id) {
 		if b < 0x21 || b > 0x7e {
 			e.find(SessionID, shown)
@@ -221,7 +221,7 @@ func (e *exam) sessions(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// guessable reports whether a session's id is short, or little more than a number.
+// guessable reports whether a session id is short, or has few distinct characters.
 func guessable(id string) bool {
 	kinds := map[rune]bool{}
 	for _, r := range id {
@@ -230,14 +230,14 @@ func guessable(id string) bool {
 	return len(id) < 16 || len(kinds) < 8
 }
 
-// sessionEnd ends the session, and uses it nevertheless.
+// sessionEnd ends the session and then uses it again.
 func (e *exam) sessionEnd(ctx context.Context, t *talk, w *web) {
 	if w.sessionOf() == "" {
 		return
 	}
 	v := w.visit(ctx, e, parcel{method: http.MethodDelete}, "")
 	switch {
-	case v.err != nil, v.status == http.StatusMethodNotAllowed: // it may refuse
+	case v.err != nil, v.status == http.StatusMethodNotAllowed: // the server may refuse
 	case v.status >= 300:
 		e.find(DeleteStatus, e.seen(v))
 	default:
@@ -247,9 +247,8 @@ func (e *exam) sessionEnd(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// standing asks for the stream of what belongs to no request: it is there, or is
-// refused with 405 (2025-11-25 §Transports, "Listening for Messages from the
-// Server").
+// standing requests the GET stream. The server must provide it or refuse with 405
+// (2025-11-25 §Transports, "Listening for Messages from the Server").
 func (e *exam) standing(ctx context.Context, t *talk, w *web) {
 	v := w.visit(ctx, e, parcel{method: http.MethodGet}, "")
 	if v.err != nil || v.status == http.StatusMethodNotAllowed {
@@ -261,10 +260,10 @@ func (e *exam) standing(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// versionHeader tries values of MCP-Protocol-Version (2025-06-18 §Transports,
+// versionHeader sends wrong values of MCP-Protocol-Version (2025-06-18 §Transports,
 // "Protocol Version Header").
 func (e *exam) versionHeader(ctx context.Context, t *talk, w *web) {
-	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: {unheardOf}}); v.served() {
+	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: {unknownDate}}); v.served() {
 		e.find(VersionHeaderUnchecked, e.seen(v))
 	}
 	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: nil}); v.err == nil && !v.served() {
@@ -272,12 +271,12 @@ func (e *exam) versionHeader(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// mirrored lets headers say something else than the body (2026-07-28 §Streamable
-// HTTP, "Request Metadata").
+// mirrored sends headers that contradict the body (2026-07-28 §Streamable HTTP, "Request
+// Metadata").
 func (e *exam) mirrored(ctx context.Context, t *talk, w *web) {
 	for _, h := range []http.Header{
 		{mcp.HeaderMethod: {mcp.MethodListTools}}, {mcp.HeaderMethod: nil},
-		{mcp.HeaderVersion: {unheardOf}}, {mcp.HeaderVersion: nil},
+		{mcp.HeaderVersion: {unknownDate}}, {mcp.HeaderVersion: nil},
 	} {
 		v := e.again(ctx, t, w, h)
 		switch {
@@ -290,8 +289,8 @@ func (e *exam) mirrored(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// gone tries the methods that earlier revisions have (2026-07-28 §Streamable HTTP,
-// "Earlier Streamable HTTP Revisions"). A server that has those too may serve them.
+// gone sends the HTTP methods of earlier revisions (2026-07-28 §Streamable HTTP, "Earlier
+// Streamable HTTP Revisions"). A server that supports those revisions may serve them.
 func (e *exam) gone(ctx context.Context, t *talk, w *web) {
 	for _, r := range mcp.Revisions(mcp.HTTPSessions) {
 		e.mu.Lock()
@@ -309,7 +308,7 @@ func (e *exam) gone(ctx context.Context, t *talk, w *web) {
 	}
 }
 
-// judgeResponse finds what is wrong with the form of a response to a question.
+// judgeResponse reports what is wrong with an HTTP response.
 func (t *talk) judgeResponse(q *question) {
 	if q.err != nil {
 		return
@@ -324,7 +323,7 @@ func (t *talk) judgeResponse(q *question) {
 		if code := t.forbidden(q); code != "" {
 			see(code)
 		}
-	case q.id == bigID: // a number that hardly any client sends: ids says what it has to
+	case q.id == bigID: // hardly any client sends such a number; ids reports it
 	case q.status >= 500:
 		see(ServerError)
 	case q.id == "" && !q.odd() && ok && q.status != http.StatusAccepted && !t.rev.Modern():
@@ -338,8 +337,8 @@ func (t *talk) judgeResponse(q *question) {
 	}
 }
 
-// forbidden returns what a 403, or a 421, is about: the host name, or credentials; ""
-// when it is neither.
+// forbidden returns the code for a 403 or 421: the host name or missing credentials, or
+// "" if it is neither.
 func (t *talk) forbidden(q *question) string {
 	text := strings.ToLower(string(q.raw[:min(len(q.raw), 2<<10)]))
 	switch {
@@ -357,14 +356,14 @@ func (t *talk) forbidden(q *question) string {
 	return ""
 }
 
-// How servers say that they refuse a host name.
+// The words with which servers refuse a host name.
 var (
 	hostWord    = regexp.MustCompile(`\bhost(name)?s?\b|dns.rebinding`)
 	refusalWord = regexp.MustCompile(`invalid|not allowed|disallowed|not permitted|forbidden|blocked|denied|untrusted|unknown|unexpected|mismatch|not in|rebinding`)
 )
 
-// servesLocalhost reports whether a server that refuses the host name in its URL serves
-// what it knows itself by. It is tried once.
+// servesLocalhost reports whether a server that refuses the URL's host name accepts
+// localhost. It tests this once.
 func (e *exam) servesLocalhost(w *web) bool {
 	e.byName.Do(func() {
 		for _, name := range []string{"localhost", "127.0.0.1"} {
@@ -376,8 +375,8 @@ func (e *exam) servesLocalhost(w *web) bool {
 			}
 			body := jsonrpc.AppendRequest(nil, "1", mcp.MethodInitialize, []byte("{"+greeting(mcp.LatestLegacy.String())+"}"))
 			v := w.visit(w.ctx, e, parcel{body: body, header: http.Header{"Host": {name}}}, "")
-			// Only an answer of MCP counts: a web server in front of many hosts answers
-			// anything for one that it does not know.
+			// Only an MCP answer counts: a reverse proxy for many hosts answers any
+			// unknown host with something.
 			if v.served() && v.msg != nil {
 				e.knowsLocalhost = true
 				return

@@ -11,13 +11,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bases returns the revisions in which the server is looked at more closely: the
-// newest of each era that it has, or the newest legacy one when its handshake is
-// not MCP's and yet works somehow.
+// bases returns the revisions to examine in detail: the newest of each era that the
+// server supports. If the handshake is not MCP but works somehow, it is the newest legacy
+// revision.
 func (e *exam) bases() []mcp.Revision {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.alien {
+	if e.notMCP {
 		return nil
 	}
 	var out []mcp.Revision
@@ -35,7 +35,7 @@ func (e *exam) bases() []mcp.Revision {
 	return out
 }
 
-// alive returns the request that any server of a revision answers.
+// alive returns a request that every server of the revision answers.
 func alive(r mcp.Revision) string {
 	if r.Modern() {
 		return mcp.MethodDiscover
@@ -43,7 +43,7 @@ func alive(r mcp.Revision) string {
 	return mcp.MethodPing
 }
 
-// habits are the probes of a server that can be opened.
+// habits returns the probes for a server that can be opened.
 func (e *exam) habits() []probe {
 	var all []probe
 	for _, r := range e.bases() {
@@ -53,7 +53,7 @@ func (e *exam) habits() []probe {
 		if r.Legacy() {
 			all = append(all,
 				probe{name: "a request before initialize (" + r.String() + ")", run: func(ctx context.Context, t *talk) { e.early(ctx, t, r) }},
-				probe{name: "a request before initialized (" + r.String() + ")", run: func(ctx context.Context, t *talk) { e.unannounced(ctx, t, r) }},
+				probe{name: "a request before initialized (" + r.String() + ")", run: func(ctx context.Context, t *talk) { e.beforeInitialized(ctx, t, r) }},
 			)
 			add("ping", e.ping)
 		} else {
@@ -92,11 +92,11 @@ func (e *exam) habits() []probe {
 	return all
 }
 
-// early asks before anything was opened. Silence means something only when the same
-// request is answered after the handshake.
+// early sends a request before the handshake. Silence counts only if the server answers
+// the same request after the handshake.
 func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 	if e.http && !e.sse {
-		return // there is no session yet: what that means is looked at there
+		return // there is no session yet; the session probes cover this
 	}
 	q := t.ask(mcp.MethodListTools, "")
 	t.wait(ctx, q, e.o.Patience)
@@ -106,7 +106,7 @@ func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 		if !t.openAs(ctx, r) {
 			return
 		}
-		if again := t.demand(ctx, mcp.MethodListTools, ""); !again.silent() {
+		if again := t.askUntilReady(ctx, mcp.MethodListTools, ""); !again.silent() {
 			e.find(EarlySilent, seen)
 		}
 	case q.worked():
@@ -114,10 +114,10 @@ func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 	}
 }
 
-// unannounced sends a request, then the late notifications/initialized, then the same
+// beforeInitialized sends a request, then the late notifications/initialized, then the same
 // request again. The missing notification was the reason only if the second request
 // works.
-func (e *exam) unannounced(ctx context.Context, t *talk, r mcp.Revision) {
+func (e *exam) beforeInitialized(ctx context.Context, t *talk, r mcp.Revision) {
 	first := t.ask(mcp.MethodInitialize, greeting(r.String()))
 	if !t.wait(ctx, first, e.o.Patience) || !first.worked() {
 		return
@@ -138,10 +138,10 @@ func (e *exam) unannounced(ctx context.Context, t *talk, r mcp.Revision) {
 		return
 	}
 	seen := t.proof(q)
-	if !t.begun(ctx, r) {
+	if !t.finishHandshake(ctx, r) {
 		return
 	}
-	if again := t.demand(ctx, mcp.MethodListTools, ""); again.worked() {
+	if again := t.askUntilReady(ctx, mcp.MethodListTools, ""); again.worked() {
 		e.find(code, evidence(seen, "# the same request worked after "+mcp.NoteInitialized))
 	}
 }
@@ -155,7 +155,7 @@ func unsupported(q *question) bool {
 func (e *exam) ping(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodPing, "")
 	if !t.wait(ctx, q, e.o.Patience) || q.msg == nil {
-		return // silence was found at the opening
+		return // silence was reported at the opening
 	}
 	if !q.worked() {
 		e.find(PingRefused, t.proof(q))
@@ -169,7 +169,7 @@ func (e *exam) ping(ctx context.Context, t *talk) {
 	}
 }
 
-// ids tries ids of every kind (2025-11-25 §Base, "Requests").
+// ids tries every kind of id (2025-11-25 §Base, "Requests").
 func (e *exam) ids(ctx context.Context, t *talk) {
 	method := alive(t.rev)
 	for _, c := range []struct {
@@ -185,15 +185,15 @@ func (e *exam) ids(ctx context.Context, t *talk) {
 			e.find(c.code, t.proof(q))
 		}
 	}
-	q := t.askAs(`"dragoman-1"`, method, "") // again: it must be refused or answered
+	q := t.askAs(`"dragoman-1"`, method, "") // reused: the server must refuse or answer it
 	t.wait(ctx, q, e.o.Patience)
 	if q.silent() && !t.over {
 		e.find(IDReused, t.proof(q))
 	}
 }
 
-// unknownMethod must be refused, and not be met with silence. A request that is
-// answered later proves that the silence is meant.
+// unknownMethod checks that the server answers an unknown method with an error. If a
+// later request is answered first, the server does not intend to answer.
 func (e *exam) unknownMethod(ctx context.Context, t *talk) {
 	q := t.ask("dragoman/no_such_method", "")
 	if t.e.http && !t.e.sse {
@@ -219,8 +219,8 @@ func (e *exam) unknownMethod(ctx context.Context, t *talk) {
 	}
 }
 
-// unknownNote must be ignored (JSON-RPC 2.0 §4.1): whatever answers it is found in
-// passing.
+// unknownNote sends an unknown notification, which the server must ignore (JSON-RPC 2.0
+// §4.1). Any answer is reported by the talk.
 func (e *exam) unknownNote(ctx context.Context, t *talk) {
 	note := t.tell("notifications/dragoman/unknown", "")
 	if t.e.http && !t.e.sse {
@@ -231,11 +231,11 @@ func (e *exam) unknownNote(ctx context.Context, t *talk) {
 	t.linger(ctx, e.grace()/5)
 }
 
-// unknownMeta names a version in _meta that nobody knows (2026-07-28 §Versioning,
-// "Protocol Version Negotiation").
+// unknownMeta sends an unknown version in _meta (2026-07-28 §Versioning, "Protocol
+// Version Negotiation").
 func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 	id := t.nextID()
-	q := t.askRaw(id, mcp.MethodDiscover, jsonrpc.AppendRequest(nil, id, mcp.MethodDiscover, []byte("{"+meta(unheardOf)+"}")), nil)
+	q := t.askRaw(id, mcp.MethodDiscover, jsonrpc.AppendRequest(nil, id, mcp.MethodDiscover, []byte("{"+meta(unknownDate)+"}")), nil)
 	t.wait(ctx, q, e.o.Patience)
 	code, failed := q.failed()
 	switch {
@@ -249,7 +249,7 @@ func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 	}
 }
 
-// noMeta leaves out what each modern request has to carry.
+// noMeta leaves out the _meta that each modern request must have.
 func (e *exam) noMeta(ctx context.Context, t *talk) {
 	id := t.nextID()
 	q := t.askRaw(id, mcp.MethodListTools, jsonrpc.AppendRequest(nil, id, mcp.MethodListTools, []byte("{}")), nil)
@@ -279,29 +279,29 @@ func (e *exam) long(ctx context.Context, t *talk, size int, code string) {
 	}
 }
 
-// burst sends many requests before it waits for an answer.
+// burst sends many requests before it waits for answers.
 func (e *exam) burst(ctx context.Context, t *talk) {
-	const many = 24 // fewer than a wire holds
+	const many = 24 // less than maxUnsent
 	var all []*question
 	for range many {
 		all = append(all, t.ask(alive(t.rev), ""))
 	}
 	for _, q := range all {
 		if !t.wait(ctx, q, e.o.Patience) && !t.over {
-			e.find(BurstLost, evidence(t.proof(q), fmt.Sprintf("# of %d requests at once", many)))
+			e.find(BurstLost, evidence(t.proof(q), fmt.Sprintf("# one of %d concurrent requests", many)))
 			return
 		}
 	}
 }
 
-// batch is a part of one revision only (2025-03-26 §Base, "Batching").
+// batch sends a batch, which only one revision has (2025-03-26 §Base, "Batching").
 func (e *exam) batch(ctx context.Context, t *talk) {
 	one := jsonrpc.AppendRequest(nil, `"batch-1"`, mcp.MethodPing, nil)
 	two := jsonrpc.AppendRequest(nil, `"batch-2"`, mcp.MethodPing, nil)
 	body := append(append(append(append([]byte("["), one...), ','), two...), ']')
 	q := t.askRaw("", batchOf, body, nil)
-	// On a stream each answer may come alone (2025-03-26 §Transports, "Sending Messages
-	// to the Server").
+	// On a stream the answers may arrive one by one (2025-03-26 §Transports, "Sending
+	// Messages to the Server").
 	alone := []*question{{id: `"batch-1"`, method: mcp.MethodPing, said: t.said}, {id: `"batch-2"`, method: mcp.MethodPing, said: t.said}}
 	t.open = append(t.open, alone...)
 	t.wait(ctx, q, e.o.Patience)
@@ -313,8 +313,7 @@ func (e *exam) batch(ctx context.Context, t *talk) {
 	}
 }
 
-// odd is input that no client should send, and that none should be able to kill a
-// server with.
+// odd is malformed input. No client should send it, and no server should crash on it.
 type odd struct {
 	name, body, death string
 }
@@ -323,7 +322,7 @@ func oddities(r mcp.Revision) []odd {
 	noTool := `{"jsonrpc":"2.0","id":"odd","method":"tools/call","params":{"name":"dragoman_no_such_tool","arguments":null` + modernMeta(r) + `}}`
 	noParams := `{"jsonrpc":"2.0","id":"odd","method":"tools/call"}`
 	all := []odd{
-		{"a line that is no JSON", `{"jsonrpc":"2.0","id":"odd","method":`, DiesOnOdd},
+		{"a line that is not JSON", `{"jsonrpc":"2.0","id":"odd","method":`, DiesOnOdd},
 		{"a request whose id is null", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, DiesOnOdd},
 		{"tools/call without parameters", noParams, DiesOnOdd},
 		{"tools/call with null arguments", noTool, DiesOnOdd},
@@ -341,7 +340,7 @@ func modernMeta(r mcp.Revision) string {
 	return ""
 }
 
-// oddity sends it, and sees whether the server goes on.
+// oddity sends the malformed input and checks that the server still works.
 func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 	t.odd = true
 	q := t.askRaw(`"odd"`, "(odd)", []byte(o.body), nil)
@@ -350,7 +349,7 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 	}
 	said := t.said
 	next := t.ask(alive(t.rev), "")
-	if e.muteNow() {
+	if e.pingUnanswered() {
 		t.wait(ctx, q, e.grace())
 		return
 	}
@@ -360,7 +359,7 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 		}
 		return
 	}
-	// An answer proves that it lives now. What it throws on the way may end it a little
+	// The server works now. An exception in the handler may still end it a little
 	// later.
 	t.linger(ctx, e.grace()/5)
 	if next.err == nil && e.http && !e.sse {
@@ -372,8 +371,8 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 	}
 }
 
-func (e *exam) muteNow() bool {
+func (e *exam) pingUnanswered() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.mute
+	return e.noPing
 }

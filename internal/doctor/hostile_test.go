@@ -16,7 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestVeilFindsSecretsInEverySpelling: a server repeats a secret as it likes.
+// TestVeilFindsSecretsInEverySpelling checks that secrets are masked however a server
+// spells them.
 func TestVeilFindsSecretsInEverySpelling(t *testing.T) {
 	long := strings.Repeat("k", 40)
 	for _, c := range []struct {
@@ -30,13 +31,13 @@ func TestVeilFindsSecretsInEverySpelling(t *testing.T) {
 		{`it was abcdefghij`, []string{"abcdef", "abcdefghij"}, "ghij"},
 		{"x" + strings.Repeat(long, 35), []string{long}, "kk"},
 	} {
-		if s := veil([]byte(c.said), spellings(c.secrets)); strings.Contains(s, c.hidden) {
+		if s := redact([]byte(c.said), spellings(c.secrets)); strings.Contains(s, c.hidden) {
 			t.Errorf("of %q it shows %q", c.said, s)
 		}
 	}
 }
 
-// TestEvidenceOfSchemasIsVeiled: what is said about a schema repeats parts of it.
+// TestEvidenceOfSchemasIsVeiled checks evidence that repeats parts of a schema.
 func TestEvidenceOfSchemasIsVeiled(t *testing.T) {
 	secret := "hunter2hunter2"
 	e := &exam{t: &Target{Secrets: []string{secret}}}
@@ -49,7 +50,7 @@ func TestEvidenceOfSchemasIsVeiled(t *testing.T) {
 	}
 }
 
-// crowd counts requests that are under way at a server that answers none of them.
+// crowd counts concurrent requests at a server that answers none of them.
 type crowd struct {
 	mu   sync.Mutex
 	n    int
@@ -70,8 +71,8 @@ func (c *crowd) RoundTrip(q *http.Request) (*http.Response, error) {
 	return nil, q.Context().Err()
 }
 
-// TestAnswersAreBounded: a server that asks without end on a stream, and takes no
-// answer, does not make us open connections without end.
+// TestAnswersAreBounded checks that a server that sends endless requests on a stream, and
+// reads no answers, does not make us open an unlimited number of connections.
 func TestAnswersAreBounded(t *testing.T) {
 	c := &crowd{}
 	w := openWeb(t.Context(), &Target{URL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Transport: c})
@@ -80,12 +81,12 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	w.close()
 	if c.most > 64 {
-		t.Errorf("%d requests were under way at once", c.most)
+		t.Errorf("%d concurrent requests", c.most)
 	}
 }
 
-// TestEndpointStaysSecure: credentials that were meant for https do not go out
-// without it because an event says so.
+// TestEndpointStaysSecure checks that credentials for an https URL are not sent without
+// TLS because an endpoint event says so.
 func TestEndpointStaysSecure(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -104,7 +105,8 @@ func TestEndpointStaysSecure(t *testing.T) {
 	}
 }
 
-// TestPromptsWithManyArguments: reading a prompt takes time in proportion to it.
+// TestPromptsWithManyArguments checks that the time to read a prompt is proportional to
+// its size.
 func TestPromptsWithManyArguments(t *testing.T) {
 	many := strings.Repeat(`{"name":"a"},`, 200_000)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -121,10 +123,10 @@ func TestPromptsWithManyArguments(t *testing.T) {
 			result = `{"prompts":[{"name":"p","arguments":[` + many + `{"name":"z"}]}]}`
 		case mcp.MethodGetPrompt:
 			if len(raw) > 64<<10 {
-				t.Errorf("it is sent %d bytes", len(raw))
+				t.Errorf("the server was sent %d bytes", len(raw))
 			}
 			if err := jsonrpc.Valid(raw, jsonrpc.Limits{}); err != nil {
-				t.Errorf("it is sent what is no message: %v", err)
+				t.Errorf("the server was sent an invalid message: %v", err)
 			}
 			result = `{"messages":[]}`
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/netsim"
 )
 
-// call examines a handler over HTTP, on a network in memory.
+// call examines a handler over HTTP, on an in-memory network.
 func call(t *testing.T, h http.Handler, path string, o Options) *Report {
 	t.Helper()
 	n := netsim.NewNetwork()
@@ -46,15 +46,15 @@ func callFake(t *testing.T, name string, o Options) *Report {
 	return call(t, s.Handler(), s.Path(), o)
 }
 
-// TestStrictServersAreHealthyOverHTTP is TestStrictServersAreHealthy over the
-// transport of each revision.
+// TestStrictServersAreHealthyOverHTTP is TestStrictServersAreHealthy over each revision's
+// HTTP transport.
 func TestStrictServersAreHealthyOverHTTP(t *testing.T) {
 	for _, rev := range mcp.Revisions() {
 		t.Run(rev.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := callFake(t, "strict-"+rev.String(), Options{Deep: true, Call: "count"})
 				if w := Worst(r.Findings); w == Error || w == Warning {
-					t.Errorf("it is found to have faults:\n%s", dump(r))
+					t.Errorf("unexpected findings:\n%s", dump(r))
 				}
 				if want := "works with: " + rev.String() + "; through Dragoman: all"; r.Verdict.String() != want {
 					t.Errorf("%s\nwant %s", dump(r), want)
@@ -65,7 +65,7 @@ func TestStrictServersAreHealthyOverHTTP(t *testing.T) {
 	}
 }
 
-// TestFaultsOverHTTP plays those faults that this transport can have.
+// TestFaultsOverHTTP runs the faults that are possible over HTTP.
 func TestFaultsOverHTTP(t *testing.T) {
 	for name, want := range map[string]string{
 		"bad-schema": SchemaInvalid, "endless-cursor": Endless, "wrong-id-type": IDType, "never-answers": NoRevision,
@@ -73,16 +73,16 @@ func TestFaultsOverHTTP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if r := callFake(t, name, Options{}); !slices.Contains(codes(r), want) {
-					t.Errorf("%s is not found:\n%s", want, dump(r))
+					t.Errorf("%s was not found:\n%s", want, dump(r))
 				}
 			})
 		})
 	}
 }
 
-// TestBroadcastingIsAllThatIsFound: a server that sends what is meant for one session to
-// all of them has that fault and no other. What the doctor's other visits are answered
-// is not taken for answers to something else, for a manifest or for a flood.
+// TestBroadcastingIsAllThatIsFound checks that a server that sends one session's messages
+// to all sessions has this finding and no other. Answers to the doctor's other sessions
+// must not look like answers to something else, a manifest or a flood.
 func TestBroadcastingIsAllThatIsFound(t *testing.T) {
 	for range 5 {
 		synctest.Test(t, func(t *testing.T) {

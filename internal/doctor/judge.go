@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// read scans what a server said, and finds what is wrong with its form. It returns
-// nil for what is no message at all.
+// read parses a message from the server and reports what is wrong with its form. It
+// returns nil if raw is not a message.
 func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine})
 	if err == nil {
@@ -20,24 +20,24 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 		if of == nil || of.status == 0 {
 			t.noise(raw)
 		} else if of.status < 300 && len(bytes.TrimSpace(raw)) > 0 && of.id != "" {
-			t.e.find(BodyUnreadable, evidence("> "+of.said, "< HTTP status "+strconv.Itoa(of.status)+": "+t.e.veil(raw)))
+			t.e.find(BodyUnreadable, evidence("> "+of.said, "< HTTP status "+strconv.Itoa(of.status)+": "+t.e.redact(raw)))
 		}
 		return nil
 	}
 	if of != nil && of.odd() || t.odd && (loose.ID == "" || loose.ID == "null") {
-		return loose // an error about what could not be read may have a null id
+		return loose // the id may be null in an error about unreadable input
 	}
 	if t.big() != nil && aboutBig(loose) {
-		return loose // a number that has lost digits may be spelled as no id may be
+		return loose // a number that lost digits may be spelled like no valid id
 	}
 	t.form(loose, err)
 	return loose
 }
 
-// form finds what only a tolerant reader accepts.
+// form reports what only a tolerant parser accepts.
 func (t *talk) form(m *jsonrpc.Message, err error) {
 	whole := jsonrpc.Whole(m.Raw)
-	see := func(code string) { t.e.find(code, evidence("> "+t.said, "< "+t.e.veil(m.Raw))) }
+	see := func(code string) { t.e.find(code, evidence("> "+t.said, "< "+t.e.redact(m.Raw))) }
 	known := false
 	if jsonrpc.Find(m.Raw, whole, "jsonrpc").IsZero() {
 		known = true
@@ -55,7 +55,7 @@ func (t *talk) form(m *jsonrpc.Message, err error) {
 		}
 	}
 	if (m.ID == "" || m.ID == "null") && m.Method == "" {
-		return // whose says what that means
+		return // questionOf reports what this means
 	}
 	if !known {
 		reason := ""
@@ -63,11 +63,11 @@ func (t *talk) form(m *jsonrpc.Message, err error) {
 		if errors.As(err, &bad) {
 			reason = "# " + bad.Message
 		}
-		t.e.find(MessageShape, evidence("> "+t.said, "< "+t.e.veil(m.Raw), reason))
+		t.e.find(MessageShape, evidence("> "+t.said, "< "+t.e.redact(m.Raw), reason))
 	}
 }
 
-// noise is what stands on standard output and is no message.
+// noise reports output that is not a message.
 func (t *talk) noise(raw []byte) {
-	t.e.find(Noise, evidence("< "+t.e.veil(raw)))
+	t.e.find(Noise, evidence("< "+t.e.redact(raw)))
 }

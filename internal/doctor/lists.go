@@ -11,18 +11,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Bounds of a list that is read.
+// Limits for reading a list.
 const (
 	maxPages  = 60
 	deepPages = 600
 	maxItems  = 20000
-	maxBytes  = 64 << 20 // of all its pages
+	maxBytes  = 64 << 20 // all pages together
 
-	maxArguments = 64 // of a prompt that is read
+	maxArguments = 64 // arguments of a prompt that is read
 )
 
-// list is one of a server's lists: its method, the member of the result that holds
-// it, and what tells its entries apart.
+// list describes one of a server's lists: its method, the result member that holds it,
+// and the member that identifies an entry.
 type list struct{ method, member, key, capability string }
 
 var serverLists = []list{
@@ -32,7 +32,7 @@ var serverLists = []list{
 	{mcp.MethodListPrompts, "prompts", "name", "prompts"},
 }
 
-// declared returns the capabilities that the server names when it is opened.
+// declared returns the capabilities that the server declares in its opening.
 func (t *talk) declared(ctx context.Context) (raw []byte, caps jsonrpc.Span) {
 	method, members := mcp.MethodInitialize, greeting(t.rev.String())
 	if t.rev.Modern() {
@@ -45,8 +45,8 @@ func (t *talk) declared(ctx context.Context) (raw []byte, caps jsonrpc.Span) {
 	return q.msg.Raw, q.msg.ResultMember("capabilities")
 }
 
-// lists reads all lists, compares what is declared with what is there, and judges
-// the tools.
+// lists reads all lists, compares the declared capabilities with the actual lists, and
+// checks the tools.
 func (e *exam) lists(ctx context.Context, t *talk) {
 	raw, caps := t.hello, t.caps
 	if t.rev.Modern() {
@@ -64,13 +64,13 @@ func (e *exam) lists(ctx context.Context, t *talk) {
 				e.find(Unhandled, t.proof(q))
 			}
 		case declares && unsupported(q):
-			if l.capability != "" { // templates are a part that a server may lack
+			if l.capability != "" { // templates are optional
 				e.find(Unhandled, t.proof(q))
 			}
 		case !declares && q.worked() && l.capability != "":
 			e.find(Undeclared, t.proof(q))
 		case (declares || tacit(raw, caps, l)) && refusedForGood(q):
-			if again := t.demand(ctx, l.method, ""); refusedForGood(again) {
+			if again := t.askUntilReady(ctx, l.method, ""); refusedForGood(again) {
 				e.find(ListFails, t.proof(again))
 			}
 		}
@@ -78,20 +78,20 @@ func (e *exam) lists(ctx context.Context, t *talk) {
 	e.handlers(ctx, t, raw, caps)
 }
 
-// tacit reports whether a list is to be expected of a server that has not said what it
-// can do: of one without any capabilities, its tools.
+// tacit reports whether a list is expected although the server declared nothing: a
+// server without any capabilities should still have tools.
 func tacit(raw []byte, caps jsonrpc.Span, l list) bool {
 	return l.capability == "tools" && jsonrpc.KindOf(raw, caps) != '{'
 }
 
-// refusedForGood reports whether a request failed for another reason than that its
-// method is unknown or that nobody has signed in.
+// refusedForGood reports whether a request failed for a reason other than an unknown
+// method or missing credentials.
 func refusedForGood(q *question) bool {
 	return q.done && q.err == nil && !q.worked() && !unsupported(q) &&
 		q.status != http.StatusUnauthorized && q.status != http.StatusForbidden
 }
 
-// handlers tries the methods of further capabilities, in ways that change nothing.
+// handlers tries methods of other capabilities, without side effects.
 func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.Span) {
 	tries := []struct{ capability, method, members string }{
 		{"completions", mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"dragoman_no_such_prompt"},"argument":{"name":"a","value":""}`},
@@ -103,7 +103,7 @@ func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.S
 		if jsonrpc.Find(raw, caps, c.capability).IsZero() {
 			continue
 		}
-		q := t.demand(ctx, c.method, c.members)
+		q := t.askUntilReady(ctx, c.method, c.members)
 		if t.over {
 			return
 		}
@@ -113,7 +113,7 @@ func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.S
 	}
 }
 
-// list reads one list to its end, and returns the first request for it.
+// list reads one list to its end and returns the first request for it.
 func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	pages := maxPages
 	if e.o.Deep {
@@ -123,7 +123,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	var first *question
 	members, read := "", 0
 	for page := 1; ; page++ {
-		q := t.demand(ctx, l.method, members)
+		q := t.askUntilReady(ctx, l.method, members)
 		if first == nil {
 			first = q
 		}
@@ -146,9 +146,9 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 			key, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, l.key))
 			switch {
 			case key == "":
-				e.find(Nameless, evidence("> "+q.said, "< "+e.veil(item.Of(raw))))
+				e.find(Nameless, evidence("> "+q.said, "< "+e.redact(item.Of(raw))))
 			case seen[key]:
-				e.find(Duplicates, evidence("> "+q.said, "< "+e.veil(item.Of(raw)), "# "+l.key+" was there before"))
+				e.find(Duplicates, evidence("> "+q.said, "< "+e.redact(item.Of(raw)), "# "+l.key+" occurred before"))
 			default:
 				seen[key] = true
 				fresh++
@@ -166,10 +166,10 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 			e.find(CursorType, t.proof(q))
 			return first
 		case cursors[cursor]:
-			e.find(CursorRepeats, evidence("> "+q.said, "< "+e.veil(tail(raw)), "# this cursor was given out before"))
+			e.find(CursorRepeats, evidence("> "+q.said, "< "+e.redact(tail(raw)), "# this cursor was returned before"))
 			return first
 		case fresh == 0 && items > 0 && page > 2, page >= pages, len(seen) >= maxItems, read >= maxBytes:
-			e.find(Endless, evidence("> "+q.said, "< "+e.veil(tail(raw)), fmt.Sprintf("# after %d pages there is still a next one", page)))
+			e.find(Endless, evidence("> "+q.said, "< "+e.redact(tail(raw)), fmt.Sprintf("# after %d pages there is still a next one", page)))
 			return first
 		}
 		cursors[cursor] = true
@@ -177,15 +177,15 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	}
 }
 
-// tail is where the cursor of a page stands, usually.
+// tail returns the end of a page, where the cursor usually is.
 func tail(raw []byte) []byte { return raw[max(0, len(raw)-shown):] }
 
-// read reads one resource and one prompt that the server offers: neither is to
-// change anything.
+// read reads one resource and one prompt that the server offers. Reading should have no
+// side effects.
 func (e *exam) read(ctx context.Context, t *talk) {
-	if q := t.demand(ctx, mcp.MethodListResources, ""); q.worked() {
+	if q := t.askUntilReady(ctx, mcp.MethodListResources, ""); q.worked() {
 		for item := range jsonrpc.Elements(q.msg.Raw, q.msg.ResultMember("resources")) {
-			r := t.demand(ctx, mcp.MethodReadResource, `"uri":`+textMember(q.msg.Raw, item, "uri"))
+			r := t.askUntilReady(ctx, mcp.MethodReadResource, `"uri":`+textMember(q.msg.Raw, item, "uri"))
 			if !r.worked() && !t.over {
 				e.find(ReadFails, t.proof(r))
 			}
@@ -195,7 +195,7 @@ func (e *exam) read(ctx context.Context, t *talk) {
 	if t.over {
 		return
 	}
-	if q := t.demand(ctx, mcp.MethodListPrompts, ""); q.worked() {
+	if q := t.askUntilReady(ctx, mcp.MethodListPrompts, ""); q.worked() {
 		for item := range jsonrpc.Elements(q.msg.Raw, q.msg.ResultMember("prompts")) {
 			var arguments []string
 			for a := range jsonrpc.Elements(q.msg.Raw, jsonrpc.Find(q.msg.Raw, item, "arguments")) {
@@ -206,7 +206,7 @@ func (e *exam) read(ctx context.Context, t *talk) {
 					arguments = append(arguments, one)
 				}
 			}
-			r := t.demand(ctx, mcp.MethodGetPrompt, `"name":`+textMember(q.msg.Raw, item, "name")+`,"arguments":{`+strings.Join(arguments, ",")+`}`)
+			r := t.askUntilReady(ctx, mcp.MethodGetPrompt, `"name":`+textMember(q.msg.Raw, item, "name")+`,"arguments":{`+strings.Join(arguments, ",")+`}`)
 			if r.silent() && !t.over {
 				e.find(ReadFails, t.proof(r))
 			}
@@ -215,7 +215,7 @@ func (e *exam) read(ctx context.Context, t *talk) {
 	}
 }
 
-// textMember returns a member as a JSON string, whatever it is.
+// textMember returns a member's text as a JSON string, "" if it is not a string.
 func textMember(raw []byte, obj jsonrpc.Span, key string) string {
 	s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, obj, key))
 	return string(jsonrpc.AppendQuote(nil, s))

@@ -10,11 +10,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// unheardOf is a version that no server can know.
-const unheardOf = "1999-12-31"
+// unknownDate is a version that no server supports.
+const unknownDate = "1999-12-31"
 
-// reach opens the server for the first time, alone and with much patience: it may
-// have to be fetched or built first. It reports whether the server says anything.
+// reach opens the server for the first time, with no other probe running and a long
+// timeout: it may have to be downloaded or built first. It reports whether the server
+// sent anything.
 func (e *exam) reach(ctx context.Context) bool {
 	ways := []struct {
 		name, method, members string
@@ -35,7 +36,7 @@ func (e *exam) reach(ctx context.Context) bool {
 		}
 		t, err := e.begin(ctx)
 		if err != nil {
-			why = "# " + e.veil([]byte(err.Error()))
+			why = "# " + e.redact([]byte(err.Error()))
 			if !e.http || e.sse {
 				break
 			}
@@ -68,7 +69,7 @@ func (e *exam) reach(ctx context.Context) bool {
 	return false
 }
 
-// mayBeEvents reports whether a POST was refused as where there is HTTP+SSE
+// mayBeEvents reports whether a POST was refused in the way that an HTTP+SSE server does
 // (2026-07-28 §Streamable HTTP, "HTTP+SSE Transport (2024-11-05)").
 func mayBeEvents(q *question) bool {
 	code, _ := q.failed()
@@ -79,7 +80,7 @@ func mayBeEvents(q *question) bool {
 	return false
 }
 
-// forget takes back what a later attempt has refuted.
+// forget replaces Unreachable by Dies after a later attempt reached the server.
 func (e *exam) forget(code string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,8 +93,8 @@ func (e *exam) forget(code string) {
 	}
 }
 
-// tryEvents reports whether the address speaks HTTP+SSE (2024-11-05 §Transports), as
-// a client finds out whose POST is refused.
+// tryEvents reports whether the URL speaks HTTP+SSE (2024-11-05 §Transports), the way a
+// client whose POST was refused finds out.
 func (e *exam) tryEvents(ctx context.Context) bool {
 	e.sse = true
 	t, err := e.begin(ctx)
@@ -109,7 +110,7 @@ func (e *exam) tryEvents(ctx context.Context) bool {
 	return e.sse
 }
 
-// openings are the probes of how the server can be opened.
+// openings returns the probes that open the server.
 func (e *exam) openings() []probe {
 	all := []probe{{name: "server/discover", death: ProbeDies, run: e.discover}}
 	for _, r := range mcp.Revisions(mcp.Handshake) {
@@ -122,8 +123,8 @@ func (e *exam) openings() []probe {
 	)
 }
 
-// discover asks whether the server is of the modern era (2026-07-28 §Versioning,
-// "Backward Compatibility").
+// discover tests whether the server is modern (2026-07-28 §Versioning, "Backward
+// Compatibility").
 func (e *exam) discover(ctx context.Context, t *talk) {
 	t.rev = mcp.Latest
 	q := t.ask(mcp.MethodDiscover, "")
@@ -153,7 +154,7 @@ func (e *exam) discover(ctx context.Context, t *talk) {
 	}
 }
 
-// modernResult checks what each modern result has (2026-07-28 §Base, "ResultType").
+// modernResult checks what every modern result must have (2026-07-28 §Base, "ResultType").
 func (e *exam) modernResult(t *talk, q *question) {
 	if q.msg.ResultMember("resultType").IsZero() {
 		e.find(NoResultType, t.proof(q))
@@ -163,7 +164,7 @@ func (e *exam) modernResult(t *talk, q *question) {
 	}
 }
 
-// attempted notes what came of a revision.
+// attempted records the result for a revision.
 func (e *exam) attempted(r mcp.Revision, a *attempt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -204,13 +205,13 @@ func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision) {
 	if info := q.msg.ResultMember("serverInfo"); jsonrpc.Find(raw, info, "name").IsZero() {
 		e.find(NoServerInfo, t.proof(q))
 	}
-	a.opened = t.begun(ctx, r)
+	a.opened = t.finishHandshake(ctx, r)
 	if !a.opened {
 		a.why = "it answers no request after the handshake"
 	}
 }
 
-// versionless says what a success of initialize is that names no version.
+// versionless classifies a result of initialize that has no version.
 func (e *exam) versionless(t *talk, q *question) {
 	code := NoVersion
 	switch {
@@ -222,10 +223,10 @@ func (e *exam) versionless(t *talk, q *question) {
 	e.find(code, t.proof(q))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.odd, e.alien = true, e.alien || code == NotMCP
+	e.odd, e.notMCP = true, e.notMCP || code == NotMCP
 }
 
-// openAs opens in a revision for a probe, however the server can be opened.
+// openAs opens the server in a revision for a probe, in whatever way works.
 func (t *talk) openAs(ctx context.Context, r mcp.Revision) bool {
 	t.rev = r
 	if r.Modern() {
@@ -243,12 +244,12 @@ func (t *talk) openAs(ctx context.Context, r mcp.Revision) bool {
 		return false
 	}
 	t.hello, t.caps = q.msg.Raw, q.msg.ResultMember("capabilities")
-	return t.begun(ctx, r)
+	return t.finishHandshake(ctx, r)
 }
 
-// begun ends the handshake, and waits until the server has noticed. It reports
-// whether the server answers.
-func (t *talk) begun(ctx context.Context, r mcp.Revision) bool {
+// finishHandshake completes the handshake and waits until the server is ready. It reports whether
+// the server answers.
+func (t *talk) finishHandshake(ctx context.Context, r mcp.Revision) bool {
 	t.rev = r
 	if w, ok := t.w.(*web); ok {
 		w.speak(r)
@@ -259,7 +260,7 @@ func (t *talk) begun(ctx context.Context, r mcp.Revision) bool {
 		t.wait(ctx, note, t.e.o.Patience)
 	}
 	t.e.mu.Lock()
-	mute := t.e.mute
+	mute := t.e.noPing
 	t.e.mu.Unlock()
 	if mute {
 		return true
@@ -267,13 +268,13 @@ func (t *talk) begun(ctx context.Context, r mcp.Revision) bool {
 	return t.ready(ctx)
 }
 
-// ready asks for a sign of life until the server is ready to give one.
+// ready pings until the server is ready to answer.
 func (t *talk) ready(ctx context.Context) bool {
-	q := t.demand(ctx, mcp.MethodPing, "")
+	q := t.askUntilReady(ctx, mcp.MethodPing, "")
 	if q.silent() && !t.over {
 		t.e.find(PingSilent, t.proof(q))
 		t.e.mu.Lock()
-		t.e.mute = true
+		t.e.noPing = true
 		t.e.mu.Unlock()
 		again := t.ask(mcp.MethodListTools, "")
 		return t.wait(ctx, again, t.e.o.Patience)
@@ -281,12 +282,12 @@ func (t *talk) ready(ctx context.Context) bool {
 	return q.done
 }
 
-// unknownVersion offers what no server knows: it must be answered with a version
-// that the server does know (2025-11-25 §Lifecycle, "Version Negotiation").
+// unknownVersion offers an unknown version. The server must answer with a version that it
+// supports (2025-11-25 §Lifecycle, "Version Negotiation").
 func (e *exam) unknownVersion(ctx context.Context, t *talk) {
-	q := t.ask(mcp.MethodInitialize, greeting(unheardOf))
+	q := t.ask(mcp.MethodInitialize, greeting(unknownDate))
 	if !t.wait(ctx, q, e.o.Patience) || q.msg == nil {
-		return // the other openings tell of silence
+		return // the other opening probes report silence
 	}
 	if q.worked() {
 		version, ok := jsonrpc.Text(q.msg.Raw, q.msg.ResultMember("protocolVersion"))
@@ -300,8 +301,7 @@ func (e *exam) unknownVersion(ctx context.Context, t *talk) {
 	e.mu.Unlock()
 }
 
-// bareInitialize leaves out what initialize needs. It must not be answered with
-// silence or by dying.
+// bareInitialize sends initialize without params. The server must answer and not exit.
 func (e *exam) bareInitialize(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodInitialize, "")
 	t.wait(ctx, q, e.o.Patience)
@@ -318,8 +318,8 @@ func (e *exam) bareInitialize(ctx context.Context, t *talk) {
 	}
 }
 
-// settleVersions judges refusals, once it is known whether the server has the older
-// era at all: one that has not is right to refuse.
+// settleVersions judges refused versions once it is known whether the server is legacy at
+// all. A server that is not legacy is right to refuse.
 func (e *exam) settleVersions() {
 	e.mu.Lock()
 	legacy, refused, strict, bare := false, e.refusedUnknown, "", e.refusedBare
@@ -352,5 +352,5 @@ func (e *exam) settleVersions() {
 	}
 }
 
-// clip bounds text of a peer within ours.
+// clip shortens a peer's text for use within ours.
 func clip(s string) string { return excerpt.Cut(s, 40) }

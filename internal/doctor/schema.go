@@ -8,34 +8,34 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// toolName is what 2025-11-25 §Tools, "Tool Names" recommends.
+// toolName is the pattern that 2025-11-25 §Tools, "Tool Names" recommends.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// judgeTool looks at one entry of tools/list.
+// judgeTool checks one entry of tools/list.
 func (e *exam) judgeTool(raw []byte, tool jsonrpc.Span) {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 	seen := func(what string) string {
-		return evidence("< "+e.veil(tool.Of(raw)), "# "+e.veil([]byte(what)))
+		return evidence("< "+e.redact(tool.Of(raw)), "# "+e.redact([]byte(what)))
 	}
 	if !toolName.MatchString(name) {
 		e.find(ToolName, seen("the name has characters that some clients and models refuse"))
 	}
 	if jsonrpc.Find(raw, tool, "description").IsZero() {
-		e.find(ToolUndescribed, seen("there is no description"))
+		e.find(ToolUndescribed, seen("the description is missing"))
 	}
 	schema := jsonrpc.Find(raw, tool, "inputSchema")
 	if schema.IsZero() {
-		what := "there is no inputSchema"
+		what := "inputSchema is missing"
 		for _, other := range []string{"params_schema", "parameters", "input_schema", "schema"} {
 			if !jsonrpc.Find(raw, tool, other).IsZero() {
-				what += "; the schema stands under " + other
+				what += "; the schema is in " + other
 			}
 		}
 		e.find(SchemaMissing, seen(what))
 		return
 	}
 	if jsonrpc.KindOf(raw, schema) != '{' {
-		e.find(SchemaInvalid, seen("inputSchema is no object"))
+		e.find(SchemaInvalid, seen("inputSchema is not an object"))
 		return
 	}
 	if kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, schema, "type")); kind == "" {
@@ -65,8 +65,8 @@ func members(raw []byte, obj jsonrpc.Span) (n int) {
 	return n
 }
 
-// schemaJudge walks through one schema. It knows the shape of the keywords and not
-// their meaning.
+// schemaJudge walks through one schema. It checks the types of keyword values, not their
+// meaning.
 type schemaJudge struct {
 	raw   []byte
 	found map[string]string
@@ -81,8 +81,8 @@ func (j *schemaJudge) find(code, what string) {
 	}
 }
 
-// dialect judges the $schema of a root (2025-11-25 §Base, "JSON Schema Usage":
-// 2020-12 where none is named).
+// dialect checks the $schema of a root (2025-11-25 §Base, "JSON Schema Usage": the
+// default is 2020-12).
 func (j *schemaJudge) dialect(at jsonrpc.Span) {
 	uri, ok := jsonrpc.Text(j.raw, jsonrpc.Find(j.raw, at, "$schema"))
 	if !ok {
@@ -97,7 +97,7 @@ func (j *schemaJudge) dialect(at jsonrpc.Span) {
 	j.find(SchemaDialect, "$schema names a dialect that few clients know: "+clip(uri))
 }
 
-// The keywords of JSON Schema 2020-12 by the kind of their value.
+// The keywords of JSON Schema 2020-12, by the type of their value.
 var (
 	schemaTypes = map[string]bool{"null": true, "boolean": true, "object": true, "array": true, "number": true, "string": true, "integer": true}
 	numberWords = map[string]bool{
@@ -112,7 +112,7 @@ var (
 	}
 )
 
-// schemaDepth bounds the walk; what lies deeper is not judged.
+// schemaDepth limits the walk. Deeper parts are not checked.
 const schemaDepth = 64
 
 func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
@@ -124,7 +124,7 @@ func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
 		return
 	case '{':
 	default:
-		j.find(SchemaInvalid, "where a schema belongs there is "+clip(string(at.Of(j.raw))))
+		j.find(SchemaInvalid, "expected a schema, found "+clip(string(at.Of(j.raw))))
 		return
 	}
 	for m := range jsonrpc.Members(j.raw, at) {
@@ -137,7 +137,7 @@ func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
 		case (word == "exclusiveMinimum" || word == "exclusiveMaximum") && (kind == 't' || kind == 'f'):
 			j.find(SchemaDialect, word+" is a boolean, as in draft 4")
 		case word == "nullable":
-			j.find(SchemaDialect, "nullable is a word of OpenAPI 3.0 and none of JSON Schema")
+			j.find(SchemaDialect, "nullable is a keyword of OpenAPI 3.0, not of JSON Schema")
 		case numberWords[word] && kind != '0':
 			bad()
 		case word == "required":
@@ -146,7 +146,7 @@ func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
 			bad()
 		case word == "$ref" || word == "$dynamicRef":
 			if ref, _ := jsonrpc.Text(j.raw, m.Value); !strings.HasPrefix(ref, "#") {
-				j.find(SchemaRef, word+" leads elsewhere: "+clip(ref))
+				j.find(SchemaRef, word+" is external: "+clip(ref))
 			}
 		case mapWords[word]:
 			if kind != '{' {
@@ -165,7 +165,7 @@ func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
 				j.schema(s, depth+1)
 			}
 		case word == "items" && kind == '[':
-			j.find(SchemaDialect, "items is a list, which is prefixItems since 2020-12")
+			j.find(SchemaDialect, "items is a list; since 2020-12 use prefixItems")
 		case innerWords[word]:
 			j.schema(m.Value, depth+1)
 		}
@@ -175,7 +175,7 @@ func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
 func (j *schemaJudge) typeWord(at jsonrpc.Span) {
 	if one, ok := jsonrpc.Text(j.raw, at); ok {
 		if !schemaTypes[one] {
-			j.find(SchemaInvalid, "there is no type "+clip(one))
+			j.find(SchemaInvalid, "unknown type "+clip(one))
 		}
 		return
 	}
@@ -185,7 +185,7 @@ func (j *schemaJudge) typeWord(at jsonrpc.Span) {
 	}
 	for each := range jsonrpc.Elements(j.raw, at) {
 		if one, _ := jsonrpc.Text(j.raw, each); !schemaTypes[one] {
-			j.find(SchemaInvalid, "there is no type "+clip(string(each.Of(j.raw))))
+			j.find(SchemaInvalid, "unknown type "+clip(string(each.Of(j.raw))))
 		}
 	}
 }
@@ -195,12 +195,12 @@ func (j *schemaJudge) required(at jsonrpc.Span) {
 		j.find(SchemaDialect, "required is a boolean, as in draft 3")
 		return
 	} else if k != '[' {
-		j.find(SchemaInvalid, "required is no list")
+		j.find(SchemaInvalid, "required is not a list")
 		return
 	}
 	for each := range jsonrpc.Elements(j.raw, at) {
 		if jsonrpc.KindOf(j.raw, each) != '"' {
-			j.find(SchemaInvalid, "required lists what is no name")
+			j.find(SchemaInvalid, "required contains an entry that is not a string")
 		}
 	}
 }

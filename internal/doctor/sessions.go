@@ -8,25 +8,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// This file keeps the sessions of an examination apart. Over HTTP they are sessions of
-// one server, three at a time. Some servers, mostly wrappers, send messages meant for
-// one session to all sessions.
+// This file tells the sessions of an examination apart. Over HTTP they are sessions of
+// one server, three at a time. Some servers, mostly wrappers, send messages that are
+// meant for one session to all sessions.
 
-// sentID is a request with a certain id.
+// sentID is a request that was sent, by id.
 type sentID struct {
 	t    *talk
 	said string
 }
 
-// minID is below all ids that are counted over HTTP.
+// minID is less than every id that we count over HTTP.
 const minID = 1_000_000
 
-// firstID returns where ids begin over HTTP: other clients of the server count from 0
-// or 1, and an answer to one of theirs must not look like an answer to us.
+// firstID returns the first id over HTTP. Other clients of the server count from 0 or 1,
+// and an answer to one of them must not look like an answer to us.
 func firstID() int64 { return minID + rand.Int64N(1_000_000_000) }
 
-// nextID returns the id of the next request. Over HTTP no other conversation has it; on
-// a pipe each conversation has a process of its own and counts from 1.
+// nextID returns the id of the next request. Over HTTP it is unique across conversations.
+// On a pipe each conversation has its own process and counts from 1.
 func (t *talk) nextID() jsonrpc.ID {
 	if t.e.http {
 		return jsonrpc.IntID(t.e.lastID.Add(1))
@@ -35,8 +35,8 @@ func (t *talk) nextID() jsonrpc.ID {
 	return jsonrpc.IntID(t.last)
 }
 
-// noteSent remembers the id of a request that is about to be sent, where it was counted:
-// 0 and the like say nothing when they come back.
+// noteSent remembers the id of a request, if the id came from our counter. Other ids,
+// such as 0, prove nothing when they come back.
 func (t *talk) noteSent(q *question) {
 	n, ok := jsonrpc.Int([]byte(q.id), jsonrpc.Span{End: len(q.id)})
 	if !t.e.http || !ok || n <= minID || n > t.e.lastID.Load() {
@@ -50,9 +50,9 @@ func (t *talk) noteSent(q *question) {
 	t.e.sent[valueOf(q.id)] = sentID{t, q.said}
 }
 
-// isAnothers reports whether an answer that is to none of the open requests is to a
-// request of another conversation, and finds the server that sends it here.
-func (t *talk) isAnothers(m *jsonrpc.Message) bool {
+// isOtherSessions reports whether an answer belongs to a request of another conversation. If
+// so, it reports that the server broadcasts.
+func (t *talk) isOtherSessions(m *jsonrpc.Message) bool {
 	if !t.e.http || m.ID == "" || m.ID == "null" {
 		return false
 	}
@@ -62,12 +62,12 @@ func (t *talk) isAnothers(m *jsonrpc.Message) bool {
 	if !known || x.t == t {
 		return false
 	}
-	t.e.find(Broadcasts, evidence("# in one session:", "> "+x.said, "# in another session:", "< "+t.e.veil(m.Raw)))
+	t.e.find(Broadcasts, evidence("# in one session:", "> "+x.said, "# in another session:", "< "+t.e.redact(m.Raw)))
 	return true
 }
 
-// twoSessions tests whether an answer in one session also arrives in another. If it
-// does, only one probe runs at a time from then on: an answer without an id, or a
+// twoSessions tests whether an answer in one session also arrives in another. If so, only
+// one probe runs at a time from then on, because an answer without an id, or a
 // notification, cannot be told from those of other probes.
 func (e *exam) twoSessions(ctx context.Context) {
 	one, err := e.begin(ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// sloppyLegacy is a server of the older era that checks nothing.
+// sloppyLegacy is a legacy server that checks nothing.
 func sloppyLegacy(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		_, _ = io.WriteString(w, "hello")
@@ -49,7 +49,7 @@ func sloppyLegacy(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(jsonrpc.AppendResult(nil, m.ID, []byte(result)))
 }
 
-// sloppyModern is one of the newer era.
+// sloppyModern is a modern server that checks nothing.
 func sloppyModern(w http.ResponseWriter, r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "application/json")
@@ -68,7 +68,7 @@ func sloppyModern(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestSloppyServers: each is told all that is wrong with it.
+// TestSloppyServers checks all findings of the sloppy servers.
 func TestSloppyServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		serve http.HandlerFunc
@@ -91,19 +91,19 @@ func TestSloppyServers(t *testing.T) {
 				r := call(t, c.serve, "/mcp", Options{})
 				for _, code := range c.want {
 					if !slices.Contains(codes(r), code) {
-						t.Errorf("%s is not found:\n%s", code, dump(r))
+						t.Errorf("%s was not found:\n%s", code, dump(r))
 					}
 				}
 				if r.Verdict.Healthy {
-					t.Error("it is called healthy")
+					t.Error("the server is reported as healthy")
 				}
 			})
 		})
 	}
 }
 
-// TestEventsBehindARefusal: a server of HTTP+SSE that refuses a POST with a message
-// is opened all the same.
+// TestEventsBehindARefusal checks that an HTTP+SSE server that refuses a POST with a
+// message is still opened.
 func TestEventsBehindARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := fake.NewServer("strict-"+mcp.Revisions()[len(mcp.Revisions())-1].String(), fake.Options{})
@@ -126,7 +126,7 @@ func TestEventsBehindARefusal(t *testing.T) {
 	})
 }
 
-// TestSessionsAreJudged: what can be guessed, and what cannot.
+// TestSessionsAreJudged checks which session ids count as guessable.
 func TestSessionsAreJudged(t *testing.T) {
 	for id, want := range map[string]bool{
 		"7": true, "session-1": true, "000000000000000000000001": true, "1111-2222-1111-2222": true,
@@ -138,7 +138,8 @@ func TestSessionsAreJudged(t *testing.T) {
 	}
 }
 
-// TestNothingIsRunUnasked: no tool, no subscription, nothing that has an effect.
+// TestNothingIsRunUnasked checks that the doctor sends no tool call, subscription or other
+// request with side effects.
 func TestNothingIsRunUnasked(t *testing.T) {
 	harmless := []string{
 		mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
@@ -153,7 +154,7 @@ func TestNothingIsRunUnasked(t *testing.T) {
 				if m, err := jsonrpc.Scan(raw, jsonrpc.Limits{}); err == nil && m.Method != "" && !slices.Contains(harmless, m.Method) {
 					name, named := jsonrpc.Text(m.Raw, m.Param("name"))
 					if m.Method != mcp.MethodCallTool || named && name != "dragoman_no_such_tool" {
-						t.Errorf("it was sent %s", raw)
+						t.Errorf("the server was sent %s", raw)
 					}
 				}
 				serve(w, r)

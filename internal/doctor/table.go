@@ -1,6 +1,6 @@
 package doctor
 
-// The codes of what is found in servers on any transport.
+// The codes of findings in servers on any transport.
 const (
 	Unreachable = "DRG-UNREACHABLE"
 	CannotStart = "DRG-CANNOT-START"
@@ -93,9 +93,9 @@ const (
 	StuckOnCancel = "DRG-CANCEL"
 )
 
-// conditionsOfServers is the table of these codes.
+// conditionsOfServers describes these codes.
 var conditionsOfServers = []Condition{
-	// Life and death.
+	// Starting and exiting.
 	{Unreachable, Error, "does not respond at all", "The server cannot be started, exits at once, refuses the connection, or answers nothing. No client can use it.", "Run the command by hand and read its stderr. Answer initialize or server/discover before any slow work.", "Dragoman reports the command, its exit status and its last output, and retries with increasing delays."},
 	{CannotStart, Error, "cannot be started a second time", "The server ran once and then could not be started or connected to again. Clients that probe a server start it twice.", "Let several instances run at the same time: no fixed port, and no lock that stays behind after a crash.", "Dragoman starts one process where it can, and reports why a second one failed."},
 	{NoRevision, Error, "cannot be opened in any revision", "The server runs, but no client can use it.", "Answer initialize or server/discover. Over HTTP, check the path of the URL.", "Dragoman tries the dialects that it knows, and reports which step failed."},

@@ -1,6 +1,6 @@
 package doctor
 
-// The codes of what is found in clients.
+// The codes of findings in clients.
 const (
 	ClientNoHandshake    = "DRG-CLIENT-NO-HANDSHAKE"
 	ClientBare           = "DRG-CLIENT-BARE-INITIALIZE"
@@ -32,7 +32,7 @@ const (
 	ClientExplores      = "DRG-CLIENT-HTTP-WELL-KNOWN"
 )
 
-// conditionsOfClients is the table of these codes.
+// conditionsOfClients describes these codes.
 var conditionsOfClients = []Condition{
 	{ClientNoHandshake, Warning, "sends requests without a handshake", "Servers that require a session, or initialize, refuse the client.", "Start with initialize, or send the required _meta with each request.", "Dragoman accepts such clients and performs the handshake with the server for them."},
 	{ClientBare, Error, "sends initialize without parameters", "Most servers answer -32602 only.", "Send protocolVersion, capabilities and clientInfo.", "Dragoman answers with a result that such clients can read, including the tools, and sends servers complete parameters."},

@@ -1,6 +1,6 @@
 package doctor
 
-// The codes of what is found over HTTP.
+// The codes of findings in servers over HTTP.
 const (
 	WantsCredentials     = "DRG-HTTP-CREDENTIALS"
 	HostRefused          = "DRG-HTTP-HOST"
@@ -37,7 +37,7 @@ const (
 	StatusOfUnknown     = "DRG-HTTP-UNKNOWN-STATUS"
 )
 
-// conditionsOfHTTP is the table of these codes.
+// conditionsOfHTTP describes these codes.
 var conditionsOfHTTP = []Condition{
 	{WantsCredentials, Error, "requires credentials", "Nothing else could be checked, because the server answers only authenticated clients.", "Nothing is wrong with it. Pass credentials: dragoman doctor --header 'Authorization: Bearer …' URL.", "Dragoman sends the headers that its configuration has for the server."},
 	{HostRefused, Error, "refuses the host name in the URL", "The server accepts only known values of the Host header, as protection against DNS rebinding. It refuses every client that uses this URL.", "Add the name to the hosts that the server allows, or use the URL that it expects, often http://localhost with its port.", "Dragoman sends the host of the configured URL. Configure the host that the server expects."},

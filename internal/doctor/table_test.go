@@ -113,7 +113,7 @@ func TestFindingsPage(t *testing.T) {
 	}
 }
 
-// TestVeil: evidence holds no secret, no control character and is short.
+// TestVeil checks that evidence is short and contains no secrets or control characters.
 func TestVeil(t *testing.T) {
 	for in, want := range map[string]string{
 		"a \x1b[31mred\x1b[0m line\nand more":            "a red line and more",
@@ -124,7 +124,7 @@ func TestVeil(t *testing.T) {
 		strings.Repeat("y", shown-3) + " hush-hush tail": strings.Repeat("y", shown-3) + " **…",
 		"bad \xff bytes\u202e":                           `bad \xff bytes\u202e`,
 	} {
-		if got := veil([]byte(in), []string{"hush-hush", "no"}); got != want {
+		if got := redact([]byte(in), []string{"hush-hush", "no"}); got != want {
 			t.Errorf("%q\ngot    %q\nwanted %q", in, got, want)
 		}
 	}

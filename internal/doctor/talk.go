@@ -13,31 +13,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// talk is one conversation of a probe. It belongs to the probe's goroutine. What
-// the server does wrong in passing, whatever the probe is about, is found here.
+// talk is one conversation of a probe. It belongs to the probe's goroutine. It reports
+// what the server does wrong, even if the probe is about something else.
 type talk struct {
 	e    *exam
 	w    wire
-	rev  mcp.Revision // that is spoken; Unknown before it is known
+	rev  mcp.Revision // the revision in use; Unknown until it is known
 	last int64        // the id of our last request
-	open []*question  // without an answer yet
+	open []*question  // requests that wait for an answer
 
 	hello []byte       // the result of initialize
 	caps  jsonrpc.Span // the capabilities in it
 
-	said      string // the last message that we sent, for evidence
-	saidNote  string // the last notification among them
-	notes     int    // notifications of ours that an error may still be about
+	said      string // the last message that was sent, for evidence
+	saidNote  string // the last notification that was sent
+	notes     int    // our notifications that an error could still be about
 	noted     int    // the number of the last one
-	passed    bool   // a request that was sent after it has been answered
+	passed    bool   // a request sent after it has been answered
 	began     time.Time
-	answered  bool // something was heard
-	over      bool // nothing more will come
+	answered  bool // something was received
+	over      bool // nothing more will arrive
 	death     string
 	announced bool // notifications/initialized was sent
-	odd       bool // unreadable things were sent: answers without an id belong to them
-	notices   int  // log messages and progress since the last request
-	results   int  // unasked results
+	odd       bool // malformed input was sent, so answers without an id belong to it
+	notices   int  // log and progress notifications since the last request
+	results   int  // unsolicited results
 }
 
 // question is a request that waits for its answer.
@@ -48,13 +48,13 @@ type question struct {
 	n      int
 
 	msg    *jsonrpc.Message // the answer
-	raw    []byte           // of it, or of a body that is no message
+	raw    []byte           // of the answer, or of a body that is not a message
 	status int              // over HTTP
 	header http.Header
 	err    error // over HTTP: why there was no response
 	done   bool
 
-	givenUp bool // it was cancelled, and should not be answered any more
+	givenUp bool // it was cancelled and should no longer be answered
 }
 
 // silent reports whether there was no answer of any kind.
@@ -72,25 +72,25 @@ func (q *question) failed() (code int64, ok bool) {
 // worked reports whether the answer is a result.
 func (q *question) worked() bool { return q.msg != nil && q.msg.Kind == jsonrpc.Result }
 
-// proof is a question and its answer as evidence.
+// proof returns a question and its answer as evidence.
 func (t *talk) proof(q *question) string {
 	got := "# no answer"
 	switch {
 	case q.err != nil:
-		got = "# " + t.e.veil([]byte(q.err.Error()))
+		got = "# " + t.e.redact([]byte(q.err.Error()))
 	case q.done && len(q.raw) == 0:
 		got = "< HTTP status " + strconv.Itoa(q.status)
 	case q.done && q.status != 0 && q.status != http.StatusOK:
-		got = "< HTTP status " + strconv.Itoa(q.status) + ": " + t.e.veil(q.raw)
+		got = "< HTTP status " + strconv.Itoa(q.status) + ": " + t.e.redact(q.raw)
 	case q.done:
-		got = "< " + t.e.veil(q.raw)
+		got = "< " + t.e.redact(q.raw)
 	case t.over:
 		got = "# the conversation ended instead"
 	}
 	return evidence("> "+q.said, got)
 }
 
-// ask sends a request with an id of our own counting. members are those of params.
+// ask sends a request with the next id. members are the members of params.
 func (t *talk) ask(method, members string) *question {
 	return t.askAs(t.nextID(), method, members)
 }
@@ -99,9 +99,9 @@ func (t *talk) askAs(id jsonrpc.ID, method, members string) *question {
 	return t.askRaw(id, method, jsonrpc.AppendRequest(nil, id, method, t.params(members)), nil)
 }
 
-// askRaw sends a request whose bytes the probe has made.
+// askRaw sends a request with the given bytes.
 func (t *talk) askRaw(id jsonrpc.ID, method string, body []byte, header http.Header) *question {
-	t.said = t.e.veil(body)
+	t.said = t.e.redact(body)
 	q := &question{id: id, method: method, said: t.said}
 	t.noteSent(q)
 	q.n = t.w.send(parcel{body: body, header: header})
@@ -120,18 +120,18 @@ func (t *talk) tell(method, members string) *question {
 }
 
 func (t *talk) tellRaw(method string, body []byte, header http.Header) *question {
-	t.said = t.e.veil(body)
+	t.said = t.e.redact(body)
 	t.notes, t.saidNote = t.notes+1, t.said
 	q := &question{method: method, said: t.said}
 	q.n = t.w.send(parcel{body: body, header: header})
 	t.noted, t.passed = q.n, false
 	if t.e.http {
-		t.open = append(t.open, q) // its status
+		t.open = append(t.open, q) // for its HTTP status
 	}
 	return q
 }
 
-// params joins members with what every modern request carries.
+// params adds the _meta of modern requests to members.
 func (t *talk) params(members string) []byte {
 	if !t.rev.Modern() {
 		if members == "" {
@@ -145,7 +145,7 @@ func (t *talk) params(members string) []byte {
 	return []byte("{" + members + meta(t.rev.String()) + "}")
 }
 
-// meta is what each modern request says of its sender (2026-07-28 §Base,
+// meta returns the _meta that every modern request must have (2026-07-28 §Base,
 // "Per-request protocol fields").
 func meta(version string) string {
 	return `"` + mcp.KeyMeta + `":{"` + mcp.KeyVersion + `":"` + version + `","` + mcp.KeyClientCaps + `":{},"` + mcp.KeyClientInfo + `":` + identity + `}`
@@ -153,16 +153,16 @@ func meta(version string) string {
 
 const identity = `{"name":"dragoman-doctor","version":"1"}`
 
-// greeting is the params of initialize.
+// greeting returns the params of initialize.
 func greeting(version string) string {
 	return `"protocolVersion":"` + version + `","capabilities":{},"clientInfo":` + identity
 }
 
-// wait takes what comes until q has its answer, the conversation ends, or d has
-// passed. It reports whether q has one.
+// wait processes input until q is answered, the conversation ends, or d has passed. It
+// reports whether q was answered.
 func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
 	if !t.answered {
-		d += t.e.startTime() // a process that still starts is not silent
+		d += t.e.startTime() // the process may still be starting
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -184,9 +184,9 @@ func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
 	return q.done
 }
 
-// demand asks, and again while the server says that it is not ready, as the bridge
-// does.
-func (t *talk) demand(ctx context.Context, method, members string) *question {
+// askUntilReady sends a request. It retries while the server says that it is not ready, as the
+// bridge does.
+func (t *talk) askUntilReady(ctx context.Context, method, members string) *question {
 	q := t.ask(method, members)
 	t.wait(ctx, q, t.e.o.Patience)
 	for _, d := range handshake.ReadyWaits {
@@ -200,12 +200,12 @@ func (t *talk) demand(ctx context.Context, method, members string) *question {
 	return q
 }
 
-// linger takes what still comes within d.
+// linger processes input that arrives within d.
 func (t *talk) linger(ctx context.Context, d time.Duration) {
 	t.wait(ctx, &question{}, d)
 }
 
-// end notes that the server has ended the conversation.
+// end records that the server has ended the conversation.
 func (t *talk) end() {
 	t.over = true
 	code := t.death
@@ -221,10 +221,10 @@ func (t *talk) end() {
 	if last := "> " + t.said; len(lines) == 0 || lines[len(lines)-1] != last && len(lines) < 3 {
 		lines = append(lines, last)
 	}
-	t.e.find(code, evidence(append(lines, "# "+t.e.veil([]byte("the server ended: "+t.w.epitaph())))...))
+	t.e.find(code, evidence(append(lines, "# "+t.e.redact([]byte("the server ended: "+t.w.exitText())))...))
 }
 
-// take looks at one piece.
+// take processes one piece of input.
 func (t *talk) take(p piece) {
 	if !t.answered && p.err == nil { // a connection that fails is no answer
 		t.answered = true
@@ -245,7 +245,7 @@ func (t *talk) take(p piece) {
 		return
 	}
 	if p.half {
-		t.e.find(HalfLine, evidence("> "+t.said, "< "+t.e.veil(p.raw), "# the output ended here, without a newline"))
+		t.e.find(HalfLine, evidence("> "+t.said, "< "+t.e.redact(p.raw), "# the output ended here, without a newline"))
 		return
 	}
 	if of != nil {
@@ -265,7 +265,7 @@ func (t *talk) take(p piece) {
 	t.hear(m, of)
 }
 
-// takeBatch takes the answers of an array, which belong to a batch of ours.
+// takeBatch processes an array of answers, which belongs to our batch.
 func (t *talk) takeBatch(raw []byte, of *question) {
 	items, err := jsonrpc.ScanBatch(raw, jsonrpc.Limits{Bytes: maxLine, Tolerant: true})
 	if err != nil {
@@ -299,25 +299,25 @@ func (t *talk) settle(q *question) {
 	}
 }
 
-// hear deals with a message: an answer, a notification or a request of the server.
+// hear handles a message: an answer, a notification or a request of the server.
 func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	switch m.Kind {
 	case jsonrpc.Request:
-		t.asked(m)
+		t.handleRequest(m)
 		return
 	case jsonrpc.Notification:
 		t.notices++
 		if t.notices == tooMany {
-			t.e.find(Floods, evidence("> "+t.said, "< "+t.e.veil(m.Raw), fmt.Sprintf("# and %d further notifications before the answer", tooMany-1)))
+			t.e.find(Floods, evidence("> "+t.said, "< "+t.e.redact(m.Raw), fmt.Sprintf("# and %d more notifications before the answer", tooMany-1)))
 		}
 		return
 	}
-	q := t.whose(m, of)
+	q := t.questionOf(m, of)
 	if q == nil {
 		return
 	}
 	if t.announced && handshake.NotReady(m) {
-		t.e.find(LateGate, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
+		t.e.find(LateGate, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
 	}
 	q.msg, q.raw = m, m.Raw
 	if q.status == 0 || q.status == http.StatusOK || q.msg.Kind == jsonrpc.Failure {
@@ -329,81 +329,81 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	}
 }
 
-// tooMany notifications during one call are a flood.
+// tooMany is the number of notifications during one call that is reported as a flood.
 const tooMany = 1000
 
-// asked answers a request of the server. We have declared nothing that it could
-// ask for.
-func (t *talk) asked(m *jsonrpc.Message) {
+// handleRequest answers a request of the server. We declare no capabilities, so it may only send
+// ping.
+func (t *talk) handleRequest(m *jsonrpc.Message) {
 	if m.Method == mcp.MethodPing {
 		t.w.send(parcel{body: jsonrpc.AppendResult(nil, m.ID, nil)})
 		return
 	}
-	t.e.find(AsksUndeclared, evidence("< "+t.e.veil(m.Raw), "# the client has declared no capability"))
+	t.e.find(AsksUndeclared, evidence("< "+t.e.redact(m.Raw), "# the client has declared no capability"))
 	t.w.send(parcel{body: jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "not supported"})})
 }
 
-// whose finds the question that an answer is to, and what is odd about it.
-func (t *talk) whose(m *jsonrpc.Message, of *question) *question {
+// questionOf returns the question that an answer belongs to, and reports any mismatch.
+func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 	for _, q := range t.open {
 		if q.id == m.ID && q.id != "" {
 			return q
 		}
 	}
-	if t.isAnothers(m) {
+	if t.isOtherSessions(m) {
 		return nil
 	}
 	if q := t.big(); q != nil && aboutBig(m) {
-		t.e.find(IDBig, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
+		t.e.find(IDBig, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
 		return q
 	}
 	for _, q := range t.open {
 		if q.id != "" && m.ID != "" && sameValue(q.id, m.ID) {
-			t.e.find(IDType, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
+			t.e.find(IDType, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
 			return q
 		}
 	}
 	nameless := m.ID == "" || m.ID == "null"
 	switch {
 	case of != nil && of.id == "" && of.method != batchOf:
-		// Over HTTP the response to a notification is an error or nothing, and an error
-		// may have a body (2025-11-25 §Transports, "Sending Messages").
+		// Over HTTP a notification is answered with an error or an empty response, and an
+		// error may have a body (2025-11-25 §Transports, "Sending Messages").
 		of.msg, of.raw = m, m.Raw
 		if of.status < 300 {
-			t.e.find(NoteAnswered, evidence("> "+of.said, "< "+t.e.veil(m.Raw)))
+			t.e.find(NoteAnswered, evidence("> "+of.said, "< "+t.e.redact(m.Raw)))
 		}
 		return nil
 	case of != nil && (nameless || of.odd()):
 		if !of.odd() && !(of.status >= 400 && m.Kind == jsonrpc.Failure) {
-			t.e.find(IDLost, evidence("> "+of.said, "< "+t.e.veil(m.Raw)))
+			t.e.find(IDLost, evidence("> "+of.said, "< "+t.e.redact(m.Raw)))
 		}
 		return of
 	case nameless && t.batch() != nil:
-		// One error for all of a batch that cannot be read (JSON-RPC 2.0 §6).
+		// One error for the whole batch, because it cannot be read (JSON-RPC 2.0 §6).
 		return t.batch()
 	case t.notes > 0 && !t.odd && (nameless || m.ID == "0") && m.Kind == jsonrpc.Failure && (!t.passed || len(t.open) == 0):
 		t.notes--
-		t.e.find(NoteAnswered, evidence("> "+t.saidNote, "< "+t.e.veil(m.Raw)))
+		t.e.find(NoteAnswered, evidence("> "+t.saidNote, "< "+t.e.redact(m.Raw)))
 		return nil
 	case nameless && len(t.open) > 0:
 		q := t.open[0]
 		if !q.odd() && !t.odd {
-			t.e.find(IDLost, evidence("> "+q.said, "< "+t.e.veil(m.Raw)))
+			t.e.find(IDLost, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
 		}
 		return q
 	case m.Kind == jsonrpc.Result && !m.ResultMember("tools").IsZero():
-		t.e.find(PushesManifest, evidence("< "+t.e.veil(m.Raw), "# nothing with this id was asked"))
+		t.e.find(PushesManifest, evidence("< "+t.e.redact(m.Raw), "# no request had this id"))
 		t.e.pushes()
 		return nil
 	case t.odd:
 		return nil
 	}
 	t.results++
-	t.e.find(Unasked, evidence("> "+t.said, "< "+t.e.veil(m.Raw), "# nothing with this id waits for an answer"))
+	t.e.find(Unasked, evidence("> "+t.said, "< "+t.e.redact(m.Raw), "# no request with this id is waiting"))
 	return nil
 }
 
-// batch returns the batch that waits for its answer, nil for none.
+// batch returns the batch that waits for its answer, or nil.
 func (t *talk) batch() *question {
 	for _, q := range t.open {
 		if q.method == batchOf {
@@ -413,10 +413,10 @@ func (t *talk) batch() *question {
 	return nil
 }
 
-// bigID is an id that a number of JavaScript, which is a float of 64 bits, cannot hold.
+// bigID is an id that a JavaScript number, a 64-bit float, cannot represent.
 const bigID jsonrpc.ID = "9007199254740993"
 
-// big returns the request with the big id if it waits for its answer, nil if not.
+// big returns the request with the big id if it waits for its answer, or nil.
 func (t *talk) big() *question {
 	for _, q := range t.open {
 		if q.id == bigID {
@@ -426,9 +426,9 @@ func (t *talk) big() *question {
 	return nil
 }
 
-// aboutBig reports whether an answer that is to none of our requests as they were sent
-// can be to the one with the big id: a number that has lost digits has no certain
-// value, and a server that refuses the number may leave the id out.
+// aboutBig reports whether an unmatched answer may belong to the request with the big id.
+// A number that lost digits has no certain value, and a server that refuses the number
+// may leave the id out.
 func aboutBig(m *jsonrpc.Message) bool {
 	if m.ID == "" || m.ID == "null" {
 		return m.Kind == jsonrpc.Failure
@@ -436,10 +436,10 @@ func aboutBig(m *jsonrpc.Message) bool {
 	return m.ID[0] != '"'
 }
 
-// odd reports whether the question was not one that can be read.
+// odd reports whether the question was malformed input or a batch.
 func (q *question) odd() bool { return strings.HasPrefix(q.method, "(") }
 
-// sameValue reports whether two ids are the same but for their type or spelling.
+// sameValue reports whether two ids differ at most in type or spelling.
 func sameValue(a, b jsonrpc.ID) bool { return valueOf(a) == valueOf(b) }
 
 func valueOf(id jsonrpc.ID) string {

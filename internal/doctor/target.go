@@ -12,38 +12,35 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// Target is the server that is looked at: one that is started, or one at a URL.
+// Target is the server to examine: a command, or a URL.
 type Target struct {
-	// Start begins a fresh conversation with a server on a pipe. Nil for a URL.
+	// Start starts a new conversation with a server on a pipe. It is nil for a URL.
 	Start func(ctx context.Context) (Child, error)
 
 	URL       *url.URL          // the endpoint
-	Header    http.Header       // that each request gets; nil for none
+	Header    http.Header       // sent with each request; nil for none
 	Transport http.RoundTripper // nil means one of our own
 
-	// Dialect is the one that is configured for the server, with which the bridge
-	// opens it. Nil finds out.
+	// Dialect is the configured dialect, with which the bridge opens the server. Nil
+	// detects it.
 	Dialect *dialect.Profile
 
-	// Secrets are not shown in evidence.
+	// Secrets are masked in evidence.
 	Secrets []string
 }
 
-// Child is a server that was started, whose streams are read and written as they
-// are.
+// Child is a started server with its raw streams.
 type Child interface {
-	// Streams returns its standard output and input. Reading ends when the server or
-	// Stop does.
+	// Streams returns its stdout and stdin. Reading ends when the server exits or Stop is
+	// called.
 	Streams() (from io.Reader, to io.WriteCloser)
-	// Stop ends it, waits for that and unblocks whoever reads or writes.
+	// Stop ends the process, waits for its exit and unblocks readers and writers.
 	Stop()
-	// Epitaph says how it ended and what it said last on standard error, "" when it
-	// has not ended.
+	// Epitaph returns how the process ended and its last stderr lines.
 	Epitaph() string
 }
 
-// Command returns what starts a command. The specification's spec is taken as it
-// is.
+// Command returns a Start function that runs spec.
 func Command(spec stdio.Spec) func(context.Context) (Child, error) {
 	return func(ctx context.Context) (Child, error) {
 		p, err := stdio.Start(ctx, spec)
@@ -58,7 +55,7 @@ type process struct{ *stdio.Process }
 
 func (p process) Streams() (io.Reader, io.WriteCloser) { return p.Raw() }
 
-// endingTime is how long a server may take to end once we have closed its input.
+// endingTime is how long a server may take to exit after its stdin is closed.
 const endingTime = time.Second
 
 func (p process) Stop() {
@@ -70,14 +67,14 @@ func (p process) Stop() {
 func (p process) Epitaph() string {
 	select {
 	case <-p.Exited():
-	case <-time.After(endingTime): // its output has ended, and it soon will
+	case <-time.After(endingTime): // its stdout has ended, so it should exit soon
 	}
 	s := p.ExitText()
 	if s == "" {
-		s = "it closed its output and lives"
+		s = "it closed stdout but still runs"
 	}
 	if lines := p.StderrTail(3); len(lines) > 0 {
-		s += "; its stderr said: " + strings.Join(lines, " | ")
+		s += "; stderr: " + strings.Join(lines, " | ")
 	}
 	return s
 }

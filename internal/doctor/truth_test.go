@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// plain is a server on a pipe such as most are: tools only, one line in, one line
-// out. Each test changes one thing about it.
+// plain is a typical server on a pipe: it has only tools, and answers each line with one
+// line. Each test changes one thing about it.
 type plain struct {
 	from *io.PipeReader
 	to   *io.PipeWriter
@@ -30,8 +30,8 @@ type plain struct {
 	initialized bool
 }
 
-// startPlain starts plain servers. odd answers in their place, and says whether it
-// did; m is nil for a line that is no message.
+// startPlain starts plain servers. odd may answer in their place, and reports whether it
+// did. m is nil for a line that is not a message.
 func startPlain(odd func(p *plain, line string, m *jsonrpc.Message) bool) func(context.Context) (Child, error) {
 	return func(context.Context) (Child, error) {
 		in, to := io.Pipe()
@@ -99,8 +99,8 @@ func (p *plain) answer(m *jsonrpc.Message) {
 	p.say(string(jsonrpc.AppendResult(nil, m.ID, []byte(result))))
 }
 
-// examinePlain returns what is found in a plain server with one oddity, but for batches,
-// of which it knows nothing.
+// examinePlain returns the findings in a plain server with one oddity. Batches are left
+// out, because a plain server does not support them.
 func examinePlain(t *testing.T, odd func(p *plain, line string, m *jsonrpc.Message) bool) *Report {
 	t.Helper()
 	r, err := Examine(t.Context(), Target{Start: startPlain(odd)}, Options{})
@@ -113,8 +113,7 @@ func examinePlain(t *testing.T, odd func(p *plain, line string, m *jsonrpc.Messa
 
 func isBig(m *jsonrpc.Message) bool { return m != nil && m.ID == "9007199254740993" }
 
-// TestTruth: what is said of servers as they are in the field is true, and all of it
-// is said.
+// TestTruth checks the exact findings for servers as they occur in practice.
 func TestTruth(t *testing.T) {
 	early := func(p *plain, m *jsonrpc.Message, refuse func()) bool {
 		p.mu.Lock()
@@ -130,11 +129,11 @@ func TestTruth(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		odd  func(p *plain, line string, m *jsonrpc.Message) bool
-		want []string // all codes, in the order of the report
+		want []string // all codes, in report order
 	}{
 		"nothing": {nil, nil},
 
-		// Ids beyond 2^53: whatever becomes of them, it is one info.
+		// Ids above 2^53: one info, whatever the server does with them.
 		"a big id is rounded": {func(p *plain, _ string, m *jsonrpc.Message) bool {
 			if isBig(m) {
 				p.say(`{"jsonrpc":"2.0","id":9007199254740992,"result":{}}`)
@@ -192,7 +191,7 @@ func TestTruth(t *testing.T) {
 			return m != nil && m.Method == mcp.MethodListTools
 		}, []string{Unhandled}},
 
-		// Death.
+		// Exits.
 		"it dies a little after odd input": {func(p *plain, line string, m *jsonrpc.Message) bool {
 			if m == nil && !strings.HasPrefix(line, "[") {
 				time.AfterFunc(26*time.Millisecond, func() { _ = p.out.Close() })
@@ -207,8 +206,8 @@ func TestTruth(t *testing.T) {
 			return false
 		}, []string{Dies}},
 
-		// Batches. A server that refuses one with an error of its own answers no
-		// notification by it.
+		// Batches. An error that refuses a batch is not an answer to a
+		// notification.
 		"a batch is refused without an id": {func(p *plain, line string, _ *jsonrpc.Message) bool {
 			if strings.HasPrefix(line, "[") {
 				p.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batches are not supported"}}`)
@@ -216,8 +215,8 @@ func TestTruth(t *testing.T) {
 			}
 			return false
 		}, nil},
-		// An error without an id is the request's once the server has answered what came
-		// after the notification.
+		// An error without an id belongs to the request once the server has answered what
+		// was sent after the notification.
 		"errors have no id": {func(p *plain, _ string, m *jsonrpc.Message) bool {
 			if m != nil && m.Method == "dragoman/no_such_method" {
 				p.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}`)
@@ -247,8 +246,8 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// TestForbidden: a 403 for a host name, or for another reason, is not a wish for
-// credentials unless it is one.
+// TestForbidden checks that a 403 counts as a request for credentials only if it is not
+// about the host name or something else.
 func TestForbidden(t *testing.T) {
 	respond := func(status int, header, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -296,8 +295,8 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestDeathOverHTTP: a server that dies after odd input refuses every connection from
-// then on.
+// TestDeathOverHTTP checks a server that crashes on malformed input and then refuses every
+// connection.
 func TestDeathOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -317,13 +316,13 @@ func TestDeathOverHTTP(t *testing.T) {
 			sloppyLegacy(w, r)
 		}), "/mcp", Options{Parallel: 1})
 		if !slices.Contains(codes(r), DiesOnOdd) {
-			t.Error(fmt.Sprint("it is not found that it dies:\n", dump(r)))
+			t.Error(fmt.Sprint("the exit was not found:\n", dump(r)))
 		}
 	})
 }
 
-// TestOriginOfLoopback: a server on a loopback address that does not look at Origin is
-// open to pages of strangers only if nothing else keeps them out.
+// TestOriginOfLoopback checks that a server on a loopback address that ignores Origin is
+// reported as open to web pages only if nothing else protects it.
 func TestOriginOfLoopback(t *testing.T) {
 	for name, c := range map[string]struct {
 		guard func(w http.ResponseWriter, r *http.Request) (refused bool)

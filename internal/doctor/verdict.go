@@ -9,30 +9,29 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Verdict says what works with the server as it is, and what works through
-// Dragoman.
+// Verdict says what works with the server directly, and what works through Dragoman.
 type Verdict struct {
-	// Reached is false for a server that has said nothing at all.
+	// Reached is false if the server has sent nothing at all.
 	Reached   bool
-	Healthy   bool // there is no finding of level error
+	Healthy   bool // no finding has level error
 	Revisions []RevisionVerdict
-	// Through says whether the bridge can open the server, and so serve clients of
-	// every revision.
+	// Through reports whether the bridge can open the server. It can then serve clients
+	// of every revision.
 	Through bool
-	Dialect string // that the bridge opens it in, "" for MCP as it is written
-	Why     string // why the bridge cannot
+	Dialect string // the dialect in which the bridge opens it; "" for standard MCP
+	Why     string // why the bridge cannot open it
 }
 
-// RevisionVerdict is that of one revision, spoken without Dragoman.
+// RevisionVerdict says whether one revision works without Dragoman.
 type RevisionVerdict struct {
 	Revision mcp.Revision
 	Works    bool
-	Why      string // when not
+	Why      string // the reason if it does not work
 }
 
-// verdictLocked says what the examination comes to.
+// verdictLocked returns the verdict. The caller holds e.mu.
 func (e *exam) verdictLocked() Verdict {
-	v := Verdict{Reached: e.reached, Healthy: true, Through: e.through.works, Dialect: e.through.dialect, Why: e.veil([]byte(e.through.why))}
+	v := Verdict{Reached: e.reached, Healthy: true, Through: e.through.works, Dialect: e.through.dialect, Why: e.redact([]byte(e.through.why))}
 	for _, f := range e.found {
 		v.Healthy = v.Healthy && f.Level != Error
 	}
@@ -43,7 +42,7 @@ func (e *exam) verdictLocked() Verdict {
 		if a := e.tried[r]; a != nil {
 			rv.Works, rv.Why = a.opened, ""
 			if !a.opened {
-				rv.Why = e.veil([]byte(a.why))
+				rv.Why = e.redact([]byte(a.why))
 			}
 		}
 		v.Revisions = append(v.Revisions, rv)
@@ -51,8 +50,8 @@ func (e *exam) verdictLocked() Verdict {
 	return v
 }
 
-// String returns the verdict as a sentence, such as "works with: 2025-06-18,
-// 2025-11-25; through Dragoman: all".
+// String returns the verdict on one line, such as "works with: 2025-06-18, 2025-11-25;
+// through Dragoman: all".
 func (v Verdict) String() string {
 	var dates []string
 	for _, r := range v.Revisions {

@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// web is the wire to a Streamable HTTP endpoint. Each parcel is a request of its
-// own, on a goroutine of its own.
+// web is the wire to a Streamable HTTP endpoint. Each parcel is a separate request with its
+// own goroutine.
 type web struct {
 	t       *Target
 	in      chan piece
@@ -26,11 +26,11 @@ type web struct {
 	running sync.WaitGroup
 	sent    int
 
-	underWay atomic.Int32 // parcels without the end of their response
+	underWay atomic.Int32 // parcels whose response has not ended
 
 	mu      sync.Mutex
 	session string
-	version string // that headers name; "" for none
+	version string // for the version header; "" for none
 }
 
 func openWeb(ctx context.Context, t *Target) *web {
@@ -40,10 +40,10 @@ func openWeb(ctx context.Context, t *Target) *web {
 }
 
 func (w *web) pieces() <-chan piece { return w.in }
-func (w *web) epitaph() string      { return "" }
+func (w *web) exitText() string      { return "" }
 
-// close ends the session as 2025-11-25 §Transports, "Session Management" wants it,
-// and all requests.
+// close ends the session as 2025-11-25 §Transports, "Session Management" requires, and
+// aborts all requests.
 func (w *web) close() {
 	w.mu.Lock()
 	session := w.session
@@ -103,8 +103,8 @@ func (w *web) request(ctx context.Context, p parcel) (*http.Request, error) {
 	return q, nil
 }
 
-// mirror repeats in headers what a modern message says (2026-07-28 §Streamable
-// HTTP, "Request Metadata").
+// mirror sets the headers that repeat a modern message (2026-07-28 §Streamable HTTP,
+// "Request Metadata").
 func (w *web) mirror(h http.Header, body []byte) {
 	m, err := jsonrpc.Scan(body, jsonrpc.Limits{Bytes: maxLine})
 	if err != nil || m.Method == "" {
@@ -128,7 +128,7 @@ func (w *web) send(p parcel) int {
 	n := w.sent
 	if w.underWay.Add(1) > maxUnsent {
 		w.underWay.Add(-1)
-		return n // it takes nothing; the silence that follows says so
+		return n // the server reads nothing; the probe will time out
 	}
 	w.running.Go(func() {
 		defer w.underWay.Add(-1)
@@ -154,7 +154,7 @@ func (w *web) send(p parcel) int {
 	return n
 }
 
-// learn keeps the session that a server assigns.
+// learn remembers the session id that a server assigns.
 func (w *web) learn(h http.Header) {
 	if id := h.Get(mcp.HeaderSession); id != "" {
 		w.mu.Lock()
@@ -165,7 +165,7 @@ func (w *web) learn(h http.Header) {
 	}
 }
 
-// body hands on the messages of a response.
+// body passes on the messages of a response.
 func (w *web) body(n int, res *http.Response) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	p := piece{of: n, status: res.StatusCode, header: res.Header}
@@ -195,7 +195,7 @@ func (w *web) give(p piece) {
 	}
 }
 
-// speak says which revision is spoken from now on.
+// speak sets the revision for the following requests.
 func (w *web) speak(r mcp.Revision) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,15 +204,15 @@ func (w *web) speak(r mcp.Revision) {
 	}
 }
 
-// sessionOf returns the session that the server has assigned, "" for none.
+// sessionOf returns the session id that the server has assigned, or "".
 func (w *web) sessionOf() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.session
 }
 
-// sse is the wire of HTTP+SSE (2024-11-05 §Transports): what the server says comes
-// on one stream, what we say goes to the address that it names first.
+// sse is the wire of HTTP+SSE (2024-11-05 §Transports). The server sends on one stream. We
+// post to the address in its first event.
 type sse struct {
 	web
 	to  string
@@ -246,8 +246,8 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	case bad != nil:
 		err = bad
 	case at.Host != t.URL.Host, at.Scheme != t.URL.Scheme:
-		// What we send has our credentials, and is as secret as the first address.
-		err = fmt.Errorf("it sends its clients elsewhere, to %s://%s", at.Scheme, at.Host)
+		// Our messages contain credentials, so they must not go to another host.
+		err = fmt.Errorf("the endpoint event names another host, %s://%s", at.Scheme, at.Host)
 	}
 	if err != nil {
 		w.cancel()
@@ -272,13 +272,12 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	return w, nil
 }
 
-// send queues a message: they are posted one after the other, since their order
-// counts.
+// send queues a message. Messages are posted one at a time, because their order matters.
 func (w *sse) send(p parcel) int {
 	w.sent++
 	select {
 	case w.out <- p.body:
-	default: // it takes nothing; the silence that follows says so
+	default: // the server reads nothing; the probe will time out
 	}
 	return w.sent
 }

@@ -10,33 +10,32 @@ import (
 	"sync"
 )
 
-// wire is one fresh conversation as bytes. Its methods are called by one goroutine.
+// wire is one conversation as bytes. Its methods are called by one goroutine.
 type wire interface {
-	// send says something, without waiting for it to arrive, and returns its number,
-	// from 1.
+	// send queues a message and returns its number, starting at 1. It does not block.
 	send(p parcel) int
-	// pieces gives what comes back. It is closed when nothing more can.
+	// pieces returns the channel of input. It is closed when no more can arrive.
 	pieces() <-chan piece
-	// close ends the conversation and waits for all that it has started.
+	// close ends the conversation and waits for all goroutines it has started.
 	close()
-	// epitaph says how it ended.
-	epitaph() string
+	// exitText returns how the conversation ended.
+	exitText() string
 }
 
-// parcel is one message towards a server.
+// parcel is one message to a server.
 type parcel struct {
 	body   []byte
-	method string      // of HTTP; "" means POST
-	header http.Header // of this request alone, after all others; an empty value takes one away
+	method string      // the HTTP method; "" means POST
+	header http.Header // for this request only, set last; an empty value removes a header
 }
 
-// piece is something that a server said: a line, a body or an event.
+// piece is one unit of input: a line, a body or an event.
 type piece struct {
 	raw  []byte
-	half bool // the stream ended in the midst of it
+	half bool // the stream ended in the middle of it
 
-	// Over HTTP: the parcel that it is in return for, 0 for none; its status; and
-	// whether it is the end of that response, which has no bytes of its own.
+	// Over HTTP: the number of the parcel that this responds to, 0 if unknown; the
+	// status; and whether it is the end of the response, which has no bytes.
 	of     int
 	status int
 	header http.Header
@@ -44,14 +43,14 @@ type piece struct {
 	err    error // why there was no response
 }
 
-// Bounds of a wire.
+// Limits of a wire.
 const (
-	maxLine   = 8 << 20 // bytes of a line, body or event that are looked at
-	maxPieces = 16      // that nobody has taken yet; the server has to wait then
-	maxUnsent = 32      // parcels that the server does not take
+	maxLine   = 8 << 20 // bytes of a line, body or event; the rest is ignored
+	maxPieces = 16      // unread pieces; beyond that the server has to wait
+	maxUnsent = 32      // parcels that the server has not read
 )
 
-// pipe is the wire to a child. One goroutine reads its output, one writes.
+// pipe is the wire to a child. One goroutine reads its stdout, another writes its stdin.
 type pipe struct {
 	child   Child
 	out     chan []byte
@@ -79,7 +78,7 @@ func (p *pipe) send(l parcel) int {
 	p.sent++
 	select {
 	case p.out <- append(bytes.Clone(l.body), '\n'):
-	default: // it takes nothing; the silence that follows says so
+	default: // the server reads nothing; the probe will time out
 	}
 	return p.sent
 }
@@ -105,7 +104,7 @@ func (p *pipe) read(from io.Reader) {
 		if len(bytes.TrimSpace(line)) > 0 {
 			select {
 			case p.in <- piece{raw: line, half: err != nil}:
-			case <-p.done: // but read on, so that the child can end
+			case <-p.done: // keep reading, so that the child can exit
 			}
 		}
 		if err != nil {
@@ -114,7 +113,7 @@ func (p *pipe) read(from io.Reader) {
 	}
 }
 
-// readLine returns a line without its end; what goes beyond maxLine is left out.
+// readLine returns a line without its line end. Bytes beyond maxLine are dropped.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -133,4 +132,4 @@ func (p *pipe) close() {
 	p.running.Wait()
 }
 
-func (p *pipe) epitaph() string { return p.child.Epitaph() }
+func (p *pipe) exitText() string { return p.child.Epitaph() }
