@@ -40,7 +40,7 @@ func openWeb(ctx context.Context, t *Target) *web {
 }
 
 func (w *web) pieces() <-chan piece { return w.in }
-func (w *web) exitText() string      { return "" }
+func (w *web) exitText() string     { return "" }
 
 // close ends the session as 2025-11-25 §Transports, "Session Management" requires, and
 // aborts all requests.

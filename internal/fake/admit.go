@@ -10,12 +10,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// reserved begins the keys of _meta that belong to the protocol (2025-06-18
+// reserved is the prefix of _meta keys that are reserved for the protocol (2025-06-18
 // §Base, "_meta").
 const reserved = "io.modelcontextprotocol/"
 
-// admit decides whether a request is served, and registers it as running if so.
-// The error is the answer that it gets otherwise.
+// admit decides whether a request is served, and registers it as running. If not, it
+// returns the error to answer with.
 func (c *conversation) admit(x *exchange) *jsonrpc.Error {
 	known := c.s.methods[x.m.Method]
 	opening := c.opening(x, known)
@@ -31,7 +31,7 @@ func (c *conversation) admit(x *exchange) *jsonrpc.Error {
 	}
 	if t := jsonrpc.Find(x.m.Raw, x.m.Param(mcp.KeyMeta), mcp.KeyProgressToken); !t.IsZero() {
 		if !aToken.fits(x.m.Raw, t) {
-			return c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params._meta.progressToken is no %s", aToken)
+			return c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params._meta.progressToken is not of type %s", aToken)
 		}
 		x.token = t.Of(x.m.Raw)
 	}
@@ -42,7 +42,7 @@ func (c *conversation) admit(x *exchange) *jsonrpc.Error {
 	return c.register(x)
 }
 
-// register notes that a request is running.
+// register records that a request is running.
 func (c *conversation) register(x *exchange) *jsonrpc.Error {
 	c.s.mu.Lock()
 	crowded, taken := len(c.running) >= maxWaiting, false
@@ -55,7 +55,7 @@ func (c *conversation) register(x *exchange) *jsonrpc.Error {
 	c.s.mu.Unlock()
 	switch {
 	case taken:
-		// 2025-11-25 §Progress: unique across all active requests.
+		// 2025-11-25 §Progress: tokens must be unique across all active requests.
 		return c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "the progress token %s belongs to a request that is still running", clip(string(x.token)))
 	case crowded:
 		return refusal(jsonrpc.CodeInternal, "%d requests are running already", maxWaiting)
@@ -63,7 +63,7 @@ func (c *conversation) register(x *exchange) *jsonrpc.Error {
 	return nil
 }
 
-// opening checks what a request must carry or must have been preceded by.
+// opening checks what a request must contain and what must precede it.
 func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	if !c.ed.has(handshake) {
 		return c.stateless(x)
@@ -81,20 +81,20 @@ func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	c.s.mu.Unlock()
 	switch {
 	case probe:
-		// 2026-07-28 §Versioning, "Backward Compatibility": a client of both eras
-		// finds out in this way that we are of the older one. It has done nothing
-		// wrong, and may use the id again.
+		// 2026-07-28 §Versioning, "Backward Compatibility": this is how a client of
+		// both eras finds out that we are legacy. It is not a violation, and the client
+		// may reuse the id.
 		return refusal(jsonrpc.CodeMethodNotFound, "%s has no method %s before initialize", c.ed.date, clip(m.Method))
 	case used:
-		// 2025-11-25 §Base, "Requests": not used before within the session.
+		// 2025-11-25 §Base, "Requests": an id must not be reused within the session.
 		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "the id %s was used before", clip(string(m.ID)))
 	case jsonrpc.KindOf(m.Raw, meta) != '{' && !meta.IsZero():
-		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "params._meta is no object")
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "params._meta is not an object")
 	case m.Method == mcp.MethodInitialize && at != unopened:
 		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "initialize was answered already")
 	case m.Method == mcp.MethodInitialize, m.Method == mcp.MethodPing:
 	case at == unopened:
-		// 2025-11-25 §Lifecycle, "Initialization": it must be the first interaction.
+		// 2025-11-25 §Lifecycle, "Initialization": initialize must come first.
 		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "%s before initialize", clip(m.Method))
 	case at == answered:
 		return c.s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "%s before notifications/initialized", clip(m.Method))
@@ -105,8 +105,7 @@ func (c *conversation) opening(x *exchange, known *method) *jsonrpc.Error {
 	return nil
 }
 
-// reservedKey returns a key of _meta that is the protocol's and that the revision
-// does not define, "" when there is none.
+// reservedKey returns a reserved key of _meta that the revision does not define, or "".
 func (c *conversation) reservedKey(raw []byte, meta jsonrpc.Span) string {
 	for f := range jsonrpc.Members(raw, meta) {
 		key, _ := jsonrpc.Text(raw, f.Key)
@@ -117,10 +116,10 @@ func (c *conversation) reservedKey(raw []byte, meta jsonrpc.Span) string {
 	return ""
 }
 
-// identityShape is an Implementation object.
+// identityShape is the shape of an Implementation object.
 var identityShape = []member{need("name", aString), need("version", aString), may("title", aString)}
 
-// perRequestShape is what _meta of each request has (2026-07-28 §Base, "Per-request
+// perRequestShape is the shape of _meta in each request (2026-07-28 §Base, "Per-request
 // protocol fields").
 var perRequestShape = shape{
 	need(mcp.KeyVersion, aString),
@@ -129,7 +128,7 @@ var perRequestShape = shape{
 	may(mcp.KeyLogLevel, aLevel),
 }
 
-// capabilityShape is a ClientCapabilities object, as far as any revision says.
+// capabilityShape is the shape of a ClientCapabilities object, for all revisions.
 var capabilityShape = []member{
 	may("roots", anObject, may("listChanged", aBool)),
 	may("sampling", anObject),
@@ -138,13 +137,13 @@ var capabilityShape = []member{
 	may("extensions", anObject),
 }
 
-// stateless checks a request of the revisions without a handshake.
+// stateless checks a request in the revisions without a handshake.
 func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	m := x.m
 	if m.Method == mcp.MethodInitialize {
-		// 2026-07-28 §Versioning, "Backward Compatibility": the error names the
-		// versions, since it is all that an older client will show. Such a client has
-		// done nothing wrong, unless it speaks this revision too.
+		// 2026-07-28 §Versioning, "Backward Compatibility": the error lists the
+		// versions, because it is all that an older client will show. This is not a
+		// violation, unless the client has also used this revision.
 		bad := refusal(jsonrpc.CodeMethodNotFound, "%s has no initialize; this server supports %s and nothing else", c.ed.date, c.ed.date)
 		c.s.mu.Lock()
 		late := c.phase == operating
@@ -163,12 +162,12 @@ func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	}
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.KindOf(m.Raw, meta) != '{' {
-		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "params._meta is missing or no object")
+		return c.s.refuse(m.Method, jsonrpc.CodeInvalidParams, "params._meta is missing or not an object")
 	}
 	version, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, meta, mcp.KeyVersion))
 	if version != "" && version != c.ed.date {
-		// A client may ask for a version and be told another (2026-07-28 §Versioning,
-		// "Protocol Version Negotiation"): that breaks no rule.
+		// A client may propose a version and be told another (2026-07-28 §Versioning,
+		// "Protocol Version Negotiation"). That is not a violation.
 		return &jsonrpc.Error{
 			Code: mcp.CodeUnsupportedVersion, Message: "unsupported protocol version",
 			Data: []byte(`{"supported":[` + quote(c.ed.date) + `],"requested":` + quote(version) + `}`),
@@ -183,7 +182,7 @@ func (c *conversation) stateless(x *exchange) *jsonrpc.Error {
 	return nil
 }
 
-// notes are the notifications that a client may send.
+// notes lists the notifications that a client may send.
 var notes = []struct {
 	name   string
 	of     feature
@@ -196,16 +195,16 @@ var notes = []struct {
 	{"notifications/tasks/status", experimentalTask, shape{need("taskId", aString), need("status", aString)}},
 }
 
-// note takes a notification, and remembers what is wrong with it.
+// note handles a notification and records what is wrong with it.
 func (c *conversation) note(m *jsonrpc.Message, overHTTP bool) (ok bool) {
-	wrong := c.noted(m, overHTTP)
+	wrong := c.checkNotification(m, overHTTP)
 	if wrong != "" {
 		c.s.violate(m.Method, "%s", wrong)
 	}
 	return wrong == ""
 }
 
-func (c *conversation) noted(m *jsonrpc.Message, overHTTP bool) (wrong string) {
+func (c *conversation) checkNotification(m *jsonrpc.Message, overHTTP bool) (wrong string) {
 	i := slices.IndexFunc(notes, func(n struct {
 		name   string
 		of     feature
@@ -214,7 +213,7 @@ func (c *conversation) noted(m *jsonrpc.Message, overHTTP bool) (wrong string) {
 		return n.name == m.Method && c.ed.has(n.of)
 	})
 	if i < 0 {
-		return c.ed.date + " has no such notification of clients"
+		return c.ed.date + " has no such client notification"
 	}
 	if wrong := notes[i].params.check(m.Raw, m.Params, "params"); wrong != "" {
 		return wrong
@@ -229,9 +228,9 @@ func (c *conversation) noted(m *jsonrpc.Message, overHTTP bool) (wrong string) {
 		return c.initialized()
 	case mcp.NoteCancelled:
 		if overHTTP && !c.ed.has(handshake) {
-			// 2026-07-28 §Streamable HTTP, "Sending Messages": the stream is closed
-			// instead. It is not expected, but harmless.
-			c.s.violate(m.Method, "it is not sent over Streamable HTTP")
+			// 2026-07-28 §Streamable HTTP, "Sending Messages": the client should close the
+			// stream instead. The notification is unexpected but harmless.
+			c.s.violate(m.Method, "not allowed over Streamable HTTP")
 			return ""
 		}
 		return c.cancelRequest(m)
@@ -257,16 +256,16 @@ func (c *conversation) initialized() (wrong string) {
 	c.s.mu.Unlock()
 	switch was {
 	case unopened:
-		return "it came before initialize was answered"
+		return "sent before initialize was answered"
 	case operating:
-		return "it came for the second time"
+		return "sent twice"
 	}
 	return ""
 }
 
-// cancelRequest ends a request that is running. One that has ended meanwhile is
-// nobody's fault (2025-11-25 §Cancellation, "Timing Considerations"); one that
-// never was is the client's.
+// cancelRequest cancels a running request. It is not a violation if the request has ended
+// in the meantime (2025-11-25 §Cancellation, "Timing Considerations"), but it is one if
+// the request never existed.
 func (c *conversation) cancelRequest(m *jsonrpc.Message) (wrong string) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
 	x := c.abandon(id)
@@ -285,10 +284,10 @@ func (c *conversation) cancelRequest(m *jsonrpc.Message) (wrong string) {
 	return ""
 }
 
-// answer takes a client's answer to a question.
+// answer handles a client's response to a server request.
 func (c *conversation) answer(m *jsonrpc.Message) (ok bool) {
 	if !c.ed.has(handshake) {
-		// 2026-07-28 §Streamable HTTP, "Sending Messages": no responses of clients.
+		// 2026-07-28 §Streamable HTTP, "Sending Messages": clients send no responses.
 		c.s.violate("response", "%s has no requests of servers that could be answered", c.ed.date)
 		return false
 	}
@@ -298,14 +297,14 @@ func (c *conversation) answer(m *jsonrpc.Message) (ok bool) {
 	c.s.mu.Unlock()
 	switch {
 	case known && waits != nil:
-		waits <- m // has room for one, and nobody else has found it
+		waits <- m // does not block: the buffer has room for one, and only one response is sent
 	case !known:
 		c.s.violate("response", "no request with the id %s was sent, or it was answered before", clip(string(m.ID)))
 	}
 	return known
 }
 
-// allows reports whether an object has a member at a path that is not false.
+// allows reports whether raw has a member at the path that is not false.
 func allows(raw []byte, path ...string) bool {
 	at := jsonrpc.Whole(raw)
 	for _, key := range path {

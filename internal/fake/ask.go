@@ -14,18 +14,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// question is something that a tool asks of the client.
+// question is a request from a tool to the client.
 type question struct {
-	key     string // of it among the questions of one round
+	key     string // its key among the questions of one round
 	method  string
 	params  string
-	needs   []string // the path of the capability that the client has to declare
-	answers shape    // what the answer has to look like
+	needs   []string // path of the capability that the client must declare
+	answers shape    // the shape of the answer
 	check   func(raw []byte, answer jsonrpc.Span) string
 }
 
-// inputRequired is a result that asks for answers (2026-07-28 §Multi Round-Trip
-// Requests).
+// inputRequired is a result that requests input (2026-07-28 §Multi Round-Trip Requests).
 type inputRequired struct{ members string }
 
 func (*inputRequired) Error() string { return "input is required" }
@@ -77,7 +76,7 @@ func (e *edition) askForm(key, words string) question {
 			case "decline", "cancel":
 				return ""
 			}
-			return "action is none of accept, decline and cancel"
+			return "action is not accept, decline or cancel"
 		},
 	}
 }
@@ -96,7 +95,7 @@ func (e *edition) askURL(key string) question {
 			case "accept", "decline", "cancel":
 				return ""
 			}
-			return "action is none of accept, decline and cancel"
+			return "action is not accept, decline or cancel"
 		},
 	}
 }
@@ -110,7 +109,7 @@ func (e *edition) askRoots(key string) question {
 
 func (q *question) wrong(raw []byte, a jsonrpc.Span) string {
 	if jsonrpc.KindOf(raw, a) != '{' {
-		return "it is no object"
+		return "it is not an object"
 	}
 	if wrong := q.answers.check(raw, a, "result"); wrong != "" {
 		return wrong
@@ -121,8 +120,8 @@ func (q *question) wrong(raw []byte, a jsonrpc.Span) string {
 	return ""
 }
 
-// declared reports whether the client has declared what a question needs. One that
-// names no mode of elicitation means forms (2025-11-25 §Elicitation,
+// declared reports whether the client has declared what a question needs. A client that
+// declares elicitation without a mode supports forms (2025-11-25 §Elicitation,
 // "Capabilities").
 func (x *exchange) declared(q *question) bool {
 	if len(q.needs) == 2 && q.needs[1] == "form" {
@@ -131,9 +130,9 @@ func (x *exchange) declared(q *question) bool {
 	return allows(x.caps, q.needs...)
 }
 
-// ask puts questions to the client and returns the answers, each a JSON object,
-// in the order of the questions. In the revisions with rounds of input it is
-// called once for each round of a call, always with the same questions.
+// ask sends questions to the client and returns the answers, each a JSON object, in the
+// order of the questions. In revisions with input rounds it is called once per round of a
+// call, always with the same questions.
 func (x *exchange) ask(qs ...question) ([][]byte, error) {
 	for i := range qs {
 		if !x.declared(&qs[i]) {
@@ -154,8 +153,8 @@ func (x *exchange) ask(qs ...question) ([][]byte, error) {
 	return answers, nil
 }
 
-// undeclared is what comes of a question that the client cannot be asked. It has
-// done nothing wrong.
+// undeclared returns the error for a question whose capability the client has not
+// declared. It is not a violation.
 func (x *exchange) undeclared(q *question) error {
 	path := strings.Join(q.needs, ".")
 	if !x.c.ed.has(perRequest) {
@@ -172,7 +171,7 @@ func (x *exchange) undeclared(q *question) error {
 	}
 }
 
-// askLive sends a request of the server's own and waits for what comes back.
+// askLive sends a request to the client and waits for the response.
 func (x *exchange) askLive(q *question) ([]byte, error) {
 	c := x.c
 	back := make(chan *jsonrpc.Message, 1)
@@ -197,7 +196,7 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 	case <-x.ctx.Done():
 		c.s.mu.Lock()
 		if _, still := c.asked[id]; still {
-			c.asked[id] = nil // its answer may be on the way, and is nobody's fault
+			c.asked[id] = nil // its response may be on the way and is not a violation
 		}
 		c.s.mu.Unlock()
 		if causeOf(x) == errCancelled {
@@ -209,8 +208,8 @@ func (x *exchange) askLive(q *question) ([]byte, error) {
 
 func causeOf(x *exchange) error { return context.Cause(x.ctx) }
 
-// askInResult takes the answers from the request, or asks for them in its result.
-// Those of earlier rounds travel in the state.
+// askInResult takes the answers from the request, or requests them in its result. Answers
+// of earlier rounds are in the state.
 func (x *exchange) askInResult(qs []question) ([][]byte, error) {
 	if x.spent+len(qs) <= len(x.past) {
 		x.spent += len(qs)
@@ -224,8 +223,8 @@ func (x *exchange) askInResult(qs []question) ([][]byte, error) {
 	for i := range qs {
 		a := jsonrpc.Find(raw, given, qs[i].key)
 		if a.IsZero() {
-			// 2026-07-28 §Multi Round-Trip Requests, "Error Handling": what is missing
-			// is asked for again.
+			// 2026-07-28 §Multi Round-Trip Requests, "Error Handling": missing answers
+			// are requested again.
 			return nil, x.inputRequired(qs)
 		}
 		if wrong := qs[i].wrong(raw, a); wrong != "" {
@@ -244,18 +243,18 @@ func (x *exchange) inputRequired(qs []question) error {
 	for i := range qs {
 		params := qs[i].params
 		if params == "" {
-			params = "{}" // which may be left out, but not every client knows
+			params = "{}" // params may be omitted, but not every client supports that
 		}
 		asks = append(asks, quote(qs[i].key)+`:{"method":`+quote(qs[i].method)+`,"params":`+params+`}`)
 	}
 	return &inputRequired{`"inputRequests":{` + strings.Join(asks, ",") + `},"requestState":` + quote(x.sealed())}
 }
 
-// stateKey protects what travels through a client. It is no secret: a fake has
-// nothing to lose but determinism.
+// stateKey signs the state that a client carries. It is not secret: the fake only needs
+// to be deterministic.
 const stateKey = "a fake has no secrets"
 
-// sealed returns the answers so far as a state that only the same tool takes back
+// sealed returns the answers so far as signed state that only the same tool accepts
 // (2026-07-28 §Multi Round-Trip Requests, "Server Requirements").
 func (x *exchange) sealed() string {
 	body := "[" + string(bytes.Join(x.past, []byte(","))) + "]"
@@ -268,7 +267,7 @@ func (x *exchange) seal(body string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// resume reads what a request brings from earlier rounds.
+// resume reads the state of earlier rounds from a request.
 func (x *exchange) resume() error {
 	if !x.c.ed.has(inputRounds) {
 		return nil
@@ -279,7 +278,7 @@ func (x *exchange) resume() error {
 	}
 	if at.IsZero() {
 		if !given.IsZero() {
-			return x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params.inputResponses without the requestState that was given")
+			return x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params.inputResponses without the requestState")
 		}
 		return nil
 	}
@@ -287,7 +286,7 @@ func (x *exchange) resume() error {
 	encoded, mac, _ := strings.Cut(state, ".")
 	body, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil || !hmac.Equal([]byte(mac), []byte(x.seal(string(body)))) {
-		return x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params.requestState was not given out for this call, or was changed")
+		return x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "params.requestState was not issued for this call, or was modified")
 	}
 	for e := range jsonrpc.Elements(body, jsonrpc.Whole(body)) {
 		x.past = append(x.past, e.Of(body))

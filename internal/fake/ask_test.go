@@ -12,7 +12,7 @@ const (
 	sampleAnswer = `{"role":"assistant","content":{"type":"text","text":"yes"},"model":"m"}`
 )
 
-// TestAsksLive: in the revisions with a handshake a question is a request.
+// TestAsksLive checks that revisions with a handshake send questions as requests.
 func TestAsksLive(t *testing.T) {
 	const date = "2025-11-25"
 	synctest.Test(t, func(t *testing.T) {
@@ -29,26 +29,26 @@ func TestAsksLive(t *testing.T) {
 		l.want(`{"jsonrpc":"2.0","id":4,"result":{"action":"decline"}}`, result(date, "4", words("decline")))
 		l.broken()
 
-		// Answers that do not fit.
+		// Invalid answers.
 		l.want(call(date, "5", "elicit", ``), `{"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",`+formSchema+`}}`)
 		l.want(`{"jsonrpc":"2.0","id":5,"result":{"action":"accept","content":{"name":"Ada","age":"old"}}}`,
-			result(date, "5", words("the answer does not fit: content.age is no integer")+`,"isError":true`))
+			result(date, "5", words("the answer does not fit: content.age is not of type integer")+`,"isError":true`))
 		l.want(call(date, "6", "roots", ``), `{"jsonrpc":"2.0","id":6,"method":"roots/list"}`)
 		l.want(`{"jsonrpc":"2.0","id":6,"error":{"code":-1,"message":"no"}}`, result(date, "6", words("asked, and got the error -1: no")+`,"isError":true`))
-		l.broken("answer to elicitation/create: content.age is no integer")
+		l.broken("answer to elicitation/create: content.age is not of type integer")
 
-		// A call that is cancelled takes its question back, and the answer may come
-		// all the same.
+		// A cancelled call withdraws its question. The client's answer may still
+		// arrive.
 		l.want(call(date, "7", "roots", ``), `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`)
 		l.want(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"the call that asked was cancelled"}}`)
 		l.want(`{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}`)
-		l.broken("answer to elicitation/create: content.age is no integer")
+		l.broken("answer to elicitation/create: content.age is not of type integer")
 		l.end()
 	})
 }
 
-// TestAsksInResults: in 2026-07-28 a question is a result, and a retry answers it.
+// TestAsksInResults checks that in 2026-07-28 a question is a result, and a retry answers it.
 func TestAsksInResults(t *testing.T) {
 	const date = modernDate
 	inputs := func(id, state, requests string) string {
@@ -65,13 +65,13 @@ func TestAsksInResults(t *testing.T) {
 		all := sample("sample", "Say something.") + `,"elicit":{"method":"elicitation/create","params":{"mode":"form","message":"Who are you?",` + formSchema + `}},"roots":{"method":"roots/list","params":{}}`
 		const begun = "W10.nX_Mf_vk-pU4z0fIboniLQ" // []
 		l.want(call(date, "1", "ask_all", ``), inputs("1", begun, all))
-		// What is missing is asked for again.
+		// A missing answer is requested again.
 		l.want(again("2", "ask_all", begun, `"sample":`+sampleAnswer), inputs("2", begun, all))
 		l.want(again("3", "ask_all", begun, `"sample":`+sampleAnswer+`,"elicit":{"action":"cancel"},"roots":{"roots":[{"uri":"file:///a"}]}`),
 			result(date, "3", words("yes; cancel; file:///a")))
-		l.want(again("4", "ask_twice", begun, `"first":`+sampleAnswer), refused("4", "-32602", "params.requestState was not given out for this call, or was changed"))
+		l.want(again("4", "ask_twice", begun, `"first":`+sampleAnswer), refused("4", "-32602", "params.requestState was not issued for this call, or was modified"))
 		l.want(again("5", "ask_all", begun, `"sample":{"role":"assistant","model":"m"}`), refused("5", "-32602", "result.content is missing"))
-		l.broken("tools/call: params.requestState was not given out for this call, or was changed", "answer to sampling/createMessage: result.content is missing")
+		l.broken("tools/call: params.requestState was not issued for this call, or was modified", "answer to sampling/createMessage: result.content is missing")
 
 		// Two rounds: the state carries the first answer.
 		l.say(call(date, "6", "ask_twice", ``))
@@ -179,7 +179,7 @@ func TestSubscriptions(t *testing.T) {
 		l.want(ask(modernDate, `"t"`, "subscriptions/listen", `"notifications":{}`),
 			`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"t"},"notifications":{}}}`)
 		l.broken()
-		_ = l.s.Close() // says goodbye
+		_ = l.s.Close() // ends the subscription with a message
 		got := l.hear()
 		if len(got) != 2 || !strings.Contains(got[0], `"method":"notifications/cancelled"`) || !strings.HasPrefix(got[1], `{"jsonrpc":"2.0","id":"t","result":{"resultType":"complete","_meta":{`) {
 			t.Errorf("%q", got)

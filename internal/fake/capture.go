@@ -8,9 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// capture writes messages down as they pass. A nil capture writes nothing.
+// capture records messages. A nil capture records nothing.
 type capture struct {
-	mu  sync.Mutex // held while a line is written: nothing else may come between
+	mu  sync.Mutex // held while a line is written, so that lines do not mix
 	out io.Writer
 }
 
@@ -21,14 +21,13 @@ func newCapture(w io.Writer) *capture {
 	return &capture{out: w}
 }
 
-// The directions of a message: towards the server, and from it.
+// The directions of a message: to the server, and from the server.
 const (
 	request  = "request"
 	response = "response"
 )
 
-// write writes one message as a line. That its writer fails is not the peer's
-// concern.
+// write writes one message as a line. It ignores write errors.
 func (c *capture) write(direction string, msg []byte) {
 	if c == nil {
 		return
@@ -37,7 +36,7 @@ func (c *capture) write(direction string, msg []byte) {
 	line = append(line, direction...)
 	line = append(line, `","payload":`...)
 	if jsonrpc.Valid(msg, jsonrpc.Limits{}) == nil {
-		// Within JSON a line can only end where white space may stand.
+		// In valid JSON, line breaks occur only as white space between tokens.
 		at := len(line)
 		line = append(line, bytes.TrimSpace(msg)...)
 		for i := at; i < len(line); i++ {

@@ -13,107 +13,107 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Where says where a server is found.
+// Where says how to reach a server.
 type Where struct {
-	// Command starts it as a child on standard streams; empty means URL.
+	// Command starts the server as a child process on stdio; empty means use URL.
 	Command []string
-	// Env are variables to add to this process's own, as K=V.
+	// Env lists environment variables to add to this process's own, as K=V.
 	Env []string
-	// In and Out are a server that runs already, one message a line, in place of a
-	// command: what it says, and what it is told. The client closes both.
+	// In and Out connect to a server that already runs, one message per line: In is
+	// its output, Out its input. The client closes both.
 	In  io.ReadCloser
 	Out io.WriteCloser
-	// URL is the endpoint of a server that runs: that of Streamable HTTP, or where the
-	// revision does not have that, of HTTP+SSE.
+	// URL is the endpoint of a running server: Streamable HTTP, or HTTP+SSE in the
+	// revision that has only that.
 	URL string
 }
 
-// ClientOptions are what a strict client is played with. The zero value declares
-// whatever the revision has and answers every question.
+// ClientOptions configure a strict client. The zero value declares every capability of
+// the revision and answers every request.
 type ClientOptions struct {
-	// Without are capabilities not to declare: sampling, elicitation, url, roots,
+	// Without lists capabilities not to declare: sampling, elicitation, url, roots,
 	// tasks.
 	Without []string
-	// Answer answers what the server asks. It is called on a goroutine of the
-	// client, several at a time. Nil means Obliging.
+	// Answer answers server requests. It is called on the client's goroutines, possibly
+	// several at once. Nil means Obliging.
 	Answer func(ctx context.Context, a Ask) ([]byte, *jsonrpc.Error)
-	// Capture gets each message as one line; nil for none.
+	// Capture receives each message as one line; nil for none.
 	Capture io.Writer
-	// Stderr gets the standard error of a child; nil throws it away.
+	// Stderr receives a child's stderr; nil discards it.
 	Stderr io.Writer
 	// Version is the version in the client's identity.
 	Version string
-	// Set changes settings of the profile, by name.
+	// Set overrides settings of the profile, by name.
 	Set map[string]string
 }
 
-// Ask is one question of a server.
+// Ask is one request from a server.
 type Ask struct {
 	Method string
 	Params []byte // an object; nil for none
-	// Key is that of the question within its round, "" for a live request.
+	// Key is the question's key within its round; "" for a live request.
 	Key string
 }
 
-// Notice is one notification of the server.
+// Notice is one notification from the server.
 type Notice struct {
 	Method string
 	Params []byte // an object; nil for none
-	// Serial counts the notices of a conversation from 1.
+	// Serial is the number of the notification in its conversation, starting at 1.
 	Serial int
 }
 
-// Reply is how a call ended: with a result or an error of the server.
+// Reply is the outcome of a call: a result or an error from the server.
 type Reply struct {
-	Result []byte         // an object; nil when it failed
-	Err    *jsonrpc.Error // nil when it did not fail
-	// Rounds counts the requests that it took; above 1 where the server asked by
+	Result []byte         // an object; nil if the call failed
+	Err    *jsonrpc.Error // nil if the call succeeded
+	// Rounds is the number of requests sent. It is more than 1 if the server answered
 	// input_required (2026-07-28 §Multi Round-Trip Requests).
 	Rounds int
-	// Progress and Logs are the notices that belong to this call: those with its
-	// token, and where the revision logs per request those of its request.
+	// Progress and Logs are the notifications that belong to this call: those with its
+	// token, and in revisions with per-request logging the logs of its request.
 	Progress, Logs []Notice
 }
 
-// CallOptions are what else a call may say. The zero value says nothing.
+// CallOptions are optional parts of a call. The zero value sets none.
 type CallOptions struct {
-	// Progress sends a progress token. OnProgress, if any, is told of each notice
-	// on the goroutine that reads; it must not block.
+	// Progress sends a progress token. OnProgress, if set, is called for each progress
+	// notification on the reading goroutine; it must not block.
 	Progress   bool
 	OnProgress func(Notice)
-	// LogLevel wants the messages of this request, where that is how it is done
-	// (2026-07-28 §Logging); otherwise it is an error.
+	// LogLevel requests log messages for this request, in revisions with per-request
+	// logging (2026-07-28 §Logging). In other revisions it is an error.
 	LogLevel string
-	// Break cuts the response's stream after that many events with an id and
-	// resumes it, where the revision and the transport can; 0 never does.
+	// Break closes the response stream after that many events with an id and resumes
+	// it, if the revision and the transport support that. 0 never does.
 	Break int
-	// Meta are members to add to _meta, as they stand between its braces.
+	// Meta is members to add to _meta, as JSON without the braces.
 	Meta string
 
-	probe *edition // of a question before initialize: the revision that it is of
+	probe *edition // revision of a probe before initialize; nil otherwise
 }
 
-// Bounds of one client. What goes beyond them is a violation, not a crash.
+// Limits of one client. Exceeding them is recorded as a violation.
 const (
 	maxNotices  = 10_000
 	maxRounds   = 16
 	maxOpenAsks = 32
 )
 
-// clientPatience bounds what a client waits for when it closes.
+// clientPatience is the timeout for Close.
 const clientPatience = 5 * time.Second
 
-// road carries the messages of one conversation. Both methods may be called by
-// several goroutines.
-type road interface {
-	// send sends a message; f is what a request is waited for with, nil for
-	// anything else. Its error means that the message has not arrived. Cancelling
-	// ctx cancels no request, f does that.
-	send(ctx context.Context, msg []byte, f *flight) error
-	// cancel tells that an answer is no longer wanted, if the road and not a
-	// message says so; done reports that it did.
-	cancel(f *flight) (done bool)
-	// close ends the conversation and waits for what was started.
+// wire carries the messages of one conversation. send and cancel may be called by several
+// goroutines.
+type wire interface {
+	// send sends a message. f is the pending request, nil for other messages. An error
+	// means that the message did not arrive. Ending ctx does not cancel the request;
+	// cancel does.
+	send(ctx context.Context, msg []byte, f *pendingRequest) error
+	// cancel cancels a request if the transport itself signals that. done is false if
+	// a notification must be sent instead.
+	cancel(f *pendingRequest) (done bool)
+	// close ends the conversation and waits for its goroutines.
 	close(ctx context.Context) error
 }
 
@@ -122,10 +122,10 @@ type road interface {
 type Client struct {
 	role
 	o    ClientOptions
-	caps []byte // what it declares
-	road road
+	caps []byte // the declared capabilities
+	wire wire
 
-	ctx    context.Context // of what the client does by itself; ended by Close
+	ctx    context.Context // for the client's own actions; ended by Close
 	stop   context.CancelCauseFunc
 	asking sync.WaitGroup
 
@@ -133,54 +133,54 @@ type Client struct {
 
 	mu         sync.Mutex
 	ids        int64
-	flights    map[jsonrpc.ID]*flight
-	cancelled  map[jsonrpc.ID]bool // requests whose answer may still come
-	tokens     map[string]*flight  // of calls with progress, by JSON text
-	lastToken  int64               // of those that are numbers
-	lateTokens map[string]bool     // of cancelled calls, whose progress may still come
-	open       map[jsonrpc.ID]bool // questions of the server in progress
-	ready      bool                // initialized has been sent, or there is no such thing
+	pending    map[jsonrpc.ID]*pendingRequest
+	cancelled  map[jsonrpc.ID]bool        // requests whose response may still arrive
+	tokens     map[string]*pendingRequest // calls with progress, by the token's JSON text
+	lastToken  int64                      // the last numeric token
+	lateTokens map[string]bool            // tokens of cancelled calls, whose progress may still arrive
+	open       map[jsonrpc.ID]bool        // server requests that are being answered
+	ready      bool                       // initialized was sent, or the revision has no handshake
 	server     greeting
-	level      mcp.LogLevel // of the session; 0 while none was set
+	level      mcp.LogLevel // of the session; 0 until set
 	watched    map[string]bool
 	listens    map[jsonrpc.ID]*Subscription
-	mirrors    map[string][]headerArg // of tools, the arguments that headers mirror
+	mirrors    map[string][]headerArg // per tool, the arguments that headers repeat
 	notices    []Notice
 	asks       []Ask
 	violations []string
-	// overwhelmed says that there have been more notices than are kept.
+	// overwhelmed is true once there were more notifications than are kept.
 	overwhelmed bool
-	news        chan struct{} // closed and replaced at each notice
-	dead        error         // why the conversation is over
+	news        chan struct{} // closed and replaced at each notification
+	dead        error         // why the conversation has ended
 }
 
-// greeting is how the server introduced itself.
+// greeting is the server's introduction.
 type greeting struct {
 	raw  []byte // the result of initialize or server/discover
 	caps jsonrpc.Span
 }
 
-// flight is one request that waits for its answer.
-type flight struct {
+// pendingRequest is a request that waits for its response.
+type pendingRequest struct {
 	id      jsonrpc.ID
 	method  string
 	name    string // params.name or params.uri
 	params  []byte
 	token   string
-	level   mcp.LogLevel // wanted for this request alone
+	level   mcp.LogLevel // requested for this request only
 	opts    CallOptions
 	cut     context.CancelFunc // ends its HTTP exchange; nil for none
 	done    chan struct{}
 	once    sync.Once
 	reply   Reply
-	err     error // the road's
+	err     error // error of the transport
 	reached float64
-	events  bool // a progress notice has come
+	events  bool // a progress notification has arrived
 	listen  *Subscription
 }
 
-// end ends the flight, once; only the first call counts.
-func (f *flight) end(set func()) (first bool) {
+// end completes the request. Only the first call has an effect.
+func (f *pendingRequest) end(set func()) (first bool) {
 	f.once.Do(func() {
 		set()
 		first = true
@@ -189,23 +189,22 @@ func (f *flight) end(set func()) (first bool) {
 	return first
 }
 
-// strictClients are the profiles of this file.
+// strictClients returns the strict client profiles.
 func strictClients() []Profile {
 	var out []Profile
 	for _, e := range editions() {
 		out = append(out, Profile{
 			Name: "strict-" + e.date, Kind: Strict, Side: ClientSide, Settings: playSettings,
 			client: func(s *settings) (*role, error) { return s.role(e, habits{}) },
-			About:  "A client of " + e.date + " that tries all of it and reports whatever that revision does not allow.",
+			About:  "A client of " + e.date + " that tries every feature and reports what the revision does not allow.",
 		})
 	}
 	return out
 }
 
-// OpenClient opens a conversation with the server as the profile's revision says,
-// and returns when requests may be sent. Its error says at which step it failed;
-// a server that does not speak the revision is one. It is bounded by ctx alone. The
-// client must be closed.
+// OpenClient opens a conversation with the server in the profile's revision and returns
+// once requests may be sent. It fails if the server does not support the revision; the
+// error names the step. Only ctx limits its duration. The caller must close the client.
 func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) (*Client, error) {
 	r, err := roleOf(profile, o.Set)
 	if err != nil {
@@ -220,8 +219,8 @@ func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) 
 	}
 	c := &Client{
 		role: *r, o: o, caps: e.clientCaps(o.Without), tape: newCapture(o.Capture), lateTokens: map[string]bool{},
-		flights: map[jsonrpc.ID]*flight{}, cancelled: map[jsonrpc.ID]bool{},
-		tokens: map[string]*flight{}, open: map[jsonrpc.ID]bool{},
+		pending: map[jsonrpc.ID]*pendingRequest{}, cancelled: map[jsonrpc.ID]bool{},
+		tokens: map[string]*pendingRequest{}, open: map[jsonrpc.ID]bool{},
 		watched: map[string]bool{}, listens: map[jsonrpc.ID]*Subscription{}, mirrors: map[string][]headerArg{},
 		news: make(chan struct{}),
 	}
@@ -231,13 +230,13 @@ func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) 
 	c.ctx, c.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	switch {
 	case at.In != nil:
-		c.road = c.join(at.In, at.Out)
+		c.wire = c.join(at.In, at.Out)
 	case len(at.Command) > 0:
-		c.road, err = c.spawn(at)
+		c.wire, err = c.spawn(at)
 	case !e.has(streamable):
-		c.road, err = c.dialEvents(ctx, at.URL)
+		c.wire, err = c.dialEvents(ctx, at.URL)
 	default:
-		c.road = c.dialHTTP(at.URL)
+		c.wire = c.dialHTTP(at.URL)
 	}
 	if err == nil {
 		free := context.AfterFunc(ctx, func() { c.hangUp(context.Cause(ctx)) })
@@ -254,8 +253,8 @@ func OpenClient(ctx context.Context, profile string, at Where, o ClientOptions) 
 	return c, nil
 }
 
-// greet opens the conversation: initialize and initialized (§Lifecycle of the four
-// legacy revisions), or server/discover (2026-07-28 §Versioning).
+// greet opens the conversation: initialize and initialized (§Lifecycle of the four legacy
+// revisions), or server/discover (2026-07-28 §Versioning).
 func (c *Client) greet(ctx context.Context) error {
 	if c.habits.wantsOAuth {
 		if err := c.lookForOAuth(ctx); err != nil {
@@ -306,7 +305,7 @@ func (c *Client) greet(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", mcp.NoteInitialized, err)
 		}
 	}
-	if h, ok := c.road.(*httpRoad); ok && c.e.has(httpSessions) {
+	if h, ok := c.wire.(*httpWire); ok && c.e.has(httpSessions) {
 		h.listen()
 	}
 	return nil
@@ -326,7 +325,7 @@ func (c *Client) Greeting() []byte {
 	return c.server.raw
 }
 
-// Offers reports whether the server declared a capability, as a path of names.
+// Offers reports whether the server declared the capability at the path.
 func (c *Client) Offers(path ...string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -342,30 +341,30 @@ func (c *Client) offersLocked(path ...string) bool {
 	return k == '{' || k == 't'
 }
 
-// Notices returns the notices so far, oldest first.
+// Notices returns the notifications so far, oldest first.
 func (c *Client) Notices() []Notice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.notices)
 }
 
-// Asks returns the questions so far, oldest first.
+// Asks returns the server requests so far, oldest first.
 func (c *Client) Asks() []Ask {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.asks)
 }
 
-// Violations returns what the server did that the revision does not allow, in the
-// order in which it was seen; at most 100.
+// Violations returns what the server did that the revision does not allow, in the order
+// of occurrence; at most 100.
 func (c *Client) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.violations)
 }
 
-// Await returns the first notice after the serial number after that want is true
-// of; it waits for one until ctx or the conversation ends.
+// Await returns the first notification after the given serial number for which want
+// returns true. It waits for one until ctx or the conversation ends.
 func (c *Client) Await(ctx context.Context, after int, want func(Notice) bool) (Notice, error) {
 	for {
 		c.mu.Lock()
@@ -388,7 +387,7 @@ func (c *Client) Await(ctx context.Context, after int, want func(Notice) bool) (
 	}
 }
 
-// Serial returns the serial number of the last notice, 0 before the first.
+// Serial returns the serial number of the last notification, or 0.
 func (c *Client) Serial() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -397,33 +396,33 @@ func (c *Client) Serial() int {
 
 var errClientClosed = errors.New("the client was closed")
 
-// Close ends the conversation as the revision says and waits for everything that
-// the client started. The second call does nothing.
+// Close ends the conversation as the revision requires and waits for everything that the
+// client started. A second call has no effect.
 func (c *Client) Close() error {
-	c.over(errClientClosed)
+	c.endWith(errClientClosed)
 	ctx, cancel := context.WithTimeout(c.ctx, clientPatience)
 	defer cancel()
 	var err error
-	if c.road != nil {
-		err = c.road.close(ctx)
+	if c.wire != nil {
+		err = c.wire.close(ctx)
 	}
 	c.stop(errClientClosed)
 	c.asking.Wait()
 	return err
 }
 
-// over ends every request that waits; the first reason counts.
-func (c *Client) over(why error) {
+// endWith ends every pending request; the first reason counts.
+func (c *Client) endWith(why error) {
 	c.mu.Lock()
 	if c.dead != nil {
 		c.mu.Unlock()
 		return
 	}
 	c.dead = why
-	var waiting []*flight
-	for id, f := range c.flights {
+	var waiting []*pendingRequest
+	for id, f := range c.pending {
 		waiting = append(waiting, f)
-		delete(c.flights, id)
+		delete(c.pending, id)
 	}
 	close(c.news)
 	c.news = make(chan struct{})
@@ -433,7 +432,7 @@ func (c *Client) over(why error) {
 	}
 }
 
-// violate takes down what the server must not do.
+// violate records what the server must not do.
 func (c *Client) violate(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Call sends a request and waits for how it ends. params is an object without
-// _meta, nil for none. Where the server answers input_required the questions are
-// answered and the request is sent again until it is complete. Ending ctx cancels
-// the request as the revision and the transport have it. The error is that of the
-// conversation or of ctx; what the server answers is in the Reply.
+// Call sends a request and waits for the outcome. params is an object without _meta, or
+// nil. If the server answers input_required, Call answers the questions and resends the
+// request until it is complete. Ending ctx cancels the request as the revision and the
+// transport specify. The returned error is the conversation's or ctx's; errors from the
+// server are in the Reply.
 func (c *Client) Call(ctx context.Context, method string, params []byte, o CallOptions) (*Reply, error) {
 	if o.LogLevel != "" && !c.e.has(perRequest) {
 		return nil, fmt.Errorf("%s has no log level of a request", c.e.date)
@@ -51,9 +51,9 @@ func isInputRequired(result []byte) bool {
 	return t == "input_required"
 }
 
-// answerRound answers the questions of an input_required and returns the params of
-// the retry: those of the call, the answers, and the state exactly as it came
-// (2026-07-28 §Multi Round-Trip Requests, "Client Requirements").
+// answerRound answers the questions of an input_required. It returns the params of the
+// retry: those of the call, the answers, and the unmodified state (2026-07-28 §Multi
+// Round-Trip Requests, "Client Requirements").
 func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte, error) {
 	whole := jsonrpc.Whole(result)
 	var e jsonrpc.Edits
@@ -83,7 +83,7 @@ func (c *Client) answerRound(ctx context.Context, params, result []byte) ([]byte
 	if len(answers) > 1 {
 		fields = append(fields, jsonrpc.Field{Key: "inputResponses", Value: append(answers, '}')})
 	} else if err := sleep(ctx, 50*time.Millisecond); err != nil {
-		return nil, err // nothing was asked, it only wants to be asked again
+		return nil, err // no questions: the server only wants the request again
 	}
 	if state := jsonrpc.Find(result, whole, "requestState"); !state.IsZero() {
 		fields = append(fields, jsonrpc.Field{Key: "requestState", Value: state.Of(result)})
@@ -103,16 +103,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// exchange is one request and its answer.
+// exchange sends one request and waits for its response.
 func (c *Client) exchange(ctx context.Context, method string, params []byte, o CallOptions) (*Reply, error) {
 	f, msg, err := c.launch(method, params, o)
 	if err != nil {
 		return nil, err
 	}
 	c.tape.write(request, msg)
-	if err := c.road.send(ctx, msg, f); err != nil {
+	if err := c.wire.send(ctx, msg, f); err != nil {
 		if ctx.Err() != nil && f.end(func() { f.err = context.Cause(ctx) }) {
-			c.abandon(f) // it may have arrived all the same
+			c.abandon(f) // it may have arrived
 		}
 		c.retire(f)
 		return nil, fmt.Errorf("send %s: %w", method, err)
@@ -133,10 +133,10 @@ func (c *Client) exchange(ctx context.Context, method string, params []byte, o C
 	return &r, nil
 }
 
-// launch makes a request and the flight that waits for its answer.
-func (c *Client) launch(method string, params []byte, o CallOptions) (*flight, []byte, error) {
+// launch builds a request and registers it as pending.
+func (c *Client) launch(method string, params []byte, o CallOptions) (*pendingRequest, []byte, error) {
 	level, _ := mcp.ParseLogLevel(o.LogLevel)
-	f := &flight{method: method, opts: o, level: level, done: make(chan struct{})}
+	f := &pendingRequest{method: method, opts: o, level: level, done: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead != nil {
@@ -188,29 +188,29 @@ func (c *Client) launch(method string, params []byte, o CallOptions) (*flight, [
 	if m := mcp.LookupMethod(method); m != nil && m.NameKey != "" {
 		f.name, _ = jsonrpc.Text(params, jsonrpc.Find(params, jsonrpc.Whole(params), m.NameKey))
 	}
-	c.flights[f.id] = f
+	c.pending[f.id] = f
 	return f, jsonrpc.AppendRequest(nil, f.id, method, params), nil
 }
 
-// retire forgets a request that no answer is waited for any more.
-func (c *Client) retire(f *flight) {
+// retire removes a request whose response is no longer needed.
+func (c *Client) retire(f *pendingRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.retireLocked(f)
 }
 
-func (c *Client) retireLocked(f *flight) {
-	delete(c.flights, f.id)
+func (c *Client) retireLocked(f *pendingRequest) {
+	delete(c.pending, f.id)
 	delete(c.tokens, f.token)
 	delete(c.listens, f.id)
 }
 
 var errNotWanted = errors.New("cancelled")
 
-// abandon cancels a request: by closing its stream (2026-07-28 §Streamable HTTP,
-// "Cancellation") or with a notification. initialize must not be cancelled
-// (§Cancellation of the legacy revisions).
-func (c *Client) abandon(f *flight) {
+// abandon cancels a request, by closing its stream (2026-07-28 §Streamable HTTP,
+// "Cancellation") or with a notification. initialize must not be cancelled (§Cancellation
+// of the legacy revisions).
+func (c *Client) abandon(f *pendingRequest) {
 	c.mu.Lock()
 	c.retireLocked(f)
 	c.cancelled[f.id] = true
@@ -218,26 +218,25 @@ func (c *Client) abandon(f *flight) {
 		c.lateTokens[f.token] = true
 	}
 	c.mu.Unlock()
-	if c.road.cancel(f) || f.method == mcp.MethodInitialize || f.opts.probe != nil {
+	if c.wire.cancel(f) || f.method == mcp.MethodInitialize || f.opts.probe != nil {
 		return
 	}
 	ctx, done := context.WithTimeout(c.ctx, clientPatience)
 	defer done()
 	_ = c.Notify(ctx, mcp.NoteCancelled, fmt.Appendf(nil, `{"requestId":%s,"reason":"no longer wanted"}`, f.id))
 	if f.cut != nil {
-		f.cut() // the stream of an answer that may never come
+		f.cut() // the stream of a response that may never come
 	}
 }
 
-// Notify sends a notification. params is an object, nil for none.
+// Notify sends a notification. params is an object, or nil.
 func (c *Client) Notify(ctx context.Context, method string, params []byte) error {
 	msg := jsonrpc.AppendNotification(nil, method, params)
 	c.tape.write(request, msg)
-	return c.road.send(ctx, msg, nil)
+	return c.wire.send(ctx, msg, nil)
 }
 
-// SetLevel sets the level of the session's log messages (§Logging of the legacy
-// revisions).
+// SetLevel sets the session's log level (§Logging of the legacy revisions).
 func (c *Client) SetLevel(ctx context.Context, level string) (*Reply, error) {
 	l, ok := mcp.ParseLogLevel(level)
 	if !ok || !c.e.has(handshake) {
@@ -246,7 +245,7 @@ func (c *Client) SetLevel(ctx context.Context, level string) (*Reply, error) {
 	c.mu.Lock()
 	was := c.level
 	if was == 0 || l < was {
-		c.level = l // more may come as soon as the server has heard of it
+		c.level = l // more messages may arrive as soon as the server has set the level
 	}
 	c.mu.Unlock()
 	r, err := c.Call(ctx, mcp.MethodSetLevel, []byte(`{"level":`+quote(level)+`}`), CallOptions{})
@@ -258,10 +257,10 @@ func (c *Client) SetLevel(ctx context.Context, level string) (*Reply, error) {
 	return r, err
 }
 
-// Filter says what changes a client wants to hear of.
+// Filter selects the changes that a client wants to be notified of.
 type Filter struct {
-	Tools, Prompts, Resources bool     // changes of the lists
-	URIs                      []string // changes of these resources
+	Tools, Prompts, Resources bool     // list changes
+	URIs                      []string // updates of these resources
 }
 
 func (f *Filter) json() string {
@@ -284,20 +283,20 @@ func (f *Filter) json() string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// Subscription is what a client has asked to hear of. Its notices are among the
-// client's own.
+// Subscription is a subscription to changes. Its notifications are among the client's
+// Notices.
 type Subscription struct {
 	c      *Client
 	filter Filter
-	f      *flight // of subscriptions/listen; nil in the legacy revisions
+	f      *pendingRequest // the subscriptions/listen request; nil in the legacy revisions
 	acked  chan struct{}
-	once   bool // acknowledged; under the client's mutex
+	once   bool // acknowledged; guarded by the client's mutex
 	agreed Filter
 }
 
-// Subscribe asks to hear of changes, and returns when the server has agreed: one
-// resources/subscribe per URI in the legacy revisions, where changes of lists come
-// unasked, and subscriptions/listen since 2026-07-28.
+// Subscribe subscribes to changes and returns once the server has agreed. The legacy
+// revisions use one resources/subscribe per URI, and list changes need no subscription.
+// 2026-07-28 uses subscriptions/listen.
 func (c *Client) Subscribe(ctx context.Context, want Filter) (*Subscription, error) {
 	s := &Subscription{c: c, filter: want, acked: make(chan struct{})}
 	if c.e.has(handshake) {
@@ -323,7 +322,7 @@ func (c *Client) Subscribe(ctx context.Context, want Filter) (*Subscription, err
 	c.listens[f.id] = s
 	c.mu.Unlock()
 	c.tape.write(request, msg)
-	if err := c.road.send(ctx, msg, f); err != nil {
+	if err := c.wire.send(ctx, msg, f); err != nil {
 		c.retire(f)
 		return nil, fmt.Errorf("send %s: %w", f.method, err)
 	}
@@ -350,7 +349,7 @@ func (s *Subscription) Agreed() Filter {
 	return s.agreed
 }
 
-// Close ends the subscription; what it brought may still come for a while.
+// Close ends the subscription. Notifications may still arrive for a while.
 func (s *Subscription) Close(ctx context.Context) error {
 	if s.f != nil {
 		if s.f.end(func() { s.f.err = errNotWanted }) {

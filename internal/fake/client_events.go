@@ -14,14 +14,14 @@ import (
 	"sync"
 )
 
-// streamEvent is one event of a stream (WHATWG HTML §9.2.6).
+// streamEvent is one server-sent event (WHATWG HTML §9.2.6).
 type streamEvent struct {
 	name, id string
 	data     []byte
-	retry    int // milliseconds; -1 for none
+	retry    int // milliseconds; -1 if absent
 }
 
-// eventReader reads a stream of events.
+// eventReader reads an event stream.
 type eventReader struct {
 	lines *bufio.Scanner
 }
@@ -33,13 +33,13 @@ func newEventReader(r io.Reader) *eventReader {
 	return &eventReader{s}
 }
 
-// eventLines splits at LF, CRLF and CR. A CR at the end of what is there waits for
-// one more byte only where the line is not empty, so that an event is not held back.
+// eventLines splits at LF, CRLF and CR. A CR at the end of the data waits for one more
+// byte only if the line is not empty, so that a complete event is not delayed.
 func eventLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	i := bytes.IndexAny(data, "\r\n")
 	switch {
 	case i < 0:
-		return 0, nil, nil // what has no end is no line
+		return 0, nil, nil // an unterminated line does not count
 	case data[i] == '\r' && i+1 < len(data) && data[i+1] == '\n':
 		return i + 2, data[:i], nil
 	case data[i] == '\r' && i+1 == len(data) && !atEOF:
@@ -48,7 +48,7 @@ func eventLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return i + 1, data[:i], nil
 }
 
-// next returns the next event that says something: data, an id or a retry.
+// next returns the next event that has data, an id or a retry.
 func (r *eventReader) next() (streamEvent, error) {
 	ev := streamEvent{retry: -1}
 	says, parts := false, 0
@@ -70,7 +70,7 @@ func (r *eventReader) next() (streamEvent, error) {
 			}
 			parts++
 			if len(ev.data)+len(value) > maxMessage {
-				return ev, errors.New("an event beyond 4 MiB")
+				return ev, errors.New("an event is larger than 4 MiB")
 			}
 			ev.data = append(ev.data, value...)
 			says = true
@@ -90,9 +90,9 @@ func (r *eventReader) next() (streamEvent, error) {
 	return ev, io.EOF
 }
 
-// eventRoad is HTTP+SSE: one stream for everything from the server, whose first
-// event says where to POST (2024-11-05 §Transports, "HTTP with SSE").
-type eventRoad struct {
+// eventWire is HTTP+SSE: one stream for all messages from the server, whose first event
+// contains the URL to POST to (2024-11-05 §Transports, "HTTP with SSE").
+type eventWire struct {
 	c      *Client
 	to     string
 	client *http.Client
@@ -101,11 +101,11 @@ type eventRoad struct {
 	runs   sync.WaitGroup
 }
 
-func (c *Client) dialEvents(ctx context.Context, address string) (road, error) {
-	r := &eventRoad{c: c, client: newHTTPClient()}
+func (c *Client) dialEvents(ctx context.Context, address string) (wire, error) {
+	r := &eventWire{c: c, client: newHTTPClient()}
 	streaming, stop := context.WithCancel(c.ctx)
 	r.stop = stop
-	// Only the greeting is bounded by ctx, the stream outlives it.
+	// ctx limits only the opening; the stream outlives it.
 	unbind := context.AfterFunc(ctx, stop)
 	first, events, err := r.open(streaming, address)
 	if !unbind() && err == nil {
@@ -121,7 +121,7 @@ func (c *Client) dialEvents(ctx context.Context, address string) (road, error) {
 		to, err = base.Parse(string(first.data))
 	}
 	if err == nil && (to.Host != base.Host || to.Scheme != base.Scheme) {
-		err = errors.New("it is of another origin")
+		err = errors.New("the URL has another origin")
 	}
 	if err != nil {
 		r.shut()
@@ -133,7 +133,7 @@ func (c *Client) dialEvents(ctx context.Context, address string) (road, error) {
 }
 
 // open opens the stream and reads its first event.
-func (r *eventRoad) open(ctx context.Context, address string) (first streamEvent, events *eventReader, err error) {
+func (r *eventWire) open(ctx context.Context, address string) (first streamEvent, events *eventReader, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return first, nil, err
@@ -155,23 +155,23 @@ func (r *eventRoad) open(ctx context.Context, address string) (first streamEvent
 	return first, events, err
 }
 
-func (r *eventRoad) read(events *eventReader) {
+func (r *eventWire) read(events *eventReader) {
 	for {
 		ev, err := events.next()
 		if err != nil {
-			r.c.over(fmt.Errorf("the stream of events ended: %w", err))
+			r.c.endWith(fmt.Errorf("the stream of events ended: %w", err))
 			return
 		}
 		if ev.name != "message" {
-			// Not even an event without a name: the page says message.
+			// The specification requires the name message.
 			r.c.violate("an event of the type %q", clip(ev.name))
 			continue
 		}
-		r.c.receive(ev.data, lane{})
+		r.c.receive(ev.data, origin{})
 	}
 }
 
-func (r *eventRoad) send(ctx context.Context, msg []byte, _ *flight) error {
+func (r *eventWire) send(ctx context.Context, msg []byte, _ *pendingRequest) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.to, bytes.NewReader(msg))
 	if err != nil {
 		return err
@@ -189,14 +189,14 @@ func (r *eventRoad) send(ctx context.Context, msg []byte, _ *flight) error {
 	return nil
 }
 
-func (r *eventRoad) cancel(*flight) bool { return false }
+func (r *eventWire) cancel(*pendingRequest) bool { return false }
 
-func (r *eventRoad) close(context.Context) error {
+func (r *eventWire) close(context.Context) error {
 	r.shut()
 	return nil
 }
 
-func (r *eventRoad) shut() {
+func (r *eventWire) shut() {
 	r.stop()
 	if r.body != nil {
 		_ = r.body.Close()

@@ -13,39 +13,37 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// role is what a client of a revision plays.
+// role describes the client to play: a revision and its habits.
 type role struct {
 	e           *edition
 	habits      habits
 	step, whole time.Duration
 }
 
-// habits are what clients do beside what their revision says. The zero value is a
-// strict client's.
+// habits are what a client does beyond its revision. The zero value is a strict client.
 type habits struct {
-	probes     bool // asks server/discover first, on the same conversation
-	fromZero   bool // has numbers from 0 for ids and for progress tokens
-	unoffered  bool // asks for lists that were not offered
-	noVersion  bool // leaves MCP-Protocol-Version out
-	names      bool // names the method in headers, and the level of logs in _meta
+	probes     bool // sends server/discover first, in the same conversation
+	fromZero   bool // counts ids and progress tokens from 0
+	unoffered  bool // requests lists that the server did not declare
+	noVersion  bool // omits MCP-Protocol-Version
+	names      bool // sends the method in headers, and the log level in _meta
 	forgetful  bool // never sends notifications/initialized
-	wantsOAuth bool // looks for a stream and for OAuth's documents before anything else
+	wantsOAuth bool // requests a stream and OAuth metadata before anything else
 }
 
-// probeID is the id of a question that comes before initialize, as one client that
-// is much in use has it.
+// probeID is the id of the probe before initialize, as one widely used client sends it.
 const probeID = jsonrpc.ID(`"server-discover-probe-1"`)
 
-// probeWithin is how long the answer to it is waited for.
+// probeWithin is the timeout of the probe.
 const probeWithin = 3 * time.Second
 
-// playSettings are those of every client that is a conversation.
+// playSettings are the settings of every client that OpenClient plays.
 var playSettings = []Setting{
-	{"step", "10000", "how long one step may take, in milliseconds"},
-	{"whole", "60000", "how long all of them may take, in milliseconds"},
+	{"step", "10000", "timeout of one step, in milliseconds"},
+	{"whole", "60000", "timeout of all steps together, in milliseconds"},
 }
 
-// habitualClients are strict clients but for a habit.
+// habitualClients returns strict clients with one habit each.
 func habitualClients() []Profile {
 	client := func(name, revision, about string, kind Kind, h habits) Profile {
 		return Profile{
@@ -64,16 +62,16 @@ func habitualClients() []Profile {
 		}
 	}
 	return []Profile{
-		client("id-zero", usual, "A client that counts ids and progress tokens from 0 and asks for lists that were not offered.", Dialect, habits{fromZero: true, unoffered: true}),
-		client("looks-for-oauth", usual, "A client over HTTP that asks for a stream and for seven documents of OAuth before it opens.", Dialect, habits{wantsOAuth: true}),
-		client("mcp-method-in-the-old-era", "2025-11-25", "A client that opens with initialize, and yet names the method in Mcp-Method and the level of logs in _meta.", Dialect, habits{names: true}),
+		client("id-zero", usual, "A client that counts ids and progress tokens from 0 and requests lists that the server did not declare.", Dialect, habits{fromZero: true, unoffered: true}),
+		client("looks-for-oauth", usual, "An HTTP client that requests a stream and seven OAuth documents before initialize.", Dialect, habits{wantsOAuth: true}),
+		client("mcp-method-in-the-old-era", "2025-11-25", "A client that opens with initialize, but sends Mcp-Method and a log level in _meta.", Dialect, habits{names: true}),
 		client("no-version-header", usual, "A client that never sends MCP-Protocol-Version.", Dialect, habits{noVersion: true}),
-		client("probe-then-initialize", "2025-11-25", "A client that asks server/discover, and whatever it hears sends initialize in the same conversation.", Dialect, habits{probes: true}),
+		client("probe-then-initialize", "2025-11-25", "A client that sends server/discover and then, whatever the answer, initialize in the same conversation.", Dialect, habits{probes: true}),
 		client("forgets-initialized", usual, "A client that never sends notifications/initialized.", Fault, habits{forgetful: true}),
 	}
 }
 
-// role reads the settings of a client that is a conversation.
+// role reads the settings of a client that OpenClient plays.
 func (s *settings) role(e *edition, h habits) (*role, error) {
 	r := &role{e: e, habits: h}
 	for _, d := range []struct {
@@ -89,17 +87,17 @@ func (s *settings) role(e *edition, h habits) (*role, error) {
 	return r, nil
 }
 
-// roleOf returns what the client of a name plays.
+// roleOf returns the role of the client with the given name.
 func roleOf(name string, set map[string]string) (*role, error) {
-	p, _, r, err := cast(name, set)
+	p, _, r, err := loadClient(name, set)
 	if err == nil && p.client == nil {
-		err = fmt.Errorf("profile %s is no client of a revision", p.Name)
+		err = fmt.Errorf("profile %s is not a client of a revision", p.Name)
 	}
 	return r, err
 }
 
-// probe asks server/discover as a modern client does. What it hears does not matter
-// to such a client, not even that it hears nothing.
+// probe sends server/discover as a modern client does. The client ignores the answer, and
+// a missing answer.
 func (c *Client) probe(ctx context.Context) error {
 	all := editions()
 	newest := all[len(all)-1]
@@ -121,19 +119,19 @@ func (c *Client) probe(ctx context.Context) error {
 	return nil
 }
 
-// wellKnown are the places of OAuth's documents that are asked for; %s is the path of
-// the endpoint (RFC 8414 section 3.1, RFC 9728 section 3.1, OpenID Connect Discovery
-// 1.0 section 4).
+// wellKnown lists the paths of OAuth metadata that the client requests; %s is the path of
+// the endpoint (RFC 8414 section 3.1, RFC 9728 section 3.1, OpenID Connect Discovery 1.0
+// section 4).
 var wellKnown = []string{
 	"/.well-known/oauth-protected-resource%s", "/.well-known/oauth-protected-resource",
 	"/.well-known/oauth-authorization-server%s", "/.well-known/oauth-authorization-server",
 	"/.well-known/openid-configuration%s", "%s/.well-known/openid-configuration", "/.well-known/openid-configuration",
 }
 
-// lookForOAuth asks for a stream without a session, and for the documents. A server
-// that has none answers 404; one that has some answers JSON.
+// lookForOAuth requests a stream without a session, and the OAuth metadata. A server
+// without metadata answers 404; one with metadata answers JSON.
 func (c *Client) lookForOAuth(ctx context.Context) error {
-	h, ok := c.road.(*httpRoad)
+	h, ok := c.wire.(*httpWire)
 	if !ok {
 		return nil
 	}
@@ -167,7 +165,7 @@ func (c *Client) look(ctx context.Context, client *http.Client, at *url.URL, str
 	}
 	defer resp.Body.Close()
 	if stream {
-		return nil // which may stay open, or be refused
+		return nil // it may stay open or be refused
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyOfErrorMost))
 	switch {
@@ -180,11 +178,11 @@ func (c *Client) look(ctx context.Context, client *http.Client, at *url.URL, str
 	return nil
 }
 
-// hangUp lets go of a server that takes in nothing any more: what is being written to
-// it ends with an error, and the conversation with it.
+// hangUp disconnects from a server that no longer reads. Pending writes fail, and the
+// conversation ends.
 func (c *Client) hangUp(why error) {
-	c.over(why)
-	if p, ok := c.road.(*pipeRoad); ok {
+	c.endWith(why)
+	if p, ok := c.wire.(*pipeWire); ok {
 		_ = p.in.Close()
 	}
 }

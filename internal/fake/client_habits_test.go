@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// between is a server on a pipe, and how to reach it.
+// between returns a server on a pipe and how to reach it.
 func between(t *testing.T, name string, set map[string]string) (s *Server, at Where, ended func()) {
 	t.Helper()
 	s, err := NewServer(name, Options{Set: set})
@@ -35,7 +35,7 @@ func between(t *testing.T, name string, set map[string]string) (s *Server, at Wh
 	}
 }
 
-// told are the findings of a play, a line each.
+// told collects the findings of a play, one per line.
 func told(to *[]string) func(Finding) {
 	return func(f Finding) {
 		mark := "ok "
@@ -46,11 +46,11 @@ func told(to *[]string) func(Finding) {
 	}
 }
 
-// TestHabitsOnAPipe: what each client says that a strict one does not, and what a
-// strict server takes down of it.
+// TestHabitsOnAPipe checks what each client sends that a strict one does not, and which
+// violation a strict server records for it.
 func TestHabitsOnAPipe(t *testing.T) {
 	for profile, want := range map[string]struct {
-		says   []string // in what it sends, in this order
+		says   []string // contained in what it sends, in this order
 		never  string
 		breaks string // the first violation that the server sees; "" for none
 	}{
@@ -62,7 +62,7 @@ func TestHabitsOnAPipe(t *testing.T) {
 			says: []string{`"method":"initialize"`, `"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}`}, breaks: "tools/list: 2025-11-25 does not define",
 		},
 		"forgets-initialized": {never: "notifications/initialized", breaks: "tools/list: tools/list before notifications/initialized"},
-		"no-version-header":   {}, "looks-for-oauth": {}, // for which a pipe makes no difference
+		"no-version-header":   {}, "looks-for-oauth": {}, // a pipe makes no difference for these
 	} {
 		t.Run(profile, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -79,14 +79,14 @@ func TestHabitsOnAPipe(t *testing.T) {
 				for _, w := range want.says {
 					_, after, ok := strings.Cut(rest, w)
 					if !ok {
-						t.Fatalf("it does not say %s in\n%s", w, captured.String())
+						t.Fatalf("the client did not send %s in\n%s", w, captured.String())
 					}
 					rest = after
 				}
 				if want.never != "" && strings.Contains(captured.String(), `"method":"`+want.never) {
-					t.Errorf("it says %s", want.never)
+					t.Errorf("the client sent %s", want.never)
 				}
-				// Some of what a survey asks for is wrong on purpose.
+				// Some of the survey's requests are invalid on purpose.
 				usually, at, over := between(t, "strict-"+p.Settings[0].Default, nil)
 				defer over()
 				if _, err := Play(t.Context(), "strict-"+p.Settings[0].Default, at, ClientOptions{}, func(Finding) {}); err != nil {
@@ -104,7 +104,7 @@ func TestHabitsOnAPipe(t *testing.T) {
 	}
 }
 
-// TestHabitsOverHTTP: the headers and the requests that only HTTP has.
+// TestHabitsOverHTTP checks headers and requests that only HTTP has.
 func TestHabitsOverHTTP(t *testing.T) {
 	seen := func(t *testing.T, profile string) (all []*http.Request, bodies []string) {
 		t.Helper()
@@ -189,8 +189,8 @@ func TestHabitsOverHTTP(t *testing.T) {
 	})
 }
 
-// TestPlaysEnd: with servers that do not answer, or not so that one could tell, or
-// without end, each in the time that the settings give.
+// TestPlaysEnd checks that a play ends within its time limits against servers that do not
+// answer, answer incorrectly, or never stop.
 func TestPlaysEnd(t *testing.T) {
 	for _, tt := range []struct {
 		server, client string
@@ -229,7 +229,7 @@ func TestPlaysEnd(t *testing.T) {
 	}
 }
 
-// TestAPlayEndsAsAWhole: a server that answers the opening and then nothing more.
+// TestAPlayEndsAsAWhole uses a server that answers only the opening.
 func TestAPlayEndsAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fromClient, toServer := io.Pipe()
@@ -257,8 +257,8 @@ func TestAPlayEndsAsAWhole(t *testing.T) {
 	})
 }
 
-// TestScripts: the clients that are of no revision, with servers that they can read and
-// with some that they cannot.
+// TestScripts runs the non-standard clients against servers that they can read and some
+// that they cannot.
 func TestScripts(t *testing.T) {
 	manifest := func(t *testing.T, server string) []string {
 		t.Helper()
@@ -279,9 +279,9 @@ func TestScripts(t *testing.T) {
 		}
 	}
 	if strings.Contains(all, "files.move") && strings.Contains(all, "tools/call files.move") {
-		t.Errorf("a tool that wants to be confirmed was called:\n%s", all)
+		t.Errorf("a tool that needs confirmation was called:\n%s", all)
 	}
-	if all := strings.Join(manifest(t, "strict-2025-06-18"), "\n"); !strings.Contains(all, "BAD initialize: initialize is refused") {
+	if all := strings.Join(manifest(t, "strict-2025-06-18"), "\n"); !strings.Contains(all, "BAD initialize: initialize was refused") {
 		t.Errorf("%s", all)
 	}
 
@@ -311,7 +311,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestClientSettings: what cannot be played is said before anything is.
+// TestClientSettings checks that invalid settings are reported before a play starts.
 func TestClientSettings(t *testing.T) {
 	for _, p := range Profiles() {
 		if p.Side != ClientSide {
@@ -325,7 +325,7 @@ func TestClientSettings(t *testing.T) {
 			t.Errorf("%s with its own settings: %v", p.Name, err)
 		}
 		if p.About == "" || !strings.HasSuffix(p.About, ".") {
-			t.Errorf("%s: %q is no sentence", p.Name, p.About)
+			t.Errorf("%s: %q is not a sentence", p.Name, p.About)
 		}
 	}
 	for _, tt := range []struct{ profile, name, value, want string }{
@@ -341,6 +341,6 @@ func TestClientSettings(t *testing.T) {
 		}
 	}
 	if _, err := OpenClient(t.Context(), "manifest-client", Where{}, ClientOptions{}); err == nil {
-		t.Error("OpenClient plays what is no client of a revision")
+		t.Error("OpenClient plays a client that is not of a revision")
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// headerArg is an argument of a tool that a header mirrors (2026-07-28 §Streamable
-// HTTP, "Custom Headers from Tool Parameters").
+// headerArg is a tool argument that a header repeats (2026-07-28 §Streamable HTTP,
+// "Custom Headers from Tool Parameters").
 type headerArg struct {
-	path   []string // of names below arguments
-	header string   // behind Mcp-Param-
+	path   []string // names below arguments
+	header string   // the part after Mcp-Param-
 }
 
-// learnMirrors notes which arguments of the tools of a list are to be mirrored.
+// learnMirrors records which arguments of the listed tools have headers.
 func (c *Client) learnMirrors(result []byte) {
 	found := map[string][]headerArg{}
 	for t := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), "tools")) {
@@ -30,7 +30,7 @@ func (c *Client) learnMirrors(result []byte) {
 	}
 }
 
-// headerArgs walks the properties of a schema, and nothing but properties.
+// headerArgs walks the properties of a schema, and no other keywords.
 func headerArgs(raw []byte, schema jsonrpc.Span, path []string) (out []headerArg) {
 	const deepest = 8
 	if len(path) == deepest {
@@ -47,9 +47,9 @@ func headerArgs(raw []byte, schema jsonrpc.Span, path []string) (out []headerArg
 	return out
 }
 
-// mirrorsOf returns the values of the headers of a call, by the name behind
+// mirrorsOf returns the header values of a call, keyed by the part of the name after
 // Mcp-Param-.
-func (c *Client) mirrorsOf(f *flight) map[string]string {
+func (c *Client) mirrorsOf(f *pendingRequest) map[string]string {
 	c.mu.Lock()
 	args := c.mirrors[f.name]
 	c.mu.Unlock()

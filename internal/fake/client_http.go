@@ -15,23 +15,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// httpRoad is Streamable HTTP: each message a POST, its answer plain or a stream,
-// and in the revisions with sessions a GET stream for what the server says unasked
-// (2025-03-26 and later, §Streamable HTTP).
-type httpRoad struct {
+// httpWire is Streamable HTTP. Each message is a POST, whose response is plain JSON or a
+// stream. In revisions with sessions, a GET stream carries the server's unsolicited
+// messages (2025-03-26 and later, §Streamable HTTP).
+type httpWire struct {
 	c      *Client
 	url    string
 	client *http.Client
-	ctx    context.Context // of everything but the farewell
+	ctx    context.Context // for everything except the final DELETE
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
 
 	mu      sync.Mutex
 	session string
-	seen    map[string]bool // ids of events in this session
+	seen    map[string]bool // ids of this session's events
 }
 
-// Bounds of the HTTP roads.
+// Limits of the HTTP transports.
 const (
 	maxEventIDs     = 100_000
 	maxResumes      = 20
@@ -40,7 +40,7 @@ const (
 	bodyOfErrorMost = 64 << 10
 )
 
-// newHTTPClient returns a client with connections of its own and no proxy.
+// newHTTPClient returns a client with its own connections and no proxy.
 func newHTTPClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16},
@@ -48,14 +48,14 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-func (c *Client) dialHTTP(url string) *httpRoad {
-	h := &httpRoad{c: c, url: url, client: newHTTPClient(), seen: map[string]bool{}}
+func (c *Client) dialHTTP(url string) *httpWire {
+	h := &httpWire{c: c, url: url, client: newHTTPClient(), seen: map[string]bool{}}
 	h.ctx, h.stop = context.WithCancel(c.ctx)
 	return h
 }
 
-// request makes an HTTP request with what every one of them carries.
-func (h *httpRoad) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
+// request builds an HTTP request with the headers that all requests need.
+func (h *httpWire) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, h.url, body)
 	if err != nil {
 		return nil, err
@@ -71,13 +71,13 @@ func (h *httpRoad) request(ctx context.Context, method string, body io.Reader) (
 	h.c.mu.Unlock()
 	if h.c.e.has(versionHeader) && !h.c.habits.noVersion && (greeted || h.c.e.has(perRequest)) {
 		// 2025-06-18 §Transports, "Protocol Version Header": on all requests after
-		// initialize; 2026-07-28: on every one.
+		// initialize. 2026-07-28: on all requests.
 		r.Header.Set(mcp.HeaderVersion, h.c.e.date)
 	}
 	return r, nil
 }
 
-func (h *httpRoad) post(ctx context.Context, msg []byte, f *flight) (*http.Response, error) {
+func (h *httpWire) post(ctx context.Context, msg []byte, f *pendingRequest) (*http.Response, error) {
 	r, err := h.request(ctx, http.MethodPost, bytes.NewReader(msg))
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (h *httpRoad) post(ctx context.Context, msg []byte, f *flight) (*http.Respo
 	return h.client.Do(r)
 }
 
-func (h *httpRoad) send(ctx context.Context, msg []byte, f *flight) error {
+func (h *httpWire) send(ctx context.Context, msg []byte, f *pendingRequest) error {
 	if f == nil {
 		resp, err := h.post(ctx, msg, nil)
 		if err != nil {
@@ -113,7 +113,7 @@ func (h *httpRoad) send(ctx context.Context, msg []byte, f *flight) error {
 			return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
 		}
 		if resp.StatusCode != http.StatusAccepted || len(body) > 0 {
-			// §Streamable HTTP, "Sending Messages": 202 with no body.
+			// §Streamable HTTP, "Sending Messages": 202 with an empty body.
 			h.c.violate("a notification or an answer got the status %d and %d bytes", resp.StatusCode, len(body))
 		}
 		return nil
@@ -133,9 +133,8 @@ func (h *httpRoad) send(ctx context.Context, msg []byte, f *flight) error {
 	return nil
 }
 
-// answer reads the response to a request. A nil error means that the request has
-// ended.
-func (h *httpRoad) answer(ctx context.Context, f *flight, resp *http.Response) error {
+// answer reads the response to a request. It returns nil if the request is complete.
+func (h *httpWire) answer(ctx context.Context, f *pendingRequest, resp *http.Response) error {
 	defer resp.Body.Close()
 	h.takeSession(f, resp)
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -148,7 +147,7 @@ func (h *httpRoad) answer(ctx context.Context, f *flight, resp *http.Response) e
 			return err
 		}
 		h.checkStatus(f, resp.StatusCode, body)
-		if h.c.receive(body, lane{f: f}) {
+		if h.c.receive(body, origin{f: f}) {
 			return nil
 		}
 		return fmt.Errorf("status %d, and no answer in the body: %s", resp.StatusCode, clip(string(body)))
@@ -159,10 +158,9 @@ func (h *httpRoad) answer(ctx context.Context, f *flight, resp *http.Response) e
 	return fmt.Errorf("status %d: %s", resp.StatusCode, clip(string(body)))
 }
 
-// takeSession looks for a session's id, which only the answer to initialize may
-// bring (2025-03-26 §Streamable HTTP, "Session Management"), and none since
-// 2026-07-28.
-func (h *httpRoad) takeSession(f *flight, resp *http.Response) {
+// takeSession reads the session id. Only the response to initialize may set it
+// (2025-03-26 §Streamable HTTP, "Session Management"), and since 2026-07-28 none may.
+func (h *httpWire) takeSession(f *pendingRequest, resp *http.Response) {
 	id := resp.Header.Get(mcp.HeaderSession)
 	if id == "" {
 		return
@@ -186,12 +184,12 @@ func (h *httpRoad) takeSession(f *flight, resp *http.Response) {
 	}
 }
 
-// checkStatus judges the status of an error by its code (2026-07-28 §Streamable
+// checkStatus checks that the HTTP status matches the error code (2026-07-28 §Streamable
 // HTTP, "Protocol Version Header" and "Server Validation"; §Base, "_meta").
-func (h *httpRoad) checkStatus(f *flight, status int, body []byte) {
+func (h *httpWire) checkStatus(f *pendingRequest, status int, body []byte) {
 	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
 	if err != nil {
-		return // reported by whoever takes it
+		return // reported by the caller
 	}
 	if m.Kind != jsonrpc.Failure {
 		if status != http.StatusOK {
@@ -215,9 +213,9 @@ func (h *httpRoad) checkStatus(f *flight, status int, body []byte) {
 	}
 }
 
-// stream reads the stream of a response to its end, and where it breaks before the
-// answer resumes it, if the revision can.
-func (h *httpRoad) stream(ctx context.Context, f *flight, resp *http.Response) error {
+// stream reads a response stream to its end. If it breaks before the answer, stream
+// resumes it, if the revision allows that.
+func (h *httpWire) stream(ctx context.Context, f *pendingRequest, resp *http.Response) error {
 	s := &resumable{h: h, f: f, breakAfter: f.opts.Break}
 	for tries := 0; ; tries++ {
 		ended, err := s.read(resp)
@@ -243,9 +241,9 @@ func (h *httpRoad) stream(ctx context.Context, f *flight, resp *http.Response) e
 	}
 }
 
-// get opens a stream, after the event last where it is not empty (2025-03-26
-// §Streamable HTTP, "Resumability and Redelivery").
-func (h *httpRoad) get(ctx context.Context, last string) (*http.Response, error) {
+// get opens a stream, after the event last if that is not empty (2025-03-26 §Streamable
+// HTTP, "Resumability and Redelivery").
+func (h *httpWire) get(ctx context.Context, last string) (*http.Response, error) {
 	r, err := h.request(ctx, http.MethodGet, nil)
 	if err != nil {
 		return nil, err
@@ -257,16 +255,16 @@ func (h *httpRoad) get(ctx context.Context, last string) (*http.Response, error)
 	return h.client.Do(r)
 }
 
-// resumable is a stream that may be read in several pieces.
+// resumable is a stream that may take several connections to read.
 type resumable struct {
-	h          *httpRoad
-	f          *flight // whose stream it is; nil for the session's own
+	h          *httpWire
+	f          *pendingRequest // the request it belongs to; nil for the session's own stream
 	last       string
 	retry      time.Duration
 	breakAfter int
 }
 
-// read reads one response. ended reports that the request has its answer.
+// read reads one response. ended reports whether the request has its answer.
 func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 	defer resp.Body.Close()
 	r := newEventReader(resp.Body)
@@ -278,7 +276,7 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 		if ev.retry >= 0 {
 			s.retry = time.Duration(ev.retry) * time.Millisecond
 		}
-		// An event without data that repeats where the stream was resumed is no event.
+		// An event without data that repeats the resume position does not count.
 		if ev.id != "" && (len(ev.data) > 0 || ev.id != s.last) {
 			s.remember(ev.id)
 		}
@@ -287,7 +285,7 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 			continue
 		}
 		if len(ev.data) > 0 {
-			if s.h.c.receive(ev.data, lane{f: s.f, get: s.f == nil}) && s.f != nil {
+			if s.h.c.receive(ev.data, origin{f: s.f, get: s.f == nil}) && s.f != nil {
 				ended = true
 			}
 		}
@@ -302,8 +300,8 @@ func (s *resumable) read(resp *http.Response) (ended bool, err error) {
 	}
 }
 
-// remember notes an event's id, which has to be unique in the session, and which
-// no stream has since 2026-07-28 (§Key Changes, "Remove SSE stream resumability").
+// remember records an event id. Ids must be unique in the session, and since 2026-07-28
+// streams have none (§Key Changes, "Remove SSE stream resumability").
 func (s *resumable) remember(id string) {
 	h := s.h
 	if !h.c.e.has(httpSessions) {
@@ -314,16 +312,16 @@ func (s *resumable) remember(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.seen[id] {
-		h.c.violate("the event id %s a second time", clip(id))
+		h.c.violate("the event id %s was repeated", clip(id))
 	}
 	if len(h.seen) < maxEventIDs {
 		h.seen[id] = true
 	}
 }
 
-// listen opens the session's own stream and keeps it open; a server may have none
-// (405). It returns once the server has answered, or after a while.
-func (h *httpRoad) listen() {
+// listen opens the session's own stream and keeps it open. A server may refuse it (405).
+// listen returns once the server has answered, or after headersWithin.
+func (h *httpWire) listen() {
 	opened := make(chan struct{})
 	h.runs.Go(func() {
 		var once sync.Once
@@ -364,8 +362,8 @@ func (h *httpRoad) listen() {
 	}
 }
 
-// cancel closes the stream of a request, where that is what cancels it.
-func (h *httpRoad) cancel(f *flight) bool {
+// cancel closes the stream of a request, in revisions where that cancels it.
+func (h *httpWire) cancel(f *pendingRequest) bool {
 	if !h.c.e.has(perRequest) {
 		return false
 	}
@@ -375,9 +373,9 @@ func (h *httpRoad) cancel(f *flight) bool {
 	return true
 }
 
-// close deletes the session (2025-03-26 §Streamable HTTP, "Session Management"): a
-// server need not allow that.
-func (h *httpRoad) close(ctx context.Context) error {
+// close deletes the session (2025-03-26 §Streamable HTTP, "Session Management"). A server
+// need not support that.
+func (h *httpWire) close(ctx context.Context) error {
 	h.mu.Lock()
 	session := h.session
 	h.mu.Unlock()
@@ -391,7 +389,7 @@ func (h *httpRoad) close(ctx context.Context) error {
 	return err
 }
 
-func (h *httpRoad) farewell(ctx context.Context) error {
+func (h *httpWire) farewell(ctx context.Context) error {
 	r, err := h.request(ctx, http.MethodDelete, nil)
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// surveyed makes a strict client talk to a handler, list its tools and close, and
-// returns the violations.
+// surveyed runs a strict client against a handler: it lists the tools and closes.
+// surveyed returns the violations.
 func surveyed(t *testing.T, date string, h http.HandlerFunc) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -32,7 +32,8 @@ func surveyed(t *testing.T, date string, h http.HandlerFunc) string {
 	return strings.Join(c.Violations(), "\n")
 }
 
-// A client sees what a server over Streamable HTTP must not do.
+// TestHTTPClientSeesViolations checks that a client reports what a Streamable HTTP server
+// must not do.
 func TestHTTPClientSeesViolations(t *testing.T) {
 	const legacyHello = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`
 	const modernHello = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
@@ -44,8 +45,8 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 	result := func(m *jsonrpc.Message, r string) string { return string(jsonrpc.AppendResult(nil, m.ID, []byte(r))) }
 	for name, tt := range map[string]struct {
 		date, want string
-		list       func(w http.ResponseWriter, m *jsonrpc.Message) // answers tools/list; nil answers well
-		note       func(w http.ResponseWriter)                     // answers notifications; nil answers well
+		list       func(w http.ResponseWriter, m *jsonrpc.Message) // answers tools/list; nil answers correctly
+		note       func(w http.ResponseWriter)                     // answers notifications; nil answers correctly
 		get        func(w http.ResponseWriter)
 	}{
 		"nothing wrong, legacy":        {date: newestLegacy},
@@ -71,7 +72,7 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "event: odd\ndata: x\n\ndata: %s\n\n", result(m, tools))
 		}},
-		"an event id twice": {date: newestLegacy, want: "second time", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
+		"an event id twice": {date: newestLegacy, want: "was repeated", list: func(w http.ResponseWriter, m *jsonrpc.Message) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprintf(w, "id: 1\ndata: %s\n\nid: 1\ndata: %s\n\n", `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`, result(m, tools))
 		}},
@@ -139,7 +140,7 @@ func TestHTTPClientSeesViolations(t *testing.T) {
 
 const newestLegacy, newestModern = "2025-11-25", "2026-07-28"
 
-// A modern client mirrors what 2026-07-28 wants in headers.
+// TestClientMirrorsHeaders checks the headers that 2026-07-28 requires of modern clients.
 func TestClientMirrorsHeaders(t *testing.T) {
 	for in, want := range map[string]string{
 		"us-west1": "us-west1", "a b": "a b", "": "",
@@ -160,7 +161,7 @@ func TestClientMirrorsHeaders(t *testing.T) {
 	}
 }
 
-// Lines of a stream end in three ways, and what has no end is no event.
+// TestEventReader checks the three line endings. An unterminated event does not count.
 func TestEventReader(t *testing.T) {
 	r := newEventReader(strings.NewReader(": hello\r\n\nevent: message\rdata: a\rdata:b\r\rid: 7\n\nretry: 20\ndata\n\ndata: cut"))
 	for i, want := range []streamEvent{{name: "message", data: []byte("a\nb"), retry: -1}, {id: "7", retry: -1}, {retry: 20}} {

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// nearlyClients are clients beside the standard. They are not played by OpenClient:
-// Play does, and OpenManifest and Post are their parts.
+// nearlyClients returns the non-standard clients. Play plays them; OpenClient does not.
+// Tests can also use their parts, OpenManifest and Post.
 func nearlyClients() []Profile {
 	return []Profile{
 		{Name: "bare-http-client", Kind: Dialect, Side: ClientSide, script: &script{check: checkBare, play: playBare},
@@ -25,9 +25,9 @@ func nearlyClients() []Profile {
 				{"arguments", `{"text":"hello"}`, "the tool's arguments, a JSON object"},
 				{"times", "3", "how often it calls the tool"},
 			}, playSettings...),
-			About: `A client that opens no session and calls tools by POST, with the id "1" every time.`},
+			About: `A client that opens no session and calls tools with a POST, always with the id "1".`},
 		{Name: "manifest-client", Kind: Dialect, Side: ClientSide, script: &script{piped: true, play: playManifest}, Settings: playSettings,
-			About: "A client that opens with initialize without parameters, reads its tools from the answer and ends with shutdown."},
+			About: "A client that sends initialize without params, reads the tools from the result and ends with shutdown."},
 	}
 }
 
@@ -38,11 +38,11 @@ type ManifestTool struct {
 	Confirm, Undo     bool
 }
 
-// ManifestClient is the profile manifest-client: one request at a time over a pipe,
-// ids counted from 1. It is for one goroutine.
+// ManifestClient is the profile manifest-client: one request at a time over a pipe, with
+// ids from 1. It must be used by one goroutine.
 type ManifestClient struct {
 	Tools []ManifestTool
-	// Skipped are lines that it did not read: what is no answer to its request. Each is
+	// Skipped lists the lines that were not an answer to the current request. Each is
 	// shortened, and there are at most 1000.
 	Skipped []string
 
@@ -50,13 +50,12 @@ type ManifestClient struct {
 	out    io.WriteCloser
 	id     int64
 	tape   *capture
-	broken error // why no request can be sent any more
+	broken error // why no more requests can be sent
 }
 
-// OpenManifest opens a conversation with a server that reads out and writes in. Its
-// error is what such a client would fail of, too: a tool without a name or a
-// description, a member that stands there in two spellings, an id that is no unsigned
-// number.
+// OpenManifest opens a conversation with a server that reads out and writes in. It fails
+// as a real manifest client would: on a tool without a name or a description, a member in
+// two spellings, or an id that is not an unsigned number.
 func OpenManifest(in io.Reader, out io.WriteCloser) (*ManifestClient, error) {
 	c := newManifest(in, out, nil)
 	if err := c.open(); err != nil {
@@ -69,19 +68,19 @@ func newManifest(in io.Reader, out io.WriteCloser, tape *capture) *ManifestClien
 	return &ManifestClient{in: bufio.NewReader(in), out: out, tape: tape}
 }
 
-// open sends initialize and reads the tools. The error names all that cannot be read.
+// open sends initialize and reads the tools. The error lists everything that is invalid.
 func (c *ManifestClient) open() error {
 	m, err := c.request("initialize", "")
 	if err != nil {
 		return err
 	}
 	if m.Kind != jsonrpc.Result {
-		return fmt.Errorf("initialize is refused: %s", clip(string(m.Raw)))
+		return fmt.Errorf("initialize was refused: %s", clip(string(m.Raw)))
 	}
 	err = oneOf(m.Raw, m.Result, "server_info", "serverInfo")
 	tools := m.ResultMember("tools")
 	if !tools.IsZero() && jsonrpc.KindOf(m.Raw, tools) != '[' {
-		return errors.Join(err, errors.New("tools is no list"))
+		return errors.Join(err, errors.New("tools is not a list"))
 	}
 	for at := range jsonrpc.Elements(m.Raw, tools) {
 		t, wrong := readTool(m.Raw, at)
@@ -93,7 +92,7 @@ func (c *ManifestClient) open() error {
 	return err
 }
 
-// needs says whether the tool has arguments that must be given.
+// needs reports whether the tool has required arguments.
 func (t *ManifestTool) needs() bool {
 	raw := []byte(t.Schema)
 	for range jsonrpc.Elements(raw, jsonrpc.Find(raw, jsonrpc.Whole(raw), "required")) {
@@ -102,7 +101,7 @@ func (t *ManifestTool) needs() bool {
 	return false
 }
 
-// oneOf fails where a member stands there in both of its spellings.
+// oneOf fails if a member is present in both of its spellings.
 func oneOf(raw []byte, obj jsonrpc.Span, name, alias string) error {
 	if !jsonrpc.Find(raw, obj, name).IsZero() && !jsonrpc.Find(raw, obj, alias).IsZero() {
 		return fmt.Errorf("duplicate field %s: %s", name, obj.Of(raw))
@@ -121,7 +120,7 @@ func readTool(raw []byte, at jsonrpc.Span) (t ManifestTool, err error) {
 	flag := func(v jsonrpc.Span) bool {
 		text := string(v.Of(raw))
 		if text != "" && text != "true" && text != "false" {
-			err = errors.Join(err, fmt.Errorf("%s is no boolean", text))
+			err = errors.Join(err, fmt.Errorf("%s is not a boolean", text))
 		}
 		return text == "true"
 	}
@@ -137,12 +136,12 @@ func readTool(raw []byte, at jsonrpc.Span) (t ManifestTool, err error) {
 	return t, err
 }
 
-// Call calls a tool; args is a JSON object. The answer may be an error.
+// Call calls a tool. args is a JSON object. The answer may be an error.
 func (c *ManifestClient) Call(name, args string) (*jsonrpc.Message, error) {
 	return c.request("tools/call", `{"name":`+quote(name)+`,"arguments":`+args+`}`)
 }
 
-// request sends a request and reads until its answer; whatever else comes it skips.
+// request sends a request and reads until its answer. It skips all other lines.
 func (c *ManifestClient) request(method, params string) (*jsonrpc.Message, error) {
 	c.id++
 	id := strconv.FormatInt(c.id, 10)
@@ -177,15 +176,15 @@ func (c *ManifestClient) write(line string) error {
 	return err
 }
 
-// Shutdown says that the client ends. It does not close the pipe: such a client waits
-// for the other side to do so.
+// Shutdown announces that the client ends. It does not close the pipe, because such a
+// client waits for the other side to do so.
 func (c *ManifestClient) Shutdown() error {
 	return c.write(`{"jsonrpc":"2.0","method":"shutdown","params":null}`)
 }
 
-// Post is the profile bare-http-client: it calls a tool by one POST. version is its
-// MCP-Protocol-Version, "" for none; meta stands between the braces of _meta, ""
-// sends none. It returns the response's messages in their order.
+// Post is the profile bare-http-client: it calls a tool with one POST. version is its
+// MCP-Protocol-Version, "" for none. meta is the members of _meta, "" for none. It returns
+// the messages of the response in order.
 func Post(ctx context.Context, client *http.Client, url, version, tool, args, meta string) ([]*jsonrpc.Message, error) {
 	return post(ctx, client, nil, url, version, tool, args, meta)
 }
@@ -221,7 +220,7 @@ func post(ctx context.Context, client *http.Client, tape *capture, url, version,
 		for events := newEventReader(bytes.NewReader(b)); ; {
 			ev, err := events.next()
 			if err != nil {
-				break // what is cut off is no event
+				break // an incomplete event does not count
 			}
 			if len(ev.data) > 0 {
 				said = append(said, ev.data)

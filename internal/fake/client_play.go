@@ -13,14 +13,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// script is how a client is played that is no client of a revision.
+// script is how a non-standard client is played.
 type script struct {
-	piped bool                    // it talks on a pipe; otherwise by HTTP
+	piped bool                    // it uses a pipe; otherwise HTTP
 	check func(s *settings) error // nil for nothing to check
 	play  func(ctx context.Context, p *playing) error
 }
 
-// playing is one play of a script. It belongs to one goroutine.
+// playing is one run of a script. It belongs to one goroutine.
 type playing struct {
 	at   Where
 	o    ClientOptions
@@ -30,26 +30,26 @@ type playing struct {
 	done func(Finding)
 }
 
-// Reaches returns why a client of this profile cannot talk to a server there, nil when
+// Reaches returns why a client of this profile cannot talk to the given server, or nil if
 // it can.
 func (p *Profile) Reaches(at Where) error {
 	switch {
 	case p.script == nil:
 		return nil
 	case p.script.piped && at.URL != "":
-		return fmt.Errorf("%s talks to a command on its standard streams and not to a URL", p.Name)
+		return fmt.Errorf("%s needs a command (stdio), not a URL", p.Name)
 	case !p.script.piped && at.URL == "":
-		return fmt.Errorf("%s talks to a URL and not to a command", p.Name)
+		return fmt.Errorf("%s needs a URL, not a command", p.Name)
 	}
 	return nil
 }
 
-// Play plays a client profile to a server from its opening to its end, and tells done
-// of each step as it ends, on the calling goroutine. It takes no longer than the
-// setting "whole" says, and the time to close. violations are what the server did that
-// the client's revision does not allow. The error says why there was no conversation.
+// Play plays a client profile against a server from beginning to end. It calls done after
+// each step, on the calling goroutine. It takes no longer than the setting "whole", plus
+// the time to close. violations lists what the server did that the client's revision does
+// not allow. The error says why there was no conversation.
 func Play(ctx context.Context, profile string, at Where, o ClientOptions, done func(Finding)) (violations []string, err error) {
-	p, set, limits, err := cast(profile, o.Set)
+	p, set, limits, err := loadClient(profile, o.Set)
 	if err != nil {
 		return nil, err
 	}
@@ -74,20 +74,19 @@ func Play(ctx context.Context, profile string, at Where, o ClientOptions, done f
 	return c.Violations(), nil
 }
 
-// CheckClient returns what is wrong with the name of a client profile or with settings
-// of it, nil when nothing is.
+// CheckClient returns what is wrong with a client profile's name or settings, or nil.
 func CheckClient(profile string, set map[string]string) error {
-	_, _, _, err := cast(profile, set)
+	_, _, _, err := loadClient(profile, set)
 	return err
 }
 
-// cast reads what a client profile is to be played with.
-func cast(profile string, set map[string]string) (p Profile, s *settings, r *role, err error) {
+// loadClient reads the settings of a client profile.
+func loadClient(profile string, set map[string]string) (p Profile, s *settings, r *role, err error) {
 	p, parameter, ok := find(ClientSide, profile)
 	if !ok {
 		return p, nil, nil, unknownProfile(ClientSide, profile)
 	}
-	if s, err = settle(&p, parameter, set); err != nil {
+	if s, err = mergeSettings(&p, parameter, set); err != nil {
 		return p, nil, nil, err
 	}
 	if p.script != nil {
@@ -103,8 +102,8 @@ func cast(profile string, set map[string]string) (p Profile, s *settings, r *rol
 	return p, s, r, err
 }
 
-// stepped plays one step within its time; free is called when that is over.
-func (p *playing) stepped(ctx context.Context, name string, free func(), play func(ctx context.Context) (string, error)) bool {
+// playStep plays one step within the step timeout. It calls free when that expires.
+func (p *playing) playStep(ctx context.Context, name string, free func(), play func(ctx context.Context) (string, error)) bool {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.step, fmt.Errorf("no answer within %s", p.step))
 	defer cancel()
 	stop := context.AfterFunc(ctx, free)
@@ -121,20 +120,20 @@ func (p *playing) stepped(ctx context.Context, name string, free func(), play fu
 	return err == nil
 }
 
-// errorCode returns the code of an error, which has to be an integer for such clients.
+// errorCode returns the code of an error, which must be an integer.
 func errorCode(m *jsonrpc.Message) (int64, error) {
 	code, ok := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
 	if !ok {
-		return 0, fmt.Errorf("an error without a number for its code: %s", clip(string(m.Error.Of(m.Raw))))
+		return 0, fmt.Errorf("an error whose code is not an integer: %s", clip(string(m.Error.Of(m.Raw))))
 	}
 	return code, nil
 }
 
-// exitWithin is how long a manifest client waits for a server to end by itself.
+// exitWithin is how long a manifest client waits for a server to exit by itself.
 const exitWithin = 5 * time.Second
 
-// playManifest opens, calls the tools that want neither confirmation nor arguments,
-// and one that does not exist, and ends.
+// playManifest initializes, calls the tools that need neither confirmation nor arguments,
+// calls an unknown tool, and shuts down.
 func playManifest(ctx context.Context, p *playing) (err error) {
 	in, out := p.at.In, p.at.Out
 	var child *exec.Cmd
@@ -150,13 +149,13 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 		_, _ = out.Close(), in.Close()
 	}
 	defer func() {
-		hangUp() // what has ended by itself does not mind
+		hangUp() // harmless if the server has already exited
 		if child != nil {
 			_ = child.Wait()
 		}
 	}()
 	c := newManifest(in, out, p.tape)
-	open := p.stepped(ctx, "initialize", hangUp, func(context.Context) (string, error) {
+	open := p.playStep(ctx, "initialize", hangUp, func(context.Context) (string, error) {
 		if err := c.open(); err != nil {
 			return "", err
 		}
@@ -175,11 +174,11 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 			continue
 		}
 		tried++
-		if !p.stepped(ctx, "tools/call "+clip(t.Name), hangUp, func(context.Context) (string, error) { return c.try(t.Name) }) && c.broken != nil {
+		if !p.playStep(ctx, "tools/call "+clip(t.Name), hangUp, func(context.Context) (string, error) { return c.try(t.Name) }) && c.broken != nil {
 			return nil
 		}
 	}
-	ok := p.stepped(ctx, "an unknown tool", hangUp, func(context.Context) (string, error) { return c.try("no such tool") })
+	ok := p.playStep(ctx, "an unknown tool", hangUp, func(context.Context) (string, error) { return c.try("no such tool") })
 	if !ok && c.broken != nil {
 		return nil
 	}
@@ -190,13 +189,13 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 	p.done(Finding{Step: "what it did not read", Detail: detail})
 	last := *p
 	last.step = exitWithin
-	last.stepped(ctx, "shutdown", hangUp, func(ctx context.Context) (string, error) {
+	last.playStep(ctx, "shutdown", hangUp, func(ctx context.Context) (string, error) {
 		if err := c.Shutdown(); err != nil {
 			return "", err
 		}
 		_, err := io.Copy(io.Discard, c.in)
 		if ctx.Err() != nil {
-			// Nothing fails by it, for such a client kills what stays.
+			// Not a failure: such a client kills the server.
 			return "the server did not end within " + exitWithin.String(), nil
 		}
 		return "the server has ended", err
@@ -204,7 +203,7 @@ func playManifest(ctx context.Context, p *playing) (err error) {
 	return nil
 }
 
-// try calls a tool and says how it ended.
+// try calls a tool and describes the outcome.
 func (c *ManifestClient) try(name string) (string, error) {
 	m, err := c.Call(name, "{}")
 	if err != nil {
@@ -217,7 +216,7 @@ func (c *ManifestClient) try(name string) (string, error) {
 	return fmt.Sprintf("the error %d", code), err
 }
 
-// maxBareCalls bounds the calls of a bare client.
+// maxBareCalls limits the calls of a bare client.
 const maxBareCalls = 1000
 
 func checkBare(s *settings) error {
@@ -247,7 +246,7 @@ func playBare(ctx context.Context, p *playing) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		p.stepped(ctx, fmt.Sprintf("tools/call %d", i+1), func() {}, func(ctx context.Context) (string, error) {
+		p.playStep(ctx, fmt.Sprintf("tools/call %d", i+1), func() {}, func(ctx context.Context) (string, error) {
 			all, err := post(ctx, client, p.tape, p.at.URL, version, p.set.values["tool"], args, "")
 			if err != nil {
 				return "", err
@@ -258,7 +257,7 @@ func playBare(ctx context.Context, p *playing) error {
 	return nil
 }
 
-// bareAnswer says what came, and what is wrong with it.
+// bareAnswer describes the response and what is wrong with it.
 func bareAnswer(all []*jsonrpc.Message) (string, error) {
 	at := slices.IndexFunc(all, func(m *jsonrpc.Message) bool { return m.ID == `"1"` && m.Kind != jsonrpc.Request })
 	if at < 0 || at != len(all)-1 {

@@ -8,18 +8,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// lane is where a message came from.
-type lane struct {
-	// f is the request on whose response stream it came; nil on a pipe, on a stream
-	// that was opened with GET and with HTTP+SSE, where one stream is for all.
-	f *flight
-	// get says that it came on the GET stream of a session.
+// origin says where a message came from.
+type origin struct {
+	// f is the request on whose response stream the message came. It is nil on a pipe, on
+	// a GET stream, and with HTTP+SSE, where one stream carries everything.
+	f *pendingRequest
+	// get is true if the message came on the GET stream of a session.
 	get bool
 }
 
-// receive takes one message, or where the revision has them a batch, off the road.
-// It returns whether it ended the request of the lane.
-func (c *Client) receive(b []byte, from lane) (ended bool) {
+// receive handles one message from the server, or a batch if the revision has batches. It
+// reports whether that completed the request of the origin.
+func (c *Client) receive(b []byte, from origin) (ended bool) {
 	c.tape.write(response, b)
 	if jsonrpc.IsBatch(b) {
 		if !c.e.has(batches) {
@@ -28,11 +28,11 @@ func (c *Client) receive(b []byte, from lane) (ended bool) {
 		}
 		items, err := jsonrpc.ScanBatch(b, jsonrpc.Limits{})
 		if err != nil {
-			c.violate("a batch that is none: %v", err)
+			c.violate("an invalid batch: %v", err)
 		}
 		for _, it := range items {
 			if it.Err != nil {
-				c.violate("no message: %v", it.Err)
+				c.violate("not a message: %v", it.Err)
 			} else if c.take(it.Message, from) {
 				ended = true
 			}
@@ -41,28 +41,28 @@ func (c *Client) receive(b []byte, from lane) (ended bool) {
 	}
 	m, err := jsonrpc.Scan(b, jsonrpc.Limits{})
 	if err != nil {
-		c.violate("no message: %v", err)
+		c.violate("not a message: %v", err)
 		return false
 	}
 	return c.take(m, from)
 }
 
-func (c *Client) take(m *jsonrpc.Message, from lane) (ended bool) {
+func (c *Client) take(m *jsonrpc.Message, from origin) (ended bool) {
 	switch m.Kind {
 	case jsonrpc.Request:
-		c.asked(m, from)
+		c.handleRequest(m, from)
 	case jsonrpc.Notification:
-		c.noticed(m, from)
+		c.handleNotification(m, from)
 	default:
-		return c.answered(m, from)
+		return c.handleResponse(m, from)
 	}
 	return false
 }
 
-// answered takes the answer to a request.
-func (c *Client) answered(m *jsonrpc.Message, from lane) (ended bool) {
+// handleResponse handles the response to a request.
+func (c *Client) handleResponse(m *jsonrpc.Message, from origin) (ended bool) {
 	c.mu.Lock()
-	f := c.flights[m.ID]
+	f := c.pending[m.ID]
 	switch {
 	case f != nil:
 	case m.ID == "" || m.ID == "null":
@@ -71,7 +71,7 @@ func (c *Client) answered(m *jsonrpc.Message, from lane) (ended bool) {
 		}
 		c.violateLocked("an error about a message that could not be read: %s", clip(string(m.Error.Of(m.Raw))))
 	case c.cancelled[m.ID]:
-		// §Cancellation of all revisions: an answer may have been on its way.
+		// §Cancellation of all revisions: the response may have been on its way.
 		delete(c.cancelled, m.ID)
 	default:
 		c.violateLocked("an answer to the id %s, which is not in flight", clip(string(m.ID)))
@@ -93,7 +93,7 @@ func (c *Client) answered(m *jsonrpc.Message, from lane) (ended bool) {
 	c.mu.Unlock()
 	e := c.e
 	if f.opts.probe != nil && m.Kind == jsonrpc.Result {
-		e = f.opts.probe // a server that has no such revision answers with an error of its own
+		e = f.opts.probe // a server without that revision answers with its own error
 	}
 	if m.Kind == jsonrpc.Failure {
 		e := &jsonrpc.Error{ID: m.ID}
@@ -117,12 +117,12 @@ func (c *Client) answered(m *jsonrpc.Message, from lane) (ended bool) {
 	return true
 }
 
-// asked takes a request of the server, which only the legacy revisions have
-// (2026-07-28 §stdio and §Streamable HTTP, "Receiving Messages").
-func (c *Client) asked(m *jsonrpc.Message, from lane) {
+// handleRequest handles a server request, which only the legacy revisions have (2026-07-28 §stdio
+// and §Streamable HTTP, "Receiving Messages").
+func (c *Client) handleRequest(m *jsonrpc.Message, from origin) {
 	if !c.e.has(handshake) {
 		c.violate("the request %s, but a server of %s sends none", clip(m.Method), c.e.date)
-		return // nor may the client write an answer
+		return // and the client must not send a response
 	}
 	c.mu.Lock()
 	known := c.open[m.ID]
@@ -153,13 +153,13 @@ func (c *Client) asked(m *jsonrpc.Message, from lane) {
 		delete(c.open, m.ID)
 		c.mu.Unlock()
 		c.tape.write(request, answer)
-		if err := c.road.send(c.ctx, answer, nil); err != nil && c.ctx.Err() == nil {
+		if err := c.wire.send(c.ctx, answer, nil); err != nil && c.ctx.Err() == nil {
 			c.violate("the answer to %s was not taken: %v", clip(a.Method), err)
 		}
 	})
 }
 
-// answer returns the whole answer to a live question.
+// answer returns the response to a live server request.
 func (c *Client) answer(id jsonrpc.ID, a Ask) []byte {
 	if a.Method == mcp.MethodPing {
 		return jsonrpc.AppendResult(nil, id, nil)
@@ -179,8 +179,8 @@ func (c *Client) answer(id jsonrpc.ID, a Ask) []byte {
 	return jsonrpc.AppendResult(nil, id, result)
 }
 
-// noticed takes a notification.
-func (c *Client) noticed(m *jsonrpc.Message, from lane) {
+// handleNotification handles a notification.
+func (c *Client) handleNotification(m *jsonrpc.Message, from origin) {
 	n := Notice{Method: m.Method, Params: m.Params.Of(m.Raw)}
 	c.mu.Lock()
 	wrong, f := c.checkNoticeLocked(n, from)
@@ -215,9 +215,9 @@ func (c *Client) noticed(m *jsonrpc.Message, from lane) {
 	}
 }
 
-// checkNoticeLocked returns what is wrong with a notification and which call it
+// checkNoticeLocked returns what is wrong with a notification and the call that it
 // belongs to, if any.
-func (c *Client) checkNoticeLocked(n Notice, from lane) (wrong string, f *flight) {
+func (c *Client) checkNoticeLocked(n Notice, from origin) (wrong string, f *pendingRequest) {
 	p := n.Params
 	at := jsonrpc.Whole(p)
 	s, known := c.e.noticeShape(n.Method)
@@ -265,20 +265,20 @@ func (c *Client) checkNoticeLocked(n Notice, from lane) (wrong string, f *flight
 	case mcp.NoteResourceUpdated:
 		uri, _ := jsonrpc.Text(p, jsonrpc.Find(p, at, "uri"))
 		if !c.watched[uri] {
-			return "nobody has subscribed to " + clip(uri), nil
+			return "nobody subscribed to " + clip(uri), nil
 		}
 	case mcp.NoteCancelled:
 		id := jsonrpc.ID(jsonrpc.Find(p, at, "requestId").Of(p))
 		if !c.open[id] {
-			return "", nil // it may have been answered meanwhile
+			return "", nil // it may have been answered in the meantime
 		}
 	}
 	return "", f
 }
 
-// checkListened judges what comes for a subscriptions/listen (2026-07-28
-// §Subscriptions); done says that nothing else is to be looked at.
-func (c *Client) checkListened(n Notice, from lane) (wrong string, done bool) {
+// checkListened checks a notification for subscriptions/listen (2026-07-28
+// §Subscriptions). done means that no further checks apply.
+func (c *Client) checkListened(n Notice, from origin) (wrong string, done bool) {
 	p := n.Params
 	at := jsonrpc.Whole(p)
 	id := jsonrpc.ID(jsonrpc.Find(p, jsonrpc.Find(p, at, mcp.KeyMeta), mcp.KeySubscriptionID).Of(p))
@@ -312,7 +312,7 @@ func (c *Client) checkListened(n Notice, from lane) (wrong string, done bool) {
 		s.once = true
 		s.agreed = filterOf(p, jsonrpc.Find(p, at, "notifications"))
 		close(s.acked)
-		return s.agreed.beyond(&s.filter), true
+		return s.agreed.excess(&s.filter), true
 	case n.Method == mcp.NoteCancelled:
 		return "", true
 	case !s.once:
@@ -345,8 +345,8 @@ func filterOf(raw []byte, at jsonrpc.Span) (f Filter) {
 	return f
 }
 
-// beyond says what a server agreed to that nobody wanted.
-func (f *Filter) beyond(want *Filter) string {
+// excess returns what a server agreed to that the client did not request.
+func (f *Filter) excess(want *Filter) string {
 	if f.Tools && !want.Tools || f.Prompts && !want.Prompts || f.Resources && !want.Resources {
 		return "agrees to lists that were not asked for"
 	}
@@ -358,8 +358,8 @@ func (f *Filter) beyond(want *Filter) string {
 	return ""
 }
 
-// checkLogLocked judges a log message (§Logging).
-func (c *Client) checkLogLocked(n Notice, from lane) (wrong string, f *flight) {
+// checkLogLocked checks a log message (§Logging).
+func (c *Client) checkLogLocked(n Notice, from origin) (wrong string, f *pendingRequest) {
 	name, _ := jsonrpc.Text(n.Params, jsonrpc.Find(n.Params, jsonrpc.Whole(n.Params), "level"))
 	l, _ := mcp.ParseLogLevel(name)
 	if c.server.raw != nil && !c.offersLocked("logging") {
@@ -371,15 +371,15 @@ func (c *Client) checkLogLocked(n Notice, from lane) (wrong string, f *flight) {
 		}
 		return "", nil
 	}
-	// 2026-07-28 §Logging: only for a request that asked for it, on its stream. A
-	// pipe does not say which, so any that asked for this level will do.
+	// 2026-07-28 §Logging: only for a request that asked for it, on its stream. On a
+	// pipe the request is unknown, so any that asked for this level will do.
 	if from.f != nil {
 		f = from.f
 		if f.level == 0 {
 			return "for " + f.method + ", which did not ask for log messages", f
 		}
 	} else {
-		for _, g := range c.flights {
+		for _, g := range c.pending {
 			if g.level != 0 && (f == nil || g.level < f.level) {
 				f = g
 			}
@@ -397,8 +397,8 @@ func (c *Client) checkLogLocked(n Notice, from lane) (wrong string, f *flight) {
 	return "", f
 }
 
-// fail ends a request that the road could not carry to its end.
-func (c *Client) fail(f *flight, err error) {
+// fail ends a request after a transport error.
+func (c *Client) fail(f *pendingRequest, err error) {
 	c.retire(f)
 	f.end(func() { f.err = err })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// clientCaps returns what a client of the edition declares, without those named.
+// clientCaps returns the capabilities that a client of the edition declares, except those named.
 func (e *edition) clientCaps(without []string) []byte {
 	out := []byte{'{'}
 	add := func(name, value string) {
@@ -41,7 +41,7 @@ func (e *edition) clientCaps(without []string) []byte {
 	return append(out, '}')
 }
 
-// declares reports whether the client declared a capability, as a path of names.
+// declares reports whether the client declared the capability at the path.
 func (c *Client) declares(path ...string) bool {
 	at := jsonrpc.Whole(c.caps)
 	for _, name := range path {
@@ -50,9 +50,9 @@ func (c *Client) declares(path ...string) bool {
 	return !at.IsZero()
 }
 
-// noticeShape returns what the params of a server's notification look like; known
-// is false for a notification that the edition does not have (the
-// ServerNotification unions of schema/DATE/schema.ts).
+// noticeShape returns the shape of a server notification's params. known is false for a
+// notification that the edition does not have (the ServerNotification unions of
+// schema/DATE/schema.ts).
 func (e *edition) noticeShape(method string) (s shape, known bool) {
 	var meta []member
 	if e.has(perRequest) {
@@ -80,7 +80,7 @@ func (e *edition) noticeShape(method string) (s shape, known bool) {
 	return nil, false
 }
 
-// resultShape returns what the complete result of a request looks like.
+// resultShape returns the shape of a complete result.
 func (e *edition) resultShape(method string) shape {
 	implementation := []member{need("name", aString), need("version", aString), may("title", aString)}
 	capabilities := []member{
@@ -137,14 +137,14 @@ func (e *edition) resultShape(method string) shape {
 	return nil
 }
 
-// checkResult returns what is wrong with the result of a request, "" for nothing.
+// checkResult returns what is wrong with a result, or "".
 func (e *edition) checkResult(method string, result []byte) string {
 	whole := jsonrpc.Whole(result)
 	if jsonrpc.KindOf(result, whole) != '{' {
-		return "no object"
+		return "not an object"
 	}
 	if m := jsonrpc.Find(result, whole, mcp.KeyMeta); !m.IsZero() && jsonrpc.KindOf(result, m) != '{' {
-		return "_meta is no object"
+		return "_meta is not an object"
 	}
 	if e.has(resultTypes) {
 		t, ok := jsonrpc.Text(result, jsonrpc.Find(result, whole, "resultType"))
@@ -184,9 +184,9 @@ func (e *edition) checkResult(method string, result []byte) string {
 			}
 		}
 		s := jsonrpc.Find(result, whole, "structuredContent")
-		// 2025-06-18 §Tools, "Structured Content": an object; any value since 2026-07-28.
+		// 2025-06-18 §Tools, "Structured Content": an object. Since 2026-07-28, any value.
 		if !s.IsZero() && e.has(structured) && !e.has(resultTypes) && jsonrpc.KindOf(result, s) != '{' {
-			return "structuredContent is no object"
+			return "structuredContent is not an object"
 		}
 	case mcp.MethodGetPrompt:
 		for v := range jsonrpc.Elements(result, jsonrpc.Find(result, whole, "messages")) {
@@ -218,10 +218,10 @@ func checkInputRequired(result []byte, whole jsonrpc.Span) string {
 		return "input_required with neither inputRequests nor requestState"
 	}
 	if !requests.IsZero() && jsonrpc.KindOf(result, requests) != '{' {
-		return "inputRequests is no object"
+		return "inputRequests is not an object"
 	}
 	if !state.IsZero() && jsonrpc.KindOf(result, state) != '"' {
-		return "requestState is no string"
+		return "requestState is not a string"
 	}
 	for _, k := range []string{"ttlMs", "cacheScope"} {
 		if !jsonrpc.Find(result, whole, k).IsZero() {
@@ -232,10 +232,10 @@ func checkInputRequired(result []byte, whole jsonrpc.Span) string {
 	return ""
 }
 
-// checkCache judges the caching hints (2026-07-28 §Caching).
+// checkCache checks the caching hints (2026-07-28 §Caching).
 func checkCache(result []byte, whole jsonrpc.Span) string {
 	if ttl, ok := jsonrpc.Int(result, jsonrpc.Find(result, whole, "ttlMs")); !ok || ttl < 0 {
-		return "ttlMs is no number of milliseconds"
+		return "ttlMs is not a number of milliseconds"
 	}
 	scope, _ := jsonrpc.Text(result, jsonrpc.Find(result, whole, "cacheScope"))
 	if scope != "public" && scope != "private" {
@@ -244,8 +244,8 @@ func checkCache(result []byte, whole jsonrpc.Span) string {
 	return ""
 }
 
-// checkContent judges one piece of content: of a kind that the edition has, with
-// its members (the ContentBlock unions of the schemas).
+// checkContent checks one content block: its type must exist in the edition and have its
+// members (the ContentBlock unions of the schemas).
 func (e *edition) checkContent(raw []byte, at jsonrpc.Span) string {
 	kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "type"))
 	var s shape
@@ -270,14 +270,14 @@ func (e *edition) checkContent(raw []byte, at jsonrpc.Span) string {
 	return s.check(raw, at, kind+" content")
 }
 
-// checkError judges an error object (§Base, "Error Codes").
+// checkError checks an error object (§Base, "Error Codes").
 func (e *edition) checkError(method string, raw []byte, at jsonrpc.Span) string {
 	code, ok := jsonrpc.Int(raw, jsonrpc.Find(raw, at, "code"))
 	if !ok {
-		return "the code is no integer"
+		return "the code is not an integer"
 	}
 	if _, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, "message")); !ok {
-		return "the message is no string"
+		return "the message is not a string"
 	}
 	foreign := "the code " + strconv.FormatInt(code, 10) + ", which " + e.date + " does not have"
 	switch {
@@ -298,12 +298,12 @@ func (e *edition) checkError(method string, raw []byte, at jsonrpc.Span) string 
 	return ""
 }
 
-// checkAsk judges a question: one that the edition has, that the client declared it
-// can answer, with its members.
+// checkAsk checks a server request: the edition must have it, the client must have
+// declared its capability, and it must have its members.
 func (c *Client) checkAsk(a Ask) string {
 	at := jsonrpc.Whole(a.Params)
 	if k := jsonrpc.KindOf(a.Params, at); k != '{' && a.Params != nil {
-		return "params is no object"
+		return "params is not an object"
 	}
 	undeclared := func(name string) string { return "the client did not declare " + name }
 	switch a.Method {
@@ -350,7 +350,7 @@ func (c *Client) checkAsk(a Ask) string {
 		}
 		s := shape{need("message", aString), need("url", aString)}
 		if c.e.has(elicitationIDs) {
-			s = append(s, need("elicitationId", aString)) // gone in 2026-07-28
+			s = append(s, need("elicitationId", aString)) // removed in 2026-07-28
 		}
 		return s.check(a.Params, at, "params")
 	default:
@@ -364,7 +364,7 @@ func floatOf(raw []byte, at jsonrpc.Span) (float64, bool) {
 	return v, err == nil
 }
 
-// The answers of Obliging.
+// The answers that Obliging gives.
 const (
 	ObligingName  = "Ada"
 	ObligingAge   = 36
@@ -372,10 +372,9 @@ const (
 	ObligingModel = "fake-model"
 )
 
-// Obliging answers every question as an obliging user would, always in the same
-// way: it samples "sampled: " and the last text it was given, accepts URLs, has one
-// root, and fills strings of a form with a name, numbers with an age, and of a
-// choice takes the first.
+// Obliging answers every server request as a cooperative user would, always in the same
+// way. A sample is "sampled: " and the last text. URLs are accepted. There is one root.
+// In forms, strings are a name, numbers an age, and choices the first option.
 func Obliging(a Ask) ([]byte, *jsonrpc.Error) {
 	p := a.Params
 	at := jsonrpc.Whole(p)
@@ -397,8 +396,7 @@ func Obliging(a Ask) ([]byte, *jsonrpc.Error) {
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
 }
 
-// fillForm returns an answer that fits the schema of a form, but for its last
-// brace.
+// fillForm returns an answer that fits the schema of a form, without the final brace.
 func fillForm(p []byte, schema jsonrpc.Span) []byte {
 	out := []byte(`{"action":"accept","content":{`)
 	first := true

@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// pipeRoad is a child on standard streams: one message, one line (§stdio of all
-// revisions).
-type pipeRoad struct {
+// pipeWire is a server on stdio: one message per line (§stdio of all revisions).
+type pipeWire struct {
 	c     *Client
-	cmd   *exec.Cmd // nil for a server that somebody else has started
+	cmd   *exec.Cmd // nil for a server that the caller has started
 	in    io.WriteCloser
 	out   io.ReadCloser
 	reads sync.WaitGroup
@@ -25,8 +24,8 @@ type pipeRoad struct {
 	writing sync.Mutex // held while a line is written
 }
 
-func (c *Client) spawn(at Where) (road, error) {
-	p := &pipeRoad{c: c}
+func (c *Client) spawn(at Where) (wire, error) {
+	p := &pipeWire{c: c}
 	var err error
 	if p.cmd, p.in, p.out, err = startChild(at, c.o.Stderr); err != nil {
 		return nil, err
@@ -35,12 +34,12 @@ func (c *Client) spawn(at Where) (road, error) {
 	return p, nil
 }
 
-// startChild starts a server on standard streams.
+// startChild starts a server on stdio.
 func startChild(at Where, stderr io.Writer) (cmd *exec.Cmd, in io.WriteCloser, out io.ReadCloser, err error) {
 	cmd = exec.Command(at.Command[0], at.Command[1:]...)
 	cmd.Env = append(os.Environ(), at.Env...)
 	cmd.Stderr = stderr
-	// What the child leaves behind may hold its standard error open.
+	// A process that the child leaves behind may keep its stderr open.
 	cmd.WaitDelay = clientPatience
 	if in, err = cmd.StdinPipe(); err == nil {
 		out, err = cmd.StdoutPipe()
@@ -54,43 +53,43 @@ func startChild(at Where, stderr io.Writer) (cmd *exec.Cmd, in io.WriteCloser, o
 	return cmd, in, out, nil
 }
 
-func (c *Client) join(out io.ReadCloser, in io.WriteCloser) road {
-	p := &pipeRoad{c: c, in: in, out: out}
+func (c *Client) join(out io.ReadCloser, in io.WriteCloser) wire {
+	p := &pipeWire{c: c, in: in, out: out}
 	p.reads.Go(p.read)
 	return p
 }
 
-func (p *pipeRoad) read() {
+func (p *pipeWire) read() {
 	lines := newLines(p.out)
 	for lines.Scan() {
-		p.c.receive(bytes.Clone(lines.Bytes()), lane{})
+		p.c.receive(bytes.Clone(lines.Bytes()), origin{})
 	}
 	err := lines.Err()
 	if err == nil {
 		err = io.EOF
 	}
-	p.c.over(fmt.Errorf("the server's output ended: %w", err))
-	_, _ = io.Copy(io.Discard, p.out) // so that it can still end
+	p.c.endWith(fmt.Errorf("the server's output ended: %w", err))
+	_, _ = io.Copy(io.Discard, p.out) // so that it can exit
 }
 
-// newLines reads lines of bounded length.
+// newLines returns a scanner for lines of bounded length.
 func newLines(r io.Reader) *bufio.Scanner {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxMessage)
 	return lines
 }
 
-func (p *pipeRoad) send(_ context.Context, msg []byte, _ *flight) error {
+func (p *pipeWire) send(_ context.Context, msg []byte, _ *pendingRequest) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	_, err := p.in.Write(append(msg[:len(msg):len(msg)], '\n'))
 	return err
 }
 
-func (p *pipeRoad) cancel(*flight) bool { return false }
+func (p *pipeWire) cancel(*pendingRequest) bool { return false }
 
-// close ends the input and waits; a child that stays is killed.
-func (p *pipeRoad) close(ctx context.Context) error {
+// close closes the server's stdin and waits. A child that does not exit is killed.
+func (p *pipeWire) close(ctx context.Context) error {
 	_ = p.in.Close()
 	ended := make(chan struct{})
 	var wait sync.WaitGroup

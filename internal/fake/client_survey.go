@@ -11,26 +11,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Finding is what came of one step of a survey.
+// Finding is the outcome of one step of a survey.
 type Finding struct {
 	Step   string
-	Detail string // what was found; with Bad, what is wrong
+	Detail string // the result; if Bad, what is wrong
 	Bad    bool
 }
 
-// Bounds of a survey.
+// Limits of a survey.
 const (
 	maxSurveyed = 20  // entries of a list that are tried
-	maxPages    = 200 // of a list
+	maxPages    = 200 // pages of a list
 )
 
-// Survey tries everything on a server that does no harm: lists, reads, prompts,
-// completions, subscriptions, what has to be refused, and of its tools those that
-// say they only read and want no arguments. It tells done of each step as it ends;
-// one takes no longer than the setting "step" says, and when ctx ends those that are
-// left are not tried.
-// What the server does meanwhile that the revision does not allow is among
-// Violations.
+// Survey tries everything on a server that has no side effects: lists, reads, prompts,
+// completions, subscriptions, requests that must be refused, and the tools that are
+// read-only and need no arguments. It calls done after each step. A step takes no longer
+// than the setting "step". When ctx ends, the remaining steps are not tried. What the
+// server does meanwhile that the revision does not allow is in Violations.
 func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 	v := survey{c: c}
 	free := context.AfterFunc(ctx, func() { c.hangUp(context.Cause(ctx)) })
@@ -64,18 +62,18 @@ func (c *Client) Survey(ctx context.Context, done func(Finding)) {
 	}
 }
 
-// survey is what the steps learn for later ones.
+// survey holds what later steps need from earlier ones.
 type survey struct {
 	c         *Client
 	readers   []string // tools that may be called
 	uris      []string
 	ready     []string    // prompts without required arguments
-	arguments [][2]string // of prompts: prompt and argument
+	arguments [][2]string // prompt name and argument name
 }
 
 const notOffered = "not offered"
 
-// walk walks a list to its end and returns how many entries it has.
+// walk reads a list to its end and returns the number of entries.
 func (v *survey) walk(ctx context.Context, method, key string, each func(raw []byte, entry jsonrpc.Span)) (string, error) {
 	n, params := 0, []byte("{}")
 	for page := 1; page <= maxPages; page++ {
@@ -128,7 +126,7 @@ func (v *survey) tools(ctx context.Context) (string, error) {
 
 func (v *survey) callTools(ctx context.Context) (string, error) {
 	if len(v.readers) == 0 {
-		return "none that says it only reads and wants no arguments", nil
+		return "no read-only tools without required arguments", nil
 	}
 	o := CallOptions{Progress: true}
 	if v.c.e.has(perRequest) {
@@ -214,7 +212,7 @@ func (v *survey) completes(ctx context.Context) (string, error) {
 		_, err := v.call(ctx, mcp.MethodComplete, ref)
 		var refused *jsonrpc.Error
 		if errors.As(err, &refused) && !v.c.e.has(completions) {
-			return "refused, as a server without a name for it may", nil
+			return "refused, which is allowed without the capability", nil
 		}
 		if err != nil {
 			return "", fmt.Errorf("%s of %s: %w", clip(a[1]), clip(a[0]), err)
@@ -256,13 +254,13 @@ func (v *survey) logs(ctx context.Context) (string, error) {
 
 func (v *survey) pings(ctx context.Context) (string, error) {
 	if !v.c.e.has(handshake) {
-		return v.c.e.date + " has none", nil
+		return v.c.e.date + " has no ping", nil
 	}
 	_, err := v.call(ctx, mcp.MethodPing, "")
 	return "answered", err
 }
 
-// refused calls a method and wants an error with one of the codes.
+// refused calls a method and expects an error with one of the codes.
 func (v *survey) refused(ctx context.Context, method, params string, codes ...int64) (string, error) {
 	r, err := v.c.Call(ctx, method, []byte(params), CallOptions{})
 	switch {
@@ -271,7 +269,7 @@ func (v *survey) refused(ctx context.Context, method, params string, codes ...in
 	case r.Err == nil:
 		return "", fmt.Errorf("not refused: %s", clip(string(r.Result)))
 	case !slices.Contains(codes, r.Err.Code):
-		return "", fmt.Errorf("refused with the code %d, which should be %d", r.Err.Code, codes[0])
+		return "", fmt.Errorf("refused with the code %d, expected %d", r.Err.Code, codes[0])
 	}
 	return fmt.Sprintf("refused with %d", r.Err.Code), nil
 }
@@ -280,7 +278,7 @@ func (v *survey) wrongCursor(ctx context.Context) (string, error) {
 	if !v.c.Offers("tools") {
 		return notOffered, nil
 	}
-	// §Pagination, "Error Handling": SHOULD, so a server may also begin anew.
+	// §Pagination, "Error Handling": SHOULD, so a server may also start over.
 	detail, err := v.refused(ctx, mcp.MethodListTools, `{"cursor":"no such cursor"}`, jsonrpc.CodeInvalidParams)
 	if err != nil && strings.HasPrefix(err.Error(), "not refused") {
 		return "not refused", nil
@@ -304,7 +302,7 @@ func (v *survey) unknownMethod(ctx context.Context) (string, error) {
 	return v.refused(ctx, "no/such/method", "{}", jsonrpc.CodeMethodNotFound)
 }
 
-// unoffered asks for the lists that were not offered: each may be empty or refused.
+// unoffered requests the lists that were not declared. Each may be empty or refused.
 func (v *survey) unoffered(ctx context.Context) (string, error) {
 	asked := 0
 	for _, l := range [][2]string{{"resources", mcp.MethodListResources}, {"resources", mcp.MethodListTemplates}, {"prompts", mcp.MethodListPrompts}} {

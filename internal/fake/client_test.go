@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// within bounds what a test waits for; only a failure takes that long.
+// within is the timeout of what a test waits for. Only a failure takes that long.
 const within = 30 * time.Second
 
-// converse joins a strict client with a strict server of the same revision over a
-// pipe in memory.
+// converse connects a strict client to a strict server of the same revision, over an
+// in-memory pipe.
 func converse(t *testing.T, date string, o ClientOptions) (context.Context, *Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -92,13 +92,14 @@ func TestClientAndServerAgree(t *testing.T) {
 	}
 }
 
-// A client sees what a server must not send, each in a conversation of its own.
+// TestClientSeesViolations checks that a client reports what a server must not send. Each
+// case has its own conversation.
 func TestClientSeesViolations(t *testing.T) {
 	const legacyHello = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"logging":{},"tools":{}},"serverInfo":{"name":"x","version":"1"}}}`
 	const modernHello = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}}`
 	for name, tt := range map[string]struct {
 		date, hello string
-		says        []string // before the answer to the list
+		says        []string // before the response to the list
 		list        string   // the result
 		want        string   // in the violation
 	}{
@@ -109,7 +110,7 @@ func TestClientSeesViolations(t *testing.T) {
 		"a resource unasked":      {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x"}}`}, `{"tools":[]}`, "subscribed"},
 		"a later question":        {"2025-06-18", legacyHello, []string{`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","url":"x","message":"y"}}`}, `{"tools":[]}`, "mode url"},
 		"a batch":                 {"2025-06-18", legacyHello, []string{`[{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}]`}, `{"tools":[]}`, "batch"},
-		"no JSON":                 {"2025-06-18", legacyHello, []string{`hello`}, `{"tools":[]}`, "no message"},
+		"no JSON":                 {"2025-06-18", legacyHello, []string{`hello`}, `{"tools":[]}`, "not a message"},
 		"a tool without a schema": {"2025-06-18", legacyHello, nil, `{"tools":[{"name":"x"}]}`, "inputSchema"},
 		"no result type":          {"2026-07-28", modernHello, nil, `{"tools":[],"ttlMs":0,"cacheScope":"private"}`, "resultType"},
 		"no caching hint":         {"2026-07-28", modernHello, nil, `{"resultType":"complete","tools":[],"cacheScope":"private"}`, "ttlMs"},

@@ -10,24 +10,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// codexServers are Codex app-server workers, which speak JSON-RPC but no MCP: the
-// current ones with threads and turns, the older ones with conversations. What a
-// turn does is told by the words of its prompt:
+// codexServers returns the Codex app-server workers, which speak JSON-RPC but not MCP.
+// Current ones have threads and turns, older ones have conversations. The first word of
+// the prompt decides what a turn does:
 //
-//	run    asks whether a command may be run
-//	patch  asks whether a file may be changed
-//	ask    asks the person something
-//	grow   asks for wider permissions
-//	child  lets an agent of its own ask whether a command may be run
+//	run    asks for approval of a command
+//	patch  asks for approval of a file change
+//	ask    asks the user something
+//	grow   asks for more permissions
+//	child  has a subagent ask for approval of a command
 //	wait   says one word and then nothing until it is interrupted
-//	quiet  says nothing at all until it is interrupted
+//	quiet  says nothing until it is interrupted
 //	fail   ends with an error
-//	die    ends the process
+//	die    exits the process
 //
-// and everything else is repeated, word by word.
+// Any other prompt is repeated word by word.
 func codexServers() []Profile {
-	const outcomes = "what becomes of version 2 of the handshake: accept, -32602, -32600, schema, silence, late (accepted after version 1 was offered), closed (an error that has nothing to do with the version)"
-	events := Setting{"events", "no", `whether the worker says {"event":"ready"} before its first message: yes or no`}
+	const outcomes = "how version 2 of the handshake is answered: accept, -32602, -32600, schema, silence, late (accepted after version 1 was offered), closed (an error that has nothing to do with the version)"
+	events := Setting{"events", "no", `whether the worker prints {"event":"ready"} before its first message: yes or no`}
 	profile := func(name, about string, kind Kind, older bool, v2 string) Profile {
 		return Profile{
 			Name: name, About: about, Kind: kind, Side: ServerSide, Settings: []Setting{{"v2", v2, outcomes}, events},
@@ -43,8 +43,8 @@ func codexServers() []Profile {
 		}
 	}
 	return []Profile{
-		profile("codex-app-server", "A Codex app-server worker of today, with threads and turns.", Dialect, false, "accept"),
-		profile("codex-app-server-old", "A Codex app-server worker from the time of conversations.", Dialect, true, "accept"),
+		profile("codex-app-server", "A current Codex app-server worker, with threads and turns.", Dialect, false, "accept"),
+		profile("codex-app-server-old", "An older Codex app-server worker, with conversations.", Dialect, true, "accept"),
 		profile("reject-v2", "A Codex app-server worker that refuses version 2 of the handshake.", Fault, false, "-32602"),
 	}
 }
@@ -57,7 +57,7 @@ type codexWorker struct {
 
 	mu    sync.Mutex
 	pipes map[*conversation]*codexPipe
-	last  int // thread
+	last  int // number of the last thread
 }
 
 // codexPipe is one connection. It belongs to the goroutine that reads from it.
@@ -66,19 +66,19 @@ type codexPipe struct {
 	c       *conversation
 	out     outlet
 	open    bool
-	late    jsonrpc.ID // of an offer of version 2 that has no answer yet
+	late    jsonrpc.ID // id of an unanswered offer of version 2
 	threads map[string]*codexThread
 	asks    int64
-	waiting map[jsonrpc.ID]func(m *jsonrpc.Message) // what an answer is for
+	waiting map[jsonrpc.ID]func(m *jsonrpc.Message) // what to do with each answer
 	turns   int
-	ears    map[string]string // of older workers: conversations by subscription
+	ears    map[string]string // older workers: conversations by subscription id
 }
 
 type codexThread struct{ id, turn, policy string }
 
 func (w *codexWorker) open(ctx context.Context, c *conversation) {
 	if c == nil {
-		return // over HTTP it says nothing
+		return // nothing to send over HTTP
 	}
 	w.mu.Lock()
 	w.pipes[c] = &codexPipe{
@@ -95,13 +95,13 @@ func (w *codexWorker) open(ctx context.Context, c *conversation) {
 	}
 }
 
-func (w *codexWorker) hear(h *heard, _ func()) {
+func (w *codexWorker) hear(h *arrival, _ func()) {
 	w.mu.Lock()
 	p := w.pipes[h.c]
 	w.mu.Unlock()
 	m, err := jsonrpc.Scan(h.raw, jsonrpc.Limits{Bytes: maxMessage, Tolerant: true})
 	if p == nil || err != nil {
-		return // garbage, batches and null ids get no answer
+		return // malformed input, batches and null ids get no answer
 	}
 	switch m.Kind {
 	case jsonrpc.Request:
@@ -119,7 +119,7 @@ func (w *codexWorker) hear(h *heard, _ func()) {
 	}
 }
 
-// nextThread returns an id that no process gives twice as long as one server runs.
+// nextThread returns a thread id that is unique for the lifetime of the server.
 func (w *codexWorker) nextThread() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +127,7 @@ func (w *codexWorker) nextThread() string {
 	return "thread-" + strconv.Itoa(w.last)
 }
 
-// What a worker says has no jsonrpc member.
+// Messages of a worker have no jsonrpc member.
 
 func (p *codexPipe) result(m *jsonrpc.Message, result string) {
 	p.out.send([]byte(`{"id":` + string(m.ID) + `,"result":` + result + `}`))
@@ -141,9 +141,9 @@ func (p *codexPipe) notify(method, params string) {
 	p.out.send([]byte(`{"method":"` + method + `","params":` + params + `}`))
 }
 
-// ask sends a request; then hears the answer.
+// ask sends a request. then is called with the answer.
 func (p *codexPipe) ask(method, params string, then func(*jsonrpc.Message)) {
-	id := jsonrpc.IntID(p.asks) // from 0, as the real one counts
+	id := jsonrpc.IntID(p.asks) // from 0, like the real one
 	p.asks++
 	p.waiting[id] = then
 	p.out.send([]byte(`{"method":"` + method + `","id":` + string(id) + `,"params":` + params + `}`))
@@ -167,8 +167,8 @@ func (p *codexPipe) request(m *jsonrpc.Message) {
 	}
 }
 
-// initialize answers either version of the handshake. Members of version 1 that
-// stand there as null are refused by all who refuse version 2.
+// initialize answers either version of the handshake. A worker that refuses version 2
+// also refuses its members when they are null.
 func (p *codexPipe) initialize(m *jsonrpc.Message) {
 	two := false
 	for _, key := range []string{"protocolVersion", "protocol_version", "capabilities", "client_info"} {
@@ -281,7 +281,7 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 		p.threads[t.id] = t
 		p.result(m, `{"conversationId":`+quote(t.id)+`,"model":"fake-model","rolloutPath":"/nowhere/`+t.id+`.jsonl"}`)
 	case "resumeConversation":
-		// It goes by the file alone.
+		// Only the file matters.
 		name := strings.TrimSuffix(strings.TrimPrefix(paramText(m, "path"), "/nowhere/"), ".jsonl")
 		if !strings.HasPrefix(name, "thread-") {
 			p.fail(m, -32600, "Invalid request")
@@ -330,7 +330,7 @@ func (p *codexPipe) olderRequest(m *jsonrpc.Message) {
 	}
 }
 
-// The parts of a turn, in the words of either generation.
+// The parts of a turn, in the form of either generation.
 
 func (p *codexPipe) event(t *codexThread, kind, members string) {
 	p.notify("codex/event/"+kind, `{"id":"`+t.turn+`","msg":{"type":"`+kind+`"`+members+`},"conversationId":`+quote(t.id)+`}`)
@@ -378,7 +378,7 @@ func (p *codexPipe) finish(t *codexThread, status, text, failure string) {
 	p.notify("turn/completed", `{"threadId":`+quote(t.id)+`,"turn":{"id":"`+turn+`","items":`+items+`,"status":"`+status+`","error":`+problem+`}}`)
 }
 
-// speak says a text in pieces and ends the turn with it.
+// speak sends a text in pieces and ends the turn with it.
 func (p *codexPipe) speak(t *codexThread, text string) {
 	for _, word := range strings.SplitAfter(text, " ") {
 		p.delta(t, word)
@@ -386,7 +386,7 @@ func (p *codexPipe) speak(t *codexThread, text string) {
 	p.finish(t, "completed", text, "")
 }
 
-// play runs a turn up to where it has to wait for somebody.
+// play runs a turn until it has to wait for an answer.
 func (p *codexPipe) play(t *codexThread, prompt string) {
 	if p.w.older {
 		p.event(t, "task_started", `,"model_context_window":null`)
@@ -419,10 +419,10 @@ func (p *codexPipe) play(t *codexThread, prompt string) {
 	}
 }
 
-// decided goes on after an approval.
+// decided continues after an approval.
 func (p *codexPipe) decided(t *codexThread, m *jsonrpc.Message, what string) {
 	if t.turn == "" {
-		return // interrupted meanwhile
+		return // interrupted in the meantime
 	}
 	if m.Kind == jsonrpc.Failure {
 		p.speak(t, what+" got an error")

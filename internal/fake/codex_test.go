@@ -7,8 +7,8 @@ import (
 
 const codexHello = `{"id":1,"method":"initialize","params":{"clientInfo":{"name":"c","version":"1"}}}`
 
-// TestCodexIsNoMCP holds the worker to what the real one does: no jsonrpc member,
-// -32600 for everything that is wrong, and no answer to what is no request.
+// TestCodexIsNoMCP checks that the worker behaves like the real one: no jsonrpc member,
+// -32600 for every error, and no answer to a message that is not a request.
 func TestCodexIsNoMCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "codex-app-server", "events=yes")
@@ -28,8 +28,8 @@ func TestCodexIsNoMCP(t *testing.T) {
 	})
 }
 
-// TestCodexRefusesVersionTwo shows each way in which the first offer can fail, and
-// that the second one is taken on the same pipe.
+// TestCodexRefusesVersionTwo checks each way in which the first offer can fail, and that
+// the second one is accepted on the same pipe.
 func TestCodexRefusesVersionTwo(t *testing.T) {
 	two := `{"id":1,"method":"initialize","params":{"protocolVersion":"v2","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
 	for v2, want := range map[string]string{

@@ -12,26 +12,26 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// phase is how far a conversation with a handshake has come.
+// phase is the progress of a conversation's handshake.
 type phase int
 
 const (
-	unopened  phase = iota // nothing but initialize and ping
-	answered               // initialize has its result; initialized is due
-	operating              // everything
+	unopened  phase = iota // only initialize and ping are allowed
+	answered               // initialize was answered; waiting for initialized
+	operating              // everything is allowed
 )
 
-// conversation is what a client and a server have to do with each other: a
-// session of the revisions that have one; without it a pipe, or one HTTP request.
+// conversation is the state between a client and a server: a session in revisions with
+// sessions, otherwise a pipe or one HTTP request.
 type conversation struct {
 	s    *Server
 	ed   *edition
-	out  outlet         // of messages that belong to no request
+	out  outlet         // for messages that belong to no request
 	pipe *pipe          // nil over HTTP
 	wg   sync.WaitGroup // requests that wait
 
 	// Guarded by s.mu from here on.
-	ended   bool // nothing may begin any more
+	ended   bool // nothing new may start
 	phase   phase
 	id      string // of the HTTP session
 	caps    []byte // the client's capabilities, as it declared them
@@ -44,14 +44,14 @@ type conversation struct {
 	watched map[string]bool // URIs
 	listens []*listen
 
-	// Of an HTTP session.
-	standing   *stream            // of what belongs to no request
-	streams    map[string]*stream // by id, for who resumes one
+	// For HTTP sessions.
+	standing   *stream            // the GET stream
+	streams    map[string]*stream // by id, for resuming
 	lastStream int
 }
 
-// exchange is one request on its way to an answer. It belongs to the goroutine
-// that serves the request.
+// exchange is one request while it is served. It belongs to the goroutine that serves the
+// request.
 type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -62,25 +62,25 @@ type exchange struct {
 	out    outlet
 	header http.Header // nil on a pipe
 
-	caps  []byte       // the client's capabilities, "" for none
-	level mcp.LogLevel // the least severe log message that is wanted; 0 none
-	token []byte       // of progress, nil when none is wanted
+	caps  []byte       // the client's capabilities; "" for none
+	level mcp.LogLevel // minimum level of log messages to send; 0 for none
+	token []byte       // progress token; nil if none is wanted
 
-	// Of the revisions with rounds of input: the answers so far, how many of them
-	// the tool has taken again, and whether those of this request are among them.
+	// In revisions with input rounds: the answers so far, how many of them the tool
+	// has consumed, and whether those of this request are included.
 	past     [][]byte
 	spent    int
 	answered bool
 }
 
-// converse begins a conversation whose messages beside requests go to out.
+// converse starts a conversation. Messages that belong to no request go to out.
 func (s *Server) converse(out outlet) *conversation {
 	c := &conversation{
 		s: s, ed: s.part.ed, out: out,
 		used: map[jsonrpc.ID]bool{}, running: map[jsonrpc.ID]*exchange{},
 		asked: map[jsonrpc.ID]chan *jsonrpc.Message{}, watched: map[string]bool{},
 	}
-	// 2025-11-25 §Logging, "Setting Log Level": until the client has set one, the
+	// 2025-11-25 §Logging, "Setting Log Level": until the client sets a level, the
 	// server chooses.
 	c.level, _ = mcp.ParseLogLevel("info")
 	s.mu.Lock()
@@ -89,7 +89,7 @@ func (s *Server) converse(out outlet) *conversation {
 	return c
 }
 
-// end cancels what is running and waits for it.
+// end cancels all running requests and waits for them.
 func (c *conversation) end(cause error) {
 	c.s.mu.Lock()
 	delete(c.s.state.conversations, c)
@@ -105,7 +105,7 @@ func (c *conversation) end(cause error) {
 	c.wg.Wait()
 }
 
-// spawn runs f beside others, unless the conversation has ended.
+// spawn runs f on a new goroutine, unless the conversation has ended.
 func (c *conversation) spawn(f func()) bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -115,20 +115,20 @@ func (c *conversation) spawn(f func()) bool {
 	return !c.ended
 }
 
-// hear takes one message of the client, or one batch, over a pipe.
+// hear handles one message or batch from a client on a pipe.
 func (c *conversation) hear(ctx context.Context, raw []byte, out outlet) {
 	c.s.capture.write(request, raw)
-	c.heard(ctx, raw, out)
+	c.process(ctx, raw, out)
 }
 
-// heard is hear for what was captured before.
-func (c *conversation) heard(ctx context.Context, raw []byte, out outlet) {
+// process is hear for a message that was already captured.
+func (c *conversation) process(ctx context.Context, raw []byte, out outlet) {
 	if c.ed.has(batches) && jsonrpc.IsBatch(raw) {
 		c.hearBatch(ctx, raw, out)
 		return
 	}
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
-	c.twisted(&heard{ctx, c, raw, m, out}, func() {
+	c.applyTwist(&arrival{ctx, c, raw, m, out}, func() {
 		if err != nil {
 			c.tell(out, nil, c.s.unreadable(err))
 			return
@@ -139,8 +139,8 @@ func (c *conversation) heard(ctx context.Context, raw []byte, out outlet) {
 	})
 }
 
-// twisted shows a message to the profile's twist first.
-func (c *conversation) twisted(h *heard, next func()) {
+// applyTwist passes a message to the profile's twist first.
+func (c *conversation) applyTwist(h *arrival, next func()) {
 	if hear := c.s.part.twist.hear; hear != nil {
 		hear(h, next)
 		return
@@ -148,7 +148,7 @@ func (c *conversation) twisted(h *heard, next func()) {
 	next()
 }
 
-// unreadable is the answer to bytes that are no message.
+// unreadable returns the answer to input that is not a message.
 func (s *Server) unreadable(err error) []byte {
 	var bad *jsonrpc.Error
 	if !errors.As(err, &bad) {
@@ -162,9 +162,9 @@ func (s *Server) unreadable(err error) []byte {
 	return jsonrpc.AppendError(nil, id, bad)
 }
 
-// take looks at one message. It answers what is to be refused, deals with
-// notifications and answers, and returns a request that is to be served; ok is
-// false for what the revision does not allow.
+// take handles one message. It answers invalid requests, handles notifications and
+// responses, and returns a request that must be served. ok is false if the revision does
+// not allow the message.
 func (c *conversation) take(ctx context.Context, m *jsonrpc.Message, header http.Header, out outlet) (x *exchange, ok bool) {
 	switch m.Kind {
 	case jsonrpc.Request:
@@ -183,7 +183,7 @@ func (c *conversation) take(ctx context.Context, m *jsonrpc.Message, header http
 	}
 }
 
-// serve runs a request: at once, or beside others when it waits.
+// serve runs a request, on its own goroutine if it waits.
 func (c *conversation) serve(x *exchange) {
 	if x.waits() {
 		c.spawn(x.run)
@@ -203,8 +203,8 @@ func (x *exchange) run() {
 	x.c.retire(x)
 	cause := context.Cause(x.ctx)
 	if errors.Is(cause, errCancelled) || err != nil && cause != nil {
-		// 2025-11-25 §Cancellation, "Behavior Requirements": no answer to a request
-		// that was cancelled. There is none to give either when everything ends.
+		// 2025-11-25 §Cancellation, "Behavior Requirements": a cancelled request gets no
+		// response. Neither does one that ends because the server ends.
 		if st, ok := x.out.(*stream); ok && !st.standing {
 			st.end()
 		}
@@ -222,7 +222,7 @@ func (x *exchange) perform() (string, error) {
 	return x.method.run(x)
 }
 
-// wrap makes an answer of a result's members or of an error.
+// wrap builds a response from a result's members or an error.
 func (x *exchange) wrap(members string, err error) []byte {
 	var said toolError
 	var rounds *inputRequired
@@ -264,7 +264,7 @@ func (x *exchange) resultMeta() string {
 	return meta
 }
 
-// identity returns what the server says it is.
+// identity returns the server's Implementation object.
 func (s *Server) identity() string {
 	title := ""
 	if s.part.ed.has(titles) {
@@ -283,13 +283,13 @@ func (c *conversation) tell(out outlet, m *jsonrpc.Message, msg []byte) {
 	out.send(msg)
 }
 
-// notify sends a notification on the way of the request.
+// notify sends a notification that belongs to the request.
 func (x *exchange) notify(method, params string) {
 	x.c.tell(x.out, x.m, jsonrpc.AppendNotification(nil, method, []byte(params)))
 }
 
-// abandon takes a request that is still running out of its conversation, nil when
-// it is not. A call of a tool that is long counts as cancelled.
+// abandon removes a running request from its conversation and returns it, or nil. A call
+// of a long tool counts as cancelled.
 func (c *conversation) abandon(id jsonrpc.ID) *exchange {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -301,7 +301,7 @@ func (c *conversation) abandon(id jsonrpc.ID) *exchange {
 	return x
 }
 
-// retire forgets a request that has ended.
+// retire removes a request that has ended.
 func (c *conversation) retire(x *exchange) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -310,8 +310,8 @@ func (c *conversation) retire(x *exchange) {
 	}
 }
 
-// hearBatch takes a batch: its answers come as one array, whatever else is said
-// meanwhile does not (2025-03-26 §Base, "Batching"; JSON-RPC 2.0 §6).
+// hearBatch handles a batch. The responses are sent as one array, other messages are not
+// part of it (2025-03-26 §Base, "Batching"; JSON-RPC 2.0 §6).
 func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
 	xs, b, bad := c.takeBatch(ctx, raw, nil, out)
 	if bad != nil {
@@ -331,7 +331,7 @@ func (c *conversation) hearBatch(ctx context.Context, raw []byte, out outlet) {
 	finish()
 }
 
-// takeBatch is take for a batch. The requests among it are to be served by serve.
+// takeBatch is take for a batch. The caller must serve the returned requests.
 func (c *conversation) takeBatch(ctx context.Context, raw []byte, header http.Header, out outlet) ([]*exchange, *batch, []byte) {
 	items, err := jsonrpc.ScanBatch(raw, jsonrpc.Limits{Bytes: maxMessage})
 	if err != nil {
@@ -355,7 +355,7 @@ func (c *conversation) takeBatch(ctx context.Context, raw []byte, header http.He
 	return xs, b, nil
 }
 
-// batch collects the answers to a batch, and lets everything else through.
+// batch collects the responses to a batch and passes on all other messages.
 type batch struct {
 	through outlet
 	mu      sync.Mutex
@@ -373,14 +373,14 @@ func (b *batch) send(msg []byte) {
 	b.answers = append(b.answers, string(msg))
 }
 
-// serve runs the requests one after the other, in their order.
+// serve runs the requests one after the other.
 func (b *batch) serve(xs []*exchange) {
 	for _, x := range xs {
 		x.run()
 	}
 }
 
-// array returns the answers, nil when there is none.
+// array returns the responses as an array, or nil if there are none.
 func (b *batch) array() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()

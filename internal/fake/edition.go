@@ -2,24 +2,24 @@ package fake
 
 import "github.com/dragoman-mcp/dragoman/internal/mcp"
 
-// feature is something that a revision has or asks for.
+// feature is something that a revision has or requires.
 type feature uint
 
-// The features. The comments say in which schema or on which page a feature
-// appears or disappears.
+// The features. The comments name the revision or page in which a feature appears or
+// disappears.
 const (
-	always           feature = iota // what no revision lacks
+	always           feature = iota // every revision has this
 	handshake                       // initialize, initialized, ping, setLevel, subscribe: gone in 2026-07-28 (§Versioning)
 	perRequest                      // version, identity and capabilities in each request's _meta (2026-07-28 §Base, "_meta")
 	batches                         // 2025-03-26 §Base, "Batching"; gone in 2025-06-18
 	eventTransport                  // HTTP+SSE is the transport of the revision (2024-11-05 §Transports)
 	streamable                      // Streamable HTTP (2025-03-26 on)
 	httpSessions                    // Mcp-Session-Id, GET, DELETE, Last-Event-ID (2025-03-26 to 2025-11-25)
-	versionHeader                   // MCP-Protocol-Version is due (2025-06-18 on)
+	versionHeader                   // MCP-Protocol-Version is required (2025-06-18 on)
 	primed                          // streams begin with an id and no data (2025-11-25 §Transports, "Sending Messages")
-	mirrored                        // Mcp-Method, Mcp-Name and Mcp-Param-* are due (2026-07-28 §Streamable HTTP)
+	mirrored                        // Mcp-Method, Mcp-Name and Mcp-Param-* are required (2026-07-28 §Streamable HTTP)
 	nullIDs                         // an error about an unreadable id has null; the member is optional from 2025-11-25 on
-	notFoundCode                    // -32002 for a resource that is not there; -32602 in 2026-07-28 (§Resources)
+	notFoundCode                    // -32002 for an unknown resource; -32602 in 2026-07-28 (§Resources)
 	completions                     // the capability of that name (2025-03-26 on)
 	completeContext                 // completion/complete has context (2025-06-18 on)
 	audio                           // audio content (2025-03-26 on)
@@ -31,15 +31,15 @@ const (
 	forms                           // elicitation/create (2025-06-18 on)
 	formModes                       // elicitation has the modes form and url (2025-11-25 on)
 	elicitationIDs                  // URL elicitation has an elicitationId (2025-11-25 only)
-	inputErrors                     // arguments that do not fit are a tool's error (2025-11-25 §Tools, "Error Handling")
+	inputErrors                     // invalid arguments are a tool error (2025-11-25 §Tools, "Error Handling")
 	experimentalTask                // tasks/* (2025-11-25 only)
 	directedTask                    // the extension io.modelcontextprotocol/tasks (SEP-2663, with 2026-07-28)
 	resultTypes                     // resultType in every result, ttlMs and cacheScope in some (2026-07-28)
 	inputRounds                     // questions travel in results (2026-07-28 §Multi Round-Trip Requests)
 )
 
-// edition is what one revision has. It is the only place that tells revisions
-// apart; everything else asks what an edition has.
+// edition is the feature set of one revision. Only this table distinguishes revisions; all
+// other code asks for features.
 type edition struct {
 	date string
 	rev  mcp.Revision
@@ -62,8 +62,8 @@ func without(base uint64, fs ...feature) uint64 {
 	return base
 }
 
-// editions returns the revisions, oldest first, each as what it changes of the
-// one before (schema/DATE/schema.ts, and the pages that the features name).
+// editions returns the revisions, oldest first, each as its changes to the previous one
+// (schema/DATE/schema.ts, and the pages that the features name).
 func editions() []*edition {
 	a := with(0, always, handshake, eventTransport, nullIDs, notFoundCode)
 	b := with(without(a, eventTransport), batches, streamable, httpSessions, completions, audio, toolHints, progressWords)
@@ -80,7 +80,7 @@ func editions() []*edition {
 	}
 }
 
-// editionOf returns the edition of a date, nil when there is none.
+// editionOf returns the edition of a date, or nil.
 func editionOf(date string) *edition {
 	for _, e := range editions() {
 		if e.date == date {

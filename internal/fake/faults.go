@@ -12,16 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// usual is the revision in which a fault is played unless another is asked for.
+// usual is the default revision of dialects and faults.
 const usual = "2025-06-18"
 
-// faultServers are strict servers with one thing wrong.
+// faultServers returns strict servers with one fault each.
 func faultServers() []Profile {
-	fault := func(name, about string, twisted func(s *settings) (twist, error), more ...Setting) Profile {
+	fault := func(name, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
 		return Profile{
 			Name: name, Kind: Fault, Side: ServerSide, Settings: revised(usual, more...), About: about,
 			server: func(s *settings) (*part, error) {
-				t, err := twisted(s)
+				t, err := makeTwist(s)
 				if err != nil {
 					return nil, err
 				}
@@ -29,32 +29,31 @@ func faultServers() []Profile {
 			},
 		}
 	}
-	// at is a fault that is played in another revision unless one is asked for.
+	// at sets another default revision for a fault.
 	at := func(revision string, p Profile) Profile {
 		p.Settings[0].Default = revision
 		return p
 	}
 	always := func(t twist) func(*settings) (twist, error) { return func(*settings) (twist, error) { return t, nil } }
 	return []Profile{
-		fault("bad-schema", "A server among whose tools are some with schemas that nobody can use.", always(twist{tools: badSchemas()})),
+		fault("bad-schema", "A server with several tools whose schemas are invalid.", always(twist{tools: badSchemas()})),
 		at("2024-11-05", fault("broadcasts", "A server that sends messages meant for one HTTP session to all sessions, as some wrappers of programs do.", always(twist{say: sayToAll}))),
-		fault("crash-at=", "A server that dies at a step: start, initialize, initialized, list, call, read or the name of a method, as in crash-at=call.", crashAt),
+		fault("crash-at=", "A server that crashes at a step: start, initialize, initialized, list, call, read or a method name, as in crash-at=call.", crashAt),
 		fault("endless-cursor", "A server whose lists never end.", endlessLists,
-			Setting{"cursors", "new", "new for another cursor each time, same for always the same"}),
-		fault("flood", "A server that logs without need, many times before each answer of a tool.", flooding,
+			Setting{"cursors", "new", "new: a different cursor each time; same: always the same cursor"}),
+		fault("flood", "A server that sends many log messages before each tool result.", flooding,
 			Setting{"count", "10000", "log messages before each answer; 0 for no end"}),
-		fault("half-line", "A server that dies in the middle of the answer to its first tool call.", always(twist{say: sayHalf})),
-		fault("id-zero-errors", "A server that answers notifications, with errors of the id 0.", always(twist{hear: answerNotes})),
-		fault("never-answers", "A server that reads everything and answers nothing.", always(twist{hear: func(*heard, func()) {}})),
-		fault("slow-start", "A server that takes its time before it reads anything.", slowStart,
+		fault("half-line", "A server that crashes in the middle of the answer to its first tool call.", always(twist{say: sayHalf})),
+		fault("id-zero-errors", "A server that answers notifications with errors that have the id 0.", always(twist{hear: answerNotes})),
+		fault("never-answers", "A server that reads everything and answers nothing.", always(twist{hear: func(*arrival, func()) {}})),
+		fault("slow-start", "A server that waits before it reads anything.", slowStart,
 			Setting{"ms", "3000", "how long, in milliseconds"}),
-		fault("stdout-noise", "A server that prints on its standard output what is no message.", always(twist{open: openNoisily, say: sayNoisily})),
+		fault("stdout-noise", "A server that prints text that is not a message to stdout.", always(twist{open: openNoisily, say: sayNoisily})),
 		fault("wrong-id-type", `A server that answers the request 1 with the id "1", and "1" with 1.`, always(twist{say: sayOtherID})),
 	}
 }
 
-// steps are what crash-at calls the methods that a client gets to one after the
-// other.
+// steps maps the step names of crash-at to the methods of that step.
 var steps = map[string][]string{
 	"initialize":  {mcp.MethodInitialize, mcp.MethodDiscover},
 	"initialized": {mcp.NoteInitialized},
@@ -69,7 +68,7 @@ func crashAt(s *settings) (twist, error) {
 			if c != nil {
 				c.s.die()
 			}
-		}, hear: func(h *heard, _ func()) { h.c.s.die() }}, nil
+		}, hear: func(h *arrival, _ func()) { h.c.s.die() }}, nil
 	}
 	methods, ok := steps[s.parameter]
 	if !ok {
@@ -78,7 +77,7 @@ func crashAt(s *settings) (twist, error) {
 			return twist{}, fmt.Errorf("crash-at needs start, initialize, initialized, list, call, read or the name of a method, as in crash-at=call, and not %q", s.parameter)
 		}
 	}
-	return twist{hear: func(h *heard, next func()) {
+	return twist{hear: func(h *arrival, next func()) {
 		if h.m != nil && slices.Contains(methods, h.m.Method) {
 			h.c.s.die()
 			return
@@ -115,8 +114,8 @@ func slowStart(s *settings) (twist, error) {
 	}}, err
 }
 
-// sayToAll sends what is meant for one HTTP session to the others too, on their
-// streams of what belongs to no request.
+// sayToAll also sends a message for one HTTP session to the other sessions, on their GET
+// streams.
 func sayToAll(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	if c.pipe != nil {
 		return msg
@@ -135,7 +134,7 @@ func sayToAll(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return msg
 }
 
-// sayHalf says half of the answer to a call, and nothing ever after.
+// sayHalf sends half of the answer to a call, and then nothing.
 func sayHalf(c *conversation, m *jsonrpc.Message, msg []byte) []byte {
 	if m == nil || m.Method != mcp.MethodCallTool {
 		return msg
@@ -150,14 +149,14 @@ func sayHalf(c *conversation, m *jsonrpc.Message, msg []byte) []byte {
 	return nil
 }
 
-func answerNotes(h *heard, next func()) {
+func answerNotes(h *arrival, next func()) {
 	next()
 	if h.m != nil && h.m.Kind == jsonrpc.Notification {
 		h.c.tell(h.out, h.m, jsonrpc.AppendError(nil, "0", refusal(jsonrpc.CodeMethodNotFound, "Method not found: %s", clip(h.m.Method))))
 	}
 }
 
-// openNoisily prints what servers print when they start.
+// openNoisily prints what some servers print when they start.
 func openNoisily(_ context.Context, c *conversation) {
 	if c != nil {
 		c.pipe.raw([]byte("Fake server running on stdio\n\n\x1b[32minfo\x1b[0m: ready\n" + `{"level":"info","msg":"listening"}` + "\n"))
@@ -171,8 +170,8 @@ func sayNoisily(c *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return msg
 }
 
-// sayOtherID makes a string of an id that is a number, and the reverse where the
-// string is one.
+// sayOtherID turns a numeric id into a string, and a string that is a number into a
+// number.
 func sayOtherID(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{})
 	if err != nil || m.Kind == jsonrpc.Request || m.ID == "" {
@@ -190,7 +189,7 @@ func sayOtherID(_ *conversation, _ *jsonrpc.Message, msg []byte) []byte {
 	return jsonrpc.Splice(nil, msg, &e)
 }
 
-// badSchemas are tools with schemas that break a rule each (2026-07-28 §Base, "JSON
+// badSchemas returns tools whose schemas each break one rule (2026-07-28 §Base, "JSON
 // Schema Usage"; §Streamable HTTP, "Schema Extension").
 func badSchemas() []tool {
 	ran := func(*exchange, jsonrpc.Span) (string, error) { return textResult("ran"), nil }

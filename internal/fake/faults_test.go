@@ -20,7 +20,7 @@ func TestNeverAnswers(t *testing.T) {
 	})
 }
 
-// TestCrashAt: what was said before arrives, what was asked last gets no answer.
+// TestCrashAt checks that earlier answers arrive and the last request gets none.
 func TestCrashAt(t *testing.T) {
 	open := `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
@@ -87,7 +87,7 @@ func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := play(t, "slow-start", "ms=5000")
 		began := time.Now()
-		l.say(ask(legacyDate, "1", "ping", "")) // taken once it reads
+		l.say(ask(legacyDate, "1", "ping", "")) // read when the server starts reading
 		if took := time.Since(began); took != 5*time.Second {
 			t.Errorf("it read after %v", took)
 		}
@@ -108,7 +108,7 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// An endless flood ends with the call.
+// TestFloodWithoutEnd checks that an endless flood ends with the call.
 func TestFloodWithoutEnd(t *testing.T) {
 	s, err := NewServer("flood", Options{Set: map[string]string{"count": "0"}})
 	if err != nil {
@@ -194,8 +194,8 @@ func TestBadSchemas(t *testing.T) {
 	})
 }
 
-// Every server profile can be played in every revision that it lets one choose,
-// and with whatever it says is possible.
+// TestEveryProfile checks that every server profile can be played in every revision and
+// with every value that its settings allow.
 func TestEveryProfile(t *testing.T) {
 	for _, p := range Profiles() {
 		if p.Side != ServerSide {
@@ -223,10 +223,10 @@ func TestEveryProfile(t *testing.T) {
 			_ = s.Close()
 		}
 		if p.About == "" || !strings.HasSuffix(p.About, ".") {
-			t.Errorf("%s: %q is no sentence", p.Name, p.About)
+			t.Errorf("%s: %q is not a sentence", p.Name, p.About)
 		}
 		if _, ok := Lookup(ServerSide, name); !ok {
-			t.Errorf("%s is not found", name)
+			t.Errorf("%s was not found", name)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// seeds are conversations, a message a line.
+// seeds adds conversations with one message per line.
 func seeds(add func(string)) {
 	ready := `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
 	for _, ed := range editions() {
@@ -35,8 +35,8 @@ type collector struct{ bytes.Buffer }
 
 func (*collector) Close() error { return nil }
 
-// FuzzPipe: whatever a client writes, each line that comes back is one message or
-// one batch of answers, and the server ends with its input.
+// FuzzPipe checks that each line from the server is one message or one batch of responses,
+// and that the server ends with its input.
 func FuzzPipe(f *testing.F) {
 	seeds(func(s string) {
 		for i := range editions() {
@@ -66,14 +66,14 @@ func FuzzPipe(f *testing.F) {
 				}
 			}
 			if m, err := jsonrpc.Scan(line, jsonrpc.Limits{Tolerant: true}); err != nil || m.Kind != jsonrpc.Failure {
-				t.Errorf("%s: no message: %q", ed.date, line)
+				t.Errorf("%s: not a message: %q", ed.date, line)
 			}
 		}
 	})
 }
 
-// FuzzPost: whatever is posted, it is answered or cut off without a panic, and
-// what is answered as JSON is JSON.
+// FuzzPost checks that every POST is answered or aborted without a panic, and that a JSON
+// response is valid JSON.
 func FuzzPost(f *testing.F) {
 	seeds(func(s string) {
 		for i := range editions() {
@@ -110,7 +110,7 @@ func FuzzPost(f *testing.F) {
 				session = id
 			}
 			if w.Header().Get("Content-Type") == "application/json" && jsonrpc.Valid(w.Body.Bytes(), jsonrpc.Limits{}) != nil {
-				t.Errorf("%s: no JSON: %q", ed.date, w.Body.String())
+				t.Errorf("%s: not JSON: %q", ed.date, w.Body.String())
 			}
 		}
 	})

@@ -21,8 +21,8 @@ const (
 	messagesPath = "/messages"
 )
 
-// Path returns where a client is to be sent: the path of Streamable HTTP, or of
-// the event stream of HTTP+SSE in the revision that has only that.
+// Path returns the URL path for clients: that of Streamable HTTP, or of the HTTP+SSE event
+// stream in the revision that has only that.
 func (s *Server) Path() string {
 	if s.part.ed.has(streamable) {
 		return mcpPath
@@ -30,15 +30,15 @@ func (s *Server) Path() string {
 	return eventsPath
 }
 
-// Handler serves HTTP: Streamable HTTP at /mcp in the revisions that have it, and
-// HTTP+SSE at /sse and /messages in those with a handshake (the later ones allow
-// it for older clients). Its requests end when Close is called.
+// Handler serves HTTP: Streamable HTTP at /mcp in the revisions that have it, and HTTP+SSE
+// at /sse and /messages in those with a handshake (the later ones allow it for older
+// clients). Its requests end when Close is called.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		done, ok := s.begin()
 		if !ok {
 			if errors.Is(context.Cause(s.ctx), ErrDied) {
-				panic(http.ErrAbortHandler) // there is nobody any more
+				panic(http.ErrAbortHandler) // the server has crashed
 			}
 			http.Error(w, "the server is closed", http.StatusServiceUnavailable)
 			return
@@ -76,14 +76,14 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// foreign says what is wrong with a request that a browser may have been tricked
-// into: an Origin that is not of this machine, or on a loopback address a Host
-// that is not.
+// foreign returns what is wrong with a request that a browser may have been tricked into
+// sending: an Origin of another machine, or on a loopback address a Host of another
+// machine.
 func foreign(r *http.Request) string {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
 		if err != nil || !local(u.Hostname()) {
-			return "the Origin " + clip(origin) + " is not of this machine"
+			return "the Origin " + clip(origin) + " is not this machine"
 		}
 	}
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -99,7 +99,7 @@ func foreign(r *http.Request) string {
 		host = h
 	}
 	if !local(strings.Trim(host, "[]")) {
-		return "the Host " + clip(r.Host) + " is not of this machine"
+		return "the Host " + clip(r.Host) + " is not this machine"
 	}
 	return ""
 }
@@ -109,7 +109,7 @@ func local(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && a.Unmap().IsLoopback()
 }
 
-// only answers methods that are not served here.
+// only answers HTTP methods that are not supported.
 func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	for _, m := range methods {
 		if r.Method == m {
@@ -121,7 +121,7 @@ func (s *Server) only(w http.ResponseWriter, r *http.Request, methods ...string)
 	return false
 }
 
-// accepts checks that a client takes what may come back. A wildcard lists nothing.
+// accepts checks that the client accepts the response types. A wildcard does not count.
 func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string) bool {
 	have := map[string]bool{}
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
@@ -138,7 +138,7 @@ func (s *Server) accepts(w http.ResponseWriter, r *http.Request, types ...string
 	return true
 }
 
-// body reads the message of a POST, and answers for one that cannot be read.
+// body reads the body of a POST, and answers the request if that fails.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		s.violate("HTTP", "the Content-Type is not application/json")
@@ -152,13 +152,13 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 		http.Error(w, "the message is too large", http.StatusRequestEntityTooLarge)
 		return nil, false
 	case err != nil:
-		panic(http.ErrAbortHandler) // the client is gone
+		panic(http.ErrAbortHandler) // the client has disconnected
 	}
 	s.capture.write(request, raw)
 	return raw, true
 }
 
-// fail answers a request with an error alone.
+// fail answers a request with an error only.
 func (s *Server) fail(w http.ResponseWriter, status int, msg []byte) {
 	s.capture.write(response, msg)
 	w.Header().Set("Content-Type", "application/json")
@@ -166,7 +166,7 @@ func (s *Server) fail(w http.ResponseWriter, status int, msg []byte) {
 	_, _ = w.Write(msg)
 }
 
-// deny is fail for a message that was read.
+// deny is fail for a message that was parsed.
 func (s *Server) deny(w http.ResponseWriter, status int, m *jsonrpc.Message, bad *jsonrpc.Error) {
 	id := jsonrpc.ID("")
 	if m != nil && m.Kind == jsonrpc.Request {

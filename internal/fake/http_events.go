@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// serveEvents is the event stream of HTTP+SSE: first where to post, then all that
-// the server says (2024-11-05 §Transports, "HTTP with SSE").
+// serveEvents serves the HTTP+SSE event stream: first the URL to post to, then all
+// messages of the server (2024-11-05 §Transports, "HTTP with SSE").
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodGet) {
 		return
@@ -16,7 +16,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	st := newStream(s, "")
 	c := s.newSession(st)
 	defer s.forget(c)
-	st.id = "" // its events cannot be asked for again
+	st.id = "" // its events cannot be resumed
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
@@ -40,7 +40,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePosted takes a message; what it is answered comes as an event.
+// servePosted accepts a message. The response is sent as an event.
 func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodPost) {
 		return
@@ -53,7 +53,7 @@ func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 	c := s.state.sessions[r.URL.Query().Get("session")]
 	s.mu.Unlock()
 	if c == nil {
-		http.Error(w, "there is no such session", http.StatusNotFound)
+		http.Error(w, "unknown session", http.StatusNotFound)
 		return
 	}
 	if jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: maxMessage}) != nil {
@@ -63,13 +63,13 @@ func (s *Server) servePosted(w http.ResponseWriter, r *http.Request) {
 	}
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
 	if err == nil && m.Kind != jsonrpc.Request {
-		// Whoever is told that it was taken may rely on that: a request that is posted
-		// next must not overtake it.
-		c.heard(s.ctx, raw, c.out)
+		// The client may rely on the 202: a request that it posts next must not overtake
+		// this message.
+		c.process(s.ctx, raw, c.out)
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
 	_ = http.NewResponseController(w).Flush()
-	c.heard(s.ctx, raw, c.out)
+	c.process(s.ctx, raw, c.out)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Bounds of HTTP sessions.
+// Limits of HTTP sessions.
 const (
 	maxSessions = 1000
-	maxStreams  = 100 // of a session that can be resumed
+	maxStreams  = 100 // resumable streams per session
 )
 
-// serveLegacy is Streamable HTTP with sessions (2025-11-25 §Transports, "Streamable
-// HTTP"; what earlier revisions lack stands in the table of editions).
+// serveLegacy serves Streamable HTTP with sessions (2025-11-25 §Transports, "Streamable
+// HTTP"; the table of editions says what earlier revisions lack).
 func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request) {
 	if !s.only(w, r, http.MethodPost, http.MethodGet, http.MethodDelete) {
 		return
@@ -34,7 +34,7 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// post takes one message, or a batch.
+// post handles one message or batch.
 func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	if !s.accepts(w, r, "application/json", "text/event-stream") {
 		return
@@ -64,7 +64,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 	st := c.newStream()
 	accepted, eager := true, false
-	c.twisted(&heard{s.ctx, c, raw, m, st}, func() {
+	c.applyTwist(&arrival{s.ctx, c, raw, m, st}, func() {
 		var x *exchange
 		x, accepted = c.take(s.ctx, m, r.Header, st)
 		if x != nil {
@@ -93,8 +93,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accepted answers a notification or a response, which nobody but a profile with a
-// twist says anything to.
+// accepted answers a notification or a response. Only a twisted profile sends a message
+// in return.
 func (s *Server) accepted(w http.ResponseWriter, r *http.Request, st *stream, ok bool) {
 	if msg, _, _, _ := st.after(0); msg != nil {
 		st.deliver(w, r, 0, alwaysOK)
@@ -136,24 +136,23 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, raw []byte) {
 
 func alwaysOK([]byte) int { return http.StatusOK }
 
-// openSession begins a session for an initialize.
+// openSession starts a session for initialize.
 func (s *Server) openSession(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) *conversation {
 	if r.Header.Get(mcp.HeaderSession) != "" {
-		// 2025-11-25 §Transports, "Session Management": without a session ID attached.
+		// 2025-11-25 §Transports, "Session Management": initialize has no session ID.
 		s.deny(w, http.StatusBadRequest, m, s.refuse(m.Method, jsonrpc.CodeInvalidRequest, "initialize with an Mcp-Session-Id"))
 		return nil
 	}
 	if v := r.Header.Get(mcp.HeaderVersion); v != "" && v != s.part.ed.date && s.part.ed.has(versionHeader) {
-		// 2025-11-25 §Transports, "Protocol Version Header": an unsupported one gets
-		// 400. It is not due yet, and a client cannot know better.
+		// 2025-11-25 §Transports, "Protocol Version Header": an unsupported version gets
+		// 400. The header is not required yet, so this is not a violation.
 		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "the MCP-Protocol-Version %s is not supported", clip(v)))
 		return nil
 	}
 	return s.newSession(newStream(s, ""))
 }
 
-// newSession registers a conversation as a session whose own messages go to a
-// stream.
+// newSession registers a conversation as a session. standing is its GET stream.
 func (s *Server) newSession(standing *stream) *conversation {
 	standing.standing = true
 	c := s.converse(standing)
@@ -170,40 +169,40 @@ func (s *Server) newSession(standing *stream) *conversation {
 	return c
 }
 
-// newStream returns a stream of a session that can be resumed.
+// newStream returns a resumable stream of a session.
 func (c *conversation) newStream() *stream {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.lastStream++
 	st := newStream(c.s, strconv.Itoa(c.lastStream))
 	c.streams[st.id] = st
-	delete(c.streams, strconv.Itoa(c.lastStream-maxStreams)) // the standing one has 0
+	delete(c.streams, strconv.Itoa(c.lastStream-maxStreams)) // the GET stream has 0
 	if c.lastStream == maxStreams {
 		c.streams["0"] = c.standing
 	}
 	return st
 }
 
-// forgetStream removes a stream that nothing was said on.
+// forgetStream removes an unused stream.
 func (c *conversation) forgetStream(st *stream) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	delete(c.streams, st.id)
 }
 
-// session returns the session of a request, and answers where there is none. m is
-// the message, nil when there is none.
+// session returns the session of a request, or answers the request if there is none. m is
+// the message, or nil.
 func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message) *conversation {
 	where := "HTTP " + r.Method
 	ids := r.Header.Values(mcp.HeaderSession)
 	if m != nil && len(ids) == 0 && !jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion).IsZero() {
-		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": a client of both eras
-		// finds out in this way that we are of the older one.
+		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": this is how a client of
+		// both eras finds out that we are legacy.
 		s.deny(w, http.StatusBadRequest, m, refusal(jsonrpc.CodeInvalidRequest, "%s opens with initialize", s.part.ed.date))
 		return nil
 	}
 	if len(ids) != 1 {
-		s.deny(w, http.StatusBadRequest, m, s.refuse(where, jsonrpc.CodeInvalidRequest, "%d Mcp-Session-Id headers in place of one", len(ids)))
+		s.deny(w, http.StatusBadRequest, m, s.refuse(where, jsonrpc.CodeInvalidRequest, "%d Mcp-Session-Id headers instead of one", len(ids)))
 		return nil
 	}
 	s.mu.Lock()
@@ -211,7 +210,7 @@ func (s *Server) session(w http.ResponseWriter, r *http.Request, m *jsonrpc.Mess
 	s.mu.Unlock()
 	if c == nil {
 		// 2025-11-25 §Transports, "Session Management".
-		s.deny(w, http.StatusNotFound, m, refusal(jsonrpc.CodeInvalidRequest, "there is no such session"))
+		s.deny(w, http.StatusNotFound, m, refusal(jsonrpc.CodeInvalidRequest, "unknown session"))
 		return nil
 	}
 	if got := r.Header.Values(mcp.HeaderVersion); s.part.ed.has(versionHeader) && (len(got) != 1 || got[0] != s.part.ed.date) {
@@ -239,9 +238,8 @@ func (s *Server) forget(c *conversation) {
 	}
 }
 
-// get opens the stream of what belongs to no request, or goes on with one that was
-// interrupted (2025-11-25 §Transports, "Listening for Messages from the Server",
-// "Resumability and Redelivery").
+// get opens the GET stream, or resumes an interrupted stream (2025-11-25 §Transports,
+// "Listening for Messages from the Server", "Resumability and Redelivery").
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	if !s.accepts(w, r, "text/event-stream") {
 		return
@@ -258,7 +256,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		st = c.streams[id]
 		s.mu.Unlock()
 		if st == nil || err != nil || n < 0 {
-			s.deny(w, http.StatusBadRequest, nil, s.refuse("HTTP GET", jsonrpc.CodeInvalidRequest, "this session gave out no event %s", clip(last)))
+			s.deny(w, http.StatusBadRequest, nil, s.refuse("HTTP GET", jsonrpc.CodeInvalidRequest, "this session has no event %s", clip(last)))
 			return
 		}
 		from = n

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// serveModern is Streamable HTTP without sessions (2026-07-28 §Streamable HTTP).
+// serveModern serves Streamable HTTP without sessions (2026-07-28 §Streamable HTTP).
 func (s *Server) serveModern(w http.ResponseWriter, r *http.Request) {
 	// "Earlier Streamable HTTP Revisions": 405 for GET and DELETE.
 	if !s.only(w, r, http.MethodPost) || !s.accepts(w, r, "application/json", "text/event-stream") {
@@ -36,7 +36,7 @@ func (s *Server) serveModern(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	accepted := true
-	c.twisted(&heard{s.ctx, c, raw, m, st}, func() {
+	c.applyTwist(&arrival{s.ctx, c, raw, m, st}, func() {
 		var x *exchange
 		x, accepted = c.take(s.ctx, m, r.Header, st)
 		if x != nil {
@@ -49,16 +49,16 @@ func (s *Server) serveModern(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	st.deliver(w, r, 0, func(msg []byte) int { return modernStatus(msg, !accepted) })
-	// §Cancellation: a client that hangs up cancels. One that has its answer has
-	// nothing left to cancel.
+	// §Cancellation: a client that disconnects cancels. A client that has its answer
+	// has nothing left to cancel.
 	if x := c.abandon(m.ID); x != nil {
 		x.cancel(errCancelled)
 	}
 	c.end(errGone)
 }
 
-// modernStatus returns the status of an answer that comes alone. refused says that
-// the request was not served at all.
+// modernStatus returns the HTTP status of a plain JSON answer. refused means that the
+// request was not served at all.
 func modernStatus(msg []byte, refused bool) int {
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{Tolerant: true})
 	if err != nil || m.Kind != jsonrpc.Failure {
@@ -74,8 +74,7 @@ func modernStatus(msg []byte, refused bool) int {
 	return http.StatusOK
 }
 
-// mirrors checks the headers that repeat what the body says (§Streamable HTTP,
-// "Request Metadata").
+// mirrors checks the headers that repeat the body (§Streamable HTTP, "Request Metadata").
 func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	bad := func(format string, args ...any) *jsonrpc.Error {
 		text := fmt.Sprintf(format, args...)
@@ -86,11 +85,11 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	body, inBody := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyVersion))
 	switch {
 	case len(version) == 0 && m.Method == mcp.MethodInitialize:
-		// A client of the older era, which has done nothing wrong. The text names the
-		// versions (§Versioning, "Backward Compatibility").
+		// A legacy client; this is not a violation. The text lists the versions
+		// (§Versioning, "Backward Compatibility").
 		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "Header mismatch: MCP-Protocol-Version is missing; this server supports " + s.part.ed.date + " and nothing else"}
 	case len(version) != 1:
-		return bad("%d MCP-Protocol-Version headers in place of one", len(version))
+		return bad("%d MCP-Protocol-Version headers instead of one", len(version))
 	case inBody && version[0] != body:
 		return bad("MCP-Protocol-Version is %q, the body has %q", clip(version[0]), clip(body))
 	case version[0] != s.part.ed.date:
@@ -125,8 +124,7 @@ func (s *Server) mirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	return nil
 }
 
-// headerText returns an argument as a header has it ("Value Encoding"); there is
-// none for null.
+// headerText returns an argument in its header form ("Value Encoding"). null has none.
 func headerText(raw []byte, at jsonrpc.Span) (string, bool) {
 	switch jsonrpc.KindOf(raw, at) {
 	case '"':
@@ -140,29 +138,28 @@ func headerText(raw []byte, at jsonrpc.Span) (string, bool) {
 	return "", false
 }
 
-// mirrors says what is wrong with a header that has to have a value, or that must
-// not be there.
+// mirrors returns what is wrong with a header that must have a value, or must be absent.
 func mirrors(h http.Header, name, value string, there bool) string {
 	got := h.Values(name)
 	if !there {
 		if len(got) > 0 {
-			return name + " is there, but the body has no such value"
+			return name + " is present, but the body has no such value"
 		}
 		return ""
 	}
 	if len(got) != 1 {
-		return fmt.Sprintf("%d %s headers in place of one", len(got), name)
+		return fmt.Sprintf("%d %s headers instead of one", len(got), name)
 	}
 	decoded := got[0]
 	for _, b := range []byte(decoded) {
 		if b != '\t' && (b < ' ' || b > '~') {
-			return name + " has characters that a header cannot have"
+			return name + " has characters that headers do not allow"
 		}
 	}
 	if body, ok := strings.CutPrefix(decoded, "=?base64?"); ok && strings.HasSuffix(body, "?=") {
 		plain, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSuffix(body, "?="))
 		if err != nil {
-			return name + " is not what base64 makes"
+			return name + " is not valid base64"
 		}
 		decoded = string(plain)
 	}

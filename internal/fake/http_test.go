@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// web is a server that a test sends HTTP requests to.
+// web is a server that receives a test's HTTP requests.
 type web struct {
 	t   *testing.T
 	s   *Server
@@ -35,8 +35,8 @@ func onHTTP(t *testing.T, name string, set map[string]string) *web {
 	return &web{t, s, h.URL, c}
 }
 
-// do sends a request; headers are "Name: value", and one without a value removes
-// what is sent usually.
+// do sends a request. headers are "Name: value". A header without a value removes the
+// default.
 func (w *web) do(ctx context.Context, method, path, body string, headers ...string) *http.Response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, w.url+path, strings.NewReader(body))
@@ -66,7 +66,7 @@ func (w *web) do(ctx context.Context, method, path, body string, headers ...stri
 	return resp
 }
 
-// want sends a POST and expects a status and, unless it is "-", a body.
+// want sends a POST and expects a status and, unless want is "-", a body.
 func (w *web) want(status int, want, method, path, body string, headers ...string) *http.Response {
 	w.t.Helper()
 	resp := w.do(w.t.Context(), method, path, body, headers...)
@@ -90,7 +90,7 @@ func opening(date string) string {
 	return `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":"` + date + `","capabilities":` + allCaps + `,"clientInfo":{"name":"t","version":"1"}}}`
 }
 
-// session opens one and returns the headers that its requests need.
+// session opens a session and returns the headers that its requests need.
 func (w *web) session(date string) []string {
 	w.t.Helper()
 	resp := w.want(200, "-", "POST", "/mcp", opening(date))
@@ -116,10 +116,10 @@ func TestSessionRules(t *testing.T) {
 			}
 			ping := ask(date, "1", "ping", "")
 			w.want(400, refused("1", "-32600", date+" opens with initialize"), "POST", "/mcp", ask("2026-07-28", "1", "tools/list", "")) // a probe
-			w.want(400, refused("1", "-32600", "0 Mcp-Session-Id headers in place of one"), "POST", "/mcp", ping)
+			w.want(400, refused("1", "-32600", "0 Mcp-Session-Id headers instead of one"), "POST", "/mcp", ping)
 			h := w.session(date)
 			w.want(200, `{"jsonrpc":"2.0","id":1,"result":{}}`, "POST", "/mcp", ping, h...)
-			w.want(404, refused("2", "-32600", "there is no such session"), "POST", "/mcp", ask(date, "2", "ping", ""), append(h, "Mcp-Session-Id: nobody")...)
+			w.want(404, refused("2", "-32600", "unknown session"), "POST", "/mcp", ask(date, "2", "ping", ""), append(h, "Mcp-Session-Id: nobody")...)
 			w.want(406, "Accept must list application/json and text/event-stream", "POST", "/mcp", ping, append(h, "Accept: application/json")...)
 			w.want(406, "-", "POST", "/mcp", ping, append(h, "Accept: */*")...)
 			w.want(415, "-", "POST", "/mcp", ping, append(h, "Content-Type: text/plain")...)
@@ -131,12 +131,12 @@ func TestSessionRules(t *testing.T) {
 			w.want(400, "-", "POST", "/mcp", `{"jsonrpc":"2.0"`, h...)
 			w.want(400, refused(`"hi"`, "-32600", "initialize with an Mcp-Session-Id"), "POST", "/mcp", opening(date), h...)
 			broken := []string{
-				"HTTP POST: 0 Mcp-Session-Id headers in place of one",
+				"HTTP POST: 0 Mcp-Session-Id headers instead of one",
 				"HTTP: Accept does not list text/event-stream",
 				"HTTP: Accept does not list application/json",
 				"HTTP: the Content-Type is not application/json",
-				"HTTP: the Origin https://evil.example is not of this machine",
-				"HTTP: the Host evil.example is not of this machine",
+				"HTTP: the Origin https://evil.example is not this machine",
+				"HTTP: the Host evil.example is not this machine",
 				"response: no request with the id 9 was sent, or it was answered before",
 				"message: not JSON: unexpected end at offset 16",
 				"initialize: initialize with an Mcp-Session-Id",
@@ -147,7 +147,7 @@ func TestSessionRules(t *testing.T) {
 				broken = append(broken, `HTTP POST: MCP-Protocol-Version is "" and not `+date, `HTTP POST: MCP-Protocol-Version is "2024-11-05" and not `+date)
 			}
 			w.want(400, "-", "GET", "/mcp", "", append(h, "Last-Event-Id: 77.1")...)
-			broken = append(broken, "HTTP GET: this session gave out no event 77.1")
+			broken = append(broken, "HTTP GET: this session has no event 77.1")
 			w.want(200, "", "DELETE", "/mcp", "", h...)
 			w.want(404, "-", "POST", "/mcp", ping, h...)
 			w.broken(broken...)
@@ -155,7 +155,7 @@ func TestSessionRules(t *testing.T) {
 	}
 }
 
-// events reads events from a response: what each has after "id: " and "data: ".
+// events reads events from a response: the values of "id: " and "data: ".
 type events struct {
 	t  *testing.T
 	in *bufio.Scanner
@@ -194,12 +194,12 @@ func (e *events) want(id, data string) {
 func (e *events) over() {
 	e.t.Helper()
 	if _, data, ok := e.next(); ok {
-		e.t.Errorf("one event more: %s", data)
+		e.t.Errorf("unexpected event: %s", data)
 	}
 }
 
-// TestResumption: a stream that is closed in between goes on where it was, and only
-// with its own messages.
+// TestResumption checks that a closed stream resumes where it was, with only its own
+// messages.
 func TestResumption(t *testing.T) {
 	for _, date := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
 		t.Run(date, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestBatchesOverHTTP: the answers come as one array, alone or at the end of a
+// TestBatchesOverHTTP checks that the responses are one array, alone or at the end of a
 // stream.
 func TestBatchesOverHTTP(t *testing.T) {
 	const date = "2025-03-26"
@@ -250,8 +250,8 @@ func TestBatchesOverHTTP(t *testing.T) {
 	w.broken("message: invalid message: batch is empty")
 }
 
-// TestStandingStream: what belongs to no request comes on the stream that a client
-// gets, also what happened before it was there.
+// TestStandingStream checks that messages that belong to no request are sent on the GET
+// stream, including those from before it was opened.
 func TestStandingStream(t *testing.T) {
 	const date = "2025-06-18"
 	w := onHTTP(t, "strict-"+date, nil)
@@ -264,7 +264,7 @@ func TestStandingStream(t *testing.T) {
 	e.want("0.1", changed)
 	w.want(200, "-", "POST", "/mcp", call(date, "2", "grow", ""), h...)
 	e.want("0.2", changed)
-	later := w.events(ctx, "GET", "/mcp", "", h...) // takes over
+	later := w.events(ctx, "GET", "/mcp", "", h...) // replaces the first stream
 	e.over()
 	w.want(200, "-", "POST", "/mcp", call(date, "3", "grow", ""), h...)
 	later.want("0.3", changed)
@@ -273,7 +273,7 @@ func TestStandingStream(t *testing.T) {
 	w.broken()
 }
 
-// TestHeaderRules: what 2026-07-28 says twice has to agree.
+// TestHeaderRules checks that headers must match the body in 2026-07-28.
 func TestHeaderRules(t *testing.T) {
 	const date = modernDate
 	w := onHTTP(t, "strict-"+date, nil)
@@ -296,20 +296,20 @@ func TestHeaderRules(t *testing.T) {
 	w.want(400, bad(`"hi"`, "MCP-Protocol-Version is missing; this server supports 2026-07-28 and nothing else"), "POST", "/mcp", opening("2025-06-18"))
 	w.broken()
 
-	w.want(400, bad("1", "0 MCP-Protocol-Version headers in place of one"), "POST", "/mcp", list, "Mcp-Method: prompts/list")
+	w.want(400, bad("1", "0 MCP-Protocol-Version headers instead of one"), "POST", "/mcp", list, "Mcp-Method: prompts/list")
 	w.want(400, bad("1", `MCP-Protocol-Version is \"2025-06-18\", the body has \"2026-07-28\"`), "POST", "/mcp", list, "Mcp-Protocol-Version: 2025-06-18", "Mcp-Method: prompts/list")
 	w.want(400, `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-06-18"}}}`,
 		"POST", "/mcp", ask("2025-06-18", "1", "prompts/list", ""), "Mcp-Protocol-Version: 2025-06-18", "Mcp-Method: prompts/list")
 	w.want(400, bad("1", `Mcp-Method is \"\", the body has \"prompts/list\"`), "POST", "/mcp", list, "Mcp-Protocol-Version: "+date)
 	w.want(400, bad("1", `Mcp-Method is \"Prompts/List\", the body has \"prompts/list\"`), "POST", "/mcp", list, h("Prompts/List")...)
-	w.want(400, bad("2", `0 Mcp-Name headers in place of one`), "POST", "/mcp", region(``), h("tools/call")...)
+	w.want(400, bad("2", `0 Mcp-Name headers instead of one`), "POST", "/mcp", region(``), h("tools/call")...)
 	w.want(400, bad("2", `Mcp-Name is \"echo\", the body has \"headers\"`), "POST", "/mcp", region(``), h("tools/call", "Mcp-Name: echo")...)
-	w.want(400, bad("2", `0 Mcp-Param-Region headers in place of one`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers")...)
+	w.want(400, bad("2", `0 Mcp-Param-Region headers instead of one`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers")...)
 	w.want(400, bad("2", `Mcp-Param-Region is \"b\", the body has \"a\"`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: b")...)
-	w.want(400, bad("2", `Mcp-Param-Region is there, but the body has no such value`), "POST", "/mcp", region(``), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: b")...)
-	w.want(400, bad("2", `Mcp-Param-Region is not what base64 makes`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: =?base64?!?=")...)
+	w.want(400, bad("2", `Mcp-Param-Region is present, but the body has no such value`), "POST", "/mcp", region(``), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: b")...)
+	w.want(400, bad("2", `Mcp-Param-Region is not valid base64`), "POST", "/mcp", region(`"region":"a"`), h("tools/call", "Mcp-Name: headers", "Mcp-Param-Region: =?base64?!?=")...)
 	w.want(404, refused("1", "-32601", date+" has no method ping"), "POST", "/mcp", ask(date, "1", "ping", ""), h("ping")...)
-	w.want(400, refused("1", "-32602", "params._meta is missing or no object"), "POST", "/mcp", ask("2025-06-18", "1", "prompts/list", ""), h("prompts/list")...)
+	w.want(400, refused("1", "-32602", "params._meta is missing or not an object"), "POST", "/mcp", ask("2025-06-18", "1", "prompts/list", ""), h("prompts/list")...)
 	w.want(400, "-", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"roots","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, h("tools/call", "Mcp-Name: roots")...)
 	w.want(400, "-", "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	if n := len(w.s.Violations()); n != 13 {
@@ -317,7 +317,7 @@ func TestHeaderRules(t *testing.T) {
 	}
 }
 
-// TestHangUpCancels: in 2026-07-28 the end of a stream is the end of its call.
+// TestHangUpCancels checks that in 2026-07-28 closing the stream cancels its call.
 func TestHangUpCancels(t *testing.T) {
 	const date = modernDate
 	w := onHTTP(t, "strict-"+date, nil)
@@ -330,7 +330,7 @@ func TestHangUpCancels(t *testing.T) {
 	}
 	cancel()
 	for !strings.Contains(w.text(h), `"text":"1"`) {
-		// Until it is noticed; the test's own time limit ends it otherwise.
+		// Repeat until the server has noticed; otherwise the test's timeout ends this.
 	}
 	w.broken()
 }
@@ -344,7 +344,7 @@ func (w *web) text(h []string) string {
 	return string(b)
 }
 
-// TestListenOverHTTP: a listen is a stream, and ends with a goodbye.
+// TestListenOverHTTP checks that a listen is a stream that ends with a closing message.
 func TestListenOverHTTP(t *testing.T) {
 	const date = modernDate
 	w := onHTTP(t, "strict-"+date, nil)
@@ -362,7 +362,7 @@ func TestListenOverHTTP(t *testing.T) {
 	e.over()
 }
 
-// TestEventTransport is HTTP+SSE, which 2024-11-05 has and nothing else.
+// TestEventTransport tests HTTP+SSE, the only HTTP transport of 2024-11-05.
 func TestEventTransport(t *testing.T) {
 	const date = "2024-11-05"
 	w := onHTTP(t, "strict-"+date, nil)
@@ -390,7 +390,7 @@ func TestEventTransport(t *testing.T) {
 	w.broken("HTTP POST: the body is not JSON")
 }
 
-// TestBroadcasts: what one session is answered, the other hears too.
+// TestBroadcasts checks that one session also receives the responses of the other.
 func TestBroadcasts(t *testing.T) {
 	const date = "2024-11-05"
 	w := onHTTP(t, "broadcasts", nil)
@@ -405,7 +405,7 @@ func TestBroadcasts(t *testing.T) {
 	w.want(202, "", "POST", path, `{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`)
 	_, hello, _ := one.next()
 	if _, too, _ := other.next(); too != hello {
-		t.Errorf("the other heard %s", too)
+		t.Errorf("the other session received %s", too)
 	}
 	for _, e := range []*events{one, other} {
 		e.want("", `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
@@ -414,7 +414,7 @@ func TestBroadcasts(t *testing.T) {
 	w.broken()
 }
 
-// TestFaultsOverHTTP: a server that dies breaks the connection, and is gone.
+// TestFaultsOverHTTP checks that a crashing server breaks the connection.
 func TestFaultsOverHTTP(t *testing.T) {
 	w := onHTTP(t, "crash-at=call", nil)
 	h := w.session(legacyDate)
@@ -436,7 +436,7 @@ func TestFaultsOverHTTP(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 		if err == nil {
-			t.Error("it answered")
+			t.Error("the server answered after the crash")
 		}
 	}
 	gone()

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// line is a server that a test speaks to line by line, within a bubble.
+// line is a connection to a server, line by line, in a synctest bubble.
 type line struct {
 	t     *testing.T
 	s     *Server
@@ -65,7 +65,7 @@ func (l *line) say(lines ...string) {
 	}
 }
 
-// hear returns what has come once nothing more does without time passing.
+// hear returns the lines that have arrived, once no more arrive without time passing.
 func (l *line) hear() []string {
 	synctest.Wait()
 	var got []string
@@ -82,7 +82,7 @@ func (l *line) hear() []string {
 	}
 }
 
-// want says lines and expects exactly these in return.
+// want sends lines and expects exactly these in return.
 func (l *line) want(say string, want ...string) {
 	l.t.Helper()
 	for s := range strings.Lines(say) {
@@ -110,7 +110,7 @@ func (l *line) broken(want ...string) {
 	}
 }
 
-// end closes the client's side and expects a clean end.
+// end closes the client's side and expects ServePipe to return nil.
 func (l *line) end() {
 	l.t.Helper()
 	_ = l.in.Close()

@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// manifestServers are servers that give their tools with the result of initialize, as
-// LocalCowork's two bases do, the form of its design record, and the base before
-// them. None of them is made of a strict server: what they answer is all here.
+// manifestServers returns servers that send their tools in the result of initialize: the
+// two variants of LocalCowork, the form in its design record, and the predecessor of both.
+// They are not based on a strict server; all their answers are here.
 func manifestServers() []Profile {
 	profile := func(name, about string, k manifestKind) Profile {
 		return Profile{
@@ -30,36 +30,36 @@ func manifestServers() []Profile {
 	}
 	python := manifestKind{snake: true, schema: "params_schema", longest: 64 << 10}
 	return []Profile{
-		profile("manifest-parameters", "A server that gives its tools with initialize, their schemas as parameters.", manifestKind{schema: "parameters"}),
-		profile("manifest-python", "A server that gives its tools with initialize in snake_case, and dies of lines beyond 64 KiB, null arguments and batches.", python),
-		profile("manifest-ts", "A server that gives its tools with initialize, with schemas of OpenAPI, and dies of a call without parameters.", manifestKind{schema: "inputSchema", nested: true}),
-		profile("push-manifest", "A server that pushes its tools unasked and refuses initialize.", manifestKind{schema: "inputSchema", nested: true, pushes: true}),
+		profile("manifest-parameters", "A server that sends its tools in the initialize result, with their schemas as parameters.", manifestKind{schema: "parameters"}),
+		profile("manifest-python", "A server that sends its tools in the initialize result in snake_case, and crashes on lines over 64 KiB, null arguments and batches.", python),
+		profile("manifest-ts", "A server that sends its tools in the initialize result with OpenAPI schemas, and crashes on a call without params.", manifestKind{schema: "inputSchema", nested: true}),
+		profile("push-manifest", "A server that pushes its tools without a request and refuses initialize.", manifestKind{schema: "inputSchema", nested: true, pushes: true}),
 	}
 }
 
-// manifestKind is what the bases do differently.
+// manifestKind holds the differences between the variants.
 type manifestKind struct {
 	snake   bool   // server_info, and capabilities
-	nested  bool   // the flags stand in metadata, in camelCase
-	schema  string // the member of a tool that is its schema
-	pushes  bool   // the manifest comes unasked
-	longest int    // bytes of a line with its end; 0 for no bound
+	nested  bool   // the flags are in metadata, in camelCase
+	schema  string // the tool member that holds the schema
+	pushes  bool   // the manifest is sent unsolicited
+	longest int    // bytes of a line including its end; 0 for no limit
 }
 
 type manifestServer struct {
 	manifestKind
 
 	mu   sync.Mutex
-	seen []string // methods, in their order
+	seen []string // methods, in order of arrival
 }
 
-// manifestTool is a tool of all of them.
+// manifestTool is a tool that all variants have.
 type manifestTool struct {
 	name, about, schema string
 	confirm, undo       bool
 }
 
-// manifestTools have schemas as converters to OpenAPI 3.0 write them.
+// manifestTools have schemas as OpenAPI 3.0 converters write them.
 var manifestTools = []manifestTool{
 	{name: "files.add", about: "Adds two numbers.",
 		schema: `{"type":"object","properties":{"a":{"type":"number","minimum":0,"exclusiveMinimum":true},"b":{"type":"number","nullable":true}},"required":["a"]}`},
@@ -71,7 +71,7 @@ var manifestTools = []manifestTool{
 	{name: "files.seen", about: "Tells which methods it was sent.", schema: `{"type":"object"}`},
 }
 
-// list is all its tools as it spells them.
+// list returns the tools in this variant's spelling.
 func (s *manifestServer) list() string {
 	var all []string
 	for _, t := range manifestTools {
@@ -92,25 +92,25 @@ func (s *manifestServer) manifest() []byte {
 	return []byte(`{"serverInfo":{"name":"files","version":"1.0.0"},"tools":` + s.list() + `}`)
 }
 
-// push sends the manifest before anything is read. Over HTTP there is nobody to push
-// to.
+// push sends the manifest before anything is read. Over HTTP there is no connection to
+// push to.
 func (s *manifestServer) push(_ context.Context, c *conversation) {
 	if c != nil {
 		c.out.send(jsonrpc.AppendResult(nil, `"init"`, s.manifest()))
 	}
 }
 
-// hear is the whole server.
-func (s *manifestServer) hear(h *heard, _ func()) {
+// hear handles all messages of this server.
+func (s *manifestServer) hear(h *arrival, _ func()) {
 	c, m := h.c, h.m
 	answer := func(b []byte) { c.tell(h.out, m, b) }
 	if s.longest > 0 && len(h.raw)+1 > s.longest {
-		c.s.die() // the reader of its lines throws
+		c.s.die() // the line reader of the real server throws
 		return
 	}
 	if m == nil {
 		if s.snake && jsonrpc.IsBatch(h.raw) {
-			c.s.die() // a list has no get
+			c.s.die() // the real server calls get on a list and crashes
 			return
 		}
 		answer(jsonrpc.AppendError(nil, "0", refusal(jsonrpc.CodeParse, "Invalid JSON")))
@@ -140,7 +140,7 @@ func (s *manifestServer) hear(h *heard, _ func()) {
 	}
 }
 
-func (s *manifestServer) call(h *heard, id jsonrpc.ID, answer func([]byte)) {
+func (s *manifestServer) call(h *arrival, id jsonrpc.ID, answer func([]byte)) {
 	m := h.m
 	args := m.Param("arguments")
 	switch {

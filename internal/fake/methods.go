@@ -9,8 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// method is one request that a server answers. run returns the members of the
-// result.
+// method is a request that a server answers. run returns the members of the result.
 type method struct {
 	name   string
 	of     feature
@@ -20,20 +19,20 @@ type method struct {
 	run    func(x *exchange) (string, error)
 }
 
-// extension is what one file adds to the inventory of the strict servers: methods,
-// tools and members of the capabilities, each by the feature that it is of.
+// extension is what one file adds to the strict servers: methods, tools and capabilities,
+// each for one feature.
 type extension struct {
 	methods      []method
 	tools        []tool
 	of           feature
-	capabilities string // members of ServerCapabilities, of that feature
+	capabilities string // members of ServerCapabilities, for that feature
 }
 
-// extensions returns what there is beside this file and tools.go. A file adds
-// its own by being named here.
+// extensions returns what is defined outside this file and tools.go. Add further
+// extensions here.
 func extensions() []extension { return taskExtensions() }
 
-// methodsOf returns the methods that an edition has, by name.
+// methodsOf returns the methods of an edition, by name.
 func methodsOf(ed *edition) map[string]*method {
 	all := coreMethods()
 	for _, e := range extensions() {
@@ -77,7 +76,7 @@ func coreMethods() []method {
 	}
 }
 
-// capabilities returns what the server declares, a ServerCapabilities object.
+// capabilities returns the server's ServerCapabilities object.
 func capabilities(ed *edition) string {
 	out := `{"tools":{"listChanged":true},"resources":{"subscribe":true},"prompts":{},"logging":{}`
 	if ed.has(completions) {
@@ -91,8 +90,8 @@ func capabilities(ed *edition) string {
 	return out + "}"
 }
 
-// initialize answers with the one revision that this server has (2025-11-25
-// §Lifecycle, "Version Negotiation").
+// initialize answers with the server's only revision (2025-11-25 §Lifecycle, "Version
+// Negotiation").
 func initialize(x *exchange) (string, error) {
 	c := x.c
 	c.s.mu.Lock()
@@ -103,15 +102,15 @@ func initialize(x *exchange) (string, error) {
 		`,"serverInfo":` + c.s.identity() + `,"instructions":` + quote("fake of "+c.ed.date), nil
 }
 
-// discover is what 2026-07-28 §Discovery has in its place.
+// discover answers server/discover, which replaces initialize (2026-07-28 §Discovery).
 func discover(x *exchange) (string, error) {
 	return `"supportedVersions":[` + quote(x.c.ed.date) + `],"capabilities":` + capabilities(x.c.ed) +
 		`,"instructions":` + quote("fake of "+x.c.ed.date), nil
 }
 
-// page returns one page of a list as members of a result. A cursor is the name of
-// the list and where to go on in it; any other is refused (2025-11-25 §Pagination,
-// "Error Handling").
+// page returns one page of a list as members of a result. A cursor is the name of the list
+// and the next position. Any other cursor is refused (2025-11-25 §Pagination, "Error
+// Handling").
 func (x *exchange) page(list string, entries []string) (string, error) {
 	from, size := 0, x.c.s.part.page
 	if x.c.s.part.twist.endless != "" {
@@ -122,7 +121,7 @@ func (x *exchange) page(list string, entries []string) (string, error) {
 		where, ok := strings.CutPrefix(cursor, list+"-from-")
 		n, err := strconv.Atoi(where)
 		if !ok || err != nil || n <= 0 || n%size != 0 || n > len(entries) || where != strconv.Itoa(n) {
-			return "", x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "this server gave out no cursor %q", clip(cursor))
+			return "", x.c.s.refuse(x.m.Method, jsonrpc.CodeInvalidParams, "this server issued no cursor %q", clip(cursor))
 		}
 		from = n
 	}
@@ -150,12 +149,12 @@ const (
 	blobURI  = "fake://blob"
 	itemsURI = "fake://items/"
 
-	// somePNG is an image of one pixel, someWAV a sound of no length.
+	// somePNG is an image of one pixel, someWAV an empty sound.
 	somePNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 	someWAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA="
 )
 
-// names are what is completed.
+// names are the completion values.
 var names = []string{"ada", "alan", "barbara", "edsger", "grace"}
 
 func (e *edition) title(s string) string {
@@ -184,7 +183,7 @@ func listTemplates(x *exchange) (string, error) {
 	})
 }
 
-// contents returns what a resource contains, "" when there is none.
+// contents returns the contents of a resource, or "" if it does not exist.
 func contents(uri string) string {
 	switch id, item := strings.CutPrefix(uri, itemsURI); {
 	case uri == textURI:
@@ -197,15 +196,15 @@ func contents(uri string) string {
 	return ""
 }
 
-// uri returns the resource that a request is about. That there is none is told in
-// the way of the revision (2025-11-25 §Resources, "Error Handling"; 2026-07-28, the
-// same), and is no fault of the client.
+// uri returns the URI of the requested resource. An unknown resource gets the error of
+// the revision (2025-11-25 §Resources, "Error Handling"; 2026-07-28, same section). It is
+// not a violation.
 func (x *exchange) uri() (string, error) {
 	uri, _ := jsonrpc.Text(x.m.Raw, x.m.Param("uri"))
 	if contents(uri) != "" {
 		return uri, nil
 	}
-	bad := refusal(jsonrpc.CodeInvalidParams, "there is no resource %s", clip(uri))
+	bad := refusal(jsonrpc.CodeInvalidParams, "unknown resource %s", clip(uri))
 	if x.c.ed.has(notFoundCode) {
 		bad.Code = mcp.CodeResourceNotFound
 	}
@@ -241,11 +240,11 @@ func getPrompt(x *exchange) (string, error) {
 		}
 		return `"messages":[` + strings.Join(all, ",") + `]`, nil
 	default:
-		return "", refusal(jsonrpc.CodeInvalidParams, "there is no prompt %s", clip(name))
+		return "", refusal(jsonrpc.CodeInvalidParams, "unknown prompt %s", clip(name))
 	}
 }
 
-// blocks are one content block of each kind that the revision has.
+// blocks returns one content block of each kind that the revision has.
 func (e *edition) blocks() []string {
 	out := []string{textBlock("some text"), `{"type":"image","data":"` + somePNG + `","mimeType":"image/png"}`}
 	if e.has(audio) {
@@ -258,8 +257,7 @@ func (e *edition) blocks() []string {
 	return out
 }
 
-// complete offers the names that begin with what is there (2025-11-25
-// §Completion).
+// complete returns the names that begin with the given value (2025-11-25 §Completion).
 func complete(x *exchange) (string, error) {
 	raw := x.m.Raw
 	ref, argument := x.m.Param("ref"), x.m.Param("argument")
@@ -295,15 +293,15 @@ func setLevel(x *exchange) (string, error) {
 
 func textBlock(s string) string { return `{"type":"text","text":` + quote(s) + `}` }
 
-// textResult returns the members of a tool's result.
+// textResult returns the members of a text result of a tool.
 func textResult(s string) string { return `"content":[` + textBlock(s) + `]` }
 
-// toolError is what a tool reports as a result with isError.
+// toolError is an error that a tool reports as a result with isError.
 type toolError string
 
 func (e toolError) Error() string { return string(e) }
 
-// toolsOf returns the tools that an edition has and those given, by name.
+// toolsOf returns the tools of an edition plus the given ones, sorted by name.
 func toolsOf(ed *edition, more []tool) []tool {
 	all := slices.Concat(coreTools(), askTools(), more)
 	for _, e := range extensions() {

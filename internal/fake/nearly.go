@@ -8,14 +8,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// nearlyServers are strict servers of the old era whose handshake goes wrong with
-// those who do not know them.
+// nearlyServers returns strict legacy servers whose handshake fails with clients that do
+// not know their peculiarity.
 func nearlyServers() []Profile {
-	nearly := func(name, revision, about string, twisted func(s *settings) (twist, error), more ...Setting) Profile {
+	nearly := func(name, revision, about string, makeTwist func(s *settings) (twist, error), more ...Setting) Profile {
 		return Profile{
 			Name: name, Kind: Dialect, Side: ServerSide, Settings: revised(revision, more...), About: about,
 			server: func(s *settings) (*part, error) {
-				t, err := twisted(s)
+				t, err := makeTwist(s)
 				if err != nil {
 					return nil, err
 				}
@@ -24,8 +24,8 @@ func nearlyServers() []Profile {
 		}
 	}
 	return []Profile{
-		nearly("dies-on-probe", usual, "A server that dies when it is asked server/discover.", func(*settings) (twist, error) {
-			return twist{hear: func(h *heard, next func()) {
+		nearly("dies-on-probe", usual, "A server that crashes on server/discover.", func(*settings) (twist, error) {
+			return twist{hear: func(h *arrival, next func()) {
 				if h.m != nil && h.m.Method == mcp.MethodDiscover {
 					h.c.s.die()
 					return
@@ -33,36 +33,36 @@ func nearlyServers() []Profile {
 				next()
 			}}, nil
 		}),
-		nearly("gate-initialized", usual, "A server that refuses requests for a while after notifications/initialized, as one that has not heard of it.", gateInitialized,
+		nearly("gate-initialized", usual, "A server that refuses the first requests after notifications/initialized.", gateInitialized,
 			Setting{"refusals", "2", "how many requests it refuses"}),
-		nearly("silent-on-unknown", usual, "A server that never answers a request that it does not know.", func(*settings) (twist, error) {
-			return twist{hear: func(h *heard, next func()) {
+		nearly("silent-on-unknown", usual, "A server that does not answer unknown methods.", func(*settings) (twist, error) {
+			return twist{hear: func(h *arrival, next func()) {
 				if h.m != nil && h.m.Kind == jsonrpc.Request && h.c.s.methods[h.m.Method] == nil {
 					return
 				}
 				next()
 			}}, nil
 		}),
-		nearly("strict-version", "2025-03-26", "A server that refuses initialize with any version but its own.", strictVersion,
-			Setting{"says", "code", `how it says which: code, with a word for a code and supported_versions, or text, in "Expected: …"`}),
-		nearly("string-codes", usual, "A server whose errors have words for codes.", func(*settings) (twist, error) {
+		nearly("strict-version", "2025-03-26", "A server that refuses initialize with any version other than its own.", strictVersion,
+			Setting{"says", "code", `how it names its version: code (a string code and supported_versions) or text ("Expected: …")`}),
+		nearly("string-codes", usual, "A server whose errors have strings as codes.", func(*settings) (twist, error) {
 			return twist{say: sayStringCode}, nil
 		}),
-		nearly("wrong-code-on-unknown", usual, "A server that refuses a request that it does not know with another code than -32601.", wrongCode,
-			Setting{"code", "-32600", "the code in its place, such as -32600 or -32602"}),
+		nearly("wrong-code-on-unknown", usual, "A server that refuses unknown methods with a code other than -32601.", wrongCode,
+			Setting{"code", "-32600", "the code to use, such as -32600 or -32602"}),
 	}
 }
 
-// wrongCode refuses unknown requests in the words of a request that is none.
+// wrongCode refuses unknown requests as if they were invalid requests.
 func wrongCode(s *settings) (twist, error) {
 	code, err := s.number("code", -40_000, 40_000)
-	return twist{hear: func(h *heard, next func()) {
+	return twist{hear: func(h *arrival, next func()) {
 		m := h.m
 		if m == nil || m.Kind != jsonrpc.Request || h.c.s.methods[m.Method] != nil {
 			next()
 			return
 		}
-		if m.Method != mcp.MethodDiscover { // asking for that breaks no rule
+		if m.Method != mcp.MethodDiscover { // a probe is not a violation
 			h.c.s.violate(m.Method, "%s has no such method", h.c.ed.date)
 		}
 		h.c.tell(h.out, m, jsonrpc.AppendError(nil, m.ID, refusal(int64(code), "Invalid request: %s", clip(m.Method))))
@@ -74,7 +74,7 @@ func gateInitialized(s *settings) (twist, error) {
 	n, err := s.number("refusals", 0, 1000)
 	var left atomic.Int64
 	left.Store(int64(n))
-	return twist{hear: func(h *heard, next func()) {
+	return twist{hear: func(h *arrival, next func()) {
 		m := h.m
 		if m == nil || m.Kind != jsonrpc.Request || m.Method == mcp.MethodInitialize || m.Method == mcp.MethodPing || h.c.s.methods[m.Method] == nil || left.Add(-1) < 0 {
 			next()
@@ -84,13 +84,13 @@ func gateInitialized(s *settings) (twist, error) {
 	}}, err
 }
 
-// strictVersion refuses what it does not speak, in one of the ways that are met.
+// strictVersion refuses unsupported versions, in one of the ways that occur in practice.
 func strictVersion(s *settings) (twist, error) {
 	how := s.values["says"]
 	if how != "code" && how != "text" {
 		return twist{}, fmt.Errorf("setting says is %q; it is code or text", how)
 	}
-	return twist{hear: func(h *heard, next func()) {
+	return twist{hear: func(h *arrival, next func()) {
 		m := h.m
 		if m == nil || m.Kind != jsonrpc.Request || m.Method != mcp.MethodInitialize {
 			next()
@@ -110,7 +110,7 @@ func strictVersion(s *settings) (twist, error) {
 	}}, nil
 }
 
-// codeWords are the codes of JSON-RPC as some write them.
+// codeWords are JSON-RPC's codes as words, as some servers write them.
 var codeWords = map[int64]string{
 	jsonrpc.CodeParse: "PARSE_ERROR", jsonrpc.CodeInvalidRequest: "INVALID_REQUEST", jsonrpc.CodeMethodNotFound: "METHOD_NOT_FOUND",
 	jsonrpc.CodeInvalidParams: "INVALID_PARAMS", jsonrpc.CodeInternal: "INTERNAL_ERROR", mcp.CodeResourceNotFound: "RESOURCE_NOT_FOUND",

@@ -11,21 +11,20 @@ import (
 	"time"
 )
 
-// stuck is how long a client that reads nothing may keep a pipe after its end.
+// stuck is how long a client that does not read may keep a pipe open after its end.
 const stuck = 2 * time.Second
 
-// pipe is the outlet of a conversation over standard streams.
+// pipe is the outlet of a conversation over stdio.
 type pipe struct {
 	s     *Server
 	lines chan []byte
-	dead  chan struct{} // closed when nothing can be written any more
+	dead  chan struct{} // closed when writing is no longer possible
 }
 
-// ServePipe serves one client whose messages are lines of in (2025-11-25
-// §Transports, "stdio"). It returns nil at the end of in, the cause of ctx when
-// that ended first, and otherwise what broke the pipe. It closes out, and in where
-// that can be closed; where closing does not unblock in, ctx and Close end it only
-// with the next line.
+// ServePipe serves one client whose messages are the lines of in (2025-11-25 §Transports,
+// "stdio"). It returns nil at the end of in, the cause of ctx if ctx ended first, and
+// otherwise the error that broke the pipe. It closes out, and in if that is an io.Closer.
+// If closing does not unblock a read of in, ctx and Close take effect at the next line.
 func (s *Server) ServePipe(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	done, ok := s.begin()
 	if !ok {
@@ -64,7 +63,7 @@ func (s *Server) ServePipe(ctx context.Context, in io.Reader, out io.WriteCloser
 	return nil
 }
 
-// read takes lines until the pipe ends, and returns why it did.
+// read handles lines until the pipe ends, and returns the reason.
 func (s *Server) read(ctx context.Context, c *conversation, in io.Reader) error {
 	if s.part.twist.open != nil {
 		s.part.twist.open(ctx, c)
@@ -88,8 +87,8 @@ func (s *Server) read(ctx context.Context, c *conversation, in io.Reader) error 
 
 var errTooLong = fmt.Errorf("a line is longer than %d bytes", maxMessage)
 
-// readLine returns a line without its end; bytes of its own. At the end of the
-// input it may return both a line and io.EOF.
+// readLine returns a copy of a line without its line end. At the end of the input it may
+// return both a line and io.EOF.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -113,7 +112,7 @@ func (p *pipe) send(msg []byte) {
 	p.raw(append(append(line, msg...), '\n'))
 }
 
-// raw writes bytes as they are; they belong to the pipe from then on.
+// raw writes bytes unchanged. The pipe owns them from then on.
 func (p *pipe) raw(b []byte) {
 	select {
 	case p.lines <- b:
@@ -121,14 +120,14 @@ func (p *pipe) raw(b []byte) {
 	}
 }
 
-// write writes what is sent until there is no more, and closes out.
+// write writes queued lines until the queue is closed, and then closes out.
 func (p *pipe) write(out io.WriteCloser, fail context.CancelCauseFunc) {
 	defer func() { _ = out.Close() }()
 	for line := range p.lines {
 		if _, err := out.Write(line); err != nil {
 			fail(fmt.Errorf("write to the client: %w", err))
 			close(p.dead)
-			for range p.lines { // until its end, so that nobody waits
+			for range p.lines { // drain, so that no sender blocks
 			}
 			return
 		}

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Kind says what sort of peer a profile is.
+// Kind classifies a profile.
 type Kind string
 
-// The kinds, in the order in which Profiles lists them.
+// The kinds, in the order of Profiles.
 const (
 	Strict  Kind = "strict"  // one revision, all of it and nothing else
-	Dialect Kind = "dialect" // a family of real peers that are nearly right
-	Fault   Kind = "fault"   // a strict peer with one thing wrong
+	Dialect Kind = "dialect" // a family of real peers that deviate from MCP
+	Fault   Kind = "fault"   // a strict peer with one fault
 )
 
-// Side says which end of a conversation a profile plays.
+// Side is the end of a conversation that a profile plays.
 type Side string
 
 // The sides.
@@ -26,10 +26,9 @@ const (
 	ClientSide Side = "client"
 )
 
-// Profile describes one peer that can be played.
+// Profile describes one fake peer.
 type Profile struct {
-	// Name is what it is asked for by. A name that ends in "=" wants a parameter
-	// after it.
+	// Name selects the profile. A name that ends in "=" is followed by a parameter.
 	Name  string
 	About string // one sentence
 	Kind  Kind
@@ -37,19 +36,19 @@ type Profile struct {
 	// Settings are what Options.Set may change.
 	Settings []Setting
 
-	server func(s *settings) (*part, error) // of a server: how it is played
-	client func(s *settings) (*role, error) // of a client that OpenClient plays
-	script *script                          // of any other client
+	server func(s *settings) (*part, error) // for a server: how to play it
+	client func(s *settings) (*role, error) // for a client that OpenClient plays
+	script *script                          // for any other client
 }
 
-// Setting is a parameter of a profile. Its values are text; those of numbers and
-// durations in milliseconds are decimal.
+// Setting is a parameter of a profile. Values are text. Numbers, and durations in
+// milliseconds, are decimal.
 type Setting struct{ Name, Default, About string }
 
-// Profiles returns all profiles in a stable order: strict ones first, then the
-// dialects, then the faults, and of each kind the servers before the clients.
+// Profiles returns all profiles in a stable order: strict, dialects, faults, and within
+// each kind the servers before the clients.
 func Profiles() []Profile {
-	// A file adds its profiles by being named here.
+	// Add the profiles of further files here.
 	all := slices.Concat(
 		strictServers(),
 		strictClients(),
@@ -70,14 +69,14 @@ func Profiles() []Profile {
 	return all
 }
 
-// Lookup returns the profile of a name. A parameter, as in "crash-at=list", is
-// part of the name that is asked for and not of the profile's.
+// Lookup returns the profile with the given name. The parameter in "crash-at=list" is not
+// part of the profile's name.
 func Lookup(side Side, name string) (Profile, bool) {
 	p, _, ok := find(side, name)
 	return p, ok
 }
 
-// find is Lookup that returns the parameter too.
+// find is Lookup, but also returns the parameter.
 func find(side Side, name string) (p Profile, parameter string, ok bool) {
 	base, parameter, given := strings.Cut(name, "=")
 	if given {
@@ -98,17 +97,17 @@ func unknownProfile(side Side, name string) error {
 			names = append(names, p.Name)
 		}
 	}
-	return fmt.Errorf("there is no %s profile %q; there are %s", side, name, strings.Join(names, ", "))
+	return fmt.Errorf("unknown %s profile %q; use one of %s", side, name, strings.Join(names, ", "))
 }
 
-// settings are the values that one peer is played with.
+// settings are the values for playing one peer.
 type settings struct {
-	parameter string // behind the = of the profile's name
+	parameter string // the part after = in the name
 	values    map[string]string
 }
 
-// settle joins what a profile offers with what is asked for.
-func settle(p *Profile, parameter string, set map[string]string) (*settings, error) {
+// mergeSettings merges a profile's defaults with the given settings.
+func mergeSettings(p *Profile, parameter string, set map[string]string) (*settings, error) {
 	s := &settings{parameter: parameter, values: map[string]string{}}
 	var names []string
 	for _, d := range p.Settings {
@@ -119,7 +118,7 @@ func settle(p *Profile, parameter string, set map[string]string) (*settings, err
 	for name := range set {
 		asked = append(asked, name)
 	}
-	slices.Sort(asked) // so that the same mistake gets the same words
+	slices.Sort(asked) // for deterministic error messages
 	for _, name := range asked {
 		if _, ok := s.values[name]; !ok {
 			return nil, fmt.Errorf("profile %s has no setting %q; it has %s", p.Name, name, listed(names))
@@ -136,7 +135,7 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// number returns a setting between two bounds.
+// number returns an integer setting within bounds.
 func (s *settings) number(name string, least, most int) (int, error) {
 	n, err := strconv.Atoi(s.values[name])
 	if err != nil || n < least || n > most {
@@ -145,7 +144,7 @@ func (s *settings) number(name string, least, most int) (int, error) {
 	return n, nil
 }
 
-// edition returns the revision that the setting "revision" names.
+// edition returns the edition that the setting "revision" selects.
 func (s *settings) edition() (*edition, error) {
 	e := editionOf(s.values["revision"])
 	if e == nil {

@@ -12,77 +12,75 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Bounds of what a peer keeps.
+// Limits of what a peer keeps.
 const (
-	maxMessage    = 4 << 20 // bytes of one message, of either side
+	maxMessage    = 4 << 20 // bytes of one message, in either direction
 	maxViolations = 1000
-	maxUsedIDs    = 1 << 16 // ids of a session that are remembered; later ones are not checked
-	maxWaiting    = 256     // requests of a conversation that wait at a time
-	maxQueued     = 256     // messages that nobody fetches yet
+	maxUsedIDs    = 1 << 16 // remembered ids of a session; later ones are not checked
+	maxWaiting    = 256     // waiting requests per conversation
+	maxQueued     = 256     // undelivered messages
 )
 
-// Why what is running has to end.
+// Reasons for ending requests and conversations.
 var (
 	errClosed    = errors.New("the fake is closed")
 	errGone      = errors.New("the other side is gone")
 	errCancelled = errors.New("the request is cancelled")
 )
 
-// ErrDied is what a server ends with whose profile is to die.
-var ErrDied = errors.New("the fake has died, as it was told to")
+// ErrDied is the cause of the end of a server whose profile simulates a crash.
+var ErrDied = errors.New("the fake server crashed, as its profile says")
 
-// Options are what a peer is played with. The zero value plays a profile's
-// defaults.
+// Options configure a server. The zero value plays a profile with its defaults.
 type Options struct {
-	// Set changes settings of the profile, by name.
+	// Set overrides settings of the profile, by name.
 	Set map[string]string
-	// Capture is written each message to, in both directions, as one line of JSON:
-	// {"capture":{"direction":"request","payload":…}}, where a request goes towards
-	// the server. One that is no JSON is captured as a string. Nil captures nothing.
+	// Capture receives each message in both directions as one line of JSON:
+	// {"capture":{"direction":"request","payload":…}}. "request" means to the server.
+	// Text that is not JSON is captured as a string. Nil captures nothing.
 	Capture io.Writer
-	// Version is the version that the peer gives itself; "" means "0".
+	// Version is the peer's own version; "" means "0".
 	Version string
 }
 
-// part is how a server is played: a revision, and what is changed of it.
+// part is how a server is played: an edition and the changes to it.
 type part struct {
 	ed    *edition
-	page  int // entries in one page of a list
-	drop  int // events after which the stream of a wait is closed; 0 never
+	page  int // entries per page of a list
+	drop  int // events after which the stream of a wait is closed; 0 for never
 	twist twist
 }
 
-// twist is what a dialect or a fault changes of the strict server that it is
-// made of. The zero twist changes nothing.
+// twist is what a dialect or fault changes about its strict server. The zero twist changes
+// nothing.
 type twist struct {
-	// open runs before a pipe's first message is read, and before the first HTTP
-	// request is looked at; c is nil then.
+	// open runs before a pipe's first message is read. Over HTTP it runs before the first
+	// request is handled, with c nil.
 	open func(ctx context.Context, c *conversation)
-	// hear sees each message that has arrived. next plays the strict server.
-	hear func(h *heard, next func())
-	// say returns what is sent in place of msg, nil for nothing. m is the request
-	// that it belongs to, nil for none.
+	// hear receives each message. next plays the strict server.
+	hear func(h *arrival, next func())
+	// say returns what to send instead of msg, or nil to send nothing. m is the request
+	// that msg belongs to, or nil.
 	say func(c *conversation, m *jsonrpc.Message, msg []byte) []byte
-	// call runs before each call of a tool, which waits for it. Its error ends the
-	// call.
+	// call runs before each tool call and delays it. An error ends the call.
 	call func(x *exchange) error
-	// endless makes lists go on for ever: with "new" cursors or always the "same".
+	// endless makes lists endless: with "new" cursors, or always the "same".
 	endless string
-	// tools are there beside those of a strict server.
+	// tools are added to those of a strict server.
 	tools []tool
 }
 
-// heard is one message on its arrival.
-type heard struct {
+// arrival is one received message.
+type arrival struct {
 	ctx context.Context
 	c   *conversation
 	raw []byte
-	m   *jsonrpc.Message // nil when it is none
+	m   *jsonrpc.Message // nil if raw is not a message
 	out outlet
 }
 
-// outlet takes messages towards a client. Safe for concurrent use; what is sent
-// after its end is lost.
+// outlet sends messages to a client. It is safe for concurrent use. Messages sent after its
+// end are lost.
 type outlet interface{ send(msg []byte) }
 
 // Server plays one server profile. Its methods are safe for concurrent use.
@@ -93,36 +91,36 @@ type Server struct {
 	tools         []tool // sorted by name
 	capture       *capture
 
-	ctx    context.Context // the server's life
+	ctx    context.Context // ends with the server
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // pipes, handlers and what they have started
-	opened sync.Once      // the twist's open, over HTTP
+	opened sync.Once      // guards the twist's open, over HTTP
 
 	mu    sync.Mutex
 	state state
 }
 
-// state is all that a server remembers, guarded by its mu.
+// state is everything that a server remembers. It is guarded by mu.
 type state struct {
-	ended         bool // nothing may begin any more
+	ended         bool // nothing new may start
 	violations    []string
 	calls         int // of count, for those without a session
-	cancelled     int // waits
+	cancelled     int // calls of wait that were cancelled
 	tasks         []*task
 	grown         bool
 	conversations map[*conversation]bool
-	sessions      map[string]*conversation // of HTTP, by Mcp-Session-Id or the id of an event stream
+	sessions      map[string]*conversation // over HTTP, by Mcp-Session-Id or the id of an event stream
 	lastSession   int
 }
 
-// NewServer returns a server that plays the profile of a name. The error names an
-// unknown profile or setting and what there is in its place.
+// NewServer returns a server that plays the named profile. The error for an unknown
+// profile or setting lists the known ones.
 func NewServer(name string, o Options) (*Server, error) {
 	p, parameter, ok := find(ServerSide, name)
 	if !ok {
 		return nil, unknownProfile(ServerSide, name)
 	}
-	set, err := settle(&p, parameter, o.Set)
+	set, err := mergeSettings(&p, parameter, o.Set)
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +140,8 @@ func NewServer(name string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends everything that the server runs and waits for it. It may be called
-// more than once.
+// Close ends everything that the server runs and waits for it. It may be called more than
+// once.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.state.ended = true
@@ -159,7 +157,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// begin reports whether something may begin; done is to be called at its end.
+// begin reports whether something may start. The caller must call done at its end.
 func (s *Server) begin() (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,15 +168,15 @@ func (s *Server) begin() (done func(), ok bool) {
 	return s.wg.Done, true
 }
 
-// Violations returns what the other sides have done that the revision does not
-// allow, oldest first; what comes after the first 1000 is left out.
+// Violations returns what clients have done that the revision does not allow, oldest
+// first, at most 1000.
 func (s *Server) Violations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.state.violations...)
 }
 
-// violate remembers what a client did that the revision does not allow.
+// violate records what a client did that the revision does not allow.
 func (s *Server) violate(where, format string, args ...any) {
 	if where == "" {
 		where = "message"
@@ -191,7 +189,7 @@ func (s *Server) violate(where, format string, args ...any) {
 	}
 }
 
-// refuse is violate for what can be answered.
+// refuse records a violation and returns the error to answer with.
 func (s *Server) refuse(where string, code int64, format string, args ...any) *jsonrpc.Error {
 	s.violate(where, format, args...)
 	return refusal(code, format, args...)
@@ -201,11 +199,11 @@ func refusal(code int64, format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Dead returns a channel that is closed when the server has ended: by Close, or
-// because its profile is to die.
+// Dead returns a channel that is closed when the server has ended, by Close or by a
+// simulated crash.
 func (s *Server) Dead() <-chan struct{} { return s.ctx.Done() }
 
-// die ends the server as a crash would: what was sent before still arrives.
+// die ends the server like a crash. Messages sent before still arrive.
 func (s *Server) die() {
 	s.mu.Lock()
 	s.state.ended = true

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// shape is what an object has to look like: its members by name. Members that it
-// does not name may be anything, for the schemas of all revisions are open.
+// shape describes an object: its members by name. Other members may be anything, because
+// the schemas of all revisions are open.
 type shape []member
 
 type member struct {
@@ -19,7 +19,7 @@ type member struct {
 	needed bool
 	within shape   // of an object
 	each   *member // of an array's elements, or of all values of an object
-	header string  // x-mcp-header of a tool's argument, where the revision has it
+	header string  // x-mcp-header of a tool's argument, in revisions that have it
 }
 
 // kind is the type of a JSON value.
@@ -34,7 +34,7 @@ const (
 	anObject  kind = "object"
 	anArray   kind = "array"
 	aToken    kind = "string or number" // an id or a progress token
-	aLevel    kind = "level"            // of a log message
+	aLevel    kind = "level"            // a log level
 )
 
 func need(name string, k kind, within ...member) member {
@@ -45,14 +45,14 @@ func may(name string, k kind, within ...member) member {
 	return member{name: name, kind: k, within: within}
 }
 
-// of says what the elements of an array or the values of an object are.
+// of sets the type of an array's elements or an object's values.
 func (m member) of(each member) member {
 	m.each = &each
 	return m
 }
 
-// check returns what is wrong with an object, "" when nothing is. at is its path
-// in words. An absent object is one without members.
+// check returns what is wrong with an object, or "". at is its path in the message. An
+// absent object counts as empty.
 func (s shape) check(raw []byte, obj jsonrpc.Span, at string) string {
 	for _, m := range s {
 		v := jsonrpc.Find(raw, obj, m.name)
@@ -71,7 +71,7 @@ func (s shape) check(raw []byte, obj jsonrpc.Span, at string) string {
 
 func (m *member) check(raw []byte, v jsonrpc.Span, at string) string {
 	if !m.kind.fits(raw, v) {
-		return fmt.Sprintf("%s is no %s", at, m.kind)
+		return fmt.Sprintf("%s is not of type %s", at, m.kind)
 	}
 	if m.each != nil && m.kind == anArray {
 		i := 0
@@ -149,5 +149,5 @@ func (s shape) schema(headers bool) string {
 
 func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
 
-// clip shortens what somebody else wrote for a message of our own.
+// clip shortens a peer's text for use in a message of ours.
 func clip(s string) string { return excerpt.Cut(s, 64) }

@@ -10,28 +10,26 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// maxEvents bounds the events of a stream that are kept to be sent or to be sent
-// again.
+// maxEvents limits the events of a stream that are kept for sending or resending.
 const maxEvents = 1024
 
-// stream is what is said on the way of one HTTP request, or on its own on the
-// stream that a client gets. It outlives the connections that it is written to
-// where the revision lets a client resume it.
+// stream holds the messages of one HTTP request, or of a session's GET stream. If the
+// revision allows resuming, it outlives the connections that it is written to.
 type stream struct {
 	s        *Server
-	id       string // "" for one whose events have no ids
-	standing bool   // it belongs to no request
-	served   bool   // a request is served that ends it
-	drop     int    // events after which the connection is closed once; 0 never
+	id       string // "" for a stream whose events have no ids
+	standing bool   // the GET stream, which belongs to no request
+	served   bool   // a request is being served that will end it
+	drop     int    // events after which the connection is closed once; 0 for never
 
 	mu      sync.Mutex
-	first   int // the number of events[0]; the first one ever is 1
+	first   int // the number of events[0]; numbers start at 1
 	events  [][]byte
-	sent    int           // the number of the last event that was written
-	reader  int           // which connection is written to, counted from 1
-	reading bool          // there is one
-	over    bool          // nothing more comes
-	changed chan struct{} // closed when any of this changes, and replaced
+	sent    int           // number of the last event written
+	reader  int           // number of the current connection, from 1
+	reading bool          // there is a connection
+	over    bool          // no more messages will come
+	changed chan struct{} // closed and replaced at each change
 }
 
 func newStream(s *Server, id string) *stream {
@@ -43,7 +41,7 @@ func (st *stream) changeLocked() {
 	st.changed = make(chan struct{})
 }
 
-// serve runs a request whose messages go on the stream.
+// serve runs a request whose messages go to the stream.
 func (st *stream) serve(c *conversation, f func()) {
 	st.served = true
 	if !c.spawn(f) {
@@ -51,8 +49,8 @@ func (st *stream) serve(c *conversation, f func()) {
 	}
 }
 
-// send takes a message. While somebody reads but is slow it waits for them; while
-// nobody does the oldest messages are lost.
+// send queues a message. It blocks while a connected reader is slow. Without a reader the
+// oldest messages are dropped.
 func (st *stream) send(msg []byte) {
 	st.s.capture.write(response, msg)
 	m, err := jsonrpc.Scan(msg, jsonrpc.Limits{Tolerant: true})
@@ -82,7 +80,7 @@ func (st *stream) send(msg []byte) {
 	st.changeLocked()
 }
 
-// end says that nothing more comes.
+// end marks the stream as complete.
 func (st *stream) end() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -90,7 +88,7 @@ func (st *stream) end() {
 	st.changeLocked()
 }
 
-// after returns the event with a number larger than n, if it is there.
+// after returns the first event with a number larger than n, if there is one.
 func (st *stream) after(n int) (msg []byte, number int, over bool, changed <-chan struct{}) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -101,8 +99,8 @@ func (st *stream) after(n int) (msg []byte, number int, over bool, changed <-cha
 	return nil, 0, st.over, st.changed
 }
 
-// take makes this connection the one that the stream is written to; an earlier one
-// ends. A negative from goes on where the last one stopped.
+// take makes this connection the stream's reader and ends an earlier one. A negative from
+// continues where the last one stopped.
 func (st *stream) take(from int) (me, last int) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -115,7 +113,7 @@ func (st *stream) take(from int) (me, last int) {
 	return st.reader, st.sent
 }
 
-// mine reports whether the connection is still the one, and notes how far it is.
+// mine reports whether the connection is still the reader, and records its position.
 func (st *stream) mine(me, sent int) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -138,10 +136,10 @@ func (st *stream) leave(me int) {
 	}
 }
 
-// deliver writes the stream to a connection until it is over or the connection
-// ends: as one JSON object where the answer comes first, and as events otherwise.
-// status returns the status of an answer that comes alone; without it there are
-// events even before there is anything to say.
+// deliver writes the stream to a connection until the stream or the connection ends. If
+// the answer comes first, it is written as plain JSON, otherwise as events. status returns
+// the HTTP status of a plain answer. If status is nil, events are used even before there
+// is a message.
 func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, status func(msg []byte) int) {
 	me, last := st.take(from)
 	defer st.leave(me)
@@ -156,7 +154,7 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 			w.WriteHeader(status(msg))
 			_, _ = w.Write(msg)
 			if st.s.ctx.Err() != nil {
-				_ = http.NewResponseController(w).Flush() // before a connection that breaks
+				_ = http.NewResponseController(w).Flush() // before the connection is aborted
 			}
 			return
 		}
@@ -178,7 +176,7 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 		if !ok || msg == nil {
 			return
 		}
-		// Noted first: whoever takes over then must not say it once more.
+		// Record the position first, so that the next reader does not repeat the event.
 		if _, last, _, _ = st.after(last); !st.mine(me, last) {
 			return
 		}
@@ -189,9 +187,9 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 		}
 		if st.dropNow(last) {
 			if !st.s.part.ed.has(primed) {
-				panic(http.ErrAbortHandler) // as a connection that breaks
+				panic(http.ErrAbortHandler) // like a broken connection
 			}
-			// 2025-11-25 §Transports, "Sending Messages": a retry field goes before.
+			// 2025-11-25 §Transports, "Sending Messages": send a retry field before closing.
 			out.text("retry: 10\n\n")
 			out.flushed()
 			return
@@ -199,19 +197,19 @@ func (st *stream) deliver(w http.ResponseWriter, r *http.Request, from int, stat
 	}
 }
 
-// wait returns the event after the number last; a nil one when the stream is over.
-// ok is false when the connection or the server is.
+// wait returns the event after number last, or nil if the stream is complete. ok is false
+// if the connection or the server has ended.
 func (st *stream) wait(ctx context.Context, me, last int) (msg []byte, over, ok bool) {
 	closed := st.s.ctx.Done()
 	if st.served {
-		closed = nil // whoever serves it ends then, and may have something to say
+		closed = nil // the request that is served may still send something before it ends
 	}
 	for {
 		msg, _, over, changed := st.after(last)
 		if msg != nil || over {
 			return msg, over, true
 		}
-		// Asked after changed was got, so that who takes over from here on wakes us.
+		// Check after getting changed, so that a takeover from here on wakes us.
 		if !st.mine(me, last) {
 			return nil, false, false
 		}
@@ -225,7 +223,7 @@ func (st *stream) wait(ctx context.Context, me, last int) (msg []byte, over, ok 
 	}
 }
 
-// dropNow reports whether the connection is to be closed before its time.
+// dropNow reports whether the connection should be closed early.
 func (st *stream) dropNow(last int) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -256,7 +254,7 @@ func (e *eventWriter) text(s string) {
 	}
 }
 
-// event writes one event; what is empty is left out, but for the data.
+// event writes one event. Empty fields are omitted, except data.
 func (e *eventWriter) event(name, id, data string) {
 	var b strings.Builder
 	if name != "" {

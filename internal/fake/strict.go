@@ -2,7 +2,7 @@ package fake
 
 import "slices"
 
-// strictSettings are those of every server that is made of a strict one.
+// strictSettings are the settings of every server that is based on a strict one.
 var strictSettings = []Setting{
 	{"page", "4", "entries in one page of a list"},
 	{"drop", "0", "events after which the HTTP stream of a wait is closed, so that the client has to resume; 0 for never"},
@@ -13,7 +13,7 @@ func strictServers() []Profile {
 	for _, ed := range editions() {
 		all = append(all, Profile{
 			Name: "strict-" + ed.date, Kind: Strict, Side: ServerSide, Settings: strictSettings,
-			About:  "A server of " + ed.date + " that has all of it and refuses everything else.",
+			About:  "A server of " + ed.date + " that supports every feature of it and refuses everything else.",
 			server: func(s *settings) (*part, error) { return strictPart(ed, s) },
 		})
 	}
@@ -32,12 +32,12 @@ func strictPart(ed *edition, s *settings) (*part, error) {
 	return &part{ed: ed, page: page, drop: drop}, nil
 }
 
-// revised are the settings of a profile that can be played in several revisions.
+// revised returns the settings of a profile that can use several revisions.
 func revised(missing string, more ...Setting) []Setting {
 	return slices.Concat([]Setting{{"revision", missing, "the revision that the peer speaks"}}, strictSettings, more)
 }
 
-// twistedPart is how a profile is played that is a strict server but for a twist.
+// twistedPart returns a strict server with a twist.
 func twistedPart(s *settings, t twist) (*part, error) {
 	ed, err := s.edition()
 	if err != nil {

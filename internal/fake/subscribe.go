@@ -38,7 +38,7 @@ func unsubscribe(x *exchange) (string, error) {
 	return "", nil
 }
 
-// listen is one subscription of the revisions without sessions.
+// listen is one subscription in the revisions without sessions.
 type listen struct {
 	x     *exchange
 	tools bool
@@ -46,11 +46,11 @@ type listen struct {
 
 	mu      sync.Mutex
 	acked   bool
-	pending [][]byte // what happened before the acknowledgement was out; bounded
+	pending [][]byte // notifications before the acknowledgement was sent; bounded
 }
 
-// listenTo keeps a subscription until it is cancelled or everything ends
-// (2026-07-28 §Subscriptions).
+// listenTo keeps a subscription until it is cancelled or the server ends (2026-07-28
+// §Subscriptions).
 func listenTo(x *exchange) (string, error) {
 	raw, filter := x.m.Raw, x.m.Param("notifications")
 	l := &listen{x: x, tools: jsonrpc.KindOf(raw, jsonrpc.Find(raw, filter, "toolsListChanged")) == 't'}
@@ -74,8 +74,8 @@ func listenTo(x *exchange) (string, error) {
 	return l.close()
 }
 
-// filter returns what of a filter is honoured: this server never changes its
-// prompts, nor what resources there are.
+// filter returns the part of a filter that is honoured. This server never changes its
+// prompts or its list of resources.
 func (l *listen) filter(raw []byte, asked jsonrpc.Span) string {
 	var parts []string
 	if l.tools {
@@ -91,8 +91,8 @@ func (l *listen) filter(raw []byte, asked jsonrpc.Span) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// close says goodbye, unless nobody is there to hear it (2026-07-28
-// §Subscriptions, "Graceful Closure"; §Cancellation).
+// close ends the subscription, with a message if the client is still connected
+// (2026-07-28 §Subscriptions, "Graceful Closure"; §Cancellation).
 func (l *listen) close() (string, error) {
 	x := l.x
 	cause := causeOf(x)
@@ -103,8 +103,7 @@ func (l *listen) close() (string, error) {
 	return "", cause
 }
 
-// note returns a notification of the subscription; more are further members of
-// its params.
+// note returns a notification of the subscription. more is further members of its params.
 func (l *listen) note(method, more string) []byte {
 	params := `{"_meta":{` + quote(mcp.KeySubscriptionID) + `:` + string(l.x.m.ID) + `}` + more + `}`
 	return jsonrpc.AppendNotification(nil, method, []byte(params))
@@ -112,7 +111,7 @@ func (l *listen) note(method, more string) []byte {
 
 func (l *listen) notify(method, more string) { l.x.c.tell(l.x.out, l.x.m, l.note(method, more)) }
 
-// hear takes a notification that the subscription is for.
+// hear delivers a notification to the subscription.
 func (l *listen) hear(method, more string) {
 	l.mu.Lock()
 	if !l.acked {
@@ -126,7 +125,7 @@ func (l *listen) hear(method, more string) {
 	l.notify(method, more)
 }
 
-// flush sends what waited for the acknowledgement.
+// flush sends the notifications that waited for the acknowledgement.
 func (l *listen) flush() {
 	for {
 		l.mu.Lock()
@@ -143,9 +142,9 @@ func (l *listen) flush() {
 	}
 }
 
-// hearers returns who is to hear of something: the conversations of revisions
-// with sessions that want it, and the subscriptions that are for it.
-func (s *Server) hearers(wants func(*conversation) bool, isFor func(*listen) bool) (cs []*conversation, ls []*listen) {
+// recipients returns the recipients of a notification: the interested conversations of
+// revisions with sessions, and the matching subscriptions.
+func (s *Server) recipients(wants func(*conversation) bool, isFor func(*listen) bool) (cs []*conversation, ls []*listen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.state.conversations {
@@ -167,7 +166,7 @@ func grow(x *exchange, _ jsonrpc.Span) (string, error) {
 	s.state.grown = !s.state.grown
 	now := s.state.grown
 	s.mu.Unlock()
-	cs, ls := s.hearers(func(*conversation) bool { return true }, func(l *listen) bool { return l.tools })
+	cs, ls := s.recipients(func(*conversation) bool { return true }, func(l *listen) bool { return l.tools })
 	for _, c := range cs {
 		c.tell(c.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteToolsChanged, nil))
 	}
@@ -182,7 +181,7 @@ func grow(x *exchange, _ jsonrpc.Span) (string, error) {
 
 func touch(x *exchange, args jsonrpc.Span) (string, error) {
 	uri := x.text(args, "uri")
-	cs, ls := x.c.s.hearers(func(c *conversation) bool { return c.watched[uri] }, func(l *listen) bool { return slices.Contains(l.uris, uri) })
+	cs, ls := x.c.s.recipients(func(c *conversation) bool { return c.watched[uri] }, func(l *listen) bool { return slices.Contains(l.uris, uri) })
 	for _, c := range cs {
 		c.tell(c.out, nil, jsonrpc.AppendNotification(nil, mcp.NoteResourceUpdated, []byte(`{"uri":`+quote(uri)+`}`)))
 	}

@@ -7,11 +7,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The tools task and task_only become tasks: in 2025-11-25 when they are called as
-// such, in 2026-07-28 for clients that declare the extension (SEP-2663). task may
-// be called plainly too, task_only may not. Time plays no part: a task works until
-// it has been looked at once, and is over when it is looked at again or its result
-// is asked for.
+// The tools task and task_only become tasks: in 2025-11-25 if they are called as a task,
+// in 2026-07-28 for clients that declare the extension (SEP-2663). task may also be called
+// normally, task_only may not. Tasks do not depend on time: a task is working until its
+// first look-up, and complete at the second look-up or when its result is requested.
 
 const maxTasks = 256
 
@@ -20,11 +19,10 @@ type task struct {
 	id, status string
 	asks       bool
 	looks      int
-	answer     []byte // the client's to its question, nil for none
+	answer     []byte // the client's answer to its question, or nil
 }
 
-// support is what a tool says of tasks (2025-11-25 §Tasks, "Tool-Level
-// Negotiation").
+// support is a tool's support for tasks (2025-11-25 §Tasks, "Tool-Level Negotiation").
 type support string
 
 const (
@@ -65,7 +63,7 @@ func taskTools(of feature) []tool {
 	}
 }
 
-// asTask is a call that has become a task.
+// asTask is returned by a call that has become a task.
 type asTask struct{ members string }
 
 func (*asTask) Error() string { return "the call has become a task" }
@@ -75,8 +73,7 @@ var needsExtension = &jsonrpc.Error{
 	Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`),
 }
 
-// fitsTask refuses a call that its tool may not be called by: as a task, or not as
-// one.
+// fitsTask refuses a call that does not match the tool's task support.
 func (x *exchange) fitsTask() error {
 	switch wants := !x.m.Param("task").IsZero(); {
 	case !x.c.ed.has(experimentalTask):
@@ -119,7 +116,7 @@ func runTask(x *exchange, args jsonrpc.Span) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.state.tasks) >= maxTasks {
-		return "", refusal(jsonrpc.CodeInternal, "there are too many tasks")
+		return "", refusal(jsonrpc.CodeInternal, "too many tasks")
 	}
 	t := &task{id: "task-" + strconv.Itoa(len(s.state.tasks)+1), status: mcp.TaskWorking, asks: asks}
 	s.state.tasks = append(s.state.tasks, t)
@@ -129,7 +126,7 @@ func runTask(x *exchange, args jsonrpc.Span) (string, error) {
 	return `"task":{` + t.members(x.c.ed) + `}`, nil
 }
 
-// members are those of a Task object.
+// members returns the members of a Task object.
 func (t *task) members(ed *edition) string {
 	ttl, poll := `"ttl":60000`, `"pollInterval":10`
 	if ed.has(directedTask) {
@@ -146,7 +143,7 @@ func (t *task) result() string {
 	return textResult("done")
 }
 
-// task returns the task that a request is about, with Server.mu held until done.
+// task returns the task of a request. Server.mu is held until done is called.
 func (x *exchange) task() (t *task, done func(), err error) {
 	if x.c.ed.has(directedTask) && !mcp.HasTasksExtension(x.caps) {
 		return nil, nil, needsExtension
@@ -159,7 +156,7 @@ func (x *exchange) task() (t *task, done func(), err error) {
 		}
 	}
 	x.c.s.mu.Unlock()
-	return nil, nil, refusal(jsonrpc.CodeInvalidParams, "there is no task %s", clip(id))
+	return nil, nil, refusal(jsonrpc.CodeInvalidParams, "unknown task %s", clip(id))
 }
 
 func getTask(x *exchange) (string, error) {
@@ -188,7 +185,7 @@ func getTask(x *exchange) (string, error) {
 	return out, nil
 }
 
-// taskResult puts the task's question, and ends it (2025-11-25 §Tasks, "Input
+// taskResult asks the task's question and completes the task (2025-11-25 §Tasks, "Input
 // Required Status", "Result Retrieval").
 func taskResult(x *exchange) (string, error) {
 	t, done, err := x.task()
@@ -253,7 +250,7 @@ func updateTask(x *exchange) (string, error) {
 	defer done()
 	a := jsonrpc.Find(x.m.Raw, x.m.Param("inputResponses"), "who")
 	if t.status != mcp.TaskInput || a.IsZero() {
-		return "", nil // SEP-2663, "Task Update Requests": what nobody asks for is ignored
+		return "", nil // SEP-2663, "Task Update Requests": unsolicited answers are ignored
 	}
 	q := x.c.ed.askForm("who", "Who are you?")
 	if wrong := q.wrong(x.m.Raw, a); wrong != "" {

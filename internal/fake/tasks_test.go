@@ -10,7 +10,7 @@ const taskForm = `"requestedSchema":{"type":"object","properties":{"name":{"type
 
 const directedDate = "2026-07-28"
 
-// aTask is a task as the revision of a date says it.
+// aTask returns a task in the form of a revision.
 func aTask(date, id, status string) string {
 	ttl, poll := `"ttl":60000`, `"pollInterval":10`
 	if date == directedDate {
@@ -21,8 +21,8 @@ func aTask(date, id, status string) string {
 
 const related = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"task-1"}}`
 
-// TestTasksAsRequested: the tasks of 2025-11-25 are the caller's to ask for, and
-// their questions and results are waited for.
+// TestTasksAsRequested tests the tasks of 2025-11-25: the caller requests them, and waits
+// for their questions and results.
 func TestTasksAsRequested(t *testing.T) {
 	const date = "2025-11-25"
 	synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestTasksAsRequested(t *testing.T) {
 		l.want(about("7", "tasks/cancel"), `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"the task is completed already"}}`)
 		l.want(asTask("8", "task", ""), result(date, "8", `"task":{`+aTask(date, "task-2", "working")+`}`))
 		l.want(ask(date, "9", "tasks/cancel", `"taskId":"task-2"`), result(date, "9", aTask(date, "task-2", "cancelled")))
-		l.want(ask(date, "10", "tasks/get", `"taskId":"task-9"`), `{"jsonrpc":"2.0","id":10,"error":{"code":-32602,"message":"there is no task task-9"}}`)
+		l.want(ask(date, "10", "tasks/get", `"taskId":"task-9"`), `{"jsonrpc":"2.0","id":10,"error":{"code":-32602,"message":"unknown task task-9"}}`)
 		l.broken()
 
 		l.want(call(date, "11", "task_only", ""), `{"jsonrpc":"2.0","id":11,"error":{"code":-32601,"message":"task_only must be called as a task"}}`)
@@ -54,8 +54,8 @@ func TestTasksAsRequested(t *testing.T) {
 	})
 }
 
-// TestTasksAsDirected: those of the extension are the server's to make, for clients
-// that have declared it.
+// TestTasksAsDirected tests the tasks of the extension: the server creates them, for
+// clients that have declared it.
 func TestTasksAsDirected(t *testing.T) {
 	const date = directedDate
 	synctest.Test(t, func(t *testing.T) {

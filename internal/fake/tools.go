@@ -10,19 +10,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// tool is one tool of a server. run returns the members of its result; its
-// errors are a toolError, an inputRequired, a *jsonrpc.Error or the context's.
+// tool is one tool of a server. run returns the members of its result. Its errors are a
+// toolError, an inputRequired, a *jsonrpc.Error or the context's error.
 type tool struct {
 	name   string
 	about  string
 	of     feature
 	args   shape
-	input  string // the inputSchema as it stands, in place of one made from args
-	output string // outputSchema, where the revision has that
+	input  string // the raw inputSchema, instead of one built from args
+	output string // outputSchema, in revisions that have it
 	writes bool   // it changes something, so it has no readOnlyHint
-	waits  bool   // it runs beside other requests
+	waits  bool   // it runs concurrently with other requests
 	long   bool   // its cancellations are counted, and its HTTP stream may be dropped
-	absent bool   // only there once grow has been called
+	absent bool   // listed only after grow was called
 	task   support
 	run    func(x *exchange, args jsonrpc.Span) (string, error)
 }
@@ -51,7 +51,7 @@ func coreTools() []tool {
 	}
 }
 
-// available returns the tools that there are now.
+// available returns the tools that are currently listed.
 func (s *Server) available() []*tool {
 	s.mu.Lock()
 	grown := s.state.grown
@@ -73,7 +73,7 @@ func listTools(x *exchange) (string, error) {
 	return x.page("tools", entries)
 }
 
-// entry returns the tool as a list has it.
+// entry returns the tool's entry in tools/list.
 func (t *tool) entry(ed *edition) string {
 	out := `{"name":` + quote(t.name) + ed.title(strings.ToUpper(t.name[:1])+t.name[1:]) + `,"description":` + quote(t.about) + `,"inputSchema":`
 	if t.input != "" {
@@ -93,7 +93,7 @@ func (t *tool) entry(ed *edition) string {
 	return out + "}"
 }
 
-// tool returns the tool of a name, nil when there is none now.
+// tool returns the tool with the given name, or nil.
 func (s *Server) tool(name string) *tool {
 	for _, t := range s.available() {
 		if t.name == name {
@@ -107,7 +107,7 @@ func callTool(x *exchange) (string, error) {
 	args := x.m.Param("arguments")
 	if x.tool == nil {
 		name, _ := jsonrpc.Text(x.m.Raw, x.m.Param("name"))
-		return "", refusal(jsonrpc.CodeInvalidParams, "there is no tool %s", clip(name))
+		return "", refusal(jsonrpc.CodeInvalidParams, "unknown tool %s", clip(name))
 	}
 	if wrong := x.tool.args.check(x.m.Raw, args, "arguments"); wrong != "" {
 		if x.c.ed.has(inputErrors) {
@@ -130,7 +130,7 @@ func (x *exchange) text(args jsonrpc.Span, name string) string {
 }
 
 func echo(x *exchange, args jsonrpc.Span) (string, error) {
-	// The very bytes, escapes included: decoding could lose what is to be compared.
+	// Return the original bytes, escapes included, so that tests can compare them.
 	at := jsonrpc.Find(x.m.Raw, args, "text")
 	return `"content":[{"type":"text","text":` + string(at.Of(x.m.Raw)) + `}]`, nil
 }
@@ -199,7 +199,7 @@ func logText(x *exchange, args jsonrpc.Span) (string, error) {
 	return textResult("logged"), nil
 }
 
-// Bounds of wait.
+// Limits of wait.
 const (
 	maxSteps = 1000
 	maxPause = time.Minute
@@ -220,7 +220,7 @@ func wait(x *exchange, args jsonrpc.Span) (string, error) {
 	return textResult("waited"), nil
 }
 
-// integer returns an argument, or what stands for it when it is missing.
+// integer returns an integer argument, or missing if it is absent.
 func (x *exchange) integer(args jsonrpc.Span, name string, missing, most int) (int, bool) {
 	at := jsonrpc.Find(x.m.Raw, args, name)
 	if at.IsZero() {
@@ -230,7 +230,7 @@ func (x *exchange) integer(args jsonrpc.Span, name string, missing, most int) (i
 	return int(n), ok && n >= 0 && n <= int64(most)
 }
 
-// progress reports a step to whoever asked for it.
+// progress reports a step if the client asked for progress.
 func (x *exchange) progress(step, of int) {
 	if x.token == nil {
 		return

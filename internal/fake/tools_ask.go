@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// askTools are the tools that need something of the client.
+// askTools returns the tools that send requests to the client.
 func askTools() []tool {
 	return []tool{
 		{name: "ask_all", about: "Asks for a sample, a form where the revision has them, and the roots: at once where that is possible, or one after the other.", of: always, waits: true, run: askAll},
@@ -86,7 +86,7 @@ func askTwice(x *exchange, _ jsonrpc.Span) (string, error) {
 	return textResult(sampled(first[0]) + "; " + sampled(second[0])), nil
 }
 
-// sampled returns the text of a model's answer, all of its blocks.
+// sampled returns the text of a sampling answer, all blocks joined.
 func sampled(answer []byte) string {
 	content := jsonrpc.Find(answer, jsonrpc.Whole(answer), "content")
 	blocks := []jsonrpc.Span{content}
@@ -104,7 +104,7 @@ func sampled(answer []byte) string {
 	return all
 }
 
-// filled returns the action of an elicitation's answer, and what was filled in.
+// filled returns the action of an elicitation answer and the values filled in.
 func filled(answer []byte) string {
 	whole := jsonrpc.Whole(answer)
 	action, _ := jsonrpc.Text(answer, jsonrpc.Find(answer, whole, "action"))
@@ -118,7 +118,7 @@ func filled(answer []byte) string {
 	return action
 }
 
-// rooted returns the URIs of roots, joined by spaces.
+// rooted returns the URIs of roots, separated by spaces.
 func rooted(answer []byte) string {
 	var uris []string
 	for e := range jsonrpc.Elements(answer, jsonrpc.Find(answer, jsonrpc.Whole(answer), "roots")) {

@@ -39,7 +39,7 @@ func TestFakes(t *testing.T) {
 
 // sdkBreaks are rules that an SDK breaks: what a violation contains, by SDK.
 var sdkBreaks = map[string][]string{
-	"go-sdk": {"notifications/cancelled: it is not sent over Streamable HTTP"},
+	"go-sdk": {"notifications/cancelled: not allowed over Streamable HTTP"},
 	// It may open the stream before it remembers what was agreed on.
 	"mcp-go": {`HTTP GET: MCP-Protocol-Version is ""`},
 }
