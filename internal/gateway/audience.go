@@ -45,7 +45,7 @@ func audienceKey(f *mcp.ClientInfo) string {
 
 // audience returns the audience that a client belongs to. nil stands for a request
 // without a client.
-func (g *Merged) audience(f *mcp.ClientInfo) *audience {
+func (c *catalog) audience(f *mcp.ClientInfo) *audience {
 	if f == nil {
 		return everybody
 	}
@@ -53,11 +53,11 @@ func (g *Merged) audience(f *mcp.ClientInfo) *audience {
 	if key == "" {
 		return everybody
 	}
-	g.catalog.mu.Lock()
-	a := g.catalog.audienceLocked(key, f)
-	g.catalog.mu.Unlock()
+	c.mu.Lock()
+	a := c.audienceLocked(key, f)
+	c.mu.Unlock()
 	if a == nil {
-		g.Bridge.TellLost("", mcp.MethodListTools, "too many sets of client capabilities are in use: further clients see the lists for clients without capabilities")
+		c.lost("", mcp.MethodListTools, "too many sets of client capabilities are in use: further clients see the lists for clients without capabilities")
 		return everybody
 	}
 	return a

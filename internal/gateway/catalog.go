@@ -19,20 +19,77 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// catalog keeps the last good list of each server for each audience, and what they
-// look like joined. Lists are read in the background: a request waits for a server only
-// within the grace that began when the reading did, so that one that is slow or
-// dead delays nobody for long.
+// catalog keeps the last good list of each server for each audience, and the merged
+// lists. Lists are read in the background: a request waits for a server at most until the
+// grace of the reading is over, so a slow or dead server delays nobody for long. The
+// catalog knows no client that hears notifications: it is told how many listen, and
+// announces changes through a function.
 type catalog struct {
+	servers  []Upstream // in the order of the configuration
+	names    Names
+	prefixes map[string]string // of the servers whose prefix is not their name
+	wait     time.Duration     // how long a list waits for a server; see grace
+	// The callbacks run without the lock. lost hears of items that are left out,
+	// renamed of items with another name than usual; nil hears nothing. announce tells
+	// an audience that a list has changed, by the notification that says so.
+	lost     func(server, method, why string)
+	renamed  func(server, method, name, why string)
+	announce func(note, audience string)
+
 	mu        sync.Mutex
 	audiences map[string]*audience // by key, without everybody
+	listeners map[string]int       // clients that hear of changes, by key of their audience
 	parts     map[serverListKey]*serverList
 	editions  map[mergedListKey]*mergedList // absent when to be made anew
 	// dear are servers whose last failure everybody had to wait for: what fails at
 	// once may be waited for again, these not before they have been heard.
 	dear map[string]bool
 	told map[rejectedItem]struct{} // what was said to be left out or renamed
-	work work.Group                // readings
+	ctx  context.Context           // ends with drain; made on first use
+	end  context.CancelFunc
+	work work.Group // readings
+}
+
+// lifeLocked returns the context that ends with drain.
+func (c *catalog) lifeLocked() context.Context {
+	if c.ctx == nil {
+		c.ctx, c.end = context.WithCancel(context.Background())
+	}
+	return c.ctx
+}
+
+// drain cancels readings and starts no more. It does not wait.
+func (c *catalog) drain() {
+	c.mu.Lock()
+	c.lifeLocked()
+	end := c.end
+	c.mu.Unlock()
+	end()
+}
+
+// close is drain, and waits for readings.
+func (c *catalog) close() {
+	c.drain()
+	c.work.Wait()
+}
+
+// listen counts a client that hears of changes. While an audience has one, its lists are
+// read again when a server says that they may have changed.
+func (c *catalog) listen(f *mcp.ClientInfo) (stop func()) {
+	key := audienceKey(f)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listeners == nil {
+		c.listeners = make(map[string]int)
+	}
+	c.listeners[key]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.listeners[key]--; c.listeners[key] == 0 {
+			delete(c.listeners, key)
+		}
+	}
 }
 
 type serverListKey struct{ method, server, audience string }
@@ -108,17 +165,17 @@ const (
 	untoldLife = 5 * time.Second
 )
 
-// Changed says that a server's lists may have changed: kind is "tools", "prompts",
+// changed says that a server's lists may have changed: kind is "tools", "prompts",
 // "resources", or "" for everything, its Hello included. Of everything nobody was
 // told, so what has been read is read again and announced if it is another.
-func (g *Merged) Changed(server, kind string) {
-	g.catalog.mu.Lock()
-	defer g.catalog.mu.Unlock()
+func (c *catalog) changed(server, kind string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if kind == "" {
-		delete(g.catalog.dear, server)
+		delete(c.dear, server)
 	}
 	var again []serverListKey
-	for key, p := range g.catalog.parts {
+	for key, p := range c.parts {
 		if key.server == server && (kind == "" || key.method != "" && strings.HasPrefix(key.method, kind)) {
 			p.fresh, p.changed = false, true
 			if kind == "" && p.have {
@@ -126,21 +183,20 @@ func (g *Merged) Changed(server, kind string) {
 			}
 		}
 	}
-	g.tellLocked(again)
+	c.tellLocked(again)
 }
 
 // tellLocked reads parts again and announces those that have changed. It skips
 // audiences without listeners, except everybody: their lists are read when one of their
 // clients asks, and no session is opened for them now.
-func (g *Merged) tellLocked(again []serverListKey) {
-	heard := g.heardFor()
+func (c *catalog) tellLocked(again []serverListKey) {
 	for _, key := range again {
-		at := slices.IndexFunc(g.Upstreams, func(u Upstream) bool { return u.Name() == key.server })
-		a := g.catalog.knownLocked(key.audience)
-		if at < 0 || a == nil || a != everybody && !heard[key.audience] {
+		at := slices.IndexFunc(c.servers, func(u Upstream) bool { return u.Name() == key.server })
+		a := c.knownLocked(key.audience)
+		if at < 0 || a == nil || a != everybody && c.listeners[key.audience] == 0 {
 			continue
 		}
-		if _, r := g.readLocked(a, key.method, g.Upstreams[at]); r != nil {
+		if _, r := c.readLocked(a, key.method, c.servers[at]); r != nil {
 			r.tell = true
 		}
 	}
@@ -148,33 +204,34 @@ func (g *Merged) tellLocked(again []serverListKey) {
 
 // readLocked sees to it that a part is being read where it has to be, and returns
 // the reading to wait for, nil for none.
-func (g *Merged) readLocked(a *audience, method string, u Upstream) (*serverList, *reading) {
+func (c *catalog) readLocked(a *audience, method string, u Upstream) (*serverList, *reading) {
 	key := serverListKey{method, u.Name(), a.key}
-	p := g.catalog.parts[key]
+	p := c.parts[key]
 	if p == nil {
 		p = &serverList{}
-		if g.catalog.parts == nil {
-			g.catalog.parts = make(map[serverListKey]*serverList)
+		if c.parts == nil {
+			c.parts = make(map[serverListKey]*serverList)
 		}
-		g.catalog.parts[key] = p
+		c.parts[key] = p
 	}
 	r := p.reading
 	old := p.fresh && !p.until.IsZero() && !time.Now().Before(p.until)
 	switch {
-	case p.fresh && !old || g.drainedLocked():
+	case p.fresh && !old || c.lifeLocked().Err() != nil:
 		return p, nil
 	case r != nil && r.finished.IsZero():
 		return p, r
 	case r != nil && !p.changed && time.Since(r.finished) < retryReading:
 		return p, nil // it has just failed
 	}
-	again := r != nil && r.missed && r.failed && !p.changed || g.catalog.dear[u.Name()] && !p.changed || old && r.slow
+	again := r != nil && r.missed && r.failed && !p.changed || c.dear[u.Name()] && !p.changed || old && r.slow
 	r = &reading{started: time.Now(), done: make(chan struct{}), tell: old}
 	if again {
 		// It has had its grace, and nothing says that it is better now.
 		r.started, r.missed = time.Time{}, true
 	}
-	if !g.catalog.work.Go(func() { g.read(a, method, u, p, r) }) {
+	life := c.lifeLocked()
+	if !c.work.Go(func() { c.read(life, a, method, u, p, r) }) {
 		return p, nil
 	}
 	p.reading, p.changed = r, false // the reading waits for our lock before it looks
@@ -182,8 +239,8 @@ func (g *Merged) readLocked(a *audience, method string, u Upstream) (*serverList
 }
 
 // read gets one part from its server.
-func (g *Merged) read(a *audience, method string, u Upstream, p *serverList, r *reading) {
-	ctx, cancel := context.WithTimeout(g.life(), readingLimit)
+func (c *catalog) read(life context.Context, a *audience, method string, u Upstream, p *serverList, r *reading) {
+	ctx, cancel := context.WithTimeout(life, readingLimit)
 	defer cancel()
 	began := time.Now()
 	h, err := u.Hello(ctx, a.facts)
@@ -194,17 +251,17 @@ func (g *Merged) read(a *audience, method string, u Upstream, p *serverList, r *
 			items, complete, err = u.List(ctx, a.facts, method)
 		}
 	}
-	g.catalog.mu.Lock()
+	c.mu.Lock()
 	r.finished, r.failed = time.Now(), err != nil
-	r.slow = r.finished.Sub(began) > g.grace()
+	r.slow = r.finished.Sub(began) > c.grace()
 	switch {
 	case err == nil:
-		delete(g.catalog.dear, u.Name())
-	case r.finished.Sub(began) > g.grace()/4:
-		if g.catalog.dear == nil {
-			g.catalog.dear = make(map[string]bool)
+		delete(c.dear, u.Name())
+	case r.finished.Sub(began) > c.grace()/4:
+		if c.dear == nil {
+			c.dear = make(map[string]bool)
 		}
-		g.catalog.dear[u.Name()] = true
+		c.dear[u.Name()] = true
 	}
 	announce, cutOff := false, err == nil && !complete && !p.cutOff
 	p.failed = ""
@@ -213,38 +270,38 @@ func (g *Merged) read(a *audience, method string, u Upstream, p *serverList, r *
 	}
 	if err == nil {
 		p.read, p.cutOff = r.finished, !complete
-		changed := !sameItems(g.catalog.seenLocked(method, u, a), items)
+		changed := !sameItems(c.seenLocked(method, u, a), items)
 		announce = (r.missed || r.tell) && changed
 		if changed && p.have && !p.until.IsZero() {
 			// The server tells nobody, so what other audiences have is as old.
 			var others []serverListKey
-			for key, q := range g.catalog.parts {
+			for key, q := range c.parts {
 				if key.method == method && key.server == u.Name() && key.audience != a.key && q.have && q.fresh {
 					q.fresh = false
 					others = append(others, key)
 				}
 			}
-			g.tellLocked(others)
+			c.tellLocked(others)
 		}
 		p.items, p.hello, p.have, p.fresh = items, h, true, !p.changed
 		p.until = time.Time{}
 		if method != "" && !tellsOf(h, method) {
 			p.until = r.finished.Add(untoldLife)
 		}
-		for key := range g.catalog.editions {
+		for key := range c.editions {
 			// Who has none of their own sees everybody's.
 			if key.method == method && (key.audience == a.key || a == everybody) {
-				delete(g.catalog.editions, key)
+				delete(c.editions, key)
 			}
 		}
 	}
-	g.catalog.mu.Unlock()
+	c.mu.Unlock()
 	close(r.done)
 	if cutOff {
-		g.Bridge.TellLost(u.Name(), method, "the list has no end that could be reached; what was read until then is shown")
+		c.lost(u.Name(), method, "the list has no end that could be reached; what was read until then is shown")
 	}
 	if announce {
-		g.announce(changeOf(method), a.key)
+		c.announce(changeOf(method), a.key)
 	}
 }
 
@@ -295,54 +352,54 @@ func (c *catalog) seenLocked(method string, u Upstream, a *audience) [][]byte {
 	return nil
 }
 
-func (g *Merged) grace() time.Duration {
-	if g.Grace == 0 {
+func (c *catalog) grace() time.Duration {
+	if c.wait == 0 {
 		return defaultGrace
 	}
-	return g.Grace
+	return c.wait
 }
 
 // await waits for readings, each until its grace is over.
-func (g *Merged) await(ctx context.Context, all []*reading) {
+func (c *catalog) await(ctx context.Context, all []*reading) {
 	for _, r := range all {
-		left := time.Until(r.started.Add(g.grace()))
+		left := time.Until(r.started.Add(c.grace()))
 		t := time.NewTimer(max(left, 0))
 		select {
 		case <-r.done:
 		case <-ctx.Done():
 		case <-t.C:
-			g.catalog.mu.Lock()
+			c.mu.Lock()
 			r.missed = true
-			g.catalog.mu.Unlock()
+			c.mu.Unlock()
 		}
 		t.Stop()
 	}
 }
 
 // refresh reads what has to be read of a method and waits for it with grace.
-func (g *Merged) refresh(ctx context.Context, a *audience, method string) {
-	g.catalog.mu.Lock()
+func (c *catalog) refresh(ctx context.Context, a *audience, method string) {
+	c.mu.Lock()
 	var all []*reading
-	for _, u := range g.Upstreams {
-		if _, r := g.readLocked(a, method, u); r != nil {
+	for _, u := range c.servers {
+		if _, r := c.readLocked(a, method, u); r != nil {
 			all = append(all, r)
 		}
 	}
-	g.catalog.mu.Unlock()
-	g.await(ctx, all)
+	c.mu.Unlock()
+	c.await(ctx, all)
 }
 
 // settle reads what has to be read of a method and waits for all of it, as long as
 // ctx: for a client that will not ask again.
-func (g *Merged) settle(ctx context.Context, a *audience, method string) {
-	g.catalog.mu.Lock()
+func (c *catalog) settle(ctx context.Context, a *audience, method string) {
+	c.mu.Lock()
 	var all []*reading
-	for _, u := range g.Upstreams {
-		if _, r := g.readLocked(a, method, u); r != nil {
+	for _, u := range c.servers {
+		if _, r := c.readLocked(a, method, u); r != nil {
 			all = append(all, r)
 		}
 	}
-	g.catalog.mu.Unlock()
+	c.mu.Unlock()
 	for _, r := range all {
 		select {
 		case <-r.done:
@@ -353,28 +410,28 @@ func (g *Merged) settle(ctx context.Context, a *audience, method string) {
 }
 
 // edition returns the joined list of a method as an audience sees it.
-func (g *Merged) edition(ctx context.Context, a *audience, method string) *mergedList {
-	g.refresh(ctx, a, method)
-	g.catalog.mu.Lock()
+func (c *catalog) edition(ctx context.Context, a *audience, method string) *mergedList {
+	c.refresh(ctx, a, method)
+	c.mu.Lock()
 	key := mergedListKey{method, a.key}
-	e := g.catalog.editions[key]
+	e := c.editions[key]
 	var tell []rejectedItem
 	if e == nil {
-		e = g.buildLocked(a, method)
-		if g.catalog.editions == nil {
-			g.catalog.editions = make(map[mergedListKey]*mergedList)
+		e = c.buildLocked(a, method)
+		if c.editions == nil {
+			c.editions = make(map[mergedListKey]*mergedList)
 		}
-		if g.catalog.knownLocked(a.key) == a {
-			g.catalog.editions[key] = e
+		if c.knownLocked(a.key) == a {
+			c.editions[key] = e
 		}
-		tell = g.catalog.untoldLocked(e.odd)
+		tell = c.untoldLocked(e.odd)
 	}
-	g.catalog.mu.Unlock()
+	c.mu.Unlock()
 	for _, x := range tell {
 		if x.lost {
-			g.Bridge.TellLost(x.server, x.method, leftOut(x.Name, x.Why))
-		} else if g.Renamed != nil {
-			g.Renamed(x.server, x.method, x.Name, x.Why)
+			c.lost(x.server, x.method, leftOut(x.Name, x.Why))
+		} else if c.renamed != nil {
+			c.renamed(x.server, x.method, x.Name, x.Why)
 		}
 	}
 	return e
@@ -397,13 +454,13 @@ func (c *catalog) untoldLocked(all []rejectedItem) (out []rejectedItem) {
 
 // hellos returns the Hello of each server for an audience, nil for servers that have
 // not answered so far.
-func (g *Merged) hellos(ctx context.Context, a *audience) []*mcp.ServerInfo {
-	g.refresh(ctx, a, "")
-	g.catalog.mu.Lock()
-	defer g.catalog.mu.Unlock()
-	out := make([]*mcp.ServerInfo, len(g.Upstreams))
-	for i, u := range g.Upstreams {
-		if p := g.catalog.seenPartLocked("", u, a); p != nil {
+func (c *catalog) hellos(ctx context.Context, a *audience) []*mcp.ServerInfo {
+	c.refresh(ctx, a, "")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]*mcp.ServerInfo, len(c.servers))
+	for i, u := range c.servers {
+		if p := c.seenPartLocked("", u, a); p != nil {
 			out[i] = p.hello
 		}
 	}
@@ -416,7 +473,7 @@ func has(object []byte, key string) bool {
 
 // buildLocked makes the table and the items that clients see. Servers come in the order
 // of the configuration, items in the order of their server.
-func (g *Merged) buildLocked(a *audience, method string) *mergedList {
+func (c *catalog) buildLocked(a *audience, method string) *mergedList {
 	j := &mergedList{table: newTable()}
 	key := "name"
 	switch method {
@@ -425,12 +482,12 @@ func (g *Merged) buildLocked(a *audience, method string) *mergedList {
 	case mcp.MethodListTemplates:
 		key = "uriTemplate"
 	}
-	for _, u := range g.Upstreams {
-		p := g.catalog.seenPartLocked(method, u, a)
+	for _, u := range c.servers {
+		p := c.seenPartLocked(method, u, a)
 		if p == nil {
 			continue
 		}
-		hello := g.catalog.seenPartLocked("", u, a)
+		hello := c.seenPartLocked("", u, a)
 		directed := method == mcp.MethodListTools && hello != nil && hello.hello != nil && hello.hello.Tasks() == mcp.DirectedTasks
 		for _, raw := range p.items {
 			at := jsonrpc.Find(raw, jsonrpc.Whole(raw), key)
@@ -445,7 +502,7 @@ func (g *Merged) buildLocked(a *audience, method string) *mergedList {
 			}
 			offered, json := name, raw
 			if key == "name" {
-				offered = g.Names.Join(g.prefix(u), name)
+				offered = c.names.Join(c.prefix(u), name)
 				var e jsonrpc.Edits
 				e.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, offered))
 				json = jsonrpc.Splice(make([]byte, 0, len(raw)+32), raw, &e)
@@ -455,7 +512,7 @@ func (g *Merged) buildLocked(a *audience, method string) *mergedList {
 				continue
 			}
 			j.items = append(j.items, listed{offered, json, directed && !has(json, "execution")})
-			if key == "name" && offered != g.prefix(u)+g.Names.separator()+name {
+			if key == "name" && offered != c.prefix(u)+c.names.separator()+name {
 				j.note(u, method, name, "it is too long, has characters that clients refuse, or could be read in two ways; it is offered as "+offered, false)
 			}
 		}
@@ -479,29 +536,29 @@ func taken(by route, u Upstream, name string) string {
 // server can say whether this client may use it. So a call needs no list of its own
 // audience. A name that is not known may belong to a server that has not been heard so
 // far: that one is waited for, and no other.
-func (g *Merged) find(ctx context.Context, a *audience, method, name string) (route, bool) {
-	g.catalog.mu.Lock()
+func (c *catalog) find(ctx context.Context, a *audience, method, name string) (route, bool) {
+	c.mu.Lock()
 	for _, key := range [...]mergedListKey{{method, a.key}, {method, everybody.key}} {
-		if e := g.catalog.editions[key]; e != nil {
+		if e := c.editions[key]; e != nil {
 			if r, ok := e.table.routes[name]; ok {
-				g.catalog.mu.Unlock()
+				c.mu.Unlock()
 				return r, true
 			}
 		}
 	}
-	g.catalog.mu.Unlock()
-	r, ok := g.edition(ctx, a, method).table.routes[name]
+	c.mu.Unlock()
+	r, ok := c.edition(ctx, a, method).table.routes[name]
 	if ok {
 		return r, true
 	}
-	g.catalog.mu.Lock()
+	c.mu.Lock()
 	var late []*reading
-	for _, u := range g.Upstreams {
-		if p, r := g.readLocked(a, method, u); r != nil && !p.have && g.Names.mayBe(g.prefix(u), name) {
+	for _, u := range c.servers {
+		if p, r := c.readLocked(a, method, u); r != nil && !p.have && c.names.mayBe(c.prefix(u), name) {
 			late = append(late, r)
 		}
 	}
-	g.catalog.mu.Unlock()
+	c.mu.Unlock()
 	for _, r := range late {
 		select {
 		case <-r.done:
@@ -511,7 +568,7 @@ func (g *Merged) find(ctx context.Context, a *audience, method, name string) (ro
 	if len(late) == 0 {
 		return route{}, false
 	}
-	r, ok = g.edition(ctx, a, method).table.routes[name]
+	r, ok = c.edition(ctx, a, method).table.routes[name]
 	return r, ok
 }
 
@@ -520,20 +577,20 @@ const pageSize = 500
 
 // list answers a list with one page of the joined one. Its cursor says which page
 // of which edition, so that a page asked for after a change is still a page.
-func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
+func (c *catalog) list(ctx context.Context, call *mcp.Call) (*mcp.Reply, error) {
 	start, place := "", 0
-	if at := c.Msg.Param("cursor"); !at.IsZero() {
-		text, ok := jsonrpc.Text(c.Msg.Raw, at)
-		if start, place, ok = openCursor(c.Msg.Method, text, ok); !ok {
+	if at := call.Msg.Param("cursor"); !at.IsZero() {
+		text, ok := jsonrpc.Text(call.Msg.Raw, at)
+		if start, place, ok = openCursor(call.Msg.Method, text, ok); !ok {
 			// §Pagination, "Error Handling", all revisions.
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not one of ours"}
 		}
 	}
-	a := g.audience(c.Client)
-	if c.Once {
-		g.settle(ctx, a, c.Msg.Method)
+	a := c.audience(call.Client)
+	if call.Once {
+		c.settle(ctx, a, call.Msg.Method)
 	}
-	j := g.edition(ctx, a, c.Msg.Method)
+	j := c.edition(ctx, a, call.Msg.Method)
 	if start != "" {
 		if i := slices.IndexFunc(j.items, func(x listed) bool { return x.key == start }); i >= 0 {
 			place = i + 1
@@ -545,12 +602,12 @@ func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	if more {
 		items = items[:pageSize]
 	}
-	out := append(jsonrpc.AppendQuote([]byte{'{'}, c.Method.ListKey), ':', '[')
+	out := append(jsonrpc.AppendQuote([]byte{'{'}, call.Method.ListKey), ':', '[')
 	for i, x := range items {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		if x.directed && c.Client.Revision.Can(mcp.ExperimentalTasks) {
+		if x.directed && call.Client.Revision.Can(mcp.ExperimentalTasks) {
 			out = appendOffered(out, x.json)
 			continue
 		}
@@ -559,9 +616,9 @@ func (g *Merged) list(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	out = append(out, ']')
 	if more {
 		out = append(out, `,"nextCursor":`...)
-		out = jsonrpc.AppendQuote(out, makeCursor(c.Msg.Method, items[len(items)-1].key, place+len(items)))
+		out = jsonrpc.AppendQuote(out, makeCursor(call.Msg.Method, items[len(items)-1].key, place+len(items)))
 	}
-	out = g.appendMissing(out, a, c.Msg.Method)
+	out = c.appendMissing(out, a, call.Msg.Method)
 	return mcp.Answer(append(out, '}')), nil
 }
 
@@ -590,8 +647,8 @@ func openCursor(method, cursor string, isText bool) (after string, place int, ok
 
 // byTemplate returns the server one of whose templates a URI fits: the one with
 // the longest literal beginning.
-func (g *Merged) byTemplate(ctx context.Context, a *audience, uri string) Upstream {
-	j := g.edition(ctx, a, mcp.MethodListTemplates)
+func (c *catalog) byTemplate(ctx context.Context, a *audience, uri string) Upstream {
+	j := c.edition(ctx, a, mcp.MethodListTemplates)
 	var best Upstream
 	length := -1
 	for _, t := range j.table.order {
@@ -602,4 +659,77 @@ func (g *Merged) byTemplate(ctx context.Context, a *audience, uri string) Upstre
 		}
 	}
 	return best
+}
+
+// notFound returns the error for a name that leads nowhere. Where it has the prefix of a
+// server whose list could never be read, nobody can say that the name is wrong: the error
+// says why the server cannot be reached. Every name with that prefix gets the same.
+func (c *catalog) notFound(a *audience, list, what, name string) error {
+	if u, why := c.unread(a, list, name); u != nil {
+		return &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "unavailable", Outcome: mcp.NotSent, Retryable: true,
+			Message: why, Op: "find " + what,
+		}
+	}
+	return unknown(what, name)
+}
+
+// owner returns the server that a URI belongs to: the one that lists it, else the
+// one whose template it fits, else the only one that has resources at all.
+func (c *catalog) owner(ctx context.Context, f *mcp.ClientInfo, uri string) (Upstream, error) {
+	if uri == "" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
+	}
+	a := c.audience(f)
+	if r, ok := c.find(ctx, a, mcp.MethodListResources, uri); ok {
+		return r.server, nil
+	}
+	if u := c.byTemplate(ctx, a, uri); u != nil {
+		return u, nil
+	}
+	if u := c.soleWithResources(ctx, a); u != nil {
+		// 2025-06-18 §Tools, "Resource Links": what a tool links to need not be listed.
+		return u, nil
+	}
+	return nil, missing(f, uri)
+}
+
+// soleWithResources returns the only server that has resources, nil where there are
+// several or none. One that has not been heard so far may have some.
+func (c *catalog) soleWithResources(ctx context.Context, a *audience) (sole Upstream) {
+	for i, h := range c.hellos(ctx, a) {
+		if h != nil && !has(h.Capabilities, "resources") {
+			continue
+		}
+		if sole != nil {
+			return nil
+		}
+		sole = c.servers[i]
+	}
+	return sole
+}
+
+// warm begins to read what clients will ask for first, of the servers that want
+// chooses. It does not wait.
+func (c *catalog) warm(want func(server string) bool) {
+	var wanted []Upstream
+	for _, u := range c.servers {
+		if want(u.Name()) {
+			wanted = append(wanted, u)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range wanted {
+		c.readLocked(everybody, "", u)
+		c.readLocked(everybody, mcp.MethodListTools, u)
+	}
+}
+
+// prefix returns what stands before the names of a server's items.
+func (c *catalog) prefix(u Upstream) string {
+	if p := c.prefixes[u.Name()]; p != "" {
+		return p
+	}
+	return u.Name()
 }

@@ -37,7 +37,19 @@ type Merged struct {
 	Grace time.Duration
 
 	notices
-	catalog catalog
+	made  sync.Once
+	lists *catalog // made by catalog from the fields above, on first use
+}
+
+// catalog returns the lists of the servers.
+func (g *Merged) catalog() *catalog {
+	g.made.Do(func() {
+		g.lists = &catalog{
+			servers: g.Upstreams, names: g.Names, prefixes: g.Prefixes, wait: g.Grace,
+			lost: g.Bridge.TellLost, renamed: g.Renamed, announce: g.announce,
+		}
+	})
+	return g.lists
 }
 
 // Hello introduces Dragoman with what the servers behind can really do.
@@ -46,7 +58,7 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 	for i, u := range g.Upstreams {
 		names[i] = u.Name()
 	}
-	h := g.Face.hello(ctx, names, g.hellos(ctx, g.audience(f)))
+	h := g.Face.hello(ctx, names, g.catalog().hellos(ctx, g.catalog().audience(f)))
 	return h, nil
 }
 
@@ -57,20 +69,20 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 	}
 	switch c.Msg.Method {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
-		return g.list(ctx, c)
+		return g.catalog().list(ctx, c)
 	case mcp.MethodCallTool:
 		return g.named(ctx, c, s, mcp.MethodListTools, "tool")
 	case mcp.MethodGetPrompt:
 		return g.named(ctx, c, s, mcp.MethodListPrompts, "prompt")
 	case mcp.MethodReadResource:
-		u, err := g.owner(ctx, c.Client, c.Name)
+		u, err := g.catalog().owner(ctx, c.Client, c.Name)
 		if err != nil {
 			return nil, err
 		}
 		return g.Bridge.Exchange(ctx, u, c, s)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
-		u, err := g.owner(ctx, c.Client, uri)
+		u, err := g.catalog().owner(ctx, c.Client, uri)
 		if err != nil {
 			return nil, err
 		}
@@ -85,8 +97,9 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 			return nil, err
 		}
 		defer leave()
+		defer g.catalog().listen(c.Client)()
 		return g.listen(ctx, g.Bridge, c, s, g.Upstreams, func(uri string) Upstream {
-			u, _ := g.owner(ctx, c.Client, uri)
+			u, _ := g.catalog().owner(ctx, c.Client, uri)
 			return u
 		})
 	}
@@ -103,26 +116,13 @@ func (g *Merged) named(ctx context.Context, c *mcp.Call, s mcp.Caller, list, wha
 	if c.Name == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
 	}
-	r, ok := g.find(ctx, g.audience(c.Client), list, c.Name)
+	r, ok := g.catalog().find(ctx, g.catalog().audience(c.Client), list, c.Name)
 	if !ok {
-		return nil, g.notFound(g.audience(c.Client), list, what, c.Name)
+		return nil, g.catalog().notFound(g.catalog().audience(c.Client), list, what, c.Name)
 	}
 	c.Edits.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, r.name))
 	c.Name = r.name
 	return g.Bridge.Exchange(ctx, r.server, c, s)
-}
-
-// notFound returns the error for a name that leads nowhere. Where it has the prefix of a
-// server whose list could never be read, nobody can say that the name is wrong: the error
-// says why the server cannot be reached. Every name with that prefix gets the same.
-func (g *Merged) notFound(a *audience, list, what, name string) error {
-	if u, why := g.unread(a, list, name); u != nil {
-		return &mcp.Error{
-			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "unavailable", Outcome: mcp.NotSent, Retryable: true,
-			Message: why, Op: "find " + what,
-		}
-	}
-	return unknown(what, name)
 }
 
 func unknown(what, name string) error {
@@ -132,10 +132,10 @@ func unknown(what, name string) error {
 
 // complete routes completion/complete by what it refers to.
 func (g *Merged) complete(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	raw, ref, a := c.Msg.Raw, c.Msg.Param("ref"), g.audience(c.Client)
+	raw, ref, a := c.Msg.Raw, c.Msg.Param("ref"), g.catalog().audience(c.Client)
 	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
 		text, _ := jsonrpc.Text(raw, name)
-		r, ok := g.find(ctx, a, mcp.MethodListPrompts, text)
+		r, ok := g.catalog().find(ctx, a, mcp.MethodListPrompts, text)
 		if !ok {
 			return nil, unknown("prompt", text)
 		}
@@ -146,10 +146,10 @@ func (g *Merged) complete(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
 	}
-	if r, ok := g.find(ctx, a, mcp.MethodListTemplates, uri); ok {
+	if r, ok := g.catalog().find(ctx, a, mcp.MethodListTemplates, uri); ok {
 		return g.Bridge.Exchange(ctx, r.server, c, s)
 	}
-	u, err := g.owner(ctx, c.Client, uri)
+	u, err := g.catalog().owner(ctx, c.Client, uri)
 	if err != nil {
 		return nil, err
 	}
@@ -184,71 +184,35 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 
 // Subscribe lets a legacy client hear the standing notices of all servers.
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
-	return g.attach(f, g.Bridge, s, g.Upstreams, g.Bridge.TaskNames(f, false), true)
+	stop := g.catalog().listen(f)
+	leave := g.attach(f, g.Bridge, s, g.Upstreams, g.Bridge.TaskNames(f, false), true)
+	return func() {
+		leave()
+		stop()
+	}
 }
 
-// owner returns the server that a URI belongs to: the one that lists it, else the
-// one whose template it fits, else the only one that has resources at all.
-func (g *Merged) owner(ctx context.Context, f *mcp.ClientInfo, uri string) (Upstream, error) {
-	if uri == "" {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
-	}
-	a := g.audience(f)
-	if r, ok := g.find(ctx, a, mcp.MethodListResources, uri); ok {
-		return r.server, nil
-	}
-	if u := g.byTemplate(ctx, a, uri); u != nil {
-		return u, nil
-	}
-	if u := g.soleWithResources(ctx, a); u != nil {
-		// 2025-06-18 §Tools, "Resource Links": what a tool links to need not be listed.
-		return u, nil
-	}
-	return nil, missing(f, uri)
-}
+// Lists returns what is kept of the servers' lists, by server in the order of the
+// configuration and by method.
+func (g *Merged) Lists() []ListReport { return g.catalog().report() }
 
-// soleWithResources returns the only server that has resources, nil where there are
-// several or none. One that has not been heard so far may have some.
-func (g *Merged) soleWithResources(ctx context.Context, a *audience) (sole Upstream) {
-	for i, h := range g.hellos(ctx, a) {
-		if h != nil && !has(h.Capabilities, "resources") {
-			continue
-		}
-		if sole != nil {
-			return nil
-		}
-		sole = g.Upstreams[i]
-	}
-	return sole
-}
+// Changed says that a server's lists may have changed: kind is "tools", "prompts",
+// "resources", or "" for everything, its Hello included. Nobody was told of what "" may
+// stand for, so lists that were read are read again and announced if they differ.
+func (g *Merged) Changed(server, kind string) { g.catalog().changed(server, kind) }
 
 // Warm begins to read what clients will ask for first, of the servers that want
 // chooses. It does not wait.
-func (g *Merged) Warm(want func(server string) bool) {
-	var wanted []Upstream
-	for _, u := range g.Upstreams {
-		if want(u.Name()) {
-			wanted = append(wanted, u)
-		}
-	}
-	g.catalog.mu.Lock()
-	defer g.catalog.mu.Unlock()
-	for _, u := range wanted {
-		g.readLocked(everybody, "", u)
-		g.readLocked(everybody, mcp.MethodListTools, u)
-	}
-}
+func (g *Merged) Warm(want func(server string) bool) { g.catalog().warm(want) }
 
-// prefix returns what stands before the names of a server's items.
-func (g *Merged) prefix(u Upstream) string {
-	if p := g.Prefixes[u.Name()]; p != "" {
-		return p
-	}
-	return u.Name()
+// Drain ends all listens with a result, and readings of lists. It does not wait.
+func (g *Merged) Drain() {
+	g.notices.Drain()
+	g.catalog().drain()
 }
 
 // Close ends what goes on in the background and waits for it.
 func (g *Merged) Close() {
 	g.Drain()
-	g.catalog.work.Wait()
+	g.catalog().close()
 }

@@ -10,15 +10,15 @@ import (
 // missing returns the servers of which a list has nothing because they have not been
 // read yet: those that may still come, and those that could not be read. A server that
 // was read once is shown as it was, and is not missing.
-func (g *Merged) missing(a *audience, method string) (starting, failed []string) {
-	g.catalog.mu.Lock()
-	defer g.catalog.mu.Unlock()
-	for _, u := range g.Upstreams {
-		p := g.catalog.seenPartLocked(method, u, a)
+func (c *catalog) missing(a *audience, method string) (starting, failed []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range c.servers {
+		p := c.seenPartLocked(method, u, a)
 		if p != nil && p.have {
 			continue
 		}
-		if own := g.catalog.parts[serverListKey{method, u.Name(), a.key}]; own != nil {
+		if own := c.parts[serverListKey{method, u.Name(), a.key}]; own != nil {
 			p = own
 		}
 		if p != nil && p.failed != "" {
@@ -32,16 +32,16 @@ func (g *Merged) missing(a *audience, method string) (starting, failed []string)
 
 // unread returns the server with whose prefix a name begins, if its list has never been
 // read, and why not; nil otherwise.
-func (g *Merged) unread(a *audience, method, name string) (u Upstream, why string) {
-	g.catalog.mu.Lock()
-	defer g.catalog.mu.Unlock()
-	for _, u := range g.Upstreams {
-		if !strings.HasPrefix(name, clean(g.prefix(u)+g.Names.separator())) {
+func (c *catalog) unread(a *audience, method, name string) (u Upstream, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range c.servers {
+		if !strings.HasPrefix(name, clean(c.prefix(u)+c.names.separator())) {
 			continue
 		}
-		p := g.catalog.seenPartLocked(method, u, a)
+		p := c.seenPartLocked(method, u, a)
 		if p == nil || !p.have {
-			if own := g.catalog.parts[serverListKey{method, u.Name(), a.key}]; own != nil {
+			if own := c.parts[serverListKey{method, u.Name(), a.key}]; own != nil {
 				p = own
 			}
 		}
@@ -55,8 +55,8 @@ func (g *Merged) unread(a *audience, method, name string) (u Upstream, why strin
 // appendMissing appends to the result of a list, which is still open, the _meta that
 // says which servers are missing in it. Clients that list once and early cannot know
 // it otherwise.
-func (g *Merged) appendMissing(dst []byte, a *audience, method string) []byte {
-	starting, failed := g.missing(a, method)
+func (c *catalog) appendMissing(dst []byte, a *audience, method string) []byte {
+	starting, failed := c.missing(a, method)
 	if len(starting)+len(failed) == 0 {
 		return dst
 	}

@@ -72,8 +72,6 @@ func (n *notices) lifeLocked() context.Context {
 	return n.ctx
 }
 
-func (n *notices) drainedLocked() bool { return n.life().Err() != nil }
-
 // Drain ends all listens with a result, as a server that goes down should
 // (2026-07-28 §Subscriptions, "Graceful Closure"). It does not wait.
 func (n *notices) Drain() {
@@ -103,17 +101,6 @@ func (n *notices) announce(method, audience string) {
 			h.tell(method)
 		}
 	}
-}
-
-// heardFor returns the keys of the audiences for which somebody hears.
-func (n *notices) heardFor() map[string]bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	out := make(map[string]bool)
-	for h := range n.hearers {
-		out[h.audience] = true
-	}
-	return out
 }
 
 func (n *notices) hear(h *hearer) (stop func()) {

@@ -25,22 +25,22 @@ type ListReport struct {
 // name than theirs would be.
 type Odd struct{ Name, Why string }
 
-// Lists returns what is kept of the servers' lists, by server in the order of the
+// report returns what is kept of the servers' lists, by server in the order of the
 // configuration and by method.
-func (g *Merged) Lists() []ListReport {
-	g.catalog.mu.Lock()
-	defer g.catalog.mu.Unlock()
+func (c *catalog) report() []ListReport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var out []ListReport
-	for _, u := range g.Upstreams {
+	for _, u := range c.servers {
 		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
-			p, audience := g.catalog.shownLocked(method, u.Name())
+			p, audience := c.shownLocked(method, u.Name())
 			if p == nil {
 				continue
 			}
 			r := ListReport{Server: u.Name(), Method: method, Items: len(p.items), Read: p.read, CutOff: p.cutOff, Failed: p.failed}
 			r.Reading = p.reading != nil && p.reading.finished.IsZero()
 			r.Stale = p.have && (!p.fresh || p.failed != "")
-			if e := g.catalog.editions[mergedListKey{method, audience}]; e != nil {
+			if e := c.editions[mergedListKey{method, audience}]; e != nil {
 				for _, x := range e.odd {
 					if x.server == u.Name() {
 						r.Collided = append(r.Collided, x.Odd)
