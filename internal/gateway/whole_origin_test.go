@@ -1,0 +1,184 @@
+package gateway_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// These tests write down where it matters which server something comes from or goes to.
+
+// heardOf returns what a client hears, with what tells two notifications apart.
+func (c *caller) heardOf() (all []string) {
+	for _, raw := range c.rest() {
+		m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if m.Kind != jsonrpc.Notification || m.Method == mcp.NoteAcknowledged {
+			continue
+		}
+		s := strings.TrimPrefix(m.Method, "notifications/")
+		for _, key := range []string{"uri", "taskId", "from"} {
+			if at := m.Param(key); !at.IsZero() {
+				s += " " + string(at.Of(m.Raw))
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// TestNotificationsOfTwoServers writes down what a client hears when two servers say the
+// same thing at once and often, and how often it hears it.
+func TestNotificationsOfTwoServers(t *testing.T) {
+	var out strings.Builder
+	for _, clientIsModern := range []bool{false, true} {
+		for _, serverIsModern := range []bool{false, true} {
+			inBubble(t, func(t *testing.T) {
+				fmt.Fprintf(&out, "# %s servers, %s client\n", eraOf(serverIsModern), eraOf(clientIsModern))
+				a, b := newGallery(serverIsModern, false), newGallery(serverIsModern, false)
+				w := build(t, a.farServer, b.farServer)
+				c := w.callerAs("nobody", clientIsModern, takesTasks)
+				if clientIsModern {
+					c.start(mcp.MethodListen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:one"]}`)
+				} else {
+					c.ask(mcp.MethodSubscribe, `"uri":"x:one"`)
+				}
+				time.Sleep(5 * time.Second)
+				c.heardOf()
+				for _, note := range []string{
+					`"method":"notifications/tools/list_changed","params":{}`,
+					`"method":"notifications/resources/updated","params":{"uri":"x:one","from":"%s"}`,
+					`"method":"notifications/tasks/status","params":{"taskId":"t","status":"working"}`,
+				} {
+					for range 3 {
+						for name, s := range map[string]*gallery{"a": a, "b": b} {
+							text := strings.ReplaceAll(note, "%s", name)
+							if serverIsModern {
+								listens := s.link(t, 0).got(mcp.MethodListen)
+								if len(listens) == 0 {
+									continue
+								}
+								id := string(listens[len(listens)-1].ID)
+								text = strings.Replace(text, `"params":{`, `"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`+id+`},`, 1)
+								text = strings.Replace(text, `},}`, `}}`, 1)
+							}
+							s.link(t, 0).say(`{"jsonrpc":"2.0",` + text + `}`)
+						}
+					}
+					synctest.Wait()
+					time.Sleep(5 * time.Second)
+					heard := c.heardOf()
+					counts := map[string]int{}
+					for _, x := range heard {
+						counts[x]++
+					}
+					for _, x := range slices.Sorted(maps.Keys(counts)) {
+						often := fmt.Sprint(counts[x], " times")
+						if counts[x] <= 2 {
+							often = "once or twice" // that depends on when the first is written
+						}
+						fmt.Fprintf(&out, "%s: %s\n", x, often)
+					}
+				}
+			})
+		}
+	}
+	golden(t, "origin.txt", out.String())
+}
+
+// TestSubscriptionsReachTheirOwner writes down which of two servers is asked to tell of a
+// resource: the one that lists it, or whose template it fits.
+func TestSubscriptionsReachTheirOwner(t *testing.T) {
+	var out strings.Builder
+	for _, clientIsModern := range []bool{false, true} {
+		for _, serverIsModern := range []bool{false, true} {
+			inBubble(t, func(t *testing.T) {
+				fmt.Fprintf(&out, "# %s servers, %s client\n", eraOf(serverIsModern), eraOf(clientIsModern))
+				a, b := newGallery(serverIsModern, false), newGallery(serverIsModern, false)
+				b.lists[mcp.MethodListResources] = []string{"x:one", "x:two"}
+				b.lists[mcp.MethodListTemplates] = []string{"z:{v}"}
+				w := build(t, a.farServer, b.farServer)
+				c := w.callerAs("nobody", clientIsModern, `{}`)
+				for _, uri := range []string{"x:one", "x:two", "x:hid-a", "y:one/7", "z:7", "x:none"} {
+					before := map[*gallery]int{a: watching(t, a, uri), b: watching(t, b, uri)}
+					if clientIsModern {
+						c.start(mcp.MethodListen, `"notifications":{"resourceSubscriptions":["`+uri+`"]}`)
+					} else {
+						c.start(mcp.MethodSubscribe, `"uri":"`+uri+`"`)
+					}
+					c.rest()
+					time.Sleep(10 * time.Second)
+					fmt.Fprintf(&out, "%s: a is asked %t, b %t\n", uri, watching(t, a, uri) > before[a], watching(t, b, uri) > before[b])
+				}
+			})
+		}
+	}
+	golden(t, "owners.txt", out.String())
+}
+
+// watching returns how often a server was asked to tell of a resource.
+func watching(t *testing.T, s *gallery, uri string) (n int) {
+	synctest.Wait()
+	for i := range s.opened() {
+		for _, method := range []string{mcp.MethodSubscribe, mcp.MethodListen} {
+			for _, m := range s.link(t, i).got(method) {
+				if strings.Contains(string(m.Raw), `"`+uri+`"`) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// TestUnusableToolsAsShown writes down what becomes of a tool that no client may accept
+// because of its x-mcp-header, and whether that is told, where a server on a pipe is shown
+// as it is, in part, or together with another.
+func TestUnusableToolsAsShown(t *testing.T) {
+	var out strings.Builder
+	for _, clientIsModern := range []bool{false, true} {
+		for _, x := range galleries {
+			inBubble(t, func(t *testing.T) {
+				s := newGallery(true, x.hides)
+				on := s.on
+				s.on = func(l *farLink, m *jsonrpc.Message) {
+					if m.Method == mcp.MethodListTools {
+						l.answer(m, `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"good","inputSchema":{}},`+
+							`{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}]}`)
+						return
+					}
+					on(l, m)
+				}
+				all := []*farServer{s.farServer}
+				if x.servers > 1 {
+					other := newGallery(true, x.hides)
+					other.lists = map[string][]string{mcp.MethodListTools: {"other"}}
+					all = append(all, other.farServer)
+				}
+				w := build(t, all...)
+				c := w.callerAs("nobody", clientIsModern, `{}`)
+				pages := c.pages(mcp.MethodListTools)
+				again := c.pages(mcp.MethodListTools)
+				fmt.Fprintf(&out, "# %s, %s client: %s\n", x.name, eraOf(clientIsModern), pages)
+				if again != pages {
+					fmt.Fprintf(&out, "then %s\n", again)
+				}
+				losses := w.lostSoFar()
+				slices.Sort(losses)
+				for _, loss := range losses {
+					fmt.Fprintf(&out, "lost: %s\n", loss)
+				}
+			})
+		}
+	}
+	golden(t, "unusable.txt", out.String())
+}
