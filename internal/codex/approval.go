@@ -11,23 +11,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// question is a request of the worker in the words of an elicitation.
+// question is a request of the worker as an elicitation.
 type question struct {
 	thread string
-	params []byte // of elicitation/create, without _meta; nil for what no client understands
-	url    bool   // it wants a URL to be opened, not a form to be filled in
-	// reply makes the worker's answer of the client's result; accepted tells
-	// whether it lets the worker go on.
+	params []byte // of elicitation/create, without _meta; nil if no client could understand it
+	url    bool   // it asks to open a URL, not to fill in a form
+	// reply converts the client's result into the worker's answer. accepted reports
+	// whether the worker may go on.
 	reply func(raw []byte, result jsonrpc.Span) (answer []byte, accepted bool)
-	safe  []byte // the answer when nobody can be asked
-	what  string // what was asked for, as the end of "Codex asked …"
+	safe  []byte // the answer if the client cannot be asked
+	what  string // what was asked for: completes "Codex asked …"
 }
 
-// asked takes a request of the worker. It runs on the goroutine that reads.
+// asked handles a request of the worker, on the reading goroutine.
 func (b *bridge) asked(m *jsonrpc.Message) {
 	q := b.questionOf(m)
 	if q == nil {
-		// Such as for credentials, or to run a tool that nobody has offered.
+		// For example a request for credentials, or for a tool that the client does not have.
 		b.answerLater(func() {
 			b.worker.refuse(m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: excerpt.Line(m.Method, 80) + " is not supported by this client"})
 		})
@@ -35,7 +35,7 @@ func (b *bridge) asked(m *jsonrpc.Message) {
 	}
 	t := b.asker(q.thread)
 	if t == nil {
-		// Nobody is guessed to be meant.
+		// Do not guess which client is meant.
 		b.server.o.Log.Warn("codex question belongs to no call and is declined", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
 		return
@@ -46,7 +46,7 @@ func (b *bridge) asked(m *jsonrpc.Message) {
 	twice := b.open[m.ID] != nil
 	b.mu.Unlock()
 	if twice {
-		// One answer cannot be to both, and the first is still being asked.
+		// One answer cannot belong to both requests, and the first is still open.
 		b.server.o.Log.Warn("codex question has the id of one that waits and is dropped", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		return
 	}
@@ -74,9 +74,9 @@ func (b *bridge) asked(m *jsonrpc.Message) {
 	})
 }
 
-// answerLater writes to the worker on a goroutine of its own: whoever reads from
-// it must not wait until it reads. One that asks on and on and reads nothing gets no
-// further answers.
+// answerLater writes to the worker on a separate goroutine, because the reading goroutine
+// must not wait for the worker to read. A worker that keeps asking without reading gets
+// no further answers.
 func (b *bridge) answerLater(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +92,7 @@ func (b *bridge) answerLater(f func()) {
 	})
 }
 
-// put asks the client and tells the worker what it says.
+// put asks the client and sends its decision to the worker.
 func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 	result, err := b.elicit(ctx, t, q)
 	switch {
@@ -103,9 +103,9 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 		}
 		b.worker.reply(id, reply)
 	case errors.Is(context.Cause(ctx), errResolved):
-		// It knows already.
+		// The worker already has its answer.
 	case ctx.Err() != nil:
-		// The turn ends; what it waits for must not be taken for granted.
+		// The turn is ending; do not approve what it waits for.
 		b.worker.reply(id, q.safe)
 	default:
 		t.note("Codex asked " + q.what + ". Nobody could be asked for consent (" + excerpt.Line(err.Error(), 200) + "), so it was declined.")
@@ -113,8 +113,8 @@ func (b *bridge) put(ctx context.Context, t *turn, id jsonrpc.ID, q *question) {
 	}
 }
 
-// elicit sends a question to the client and waits for its result. The question
-// names its call by the progress token, which on this hop is the call's id.
+// elicit sends a question to the client and waits for the result. The question names its
+// call by the progress token, which on this hop is the call's id.
 func (b *bridge) elicit(ctx context.Context, t *turn, q *question) (*jsonrpc.Message, error) {
 	c := make(chan *jsonrpc.Message, 1)
 	b.mu.Lock()
@@ -144,7 +144,7 @@ func (b *bridge) elicit(ctx context.Context, t *turn, q *question) (*jsonrpc.Mes
 	}
 }
 
-// answered takes the client's answer to a question.
+// answered handles the client's response to a question.
 func (b *bridge) answered(m *jsonrpc.Message) {
 	n, ok := jsonrpc.Int([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
 	b.mu.Lock()
@@ -156,8 +156,8 @@ func (b *bridge) answered(m *jsonrpc.Message) {
 	}
 }
 
-// questionOf puts a request of the worker into the words of an elicitation; nil
-// when it is none that a client could answer.
+// questionOf converts a request of the worker into an elicitation. It returns nil if no
+// client could answer it.
 func (b *bridge) questionOf(m *jsonrpc.Message) *question {
 	q := &question{thread: text(m.Raw, m.Params, "threadId")}
 	if q.thread == "" {
@@ -188,13 +188,13 @@ func (b *bridge) questionOf(m *jsonrpc.Message) *question {
 	return q
 }
 
-// decisions are a worker's words for what a person may decide.
+// decisions are the values with which a worker is told a decision.
 type decisions struct{ accept, session, decline, cancel []byte }
 
 var newerDecisions = decisions{accept: []byte(`"accept"`), session: []byte(`"acceptForSession"`), decline: []byte(`"decline"`), cancel: []byte(`"cancel"`)}
 
-// olderDecisions are those of the requests that came with conversations. Workers
-// that still have the requests and no conversations want a reason for a denial.
+// olderDecisions returns the values for the requests from the time of conversations.
+// Workers that have these requests but no conversations want a reason for a denial.
 func (b *bridge) olderDecisions() decisions {
 	d := decisions{accept: []byte(`"approved"`), session: []byte(`"approved_for_session"`), decline: []byte(`"denied"`), cancel: []byte(`"abort"`)}
 	if !b.server.isOlder() {
@@ -203,7 +203,7 @@ func (b *bridge) olderDecisions() decisions {
 	return d
 }
 
-// What a person may choose, in a form of ours.
+// The choices in our forms.
 const (
 	chooseAccept  = "accept"
 	chooseSession = "accept for session"
@@ -212,7 +212,7 @@ const (
 	chooseCancel  = "cancel"
 )
 
-// approve fills in a question that is answered by a decision.
+// approve fills in a question that is answered with a decision.
 func (q *question) approve(message string, d decisions, session bool, always []byte) {
 	choices := []string{chooseAccept}
 	about := "accept: this time"
@@ -253,13 +253,13 @@ func (q *question) approve(message string, d decisions, session bool, always []b
 	}
 }
 
-// maxShown bounds a command or a patch in a question, in bytes.
+// maxShown limits a command or patch in a question, in bytes.
 const maxShown = 8 << 10
 
-// maxRule bounds what is to be allowed for always, in bytes.
+// maxRule limits the rule of "accept always", in bytes.
 const maxRule = 1 << 10
 
-// maxFields bounds the fields of a form.
+// maxFields limits the fields of a form.
 const maxFields = 32
 
 func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
@@ -278,8 +278,7 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 	message += ":\n\n" + command
 	q.what = "to run " + excerpt.Line(command, 200)
 
-	// Where the worker lists what it takes, nothing beside that is offered but to
-	// say no.
+	// If the worker lists the decisions it accepts, offer only those, and declining.
 	session, always := true, []byte(nil)
 	if list := m.Param("availableDecisions"); jsonrpc.KindOf(m.Raw, list) == '[' {
 		session = false
@@ -296,8 +295,8 @@ func (b *bridge) commandApproval(m *jsonrpc.Message, q *question, d decisions) {
 		session, always = false, nil
 	}
 	if always != nil {
-		// What would be allowed is the worker's to choose, and may be more than this
-		// command. What does not fit is not offered: nobody accepts unseen.
+		// The worker chooses this rule, and it may allow more than this command. A rule
+		// that is too long to show is not offered.
 		rule := excerpt.Lines(string(jsonrpc.Find(always, jsonrpc.Whole(always), "acceptWithExecpolicyAmendment").Of(always)), 2*maxRule)
 		if len(rule) > maxRule {
 			always = nil
@@ -328,8 +327,8 @@ func reasonOf(m *jsonrpc.Message) string {
 	return ""
 }
 
-// patchOf shows changes to files: an array of objects with a path, or an object
-// whose members are named by their paths.
+// patchOf formats file changes: an array of objects with a path, or an object whose keys
+// are paths.
 func patchOf(raw []byte, at jsonrpc.Span) string {
 	var b strings.Builder
 	add := func(path, kind, diff string) {
@@ -364,8 +363,8 @@ func patchOf(raw []byte, at jsonrpc.Span) string {
 	return strings.TrimRight(excerpt.Lines(b.String(), maxShown), "\n")
 }
 
-// permissionApproval asks for wider permissions, which are granted as they were
-// asked for or not at all.
+// permissionApproval asks for more permissions. They are granted as requested or not at
+// all.
 func permissionApproval(m *jsonrpc.Message, q *question) {
 	wanted := m.Param("permissions").Of(m.Raw)
 	if wanted == nil {
@@ -392,9 +391,9 @@ func permissionApproval(m *jsonrpc.Message, q *question) {
 	}
 }
 
-// userInput puts the agent's own questions to the person. What is to be kept
-// secret is not asked for (2025-11-25 §Elicitation, "Security Considerations": no
-// sensitive information by forms).
+// userInput passes the agent's own questions to the user. Secrets are not asked for
+// (2025-11-25 §Elicitation, "Security Considerations": no sensitive information by
+// forms).
 func userInput(m *jsonrpc.Message, q *question) {
 	q.safe, q.what = []byte(`{"answers":{}}`), "something of the user"
 	var fields []field
@@ -435,8 +434,8 @@ func userInput(m *jsonrpc.Message, q *question) {
 	}
 }
 
-// elicitation hands on what an MCP server of the worker's own asks. Its form and
-// the answer to it pass as they are.
+// elicitation forwards an elicitation from an MCP server of the worker. Form and answer
+// pass unchanged.
 func elicitation(m *jsonrpc.Message, q *question) {
 	keys := [...]string{"mode", "message", "requestedSchema", "url", "elicitationId", "serverName"}
 	var at [len(keys)]jsonrpc.Span
@@ -469,14 +468,14 @@ func elicitation(m *jsonrpc.Message, q *question) {
 	}
 }
 
-// field is a text field of a form; with choices one of them is to be chosen.
+// field is a text field of a form. If it has choices, one must be selected.
 type field struct {
 	key, title, about string
 	choices           []string
 }
 
-// form makes the params of an elicitation in words that all revisions with forms
-// have (2025-06-18 §Elicitation, "Requested Schema").
+// form returns the params of an elicitation, using only what all revisions with forms
+// support (2025-06-18 §Elicitation, "Requested Schema").
 func form(message string, fields ...field) []byte {
 	properties, required := &object{}, []byte("[")
 	for i, f := range fields {

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestApprovals puts what a worker asks to a client and what it decides back into
-// the worker's words.
+// TestApprovals checks that a worker's approval requests reach the client and that the
+// decisions reach the worker in its own form.
 func TestApprovals(t *testing.T) {
 	declined := "It was declined."
 	for _, c := range []struct {
@@ -60,14 +60,14 @@ func TestApprovals(t *testing.T) {
 				}
 				accepted := strings.Contains(c.answer, "accept") && !strings.Contains(c.want, "decline") && !strings.Contains(c.want, "denied") && !strings.Contains(c.want, `"permissions":{}`)
 				if !strings.Contains(c.want, "interrupted") && accepted == strings.Contains(texts(m), declined) {
-					t.Errorf("it tells of a denial where there is none, or not where there is one: %s", texts(m))
+					t.Errorf("wrong note about a denial: %s", texts(m))
 				}
 			})
 		})
 	}
 }
 
-// TestQuestionsShowWhatIsAsked: a person sees the command and the patch.
+// TestQuestionsShowWhatIsAsked checks that a question shows the command or the patch.
 func TestQuestionsShowWhatIsAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -93,8 +93,8 @@ func TestQuestionsShowWhatIsAsked(t *testing.T) {
 	})
 }
 
-// TestNobodyToAsk: a client that cannot be asked, or will not be, gets a denial
-// and a sentence about it.
+// TestNobodyToAsk checks that a client that cannot or will not be asked causes a denial
+// and a note about it.
 func TestNobodyToAsk(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		for _, capabilities := range []string{`{}`, `{"elicitation":{"url":{}}}`, forms} {
@@ -121,8 +121,8 @@ func TestNobodyToAsk(t *testing.T) {
 	})
 }
 
-// TestQuestionsNameTheirCall runs two turns at once: each question carries the
-// token of its own call, and the answers do not cross.
+// TestQuestionsNameTheirCall runs two turns at once. Each question has the token of its
+// own call, and answers do not cross.
 func TestQuestionsNameTheirCall(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})

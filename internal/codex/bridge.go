@@ -16,14 +16,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// bridge is the MCP server that stands before one worker. It reads from both
-// sides, each on a goroutine of its own that waits for nobody: a tool call and a
-// question of the worker have goroutines too.
+// bridge is the MCP server in front of one worker. Each side has its own reading
+// goroutine, which never waits. Tool calls and worker requests run on further goroutines.
 type bridge struct {
 	server *Server
 	worker *worker
-	client transport.Pipe // the end that Adapt hands out
-	side   transport.Pipe // the other end of it
+	client transport.Pipe // the end that Adapt returns
+	side   transport.Pipe // the other end
 	begun  time.Time
 
 	life    context.Context // ends with either side
@@ -33,30 +32,30 @@ type bridge struct {
 	events chan string // names of {"event":…} lines during the handshake
 
 	mu       sync.Mutex
-	closing  bool // Close was called; nothing is started any more
-	opening  bool // a handshake is under way
+	closing  bool // Close was called; nothing new may start
+	opening  bool // a handshake is running
 	complete bool // it succeeded
-	counted  bool // the end of the worker has been reported
-	forms    bool // the client shows forms
-	urls     bool // and opens URLs
+	counted  bool // the end of the worker was reported
+	forms    bool // the client supports form elicitation
+	urls     bool // the client supports URL elicitation
 	calls    map[jsonrpc.ID]*turn
-	threads  map[string]*turn // those in which a turn runs
-	children map[string]*turn // threads that a turn's own agents have opened
+	threads  map[string]*turn // threads with a running turn
+	children map[string]*turn // threads opened by a turn's subagents
 	asks     map[int64]chan *jsonrpc.Message
 	lastAsk  int64
-	open     map[jsonrpc.ID]context.CancelCauseFunc // questions of the worker
-	// answering counts the answers to the worker, beside those of open, that are
-	// being written.
+	open     map[jsonrpc.ID]context.CancelCauseFunc // requests of the worker
+	// answering is the number of answers to the worker that are being written, apart
+	// from those in open.
 	answering int
 }
 
-// The bounds of what runs at once before one worker.
+// Limits of what runs at once per worker.
 const (
 	maxTurns     = 64
 	maxQuestions = 64
 	maxAnswers   = 64
 	maxChildren  = 256
-	maxID        = 256 // bytes of a worker's id that is kept
+	maxID        = 256 // maximum bytes of a worker's id
 )
 
 var (
@@ -65,11 +64,11 @@ var (
 	errGivenUp  = errors.New("the client has given up")
 )
 
-// Adapt takes over the pipe to a worker that was just started and returns one
-// that speaks MCP 2025-11-25, to be closed by its owner. The worker is spoken to
-// once the client has sent initialize.
+// Adapt takes over the pipe to a worker that has just started. It returns a pipe that
+// speaks MCP 2025-11-25, which the caller must close. The handshake with the worker
+// starts when the client sends initialize.
 func (s *Server) Adapt(p transport.Pipe) transport.Pipe {
-	client, side := inmem.PipeOf(2*s.o.Message + 64<<10) // a result says what the worker said twice
+	client, side := inmem.PipeOf(2*s.o.Message + 64<<10) // a result contains the worker's text twice
 	b := &bridge{
 		server: s, worker: newWorker(p), client: client, side: side, begun: time.Now(),
 		events: make(chan string, 8), calls: map[jsonrpc.ID]*turn{}, threads: map[string]*turn{}, children: map[string]*turn{},
@@ -103,8 +102,8 @@ type pipe struct {
 	b *bridge
 }
 
-// Read returns the next message of the bridge; after the worker's end, why it
-// ended.
+// Read returns the next message of the bridge. After the end of the worker it returns
+// the reason.
 func (p *pipe) Read() (*jsonrpc.Message, error) {
 	m, err := p.Pipe.Read()
 	if errors.Is(err, io.EOF) {
@@ -115,12 +114,10 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 	return m, err
 }
 
-// Stalled says for how long the worker has read nothing. The bridge itself always
-// reads.
+// Stalled returns how long the worker has not read. The bridge itself always reads.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return p.b.worker.pipe.Stalled() }
 
-// Close ends the conversation with the worker and waits for all that was started
-// for it.
+// Close ends the conversation with the worker and waits for everything started for it.
 func (p *pipe) Close() error {
 	b := p.b
 	b.mu.Lock()
@@ -136,7 +133,7 @@ func (p *pipe) Close() error {
 	return err
 }
 
-// count tells the server of the worker's end, once.
+// count reports the end of the worker to the server, once.
 func (b *bridge) count() {
 	b.mu.Lock()
 	counted, complete := b.counted, b.complete
@@ -149,12 +146,12 @@ func (b *bridge) count() {
 	b.server.ended(complete, !complete || !ours && time.Since(b.begun) < steady)
 }
 
-// start runs f on a goroutine that Close waits for, unless there is no more time.
+// start runs f on a goroutine that Close waits for. It returns false after Close.
 func (b *bridge) start(f func()) bool {
 	return b.running.Go(f)
 }
 
-// serve reads what the client says.
+// serve handles the client's messages.
 func (b *bridge) serve() {
 	for {
 		m, err := b.side.Read()
@@ -184,11 +181,11 @@ func (b *bridge) serve() {
 	}
 }
 
-// say sends a message to the client. It fails only when the client is gone, or when
-// the message is too large for the link.
+// say sends a message to the client. It ignores errors: the client is gone, or the
+// message is too large for the pipe.
 func (b *bridge) say(raw []byte) { _ = b.side.Write(raw) }
 
-// answer answers a call, with an error where the result is too large for the link.
+// answer answers a call, with an error if the result is too large for the pipe.
 func (b *bridge) answer(m *jsonrpc.Message, result []byte) {
 	err := b.side.Write(jsonrpc.AppendResult(nil, m.ID, result))
 	if err != nil && !errors.Is(err, io.ErrClosedPipe) {
@@ -223,8 +220,8 @@ func (b *bridge) request(m *jsonrpc.Message) {
 	}
 }
 
-// initialize answers the client after a handshake with the worker. One that
-// failed may be tried again on the same pipe.
+// initialize answers the client after a handshake with the worker. A failed handshake may
+// be retried on the same pipe.
 func (b *bridge) initialize(m *jsonrpc.Message) {
 	capable := jsonrpc.Find(m.Raw, m.Param("capabilities"), "elicitation")
 	if jsonrpc.KindOf(m.Raw, capable) == '{' {
@@ -254,8 +251,8 @@ func (b *bridge) initialize(m *jsonrpc.Message) {
 	b.say(jsonrpc.AppendResult(nil, m.ID, append(result, '}')))
 }
 
-// introduction returns the clientInfo for the worker: the client's name and
-// version, and nothing else, for a worker may be strict about the rest.
+// introduction returns the clientInfo for the worker. It contains only name and version,
+// because a worker may refuse other members.
 func introduction(m *jsonrpc.Message) []byte {
 	info := m.Param("clientInfo")
 	name, version := text(m.Raw, info, "name"), text(m.Raw, info, "version")
@@ -268,7 +265,7 @@ func introduction(m *jsonrpc.Message) []byte {
 	return new(object).text("name", name).text("version", version).json()
 }
 
-// versionOf reads the version out of a user agent such as "x/0.169.0 (Linux)".
+// versionOf returns the version in a user agent such as "x/0.169.0 (Linux)".
 func versionOf(agent string) string {
 	_, after, _ := strings.Cut(agent, "/")
 	version, _, _ := strings.Cut(after, " ")
@@ -278,8 +275,7 @@ func versionOf(agent string) string {
 	return version
 }
 
-// hear takes what the worker says beside its answers. It runs on the goroutine
-// that reads from it.
+// hear handles notifications and requests of the worker, on its reading goroutine.
 func (b *bridge) hear(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
 		b.asked(m)
@@ -309,8 +305,8 @@ func (b *bridge) hear(m *jsonrpc.Message) {
 	}
 }
 
-// adopt notes that a thread belongs to a turn whose agent has opened it, so that
-// what it wants to be approved is put to the right client.
+// adopt assigns a thread that a turn's subagent has opened to that turn, so that its
+// approval requests go to the right client.
 func (b *bridge) adopt(m *jsonrpc.Message) {
 	thread := m.Param("thread")
 	id, parent := text(m.Raw, thread, "id"), text(m.Raw, thread, "parentThreadId")
@@ -328,8 +324,8 @@ func (b *bridge) adopt(m *jsonrpc.Message) {
 	}
 }
 
-// turnOf returns the turn that runs in a thread; where the worker names none, the
-// one that its turn's id fits.
+// turnOf returns the running turn of a thread. If the worker names no thread, it is the
+// turn with the given turn id.
 func (b *bridge) turnOf(thread, id string) *turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -344,7 +340,7 @@ func (b *bridge) turnOf(thread, id string) *turn {
 	return nil
 }
 
-// asker returns the turn that a question belongs to.
+// asker returns the turn that a worker request belongs to.
 func (b *bridge) asker(thread string) *turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()

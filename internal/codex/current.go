@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// current are the words of workers with threads and turns.
+// current is the protocol of workers with threads and turns.
 type current struct{}
 
 const errNoThread = problem("Codex started a thread and did not say which.")
@@ -34,8 +34,8 @@ func (current) open(ctx context.Context, b *bridge, a *arguments) (string, error
 	return id, nil
 }
 
-// settings returns the config of a new thread, nil for none. It takes what has no
-// member of its own there.
+// settings returns the config of a new thread, or nil. It holds the settings that
+// thread/start has no member for.
 func (a *arguments) settings() []byte {
 	var fields []jsonrpc.Field
 	if !a.profile.IsZero() {
@@ -130,7 +130,7 @@ func (current) hear(m *jsonrpc.Message) (e event, ok bool) {
 	return e, true
 }
 
-// begunItem says what an item that has begun is about.
+// begunItem describes an item that has started.
 func begunItem(raw []byte, item jsonrpc.Span) (eventKind, string) {
 	switch text(raw, item, "type") {
 	case "commandExecution":
@@ -145,7 +145,7 @@ func begunItem(raw []byte, item jsonrpc.Span) (eventKind, string) {
 	return alive, ""
 }
 
-// turnError reads a turn's error.
+// turnError returns the text of a turn's error.
 func turnError(raw []byte, at jsonrpc.Span) string {
 	s := strings.TrimSpace(text(raw, at, "message"))
 	if more := strings.TrimSpace(text(raw, at, "additionalDetails")); more != "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// FuzzWorker lets a worker say anything at all after a good beginning. Whatever it
-// is, what reaches the client is MCP, and the pipe can be closed.
+// FuzzWorker lets a worker send anything after a valid handshake. The client must receive
+// only MCP, and the pipe must close.
 func FuzzWorker(f *testing.F) {
 	for _, seed := range []string{
 		`{"method":"item/agentMessage/delta","params":{"threadId":"t","turnId":"u","delta":"x"}}`,

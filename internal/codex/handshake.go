@@ -17,21 +17,19 @@ import (
 
 const methodInitialize = "initialize"
 
-// greeting is the handshake with one worker. It is run once at a time for each
-// worker, by whoever answers the client's initialize.
+// greeting is one handshake with a worker. A worker has at most one handshake at a time.
 //
-// Version 2 is offered first. A worker that refuses its parameters is offered
-// those of version 1 on the same pipe, and so is one that says nothing: its late
-// answer to the first offer still counts.
+// Version 2 is offered first. If the worker refuses its params or does not answer,
+// version 1 is offered on the same pipe. A late answer to the first offer still counts.
 type greeting struct {
 	b     *bridge
 	begun time.Time
 	trace handshake.Trace
-	cause string // of the fall-back to version 1, "" for none
+	cause string // the reason for falling back to version 1; "" if none
 }
 
-// greet leads the handshake and returns the worker's result. The error is a
-// sentence for people.
+// greet performs the handshake and returns the worker's result. The error is a
+// user-readable sentence.
 func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, error) {
 	g := &greeting{b: b, begun: time.Now()}
 	b.server.set(HandshakePending)
@@ -41,7 +39,7 @@ func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, erro
 	}
 	attrs := []slog.Attr{slog.String("server", b.server.o.Server)}
 	if g.cause != "" {
-		attrs = append(attrs, slog.String("fall-back", b.server.o.Clean(g.cause)))
+		attrs = append(attrs, slog.String("fallback", b.server.o.Clean(g.cause)))
 	}
 	if err != nil {
 		b.server.set(HandshakeFailed)
@@ -74,7 +72,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			g.b.worker.drop(x)
 		}
 	}()
-	answers := make(chan offered, 2) // in the order in which they came
+	answers := make(chan offered, 2) // in order of arrival
 	offer := func(version int) error {
 		params := versionOne(info)
 		if version == 2 {
@@ -89,7 +87,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 	wait := g.b.server.o.Silence
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	both := g.b.server.isMute() // no further offer is left
+	both := g.b.server.isSilentOnV2() // no further offer is left
 	silent := both
 	if both {
 		g.cause = "it did not answer version 2 before"
@@ -104,7 +102,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			g.drain()
 			sent, m := "initialize v"+strconv.Itoa(a.version), a.m
 			if m.Kind == jsonrpc.Result {
-				g.b.server.setMute(silent && a.version == 1)
+				g.b.server.setSilentOnV2(silent && a.version == 1)
 				g.note(sent, describe(m), "it speaks version "+strconv.Itoa(a.version))
 				return m, "v" + strconv.Itoa(a.version), g.check(m)
 			}
@@ -129,7 +127,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 				return nil, "", problem("Codex refused to be opened: " + said(e))
 			}
 		case name := <-g.b.events:
-			// Silence begins after the last sign of life.
+			// The silence timeout restarts at each sign of life.
 			g.noteEvent(name)
 			if !both {
 				timer.Reset(wait)
@@ -160,12 +158,12 @@ func (g *greeting) note(sent, got, reason string) {
 	}
 }
 
-// noteEvent writes down a line by which a shim says how its start goes.
+// noteEvent records a status line that a wrapper prints during startup.
 func (g *greeting) noteEvent(name string) {
 	g.note("", `the line {"event":"`+excerpt.Line(name, 40)+`"}`, "it is alive")
 }
 
-// drain writes down the lines that came before an answer.
+// drain records the lines that arrived before an answer.
 func (g *greeting) drain() {
 	for {
 		select {
@@ -177,7 +175,7 @@ func (g *greeting) drain() {
 	}
 }
 
-// check refuses what is no app-server: an MCP server answers initialize too.
+// check refuses an MCP server, which answers initialize too.
 func (g *greeting) check(m *jsonrpc.Message) error {
 	keys := [...]string{"userAgent", "protocolVersion", "serverInfo"}
 	var at [len(keys)]jsonrpc.Span
@@ -188,20 +186,18 @@ func (g *greeting) check(m *jsonrpc.Message) error {
 	return nil
 }
 
-// already recognises a worker that has taken an offer without saying so.
+// already reports whether the worker has accepted an offer without answering it.
 func already(e *jsonrpc.Error) bool {
 	return strings.Contains(strings.ToLower(e.Message), "already initialized")
 }
 
-// schemaWords are those of validators that were given a member they do not know,
-// or miss one.
+// schemaWords occur in errors of validators about unknown or missing members.
 var schemaWords = []string{
 	"unknown field", "missing field", "unknown variant", "unexpected", "invalid type", "invalid param", "invalid request",
 	"additional propert", "unrecognized", "schema", "validation", "protocolversion", "protocol_version", "protocol version", "deserialize",
 }
 
-// fallsBack reports whether a refusal is of what version 2 says and version 1
-// does not.
+// fallsBack reports whether an error is about what version 2 adds to version 1.
 func fallsBack(e *jsonrpc.Error) bool {
 	if e.Code == jsonrpc.CodeInvalidParams || e.Code == jsonrpc.CodeInvalidRequest {
 		return true
@@ -215,20 +211,19 @@ func fallsBack(e *jsonrpc.Error) bool {
 	return false
 }
 
-// versionTwo returns the parameters of version 2: its members in both spellings.
+// versionTwo returns the params of version 2, with its members in both spellings.
 func versionTwo(info []byte) []byte {
 	b := append([]byte(`{"protocolVersion":"v2","protocol_version":"v2","clientInfo":`), info...)
 	b = append(append(b, `,"client_info":`...), info...)
 	return append(b, `,"capabilities":{}}`...)
 }
 
-// versionOne returns the parameters of version 1. What it does not have is left
-// out and never null.
+// versionOne returns the params of version 1. Members that it lacks are omitted, not null.
 func versionOne(info []byte) []byte {
 	return append(append([]byte(`{"clientInfo":`), info...), '}')
 }
 
-// said repeats an error of the worker's.
+// said formats an error of the worker.
 func said(e *jsonrpc.Error) string {
 	s := strconv.FormatInt(e.Code, 10)
 	if e.Message != "" {
@@ -237,7 +232,7 @@ func said(e *jsonrpc.Error) string {
 	return s
 }
 
-// describe says which members a result has.
+// describe lists the members of a result.
 func describe(m *jsonrpc.Message) string {
 	var names []string
 	for x := range jsonrpc.Members(m.Raw, m.Result) {

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestHandshake opens workers that take version 2 and workers that refuse it in
-// every way, on one pipe. The log says what was agreed on and why.
+// TestHandshake opens workers that accept version 2 and workers that refuse it in every
+// way, on one pipe. The log contains the version and the reason.
 func TestHandshake(t *testing.T) {
 	for _, c := range []struct {
 		v2, version, fallBack string
@@ -49,7 +49,7 @@ func TestHandshake(t *testing.T) {
 					if !strings.Contains(log, "version="+c.version+" ") {
 						t.Errorf("the log does not say %s:\n%s", c.version, log)
 					}
-					if c.fallBack == "" && strings.Contains(log, "fall-back") || !strings.Contains(log, c.fallBack) {
+					if c.fallBack == "" && strings.Contains(log, "fallback") || !strings.Contains(log, c.fallBack) {
 						t.Errorf("the log gives another cause than %q:\n%s", c.fallBack, log)
 					}
 					if events == "yes" && !strings.Contains(log, `{"event":"ready"}`) {
@@ -64,7 +64,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestHandshakePending sees the reason while the worker is silent.
+// TestHandshakePending checks the reason while the worker is silent.
 func TestHandshakePending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{Silence: time.Minute}, "v2=silence")
@@ -74,7 +74,7 @@ func TestHandshakePending(t *testing.T) {
 		if got := r.server.Readiness(); got != "handshake_pending" {
 			t.Errorf("readiness: %s", got)
 		}
-		// There is one handshake at a time.
+		// Only one handshake runs at a time.
 		second := r.send("initialize", `{}`)
 		if m := r.next(); m.ID != second || m.Kind != jsonrpc.Failure {
 			t.Errorf("a second initialize: %s", m.Raw)
@@ -85,8 +85,8 @@ func TestHandshakePending(t *testing.T) {
 	})
 }
 
-// TestMuteWorkerIsNotAskedTwice: a worker that kept silent is opened with version
-// 1 the next time, so that silence costs its five seconds once.
+// TestMuteWorkerIsNotAskedTwice checks that a worker that did not answer version 2 is
+// opened with version 1 the next time, so that the timeout of five seconds occurs once.
 func TestMuteWorkerIsNotAskedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{}, "v2=silence")
@@ -105,8 +105,8 @@ func TestMuteWorkerIsNotAskedTwice(t *testing.T) {
 	})
 }
 
-// TestHandshakeRefused: what has nothing to do with the version ends it, and a
-// handshake that failed may be tried again on the same pipe.
+// TestHandshakeRefused checks that an error unrelated to the version ends the handshake,
+// and that a failed handshake may be retried on the same pipe.
 func TestHandshakeRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{}, "v2=closed")
@@ -126,8 +126,8 @@ func TestHandshakeRefused(t *testing.T) {
 	})
 }
 
-// TestInitializedOnlyOnDemand: the notification is sent where the profile wants
-// it; the fake takes it for a violation, and its error without an id is borne.
+// TestInitializedOnlyOnDemand checks that the notification is sent if the profile wants
+// it. The fake reports a violation, and its error without an id is ignored.
 func TestInitializedOnlyOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{Initialized: true})
@@ -146,8 +146,8 @@ func TestInitializedOnlyOnDemand(t *testing.T) {
 	})
 }
 
-// TestRestarts holds the starts of a worker that always fails to their pauses and
-// to their limit, and begins again after the rest.
+// TestRestarts checks the delays and the limit for a worker that always fails, and that
+// starts resume after the rest.
 func TestRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &journal{}
@@ -185,7 +185,7 @@ func TestRestarts(t *testing.T) {
 			t.Errorf("and then: %v", err)
 		}
 		time.Sleep(10 * time.Minute)
-		for range 3 { // one that works is forgiven
+		for range 3 { // a successful start resets the count
 			if got, err := attempt("accept"); err != nil || got != 0 {
 				t.Errorf("a good start: waited %s, %v", got, err)
 			}
@@ -199,7 +199,7 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestWorkerThatDiesSoon: an end by itself within a minute of the start counts.
+// TestWorkerThatDiesSoon checks that an exit within a minute of the start counts.
 func TestWorkerThatDiesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{})

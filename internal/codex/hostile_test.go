@@ -16,19 +16,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// scripted is a worker whose turn u in the thread t says lines of the test's, and
-// what it is answered.
+// scripted is a worker that sends the test's lines during the turn u in the thread t, and
+// records what it receives.
 type scripted struct {
 	t     *testing.T
 	pipe  transport.Pipe
-	heard chan *jsonrpc.Message // what the worker gets after its turn has begun
+	heard chan *jsonrpc.Message // what the worker receives after its turn has begun
 	out   *io.PipeWriter
 	wg    sync.WaitGroup
 }
 
 // script opens a worker and starts its turn, with the id 2 on the client's side.
-// Nothing is read from the worker's input any more once deaf is closed.
-func script(t *testing.T, deaf <-chan struct{}) *scripted {
+// If resume is not nil, the worker reads nothing until resume is closed.
+func script(t *testing.T, resume <-chan struct{}) *scripted {
 	t.Helper()
 	theirIn, ourOut := io.Pipe()
 	ourIn, theirOut := io.Pipe()
@@ -49,8 +49,8 @@ func script(t *testing.T, deaf <-chan struct{}) *scripted {
 			case begun:
 				s.heard <- m
 			}
-			if begun && deaf != nil {
-				<-deaf
+			if begun && resume != nil {
+				<-resume
 			}
 		}
 	})
@@ -78,7 +78,7 @@ func (s *scripted) say(format string, a ...any) {
 	}
 }
 
-// next returns the client's next message that is no progress.
+// next returns the client's next message that is not progress.
 func (s *scripted) next() *jsonrpc.Message {
 	s.t.Helper()
 	for range 200 {
@@ -90,7 +90,7 @@ func (s *scripted) next() *jsonrpc.Message {
 			return m
 		}
 	}
-	s.t.Fatal("there is nothing but progress")
+	s.t.Fatal("got only progress")
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (s *scripted) close() {
 	s.wg.Wait()
 }
 
-// asking returns the message that a question shows to a person.
+// asking returns the message of a question to the user.
 func asking(t *testing.T, m *jsonrpc.Message) string {
 	t.Helper()
 	if m.Method != "elicitation/create" {
@@ -110,8 +110,8 @@ func asking(t *testing.T, m *jsonrpc.Message) string {
 	return s
 }
 
-// TestAlwaysShowsWhatItAllows: who accepts for always has seen what that is, which
-// the worker chooses apart from the command.
+// TestAlwaysShowsWhatItAllows checks that "accept always" shows the rule, which the worker
+// chooses independently of the command.
 func TestAlwaysShowsWhatItAllows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := script(t, nil)
@@ -123,8 +123,8 @@ func TestAlwaysShowsWhatItAllows(t *testing.T) {
 	})
 }
 
-// TestPatchIsTheLatest: a change that was announced again is shown as it is now,
-// however many there are.
+// TestPatchIsTheLatest checks that a question shows the latest version of a change,
+// however many versions were announced.
 func TestPatchIsTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := script(t, nil)
@@ -144,8 +144,8 @@ func TestPatchIsTheLatest(t *testing.T) {
 	})
 }
 
-// TestNamelessThreads: a question without a thread is put to nobody, not even when a
-// child without a name was announced.
+// TestNamelessThreads checks that a question without a thread reaches no client, even if
+// a child thread without an id was announced.
 func TestNamelessThreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := script(t, nil)
@@ -158,8 +158,8 @@ func TestNamelessThreads(t *testing.T) {
 	})
 }
 
-// TestQuestionsWithOneName: what a worker asks twice under one name is asked once,
-// so that a form has no member twice.
+// TestQuestionsWithOneName checks that two questions with the same id become one field, so
+// that a form has no duplicate member.
 func TestQuestionsWithOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := script(t, nil)
@@ -184,8 +184,8 @@ func TestQuestionsWithOneName(t *testing.T) {
 	})
 }
 
-// TestQuestionsAreBounded: a worker that asks without end, and hears no answer,
-// does not fill the memory with them.
+// TestQuestionsAreBounded checks that a worker that keeps asking, and gets no answer, does
+// not exhaust the memory.
 func TestQuestionsAreBounded(t *testing.T) {
 	for name, line := range map[string]string{
 		"of nobody":      `{"method":"item/commandExecution/requestApproval","id":%d,"params":{"command":"ls"}}`,
@@ -195,8 +195,8 @@ func TestQuestionsAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				deaf := make(chan struct{})
-				s := script(t, deaf)
+				resume := make(chan struct{})
+				s := script(t, resume)
 				synctest.Wait()
 				before := runtime.NumGoroutine()
 				for i := range 2000 {
@@ -206,7 +206,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 				if n := runtime.NumGoroutine() - before; n > 300 {
 					t.Errorf("there are %d more goroutines", n)
 				}
-				close(deaf)
+				close(resume)
 				s.close()
 			})
 		})

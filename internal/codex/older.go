@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// older are the words of workers with conversations, which came before threads.
-// Their events are those of Codex itself, wrapped: codex/event/TYPE with a msg.
+// older is the protocol of workers with conversations, which preceded threads. Its events
+// are Codex's internal ones, wrapped: codex/event/TYPE with a msg.
 type older struct{}
 
 const eventPrefix = "codex/event"
@@ -36,8 +36,8 @@ func (older) open(ctx context.Context, b *bridge, a *arguments) (string, error) 
 	return id, nil
 }
 
-// resume goes by the conversation's id where the worker knows how, else by the
-// file that it was told to be in.
+// resume resumes a conversation by its id, or if the worker does not support that, by
+// its rollout file.
 func (older) resume(ctx context.Context, b *bridge, thread string) error {
 	_, err := b.ask(ctx, "resumeConversation", (&object{}).text("conversationId", thread).json(), nil)
 	if path := b.server.recall(thread).rollout; err != nil && path != "" {
@@ -64,7 +64,7 @@ func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error 
 	if !isUnknown(err) {
 		return err
 	}
-	// The other way to say it repeats all settings.
+	// The alternative method needs all settings again.
 	c := b.server.recall(id)
 	o = (&object{}).text("conversationId", id).member("items", items).text("cwd", or(c.cwd, ".")).
 		text("approvalPolicy", or(c.policy, "on-request")).member("sandboxPolicy", sandboxPolicy(c.sandbox)).
@@ -80,7 +80,7 @@ func or(s, other string) string {
 	return s
 }
 
-// sandboxPolicy spells a sandbox mode out; none is the strictest.
+// sandboxPolicy returns the policy of a sandbox mode. The default is the strictest one.
 func sandboxPolicy(mode string) []byte {
 	o := (&object{}).text("mode", or(mode, "read-only"))
 	if mode == "workspace-write" {
@@ -95,7 +95,7 @@ func (older) interrupt(ctx context.Context, b *bridge, t *turn) error {
 	return err
 }
 
-// finish takes the listener away, for a second one would double all events.
+// finish removes the listener. A second one would duplicate all events.
 func (older) finish(b *bridge, t *turn) {
 	id := t.subscription()
 	if id == "" {
@@ -128,7 +128,7 @@ func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
 	case "stream_error":
 		e.kind, e.text = step, "Codex tries again: "+excerpt.Lines(text(m.Raw, msg, "message"), 400)
 	case "error":
-		// It ends the turn; task_complete may follow and says nothing of it.
+		// This ends the turn; task_complete may follow without the error.
 		e.kind, e.status, e.text = ended, failed, excerpt.Lines(text(m.Raw, msg, "message"), 4<<10)
 	case "task_complete":
 		e.kind, e.status, e.text = ended, completed, text(m.Raw, msg, "last_agent_message")
@@ -138,7 +138,7 @@ func (older) hear(m *jsonrpc.Message) (e event, ok bool) {
 	return e, true
 }
 
-// commandOf reads a command that is a string or an array of arguments.
+// commandOf returns a command that is a string or an array of arguments.
 func commandOf(raw []byte, at jsonrpc.Span) string {
 	if s, ok := jsonrpc.Text(raw, at); ok {
 		return s

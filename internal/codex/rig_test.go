@@ -30,7 +30,7 @@ const (
 
 var generations = []string{today, old}
 
-// journal is a log, and what handshakes left behind.
+// journal collects the log and the handshake traces.
 type journal struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -48,7 +48,7 @@ func (j *journal) String() string {
 	return j.b.String()
 }
 
-// rig is a client before a worker, within a bubble.
+// rig is a client of a worker, in a synctest bubble.
 type rig struct {
 	t      *testing.T
 	fake   *fake.Server
@@ -56,7 +56,7 @@ type rig struct {
 	log    *journal
 	pipe   transport.Pipe
 	in     chan *jsonrpc.Message
-	ended  error // of the reading, once in is closed
+	ended  error // of the reading goroutine, once in is closed
 	wg     sync.WaitGroup
 	last   int
 	halt   atomic.Pointer[chan struct{}] // the worker reads nothing until it is closed
@@ -76,7 +76,7 @@ func (h halted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// play starts a worker and what adapts it; set are settings of the fake.
+// play starts a worker and adapts it. set are settings of the fake.
 func play(t *testing.T, profile string, o codex.Options, set ...string) *rig {
 	t.Helper()
 	f := newFake(t, profile, set...)
@@ -101,7 +101,7 @@ func newFake(t *testing.T, profile string, set ...string) *fake.Server {
 	return f
 }
 
-// attach makes one more connection.
+// attach opens another connection.
 func attach(t *testing.T, f *fake.Server, s *codex.Server, log *journal) *rig {
 	t.Helper()
 	workerIn, ourOut := io.Pipe()
@@ -123,7 +123,7 @@ func attach(t *testing.T, f *fake.Server, s *codex.Server, log *journal) *rig {
 	return r
 }
 
-// close ends the connection, and the worker with it, and wants no violations.
+// close ends the connection and the worker, and expects no violations.
 func (r *rig) close() {
 	r.t.Helper()
 	if err := r.pipe.Close(); err != nil {
@@ -165,7 +165,7 @@ func (r *rig) next() *jsonrpc.Message {
 	return m
 }
 
-// answerTo returns the answer to a request, and what came before it.
+// answerTo returns the response to a request, and the messages before it.
 func (r *rig) answerTo(id jsonrpc.ID) (answer *jsonrpc.Message, before []*jsonrpc.Message) {
 	r.t.Helper()
 	for {
@@ -177,7 +177,7 @@ func (r *rig) answerTo(id jsonrpc.ID) (answer *jsonrpc.Message, before []*jsonrp
 	}
 }
 
-// open sends initialize, with a client's capabilities.
+// open sends initialize with the given client capabilities.
 func (r *rig) open(capabilities string) *jsonrpc.Message {
 	r.t.Helper()
 	id := r.send("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"c","version":"7","title":null}}`)
@@ -199,7 +199,7 @@ func (r *rig) say(prompt string) *jsonrpc.Message {
 	return m
 }
 
-// reply answers a question of the worker.
+// reply answers a request of the worker.
 func (r *rig) reply(q *jsonrpc.Message, result string) {
 	r.t.Helper()
 	r.write(jsonrpc.AppendResult(nil, q.ID, []byte(result)))
@@ -223,7 +223,7 @@ func (r *rig) question() *jsonrpc.Message {
 	}
 }
 
-// content and thread read a tool's result.
+// content and thread return parts of a tool's result.
 func content(m *jsonrpc.Message) string {
 	s, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.ResultMember("structuredContent"), "content"))
 	return s
@@ -246,7 +246,7 @@ func texts(m *jsonrpc.Message) string {
 
 func isError(m *jsonrpc.Message) bool { return string(m.ResultMember("isError").Of(m.Raw)) == "true" }
 
-// bubble runs a test in each generation, without real time.
+// bubble runs a test for each generation, in synthetic time.
 func bubble(t *testing.T, f func(t *testing.T, profile string)) {
 	for _, profile := range generations {
 		t.Run(profile, func(t *testing.T) {

@@ -11,76 +11,74 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 )
 
-// Options say how a worker is treated. The zero value works.
+// Options configure how a worker is handled. The zero value works.
 type Options struct {
 	Server string // the configured name, for logs and traces
 
-	// Silence is how long version 2 of the handshake may go unanswered before
-	// version 1 is tried on the same pipe. 0 means 5 s.
+	// Silence is how long to wait for an answer to version 2 of the handshake before
+	// trying version 1 on the same pipe. 0 means 5 s.
 	Silence time.Duration
-	// Initialized makes the handshake end with the notification initialized. The
-	// workers that we know do without, and some answer it with an error.
+	// Initialized sends the notification initialized after the handshake. Known
+	// workers do not need it, and some answer it with an error.
 	Initialized bool
-	// WrongParams are signs, beside those that are known, by which a worker refuses
-	// version 2 for what it does not know in it.
+	// WrongParams are additional signs that a worker refuses version 2 because of
+	// members it does not know.
 	WrongParams []dialect.Sign
-	// Restarts is how many starts may fail in a row before no further one is made
-	// for Rest. 0 means 5 and 10 minutes; a negative Restarts sets no limit.
+	// Restarts is how many starts may fail in a row before restarts pause for Rest. 0
+	// means 5 and 10 minutes; a negative Restarts sets no limit.
 	Restarts int
 	Rest     time.Duration
 
-	// Message bounds one message of a worker, in bytes, and so what a turn can say.
+	// Message limits one message of a worker, in bytes, and thereby the text of a turn.
 	// 0 means 16 MiB.
 	Message int
 
-	// Trace hears how each handshake with a worker went, a line for each step.
+	// Trace receives the trace of each handshake with a worker, one line per step.
 	Trace func(server, trace string)
-	// Clean takes secrets out of what a worker has said, before it is logged or
-	// traced. Nil leaves it as it is.
+	// Clean removes secrets from worker output before it is logged or traced. Nil
+	// leaves it unchanged.
 	Clean func(text string) string
 	Log   *slog.Logger
 }
 
-// Reason says in a word why a worker is ready or not.
+// Reason says in one word whether and why a worker is ready.
 type Reason string
 
-// The reasons. Only HandshakeComplete means that turns can be run.
+// The reasons. Only HandshakeComplete means that turns can run.
 const (
-	WorkerLaunching      Reason = "worker_launching" // no process yet, or it has not been spoken to
+	WorkerLaunching      Reason = "worker_launching" // no process yet, or no handshake yet
 	HandshakePending     Reason = "handshake_pending"
 	HandshakeComplete    Reason = "handshake_complete"
 	HandshakeFailed      Reason = "handshake_failed"
 	RestartLimitExceeded Reason = "restart_limit_exceeded"
 )
 
-// ErrRestartLimit is wrapped by the error of Admit when too many starts have
-// failed in a row.
+// ErrRestartLimit is wrapped by the error of Admit after too many failed starts in a row.
 var ErrRestartLimit = errors.New(string(RestartLimitExceeded))
 
-// steady is how long a worker has to live, or one turn to succeed, before its end
-// says nothing about its start.
+// steady is how long a worker must live before its exit no longer counts as a failed
+// start. A successful turn also proves the worker.
 const steady = time.Minute
 
-// maxPause bounds the pause before a start that follows a failed one.
+// maxPause is the maximum delay before the next start.
 const maxPause = time.Minute
 
-// Server is one configured worker over all of its restarts, and over the several
-// processes that different kinds of client may need. New makes it; it owns
-// nothing that would have to be closed.
+// Server is one configured worker across all of its restarts, and across the processes
+// that different kinds of client may need. Create it with New. It needs no closing.
 type Server struct {
 	o Options
 
-	mu        sync.Mutex
-	reason    Reason
-	alive     int // workers whose handshake is complete
-	failures  int // starts that failed in a row
-	notBefore time.Time
-	older     bool // the last worker knew conversations and no threads
-	mute      bool // the last worker did not answer version 2
-	past      past
+	mu         sync.Mutex
+	reason     Reason
+	alive      int // workers whose handshake is complete
+	failures   int // starts that failed in a row
+	notBefore  time.Time
+	older      bool // the last worker has conversations, not threads
+	silentOnV2 bool // the last worker did not answer version 2
+	past       past
 }
 
-// New returns a Server that nothing has been started for.
+// New returns a Server without a running worker.
 func New(o Options) *Server {
 	if o.Silence <= 0 {
 		o.Silence = 5 * time.Second
@@ -103,7 +101,8 @@ func New(o Options) *Server {
 	return &Server{o: o, reason: WorkerLaunching}
 }
 
-// Readiness says how the worker is; of several processes one that is ready counts.
+// Readiness returns the state of the worker. If one of several processes is ready, it is
+// HandshakeComplete.
 func (s *Server) Readiness() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,10 +112,9 @@ func (s *Server) Readiness() string {
 	return string(s.reason)
 }
 
-// Admit is to be called before each start. After starts that failed it waits, for
-// a second at first and twice as long each time, up to a minute; once there were
-// too many of them it refuses with ErrRestartLimit. Its only other error is that
-// of ctx.
+// Admit must be called before each start. After failed starts it waits, first for a
+// second and then twice as long each time, up to a minute. After too many it returns
+// ErrRestartLimit. Its only other error is that of ctx.
 func (s *Server) Admit(ctx context.Context) error {
 	s.mu.Lock()
 	wait, failures := time.Until(s.notBefore), s.failures
@@ -148,7 +146,7 @@ func (s *Server) set(r Reason) {
 	s.mu.Unlock()
 }
 
-// opened counts a worker whose handshake is complete.
+// opened records that a worker has completed its handshake.
 func (s *Server) opened() {
 	s.mu.Lock()
 	s.reason = HandshakeComplete
@@ -156,15 +154,15 @@ func (s *Server) opened() {
 	s.mu.Unlock()
 }
 
-// proved forgets the failures: a worker has done what it is there for.
+// proved resets the failure count after a successful turn.
 func (s *Server) proved() {
 	s.mu.Lock()
 	s.failures = 0
 	s.mu.Unlock()
 }
 
-// ended hears of the end of a worker: whether its handshake had been completed,
-// and whether the end counts as a failed start.
+// ended records the end of a worker: whether its handshake was complete, and whether the
+// end counts as a failed start.
 func (s *Server) ended(complete, failed bool) {
 	s.mu.Lock()
 	failures, exceeded := s.endedLocked(complete, failed)
@@ -195,15 +193,15 @@ func (s *Server) endedLocked(complete, failed bool) (failures int, exceeded bool
 	return s.failures, false
 }
 
-func (s *Server) isMute() bool {
+func (s *Server) isSilentOnV2() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mute
+	return s.silentOnV2
 }
 
-func (s *Server) setMute(mute bool) {
+func (s *Server) setSilentOnV2(silent bool) {
 	s.mu.Lock()
-	s.mute = mute
+	s.silentOnV2 = silent
 	s.mu.Unlock()
 }
 
@@ -219,22 +217,21 @@ func (s *Server) setOlder(older bool) {
 	s.mu.Unlock()
 }
 
-// past remembers of conversations what a worker that has not opened them needs to
-// go on with them. It keeps the newest.
+// past remembers what a new worker needs to continue conversations of an older one. It
+// keeps the newest.
 type past struct {
 	of    map[string]conversation
 	order []string
 }
 
-// The bounds of what is remembered of conversations: how many, and of each how many
-// bytes. One that is longer is not remembered; it can be gone on with while its worker
-// lives.
+// Limits for remembered conversations: how many, and bytes of each. A larger one is not
+// remembered; it can be continued only while its worker lives.
 const (
 	maxPast      = 256
 	maxPastBytes = 8 << 10
 )
 
-// conversation is what an older worker wants to be told again.
+// conversation holds the settings that an older worker must be sent again.
 type conversation struct {
 	rollout, model, cwd, policy, sandbox string
 }

@@ -2,11 +2,11 @@ package codex
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// maxSaid bounds what is repeated of a worker's error, in bytes. Its longest name
-// all methods that it knows.
+// maxSaid limits an error text that is repeated from a worker, in bytes. The longest ones
+// list all methods that the worker knows.
 const maxSaid = 600
 
-// text returns the text of a member of obj, "" when there is none.
+// text returns the text of a member of obj, or "".
 func text(raw []byte, obj jsonrpc.Span, key string) string {
 	s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, obj, key))
 	return s

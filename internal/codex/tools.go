@@ -7,8 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The tools, by the names and the arguments that users of Codex's own MCP server
-// know.
+// The tools, with the names and arguments of Codex's own MCP server.
 const (
 	toolStart    = "codex"
 	toolContinue = "codex-reply"
@@ -44,19 +43,19 @@ var toolList = []byte(`{"tools":[` +
 	`"required":["prompt"]},"outputSchema":` + outputSchema + `,` +
 	`"annotations":{"title":"Codex reply","readOnlyHint":false,"destructiveHint":true,"idempotentHint":false,"openWorldHint":true}}]}`)
 
-// arguments are those of one call. The spans lie in raw and are JSON of the right
-// kind, or absent.
+// arguments are the arguments of one call. The spans are in raw and are JSON of the right
+// type, or absent.
 type arguments struct {
 	raw    []byte
 	prompt jsonrpc.Span
-	thread string // "" starts a new one
+	thread string // "" for a new thread
 
 	cwd, model, sandbox, policy, profile, base, developer, compact jsonrpc.Span
 	config                                                         jsonrpc.Span
 }
 
-// readArguments reads the arguments of a tool. problem is a sentence for the
-// model, "" for none; known is false when there is no such tool.
+// readArguments reads the arguments of a tool. problem is a sentence for the model, or "".
+// known is false for an unknown tool.
 func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem string, known bool) {
 	a = &arguments{raw: m.Raw}
 	texts := map[string]*jsonrpc.Span{"prompt": &a.prompt}
@@ -82,7 +81,7 @@ func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem strin
 		}
 		switch {
 		case kind == 'n':
-			// Models write null for what they leave out.
+			// Models write null for arguments that they leave out.
 		case slot == nil:
 			return nil, "There is no argument " + excerpt.Line(key, 80) + ". What the tool has no argument for can be set by config.", true
 		case kind != want:
@@ -105,13 +104,13 @@ func readArguments(tool string, m *jsonrpc.Message) (a *arguments, problem strin
 	return a, "", true
 }
 
-// of returns the text of one of the spans.
+// of returns the text of a span.
 func (a *arguments) of(at jsonrpc.Span) string {
 	s, _ := jsonrpc.Text(a.raw, at)
 	return s
 }
 
-// copy adds the arguments to o under other names; what is absent is left out.
+// copy adds arguments to o under other names. Absent ones are left out.
 func (a *arguments) copy(o *object, names map[string]jsonrpc.Span, order ...string) {
 	for _, key := range order {
 		if at := names[key]; !at.IsZero() {
@@ -120,9 +119,8 @@ func (a *arguments) copy(o *object, names map[string]jsonrpc.Span, order ...stri
 	}
 }
 
-// answer makes the result of a call. Its threadId stands in the text too, for
-// models whose client shows them no structured content. An empty thread leaves
-// the structured content out.
+// answer builds the result of a call. The threadId is also in the text, for models whose
+// client does not show structured content. An empty thread omits the structured content.
 func answer(thread, said string, failed bool, notes ...string) []byte {
 	b := []byte(`{"content":[`)
 	add := func(s string) {

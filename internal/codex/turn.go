@@ -16,55 +16,54 @@ import (
 
 // The times of a turn.
 const (
-	pace     = 100 * time.Millisecond // between two messages of progress
-	beat     = 20 * time.Second       // between two signs of life while a turn is silent
-	patience = 5 * time.Minute        // for which signs of life are given without a word of the worker
-	// beginTimeout bounds the request that starts a turn: its answer says that it
-	// has begun, not that it is over.
+	pace     = 100 * time.Millisecond // minimum time between two progress messages
+	beat     = 20 * time.Second       // time between keep-alive messages while a turn is silent
+	patience = 5 * time.Minute        // how long keep-alives are sent without any event from the worker
+	// beginTimeout is the timeout of the request that starts a turn. Its answer says
+	// that the turn has begun, not that it has ended.
 	beginTimeout = 30 * time.Second
-	// interruptTimeout is how long the end of an interrupted turn is waited for.
+	// interruptTimeout is how long to wait for the end of an interrupted turn.
 	interruptTimeout = 5 * time.Second
 )
 
-// The bounds of what is kept of a turn: of texts in bytes, of others in number.
+// Limits of what is kept of a turn: bytes of texts, or number of entries.
 const (
-	maxDelta   = 64 << 10 // progress that waits to be sent
-	maxPartial = 1 << 20  // of a message that never came whole
-	maxPatches = 64       // changes that may yet be asked about
-	maxNotes   = 16       // sentences of ours about what was asked
+	maxDelta   = 64 << 10 // unsent progress
+	maxPartial = 1 << 20  // of a message that was never completed
+	maxPatches = 64       // file changes that may still need approval
+	maxNotes   = 16       // our own notes for the result
 )
 
-// turn is one tool call: a turn in a thread of the worker, and what has been
-// heard of it.
+// turn is one tool call: a turn in a thread of the worker, and its state.
 type turn struct {
 	b      *bridge
-	id     jsonrpc.ID // of the client's request; its progress token on this hop too
+	id     jsonrpc.ID // of the client's request; also the progress token on this hop
 	cancel context.CancelCauseFunc
 	ctx    context.Context
-	wake   chan struct{} // one slot; something is to be sent, or done
+	wake   chan struct{} // one slot; there is something to send, or the turn has ended
 
 	mu       sync.Mutex
-	words    words // whose events count
+	words    words // the generation whose events count
 	thread   string
 	turn     string // "" until the worker has named it
-	known    bool   // turn is settled, be it as ""
-	early    *event // an end that came before that
+	known    bool   // turn is final, possibly ""
+	early    *event // an end that arrived before the turn's id
 	listener string // of older workers
-	delta    []byte // progress that is not sent yet
-	dropped  bool   // there was more of it than fits
+	delta    []byte // unsent progress
+	dropped  bool   // some progress did not fit
 	partial  []byte
-	message  string // the last one that came whole
+	message  string // the last complete message
 	status   string // "" while the turn runs
 	problem  string // why it failed
 	notes    []string
 	patches  map[string]string // of items, by id
 	heard    time.Time
 
-	progress int // messages of progress sent; of the goroutine that follows
+	progress int // progress messages sent; used only by follow's goroutine
 }
 
-// callTool begins a tool call. The turn is entered before anything waits, so that
-// a cancellation right behind the call finds it.
+// callTool starts a tool call. The turn is registered before anything waits, so that a
+// cancellation right after the call finds it.
 func (b *bridge) callTool(m *jsonrpc.Message) {
 	name := text(m.Raw, m.Params, "name")
 	a, wrong, known := readArguments(name, m)
@@ -105,8 +104,8 @@ func (b *bridge) callTool(m *jsonrpc.Message) {
 	b.mu.Unlock()
 }
 
-// run leads the turn from its thread to its end and returns the result of the
-// call, which nobody wants when ctx has ended.
+// run performs the turn from thread to end and returns the result of the call. The result
+// is ignored if ctx has ended.
 func (t *turn) run(a *arguments) []byte {
 	w, err := t.enter(a)
 	if err == nil {
@@ -128,7 +127,7 @@ func (t *turn) run(a *arguments) []byte {
 	return t.result()
 }
 
-// enter finds the thread, or opens one, and takes it for this turn.
+// enter finds or opens the thread and claims it for this turn.
 func (t *turn) enter(a *arguments) (words, error) {
 	w := t.b.words()
 	thread := a.thread
@@ -136,7 +135,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 		var err error
 		thread, err = w.open(t.ctx, t.b, a)
 		if isUnknown(err) {
-			// Which words a worker knows is told by what it answers.
+			// The worker's generation is known only from its answers.
 			other := otherThan(w)
 			if id, again := other.open(t.ctx, t.b, a); !isUnknown(again) {
 				w, thread, err = other, id, again
@@ -150,7 +149,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 	t.b.mu.Lock()
 	defer t.b.mu.Unlock()
 	if t.b.threads[thread] != nil {
-		// A worker would take the second prompt for more of the first.
+		// A worker would treat a second prompt as part of the first.
 		return w, problem("A turn is running in this thread already. Wait for its result, or start another thread with the tool codex.")
 	}
 	t.b.threads[thread] = t
@@ -160,7 +159,7 @@ func (t *turn) enter(a *arguments) (words, error) {
 	return w, nil
 }
 
-// leave gives the thread free.
+// leave releases the thread.
 func (t *turn) leave() {
 	t.b.mu.Lock()
 	defer t.b.mu.Unlock()
@@ -172,11 +171,11 @@ func (t *turn) leave() {
 	}
 }
 
-// begin starts the turn and returns the words in which it runs. A thread that
-// another process has opened is resumed first.
+// begin starts the turn and returns the generation that it uses. A thread that another
+// process has opened is resumed first.
 func (t *turn) begin(w words, a *arguments) (words, error) {
-	// Its end does not follow that of the call: whether there is a turn to be
-	// interrupted is only known after the answer.
+	// Not bound to the call's context: only the answer tells whether there is a turn
+	// to interrupt.
 	ctx, stop := context.WithTimeoutCause(t.b.life, beginTimeout, problem("Codex did not say in time that the turn has begun. It may be running."))
 	defer stop()
 	t.speak(w)
@@ -202,8 +201,8 @@ func (t *turn) begin(w words, a *arguments) (words, error) {
 	return w, err
 }
 
-// follow sends progress until the turn is over; it returns false when the call is
-// given up before that.
+// follow sends progress until the turn ends. It returns false if the call is cancelled
+// first.
 func (t *turn) follow() bool {
 	life := time.NewTicker(beat)
 	defer life.Stop()
@@ -240,8 +239,8 @@ func (t *turn) follow() bool {
 	}
 }
 
-// stop interrupts the turn and waits for its end, within bounds: until then the
-// worker would take another prompt for more of this one.
+// stop interrupts the turn and waits for its end, with a timeout. Until then the worker
+// would treat another prompt as part of this turn.
 func (t *turn) stop(w words) {
 	ctx, cancel := context.WithTimeout(t.b.life, interruptTimeout)
 	defer cancel()
@@ -260,8 +259,8 @@ func (t *turn) stop(w words) {
 	}
 }
 
-// report sends progress. A message without text keeps the call alive where
-// somebody counts how long nothing was heard.
+// report sends progress. A message without text keeps the call alive where an idle
+// timeout applies.
 func (t *turn) report(text string) {
 	t.progress++
 	o := (&object{}).member("progressToken", []byte(t.id)).member("progress", strconv.AppendInt(nil, int64(t.progress), 10))
@@ -271,7 +270,7 @@ func (t *turn) report(text string) {
 	t.b.say(jsonrpc.AppendNotification(nil, mcp.NoteProgress, o.json()))
 }
 
-// send reports what has come since the last time.
+// send reports the text that has arrived since the last report.
 func (t *turn) send() {
 	t.mu.Lock()
 	text := string(t.delta)
@@ -285,24 +284,23 @@ func (t *turn) send() {
 	}
 }
 
-// speak says whose events count from now on.
+// speak sets the generation whose events count.
 func (t *turn) speak(w words) {
 	t.mu.Lock()
 	t.words = w
 	t.mu.Unlock()
 }
 
-// take takes an event of the thread. It runs on the goroutine that reads from the
-// worker.
+// take handles an event of the thread, on the goroutine that reads from the worker.
 func (t *turn) take(w words, e *event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.words != w || t.status != "" {
-		return // some workers say everything twice, in both words
+		return // some workers send every event in both forms
 	}
 	t.heard = time.Now()
 	if t.turn != "" && e.turn != "" && e.turn != t.turn {
-		return // of a turn before, which was given up
+		return // from an earlier turn that was given up
 	}
 	switch e.kind {
 	case started:
@@ -334,7 +332,7 @@ func (t *turn) take(w words, e *event) {
 	t.signal()
 }
 
-// learn says which turn it is, "" where the worker does not name it.
+// learn sets the turn's id, "" if the worker does not name it.
 func (t *turn) learn(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -372,7 +370,7 @@ func (t *turn) addLocked(text string) {
 	t.delta = append(t.delta, text...)
 }
 
-// lineLocked adds what is a line of its own.
+// lineLocked adds text on a line of its own.
 func (t *turn) lineLocked(text string) {
 	if n := len(t.delta); n > 0 && t.delta[n-1] != '\n' {
 		text = "\n" + text
@@ -444,7 +442,7 @@ func (t *turn) subscription() string {
 	return t.listener
 }
 
-// result makes the result of a turn that is over.
+// result builds the result of a turn that has ended.
 func (t *turn) result() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -473,7 +471,7 @@ type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// advice says for the model what went wrong.
+// advice explains an error to the model.
 func advice(err error, a *arguments) string {
 	var r *refusal
 	if errors.As(err, &r) && a.thread != "" {

@@ -60,7 +60,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestThreadOfAnotherProcess: a worker that has not opened a thread resumes it.
+// TestThreadOfAnotherProcess checks that a worker resumes a thread that it has not opened.
 func TestThreadOfAnotherProcess(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -80,7 +80,7 @@ func TestThreadOfAnotherProcess(t *testing.T) {
 	})
 }
 
-// TestReplyFirst: the generation is told by what answers codex-reply, too.
+// TestReplyFirst checks that the generation is also detected by codex-reply.
 func TestReplyFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -96,8 +96,8 @@ func TestReplyFirst(t *testing.T) {
 	})
 }
 
-// TestArguments: what is wrong with a call is said to the model, and what is
-// absent is not invented.
+// TestArguments checks that invalid arguments are reported to the model, and that absent
+// ones are not sent.
 func TestArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{})
@@ -130,8 +130,8 @@ func TestArguments(t *testing.T) {
 	})
 }
 
-// TestCancel: a cancellation interrupts the turn, nothing is answered, and the
-// thread can be gone on with.
+// TestCancel checks that a cancellation interrupts the turn, that the call gets no answer,
+// and that the thread can be continued.
 func TestCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -159,7 +159,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestCancelTakesQuestionsBack: the client's question goes with its call.
+// TestCancelTakesQuestionsBack checks that cancelling a call cancels its question.
 func TestCancelTakesQuestionsBack(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})
@@ -186,8 +186,7 @@ func TestCancelTakesQuestionsBack(t *testing.T) {
 	})
 }
 
-// TestSilentTurnStaysAlive: while a turn is silent something is heard of it, for
-// five minutes.
+// TestSilentTurnStaysAlive checks that a silent turn sends keep-alives for five minutes.
 func TestSilentTurnStaysAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := play(t, today, codex.Options{})
@@ -210,8 +209,8 @@ func TestSilentTurnStaysAlive(t *testing.T) {
 	})
 }
 
-// TestWorkerThatStopsReading: a call that cannot be sent ends in time, the pipe tells
-// for how long nothing was read, and when the worker reads again all goes on.
+// TestWorkerThatStopsReading checks that a call that cannot be sent times out, that
+// Stalled reports the time, and that calls work again once the worker reads.
 func TestWorkerThatStopsReading(t *testing.T) {
 	bubble(t, func(t *testing.T, profile string) {
 		r := play(t, profile, codex.Options{})

@@ -8,20 +8,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// words are what one generation of workers calls the steps of a turn. Their
-// methods wait for the worker's answers; an error answer is a *refusal.
+// words is the protocol of one generation of workers. The methods wait for the worker's
+// answers. They return an error answer as a *refusal.
 type words interface {
 	// open starts a thread and returns its id.
 	open(ctx context.Context, b *bridge, a *arguments) (string, error)
-	// resume makes a thread known to a worker that has not started it.
+	// resume loads a thread into a worker that has not started it.
 	resume(ctx context.Context, b *bridge, thread string) error
 	// begin starts the turn t.
 	begin(ctx context.Context, b *bridge, t *turn, a *arguments) error
-	// interrupt ends the turn t before its time.
+	// interrupt stops the turn t.
 	interrupt(ctx context.Context, b *bridge, t *turn) error
-	// finish clears up after a turn.
+	// finish cleans up after a turn.
 	finish(b *bridge, t *turn)
-	// hear reads a notification; ok is false when it is of no concern.
+	// hear reads a notification; ok is false if it is irrelevant.
 	hear(m *jsonrpc.Message) (e event, ok bool)
 }
 
@@ -32,7 +32,7 @@ func otherThan(w words) words {
 	return older{}
 }
 
-// words returns the words that the last worker knew.
+// words returns the protocol of the last worker.
 func (b *bridge) words() words {
 	if b.server.isOlder() {
 		return older{}
@@ -40,15 +40,15 @@ func (b *bridge) words() words {
 	return current{}
 }
 
-// settle remembers which words the worker knows.
+// settle remembers the worker's protocol.
 func (b *bridge) settle(w words) { b.server.setOlder(w == (older{})) }
 
-// event is what a notification says of a turn.
+// event is the content of a notification about a turn.
 type event struct {
 	kind         eventKind
 	thread, turn string
 	text         string // of a delta, a message, a step or an error
-	item         string // what a fileChange is called
+	item         string // id of a file change
 	status       string // of an end
 }
 
@@ -59,10 +59,10 @@ const (
 	started                  // the turn has its id
 	delta                    // more text of the message that is being written
 	message                  // a whole message
-	step                     // what is being done
-	changes                  // files that are about to change; text tells how
-	trouble                  // an error that need not be the end
-	ended                    // the turn is over
+	step                     // the current step
+	changes                  // files that are about to change; text describes how
+	trouble                  // an error that need not end the turn
+	ended                    // the turn has ended
 )
 
 // The statuses of an end.
@@ -72,7 +72,7 @@ const (
 	failed      = "failed"
 )
 
-// refusal is an error answer of the worker to one of the steps.
+// refusal is the worker's error answer to one of the steps.
 type refusal struct {
 	method  string
 	code    int64
@@ -81,7 +81,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return "Codex refused " + r.method + ": " + r.message }
 
-// ask sends a request of a turn and makes a *refusal of an error answer.
+// ask sends a request of a turn. It returns an error answer as a *refusal.
 func (b *bridge) ask(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
 	m, err := b.worker.call(ctx, method, params, on)
 	var e *jsonrpc.Error
@@ -91,9 +91,8 @@ func (b *bridge) ask(ctx context.Context, method string, params []byte, on func(
 	return m, err
 }
 
-// unknown reports whether a worker does not know the method that it refused. Of
-// the older ones some answer whatever they cannot read with a bare "Invalid
-// request".
+// unknown reports whether the worker does not know the method. Some older workers answer
+// everything they cannot parse with a bare "Invalid request".
 func (r *refusal) unknown() bool {
 	low := strings.ToLower(strings.TrimSpace(r.message))
 	return r.code == jsonrpc.CodeMethodNotFound ||
@@ -102,7 +101,7 @@ func (r *refusal) unknown() bool {
 		strings.Contains(low, "method not found") || strings.Contains(low, "unknown method")
 }
 
-// absent reports whether a worker does not have the thread.
+// absent reports whether the worker does not have the thread.
 func (r *refusal) absent() bool {
 	low := strings.ToLower(r.message)
 	return strings.Contains(low, "not found") || strings.Contains(low, "not loaded") || strings.Contains(low, "no such thread")

@@ -13,16 +13,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// worker is the pipe to an app-server: JSON-RPC whose messages may lack the
-// jsonrpc member, which the scan on a pipe towards a server tolerates.
+// worker is the pipe to an app-server. Its JSON-RPC messages may lack the jsonrpc member,
+// which the tolerant scan accepts.
 type worker struct {
 	pipe transport.Pipe
-	// hear takes notifications and requests, event the name of an {"event":…}
-	// line. Both are called by the goroutine that reads and must not block.
+	// hear handles notifications and requests, event the name of an {"event":…} line.
+	// Both are called by the reading goroutine and must not block.
 	hear  func(*jsonrpc.Message)
 	event func(name string)
 
-	gone chan struct{} // closed when nothing can be read any more; then err is set
+	gone chan struct{} // closed when reading has ended; err is set before
 	err  error
 
 	mu      sync.Mutex
@@ -43,9 +43,9 @@ func newWorker(p transport.Pipe) *worker {
 	return &worker{pipe: p, gone: make(chan struct{}), pending: make(map[int64]*exchange)}
 }
 
-// begin sends a request, within ctx. on, unless nil, hears the answer before whatever the
-// worker says after it; it runs on the reading goroutine. An exchange that is no
-// longer waited for is to be dropped.
+// begin sends a request, within ctx. If on is not nil, it is called with the answer, on
+// the reading goroutine and before later messages are handled. The caller must drop an
+// exchange that it no longer waits for.
 func (w *worker) begin(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*exchange, error) {
 	w.mu.Lock()
 	w.last++
@@ -65,7 +65,7 @@ func (w *worker) drop(x *exchange) {
 	w.mu.Unlock()
 }
 
-// call sends a request and waits for its answer. An error answer is a
+// call sends a request and waits for its answer. An error answer is returned as a
 // *jsonrpc.Error.
 func (w *worker) call(ctx context.Context, method string, params []byte, on func(*jsonrpc.Message)) (*jsonrpc.Message, error) {
 	x, err := w.begin(ctx, method, params, on)
@@ -75,7 +75,7 @@ func (w *worker) call(ctx context.Context, method string, params []byte, on func
 	select {
 	case <-x.done:
 	case <-w.gone:
-		// The answer may have been the last thing that it said.
+		// The answer may have been its last message.
 		select {
 		case <-x.done:
 		default:
@@ -96,8 +96,8 @@ func (w *worker) post(ctx context.Context, method string) error {
 	return w.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, nil))
 }
 
-// reply answers a request of the worker. That it cannot be delivered is seen by
-// whoever reads.
+// reply answers a request of the worker. Write errors are ignored, because the reader
+// notices that the worker is gone.
 func (w *worker) reply(id jsonrpc.ID, result []byte) {
 	_ = w.pipe.Write(jsonrpc.AppendResult(nil, id, result))
 }
@@ -106,7 +106,7 @@ func (w *worker) refuse(id jsonrpc.ID, e *jsonrpc.Error) {
 	_ = w.pipe.Write(jsonrpc.AppendError(nil, id, e))
 }
 
-// read takes what the worker says until it says no more, and returns why.
+// read handles the worker's messages until its output ends, and returns the reason.
 func (w *worker) read() error {
 	for {
 		m, err := w.pipe.Read()
@@ -135,7 +135,7 @@ func (w *worker) dispatch(m *jsonrpc.Message) {
 		w.hear(m)
 		return
 	}
-	// An answer without an id is one to a notification, which has none.
+	// An answer without an id answers a notification.
 	id := bytes.Trim([]byte(m.ID), `"`)
 	n, ok := jsonrpc.Int(id, jsonrpc.Span{End: len(id)})
 	w.mu.Lock()
@@ -173,7 +173,7 @@ func (w *worker) unusable(err error, why *jsonrpc.Error) bool {
 	return true
 }
 
-// noise looks for the name of an {"event":…} line among what is no message.
+// noise looks for an {"event":…} line in output that is not a message.
 func (w *worker) noise(err error) {
 	var bad *stdio.BadLine
 	if !errors.As(err, &bad) || jsonrpc.Valid(bad.Line, jsonrpc.Limits{}) != nil {
@@ -184,7 +184,7 @@ func (w *worker) noise(err error) {
 	}
 }
 
-// failureOf returns an error answer as a Go error.
+// failureOf converts an error answer to a Go error.
 func failureOf(m *jsonrpc.Message) *jsonrpc.Error {
 	e := &jsonrpc.Error{}
 	e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))

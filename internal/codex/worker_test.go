@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// TestBadAnswerOfAWorker: an answer that is not JSON, or too large, ends its own
-// request at once. The other one that waits gets its answer, and the worker lives.
+// TestBadAnswerOfAWorker checks that an answer that is not JSON, or too large, fails its
+// own request at once. The other request gets its answer, and the worker survives.
 func TestBadAnswerOfAWorker(t *testing.T) {
 	for name, bad := range map[string]string{
 		"NaN":          `{"id":1,"result":{"x":NaN}}`,
@@ -50,8 +50,8 @@ func TestBadAnswerOfAWorker(t *testing.T) {
 	}
 }
 
-// TestTooLargeATurn: what Codex says may be too large for the link to the client,
-// since a result has it twice. The call is told so.
+// TestTooLargeATurn checks that the call gets an error if Codex's text is too large for
+// the pipe to the client, since a result contains it twice.
 func TestTooLargeATurn(t *testing.T) {
 	client, side := inmem.PipeOf(16 << 20)
 	b := &bridge{side: side}
