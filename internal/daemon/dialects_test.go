@@ -113,7 +113,7 @@ func TestManifestServers(t *testing.T) {
 					t.Errorf("the server was sent what it does not bear: %s", seen)
 				}
 			})
-			wantAll(t, trace(), "dialect "+spoken, "its tools have come with it: 5")
+			wantAll(t, trace(), "dialect "+spoken, "tools in the result: 5")
 		})
 	}
 }
@@ -167,21 +167,21 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 		starts int
 		trace  []string
 	}{
-		"strict-version":                            {1, []string{"error INVALID_PROTOCOL_VERSION", "a strict server, so again with 2025-03-26"}},
-		"strict-version says=text":                  {1, []string{"Expected: 2025-03-26", "a strict server, so again with 2025-03-26"}},
-		"strict-version revision=2024-11-05":        {1, []string{"again with 2024-11-05"}},
+		"strict-version":                            {1, []string{"error INVALID_PROTOCOL_VERSION", "a strict server, so retry with 2025-03-26"}},
+		"strict-version says=text":                  {1, []string{"Expected: 2025-03-26", "a strict server, so retry with 2025-03-26"}},
+		"strict-version revision=2024-11-05":        {1, []string{"retry with 2024-11-05"}},
 		"gate-initialized":                          {1, []string{`Client not initialized yet [1]`, "so again in 50ms", "so again in 200ms"}},
 		"gate-initialized refusals=3":               {1, []string{"so again in 800ms"}},
-		"silent-on-unknown":                         {1, []string{"silence for 10s", "it may be legacy"}},
+		"silent-on-unknown":                         {1, []string{"no response for 10s", "it may be legacy"}},
 		"string-codes":                              {1, []string{"error METHOD_NOT_FOUND", "so it is legacy"}},
-		"dies-on-probe":                             {2, []string{"it is started again and not probed"}},
+		"dies-on-probe":                             {2, []string{"so it is restarted without a probe"}},
 		"wrong-code-on-unknown":                     {1, []string{"error -32600", "so it is legacy"}},
 		"wrong-code-on-unknown code=-32602":         {1, []string{"error -32602", "so it is legacy"}},
 		"string-codes revision=2025-11-25":          {1, []string{"it speaks 2025-11-25"}},
 		"dies-on-probe revision=2024-11-05 page=50": {2, []string{"it speaks 2024-11-05"}},
 	} {
 		if strings.HasPrefix(mode, "silent") {
-			want.trace[0] = "silence for"
+			want.trace[0] = "no response for"
 		}
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "near", "fake "+mode)

@@ -12,15 +12,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// failureKind is what an error answer to an opening request means. Codes alone do
-// not tell: -32600, -32601 and -32602 are each used for all of these.
+// failureKind is the meaning of an error answer to an opening request. The code alone
+// is not enough: -32600, -32601 and -32602 are each used for all of these.
 type failureKind uint8
 
 const (
 	otherFailure failureKind = iota
 	notSupported             // the method is unknown
-	wrongParams              // the method is known, what it was given is not right
-	notReady                 // later, or after notifications/initialized
+	wrongParams              // the method is known, but its parameters are wrong
+	notReady                 // retry later, or after notifications/initialized
 	wrongVersion             // the protocol version is refused
 )
 
@@ -28,23 +28,23 @@ func (k failureKind) String() string {
 	return [...]string{"other", "not supported", "wrong parameters", "not ready", "wrong version"}[k]
 }
 
-// failure is an error answer as far as a handshake cares.
+// failure is an error answer, with the parts that a handshake needs.
 type failure struct {
 	kind     failureKind
-	number   int64    // the code, 0 when it is no integer
-	code     string   // as it is shown: a number, or a text in quotes
-	text     string   // the message, cleaned and clipped
+	number   int64    // the code, 0 if it is not an integer
+	code     string   // the code as text: a number, or a quoted string
+	text     string   // the message, sanitised and truncated
 	modern   bool     // only modern servers send this code
-	gated    bool     // not ready, in words that only mean the handshake
-	versions []string // that the server says it speaks, at most maxVersions
+	gated    bool     // not ready, in words that refer to the handshake only
+	versions []string // the versions that the server lists, at most maxVersions
 
-	sign, low string // the code without quotes, and the message in small letters, clipped
+	sign, low string // the code without quotes, and the message in lower case, truncated
 }
 
-// shows reports whether the error bears one of a profile's signs.
-func (f *failure) shows(signs []dialect.Sign) bool { return dialect.HasSign(signs, f.sign, f.low) }
+// hasSign reports whether the error has one of a profile's signs.
+func (f *failure) hasSign(signs []dialect.Sign) bool { return dialect.HasSign(signs, f.sign, f.low) }
 
-// readFailure is the one classifier of error answers. m is a Failure.
+// readFailure classifies an error answer. m is a Failure.
 func readFailure(m *jsonrpc.Message) failure {
 	keys := [...]string{"code", "message", "data"}
 	var at [len(keys)]jsonrpc.Span
@@ -61,8 +61,8 @@ func readFailure(m *jsonrpc.Message) failure {
 	f.text = excerpt.Line(text, maxSaid)
 	low := strings.ToLower(text[:min(len(text), maxRead)])
 	f.sign, f.low = f.code, low
-	f.versions = listed(m.Raw, at[2])
-	f.gated = f.number != jsonrpc.CodeInternal && gated(low)
+	f.versions = listedVersions(m.Raw, at[2])
+	f.gated = f.number != jsonrpc.CodeInternal && waitsForInitialized(low)
 	f.kind = f.classify(low, word)
 	if f.kind == wrongVersion && f.versions == nil {
 		f.versions = datesIn(low)
@@ -70,30 +70,30 @@ func readFailure(m *jsonrpc.Message) failure {
 	return f
 }
 
-// readFailure is that of an opening, which knows the words of its dialect.
+// readFailure also uses the signs of the dialect.
 func (o *opening) readFailure(m *jsonrpc.Message) failure {
 	f := readFailure(m)
 	if p := o.offer.Dialect; p != nil {
 		switch {
-		case f.shows(p.Errors.NotReady):
+		case f.hasSign(p.Errors.NotReady):
 			f.kind = notReady
-		case f.shows(p.Errors.WrongVersion):
+		case f.hasSign(p.Errors.WrongVersion):
 			f.kind = wrongVersion
 			if f.versions == nil {
 				f.versions = datesIn(f.low)
 			}
-		case f.shows(p.Errors.WrongParams):
+		case f.hasSign(p.Errors.WrongParams):
 			f.kind = wrongParams
 		}
 	}
 	return f
 }
 
-// maxRead bounds how much of a message is searched for what it means, in bytes.
+// maxRead limits how much of an error message is searched, in bytes.
 const maxRead = 2 << 10
 
-// classify decides by the error's text in small letters, its code as a word and
-// what is already read.
+// classify determines the kind from the error's text in lower case, its code if that is
+// a word, and what was already read.
 func (f *failure) classify(low, word string) failureKind {
 	switch {
 	case f.number == mcp.CodeUnsupportedVersion,
@@ -111,14 +111,14 @@ func (f *failure) classify(low, word string) failureKind {
 	return otherFailure
 }
 
-// The words by which servers in the field say what their codes do not.
+// Phrases in the error messages of existing servers.
 var (
 	notReadyWords = []string{
 		"not initialized", "not initialised", "not yet initialized", "before initializ", "before initialis",
 		"initialization was complete", "uninitialized", "not ready", "still starting", "still initializing",
 	}
-	// gateWords are those that mean this conversation's own initialization; a tool
-	// may well say of a database that it is not initialized.
+	// gateWords refer to this conversation's initialization. A tool may well say that a
+	// database is not initialized.
 	gateWords = []string{
 		"client not initialized", "client is not initialized", "server not initialized", "server is not initialized",
 		"session not initialized", "session is not initialized", "before initialization was complete",
@@ -126,19 +126,18 @@ var (
 	}
 	wrongParamsWords  = []string{"missing field", "invalid param", "invalid request param", "missing param", "validation error"}
 	notSupportedWords = []string{"method not found", "unknown method", "unknown variant", "not implemented", "unsupported method", "method not supported"}
-	// refusals, next to the words "protocol version".
+	// versionWords mean a refusal if they are near "protocol version".
 	versionWords = []string{"unsupported", "not supported", "expected", "invalid", "unknown", "mismatch", "incompatible", "supported version", "supports"}
 )
 
-// gated recognises the refusals of servers that wait for
-// notifications/initialized.
-func gated(low string) bool {
+// waitsForInitialized reports the refusals of servers that wait for notifications/initialized.
+func waitsForInitialized(low string) bool {
 	low = strings.TrimSpace(low)
 	return strings.HasPrefix(low, "not initialized") || strings.HasPrefix(low, "not yet initialized") || hasAny(low, gateWords)
 }
 
-// aboutVersion recognises "Unsupported protocol version" and "Expected:
-// 2025-03-26" in their spellings.
+// aboutVersion reports variants of "Unsupported protocol version" and "Expected:
+// 2025-03-26".
 func aboutVersion(low string) bool {
 	if strings.Contains(low, "protocol version") || strings.Contains(low, "protocolversion") || strings.Contains(low, "protocol_version") {
 		return hasAny(low, versionWords)
@@ -161,9 +160,9 @@ func hasAny(s string, words []string) bool {
 	return false
 }
 
-// listed returns the versions that an error's data names: in supported (2026-07-28
-// and 2024-11-05 §Lifecycle, "Error Handling"), or as others spell it.
-func listed(raw []byte, data jsonrpc.Span) []string {
+// listedVersions returns the versions in an error's data: in supported (2026-07-28 and
+// 2024-11-05 §Lifecycle, "Error Handling"), or under other names.
+func listedVersions(raw []byte, data jsonrpc.Span) []string {
 	keys := [...]string{"supported", "supported_versions", "supportedVersions", "supportedProtocolVersions", "expected"}
 	var at [len(keys)]jsonrpc.Span
 	jsonrpc.FindAll(raw, data, keys[:], at[:])
@@ -180,8 +179,8 @@ func listed(raw []byte, data jsonrpc.Span) []string {
 	return nil
 }
 
-// datesIn returns what looks like a revision's date in a text, each once and at
-// most maxVersions of them.
+// datesIn returns the texts that look like a revision's date, without duplicates and at
+// most maxVersions.
 func datesIn(s string) []string {
 	const form = "2000-00-00"
 	var out []string
@@ -208,22 +207,21 @@ next:
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// ReadyWaits are the times after which a request is repeated that a server
-// answered by saying that it is not ready.
+// ReadyWaits are the delays before a request is retried that the server refused because
+// it was not ready.
 var ReadyWaits = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond}
 
-// NotReady reports whether an answer says that the server has not yet taken in
-// notifications/initialized, so that the same request may be sent again: it was
-// refused before it was looked at. Only words that can mean nothing else count,
-// and never an internal error, so that a tool's own complaint is not taken for
-// one. m may be any message or nil.
+// NotReady reports whether an answer says that the server has not yet processed
+// notifications/initialized, so that the request may be retried: it was refused before
+// it was executed. Only unambiguous phrases count, and never an internal error, so that
+// a tool's own error is not mistaken for it. m may be any message or nil.
 func NotReady(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && readFailure(m).gated
 }
 
-// UntilReady calls send, and again after each of ReadyWaits while late says that the
-// server was not ready for it: NotReady, or that of an Outcome. It returns the last
-// answer, or the first error. by waits as Offer.Wait does and may be nil.
+// UntilReady calls send, and again after each of ReadyWaits while late reports that the
+// server was not ready: NotReady, or that of an Outcome. It returns the last answer, or
+// the first error. by waits as Offer.Wait does and may be nil.
 func UntilReady(ctx context.Context, by func(context.Context, time.Duration) error, late func(*jsonrpc.Message) bool, send func() (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	m, err := send()
 	for _, d := range ReadyWaits {

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// errorsOfTheField are error objects that servers have been seen to send.
-var errorsOfTheField = []struct {
+// fieldErrors are error objects that real servers send.
+var fieldErrors = []struct {
 	json     string
 	kind     failureKind
 	gated    bool
@@ -49,7 +49,7 @@ var errorsOfTheField = []struct {
 }
 
 func TestReadFailure(t *testing.T) {
-	for _, test := range errorsOfTheField {
+	for _, test := range fieldErrors {
 		m := scan(t, `{"jsonrpc":"2.0","id":1,"error":`+test.json+`}`)
 		f := readFailure(m)
 		if f.kind != test.kind || !slices.Equal(f.versions, test.versions) {
@@ -103,7 +103,7 @@ func TestUntilReady(t *testing.T) {
 }
 
 func FuzzReadFailure(f *testing.F) {
-	for _, e := range errorsOfTheField {
+	for _, e := range fieldErrors {
 		f.Add([]byte(e.json))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -131,7 +131,7 @@ func checkPrintable(t *testing.T, s string) {
 	}
 }
 
-// parrot answers every request with the next of its answers, over and over.
+// parrot answers every request with the next of its answers, in a loop.
 type parrot struct {
 	answers []*jsonrpc.Message
 	n       int
@@ -142,8 +142,8 @@ func (p *parrot) answer() *jsonrpc.Message {
 	return p.answers[p.n%len(p.answers)]
 }
 
-// FuzzOpen opens servers that answer with anything at all: it must end, within
-// its bounds, in an Outcome or in an *Error that can be shown.
+// FuzzOpen opens servers that send arbitrary answers. Open must end, within its limits,
+// with an Outcome or a printable *Error.
 func FuzzOpen(f *testing.F) {
 	for _, scenes := range [][]scene{t13, field, rules, dialects} {
 		for _, s := range scenes {

@@ -1,13 +1,12 @@
-// Package handshake opens a conversation with a server whose revision is not
-// known: it probes with server/discover, falls back to initialize, settles on a
-// revision and says how it came to it.
+// Package handshake opens a conversation with a server whose revision is unknown: it
+// probes with server/discover, falls back to initialize, chooses a revision and records
+// why.
 //
-// It is a state machine (probe, initialize, initialized, open) over a Link that
-// it declares and the conversation implements. It does no I/O of its own, starts
-// no goroutine and keeps nothing between two calls of Open; what may be
-// remembered, and when to respawn or to dial HTTP+SSE instead, it tells its
-// caller. Every step is kept in a Trace with the reason why it led to the next,
-// and every failure is one sentence that a user can act upon.
+// It is a state machine (probe, initialize, initialized, open) over a Link, which the
+// conversation implements. It does no I/O of its own, starts no goroutine and keeps no
+// state between two calls of Open. It tells its caller what may be remembered, and when
+// to restart the server or to connect by HTTP+SSE instead. A Trace has every step with
+// the reason for the next one, and every failure is one sentence with something to do.
 //
 // Sources: 2026-07-28 §Versioning, "Backward Compatibility with
 // Initialization-Based Versions"; §stdio and §Streamable HTTP, "Backward

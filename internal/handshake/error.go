@@ -8,17 +8,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// ErrDiedOnProbe says that a pipe ended while server/discover was waited for. The
-// caller starts the server again and opens with SkipProbe.
-var ErrDiedOnProbe = errors.New("the server ended on the probe")
+// ErrDiedOnProbe says that a pipe ended while Open waited for the answer to
+// server/discover. The caller restarts the server and opens with SkipProbe.
+var ErrDiedOnProbe = errors.New("the server exited on the probe")
 
-// ErrTrySSE says that initialize by POST was answered with 400, 404 or 405 and
-// with no modern error. The caller dials HTTP+SSE by GET (2026-07-28 §Streamable
-// HTTP, "HTTP+SSE Transport (2024-11-05)"); when that fails too, the *Error that
-// wraps this one is the better report.
+// ErrTrySSE says that initialize by POST was answered with 400, 404 or 405 and without
+// a modern error. The caller connects to HTTP+SSE by GET (2026-07-28 §Streamable HTTP,
+// "HTTP+SSE Transport (2024-11-05)"). If that fails too, the *Error that wraps this one
+// is the better report.
 var ErrTrySSE = errors.New("the address may speak HTTP+SSE")
 
-// Cause is one word for why a handshake failed.
+// Cause is a one-word reason for a failed handshake.
 type Cause string
 
 // The causes.
@@ -31,38 +31,38 @@ const (
 	CauseRateLimited     Cause = "rate_limited"      // 429
 	CauseUnavailable     Cause = "unavailable"       // 503
 	CauseServerError     Cause = "server_error"      // any other 5xx
-	CauseRefused         Cause = "refused"           // an error that says no more than that
-	CauseNotReady        Cause = "not_ready"         // still not, after all retries
-	CauseNoCommonVersion Cause = "no_common_version" // the server says which ones it speaks
-	CausePinned          Cause = "pinned"            // not the revision that the operator chose
+	CauseRefused         Cause = "refused"           // an error without further information
+	CauseNotReady        Cause = "not_ready"         // not ready after all retries
+	CauseNoCommonVersion Cause = "no_common_version" // the server lists other versions
+	CausePinned          Cause = "pinned"            // the server does not support the pinned revision
 	CauseBadAnswer       Cause = "bad_answer"        // unreadable, or not MCP
-	CauseDialect         Cause = "dialect"           // JSON-RPC that is not MCP, but known; see Dialect
+	CauseDialect         Cause = "dialect"           // a known protocol that is not MCP; see Dialect
 )
 
-// DialectAppServer is what Codex's app-server speaks, as its answer to initialize
-// gives away: no MCP, so that it needs more than other words.
+// DialectAppServer is the protocol of Codex's app-server, detected by its answer to
+// initialize. It is not MCP and needs an adapter.
 const DialectAppServer = "app-server"
 
-// Error is a handshake that failed. errors.As finds the *transport.StatusError
-// behind it where there is one, and with it the challenge of a 401.
+// Error is a failed handshake. errors.As finds the *transport.StatusError behind it, if
+// there is one, and with it the challenge of a 401.
 type Error struct {
 	Step  string // the state in which it failed: "probe", "initialize", "initialized"
 	Cause Cause
-	// Text is one sentence: what was sent, what came back, what to do. What the
-	// server said in it is printable and at most 200 bytes long.
+	// Text is one sentence: what was sent, what came back, what to do. Quoted text of
+	// the server is printable and at most 200 bytes long.
 	Text  string
 	Trace Trace
-	// RetryAfter is how long the server asked to be left alone, 0 if it did not.
+	// RetryAfter is the delay that the server asked for, 0 for none.
 	RetryAfter time.Duration
-	// Dialect names what the server speaks instead, "" unless Cause is
-	// CauseDialect; Answer is then its initialize result, JSON.
+	// Dialect is the protocol that the server speaks instead, "" unless Cause is
+	// CauseDialect. Answer is then its initialize result, JSON.
 	Dialect string
 	Answer  []byte
-	// Err is ErrDiedOnProbe, ErrTrySSE, what the Link returned, or several of
-	// these; nil when the server's own answer is all there is.
+	// Err is ErrDiedOnProbe, ErrTrySSE, the error of the Link, or several of these. It
+	// is nil if there is only the server's own answer.
 	Err error
 
-	healthy bool // it has answered a probe at an earlier connection
+	healthy bool // an earlier connection answered a probe
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -70,33 +70,33 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remember reports whether the failure is a trait of the server that later
-// connections should start from: that it dies on the probe, which one that was
-// Known to be modern does not, or speaks a dialect. All others may pass.
+// Remember reports whether the failure is a property of the server that later
+// connections should know: it exits on the probe (unless it was Known to be modern), or
+// it speaks a dialect. All other failures may be temporary.
 func (e *Error) Remember() bool {
 	return e.Dialect != "" || errors.Is(e.Err, ErrDiedOnProbe) && !e.healthy
 }
 
-// hints say what to do, by cause.
+// hints say what to do for each cause.
 var hints = map[Cause]string{
-	CauseCancelled:       "it was called off",
-	CauseTimeout:         "check that this is an MCP server and what it is waiting for, or allow it more time",
-	CauseExited:          "run its command by hand, or read what it wrote to standard error",
+	CauseCancelled:       "it was cancelled",
+	CauseTimeout:         "check that this is an MCP server and what it waits for, or raise the timeout",
+	CauseExited:          "run its command by hand, or read its stderr",
 	CauseUnreachable:     "check the address and that the server is running",
-	CauseAuth:            "sign in again, or check the credential that is configured for it",
-	CauseRateLimited:     "it asks for fewer requests, so try again later",
-	CauseUnavailable:     "it is overloaded or down, so try again later",
-	CauseServerError:     "look into the server's own log",
-	CauseRefused:         "look into the server's own log for what it wants",
-	CauseNotReady:        "it is still starting, so try again later",
-	CauseNoCommonVersion: "one of the two has to be updated",
+	CauseAuth:            "check the credentials that are configured for it",
+	CauseRateLimited:     "it limits the rate of requests; try again later",
+	CauseUnavailable:     "it is overloaded or down; try again later",
+	CauseServerError:     "check the server's log",
+	CauseRefused:         "check the server's log for the reason",
+	CauseNotReady:        "it is still starting; try again later",
+	CauseNoCommonVersion: "update the server or Dragoman",
 	CausePinned:          "remove the pinned revision or choose another",
-	CauseBadAnswer:       "check that the address or command is that of an MCP server",
-	CauseDialect:         "it has to be configured as such",
+	CauseBadAnswer:       "check that the address or command is an MCP server",
+	CauseDialect:         "set its dialect in the configuration",
 }
 
-// fail makes the error of the current state. The last step of the trace says
-// what was sent and what came back.
+// fail returns the error of the current state. The last step of the trace has what was
+// sent and what came back.
 func (o *opening) fail(cause Cause, err error) *Error {
 	e := &Error{Step: string(o.state), Cause: cause, Err: err, healthy: o.offer.Known.Modern()}
 	var status *transport.StatusError
@@ -105,17 +105,17 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	}
 	hint := hints[cause]
 	if cause == CauseRefused && status != nil && status.Msg == nil {
-		// A web server that knows nothing of MCP at this place.
+		// A web server without MCP at this path.
 		hint = hints[CauseBadAnswer]
 	}
 	if cause == CauseAuth && status != nil {
 		switch status.Status {
 		case http.StatusForbidden:
-			// Servers that guard against DNS rebinding answer so, too (2025-03-26
+			// Servers with protection against DNS rebinding also answer 403 (2025-03-26
 			// §Transports, "Security Warning").
-			hint = "check what its credential allows, and by which host name it wants to be called"
+			hint = "check the permissions of the credentials, and which host name the server expects"
 		case http.StatusProxyAuthRequired:
-			hint = "check the credential of the proxy on the way to it"
+			hint = "check the credentials for the proxy"
 		}
 	}
 	if e.RetryAfter > 0 && (cause == CauseRateLimited || cause == CauseUnavailable) {
@@ -125,7 +125,7 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	return e
 }
 
-// sentence joins what was sent last, what came back, and what to do.
+// sentence returns what was sent last, what came back, and what to do.
 func (o *opening) sentence(hint string) string {
 	if len(o.trace) == 0 {
 		return hint

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// initialize offers a revision and reads what comes back (§Lifecycle,
-// "Initialization", of the four legacy revisions).
+// initialize offers a revision and evaluates the answer (§Lifecycle, "Initialization",
+// of the four legacy revisions).
 func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	params := o.initializeParams()
 	sent := mcp.MethodInitialize + " (" + o.version.String() + ")"
@@ -27,11 +27,11 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	during, stop := context.WithCancel(ctx)
 	defer stop()
 	o.listenLate(stop)
-	r := o.exchange(during, o.patience(), mcp.MethodInitialize, params, &rules)
+	r := o.exchange(during, o.initializeTimeout(), mcp.MethodInitialize, params, &rules)
 	o.listenLate(nil)
 	got := r.got()
-	// The probe's late answer wins over whatever became of this one: a pipe is
-	// read in order, so the server had answered as a modern one first.
+	// A late answer to the probe overrides this one. A pipe is read in order, so the
+	// server first answered as a modern one.
 	if o.takeLate(sent, got) {
 		return opened, nil
 	}
@@ -39,28 +39,28 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 		return next, nil
 	}
 	if cause := o.giveUp(ctx, &r); cause != "" {
-		o.note(sent, got, "there is no time left")
+		o.note(sent, got, "the time is up")
 		return "", o.fail(cause, r.err)
 	}
-	if cause := r.barred(); cause != "" {
-		o.note(sent, got, "the status tells nothing about the era")
+	if cause := r.accessCause(); cause != "" {
+		o.note(sent, got, "the status says nothing about the era")
 		return "", o.fail(cause, r.err)
 	}
 	switch {
 	case r.kind == answered && r.msg.Kind == jsonrpc.Result:
 		return o.accept(r.msg, sent, got)
 	case r.kind == ended && o.offer.HTTP:
-		o.note(sent, got, "there is no way to the server")
+		o.note(sent, got, "the server is unreachable")
 		return "", o.fail(CauseUnreachable, r.err)
 	case r.kind == ended:
-		o.note(sent, got, "it has ended")
+		o.note(sent, got, "the server has exited")
 		return "", o.fail(CauseExited, r.err)
 	case r.kind == silence:
-		// The link has a time-out of its own.
-		o.note(sent, got, "this is no answer")
+		// The link has its own timeout.
+		o.note(sent, got, "this is not an answer")
 		return "", o.fail(CauseTimeout, r.err)
 	case r.kind == unreadable:
-		o.note(sent, got, "this is no answer")
+		o.note(sent, got, "this is not an answer")
 		return "", o.fail(CauseBadAnswer, r.err)
 	case r.msg != nil:
 		f := o.readFailure(r.msg)
@@ -69,7 +69,7 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 	return o.refusedBare(&r, sent, got)
 }
 
-// initializeParams makes the parameters of initialize, nil for none.
+// initializeParams returns the parameters of initialize, nil for none.
 func (o *opening) initializeParams() []byte {
 	info, capabilities := o.declared()
 	b := make([]byte, 0, 80+len(info)+len(capabilities))
@@ -86,7 +86,7 @@ func (o *opening) initializeParams() []byte {
 	return b
 }
 
-// accept reads the result of initialize.
+// accept handles the result of initialize.
 func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	keys := [...]string{"protocolVersion", "capabilities", "instructions", "serverInfo", "userAgent"}
 	var at [len(keys)]jsonrpc.Span
@@ -94,17 +94,17 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	version, hasVersion := jsonrpc.Text(m.Raw, at[0])
 	capable, named := jsonrpc.KindOf(m.Raw, at[1]) == '{', jsonrpc.KindOf(m.Raw, at[3]) == '{'
 	hasVersion = hasVersion && version != ""
-	if p := o.recognise(m); p != nil {
+	if p := o.profileOf(m); p != nil {
 		return o.acceptAs(p, m, version, sent, got)
 	}
 	switch {
 	case !at[4].IsZero() && !capable && !named:
 		return o.otherDialect(DialectAppServer, "a userAgent and no capabilities: Codex's "+DialectAppServer, m, sent, got)
 	case !hasVersion && !capable && !named:
-		o.note(sent, got, "this is no initialize result")
+		o.note(sent, got, "this is not an initialize result")
 		return "", o.fail(CauseBadAnswer, nil)
 	}
-	reason := o.settle(version, hasVersion)
+	reason := o.chooseRevision(version, hasVersion)
 	o.hello = mcp.ServerInfo{Revision: o.revision}
 	if hasVersion {
 		o.hello.Versions = []string{excerpt.Line(version, 40)}
@@ -117,15 +117,15 @@ func (o *opening) accept(m *jsonrpc.Message, sent, got string) (state, *Error) {
 	return announcing, nil
 }
 
-// settle decides which revision is spoken after initialize was answered with the
-// given version, and returns the reason.
-func (o *opening) settle(version string, given bool) string {
+// chooseRevision determines the revision from the version that initialize returned, and
+// returns the reason.
+func (o *opening) chooseRevision(version string, given bool) string {
 	if !given {
 		legacy := mcp.Revisions(mcp.Handshake)
 		o.revision = legacy[len(legacy)-1]
 		o.rules = RulesFor(o.revision)
-		o.find(FoundNoVersion, "it names no protocol version, so "+o.revision.String()+" is assumed")
-		return "no version but the right shape, so the oldest revision"
+		o.find(FoundNoVersion, "it sends no protocol version, so "+o.revision.String()+" is assumed")
+		return "no version in an otherwise valid result, so the oldest revision"
 	}
 	r, known := mcp.ParseRevision(version)
 	if known && r.Legacy() {
@@ -138,16 +138,16 @@ func (o *opening) settle(version string, given bool) string {
 	o.revision = mcp.LatestLegacy
 	o.rules = RulesFor(o.revision)
 	if !known && isToken(version) {
-		// 2025-06-18 §Transports, "Protocol Version Header": the version that was
-		// negotiated, which is the server's word for it.
+		// 2025-06-18 §Transports, "Protocol Version Header": the negotiated version,
+		// which is the server's.
 		o.rules.Version = version
 	}
 	shown := excerpt.Word(version, 40)
 	o.find(FoundUnknownVersion, "it answers initialize with version "+shown+", which is treated as "+o.revision.String())
-	return "an unknown version in the right shape, so like " + o.revision.String()
+	return "an unknown version in an otherwise valid result, so it is treated as " + o.revision.String()
 }
 
-// isToken reports whether a version may stand in a header as it is.
+// isToken reports whether a version may be used in a header unchanged.
 func isToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -163,25 +163,25 @@ func isToken(s string) bool {
 func (o *opening) otherDialect(name, reason string, m *jsonrpc.Message, sent, got string) (state, *Error) {
 	o.note(sent, got, reason)
 	e := o.fail(CauseDialect, nil)
-	e.Text = o.sentence("it does not speak MCP but the " + name + " dialect, and has to be configured as such")
+	e.Text = o.sentence("it speaks the " + name + " dialect and not MCP; set this dialect in the configuration")
 	e.Dialect, e.Answer = name, m.Result.Of(m.Raw)
 	return "", e
 }
 
-// refusedWith decides what an error answer to initialize leads to.
+// refusedWith handles an error answer to initialize.
 func (o *opening) refusedWith(ctx context.Context, f *failure, r *reply, sent, got string) (state, *Error) {
 	if f.kind == wrongVersion {
 		return o.otherVersion(f, r, sent, got)
 	}
 	if f.modern && o.mayProbe(true) {
-		o.note(sent, got, "only modern servers send this error, so it is asked as one")
+		o.note(sent, got, "only modern servers send this error, so it is probed")
 		return o.probeAfter(r, CauseRefused)
 	}
 	if f.kind == notReady {
 		if o.waited < len(ReadyWaits) {
 			d := ReadyWaits[o.waited]
 			o.waited++
-			o.note(sent, got, "it is not ready, so again in "+d.String())
+			o.note(sent, got, "it is not ready, so retry in "+d.String())
 			o.find(FoundNotReady, "it refused initialize until it was ready")
 			if err := o.wait(ctx, d); err != nil {
 				return "", o.fail(o.waitCause(), err)
@@ -193,7 +193,7 @@ func (o *opening) refusedWith(ctx context.Context, f *failure, r *reply, sent, g
 	}
 	if p := o.offer.Dialect; p != nil && !o.plain && f.kind == wrongParams && (p.Open.NoParams || len(p.Open.Params) > 0) {
 		o.plain = true
-		o.note(sent, got, "it does not want what the dialect carries, so again with the standard's parameters")
+		o.note(sent, got, "it refuses the dialect's parameters, so retry with the standard ones")
 		return initializing, nil
 	}
 	return o.refusedBare(r, sent, got)
@@ -206,17 +206,17 @@ func (o *opening) waitCause() Cause {
 	return CauseTimeout
 }
 
-// otherVersion offers the best version that a strict server names, once.
+// otherVersion offers the newest version that a strict server lists, once.
 func (o *opening) otherVersion(f *failure, r *reply, sent, got string) (state, *Error) {
-	modern := bestOf(f.versions, mcp.Revision.Modern) != mcp.Unknown
+	modern := newestOf(f.versions, mcp.Revision.Modern) != mcp.Unknown
 	if modern && o.mayProbe(true) {
-		o.note(sent, got, "it names a modern version, so it is asked as a modern server")
+		o.note(sent, got, "it lists a modern version, so it is probed")
 		return o.probeAfter(r, CauseNoCommonVersion)
 	}
-	best := bestOf(f.versions, func(v mcp.Revision) bool { return v.Legacy() && v != o.version })
+	best := newestOf(f.versions, func(v mcp.Revision) bool { return v.Legacy() && v != o.version })
 	theirs := slices.DeleteFunc(f.versions, func(v string) bool { return v == o.version.String() })
 	if best == mcp.Unknown && len(theirs) == 0 && !f.modern {
-		// It does not say which; the oldest is what the most rigid were built for.
+		// It does not say which. The strictest servers were built for the oldest.
 		legacy := mcp.Revisions(mcp.Handshake)
 		if oldest := legacy[len(legacy)-1]; oldest != o.version {
 			best = oldest
@@ -224,32 +224,32 @@ func (o *opening) otherVersion(f *failure, r *reply, sent, got string) (state, *
 	}
 	if best != mcp.Unknown && !o.retried {
 		o.retried = true
-		o.note(sent, got, "a strict server, so again with "+best.String())
+		o.note(sent, got, "a strict server, so retry with "+best.String())
 		o.find(FoundStrictVersion, "it refuses initialize with "+o.version.String()+" instead of answering with another version")
 		o.version = best
 		return initializing, nil
 	}
 	if o.mayProbe(f.modern) {
-		o.note(sent, got, "no legacy version is left, so it is asked as a modern server")
+		o.note(sent, got, "no other legacy version to offer, so it is probed")
 		return o.probeAfter(r, CauseNoCommonVersion)
 	}
-	o.note(sent, got, "no version is left to offer")
+	o.note(sent, got, "no other version to offer")
 	switch {
 	case modern && o.offer.Pin != mcp.Unknown:
 		return "", o.fail(CausePinned, r.err)
 	case modern || best != mcp.Unknown:
-		// It was asked as a modern server and did not answer like one, or it
-		// refuses one version after the other.
+		// It was probed and did not answer like a modern server, or it refuses one
+		// version after the other.
 		return "", o.fail(CauseRefused, r.err)
 	}
 	e := o.fail(CauseNoCommonVersion, r.err)
 	if len(theirs) > 0 {
-		e.Text = o.sentence(apart(theirs))
+		e.Text = o.sentence(noCommonVersion(theirs))
 	}
 	return "", e
 }
 
-// refusedBare decides on a refusal that says no more than that.
+// refusedBare handles a refusal without further information.
 func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 	cause := CauseRefused
 	var also error
@@ -271,32 +271,30 @@ func (o *opening) refusedBare(r *reply, sent, got string) (state, *Error) {
 	}
 	r.err = err
 	if cause == CauseRefused && o.mayProbe(false) {
-		o.note(sent, got, "it may have become a modern server, so it is asked")
+		o.note(sent, got, "it may be a modern server now, so it is probed")
 		return o.probeAfter(r, cause)
 	}
-	o.note(sent, got, "it refuses")
+	o.note(sent, got, "initialize is refused")
 	return "", o.fail(cause, r.err)
 }
 
-// mayProbe reports whether asking server/discover can still tell something after
-// initialize was refused: it was skipped for what was remembered, or it came to
-// nothing. certain says that a modern server gave itself away, so that the probe
-// cannot be what it died of.
+// mayProbe reports whether server/discover can still help after initialize was refused:
+// it was skipped because of what was remembered, or it was inconclusive. certain says
+// that the server is known to be modern, so the probe cannot make it exit.
 func (o *opening) mayProbe(certain bool) bool {
-	bearable := !o.offer.SkipProbe || o.offer.Known.Modern()
-	return o.probes < 2 && o.offer.Pin == mcp.Unknown && (certain || !o.told && bearable)
+	harmless := !o.offer.SkipProbe || o.offer.Known.Modern()
+	return o.probes < 2 && o.offer.Pin == mcp.Unknown && (certain || !o.probeAnswered && harmless)
 }
 
-// probeAfter probes after initialize was refused; when that does not help, the
-// refusal is what is reported.
+// probeAfter probes after initialize was refused. If that does not help, the refusal is
+// reported.
 func (o *opening) probeAfter(r *reply, cause Cause) (state, *Error) {
 	o.refusal = o.fail(cause, r.err)
 	return probing, nil
 }
 
-// announce sends notifications/initialized, always and before anything else. A
-// server that answers it with an error is tolerated, unless the error is about
-// the link itself.
+// announce sends notifications/initialized, always before anything else. It tolerates a
+// server that answers with an error, unless the error is about the link itself.
 func (o *opening) announce(ctx context.Context) (state, *Error) {
 	sent := mcp.NoteInitialized
 	limited, stop := context.WithTimeout(ctx, o.limit)
@@ -304,31 +302,31 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 	begun := time.Now()
 	err := o.link.Post(limited, mcp.NoteInitialized, nil, &o.rules)
 	if err == nil {
-		o.note(sent, "nothing, as it should be", "open")
+		o.note(sent, "no answer, as expected", "open")
 		return opened, nil
 	}
-	r := o.sort(nil, err, time.Since(begun))
+	r := o.classify(nil, err, time.Since(begun))
 	got := r.got()
 	if cause := o.giveUp(ctx, &r); cause != "" {
-		o.note(sent, got, "there is no time left")
+		o.note(sent, got, "the time is up")
 		return "", o.fail(cause, err)
 	}
-	if cause := r.barred(); cause != "" {
-		o.note(sent, got, "the way to the server is barred")
+	if cause := r.accessCause(); cause != "" {
+		o.note(sent, got, "the server refuses access")
 		return "", o.fail(cause, err)
 	}
 	switch {
 	case r.kind == ended && (!o.offer.HTTP || errors.Is(err, transport.ErrNotSent)):
-		o.note(sent, got, "it has ended")
+		o.note(sent, got, "the server has exited")
 		if o.offer.HTTP {
 			return "", o.fail(CauseUnreachable, err)
 		}
 		return "", o.fail(CauseExited, err)
 	case r.kind == silence && !o.offer.HTTP:
-		o.note(sent, got, "it does not read")
+		o.note(sent, got, "it does not read its input")
 		return "", o.fail(CauseTimeout, err)
 	}
-	o.note(sent, got, "tolerated, open")
+	o.note(sent, got, "tolerated; open")
 	o.find(FoundInitializedRefused, "it answers notifications/initialized with "+got)
 	return opened, nil
 }

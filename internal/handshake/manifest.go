@@ -11,22 +11,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// manifest is a result that came unasked, and how it is to be read.
+// manifest is an unsolicited result, and the profile to read it with.
 type manifest struct {
 	msg *jsonrpc.Message
 	as  *dialect.Profile
 }
 
-// The patience with servers that push their manifest.
+// The timeouts for servers that send their manifest unsolicited.
 const (
-	// pushedPatience is how long initialize may go unanswered once it is there.
-	pushedPatience = 2 * time.Second
-	// pushPatience is how long it is waited for where it is known to come.
-	pushPatience = 5 * time.Second
+	// pushedTimeout is the timeout of initialize once the manifest has arrived.
+	pushedTimeout = 2 * time.Second
+	// pushTimeout is how long to wait for a manifest that is known to come.
+	pushTimeout = 5 * time.Second
 )
 
-// consider sets up an opening for the dialect that was chosen.
-func (o *opening) consider() {
+// applyDialect sets up an opening for the configured dialect.
+func (o *opening) applyDialect() {
 	o.version = mcp.LatestLegacy
 	p := o.offer.Dialect
 	if p == nil {
@@ -35,7 +35,7 @@ func (o *opening) consider() {
 		}
 		return
 	}
-	o.offer.Dialects = nil // nothing else is looked for
+	o.offer.Dialects = nil // no detection
 	o.offer.SkipProbe = o.offer.SkipProbe || p.Open.NoProbe
 	if p.Open.Version.Legacy() {
 		o.version = p.Open.Version
@@ -45,18 +45,17 @@ func (o *opening) consider() {
 	}
 }
 
-// recognise returns the profile by which a result of initialize is read, nil for
-// none but the standard.
-func (o *opening) recognise(m *jsonrpc.Message) *dialect.Profile {
+// profileOf returns the profile for a result of initialize, nil for standard MCP.
+func (o *opening) profileOf(m *jsonrpc.Message) *dialect.Profile {
 	if o.offer.Dialect != nil {
 		return o.offer.Dialect
 	}
 	return dialect.DetectProfile(o.offer.Dialects, m.Raw, m.Result)
 }
 
-// heardUnasked keeps a result that answers nothing where it is a manifest. It runs on
-// whatever goroutine reads the link.
-func (o *opening) heardUnasked(m *jsonrpc.Message) {
+// receiveUnasked stores an unsolicited result if it is a manifest. It runs on the
+// goroutine that reads the link.
+func (o *opening) receiveUnasked(m *jsonrpc.Message) {
 	if m.Kind != jsonrpc.Result {
 		return
 	}
@@ -79,28 +78,28 @@ func (o *opening) heardUnasked(m *jsonrpc.Message) {
 	o.pushed = &manifest{m, p}
 	close(o.push)
 	if o.stop != nil {
-		o.stop() // initialize need not be answered any more
+		o.stop() // initialize need not be answered now
 	}
 }
 
-// patience is how long the answer to initialize may take, 0 for as long as all.
-func (o *opening) patience() time.Duration {
+// initializeTimeout is the timeout of initialize, 0 for that of the whole handshake.
+func (o *opening) initializeTimeout() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.pushed != nil {
-		return pushedPatience
+		return pushedTimeout
 	}
 	return 0
 }
 
-// takePushed opens with a manifest that came unasked where initialize brought
-// nothing, and reports whether it did. What initialize brought goes before.
+// takePushed opens with an unsolicited manifest if initialize failed, and reports
+// whether it did. A result of initialize takes precedence.
 func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (state, bool) {
 	if r.kind == ended || r.kind == halted || r.kind == answered && r.msg.Kind == jsonrpc.Result {
 		return "", false
 	}
 	if p := o.offer.Dialect; p != nil && p.Open.Pushed {
-		late := time.NewTimer(pushPatience)
+		late := time.NewTimer(pushTimeout)
 		defer late.Stop()
 		select {
 		case <-o.push:
@@ -114,25 +113,25 @@ func (o *opening) takePushed(ctx context.Context, r *reply, sent, got string) (s
 	if x == nil {
 		return "", false
 	}
-	o.note(sent, got, "but its tools have come unasked, and they are all that is needed")
-	next, err := o.acceptAs(x.as, x.msg, "", "", "unasked: "+describe(x.msg))
+	o.note(sent, got, "but it sent its tools unsolicited, which is enough")
+	next, err := o.acceptAs(x.as, x.msg, "", "", "unsolicited: "+describe(x.msg))
 	return next, err == nil
 }
 
-// acceptAs reads a result of initialize in the words of a profile.
+// acceptAs handles a result of initialize with a profile.
 func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent, got string) (state, *Error) {
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
-		o.note(sent, got, "this is no initialize result")
+		o.note(sent, got, "this is not an initialize result")
 		return "", o.fail(CauseBadAnswer, nil)
 	}
-	how := "the dialect " + p.Name + " was chosen (" + p.About + ")"
+	how := "the configured dialect is " + p.Name + " (" + p.About + ")"
 	if o.offer.Dialect == nil {
 		how = "this is the dialect " + p.Name + " (" + p.About + ")"
 		o.find(FoundDialect, "it speaks the dialect "+p.Name+": "+p.About)
 	}
 	reason := how
 	if version != "" {
-		reason += "; " + o.settle(version, true)
+		reason += "; " + o.chooseRevision(version, true)
 	} else {
 		o.revision = p.Open.Version
 		if !o.revision.Legacy() {
@@ -140,7 +139,7 @@ func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent
 			o.revision = legacy[len(legacy)-1]
 		}
 		o.rules = RulesFor(o.revision)
-		reason += ", taken for " + o.revision.String()
+		reason += ", treated as " + o.revision.String()
 	}
 	o.dialect = p
 	o.hello = mcp.ServerInfo{Revision: o.revision}
@@ -150,7 +149,7 @@ func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent
 	reason += o.readManifest(p, m)
 	own, err := p.Hello(m)
 	if err != nil {
-		o.note(sent, got, "it cannot be read")
+		o.note(sent, got, "it is unreadable")
 		return "", o.fail(CauseBadAnswer, err)
 	}
 	keys := [...]string{"capabilities", "instructions", "serverInfo"}
@@ -161,21 +160,21 @@ func (o *opening) acceptAs(p *dialect.Profile, m *jsonrpc.Message, version, sent
 		o.find(FoundSilentProbe, "it never answered server/discover, so initialize is sent first from now on")
 	}
 	if p.Open.NoInitialized {
-		o.note(sent, got, reason+"; "+mcp.NoteInitialized+" is not for it, so open")
+		o.note(sent, got, reason+"; "+mcp.NoteInitialized+" is not sent; open")
 		return opened, nil
 	}
 	o.note(sent, got, reason)
 	return announcing, nil
 }
 
-// readManifest keeps the tools of a manifest, and says for the trace what of them.
+// readManifest stores the tools of a manifest, and returns a text for the trace.
 func (o *opening) readManifest(p *dialect.Profile, m *jsonrpc.Message) string {
 	switch {
 	case p.Tools.Manifest == "":
 		return ""
 	case !p.HasManifest(m.Raw, m.Result):
-		o.find(FoundNoManifest, "its initialize result has no list of tools at "+string(p.Tools.Manifest)+", so they are asked for")
-		return "; without tools, so they are asked for"
+		o.find(FoundNoManifest, "its initialize result has no list of tools at "+string(p.Tools.Manifest)+", so tools/list is sent")
+		return "; it has no tools, so tools/list is sent"
 	}
 	list, nameless := p.ManifestOf(m.Raw, m.Result)
 	tools := dialect.ToolList(list)
@@ -187,5 +186,5 @@ func (o *opening) readManifest(p *dialect.Profile, m *jsonrpc.Message) string {
 	for range jsonrpc.Elements(tools.Raw, tools.ResultMember("tools")) {
 		n++
 	}
-	return "; its tools have come with it: " + strconv.Itoa(n)
+	return "; tools in the result: " + strconv.Itoa(n)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// state is where a handshake stands; it names what is sent next.
+// state is the state of a handshake. Its value names what is sent next.
 type state string
 
 const (
@@ -28,28 +28,28 @@ const (
 	opened       state = "open"
 )
 
-// opening is one run of the state machine. All of it belongs to the goroutine
-// that called Open, except what stands below mu.
+// opening is one run of the state machine. It belongs to the goroutine that called
+// Open, except for the fields below mu.
 type opening struct {
 	link   Link
 	offer  Offer
-	caller context.Context // of Open, without its time-outs
+	caller context.Context // the context of Open, without the timeouts
 	begun  time.Time
 	limit  time.Duration // of a probe
 	state  state
 	trace  Trace
 
-	// What has been tried.
-	probes  int
-	told    bool // the probe was answered, so asking again tells nothing new
-	shaky   bool // the era rests on something that was no answer
-	silent  bool // a probe was met with silence
-	waited  int  // for a server that is not ready
-	version mcp.Revision
-	retried bool   // a second version was offered
-	plain   bool   // initialize goes out with the standard's parameters, whatever the dialect
-	refusal *Error // of initialize, while a probe after it may still help
-	unsent  string // why the last message could not leave, as got says it
+	// What was tried.
+	probes        int
+	probeAnswered bool // another probe would show nothing new
+	eraUncertain  bool // the era was not determined by an answer
+	silent        bool // a probe got no answer
+	waited        int  // how often it waited for a server that is not ready
+	version       mcp.Revision
+	retried       bool   // a second version was offered
+	plain         bool   // initialize is sent with standard parameters, whatever the dialect
+	refusal       *Error // the refusal of initialize, while a probe may still help
+	unsent        string // why the last message could not be sent, as in reply.got
 
 	// What was found.
 	revision mcp.Revision
@@ -60,29 +60,28 @@ type opening struct {
 	findings []Finding
 
 	mu     sync.Mutex
-	late   *jsonrpc.Message // the probe's answer, when it came after its time
+	late   *jsonrpc.Message // the answer to the probe, if it came after the timeout
 	stop   context.CancelFunc
-	pushed *manifest     // that came unasked
-	push   chan struct{} // closed when it is there
+	pushed *manifest     // the unsolicited one
+	push   chan struct{} // closed when pushed is set
 }
 
-// Open leads the handshake with a server until its revision is settled and, in
-// the legacy era, until notifications/initialized is sent. The error is always an
-// *Error. Open may be called again on the same Link only where the Link is still
-// good: after nothing that ended it.
+// Open performs the handshake with a server until its revision is known and, in the
+// legacy era, notifications/initialized is sent. The error is always an *Error. Open
+// may be called again on the same Link only if nothing ended the Link.
 func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	o := &opening{link: l, offer: offer, caller: ctx, begun: time.Now(), push: make(chan struct{})}
-	o.consider()
+	o.applyDialect()
 	var whole time.Duration
 	o.limit, whole = offer.timeouts()
 	ctx, cancel := context.WithTimeout(ctx, whole)
 	defer cancel()
 	if late, ok := l.(LateAnswers); ok {
-		late.OnLate(o.heard)
+		late.OnLate(o.receiveLate)
 		defer late.OnLate(nil)
 	}
 	if unasked, ok := l.(UnaskedAnswers); ok {
-		unasked.OnUnasked(o.heardUnasked)
+		unasked.OnUnasked(o.receiveUnasked)
 		defer unasked.OnUnasked(nil)
 	}
 	switch {
@@ -111,12 +110,12 @@ func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	return &Outcome{
 		Revision: o.revision, Hello: o.hello, Rules: o.rules, Trace: o.trace, Findings: o.findings,
 		Dialect: o.dialect, Tools: o.tools,
-		remember: !o.shaky && offer.Pin == mcp.Unknown,
+		remember: !o.eraUncertain && offer.Pin == mcp.Unknown,
 	}, nil
 }
 
-// step does what the state is there for and returns the next one. No state is
-// entered more often than its counters allow, so the machine ends.
+// step performs the current state and returns the next one. Counters limit how often a
+// state is entered, so the machine terminates.
 func (o *opening) step(ctx context.Context) (state, *Error) {
 	switch o.state {
 	case probing:
@@ -128,10 +127,10 @@ func (o *opening) step(ctx context.Context) (state, *Error) {
 	}
 }
 
-// maxFinding bounds a finding's text, in bytes.
+// maxFinding limits the text of a finding, in bytes.
 const maxFinding = 400
 
-// find adds a finding. There are never more than one per kind.
+// find adds a finding, at most one per code.
 func (o *opening) find(code, text string) {
 	for _, f := range o.findings {
 		if f.Code == code {
@@ -160,19 +159,19 @@ func wait(ctx context.Context, d time.Duration, by func(context.Context, time.Du
 	}
 }
 
-// replyKind says what came of an exchange.
+// replyKind is the outcome of an exchange.
 type replyKind uint8
 
 const (
 	answered   replyKind = iota // msg is a Result or a Failure
-	refused                     // an HTTP status; msg is its body where that is a Failure
-	silence                     // nothing in time
-	unreadable                  // an answer that is no message
-	ended                       // the link is over, or never was
-	halted                      // the caller has given up
+	refused                     // an HTTP error status; msg is its body if that is a Failure
+	silence                     // no answer in time
+	unreadable                  // an answer that is not a valid message
+	ended                       // the link has ended, or could not be opened
+	halted                      // the caller cancelled
 )
 
-// reply is what came back for one message.
+// reply is the outcome of one message.
 type reply struct {
 	kind   replyKind
 	msg    *jsonrpc.Message
@@ -181,8 +180,8 @@ type reply struct {
 	took   time.Duration
 }
 
-// exchange sends a request and tells apart what comes of it. limit bounds it, 0
-// leaves that to ctx.
+// exchange sends a request and classifies the outcome. limit is its timeout; 0 means
+// that of ctx.
 func (o *opening) exchange(ctx context.Context, limit time.Duration, method string, params []byte, rules *transport.Rules) reply {
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -191,17 +190,17 @@ func (o *opening) exchange(ctx context.Context, limit time.Duration, method stri
 	}
 	begun := time.Now()
 	msg, err := o.link.Exchange(ctx, method, params, rules)
-	return o.sort(msg, err, time.Since(begun))
+	return o.classify(msg, err, time.Since(begun))
 }
 
-func (o *opening) sort(msg *jsonrpc.Message, err error, took time.Duration) reply {
+func (o *opening) classify(msg *jsonrpc.Message, err error, took time.Duration) reply {
 	r := reply{msg: msg, err: err, took: took}
 	var broken *jsonrpc.Error
 	switch {
 	case err == nil && msg != nil && (msg.Kind == jsonrpc.Result || msg.Kind == jsonrpc.Failure):
 		r.kind = answered
 	case err == nil:
-		r.kind, r.err = unreadable, errors.New("no answer in the answer")
+		r.kind, r.err = unreadable, errors.New("the message is not an answer")
 	case errors.As(err, &r.status):
 		r.kind, r.msg = refused, nil
 		if m := r.status.Msg; m != nil && m.Kind == jsonrpc.Failure {
@@ -222,7 +221,7 @@ func (o *opening) sort(msg *jsonrpc.Message, err error, took time.Duration) repl
 	return r
 }
 
-// got says in a few words what came back.
+// got describes in a few words what came back.
 func (r *reply) got() string {
 	switch r.kind {
 	case answered:
@@ -237,25 +236,25 @@ func (r *reply) got() string {
 		}
 		return s
 	case silence:
-		return "silence for " + r.took.Round(time.Millisecond).String()
+		return "no response for " + r.took.Round(time.Millisecond).String()
 	case unreadable:
-		return "an answer that cannot be read (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
+		return "an unreadable answer (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
 	case halted:
-		return "nothing until it was called off"
+		return "no response before it was cancelled"
 	case ended:
 		if errors.Is(r.err, transport.ErrNotSent) {
 			return unsent(r.err)
 		}
 	}
-	return "the end of the connection (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
+	return "a closed connection (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
 }
 
-// unsent says in a few words why a message could not leave.
+// unsent describes in a few words why a message could not be sent.
 func unsent(err error) string {
 	said := "could not send: "
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		// The address is the caller's own; what is left is the reason.
+		// The caller knows the address. Only the reason is new.
 		said, err = "could not connect: ", op.Err
 		var call *os.SyscallError
 		if errors.As(err, &call) {
@@ -265,9 +264,9 @@ func unsent(err error) string {
 	return said + excerpt.Line(strings.TrimPrefix(err.Error(), transport.ErrNotSent.Error()+": "), maxSaid)
 }
 
-// barred returns the cause of a status that speaks for the way to the server and
-// not for its era, "" for any other.
-func (r *reply) barred() Cause {
+// accessCause returns the cause for a status that is about access to the server and not
+// about its era, "" for any other.
+func (r *reply) accessCause() Cause {
 	if r.kind != refused {
 		return ""
 	}
@@ -282,13 +281,12 @@ func (r *reply) barred() Cause {
 	return ""
 }
 
-// passing reports a status that may be gone the next time and is therefore no
-// evidence of anything.
-func (r *reply) passing() bool {
+// transient reports a status that may be temporary and is therefore no evidence.
+func (r *reply) transient() bool {
 	return r.kind == refused && (r.status.Status == http.StatusRequestTimeout || r.status.Status >= 500)
 }
 
-// giveUp returns the cause when nobody waits any more, "" otherwise.
+// giveUp returns the cause if the handshake was cancelled or timed out, otherwise "".
 func (o *opening) giveUp(ctx context.Context, r *reply) Cause {
 	switch {
 	case r.kind == halted && errors.Is(o.caller.Err(), context.DeadlineExceeded):

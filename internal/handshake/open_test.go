@@ -18,10 +18,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-var update = flag.Bool("update", false, "write testdata/traces.txt anew")
+var update = flag.Bool("update", false, "write testdata/traces.txt")
 
 func TestT13_TheEraIsRight(t *testing.T)     { stage(t, t13) }
-func TestServersOfTheField(t *testing.T)     { stage(t, field) }
+func TestFieldServers(t *testing.T)          { stage(t, field) }
 func TestPinsMemoriesAndDelays(t *testing.T) { stage(t, rules) }
 func TestDialects(t *testing.T)              { stage(t, dialects) }
 
@@ -33,7 +33,7 @@ func stage(t *testing.T, scenes []scene) {
 	}
 }
 
-// play runs a scene, checks what must come of it, and returns how it went.
+// play runs a scene, checks its outcome, and returns the result.
 func play(t testing.TB, s *scene) string {
 	link := &script{t: t, turns: s.turns, push: s.push, pushAt: s.pushAt}
 	out, err := Open(context.Background(), link, s.offer)
@@ -180,8 +180,7 @@ func checkTrace(t testing.TB, trace Trace) {
 	}
 }
 
-// TestTraces holds all traces against testdata/traces.txt, which is written anew
-// with -update.
+// TestTraces compares all traces with testdata/traces.txt, and writes it with -update.
 func TestTraces(t *testing.T) {
 	var b strings.Builder
 	for _, scenes := range [][]scene{t13, field, rules, dialects} {

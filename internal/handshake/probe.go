@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// probe sends server/discover and decides by what comes back (2026-07-28 §stdio
-// and §Streamable HTTP, "Backward Compatibility").
+// probe sends server/discover and decides by the answer (2026-07-28 §stdio and
+// §Streamable HTTP, "Backward Compatibility").
 func (o *opening) probe(ctx context.Context) (state, *Error) {
 	o.probes++
 	rules := RulesFor(mcp.Latest)
@@ -21,17 +21,17 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	r := o.exchange(ctx, o.limit, mcp.MethodDiscover, o.discoverParams(mcp.Latest), &rules)
 	got := r.got()
 	if cause := o.giveUp(ctx, &r); cause != "" {
-		o.note(sent, got, "there is no time left")
+		o.note(sent, got, "the time is up")
 		return "", o.fail(cause, r.err)
 	}
-	if cause := r.barred(); cause != "" {
-		o.note(sent, got, "the status tells nothing about the era")
+	if cause := r.accessCause(); cause != "" {
+		o.note(sent, got, "the status says nothing about the era")
 		return "", o.fail(cause, r.err)
 	}
 	if r.msg != nil {
-		// Whatever the status, a modern error is one; any other proves as little as
-		// its status does.
-		if v := judge(r.msg); v.modern || !r.passing() {
+		// A modern error counts whatever the status. Any other error proves as little
+		// as its status.
+		if v := judge(r.msg); v.modern || !r.transient() {
 			return o.follow(&v, r.msg, sent, got, r.err)
 		}
 	}
@@ -39,91 +39,90 @@ func (o *opening) probe(ctx context.Context) (state, *Error) {
 	case ended:
 		return o.probeEnded(&r, sent, got)
 	case silence:
-		// Silence is how some legacy servers take an unknown method, and how a slow
-		// start looks.
-		o.silent, o.shaky = true, true
-		return o.fallBack(sent, got, "silence is no modern answer, so it may be legacy or slow", CauseTimeout, r.err)
+		// Some legacy servers do not answer an unknown method, and a slow start looks
+		// the same.
+		o.silent, o.eraUncertain = true, true
+		return o.fallBack(sent, got, "no response, so it may be legacy or slow", CauseTimeout, r.err)
 	case unreadable:
-		o.shaky = true
-		return o.fallBack(sent, got, "what cannot be read proves nothing", CauseBadAnswer, r.err)
+		o.eraUncertain = true
+		return o.fallBack(sent, got, "an unreadable answer proves nothing", CauseBadAnswer, r.err)
 	}
 	switch s := r.status.Status; {
-	case r.passing():
+	case r.transient():
 		// Some legacy servers answer an unknown method with 500.
-		o.shaky = true
+		o.eraUncertain = true
 		cause := CauseServerError
 		if s == http.StatusRequestTimeout {
 			cause = CauseTimeout
 		}
 		return o.fallBack(sent, got, "the status proves nothing", cause, r.err)
 	case s >= 400:
-		o.told = true
+		o.probeAnswered = true
 		return o.fallBack(sent, got, "a refusal without a modern error is legacy", CausePinned, r.err)
 	}
-	return o.fallBack(sent, got, "what is no MCP proves nothing", CauseBadAnswer, r.err)
+	return o.fallBack(sent, got, "an answer that is not MCP proves nothing", CauseBadAnswer, r.err)
 }
 
-// probeEnded decides on a link that is over. A pipe is one process or one stream
-// and is lost with it; on HTTP the next request has a connection of its own.
+// probeEnded decides after the link has ended. A pipe is one process or one stream,
+// which is lost. Over HTTP the next request has its own connection.
 func (o *opening) probeEnded(r *reply, sent, got string) (state, *Error) {
 	if o.offer.HTTP && !errors.Is(r.err, transport.ErrNotSent) {
-		o.shaky = true
+		o.eraUncertain = true
 		return o.fallBack(sent, got, "a broken connection proves nothing", CauseUnreachable, r.err)
 	}
 	switch {
 	case o.refusal != nil:
-		o.note(sent, got, "so the earlier refusal stands")
+		o.note(sent, got, "so the earlier refusal is final")
 		return "", o.refusal
 	case o.offer.HTTP:
-		o.note(sent, got, "there is no way to the server")
+		o.note(sent, got, "the server is unreachable")
 		return "", o.fail(CauseUnreachable, r.err)
 	case o.offer.Pin.Modern():
-		o.note(sent, got, "no other opening is allowed")
+		o.note(sent, got, "no other revision is allowed")
 		return "", o.fail(CauseExited, r.err)
 	}
-	o.note(sent, got, "it is started again and not probed")
+	o.note(sent, got, "so it is restarted without a probe")
 	return "", o.fail(CauseExited, errors.Join(ErrDiedOnProbe, r.err))
 }
 
-// fallBack goes on with initialize where that is allowed and was not refused
-// before. cause is why it fails where only the pinned revision is.
+// fallBack continues with initialize, unless that is not allowed or was refused before.
+// cause is the error if only the pinned revision is allowed.
 func (o *opening) fallBack(sent, got, reason string, cause Cause, err error) (state, *Error) {
 	switch {
 	case o.offer.Pin.Modern():
 		o.note(sent, got, reason+", but "+o.offer.Pin.String()+" is pinned")
 		return "", o.fail(cause, err)
 	case o.refusal != nil:
-		o.note(sent, got, reason+"; so the refusal of initialize stands")
+		o.note(sent, got, reason+"; so the refusal of initialize is final")
 		return "", o.refusal
 	}
 	o.note(sent, got, reason)
 	return initializing, nil
 }
 
-// verdict is what an answer to server/discover proves.
+// verdict is what an answer to server/discover shows about the server.
 type verdict struct {
-	modern   bool
-	revision mcp.Revision // the best modern one in common, Unknown when none is
-	legacy   mcp.Revision // the best legacy one that is listed, Unknown for none
-	discover bool         // the answer is a DiscoverResult
-	alien    bool         // it lists versions in a modern error, none of which we know
-	versions []string
-	reason   string
+	modern          bool
+	revision        mcp.Revision // the newest common modern revision, or Unknown
+	legacy          mcp.Revision // the newest listed legacy revision, or Unknown
+	discover        bool         // the answer is a DiscoverResult
+	noCommonVersion bool         // a modern error lists versions, none of which we know
+	versions        []string
+	reason          string
 }
 
-// judge decides what an answer to server/discover proves, whatever its status.
+// judge evaluates an answer to server/discover, whatever its status.
 func judge(m *jsonrpc.Message) verdict {
 	if m.Kind == jsonrpc.Failure {
 		return judgeFailure(m)
 	}
 	v := verdict{versions: texts(m.Raw, m.ResultMember("supportedVersions"))}
 	if v.versions == nil {
-		// A manifest, a list, a pong: servers that answer any method with what
-		// they have, whatever they were asked.
+		// Some servers answer any method with a manifest, a list or a pong.
 		v.reason = "a result without supportedVersions proves nothing"
 		return v
 	}
-	v.revision, v.legacy = bestOf(v.versions, mcp.Revision.Modern), bestOf(v.versions, mcp.Revision.Legacy)
+	v.revision, v.legacy = newestOf(v.versions, mcp.Revision.Modern), newestOf(v.versions, mcp.Revision.Legacy)
 	v.discover, v.modern = true, v.revision != mcp.Unknown
 	switch {
 	case v.modern:
@@ -131,7 +130,7 @@ func judge(m *jsonrpc.Message) verdict {
 	case v.legacy != mcp.Unknown:
 		v.reason = "it lists legacy revisions only"
 	default:
-		v.reason = "it lists no revision that we speak"
+		v.reason = "it lists no revision that we support"
 	}
 	return v
 }
@@ -140,8 +139,8 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 	f := readFailure(m)
 	v := verdict{versions: f.versions}
 	if !f.modern {
-		// 2026-07-28 §stdio: the fallback must not be keyed to one code.
-		v.reason = "no modern error, so it is legacy"
+		// 2026-07-28 §stdio: the fallback must not depend on one code.
+		v.reason = "not a modern error, so it is legacy"
 		return v
 	}
 	if f.number != mcp.CodeUnsupportedVersion {
@@ -149,34 +148,34 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 		v.reason = "only modern servers send this error"
 		return v
 	}
-	v.revision, v.legacy = bestOf(v.versions, mcp.Revision.Modern), bestOf(v.versions, mcp.Revision.Legacy)
+	v.revision, v.legacy = newestOf(v.versions, mcp.Revision.Modern), newestOf(v.versions, mcp.Revision.Legacy)
 	switch {
 	case v.revision != mcp.Unknown:
 		v.modern, v.reason = true, "a modern error that lists "+v.revision.String()
 	case v.legacy != mcp.Unknown:
 		v.reason = "it refuses our modern version and lists legacy ones"
 	case len(v.versions) > 0:
-		v.alien, v.reason = true, "it lists no revision that we speak"
+		v.noCommonVersion, v.reason = true, "it lists no revision that we support"
 	default:
-		// The list is required; without it only initialize can tell more.
+		// The list is required. Without it only initialize can show more.
 		v.reason = "it refuses our modern version and lists none"
 	}
 	return v
 }
 
-// follow goes where a verdict leads.
+// follow continues with what a verdict requires.
 func (o *opening) follow(v *verdict, m *jsonrpc.Message, sent, got string, err error) (state, *Error) {
-	o.told = true
+	o.probeAnswered = true
 	if v.modern {
 		o.note(sent, got, v.reason+", so it is modern")
 		o.goModern(v, m)
 		return opened, nil
 	}
-	if v.alien {
+	if v.noCommonVersion {
 		// 2026-07-28 §stdio: do not fall back on a recognised modern error.
 		o.note(sent, got, v.reason)
 		e := o.fail(CauseNoCommonVersion, err)
-		e.Text = o.sentence(apart(v.versions))
+		e.Text = o.sentence(noCommonVersion(v.versions))
 		return "", e
 	}
 	if v.legacy != mcp.Unknown && o.offer.Pin == mcp.Unknown {
@@ -185,18 +184,19 @@ func (o *opening) follow(v *verdict, m *jsonrpc.Message, sent, got string, err e
 	return o.fallBack(sent, got, v.reason, CausePinned, err)
 }
 
-// apart says that two lists of versions have nothing in common.
-func apart(theirs []string) string {
+// noCommonVersion returns a sentence that says that two lists of versions have nothing
+// in common.
+func noCommonVersion(theirs []string) string {
 	ours := mcp.Revisions()
 	names := make([]string, len(ours))
 	for i, r := range ours {
 		names[i] = r.String()
 	}
-	return "it speaks " + join(theirs) + " and we speak " + join(names) + ", so one of the two has to be updated"
+	return "the server supports " + join(theirs) + ", Dragoman supports " + join(names) + "; update one of them"
 }
 
-// bestOf returns the newest revision of those named that satisfies want.
-func bestOf(names []string, want func(mcp.Revision) bool) mcp.Revision {
+// newestOf returns the newest of the named revisions that satisfies want.
+func newestOf(names []string, want func(mcp.Revision) bool) mcp.Revision {
 	best := mcp.Unknown
 	for _, name := range names {
 		if r, ok := mcp.ParseRevision(name); ok && want(r) && r.Newer(best) {
@@ -206,9 +206,9 @@ func bestOf(names []string, want func(mcp.Revision) bool) mcp.Revision {
 	return best
 }
 
-// goModern takes what a modern server said of itself.
+// goModern stores what a modern server declared.
 func (o *opening) goModern(v *verdict, m *jsonrpc.Message) {
-	o.shaky = false
+	o.eraUncertain = false
 	o.revision, o.rules = v.revision, RulesFor(v.revision)
 	o.hello = mcp.ServerInfo{Revision: v.revision, Versions: v.versions}
 	if !v.discover {
@@ -220,7 +220,7 @@ func (o *opening) goModern(v *verdict, m *jsonrpc.Message) {
 	jsonrpc.FindAll(m.Raw, m.Result, keys[:], at[:])
 	info := jsonrpc.Find(m.Raw, at[2], mcp.KeyServerInfo)
 	if jsonrpc.KindOf(m.Raw, info) != '{' {
-		// Before the revision was final the identity stood beside _meta.
+		// Drafts of the revision had serverInfo beside _meta.
 		info = at[3]
 	}
 	o.introduce(m, at[0], at[1], info)
@@ -238,23 +238,24 @@ func (o *opening) introduce(m *jsonrpc.Message, capabilities, instructions, info
 	if jsonrpc.KindOf(m.Raw, info) == '{' {
 		o.hello.Info = info.Of(m.Raw)
 	} else {
-		o.find(FoundNoServerInfo, "it does not say what it is")
+		o.find(FoundNoServerInfo, "it has no serverInfo")
 	}
 	switch jsonrpc.KindOf(m.Raw, instructions) {
 	case '"':
-		o.instruct(instructions.Of(m.Raw))
+		o.setInstructions(instructions.Of(m.Raw))
 	case 0, 'n':
 	default:
-		o.find(FoundOddInstructions, "its instructions are no text and are left out")
+		o.find(FoundOddInstructions, "its instructions are not a string and are left out")
 	}
 }
 
-// MaxInstructions bounds the instructions of a server, in bytes of text. They go to
+// MaxInstructions limits the instructions of a server, in bytes of text. They go to
 // every client, and from there into the context of its model.
 const MaxInstructions = 64 << 10
 
-// instruct stores the server's instructions, a JSON string, cut to MaxInstructions.
-func (o *opening) instruct(raw []byte) {
+// setInstructions stores the server's instructions, a JSON string, cut to
+// MaxInstructions.
+func (o *opening) setInstructions(raw []byte) {
 	o.hello.Instructions = raw
 	if len(raw) <= MaxInstructions {
 		return
@@ -270,7 +271,7 @@ func (o *opening) instruct(raw []byte) {
 	o.find(FoundLongInstructions, "its instructions have "+strconv.Itoa(len(text))+" bytes and are cut after "+strconv.Itoa(MaxInstructions))
 }
 
-// discoverParams makes the _meta of a modern request (2026-07-28 §Base,
+// discoverParams returns params with the _meta of a modern request (2026-07-28 §Base,
 // "Per-request protocol fields").
 func (o *opening) discoverParams(r mcp.Revision) []byte {
 	info, capabilities := o.declared()
@@ -284,7 +285,7 @@ func (o *opening) discoverParams(r mcp.Revision) []byte {
 	return append(b, "}}"...)
 }
 
-// declared returns what we say of ourselves.
+// declared returns what we declare about ourselves.
 func (o *opening) declared() (info, capabilities []byte) {
 	info, capabilities = o.offer.ClientInfo, o.offer.Capabilities
 	if len(info) == 0 {
@@ -296,9 +297,10 @@ func (o *opening) declared() (info, capabilities []byte) {
 	return info, capabilities
 }
 
-// heard takes an answer that came after its time. It runs on whatever goroutine
-// reads the link. Only a DiscoverResult or an error can be the probe's.
-func (o *opening) heard(m *jsonrpc.Message) {
+// receiveLate stores an answer that came after its timeout. It runs on the goroutine
+// that reads the link. Only a DiscoverResult or an error can be the answer to the
+// probe.
+func (o *opening) receiveLate(m *jsonrpc.Message) {
 	v := judge(m)
 	o.mu.Lock()
 	if o.late == nil || v.modern {
@@ -311,8 +313,8 @@ func (o *opening) heard(m *jsonrpc.Message) {
 	}
 }
 
-// listenLate has stop called when a late answer says that the server is modern,
-// at once when it has come already. nil ends that.
+// listenLate calls stop when a late answer shows that the server is modern, immediately
+// if it has come already. Nil ends that.
 func (o *opening) listenLate(stop context.CancelFunc) {
 	o.mu.Lock()
 	o.stop = stop
@@ -323,8 +325,8 @@ func (o *opening) listenLate(stop context.CancelFunc) {
 	}
 }
 
-// takeLate goes modern when a late answer said so, and reports that it did. Any
-// other late answer at least ends the doubt. sent and got are the exchange during
+// takeLate switches to modern if a late answer shows it, and reports whether it did.
+// Any other late answer removes the uncertainty. sent and got are the exchange during
 // which it came, if there was one.
 func (o *opening) takeLate(sent, got string) bool {
 	o.mu.Lock()
@@ -339,13 +341,13 @@ func (o *opening) takeLate(sent, got string) bool {
 	o.find(FoundLateProbe, "it answered server/discover later than "+o.limit.String()+", so it starts slowly")
 	if v.modern {
 		if sent != "" {
-			o.note(sent, got, "the probe's answer came and decides")
+			o.note(sent, got, "the late answer to the probe decides")
 		}
-		o.note("", said, v.reason+", so it is modern and only slow")
+		o.note("", said, v.reason+", so it is modern but slow")
 		o.goModern(&v, m)
 		return true
 	}
-	o.told, o.shaky, o.silent = true, false, false
+	o.probeAnswered, o.eraUncertain, o.silent = true, false, false
 	o.note("", said, v.reason)
 	return false
 }

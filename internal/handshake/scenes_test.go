@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// scene is a server, how it is opened, and what must come of it.
+// scene is a server, how it is opened, and the expected outcome.
 type scene struct {
 	name  string
 	offer Offer
@@ -45,8 +45,8 @@ const (
 	initial  = mcp.MethodInitialize
 )
 
-// t13 are the openings that must each end in the right era, with nothing
-// remembered of the inconclusive ones.
+// t13 are handshakes that must end in the right era; inconclusive ones must not be
+// remembered.
 var t13 = []scene{
 	{name: "http, discovered", offer: web, turns: []turn{discovered}, rev: modal},
 	{name: "http, -32601 at 200", offer: web, turns: []turn{unknown, speaks("2025-11-25"), initialized}, rev: old},
@@ -131,7 +131,7 @@ var t13 = []scene{
 	{name: "stdio, started again after that", offer: Offer{SkipProbe: true}, turns: []turn{speaks("2025-11-25"), initialized}, rev: old},
 }
 
-// field are the servers of which we know, one or more scenes each.
+// field are known real servers, one or more scenes each.
 var field = []scene{
 	{name: "reference servers, stdio", offer: pipe, turns: []turn{unknown, speaks("2025-11-25"), initialized}, rev: old},
 	{name: "reference servers, http", offer: web, turns: []turn{
@@ -227,7 +227,8 @@ var field = []scene{
 	{name: "an unreadable result", offer: pipe, turns: []turn{unknown, {to: initial, err: &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "too long"}}}, cause: CauseBadAnswer},
 }
 
-// rules are the rest: slow starts, pins, memories, changes of era.
+// rules are the rest: slow starts, pinned revisions, remembered revisions, changes of
+// era.
 var rules = []scene{
 	{name: "slow start, modern", offer: pipe, turns: []turn{
 		{to: discover, mute: true, late: discovered.msg, lateAt: 5 * time.Second}, mute(initial),
@@ -295,13 +296,13 @@ var rules = []scene{
 	{name: "time-outs of one's own", offer: Offer{ProbeTimeout: time.Minute, Timeout: 4 * time.Second}, turns: []turn{mute(discover), mute(initial)}, cause: CauseTimeout},
 }
 
-// manifestOf is the answer of LocalCowork's bases to initialize.
+// manifestOf is the answer of LocalCowork's servers to initialize.
 const (
 	typeScriptManifest = `{"serverInfo":{"name":"fs","version":"1"},"tools":[{"name":"filesystem.list_dir","description":"d","inputSchema":{"type":"object"},"metadata":{"confirmationRequired":true,"undoSupported":false}}]}`
 	pythonManifest     = `{"server_info":{"name":"ocr","version":"1"},"tools":[{"name":"a","description":"d","params_schema":{"type":"object"},"confirmation_required":false,"undo_supported":false}],"capabilities":{}}`
 )
 
-// dialects are servers beside the standard.
+// dialects are servers that deviate from MCP.
 var dialects = []scene{
 	{name: "manifest, TypeScript", offer: pipe, turns: []turn{unknown, result(initial, typeScriptManifest)},
 		rev: mcp.R20241105, dialect: dialect.Manifest, tools: 1, findings: []string{FoundDialect}},

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// turn is what a scripted server does with one message of ours.
+// turn is the reaction of a scripted server to one message of ours.
 type turn struct {
 	to     string        // the method that it expects
 	after  time.Duration // before it answers
@@ -47,7 +47,7 @@ func mute(to string) turn { return turn{to: to, mute: true} }
 
 func dies(to string) turn { return turn{to: to, err: io.EOF} }
 
-// The turns that most scripts are made of.
+// The turns that most scripts use.
 var (
 	discovered  = result(mcp.MethodDiscover, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"instructions":"Hi.","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}},"ttlMs":0}`)
 	unknown     = errorTo(mcp.MethodDiscover, `{"code":-32601,"message":"Method not found"}`)
@@ -58,8 +58,8 @@ func speaks(version string) turn {
 	return result(mcp.MethodInitialize, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`)
 }
 
-// script is a Link to a server that follows its turns, and fails the test when
-// something else is sent.
+// script is a Link to a server that follows its turns. It fails the test when something
+// else is sent.
 type script struct {
 	t     testing.TB
 	turns []turn

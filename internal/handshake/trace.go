@@ -11,18 +11,18 @@ import (
 
 // Step is one exchange of a handshake and what followed from it.
 type Step struct {
-	At     time.Duration // from the start of Open to when Got was known
-	Sent   string        // method and version; "" when something came unasked
-	Got    string        // a result's members, an error, a status, silence, an end
+	At     time.Duration // time from the start of Open until Got was known
+	Sent   string        // method and version; "" for an unsolicited message
+	Got    string        // a result's members, an error, a status, a timeout, an end
 	Reason string        // why this leads to the next step
 }
 
-// Trace tells a handshake from its start. It has at most maxSteps steps, and none
-// of what a server said is in it unclipped or unprintable.
+// Trace is the history of a handshake. It has at most maxSteps steps. Text of the
+// server in it is truncated and printable.
 type Trace []Step
 
-// maxSteps is more than the longest handshake takes: two probes, and initialize
-// once for each wait, each version and each probe.
+// maxSteps is more than the longest handshake needs: two probes, and initialize once
+// for each wait, each version and each probe.
 const maxSteps = 16
 
 // String returns the trace with one line for each step.
@@ -45,8 +45,7 @@ func (t Trace) String() string {
 	return b.String()
 }
 
-// AppendJSON appends the trace as an array of objects with atMs, sent, got and
-// reason.
+// AppendJSON appends the trace as an array of objects with atMs, sent, got and reason.
 func (t Trace) AppendJSON(dst []byte) []byte {
 	dst = append(dst, '[')
 	for i, s := range t {
@@ -75,10 +74,10 @@ func (o *opening) note(sent, got, reason string) {
 	}
 }
 
-// maxSaid bounds what is repeated of a server's words, in bytes.
+// maxSaid limits how much of a server's text is quoted, in bytes.
 const maxSaid = 200
 
-// describe says in a few words what a message is.
+// describe returns a short description of a message.
 func describe(m *jsonrpc.Message) string {
 	if m.Kind == jsonrpc.Failure {
 		f := readFailure(m)
@@ -92,7 +91,7 @@ func describe(m *jsonrpc.Message) string {
 		return s
 	}
 	if jsonrpc.KindOf(m.Raw, m.Result) != '{' {
-		return "a result that is no object"
+		return "a result that is not an object"
 	}
 	var names []string
 	for member := range jsonrpc.Members(m.Raw, m.Result) {
@@ -118,10 +117,10 @@ func describe(m *jsonrpc.Message) string {
 	return "a result with " + strings.Join(names, ", ")
 }
 
-// maxVersions bounds how many versions are read from a list of a server's.
+// maxVersions limits how many versions are read from a server's list.
 const maxVersions = 16
 
-// texts returns the first strings of an array, cleaned; nil when there are none.
+// texts returns the first strings of an array, sanitised; nil if there are none.
 func texts(raw []byte, array jsonrpc.Span) []string {
 	var out []string
 	for at := range jsonrpc.Elements(raw, array) {
