@@ -65,7 +65,7 @@ var goStatements = map[string]string{
 // its goroutines in a work.Group. waitGroupFields are the files with a struct that has
 // a sync.WaitGroup all the same, with the reason why nothing is added after the wait.
 var waitGroupRooms = []string{
-	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/gateway", "internal/codex", "internal/daemon", "internal/telemetry",
+	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/gateway", "internal/codex", "internal/runtime", "internal/daemon", "internal/telemetry",
 }
 
 var waitGroupFields = map[string]string{

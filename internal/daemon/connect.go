@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/telemetry"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
@@ -57,12 +58,12 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 		s.mu.Unlock()
 	})
 	s.shown = telemetry.NewLog(events, telemetry.LogOptions{Log: limited, Step: o.Progress})
-	s.upstream = newUpstream(o.Server, hooks{log: limited, events: events, version: o.Version})
-	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: ourInfo(o.Version), Conversation: 1}
+	s.upstream = runtime.NewUpstream(o.Server, runtime.Hooks{Log: limited, Events: events, Version: o.Version})
+	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: runtime.Info(o.Version), Conversation: 1}
 	if o.Answer != nil {
 		s.facts.Capabilities = []byte(`{"elicitation":{"form":{}}}`)
 	}
-	s.host = &gateway.Single{Bridge: &bridge.Bridge{}, Listens: &gateway.ListenQuota{}, Upstream: server{s.upstream}}
+	s.host = &gateway.Single{Bridge: &bridge.Bridge{}, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(s.upstream)}
 	if _, err := s.host.Hello(ctx, s.facts); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -84,7 +85,7 @@ func (s *Session) Close() error {
 		s.detach()
 	}
 	s.host.Bridge.Close()
-	closeAll([]*upstream.Upstream{s.upstream}, stopLimit)
+	runtime.CloseAll([]*upstream.Upstream{s.upstream}, runtime.StopLimit)
 	s.shown.Close()
 	s.flush()
 	return nil

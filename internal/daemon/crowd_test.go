@@ -12,7 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"runtime"
+	goruntime "runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -28,6 +28,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
@@ -162,7 +163,7 @@ type weight struct {
 
 func weigh() weight {
 	debug.FreeOSMemory()
-	w := weight{goroutines: runtime.NumGoroutine()}
+	w := weight{goroutines: goruntime.NumGoroutine()}
 	fds, _ := os.ReadDir("/proc/self/fd")
 	w.descriptors = len(fds)
 	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
@@ -244,20 +245,20 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 			c.lost.Add(1)
 		}
 	})
-	up := newUpstream(u.Server, hooks{log: log, events: events, version: "test"})
+	up := runtime.NewUpstream(u.Server, runtime.Hooks{Log: log, Events: events, Version: "test"})
 	b := &bridge.Bridge{}
-	host := &gateway.Single{Bridge: b, Upstream: server{up}}
+	host := &gateway.Single{Bridge: b, Upstream: runtime.ForGateway(up)}
 	reception := &downstream.Endpoint{Host: host, Log: log}
-	doors := newDoors()
-	e := newEndpoint("run", reception, endpointOptions{guard: httpdoor.NewGuard(nil, nil, nil), log: log})
-	doors.add(e)
+	endpoints := runtime.NewEndpoints()
+	e := runtime.NewEndpoint("run", reception, runtime.EndpointOptions{Guard: httpdoor.NewGuard(nil, nil, nil), Log: log})
+	endpoints.Add(e)
 	mux := http.NewServeMux()
-	e.mount(mux, "")
+	e.Mount(mux, "")
 	ctx, cancel := context.WithCancel(context.Background())
 	ready := make(chan string, 1)
 	var running sync.WaitGroup
 	running.Go(func() {
-		err := listen(ctx, listenOptions{address: "127.0.0.1:0", handler: mux, doors: doors, log: log, drain: host.Drain, ready: func(base string) { ready <- base }})
+		err := listen(ctx, listenOptions{address: "127.0.0.1:0", handler: mux, endpoints: endpoints, log: log, drain: host.Drain, ready: func(base string) { ready <- base }})
 		if err != nil {
 			t.Error(err)
 			ready <- ""
@@ -271,7 +272,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 		c.http.CloseIdleConnections()
 		running.Wait()
 		b.Close()
-		closeAll([]*upstream.Upstream{up}, stopLimit)
+		runtime.CloseAll([]*upstream.Upstream{up}, runtime.StopLimit)
 	})
 	if c.base = <-ready; c.base == "" {
 		t.FailNow()

@@ -1,9 +1,8 @@
-// Package daemon is where the rooms meet: it makes upstreams from a configuration,
-// puts a gateway in front of them and doors in front of that, and sees to it that
-// they start, change and end in order. It is the only package that knows all the
-// others; nothing below it knows the daemon.
+// Package daemon is the composition root: it makes a runtime of a configuration, listens,
+// handles signals, and decides in which order things start and end. It knows all other
+// packages of the bridge; no package below knows it.
 //
-// Run serves one server under its own names, Serve many behind one endpoint,
-// Connect is a client for the commands that need one. Each returns only when all
-// that it started has ended.
+// Run serves one server under its own names, Serve many behind one endpoint, Connect is a
+// client for the commands that need one, Record and Replay write conversations down and
+// play them. Each returns only when everything that it started has ended.
 package daemon

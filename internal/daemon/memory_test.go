@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 // TestW11_TooMuchUnderWayIsShed: beyond what messages may hold a request is refused
@@ -106,7 +108,7 @@ func TestInFlightFollowsTheMemory(t *testing.T) {
 	for _, test := range []struct{ configured, body, most int }{
 		{256 << 20, 4 << 20, 16 << 20}, {8 << 20, 4 << 20, 8 << 20}, {1 << 20, 4 << 20, 4 << 20}, {256 << 20, 32 << 20, 32 << 20},
 	} {
-		if got := inFlight(test.configured, test.body); got != int64(test.most) {
+		if got := runtime.InFlight(test.configured, test.body); got != int64(test.most) {
 			t.Errorf("%+v: %d", test, got)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
@@ -232,7 +233,7 @@ func newWorks(t *testing.T, profiles ...string) *works {
 			return w.newFakePipe(t, profile), nil
 		}}, o)
 		w.upstreams = append(w.upstreams, u)
-		behind = append(behind, server{u})
+		behind = append(behind, runtime.ForGateway(u))
 	}
 	if len(behind) == 1 {
 		w.reception.Host = &gateway.Single{Bridge: w.bridge, Upstream: behind[0]}
@@ -250,7 +251,7 @@ func (w *works) close() {
 		w.reception.Host.(*gateway.Single).Drain()
 	}
 	w.bridge.Close()
-	closeAll(w.upstreams, 0)
+	runtime.CloseAll(w.upstreams, 0)
 	for _, f := range w.fakes {
 		_ = f.Close()
 	}
@@ -277,7 +278,7 @@ const (
 // one of its owners first.
 func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
 	owners := map[string]func(w *works, stop, leave func()) func(){
-		"upstream.Upstream":    func(w *works, _, _ func()) func() { return func() { closeAll(w.upstreams, 0) } },
+		"upstream.Upstream":    func(w *works, _, _ func()) func() { return func() { runtime.CloseAll(w.upstreams, 0) } },
 		"bridge.Bridge":        func(w *works, _, _ func()) func() { return w.bridge.Close },
 		"gateway":              func(w *works, _, _ func()) func() { return w.closeHost },
 		"downstream.Reception": func(_ *works, stop, _ func()) func() { return stop },

@@ -12,10 +12,8 @@ import (
 // A server that has failed does not make the daemon unready while another works:
 // its calls alone would fail.
 func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
-	d.mu.Lock()
-	draining, since := d.draining, d.since
-	d.mu.Unlock()
-	all := d.statuses()
+	since, draining := d.runtime.Configured()
+	all := d.runtime.Statuses()
 	ready, failed, deaf := 0, 0, 0
 	for _, s := range all {
 		switch s.State {

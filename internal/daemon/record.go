@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
@@ -107,7 +108,7 @@ func recordHTTP(ctx context.Context, r *tape.Recorder, o RecordOptions) error {
 		path = "/"
 	}
 	return listen(ctx, listenOptions{
-		address: o.Listen, handler: r.Proxy(target, path, fields(o.Server.Header), transport), doors: newDoors(),
+		address: o.Listen, handler: r.Proxy(target, path, fields(o.Server.Header), transport), endpoints: runtime.NewEndpoints(),
 		log: orDiscard(o.Log), limit: time.Second,
 		ready: func(base string) {
 			if o.Ready != nil {
@@ -201,7 +202,7 @@ func replayListen(ctx context.Context, o ReplayOptions) ([]tape.Difference, erro
 		cancel()
 	})
 	err = listen(ctx, listenOptions{
-		address: o.Listen, handler: stage, doors: newDoors(), log: orDiscard(o.Log), limit: 2 * time.Second,
+		address: o.Listen, handler: stage, endpoints: runtime.NewEndpoints(), log: orDiscard(o.Log), limit: 2 * time.Second,
 		ready: func(base string) {
 			if o.Ready != nil {
 				o.Ready(base + stage.Path())

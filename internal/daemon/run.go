@@ -6,16 +6,17 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/telemetry"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -56,17 +57,16 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	shown := telemetry.NewLog(o.Events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
 	defer shown.Close()
-	u := newUpstream(o.Server, hooks{log: o.Log, events: o.Events, version: o.Version, sole: o.Listen == ""})
-	limit := stopLimit
-	defer func() { closeAll([]*upstream.Upstream{u}, limit) }()
-	b := &bridge.Bridge{Lost: lostBy(o.Events), Refused: refusedBy(o.Events)}
+	u := runtime.NewUpstream(o.Server, runtime.Hooks{Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == ""})
+	limit := runtime.StopLimit
+	defer func() { runtime.CloseAll([]*upstream.Upstream{u}, limit) }()
+	budget := transport.NewBudget(runtime.InFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
+	b := runtime.NewBridge(o.Events, budget)
 	defer b.Close()
-	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: server{u}}
-	budget := transport.NewBudget(inFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
-	b.Budget = budget
+	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u)}
 	reception := &downstream.Endpoint{
 		Host: host, Log: o.Log, Budget: budget,
-		Lost: lostTo(o.Events),
+		Lost: runtime.LostTo(o.Events),
 	}
 	if o.Listen == "" {
 		err := servePipe(ctx, reception, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)
@@ -76,13 +76,13 @@ func Run(ctx context.Context, o RunOptions) error {
 		return err
 	}
 	guard := httpdoor.NewGuard(nil, nil, nil)
-	e := newEndpoint("run", reception, endpointOptions{guard: guard, budget: budget, log: o.Log})
-	doors := newDoors()
-	doors.add(e)
+	e := runtime.NewEndpoint("run", reception, runtime.EndpointOptions{Guard: guard, Budget: budget, Log: o.Log})
+	endpoints := runtime.NewEndpoints()
+	endpoints.Add(e)
 	mux := http.NewServeMux()
-	e.mount(mux, "")
+	e.Mount(mux, "")
 	return listen(ctx, listenOptions{
-		address: o.Listen, handler: mux, doors: doors, log: o.Log, drain: host.Drain, limit: o.Drain,
+		address: o.Listen, handler: mux, endpoints: endpoints, log: o.Log, drain: host.Drain, limit: o.Drain,
 		ready: func(base string) {
 			if o.Ready != nil {
 				o.Ready(base + "/mcp")
@@ -125,3 +125,18 @@ func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body i
 	}
 	return err
 }
+
+// nameOf returns the name of a server that may have none in a configuration.
+func nameOf(c config.Server) string {
+	if c.Name != "" {
+		return c.Name
+	}
+	if c.Command != "" {
+		return filepath.Base(c.Command)
+	}
+	return "server"
+}
+
+// hurriedLimit is runtime.StopLimit for a client that waits for our end and kills us after
+// five seconds.
+const hurriedLimit = 2 * time.Second

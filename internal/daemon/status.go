@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
@@ -39,52 +37,23 @@ func (a *aliases) of(principal string) string {
 	return "p-" + hex.EncodeToString(sum.Sum(nil)[:5])
 }
 
-// redactor returns a function that masks the configured secrets of a server in a text
-// from the server or the network. It also masks what looks like a secret: the server
-// may have read others from a file of its own.
-func redactor(c config.Server) func(text string) string {
-	var pairs []string
-	if c.URL != "" && c.Describe() != c.URL {
-		pairs = append(pairs, c.URL, c.Describe())
-	}
-	for _, s := range c.Secrets() { // of those that begin alike the first is taken, which is the longest
-		pairs = append(pairs, s, "***")
-	}
-	known := strings.NewReplacer(pairs...)
-	return func(text string) string {
-		return excerpt.Secrets(known.Replace(text), func(string) string { return "***" })
-	}
-}
-
 // report gathers how everything is. It asks nobody and waits for nobody.
 func (d *daemon) report() *admin.Report {
-	d.mu.Lock()
-	g, snapshot, order := d.gateway, d.snapshot, d.order
-	since, draining := d.since, d.draining
-	rooms := map[string]*room{"": d.merged}
-	maps.Copy(rooms, d.single)
-	d.mu.Unlock()
-
-	now := time.Now()
+	now, state := time.Now(), d.runtime.Report()
 	r := &admin.Report{
 		Name: "dragoman", Version: d.opts.Version, PID: os.Getpid(), State: "serving",
-		Started: d.started.UTC(), UptimeSeconds: int64(now.Sub(d.started).Seconds()), Configured: since.UTC(),
+		Started: d.started.UTC(), UptimeSeconds: int64(now.Sub(d.started).Seconds()), Configured: state.Configured.UTC(),
 		Conversations: map[string]int{}, Endpoints: []admin.Endpoint{}, Servers: []admin.Server{},
 		Parked: []admin.ParkedCall{}, Listens: []admin.Listens{}, Losses: d.metrics.Losses(),
 	}
 	r.InFlight = admin.InFlight(d.budget.State())
-	if draining {
+	if state.Draining {
 		r.State = "stopping"
 	}
-	for _, name := range slices.Sorted(maps.Keys(rooms)) {
-		e := admin.Endpoint{Path: "/mcp", Server: name, Conversations: map[string]int{}}
-		if name != "" {
-			e.Path = "/s/" + name + "/mcp"
-		}
-		all, requests := rooms[name].reception.Conversations()
-		e.Requests = requests
-		r.Requests += requests
-		for transport, n := range all {
+	for _, x := range state.Endpoints {
+		e := admin.Endpoint{Path: x.Path, Server: x.Server, Conversations: map[string]int{}, Requests: x.Requests}
+		r.Requests += x.Requests
+		for transport, n := range x.Conversations {
 			if n != 0 {
 				e.Conversations[transport] = n
 				r.Conversations[transport] += n
@@ -92,20 +61,15 @@ func (d *daemon) report() *admin.Report {
 		}
 		r.Endpoints = append(r.Endpoints, e)
 	}
-	configured := make(map[string]config.Server)
-	for _, c := range snapshot.Servers {
-		configured[c.Name] = c
+	for _, u := range state.Servers {
+		r.Servers = append(r.Servers, d.serverStatus(u.Report, state.Lists, u.Clean))
 	}
-	lists := g.Lists()
-	for _, u := range order {
-		r.Servers = append(r.Servers, d.serverStatus(u.Report(), lists, redactor(configured[u.Name()])))
-	}
-	for _, p := range d.bridge.ParkedCalls() {
+	for _, p := range state.Parked {
 		r.Parked = append(r.Parked, admin.ParkedCall{
 			Server: p.Server, Method: p.Method, Principal: d.alias.of(p.Principal), Since: p.Since.UTC(), Questions: p.Questions,
 		})
 	}
-	for who, n := range d.listens.ByParty() {
+	for who, n := range state.Listens {
 		if principal, ok := strings.CutPrefix(who, "principal "); ok {
 			who = d.alias.of(principal)
 		}

@@ -1,12 +1,3 @@
-// Package runtime makes a configuration into what serves clients, and replaces it while
-// it runs.
-//
-// So far it has one part: Handle, through which conversations with clients reach the
-// gateway of the configuration that holds now. A call stays in the generation in which
-// it began, so a reload never takes a server away under a call.
-//
-// It starts no goroutine and does no I/O. daemon makes the handles and retires what they
-// give back.
 package runtime
 
 import (

@@ -1,12 +1,14 @@
-package daemon
+package runtime
 
 import (
 	"log/slog"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
 // What is in this file publishes what the callbacks of the rooms below are told. Each
@@ -23,9 +25,22 @@ func (h handshakes) Handshake(client string, rev mcp.Revision, took time.Duratio
 	h.to.Publish(e)
 }
 
-func lostTo(p *event.Publisher) func(what, why string) {
+// LostTo returns a downstream.Endpoint.Lost that publishes to p, which may be nil.
+func LostTo(p *event.Publisher) func(what, why string) {
 	return func(what, why string) {
 		p.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Name: what, Detail: why})
+	}
+}
+
+// NewBridge returns a bridge that publishes what it loses and refuses to p, which may be
+// nil. Budget may be nil.
+func NewBridge(p *event.Publisher, budget *transport.Budget) *bridge.Bridge {
+	return &bridge.Bridge{Budget: budget, Lost: lostBy(p), Refused: refusedBy(p)}
+}
+
+func observedBy(p *event.Publisher) func(server string, from, to mcp.Revision, code int64) {
+	return func(server string, from, to mcp.Revision, code int64) {
+		p.Publish(event.Event{Kind: event.Call, Server: server, From: from, To: to, Code: code})
 	}
 }
 

@@ -1,9 +1,8 @@
-package daemon
+package runtime
 
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -18,22 +17,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// stopLimit is how long a server may take to end before it is no longer waited
-// for politely.
-const stopLimit = 10 * time.Second
-
-// hurriedLimit is stopLimit where a client waits for our end, and kills us after five
-// seconds.
-const hurriedLimit = 2 * time.Second
+// StopLimit is how long a server may take to end by itself before it is killed.
+const StopLimit = 10 * time.Second
 
 // server makes an *upstream.Upstream what the gateway asks for.
 type server struct{ *upstream.Upstream }
+
+// ForGateway returns an upstream as the gateway uses it.
+func ForGateway(u *upstream.Upstream) gateway.Upstream { return server{u} }
 
 func (s server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
 	return s.Upstream.Stand(f, deliver, asker)
 }
 
-// shown is an upstream as far as clients may see it.
+// shown returns an upstream as far as clients may see it.
 func shown(u *upstream.Upstream, e config.Expose) gateway.Upstream {
 	if e.IsZero() {
 		return server{u}
@@ -49,22 +46,28 @@ func shown(u *upstream.Upstream, e config.Expose) gateway.Upstream {
 	}}
 }
 
-// hooks are what all upstreams of a daemon report to.
-type hooks struct {
-	log      *slog.Logger
-	events   *event.Publisher
-	changed  func(server, kind string)
-	version  string
-	sole     bool               // one client alone is served
-	dialects []*dialect.Profile // that are looked for; nil for the built-in ones
+// Hooks are what NewUpstream needs beside the configuration of a server. Log must be set.
+type Hooks struct {
+	Log *slog.Logger
+	// Events is where upstreams publish; nil publishes nothing.
+	Events *event.Publisher
+	// Changed hears that lists of a server have changed; see gateway.Merged.Changed.
+	Changed func(server, kind string)
+	// Version is ours, as servers are told it; "" is "devel".
+	Version string
+	// OneClient says that one client alone is served.
+	OneClient bool
+	// Dialects are the profiles that are looked for; nil for the built-in ones.
+	Dialects []*dialect.Profile
 }
 
-// newUpstream makes an upstream of a configured server.
-func newUpstream(c config.Server, h hooks) *upstream.Upstream {
+// NewUpstream makes an upstream of a configured server. It does no I/O: the server is
+// opened when it is first needed.
+func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	spec := upstream.Spec{
 		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL, Shown: c.Describe(),
-		Isolation: upstream.Isolation(c.Isolation.String()), OneClient: h.sole, Pin: c.Revision,
-		Dialect: c.Profile, Dialects: h.dialects,
+		Isolation: upstream.Isolation(c.Isolation.String()), OneClient: h.OneClient, Pin: c.Revision,
+		Dialect: c.Profile, Dialects: h.Dialects,
 		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Message: c.Message,
 	}
 	if c.Kind == config.KindHTTP || c.Kind == config.KindSSE {
@@ -83,7 +86,7 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 	worker := func(p *dialect.Profile) upstream.Adapter {
 		return codex.New(codex.Options{
 			Server: c.Name, Initialized: !p.Open.NoInitialized, WrongParams: p.Errors.WrongParams,
-			Trace: tracedBy(h.events), Log: h.log, Clean: clean, Message: c.Message,
+			Trace: tracedBy(h.Events), Log: h.Log, Clean: clean, Message: c.Message,
 		})
 	}
 	switch p := c.Profile; {
@@ -97,9 +100,9 @@ func newUpstream(c config.Server, h hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: ourInfo(h.version), Progress: stepOf(h.events), Trace: tracedBy(h.events), Lost: lostAt(h.events), Log: h.log, Clean: clean}
-	if h.changed != nil {
-		o.Changed = func(kind string) { h.changed(c.Name, kind) }
+	o := upstream.Options{Info: Info(h.Version), Progress: stepOf(h.Events), Trace: tracedBy(h.Events), Lost: lostAt(h.Events), Log: h.Log, Clean: clean}
+	if h.Changed != nil {
+		o.Changed = func(kind string) { h.Changed(c.Name, kind) }
 	}
 	return upstream.New(spec, o)
 }
@@ -108,18 +111,18 @@ func timesOf(c config.Server) upstream.Times {
 	return upstream.Times{Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax}
 }
 
-// ourInfo is the Implementation object by which we introduce ourselves to servers
-// when no client stands behind a session.
-func ourInfo(version string) []byte {
+// Info returns the Implementation object with which Dragoman introduces itself to servers
+// when a session belongs to no client. An empty version is "devel".
+func Info(version string) []byte {
 	if version == "" {
 		version = "devel"
 	}
 	return append(jsonrpc.AppendQuote([]byte(`{"name":"dragoman","version":`), version), '}')
 }
 
-// closeAll ends upstreams at the same time and waits for them. limit bounds the
-// politeness.
-func closeAll(all []*upstream.Upstream, limit time.Duration) {
+// CloseAll ends upstreams at the same time and waits for them. After limit it kills those
+// that have not ended.
+func CloseAll(all []*upstream.Upstream, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var wait sync.WaitGroup
@@ -127,15 +130,4 @@ func closeAll(all []*upstream.Upstream, limit time.Duration) {
 		wait.Go(func() { u.Close(ctx) })
 	}
 	wait.Wait()
-}
-
-// nameOf is what a server is called that has no configured name.
-func nameOf(c config.Server) string {
-	if c.Name != "" {
-		return c.Name
-	}
-	if c.Command != "" {
-		return filepath.Base(c.Command)
-	}
-	return "server"
 }

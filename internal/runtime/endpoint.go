@@ -1,0 +1,100 @@
+package runtime
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
+	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
+)
+
+// Endpoint is one address for clients: Streamable HTTP of both eras on one URL, and
+// HTTP+SSE beside it.
+type Endpoint struct {
+	name string
+	http *streamhttp.Server
+	sse  *sse.Server
+}
+
+// EndpointOptions are those of NewEndpoint.
+type EndpointOptions struct {
+	Guard  *httpdoor.Guard
+	Limits config.Limits
+	// Allow says whether a client may open a session; see streamhttp.Options.
+	Allow  func(context.Context, transport.Newcomer) (time.Duration, bool)
+	Budget *transport.Budget
+	Log    *slog.Logger
+}
+
+// NewEndpoint makes the endpoint of a server, or with the name "" the one that joins all
+// servers. Clients that come in there converse with r.
+func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoint {
+	return &Endpoint{
+		name: name,
+		http: streamhttp.NewServer(streamhttp.Options{
+			Acceptor: r, Endpoint: name, Guard: o.Guard, AllowInitialize: o.Allow,
+			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
+		}),
+		sse: sse.NewServer(sse.Options{
+			Acceptor: r, Endpoint: name, Guard: o.Guard, AllowStream: o.Allow,
+			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
+		}),
+	}
+}
+
+// Path returns the path of the endpoint's Streamable HTTP.
+func (e *Endpoint) Path() string {
+	if e.name == "" {
+		return "/mcp"
+	}
+	return "/s/" + e.name + "/mcp"
+}
+
+// Counts returns what the endpoint has counted so far, by transport.
+func (e *Endpoint) Counts() (streamhttp.Counts, sse.Counts) { return e.http.Counts(), e.sse.Counts() }
+
+// Mount puts the endpoint's three routes under prefix.
+func (e *Endpoint) Mount(mux *http.ServeMux, prefix string) {
+	for _, leaf := range leaves {
+		mux.Handle(prefix+"/"+leaf, e.leaf(leaf))
+	}
+}
+
+// leaves are the last segments of the paths of an endpoint.
+var leaves = [...]string{"mcp", "sse", "messages"}
+
+// Serve answers a request for one of the endpoint's paths: "mcp", "sse" or "messages".
+func (e *Endpoint) Serve(leaf string, w http.ResponseWriter, r *http.Request) {
+	e.leaf(leaf).ServeHTTP(w, r)
+}
+
+func (e *Endpoint) leaf(leaf string) http.Handler {
+	if leaf == "mcp" {
+		return e.http
+	}
+	return e.sse
+}
+
+// run looks after the endpoint's sessions until ctx ends.
+func (e *Endpoint) run(ctx context.Context) { _ = e.http.Run(ctx) }
+
+// drain ends what does not end by itself and refuses new clients.
+func (e *Endpoint) drain() {
+	e.http.Drain()
+	e.sse.Drain()
+}
+
+// close ends what runs at the endpoint, gives its clients the cause, and waits for it.
+func (e *Endpoint) close(cause error) {
+	var wait sync.WaitGroup
+	wait.Go(func() { _ = e.http.CloseWith(cause) })
+	_ = e.sse.CloseWith(cause)
+	wait.Wait()
+}

@@ -1,0 +1,97 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// Endpoints are the endpoints that are open. Each is looked after from Add until Remove,
+// or until all are closed. NewEndpoints makes one. Safe for concurrent use.
+type Endpoints struct {
+	life    context.Context
+	end     context.CancelCauseFunc
+	running work.Group
+
+	mu       sync.Mutex
+	all      map[*Endpoint]context.CancelFunc
+	draining bool
+	closed   bool
+}
+
+// NewEndpoints returns a set without endpoints.
+func NewEndpoints() *Endpoints {
+	s := &Endpoints{all: make(map[*Endpoint]context.CancelFunc)}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	return s
+}
+
+// Add opens an endpoint.
+func (s *Endpoints) Add(e *Endpoint) {
+	life, end := context.WithCancel(s.life)
+	s.mu.Lock()
+	draining := s.draining || s.closed
+	s.all[e] = end
+	if !s.closed {
+		s.running.Go(func() { e.run(life) })
+	}
+	s.mu.Unlock()
+	if draining {
+		e.drain()
+	}
+}
+
+// Remove closes an endpoint and the sessions there, and waits for them.
+func (s *Endpoints) Remove(e *Endpoint) {
+	s.mu.Lock()
+	end := s.all[e]
+	delete(s.all, e)
+	s.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	e.close(errRemoved)
+}
+
+var errRemoved = errors.New("the endpoint was removed")
+
+// List returns the endpoints that are open, in no order.
+func (s *Endpoints) List() []*Endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.all))
+}
+
+// Drain ends what does not end by itself, and refuses new clients.
+func (s *Endpoints) Drain() {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	for _, e := range s.List() {
+		e.drain()
+	}
+}
+
+// Context returns the context that ends with Close.
+func (s *Endpoints) Context() context.Context { return s.life }
+
+// Close ends all sessions and waits until nothing runs at any endpoint. Clients of what
+// still runs are told that the gateway stops. Close may be called again.
+func (s *Endpoints) Close() {
+	s.end(mcp.ErrShutdown)
+	s.mu.Lock()
+	s.closed = true
+	all := slices.Collect(maps.Keys(s.all))
+	s.mu.Unlock()
+	var wait sync.WaitGroup
+	for _, e := range all {
+		wait.Go(func() { e.close(mcp.ErrShutdown) })
+	}
+	wait.Wait()
+	s.running.Wait()
+}

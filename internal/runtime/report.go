@@ -1,0 +1,82 @@
+package runtime
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// Report describes the state of a Runtime.
+type Report struct {
+	Configured time.Time // of the last Apply
+	Draining   bool
+	Endpoints  []EndpointReport // by name; the joined one first
+	Servers    []ServerReport   // as in the configuration
+	Lists      []gateway.ListReport
+	Parked     []bridge.ParkedReport
+	Listens    map[string]int // how many each client has open
+}
+
+// EndpointReport describes one endpoint.
+type EndpointReport struct {
+	Path          string
+	Server        string         // "" for the joined one
+	Conversations map[string]int // by transport
+	Requests      int            // that run and are a conversation by themselves
+}
+
+// ServerReport describes one server.
+type ServerReport struct {
+	upstream.Report
+	// Clean masks the server's secrets in a text that it or the network wrote.
+	Clean func(string) string
+}
+
+// Report gathers the state of everything. It asks no server and waits for nobody.
+func (r *Runtime) Report() *Report {
+	r.mu.Lock()
+	g, snapshot, order := r.gateway, r.snapshot, r.order
+	out := &Report{Configured: r.since, Draining: r.draining}
+	mounts := map[string]*mount{"": r.joined}
+	maps.Copy(mounts, r.single)
+	r.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(mounts)) {
+		m := mounts[name]
+		e := EndpointReport{Path: m.endpoint.Path(), Server: name}
+		e.Conversations, e.Requests = m.reception.Conversations()
+		out.Endpoints = append(out.Endpoints, e)
+	}
+	configured := make(map[string]config.Server)
+	for _, c := range snapshot.Servers {
+		configured[c.Name] = c
+	}
+	for _, u := range order {
+		out.Servers = append(out.Servers, ServerReport{u.Report(), redactor(configured[u.Name()])})
+	}
+	out.Lists, out.Parked, out.Listens = g.Lists(), r.bridge.ParkedCalls(), r.listens.ByParty()
+	return out
+}
+
+// Statuses returns the state of each server, in the order of the configuration.
+func (r *Runtime) Statuses() []upstream.Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]upstream.Status, len(r.order))
+	for i, u := range r.order {
+		out[i] = u.Status()
+	}
+	return out
+}
+
+// Configured returns when the last configuration was applied, and whether Drain has been
+// called.
+func (r *Runtime) Configured() (since time.Time, draining bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.since, r.draining
+}
