@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// rules are all rules, by the name of the fixture in which they are broken.
+// rules are all rules, by the name of their fixture.
 var rules = map[string]func(*Tree) []string{
 	"contracts":     Contracts,
 	"dates":         Dates,
@@ -25,6 +25,7 @@ var rules = map[string]func(*Tree) []string{
 	"sizes":         Sizes,
 	"waitgroups":    func(t *Tree) []string { return WaitGroupFields(t, waitGroupRooms, waitGroupFields) },
 	"wirejson":      WireJSON,
+	"words":         func(t *Tree) []string { return Words(t, unrevised) },
 }
 
 func TestTheTreeObeys(t *testing.T) {
@@ -44,14 +45,14 @@ func TestTheTreeObeys(t *testing.T) {
 	}
 }
 
-// TestEachRuleCanFail breaks every rule in testdata/NAME.txtar: a small tree, and
-// in its file "want" one line for each breach, in the order in which they are
-// found, of which the breach has to contain every part between "...".
+// TestEachRuleCanFail checks each rule against testdata/NAME.txtar, a small tree that
+// breaks it. Its file "want" has one line for each breach, in order. The breach must
+// contain every part of the line between "...".
 func TestEachRuleCanFail(t *testing.T) {
 	for name, rule := range rules {
 		t.Run(name, func(t *testing.T) {
 			tree, want := fixture(t, name)
-			// The fixture's exceptions stand beside its breaches.
+			// The exceptions of the fixtures are here.
 			switch name {
 			case "gostatements":
 				rule = func(t *Tree) []string { return GoStatements(t, fixtureExceptions) }
@@ -69,6 +70,10 @@ func TestEachRuleCanFail(t *testing.T) {
 						"internal/conn/allowed.go: box.allowed: the callback end is called": "the fixture says so",
 						"internal/conn/unused.go: box.unused: a line is logged":             "nothing needs this",
 					})
+				}
+			case "words":
+				rule = func(t *Tree) []string {
+					return Words(t, []string{"internal/conn/allowed.go", "internal/conn/unused.go"})
 				}
 			case "initfunctions":
 				rule = func(t *Tree) []string { return InitFunctions(t, fixtureExceptions) }
@@ -107,7 +112,7 @@ func fixture(t *testing.T, name string) (tree *Tree, want []string) {
 		switch {
 		case f.Name == "want":
 			want = strings.Split(strings.TrimSpace(string(f.Data)), "\n")
-		case name == "sizes": // the number of lines, instead of the lines
+		case name == "sizes": // the number of lines matters, not their content
 			files[f.Name] = &fstest.MapFile{Data: long(string(f.Data))}
 		default:
 			files[f.Name] = &fstest.MapFile{Data: f.Data}
@@ -154,7 +159,7 @@ func TestEveryFixtureHasItsRule(t *testing.T) {
 	}
 }
 
-// TestLoadLeavesOut checks what is none of the rules' business.
+// TestLoadLeavesOut checks which files Load skips.
 func TestLoadLeavesOut(t *testing.T) {
 	files := fstest.MapFS{
 		"a/a.go":             {Data: []byte("package a\n")},

@@ -1,13 +1,13 @@
-// Package archtest holds the rules that the tree obeys: which room may import
-// which, what every package has to say of itself, and what may stand nowhere.
+// Package archtest enforces the architecture rules of the repository: which room (a
+// folder with its subfolders) may import which, what every package must document, and
+// what is forbidden.
 //
-// Load parses every Go file of the main module (nested modules and testdata are
-// left out), for all operating systems at once. A rule is a function from the
-// parsed tree to the list of its breaches; it reads syntax only, needs no type
-// checking and no tool besides the standard library. The tests of this package
-// run all rules over the repository, and each rule over a fixture in which it is
-// broken. Where a rule has exceptions they stand in rooms.go, each with its
-// reason; an exception that nothing needs any more is a breach too.
+// Load parses every Go file of the main module for all operating systems, except nested
+// modules and testdata. It also reads README.md and docs/*.md. A rule is a function from
+// the parsed tree to a list of breaches. It reads syntax only, and needs no type checking
+// and no tool other than the standard library. The tests of this package run all rules
+// over the repository, and each rule over a fixture that breaks it. Exceptions to a rule
+// are in rooms.go, with their reasons. An exception that is no longer needed is a breach.
 //
 // Nothing imports this package.
 package archtest

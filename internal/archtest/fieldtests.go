@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// fieldTests are failures of bridges that were seen in the field, by the number in
-// the names of the tests that guard against each: TestT7_… and no other spelling,
-// so that they are found by it. One may have several tests, in several packages.
+// fieldTests lists bridge failures that occurred in practice, by the number in the names
+// of the tests that guard against them: TestT7_… exactly, so that they can be found. A
+// failure may have several tests, in several packages.
 var fieldTests = map[int]string{
 	1:  "a modern-only client before servers of both eras",
 	2:  "a legacy-only client before servers of both eras",
@@ -45,8 +45,8 @@ var fieldTests = map[int]string{
 
 var fieldTestName = regexp.MustCompile(`^TestT(\d+)(.?)`)
 
-// FieldTests returns the failures in all that no test is named for, and tests whose
-// name is not quite that of one.
+// FieldTests returns the failures that no test is named for, and tests whose name is
+// almost such a name.
 func FieldTests(t *Tree, all map[int]string) (breaches []string) {
 	missing := maps.Clone(all)
 	for _, f := range t.Files {

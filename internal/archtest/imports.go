@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Directions returns the imports that go up or sideways.
+// Directions returns the imports of a higher or the same layer.
 func Directions(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		if isRig(f.Dir) {
@@ -38,7 +38,7 @@ func hasRoom(dir string) bool {
 	return ok
 }
 
-// refuse returns why from must not import to, "" when it may.
+// refuse returns why from must not import to, or "" if it may.
 func refuse(from, to string) string {
 	if isRig(to) {
 		return "it is a rig for tests"
@@ -53,8 +53,7 @@ func refuse(from, to string) string {
 	return ""
 }
 
-// compare finds both places in an order and returns why an import from one to the
-// other would go the wrong way.
+// compare returns why an import from one place to another goes the wrong way, or "".
 func compare(order [][]string, from, to string) string {
 	fromRoom, fromLayer, _ := place(order, from)
 	toRoom, toLayer, ok := place(order, to)
@@ -64,14 +63,14 @@ func compare(order [][]string, from, to string) string {
 	case fromRoom == toRoom:
 		return ""
 	case toLayer == fromLayer:
-		return "they are siblings; declare an interface where it is consumed and let daemon introduce them"
+		return "they are in the same layer; declare an interface in the consumer and let daemon connect them"
 	case toLayer > fromLayer:
-		return fmt.Sprintf("it lies above (layer %d imports layer %d); imports go down only", fromLayer, toLayer)
+		return fmt.Sprintf("it is in a higher layer (layer %d imports layer %d); imports go down only", fromLayer, toLayer)
 	}
 	return ""
 }
 
-// place returns the most special room of dir and its layer, counted from 0.
+// place returns the most specific room of dir and its layer, counted from 0.
 func place(order [][]string, dir string) (room string, layer int, ok bool) {
 	for i, rooms := range order {
 		for _, r := range rooms {
@@ -83,7 +82,7 @@ func place(order [][]string, dir string) (room string, layer int, ok bool) {
 	return room, layer, ok
 }
 
-// WireJSON returns the imports of encoding/json in the rooms of the wire.
+// WireJSON returns the imports of encoding/json in the rooms in wire.
 func WireJSON(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		onWire := slices.ContainsFunc(wire, func(r string) bool { return within(f.Dir, r) })

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Locks returns what is done while a lock is held although it may block: a callback, a
-// line of the log, a call through an interface, a channel operation or a wait that is
-// not in a select with a default. A function whose name ends in Locked runs under its
-// caller's lock. allowed are exceptions, "file: function: what", with their reasons.
+// Locks returns operations that may block while a lock is held: a callback, a log line, a
+// call through an interface, and a channel operation or wait that is not in a select with
+// a default. A function whose name ends in Locked runs under its caller's lock. allowed
+// lists exceptions, as "file: function: what", with their reasons.
 //
-// It looks at syntax only: a lock is whatever has a method Lock, calls are followed
-// within a package and by name. So it overlooks what another package does.
+// It reads syntax only. A lock is anything with a method Lock, and calls are followed by
+// name within a package. What other packages do is not seen.
 func Locks(t *Tree, allowed map[string]string) (breaches []string) {
 	interfaces := t.interfaces()
 	used := map[string]bool{}
@@ -44,8 +44,8 @@ func Locks(t *Tree, allowed map[string]string) (breaches []string) {
 	return breaches
 }
 
-// interfaces returns the interface types of the tree, as "package.Name", and some of
-// the standard library whose methods block.
+// interfaces returns the interface types of the tree, as "package.Name", and those of the
+// standard library whose methods block.
 func (t *Tree) interfaces() map[string]bool {
 	out := map[string]bool{
 		"io.Reader": true, "io.Writer": true, "io.Closer": true, "io.ReadCloser": true, "io.WriteCloser": true,
@@ -69,16 +69,16 @@ func (t *Tree) interfaces() map[string]bool {
 	return out
 }
 
-// lockPackage is what is known of one package.
+// lockPackage holds what is known about one package.
 type lockPackage struct {
 	name       string
 	interfaces map[string]bool
-	callbacks  map[string]bool              // fields of a function type
-	adapters   map[string]bool              // fields of an interface type
-	methods    map[string][]string          // the types that have one, by its name
-	fields     map[string]map[string]string // the types of fields of this package's types, by type and name
+	callbacks  map[string]bool              // fields with a function type
+	adapters   map[string]bool              // fields with an interface type
+	methods    map[string][]string          // types that have a method, by method name
+	fields     map[string]map[string]string // field types of this package's types, by type and field name
 	functions  []*lockFunction
-	does       map[string]string // by name of a function: what it does that may block
+	does       map[string]string // by function name: a blocking operation that it performs
 }
 
 type lockFunction struct {
@@ -162,7 +162,7 @@ func fieldTypes(s *ast.StructType) map[string]string {
 	return out
 }
 
-// functionName returns the name of a function, with its type's if it is a method.
+// functionName returns the name of a function, prefixed with its receiver's type.
 func functionName(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name
@@ -197,12 +197,12 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// spread finds out what each function does, and then what those do that call it.
+// spread determines what each function does that may block, including its callees.
 func (p *lockPackage) spread() {
 	calls := map[string][]string{}
 	for _, f := range p.functions {
 		if strings.HasSuffix(f.name, "Locked") {
-			// What it does after it has given its caller's lock back is nobody's business.
+			// What it does after releasing its caller's lock does not count.
 			w := &lockWalk{p: p, in: f.decl, held: map[string]bool{"the caller's": true}, calls: map[string]bool{}}
 			w.block(f.decl.Body.List)
 			if len(w.breaches) > 0 {
@@ -234,8 +234,8 @@ func (p *lockPackage) spread() {
 	}
 }
 
-// inspect walks over what runs when the function does: not over the functions that it
-// only makes, and with a select as one.
+// inspect walks over what runs when the function runs. It skips function literals, and
+// treats a select as one operation.
 func (p *lockPackage) inspect(root ast.Node, f func(ast.Node)) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -269,12 +269,12 @@ func hasDefault(s *ast.SelectStmt) bool {
 	return false
 }
 
-// pureMethods are those of interfaces that only tell something.
+// pureMethods are interface methods that only return something.
 var pureMethods = []string{"Name", "Header", "Error", "String", "Addr", "Stalled"}
 
 var logMethods = []string{"Debug", "Info", "Warn", "Error", "Log", "LogAttrs"}
 
-// blocks says what a node does that may block, "" for nothing.
+// blocks returns the operation of a node that may block, or "".
 func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.SendStmt:
@@ -286,7 +286,7 @@ func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
 	case *ast.CallExpr:
 		switch fun := n.Fun.(type) {
 		case *ast.Ident:
-			// The unexported ones are given functions of this package, which are seen as such.
+			// Unexported functions get functions of this package, which are checked anyway.
 			if in.Name.IsExported() && isFuncParameter(in, fun.Name) {
 				return "the parameter " + fun.Name + " is called"
 			}
@@ -302,7 +302,7 @@ func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
 				if _, field := fun.X.(*ast.SelectorExpr); field {
 					return "the interface " + owner + " is called"
 				}
-			case name == "Wait" && len(n.Args) == 0 && p.fieldType(owner) != "sync.Cond": // which gives the lock back
+			case name == "Wait" && len(n.Args) == 0 && p.fieldType(owner) != "sync.Cond": // which releases the lock
 				return "something is waited for"
 			}
 		}
@@ -334,8 +334,8 @@ func lastName(e ast.Expr) string {
 	return ""
 }
 
-// callee returns the name of the package's own function that a node calls, "" for
-// none and where that cannot be told.
+// callee returns the name of the package's own function that a node calls, or "" if it
+// calls none or this cannot be determined.
 func (p *lockPackage) callee(in *ast.FuncDecl, n ast.Node) string {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -359,8 +359,8 @@ func (p *lockPackage) callee(in *ast.FuncDecl, n ast.Node) string {
 	return ""
 }
 
-// typeOf returns the name of an expression's type, if it is the receiver or a
-// parameter, or a field of something of which that is known.
+// typeOf returns the name of an expression's type, if it is the receiver, a parameter, or
+// a field of a value whose type is known.
 func (p *lockPackage) typeOf(in *ast.FuncDecl, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -395,7 +395,7 @@ func (p *lockPackage) isField(name string) bool {
 	return false
 }
 
-// fieldType returns the type of the fields of a name, "" if they have several.
+// fieldType returns the type of the fields with a name, or "" if they differ.
 func (p *lockPackage) fieldType(name string) (t string) {
 	for _, fields := range p.fields {
 		switch has := fields[name]; {
@@ -412,11 +412,11 @@ func (p *lockPackage) fieldType(name string) (t string) {
 // underLock returns what a function does under a lock.
 func (p *lockPackage) underLock(f *lockFunction) []lockBreach {
 	w := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
-	if strings.HasSuffix(f.name, "Locked") { // its caller's
+	if strings.HasSuffix(f.name, "Locked") { // the caller's lock
 		w.held["the caller's"] = true
 	}
 	w.block(f.decl.Body.List)
-	// The functions that it makes run later, with locks of their own.
+	// Function literals run later, with their own locks.
 	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
 		if made, ok := n.(*ast.FuncLit); ok {
 			later := &lockWalk{p: p, in: f.decl, held: map[string]bool{}}
@@ -428,16 +428,16 @@ func (p *lockPackage) underLock(f *lockFunction) []lockBreach {
 	return w.breaches
 }
 
-// lockWalk follows a function's statements, with the locks that are held.
+// lockWalk follows a function's statements and tracks the locks that are held.
 type lockWalk struct {
 	p        *lockPackage
 	in       *ast.FuncDecl
 	held     map[string]bool
 	breaches []lockBreach
-	calls    map[string]bool // the package's own functions, if not nil
+	calls    map[string]bool // the package's own functions that are called; not recorded if nil
 }
 
-// block walks over statements and reports whether the way goes on behind them.
+// block walks over statements and reports whether execution continues after them.
 func (w *lockWalk) block(list []ast.Stmt) (goesOn bool) {
 	for _, s := range list {
 		if !w.statement(s) {
@@ -456,7 +456,7 @@ func (w *lockWalk) statement(s ast.Stmt) (goesOn bool) {
 				case "Lock", "RLock":
 					w.held[what] = true
 					return true
-				case "unlock": // by which a type gives its mu back and does what is due then
+				case "unlock": // a method that releases mu and does pending work
 					delete(w.held, what+".mu")
 					return true
 				case "Unlock", "RUnlock":
@@ -544,13 +544,13 @@ func (w *lockWalk) clauses(body *ast.BlockStmt) bool {
 	if !all {
 		ways = append(ways, nil)
 	}
-	// A break leaves the switch only.
+	// A break only leaves the switch.
 	w.ways(ways)
 	return true
 }
 
-// ways walks over statements of which one list runs. Behind them is held what is held
-// behind any that goes on.
+// ways walks over alternatives. Afterwards a lock counts as held if any alternative that
+// continues holds it.
 func (w *lockWalk) ways(all [][]ast.Stmt) (goesOn bool) {
 	before := w.held
 	after := map[string]bool{}
@@ -577,7 +577,7 @@ func hasBreak(b *ast.BlockStmt) (found bool) {
 	return found
 }
 
-// look notes what a statement or expression does, if a lock is held.
+// look records what a statement or expression does, if a lock is held.
 func (w *lockWalk) look(n ast.Node) {
 	if len(w.held) == 0 {
 		return

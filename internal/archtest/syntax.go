@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Contracts returns the packages that do not say what they are, in one comment
-// of 5 to 20 lines. A command may be shorter; its help text says the rest.
+// Contracts returns the packages without a single package comment of 5 to 20 lines. A
+// command's comment may be shorter, because its help text says the rest.
 func Contracts(t *Tree) (breaches []string) {
 	docs := map[string][]*File{}
 	for _, f := range t.product() {
@@ -29,7 +29,7 @@ func Contracts(t *Tree) (breaches []string) {
 		files := docs[dir]
 		switch len(files) {
 		case 0:
-			breaches = append(breaches, fmt.Sprintf("%s: no comment stands above the package clause: say what the package is, what it refuses to do and who calls it", dir))
+			breaches = append(breaches, fmt.Sprintf("%s: no package comment: say what the package is, what it refuses to do and who calls it", dir))
 			continue
 		case 1:
 		default:
@@ -43,21 +43,20 @@ func Contracts(t *Tree) (breaches []string) {
 	return breaches
 }
 
-// Names returns the packages whose name says nothing, or not what their folder's
-// name says.
+// Names returns the packages with a vague name, or a name that differs from their folder's.
 func Names(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		name, base := f.AST.Name.Name, path.Base(f.Dir)
 		if slices.Contains(vagueNames, name) || slices.Contains(vagueNames, base) {
 			breaches = append(breaches, fmt.Sprintf("%s: a package is not called %q: name it for what it provides or adapts", f.Path, base))
 		} else if name != base && name != "main" && f.Dir != "." {
-			breaches = append(breaches, fmt.Sprintf("%s: package %s lies in a folder named %s", f.Path, name, base))
+			breaches = append(breaches, fmt.Sprintf("%s: package %s is in a folder named %s", f.Path, name, base))
 		}
 	}
 	return slices.Compact(breaches)
 }
 
-// Sizes returns the files that are too long. Generated files do not count.
+// Sizes returns the files that are too long, except generated ones.
 func Sizes(t *Tree) (breaches []string) {
 	for _, f := range t.Files {
 		if f.Lines > fileAtMost && !f.Generated {
@@ -67,8 +66,8 @@ func Sizes(t *Tree) (breaches []string) {
 	return breaches
 }
 
-// GoStatements returns the go statements outside of the files in allowed, and the
-// files in allowed that need no exception.
+// GoStatements returns the go statements in files that are not in allowed, and the files
+// in allowed that need no exception.
 func GoStatements(t *Tree, allowed map[string]string) []string {
 	return excepted(t, allowed, "go statement: use sync.WaitGroup.Go or errgroup, so that whoever starts a goroutine waits for it", func(n ast.Node) bool {
 		_, is := n.(*ast.GoStmt)
@@ -76,8 +75,8 @@ func GoStatements(t *Tree, allowed map[string]string) []string {
 	})
 }
 
-// WaitGroupFields returns the structs of the rooms that hold a sync.WaitGroup outside
-// of the files in allowed, and the files in allowed that need no exception.
+// WaitGroupFields returns the structs of the rooms that have a sync.WaitGroup, in files
+// that are not in allowed. It also returns the files in allowed that need no exception.
 func WaitGroupFields(t *Tree, rooms []string, allowed map[string]string) []string {
 	concerned := &Tree{Fset: t.Fset}
 	for _, f := range t.Files {
@@ -98,8 +97,8 @@ func WaitGroupFields(t *Tree, rooms []string, allowed map[string]string) []strin
 	})
 }
 
-// InitFunctions returns the init functions outside of the files in allowed, and
-// the files in allowed that need no exception.
+// InitFunctions returns the init functions in files that are not in allowed, and the
+// files in allowed that need no exception.
 func InitFunctions(t *Tree, allowed map[string]string) []string {
 	return excepted(t, allowed, "init function: nothing registers itself; the composition root calls constructors", func(n ast.Node) bool {
 		f, is := n.(*ast.FuncDecl)
@@ -128,9 +127,9 @@ func excepted(t *Tree, allowed map[string]string, breach string, is func(ast.Nod
 	return breaches
 }
 
-// Dates returns the places outside of the feature table that spell a revision's
-// date, or that compare a revision with a certain one. What a peer can do is asked
-// with Can; see docs/adr.
+// Dates returns the places outside of the feature table that spell a revision's date or
+// compare a revision with a specific one. Ask what a peer can do with Can instead; see
+// docs/adr.
 func Dates(t *Tree) (breaches []string) {
 	for _, f := range t.product() {
 		if within(f.Dir, datesLiveIn) || isRig(f.Dir) {
@@ -179,8 +178,8 @@ func isDate(lit *ast.BasicLit) bool {
 	return err == nil && date.MatchString(s)
 }
 
-// isRevision says whether an expression names one certain revision: its date, or
-// mcp's constant for it.
+// isRevision reports whether an expression is a specific revision: its date, or mcp's
+// constant for it.
 func isRevision(e ast.Expr) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.BasicLit:

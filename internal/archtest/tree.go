@@ -26,16 +26,18 @@ type File struct {
 	AST       *ast.File
 }
 
-// Tree is a module's Go files, sorted by path. It does not change once loaded.
+// Tree holds a module's Go files, sorted by path, and its pages for users. It does not
+// change once loaded.
 type Tree struct {
 	Fset  *token.FileSet
 	Files []*File
+	Texts map[string]string // README.md and docs/*.md, by path
 }
 
-// Load parses the Go files below root. Folders that the go command ignores
-// (testdata, names beginning with "." or "_") and nested modules are left out.
+// Load parses the Go files and reads the pages below root. It skips nested modules, and
+// the folders that the go command ignores (testdata, and names beginning with "." or "_").
 func Load(root fs.FS) (*Tree, error) {
-	t := &Tree{Fset: token.NewFileSet()}
+	t := &Tree{Fset: token.NewFileSet(), Texts: map[string]string{}}
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -43,12 +45,17 @@ func Load(root fs.FS) (*Tree, error) {
 		if d.IsDir() {
 			return skipDir(root, name, d.Name())
 		}
-		if path.Ext(name) != ".go" {
+		page := name == "README.md" || path.Dir(name) == "docs" && path.Ext(name) == ".md"
+		if !page && path.Ext(name) != ".go" {
 			return nil
 		}
 		src, err := fs.ReadFile(root, name)
 		if err != nil {
 			return err
+		}
+		if page {
+			t.Texts[name] = string(src)
+			return nil
 		}
 		parsed, err := parser.ParseFile(t.Fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
@@ -91,12 +98,12 @@ func (f *File) Imports() []string {
 	return paths
 }
 
-// product yields the files that are part of the program.
+// product returns the files that are part of the program, without tests.
 func (t *Tree) product() []*File {
 	return slices.DeleteFunc(slices.Clone(t.Files), func(f *File) bool { return f.Test })
 }
 
-// packages returns the folders that hold product files, sorted.
+// packages returns the folders with product files, sorted.
 func (t *Tree) packages() []string {
 	var dirs []string
 	for _, f := range t.product() {
@@ -106,13 +113,13 @@ func (t *Tree) packages() []string {
 	return slices.Compact(dirs)
 }
 
-// at says where a node is: file:line.
+// at returns the position of a node as file:line.
 func (t *Tree) at(n ast.Node) string {
 	p := t.Fset.Position(n.Pos())
 	return p.Filename + ":" + strconv.Itoa(p.Line)
 }
 
-// within says whether dir is room or lies below it.
+// within reports whether dir is room or below it.
 func within(dir, room string) bool {
 	return dir == room || strings.HasPrefix(dir, room+"/")
 }

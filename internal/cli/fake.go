@@ -60,7 +60,7 @@ says otherwise.`,
   # What a strict client of one revision finds wrong with a server.
   dragoman fake --client strict-2025-06-18 -- ./server
 
-  # How a server bears clients that are met in the field.
+  # How a server handles clients that deviate from the specification.
   dragoman fake --client probe-then-initialize -- ./server
   dragoman fake --client bare-http-client --set tool=search http://127.0.0.1:8000/mcp
 

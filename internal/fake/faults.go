@@ -202,7 +202,7 @@ func badSchemas() []tool {
 		bad("empty", "Its schema says nothing, not even that it is of an object.", `{}`),
 		bad("header", "Its schema wants a number in a header whose name is none.",
 			`{"type":"object","properties":{"ratio":{"type":"number","x-mcp-header":"not a name"}}}`),
-		bad("invalid", "Its schema is none: a type that does not exist, and required is no list.",
+		bad("invalid", "Its schema is none: a type that does not exist, and required is not a list.",
 			`{"type":"object","properties":{"a":{"type":"strin"}},"required":"a"}`),
 		bad("ref", "Its schema is somewhere else.", `{"type":"object","properties":{"a":{"$ref":"https://fake.invalid/schema.json"}}}`),
 	}
