@@ -2,14 +2,13 @@ package transport
 
 import "github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 
-// Batch is the error with which a Pipe's Read hands over an array where a
-// message was due. 2025-03-26 has batches and must receive them (§Base Protocol,
-// "Batching"); whoever speaks that revision takes Raw to jsonrpc.ScanBatch. For
-// everybody else it is what it unwraps to: a refused frame, a *jsonrpc.Error with
-// CodeInvalidRequest. Nothing of the array has been checked but its first byte
-// and its length.
+// Batch is the error by which a Pipe's Read returns an array instead of a message.
+// 2025-03-26 has batches and requires receivers to accept them (§Base Protocol,
+// "Batching"); for that revision pass Raw to jsonrpc.ScanBatch. For all others it
+// unwraps to a refused frame, a *jsonrpc.Error with CodeInvalidRequest. Only the first
+// byte and the length of the array have been checked.
 type Batch struct {
-	Raw []byte // the whole array; the receiver's to keep
+	Raw []byte // the whole array; the receiver may keep it
 }
 
 var errBatch = &jsonrpc.Error{
@@ -19,6 +18,6 @@ var errBatch = &jsonrpc.Error{
 
 func (b *Batch) Error() string { return errBatch.Error() }
 
-// Unwrap makes errors.As find the *jsonrpc.Error, which is shared and must not be
+// Unwrap lets errors.As find the *jsonrpc.Error, which is shared and must not be
 // changed.
 func (b *Batch) Unwrap() error { return errBatch }

@@ -2,25 +2,25 @@ package transport
 
 import "sync/atomic"
 
-// Budget bounds the bytes of all messages that are held at once: bodies that are
-// being read, requests that run, answers on their way to clients that read slowly.
-// Beyond it new requests are refused, since a process that runs out of memory ends
-// the calls of everybody. A nil *Budget bounds nothing. Safe for concurrent use.
+// Budget limits the bytes of all messages in memory: bodies being read, running
+// requests, answers for slow clients. Above the limit new requests are refused, because
+// running out of memory would end the calls of all clients. A nil *Budget has no limit.
+// Budget is safe for concurrent use.
 type Budget struct {
 	limit         int64
 	held, refused atomic.Int64
 }
 
-// NewBudget returns a budget of so many bytes, which must be positive.
+// NewBudget returns a budget of limit bytes, which must be positive.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Take holds n bytes more, or reports false when that is too much. The first
-// message always fits, however large it may be.
+// Take reserves n bytes, or returns false if that exceeds the limit. The first message
+// always fits, however large it is.
 func (b *Budget) Take(n int64) bool { return b == nil || b.takeUpTo(b.limit, n) }
 
-// TakeSmall is Take for a small part of a message, or a small one: it may use an eighth
-// beyond the limit. What ends the requests that hold the rest is small, an answer to a
-// question, a cancellation or a retry, and must not wait for what waits for it.
+// TakeSmall is Take for a small message, or a small part of one: it may use an eighth
+// more than the limit. Small messages end the requests that use the memory (answers to
+// server requests, cancellations, retries), so they must not wait for that memory.
 func (b *Budget) TakeSmall(n int64) bool { return b == nil || b.takeUpTo(b.limit+b.limit/8, n) }
 
 func (b *Budget) takeUpTo(most, n int64) bool {
@@ -32,25 +32,25 @@ func (b *Budget) takeUpTo(most, n int64) bool {
 	return true
 }
 
-// Hold holds n bytes that are there already: the answer to what was let in.
+// Hold reserves n bytes that are already in memory: the answer to an admitted request.
 func (b *Budget) Hold(n int64) {
 	if b != nil {
 		b.held.Add(n)
 	}
 }
 
-// Give gives back what Take or Hold has taken.
+// Give releases bytes of Take or Hold.
 func (b *Budget) Give(n int64) {
 	if b != nil {
 		b.held.Add(-n)
 	}
 }
 
-// Budgeted is how a budget is: the bytes that are held, those that may be, and how
-// often a request was refused.
+// Budgeted is the state of a budget: bytes in use, the limit, and the number of refused
+// requests.
 type Budgeted struct{ Held, Limit, Refused int64 }
 
-// State returns how the budget is; the zero value for nil.
+// State returns the state of the budget; the zero value for nil.
 func (b *Budget) State() Budgeted {
 	if b == nil {
 		return Budgeted{}

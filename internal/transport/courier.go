@@ -9,22 +9,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// The bounds of a Courier.
+// The limits of a Courier.
 const (
 	courierMessages = 256
 	courierBytes    = 1 << 20
 	courierAtOnce   = 8
 )
 
-// AnswerTimeout bounds the delivery of a message that no caller waits for, on a link
-// where each message is a request of its own.
+// AnswerTimeout is the timeout of a message that no caller waits for, on a transport
+// where each message is a separate request.
 const AnswerTimeout = 10 * time.Second
 
-// Courier delivers messages that no caller waits for, such as answers to a server's
-// questions and cancellations. It is for links on which each message is a request of
-// its own, and uses its own goroutines. At most 256 messages or 1 MiB wait, 8 are on
-// their way at once and each has 10 s, so a server that accepts none does not block
-// callers. Make one with NewCourier, end it with Close. Safe for concurrent use.
+// Courier sends messages that no caller waits for, such as answers to a server's
+// requests and cancellations. It is for transports where each message is a separate
+// request, and uses its own goroutines. It queues at most 256 messages or 1 MiB, sends
+// 8 at a time, and gives each 10 s, so a server that accepts none does not block
+// callers. Create it with NewCourier, end it with Close. Courier is safe for concurrent
+// use.
 type Courier struct {
 	send  func(context.Context, []byte) error
 	fault func(error)
@@ -37,19 +38,19 @@ type Courier struct {
 	closed  bool
 	waiting [][]byte
 	size    int
-	busy    int // goroutines
+	busy    int // number of goroutines
 }
 
-// NewCourier returns a Courier that delivers by send. fault, unless nil, is told of
-// each message that could not be delivered; it must not block.
+// NewCourier returns a Courier that sends with send. fault, if not nil, is called for
+// each message that could not be sent; it must not block.
 func NewCourier(send func(ctx context.Context, b []byte) error, fault func(error)) *Courier {
 	c := &Courier{send: send, fault: fault}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
 
-// Put takes over a message. It does not wait and does not keep b. The error wraps
-// ErrFull when too much waits already.
+// Put queues a message. It does not wait and does not keep b. The error wraps ErrFull
+// if the queue is full.
 func (c *Courier) Put(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +93,8 @@ func (c *Courier) run() {
 	}
 }
 
-// Close waits for the given time for the queued messages to leave, then drops the rest
-// and cancels those on their way. It returns when all goroutines of the Courier have
+// Close waits up to chance for the queued messages to be sent. Then it drops the rest
+// and cancels the running sends. It returns when all goroutines of the Courier have
 // ended.
 func (c *Courier) Close(chance time.Duration) {
 	c.mu.Lock()

@@ -8,32 +8,33 @@ import (
 )
 
 // ErrTooLarge is wrapped by the error of a frame over the size limit. The frame was
-// skipped, and reading goes on behind it.
+// skipped, and reading continues after it.
 var ErrTooLarge = errors.New("message exceeds the size limit")
 
-// ErrEndless is the final error of a link on which a frame over the size limit did
-// not end within Endless, or, on stdio, stopped in the middle.
+// ErrEndless is the final error of a connection on which a frame over the size limit
+// did not end within Endless bytes or, on stdio, stopped in the middle.
 var ErrEndless = errors.New("a message over the size limit does not end")
 
-// Endless returns how many bytes of one frame are skipped on a link whose messages
-// are bounded by limit, before the link is given up: 16 times the limit, and at
-// least 256 MiB. Skipping costs no memory, but while it lasts nothing else arrives.
+// Endless returns how many bytes of one frame are skipped before a connection with the
+// given message limit is closed: 16 times the limit, and at least 256 MiB. Skipping
+// uses no memory, but no other message arrives meanwhile.
 func Endless(limit int) int64 { return max(16*int64(limit), 256<<20) }
 
-// BadAnswer is the error of a frame that is not a message and looks like the answer
-// to a request, or that was skipped and may have been one. Reading goes on after it.
+// BadAnswer is the error of a frame that is not a valid message but looks like the
+// answer to a request, or that was skipped and may have been one. Reading continues
+// after it.
 type BadAnswer struct {
-	ID       jsonrpc.ID     // of the request; "" where it is not certain
+	ID       jsonrpc.ID     // of the request; "" if it is uncertain
 	Err      *jsonrpc.Error // what is wrong with the frame
-	TooLarge bool           // it was skipped, see ErrTooLarge
-	// Doubtful: the frame has an id and no method, and no result or error was found
-	// either. It counts only where nobody else can have chosen that id.
+	TooLarge bool           // the frame was skipped, see ErrTooLarge
+	// Doubtful: the frame has an id but no method, result or error. It counts only if
+	// nobody else can have chosen that id.
 	Doubtful bool
 }
 
 func (e *BadAnswer) Error() string { return "the answer is not valid: " + e.Err.Message }
 
-// Unwrap makes errors.As find the *jsonrpc.Error, and errors.Is ErrTooLarge.
+// Unwrap lets errors.As find the *jsonrpc.Error, and errors.Is ErrTooLarge.
 func (e *BadAnswer) Unwrap() []error {
 	if e.TooLarge {
 		return []error{e.Err, ErrTooLarge}
@@ -41,8 +42,8 @@ func (e *BadAnswer) Unwrap() []error {
 	return []error{e.Err}
 }
 
-// Refused returns the error of a frame that jsonrpc.Scan has refused with err: a
-// *BadAnswer where the frame looks like an answer or is a doubtful one, else err.
+// Refused returns the error for a frame that jsonrpc.Scan refused with err: a
+// *BadAnswer if the frame looks like an answer or is doubtful, otherwise err.
 func Refused(frame []byte, err error) error {
 	var why *jsonrpc.Error
 	if !errors.As(err, &why) {
@@ -59,9 +60,9 @@ func Refused(frame []byte, err error) error {
 	return err
 }
 
-// Skipped returns the error of a frame over the size limit that was written to s
-// and dropped: it wraps ErrTooLarge and a *jsonrpc.Error, which has the id of a
-// request that can be answered. It is a *BadAnswer unless the frame names a method.
+// Skipped returns the error for a frame over the size limit that was written to s and
+// dropped. It wraps ErrTooLarge and a *jsonrpc.Error, which has the id of a request
+// that can be answered. It is a *BadAnswer unless the frame has a method.
 func Skipped(limit int, s *jsonrpc.Salvage) error {
 	why := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "message exceeds " + strconv.Itoa(limit) + " bytes"}
 	kind, id := s.Verdict()
@@ -78,17 +79,17 @@ func (e *skipped) Error() string { return e.err.Message }
 
 func (e *skipped) Unwrap() []error { return []error{e.err, ErrTooLarge} }
 
-// Refuser is a Conversation that can be told of an answer of its client which is not
-// a message.
+// Refuser is a Conversation that handles invalid answers of its client.
 type Refuser interface {
-	// Refuse fails the question of ours that the frame answers, if that is certain.
+	// Refuse fails the server request that the frame answers, if that is certain.
 	Refuse(bad *BadAnswer)
 }
 
-// Refuse tells a conversation of a frame of its client, where that is a *BadAnswer.
+// Refuse passes an error to a conversation that is a Refuser, if the error is a
+// *BadAnswer.
 func Refuse(c Conversation, err error) {
 	var bad *BadAnswer
-	// A client's malformed request may have the id of a question of ours.
+	// A client's malformed request may have the id of one of our requests.
 	if r, ok := c.(Refuser); ok && errors.As(err, &bad) && !bad.Doubtful {
 		r.Refuse(bad)
 	}

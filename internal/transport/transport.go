@@ -14,108 +14,107 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Pipe is a link on which messages of all kinds travel in both directions: a
-// child's standard streams, our own, the pair of streams of HTTP+SSE, a pipe in
-// memory.
+// Pipe is a connection on which messages of all kinds go in both directions: the
+// standard streams of a child or our own, the pair of streams of HTTP+SSE, an in-memory
+// pipe.
 type Pipe interface {
-	// Read blocks for the next message. A *jsonrpc.Error reports a frame that was
-	// refused; the pipe goes on after it. Any other error is final; io.EOF is the
-	// clean end. Only one goroutine may read.
+	// Read waits for the next message. A *jsonrpc.Error reports a refused frame;
+	// reading may continue after it. Any other error is final; io.EOF is the clean end.
+	// Only one goroutine may read.
 	Read() (*jsonrpc.Message, error)
-	// Write sends one message, without a line end, and waits for as long as the
-	// other end does not take it. It is safe for concurrent use and does not keep b.
-	// An error that wraps ErrNotSent says that no byte of b has left.
+	// Write sends one message, without a line end, and blocks as long as the other end
+	// does not accept it. It is safe for concurrent use and does not keep b. An error
+	// that wraps ErrNotSent says that no byte of b was sent.
 	Write(b []byte) error
-	// Send is Write for a message that somebody waits for. It returns when ctx ends,
-	// and when quit is closed and no byte of b has left; quit may be nil. A message of
-	// which no byte has left is withdrawn then: the error wraps ErrNotSent, and the
-	// cause of ctx or ErrStalled. One that has left in part is finished by the pipe
-	// itself when the other end goes on reading.
+	// Send is Write for a message that somebody waits for. It returns when ctx ends, or
+	// when quit is closed and no byte of b was sent; quit may be nil. In both cases a
+	// message of which no byte was sent is withdrawn: the error wraps ErrNotSent, and
+	// the cause of ctx or ErrStalled. The pipe itself finishes a partly sent message
+	// once the other end continues to read.
 	Send(ctx context.Context, quit <-chan struct{}, b []byte) error
-	// Queue takes over a message for which nobody waits and does not wait for the
-	// other end. The error wraps ErrFull when too much waits already.
+	// Queue accepts a message that nobody waits for. It does not wait for the other
+	// end. The error wraps ErrFull if too much is queued already.
 	Queue(b []byte) error
-	// Stalled returns for how long the other end has taken nothing although something
-	// waits for it, and whether it has taken a part of a message; 0 while nothing
-	// waits, and on links that cannot tell.
+	// Stalled returns how long the other end has read nothing although data is pending,
+	// and whether it has read a part of a message. It returns 0 if nothing is pending,
+	// and on transports that cannot tell.
 	Stalled() (d time.Duration, midway bool)
 	// Close ends both directions and unblocks Read. It is idempotent.
 	Close() error
 }
 
-// ErrNotSent is wrapped by the errors of a send of which no byte has left, so
-// that sending again cannot run anything twice.
+// ErrNotSent is wrapped by the errors of a send of which no byte was sent, so a retry
+// cannot execute anything twice.
 var ErrNotSent = errors.New("not sent")
 
-// ErrStalled is wrapped by the errors of messages that were withdrawn because the
-// other end has stopped reading.
+// ErrStalled is wrapped by the errors of messages that were withdrawn because the other
+// end stopped reading.
 var ErrStalled = errors.New("the other end has stopped reading")
 
-// ErrFull is wrapped by the error of a message that was dropped because too many
-// wait for an end that does not read. It wraps ErrNotSent.
-var ErrFull = fmt.Errorf("%w: too much waits for the other end", ErrNotSent)
+// ErrFull is wrapped by the error of a message that was dropped because too much is
+// queued for an end that does not read. It wraps ErrNotSent.
+var ErrFull = fmt.Errorf("%w: the queue for the other end is full", ErrNotSent)
 
 // HeaderField is one mirrored header, its value already encoded (2026-07-28
 // Streamable HTTP, "Value Encoding").
 type HeaderField = mirror.Header
 
-// ---- Towards clients: what a server half (a door) hands its traffic to.
+// ---- Towards clients: the interfaces that a server side uses.
 
-// Peer is what a door knows about who is at it.
+// Peer is what a server side knows about a client.
 type Peer struct {
 	Transport string              // "stdio", "http", "sse" or "inmem"
-	Who       *identity.Principal // who authenticated; nil or identity.Local while nobody has to
+	Who       *identity.Principal // the authenticated caller; nil or identity.Local without authentication
 	Remote    string              // network address without port, "" on stdio
-	Endpoint  string              // the route's name, as configured at the door
+	Endpoint  string              // the name of the endpoint, as configured
 }
 
-// Acceptor makes conversations. It is implemented above the transports.
+// Acceptor creates conversations. It is implemented above the transports.
 type Acceptor interface {
-	// Accept begins a conversation. out is where messages go that belong to no
-	// request; it is nil for a conversation of a single request. Accept does not
-	// block.
+	// Accept starts a conversation. out takes messages that belong to no request; it is
+	// nil for a conversation of a single request. Accept does not block.
 	Accept(p Peer, out Outbox) Conversation
 }
 
 // Incoming is one message from a client.
 type Incoming struct {
 	Msg *jsonrpc.Message
-	// Version is the MCP-Protocol-Version header, "" when absent or not HTTP.
+	// Version is the MCP-Protocol-Version header, "" if absent or not HTTP.
 	Version string
-	// Params are the Mcp-Param-* headers as they arrived.
+	// Params are the Mcp-Param-* headers as received.
 	Params []HeaderField
-	// HTTP says that mirrored headers are due where the revision has them.
+	// HTTP says that mirrored headers are required if the revision has them.
 	HTTP bool
-	// Opening is what mcp.Classify said of Msg, where the door has asked it and
-	// made mcp.CheckModern; the zero Opening leaves both to the conversation.
+	// Opening is the result of mcp.Classify, if the server side has called it and
+	// mcp.CheckModern. The zero Opening leaves both to the conversation.
 	Opening mcp.Opening
 }
 
 // Conversation is the exchange with one client: a legacy session, one pipe, or
 // one modern HTTP request. Its methods are safe for concurrent use.
 type Conversation interface {
-	// Request serves one request and returns after r.Finish, or after ctx ended
-	// and what the request had started is over.
+	// Request serves one request. It returns after r.Finish, or after ctx has ended and
+	// all work of the request is done.
 	Request(ctx context.Context, in Incoming, r Responder)
-	// OneWay takes a notification or a response. The error says that a door with
-	// statuses should refuse it (a *jsonrpc.Error), otherwise it is accepted.
+	// OneWay handles a notification or a response. A *jsonrpc.Error says that an HTTP
+	// server side should refuse it; nil means accepted.
 	OneWay(ctx context.Context, in Incoming) error
-	// Close ends the conversation: the client is gone or said so. It cancels what
-	// is in flight and is idempotent.
+	// Close ends the conversation when the client is gone or has said so. It cancels
+	// requests in flight and is idempotent.
 	Close(cause error)
 }
 
-// Expecter is a Conversation to which a request can be announced by the goroutine
-// that has read it, before another serves it. Without that a cancellation that is
-// read right behind the request could overtake it and be lost.
+// Expecter is a Conversation to which the reading goroutine can announce a request
+// before another goroutine serves it. Otherwise a cancellation right behind the request
+// could overtake it and be lost.
 type Expecter interface {
-	// Expect does not block. What it returns serves the request as Request does, and
-	// must be called once.
+	// Expect does not block. The returned function serves the request as Request does,
+	// and must be called once.
 	Expect(ctx context.Context, in Incoming) (serve func(Responder))
 }
 
-// Expect announces a request to a conversation, where that is an Expecter. What it
-// returns serves the request, and must be called once.
+// Expect announces a request to a conversation that is an Expecter. The returned
+// function serves the request, and must be called once.
 func Expect(ctx context.Context, c Conversation, in Incoming) (serve func(Responder)) {
 	if e, ok := c.(Expecter); ok {
 		return e.Expect(ctx, in)
@@ -123,56 +122,55 @@ func Expect(ctx context.Context, c Conversation, in Incoming) (serve func(Respon
 	return func(r Responder) { c.Request(ctx, in, r) }
 }
 
-// Responder takes what goes back for one request. Calls must not overlap; what
-// they are given is not kept.
+// Responder sends the messages for one request. Calls must not overlap. It does not
+// keep its arguments.
 type Responder interface {
-	// Event sends a message before the answer. On HTTP it turns the response into
-	// a stream of events.
+	// Event sends a message before the answer. Over HTTP it turns the response into an
+	// event stream.
 	Event(b []byte) error
-	// Finish sends the answer, exactly once. code is the answer's error code, 0
-	// for a result; HTTP takes its status from it. An empty b ends the response
-	// without an answer: the request was cancelled.
+	// Finish sends the answer, exactly once. code is the answer's error code, 0 for a
+	// result; the HTTP status depends on it. An empty b ends the response without an
+	// answer, because the request was cancelled.
 	Finish(b []byte, code int64) error
 }
 
-// Postponer is a Responder whose link has a word of its own for a request that is
-// refused because its sender has as much as it may have: HTTP's status 429.
+// Postponer is a Responder whose transport can tell a client to retry later because it
+// has reached a limit: HTTP status 429.
 type Postponer interface {
-	// Postpone is called before Finish, whose answer says the same to those that read
-	// it. after is how long to wait before trying again. It does nothing once an
-	// event was sent.
+	// Postpone is called before Finish, whose answer has the same information. after is
+	// the delay before a retry. It has no effect after an event was sent.
 	Postpone(after time.Duration)
 }
 
-// Queuer is a Responder whose link can hold an event back without holding its
-// sender.
+// Queuer is a Responder that can queue an event without blocking its sender.
 type Queuer interface {
-	// Queue is Event for a message that the client can do without, such as progress.
-	// It does not wait for the client, and drops the message when too much waits.
+	// Queue is Event for a message that may be dropped, such as progress. It does not
+	// wait for the client, and drops the message if the queue is full.
 	Queue(b []byte) error
-	// Send is Event for a message that is needed until ctx ends, such as a question.
+	// Send is Event for a message that is needed until ctx ends, such as a server
+	// request.
 	Send(ctx context.Context, b []byte) error
 }
 
-// Outbox takes messages that belong to no request: the GET stream of a session,
-// standard output. Send is safe for concurrent use, does not keep b and does not wait
-// for the client; ErrNoStream says that the client has no such stream open, ErrFull
-// that too much waits for it.
+// Outbox takes messages that belong to no request: the GET stream of a session, or
+// stdout. Send is safe for concurrent use, does not keep b and does not wait for the
+// client. ErrNoStream says that the client has no such stream open, ErrFull that its
+// queue is full.
 type Outbox interface {
 	Send(b []byte) error
 }
 
-// ErrNoStream is returned by an Outbox to whose client no stream is open.
+// ErrNoStream is returned by an Outbox whose client has no stream open.
 var ErrNoStream = errors.New("the client has no stream open for this")
 
-// ---- Towards servers: the client half of Streamable HTTP.
+// ---- Towards servers: the client side of Streamable HTTP.
 
-// Rules are what HTTP does differently per revision. They are filled from mcp's
-// feature table by whoever knows the revision. The zero value is the shape of
-// 2025-03-26: sessions, a GET stream, no headers.
+// Rules are the differences between revisions over HTTP. The caller fills them from
+// mcp's feature table. The zero value is that of 2025-03-26: sessions, a GET stream, no
+// headers.
 type Rules struct {
-	Version         string // sent as MCP-Protocol-Version; "" sends none
-	Sessions        bool   // keep and send Mcp-Session-Id, end with DELETE
+	Version         string // value of MCP-Protocol-Version; "" sends none
+	Sessions        bool   // store and send Mcp-Session-Id, end the session with DELETE
 	MirrorHeaders   bool   // Mcp-Method, Mcp-Name and Mcp-Param-* are required
 	Resumable       bool   // a broken stream is continued by GET with Last-Event-ID
 	CloseIsCancel   bool   // dropping the response stream cancels the request
@@ -185,27 +183,27 @@ type Outgoing struct {
 	Body   []byte
 	ID     jsonrpc.ID    // of a request, "" otherwise
 	Method string        // "" for a response
-	Name   string        // what Mcp-Name mirrors, not yet encoded; "" for none
+	Name   string        // the value of Mcp-Name, not yet encoded; "" for none
 	Params []HeaderField // Mcp-Param-*
-	Header []HeaderField // further headers of this message alone
+	Header []HeaderField // additional headers of this message
 	Rules  *Rules
 }
 
-// Inbox takes what arrives from a server before an answer, or outside of any
-// request: notifications, in legacy revisions requests, and from servers that confuse
-// their clients the answers to other requests. It is called by one goroutine at a time
-// for one stream and must not block for long.
+// Inbox receives messages of a server before an answer, or outside of any request:
+// notifications, in legacy revisions requests, and, from servers that confuse their
+// clients, answers to other requests. For one stream it is called by one goroutine at a
+// time. It must not block for long.
 type Inbox func(*jsonrpc.Message)
 
-// StatusError is an HTTP answer that is not a success, or that is a success but
-// not MCP.
+// StatusError is an HTTP response that is not a success, or that is a success but not
+// MCP.
 type StatusError struct {
 	Status      int
 	ContentType string
 	Body        []byte        // at most 64 KiB of it
 	RetryAfter  time.Duration // 0 when not given
 	Challenge   string        // WWW-Authenticate
-	// Msg is the body as a JSON-RPC message, nil when it is none.
+	// Msg is the body as a JSON-RPC message, nil if it is not one.
 	Msg *jsonrpc.Message
 }
 
@@ -216,8 +214,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP status %d", e.Status)
 }
 
-// Excerpt returns the beginning of the body for people to read: at most 200
-// bytes, on one line, without control characters or broken UTF-8.
+// Excerpt returns the beginning of the body as readable text: at most 200 bytes, on one
+// line, without control characters or broken UTF-8.
 func (e *StatusError) Excerpt() string {
 	const most = 200
 	b := e.Body[:min(len(e.Body), most)]

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// AppendEvent appends an event. An empty id or name leaves its line out; one that
-// holds a line end or NUL is left out too, since no spelling could carry it. Data
-// is split into as many data lines as it has line ends, and data that is empty
-// still gets one, which is how a stream is primed (2025-11-25 §Transports,
-// "Sending Messages to the Server").
+// AppendEvent appends an event. An empty id or name is omitted, and so is one with a
+// line end or NUL, which cannot be encoded. Data is split into data lines at its line
+// ends. Empty data still gets one data line, which primes a stream (2025-11-25
+// §Transports, "Sending Messages to the Server").
 func AppendEvent(dst []byte, id, name string, data []byte) []byte {
 	if name != "" && oneLine(name) {
 		dst = append(dst, "event: "...)
@@ -44,8 +43,8 @@ func AppendEvent(dst []byte, id, name string, data []byte) []byte {
 	}
 }
 
-// AppendComment appends a comment and nothing that dispatches: a keep-alive.
-// Line ends in text become spaces.
+// AppendComment appends a comment, which dispatches no event: a keep-alive. Line ends
+// in text become spaces.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ':')
 	if text != "" {
@@ -61,8 +60,8 @@ func AppendComment(dst []byte, text string) []byte {
 	return append(dst, '\n', '\n')
 }
 
-// AppendRetry appends the line that asks the client to wait for d before it
-// reconnects, in whole milliseconds. It stands before or between events.
+// AppendRetry appends the line that asks the client to wait for d before it reconnects,
+// in whole milliseconds. It may come before or between events.
 func AppendRetry(dst []byte, d time.Duration) []byte {
 	dst = append(dst, "retry: "...)
 	dst = strconv.AppendInt(dst, max(d.Milliseconds(), 0), 10)
@@ -72,8 +71,8 @@ func AppendRetry(dst []byte, d time.Duration) []byte {
 // MaxID is the longest event id that ValidID allows, in bytes.
 const MaxID = 1 << 10
 
-// ValidID reports whether an event's id may be sent back in a Last-Event-ID
-// header: neither empty nor too long, and of visible ASCII and inner spaces.
+// ValidID reports whether an event's id may be sent back in a Last-Event-ID header: not
+// empty, not too long, and only visible ASCII and inner spaces.
 func ValidID(id string) bool {
 	if id == "" || len(id) > MaxID || id[0] == ' ' || id[len(id)-1] == ' ' {
 		return false

@@ -7,43 +7,42 @@ import (
 	"time"
 )
 
-// DefaultBytes is the largest event that a Reader accepts unless told otherwise.
+// DefaultBytes is the default limit of an event.
 const DefaultBytes = 16 << 20
 
-// ErrTooLarge reports an event, or an id, name or retry line, over the limit. It
-// is final: where the event ends is not looked for, unless Limits.Skip is set.
+// ErrTooLarge reports an event, or an id, name or retry line, over the limit. It is
+// final: the Reader does not look for the end of the event, unless Limits.Skip is set.
 var ErrTooLarge = errors.New("event exceeds the size limit")
 
-// Limits bound what a Reader accepts.
+// Limits bounds what a Reader accepts.
 type Limits struct {
-	Bytes int // of the data of one event; 0 means 16 MiB
-	// Skip, unless nil, is given the data of an event over the limit, piece by piece,
-	// and the event is returned as Skipped. Its Write must not fail.
+	Bytes int // data of one event; 0 means 16 MiB
+	// Skip, if not nil, gets the data of an event over the limit, piece by piece, and
+	// the event is returned as Skipped. Its Write must not fail.
 	Skip io.Writer
-	// Endless is how many bytes of one event are skipped before the stream is given
-	// up with ErrTooLarge.
+	// Endless is how many bytes of one event are skipped before the stream ends with
+	// ErrTooLarge.
 	Endless int64
 }
 
-// Event is what stood between two blank lines. An Event without Data dispatches
-// nothing in the standard's terms; it is returned all the same because its ID and
-// Retry count.
+// Event is one event. By the standard, an Event without Data dispatches nothing; it is
+// still returned, because its ID and Retry count.
 type Event struct {
-	ID    string // meaningful when HasID; an empty ID resets the last one
+	ID    string // valid if HasID; an empty ID resets the last one
 	HasID bool
 	Name  string // "" means "message"
-	Data  []byte // owned by the caller; lines joined by \n; nil when empty
-	// Skipped: the data went beyond the limit and to Limits.Skip.
+	Data  []byte // owned by the caller; lines joined by \n; nil if empty
+	// Skipped: the data exceeded the limit and was written to Limits.Skip.
 	Skipped bool
 
-	// Retry is the wait before reconnecting, as the server wants it: unclamped.
+	// Retry is the requested delay before reconnecting, not limited.
 	Retry    time.Duration
 	HasRetry bool
 }
 
 const (
 	window = 4 << 10  // also the longest id, event or retry line
-	retain = 16 << 10 // of data buffer kept from one event to the next
+	retain = 16 << 10 // data buffer kept from one event to the next
 )
 
 type mode uint8
@@ -51,45 +50,45 @@ type mode uint8
 const (
 	atStart   mode = iota // at the start of a line
 	inData                // in the value of a data line whose end is not yet seen
-	inIgnored             // in a line that means nothing, same
+	inIgnored             // in a line without meaning, likewise
 )
 
-// Reader reads events from a byte stream. Its memory is a window of 4 KiB and
-// the data of the event in hand. Not safe for concurrent use.
+// Reader reads events from a byte stream. It uses a window of 4 KiB and the data of the
+// current event. It is not safe for concurrent use.
 type Reader struct {
 	src io.Reader
 	lim Limits
-	err error // from src, once its bytes are used up; or ErrTooLarge
+	err error // of src, after its last bytes; or ErrTooLarge
 
 	buf  []byte
 	r, w int // the unread window
-	lf   int // the first line feed at or after r, w when there is none
+	lf   int // the first line feed at or after r, w if there is none
 
 	mode    mode
 	skipLF  bool // a line ended with CR; an LF right after belongs to it
-	started bool // past where a byte order mark may stand
+	started bool // past the position of a byte order mark
 	eventState
 }
 
-// eventState is what has been read of the event in hand.
+// eventState is what has been read of the current event.
 type eventState struct {
 	ev      Event
 	hasData bool // a data line was seen, even an empty one
-	seen    bool // any line that means something was seen
+	seen    bool // any line with a meaning was seen
 	data    []byte
-	skipped int64 // bytes of data that went to Limits.Skip
+	skipped int64 // bytes of data written to Limits.Skip
 }
 
-// NewReader returns a Reader of src. It never reads beyond what src offers in one
-// Read, so an event is returned as soon as its last byte is there.
+// NewReader returns a Reader of src. It never reads more than one Read of src returns,
+// so an event is returned as soon as its last byte has arrived.
 func NewReader(src io.Reader, lim Limits) *Reader {
 	r := new(Reader)
 	r.Reset(src, lim)
 	return r
 }
 
-// Reset makes r read src from its beginning, keeping only r's buffers. Events
-// returned earlier stay valid.
+// Reset makes r read src from the beginning, with r's buffers. Events returned earlier
+// stay valid.
 func (r *Reader) Reset(src io.Reader, lim Limits) {
 	if lim.Bytes <= 0 {
 		lim.Bytes = DefaultBytes
@@ -105,9 +104,9 @@ func (r *Reader) Reset(src io.Reader, lim Limits) {
 }
 
 // Next returns the next event. At the end of the stream it returns io.EOF, or
-// io.ErrUnexpectedEOF when the stream broke off inside an event, which is then
-// discarded as the standard wants it. Other errors are those of the source, and
-// ErrTooLarge. All errors are final.
+// io.ErrUnexpectedEOF if the stream broke inside an event, which is discarded as the
+// standard requires. Other errors are those of the source, and ErrTooLarge. All errors
+// are final.
 func (r *Reader) Next() (Event, error) {
 	if !r.started {
 		r.skipMark()
@@ -145,8 +144,8 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// take handles a line, or the rest of one whose beginning takePart handled. It
-// reports whether the line ends an event.
+// take handles a line, or the rest of one whose beginning takePart handled. It reports
+// whether the line ends an event.
 func (r *Reader) take(line []byte) bool {
 	switch r.mode {
 	case inData:
@@ -185,13 +184,13 @@ func (r *Reader) take(line []byte) bool {
 	return false
 }
 
-// takePart uses up what it can of a line whose end is not in the window, so that
-// only lines of bounded length ever have to fit in it.
+// takePart consumes what it can of a line whose end is not in the window, so that only
+// lines of limited length have to fit in it.
 func (r *Reader) takePart() {
 	part := r.buf[r.r:r.w]
 	if r.mode == atStart {
-		// The longest field's name with colon and space is 7 bytes; until so many
-		// are there, the window always has room for them.
+		// The longest field name with colon and space has 7 bytes. Until they have
+		// arrived, the window always has room for them.
 		switch {
 		case len(part) == 0 || len(part) < len("retry: ") && part[0] != ':':
 			return
@@ -248,14 +247,14 @@ func (r *Reader) skip(b []byte) {
 	}
 }
 
-// dispatch returns the event in hand and makes room for the next.
+// dispatch returns the current event and prepares for the next.
 func (r *Reader) dispatch() Event {
 	e := r.ev
 	data := r.data
 	switch {
 	case len(data) == 0:
 	case cap(data) > retain:
-		// A large buffer is given away: keeping it would cost more than it saves.
+		// Do not keep a large buffer: it would cost more than it saves.
 		e.Data, data = data[:len(data):len(data)], nil
 	default:
 		e.Data = bytes.Clone(data)
@@ -264,8 +263,8 @@ func (r *Reader) dispatch() Event {
 	return e
 }
 
-// lineEnd returns where the line that begins at r ends, -1 if the window does not
-// tell.
+// lineEnd returns where the line that begins at r ends, -1 if the end is not in the
+// window.
 func (r *Reader) lineEnd() int {
 	if i := bytes.IndexByte(r.buf[r.r:r.lf], '\r'); i >= 0 {
 		return r.r + i
@@ -284,7 +283,7 @@ func (r *Reader) advance(to int) {
 	}
 }
 
-// nextLF looks for a line feed from an offset on.
+// nextLF searches for a line feed from an offset on.
 func (r *Reader) nextLF(from int) int {
 	if i := bytes.IndexByte(r.buf[from:r.w], '\n'); i >= 0 {
 		return from + i
@@ -292,8 +291,8 @@ func (r *Reader) nextLF(from int) int {
 	return r.w
 }
 
-// fill reads once from the source into the window, which has room: whatever is
-// left in it is a line shorter than it.
+// fill reads once from the source into the window. The window has room, because the
+// rest in it is a line shorter than the window.
 func (r *Reader) fill() {
 	if r.r > 0 {
 		n := copy(r.buf, r.buf[r.r:r.w])
@@ -318,7 +317,7 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// skipMark drops a leading byte order mark.
+// skipMark skips a leading byte order mark.
 func (r *Reader) skipMark() {
 	const mark = "\xEF\xBB\xBF"
 	for r.err == nil && r.w < len(mark) && string(r.buf[:r.w]) == mark[:r.w] {
@@ -330,7 +329,7 @@ func (r *Reader) skipMark() {
 	r.started = true
 }
 
-// intern returns an event's name, without allocating for the usual ones.
+// intern returns an event's name, without an allocation for common names.
 func intern(b []byte) string {
 	switch string(b) {
 	case "message":
@@ -341,8 +340,8 @@ func intern(b []byte) string {
 	return string(b)
 }
 
-// parseRetry reads milliseconds; ok is false for anything but ASCII digits, which
-// the standard ignores. A number beyond a year is taken as a year.
+// parseRetry parses milliseconds. ok is false for anything but ASCII digits, which the
+// standard ignores. A number over a year becomes a year.
 func parseRetry(b []byte) (time.Duration, bool) {
 	const most = 366 * 24 * time.Hour
 	if len(b) == 0 {

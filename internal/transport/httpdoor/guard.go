@@ -66,9 +66,9 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !g.hostAllowed(r.Host):
-		g.refuse(w, http.StatusForbidden, "the Host header names no host of this server")
+		g.refuse(w, http.StatusForbidden, "the Host header is not a host of this server")
 	case !g.originAllowed(r):
-		g.refuse(w, http.StatusForbidden, "the Origin header names a foreign origin")
+		g.refuse(w, http.StatusForbidden, "the Origin header is not an allowed origin")
 	case !g.methodAllowed(r.Method):
 		w.Header()["Allow"] = []string{strings.Join(g.allowed(), ", ")}
 		g.refuse(w, http.StatusMethodNotAllowed, "the method is not allowed here")

@@ -1,10 +1,9 @@
-// Package httplink holds what every client half that speaks HTTP does alike: one
-// request to one configured address, the knowledge whether any of its body has
-// left, redirects that stay with the same origin, bodies read within bounds, and
-// answers that are no success as a transport.StatusError.
+// Package httplink is the common part of the HTTP client sides: sending one request to
+// one configured address, knowing whether any of its body was sent, redirects within
+// the same origin, reading bodies with a limit, and returning failed responses as a
+// transport.StatusError.
 //
-// It knows HTTP, no method of MCP and no revision. It keeps no session, never
-// retries by itself, reads no environment but that of proxies, and starts no
-// goroutine beyond those of net/http. It is the base of the client halves of
-// streamhttp and sse.
+// It knows HTTP but no MCP methods or revisions. It keeps no session, never retries by
+// itself, reads no environment variables but those of proxies, and starts no goroutine
+// beyond those of net/http. The client sides of streamhttp and sse use it.
 package httplink

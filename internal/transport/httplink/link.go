@@ -16,35 +16,35 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxRedirects is how often one request follows a redirect.
+// maxRedirects is how many redirects one request follows.
 const maxRedirects = 3
 
 // Options configure a Link. The zero value works.
 type Options struct {
-	// HTTP carries the requests. Nil means a DefaultTransport of the Link's own,
-	// whose idle connections Close ends; one that is given stays its owner's.
+	// HTTP sends the requests. Nil means a DefaultTransport of the Link's own, whose
+	// idle connections Close ends. The caller owns a given one.
 	HTTP http.RoundTripper
-	// Header is sent on every request to the address's origin and nowhere else. A
-	// field named Host replaces the host that the server sees.
+	// Header is sent on every request to the address's origin and nowhere else. A field
+	// named Host replaces the Host header.
 	Header []transport.HeaderField
 	// UserAgent is sent unless Header has one; "" means "dragoman".
 	UserAgent string
 }
 
-// Link is an address and what goes with every request to it. It is immutable and
-// safe for concurrent use.
+// Link is an address with the headers for every request to it. It is immutable and safe
+// for concurrent use.
 type Link struct {
 	rt     http.RoundTripper
-	own    *http.Transport // nil when rt was given
+	own    *http.Transport // nil if rt was given
 	url    *url.URL
 	host   string // "" unless configured
 	header http.Header
-	plan   *http.Request // copied for each request, so that the URL is parsed once
+	plan   *http.Request // copied for each request, so the URL is parsed only once
 }
 
-// DefaultTransport returns a transport fit for many calls to few servers: idle
-// connections are kept, nothing is compressed (messages are small and latency
-// counts), and a server that cannot be reached is given up after 10 s.
+// DefaultTransport returns a transport for many calls to few servers: it keeps idle
+// connections, compresses nothing (messages are small and latency matters), and has a
+// connect timeout of 10 s.
 func DefaultTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -59,19 +59,19 @@ func DefaultTransport() *http.Transport {
 	}
 }
 
-// New returns a Link to an absolute http or https URL. A user and password in it
-// become an Authorization header, unless o has one, and are not kept in the URL.
+// New returns a Link to an absolute http or https URL. A user and password in the URL
+// become an Authorization header, unless o has one, and are removed from the URL.
 func New(address string, o Options) (*Link, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		// The error of package url repeats the address, which may hold a password.
+		// The error of package url contains the address, which may contain a password.
 		return nil, errors.New("the URL cannot be parsed")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("the URL must begin with http:// or https://, not %q", u.Scheme)
 	}
 	if u.Hostname() == "" {
-		return nil, errors.New("the URL names no host")
+		return nil, errors.New("the URL has no host")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	l := &Link{rt: o.HTTP, header: make(http.Header, len(o.Header)+2)}
@@ -118,21 +118,21 @@ func (l *Link) at(u *url.URL) {
 	l.plan = &http.Request{URL: u, Host: l.host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
-// Close ends the idle connections of a Link that has its own transport. Requests
-// in flight go on; so may later ones.
+// Close ends the idle connections of a Link that has its own transport. Requests in
+// flight continue, and later ones are still possible.
 func (l *Link) Close() {
 	if l.own != nil {
 		l.own.CloseIdleConnections()
 	}
 }
 
-// ErrForeign reports an address of another origin than the configured one, which
-// is never sent anything.
-var ErrForeign = errors.New("address is of another origin")
+// ErrForeign reports an address of another origin than the configured one. Nothing is
+// ever sent to it.
+var ErrForeign = errors.New("the address has another origin")
 
-// Resolve returns a Link to a reference as it stands in something that came from
-// l's address, with the same configuration. It returns ErrForeign when the
-// reference leads to another origin or names a user.
+// Resolve returns a Link to a reference found in a response from l's address, with the
+// same configuration. It returns ErrForeign if the reference has another origin or a
+// user.
 func (l *Link) Resolve(reference string) (*Link, error) {
 	u, err := l.url.Parse(reference)
 	if err != nil {
@@ -147,33 +147,32 @@ func (l *Link) Resolve(reference string) (*Link, error) {
 	return &r, nil
 }
 
-// String returns the address without its query, for people and logs.
+// String returns the address without its query, for logs.
 func (l *Link) String() string {
 	u := *l.url
 	u.RawQuery = ""
 	return u.String()
 }
 
-// NewHeader returns a header of its own for one request: the configured fields,
-// and room for n more.
+// NewHeader returns a new header for one request: the configured fields, and room for n
+// more.
 func (l *Link) NewHeader(n int) http.Header {
 	h := make(http.Header, len(l.header)+n)
 	for k, v := range l.header {
-		// The values are shared: whoever sets a field replaces its slice.
+		// The values are shared: to set a field, replace its slice.
 		h[k] = v[:len(v):len(v)]
 	}
 	return h
 }
 
-// Send sends one request and returns as soon as the response's header is there.
-// The caller must Close the response, and until then must leave h and body alone;
-// afterwards nothing refers to body any more. An error that wraps
-// transport.ErrNotSent says that no byte of body has left, or that a server which
-// got some said that it did not look at them.
+// Send sends one request and returns as soon as the response's header has arrived. The
+// caller must Close the response, and must not touch h and body before; afterwards
+// nothing refers to body. An error that wraps transport.ErrNotSent says that no byte of
+// body was sent, or that the server said that it had not processed the request.
 //
-// A redirect to the same origin is followed up to three times, with the same
-// method and body: hence for a body only 307 and 308 are (RFC 9110 §15.4). Any
-// other redirect is returned as it is.
+// Up to three redirects to the same origin are followed with the same method and body.
+// With a body this applies to 307 and 308 only (RFC 9110 §15.4). Any other redirect is
+// returned as it is.
 func (l *Link) Send(ctx context.Context, method string, h http.Header, body []byte) (*Response, error) {
 	r := &Response{}
 	r.payload.b = body
@@ -203,7 +202,7 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 			return r, nil
 		}
 		drain(resp)
-		req = req.WithContext(ctx) // a request must not be changed once it was sent
+		req = req.WithContext(ctx) // a request must not be changed after it was sent
 		req.URL = next
 		if body != nil {
 			req.Body, _ = r.payload.again()
@@ -211,7 +210,7 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 	}
 }
 
-// redirect returns where a response sends us, nil when we do not go there.
+// redirect returns the target of a redirect, nil if it is not followed.
 func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.URL {
 	switch resp.StatusCode {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -234,8 +233,8 @@ func (l *Link) redirect(from *url.URL, resp *http.Response, hasBody bool) *url.U
 	return u
 }
 
-// drain ends a response whose body does not matter so that its connection can be
-// used again, if there is little left of it.
+// drain discards a response so that its connection can be reused, if little of the body
+// is left.
 func drain(resp *http.Response) {
 	io.CopyN(io.Discard, resp.Body, 4<<10)
 	resp.Body.Close()

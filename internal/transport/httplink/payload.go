@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-var errReleased = errors.New("request is over")
+var errReleased = errors.New("the request has ended")
 
-// payload is the body of one request. It knows whether anything of the body was
-// taken, and can be cut off from it: net/http may go on reading a body after the
-// response, or the error, has been returned.
+// payload is the body of one request. It records whether anything of the body was read,
+// and can be detached from it: net/http may continue to read a body after it has
+// returned the response or the error.
 type payload struct {
 	mu       sync.Mutex // held for copying only
 	b        []byte
 	at       int
 	taken    bool
 	released bool
-	readers  int // how often the body was begun again
+	readers  int // how often the body was restarted
 }
 
 func (p *payload) Read(dst []byte) (int, error) { return p.read(dst, 0) }
@@ -37,12 +37,12 @@ func (p *payload) read(dst []byte, reader int) (int, error) {
 	return n, nil
 }
 
-// Close leaves the payload as it is: it may be asked for again.
+// Close does nothing, because the payload may be read again.
 func (p *payload) Close() error { return nil }
 
 // again is http.Request.GetBody. It is called when the server is known not to have
-// acted on the attempt before: by a transport that is about to make another, and
-// by Send for the next hop of a redirect.
+// processed the previous attempt: by a transport before a retry, and by Send for a
+// redirect.
 func (p *payload) again() (io.ReadCloser, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *payload) again() (io.ReadCloser, error) {
 	return &replay{p, p.readers}, nil
 }
 
-// release lets go of the body for good and reports whether none of it was taken.
+// release detaches the body and reports whether none of it was read.
 func (p *payload) release() (unsent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *payload) release() (unsent bool) {
 	return !p.taken
 }
 
-// replay reads a payload once more. Its predecessors find that they are over.
+// replay reads a payload again. Earlier readers get an error.
 type replay struct {
 	p      *payload
 	reader int

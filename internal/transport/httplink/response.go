@@ -13,32 +13,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxErrorBody is how much of the body of a refusal is read.
+// maxErrorBody is how much of the body of an error response is read.
 const maxErrorBody = 64 << 10
 
 // ErrTooLarge reports a body over the limit.
 var ErrTooLarge = errors.New("response exceeds the size limit")
 
-// Response is the answer to one Send, its body not yet read. It must be closed.
+// Response is the response to one Send, with an unread body. It must be closed.
 type Response struct {
 	*http.Response
 	payload payload
 }
 
-// Close ends the exchange: the rest of the body is not wanted.
+// Close ends the exchange and discards the rest of the body.
 func (r *Response) Close() {
 	r.Body.Close()
 	r.payload.release()
 }
 
-// Discard reads a little more, so that the connection of a response without a
-// body worth reading is kept, and closes it.
+// Discard reads a little more and closes the response, so that the connection of a
+// response with an unneeded body is kept.
 func (r *Response) Discard() {
 	drain(r.Response)
 	r.payload.release()
 }
 
-// Media is what a Content-Type says, as far as it matters here.
+// Media is the relevant part of a Content-Type.
 type Media uint8
 
 // The media types of MCP's answers.
@@ -48,13 +48,13 @@ const (
 	Events
 )
 
-// Media returns what the response says its body is.
+// Media returns the media type of the response.
 func (r *Response) Media() Media {
 	var v string
 	if values := r.Header["Content-Type"]; len(values) > 0 {
 		v = values[0]
 	}
-	switch v { // the two that nearly every answer has
+	switch v { // the two most common values
 	case "application/json":
 		return JSON
 	case "text/event-stream":
@@ -71,8 +71,8 @@ func (r *Response) Media() Media {
 	return Other
 }
 
-// ReadAll reads a body of at most limit bytes, with one allocation when its
-// length is known. It returns ErrTooLarge without reading more than that.
+// ReadAll reads a body of at most limit bytes, with one allocation if its length is
+// known. Beyond the limit it returns ErrTooLarge without reading further.
 func (r *Response) ReadAll(limit int) ([]byte, error) {
 	n := r.ContentLength
 	if n > int64(limit) {
@@ -111,8 +111,8 @@ func broken(err error) error {
 	return err
 }
 
-// Refused reads what it can of a response that is no success, or no answer, and
-// closes it. Reading the body is part of the exchange and bound by its context.
+// Refused reads the beginning of an error response, or of one that is not an answer,
+// and closes it. Reading is limited by the context of the exchange.
 func (r *Response) Refused() *transport.StatusError {
 	e := &transport.StatusError{
 		Status:      r.StatusCode,
@@ -121,7 +121,7 @@ func (r *Response) Refused() *transport.StatusError {
 		Challenge:   strings.Join(r.Header.Values("WWW-Authenticate"), ", "),
 	}
 	if r.Media() == Events {
-		// A stream may never end, and is no error that anybody would explain.
+		// A stream may never end, and does not contain an error message.
 		r.Close()
 		return e
 	}
@@ -134,7 +134,7 @@ func (r *Response) Refused() *transport.StatusError {
 	return e
 }
 
-// NotMCP makes the error for a success whose body, already read, is no answer. It
+// NotMCP returns the error for a success whose body, already read, is not an answer. It
 // closes the response.
 func (r *Response) NotMCP(body []byte) *transport.StatusError {
 	r.Close()
@@ -145,8 +145,8 @@ func (r *Response) NotMCP(body []byte) *transport.StatusError {
 	}
 }
 
-// retryAfter reads seconds or a date (RFC 9110 §10.2.3); 0 for anything else and
-// for what is past. It is bounded by a day.
+// retryAfter parses seconds or a date (RFC 9110 §10.2.3). It returns 0 for anything
+// else and for the past, and at most a day.
 func retryAfter(v string, now time.Time) time.Duration {
 	const most = 24 * time.Hour
 	if s, err := strconv.ParseInt(v, 10, 64); err == nil {

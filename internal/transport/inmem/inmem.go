@@ -1,12 +1,12 @@
-// Package inmem joins a client and a server within one process: a pair of pipes
-// through which the bytes of messages go by way of two bounded queues. It is for
-// servers that are part of us, for the two halves of a bridge, and for tests.
+// Package inmem connects a client and a server within one process by a pair of pipes
+// with two bounded queues. It is used for built-in servers, for the two sides of a
+// bridge, and for tests.
 //
-// A message is copied when it is written and scanned when it is read, so that the
-// two sides share nothing and each sees what a real link would show it. All waiting
-// is on channels: in a testing/synctest bubble it is durable, and no real time
-// passes. The package starts no goroutine; a full queue makes Write and Send wait
-// until the other side reads or either side closes, and Queue refuse.
+// A message is copied when it is written and scanned when it is read, so the two sides
+// share nothing and see what a real connection would deliver. All waiting is on
+// channels, so it is durable in a testing/synctest bubble and takes no real time. The
+// package starts no goroutine. If a queue is full, Write and Send wait until the other
+// side reads or either side closes, and Queue refuses.
 package inmem
 
 import (
@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	queued  = 64       // messages in each direction that nobody has read
-	maximum = 16 << 20 // bytes of one message, unless told otherwise
+	queued  = 64       // unread messages in each direction
+	maximum = 16 << 20 // default limit of one message, in bytes
 )
 
-// Pipe returns the two ends of a link. What is written to one is read from the
-// other. The client's end takes leniently what a server sends, as on every other
-// link to a server.
+// Pipe returns the two ends of a connection. A message written to one is read from the
+// other. The client's end is tolerant of server mistakes, like all connections to
+// servers.
 func Pipe() (client, server transport.Pipe) { return PipeOf(maximum) }
 
-// PipeOf is Pipe for messages of at most that many bytes.
+// PipeOf is Pipe for messages of at most maximum bytes.
 func PipeOf(maximum int) (client, server transport.Pipe) {
 	c := &end{
 		out: make(chan []byte, queued), in: make(chan []byte, queued),
@@ -45,22 +45,22 @@ func PipeOf(maximum int) (client, server transport.Pipe) {
 	return c, s
 }
 
-// end is one end of a link.
+// end is one end of a connection.
 type end struct {
 	in, out chan []byte // never closed
 	closed  chan struct{}
-	other   <-chan struct{} // closed of the other end
+	other   <-chan struct{} // the field closed of the other end
 	once    sync.Once
 	limits  jsonrpc.Limits // of both ends
 
 	mu      sync.Mutex
-	waiting int       // sends that wait for room
-	moved   time.Time // when room was last found, or the first of them began to wait
+	waiting int       // number of sends that wait for room
+	moved   time.Time // when a send last got room, or the first of them began to wait
 }
 
-// Read implements transport.Pipe. After the other end has closed it still returns
-// what had been written before, then io.EOF; after Close it is io.ErrClosedPipe.
-// An array is a *transport.Batch.
+// Read implements transport.Pipe. After the other end has closed it still returns the
+// messages written before, then io.EOF. After Close it returns io.ErrClosedPipe. An
+// array is a *transport.Batch.
 func (e *end) Read() (*jsonrpc.Message, error) {
 	select {
 	case <-e.closed:
@@ -93,8 +93,8 @@ func (e *end) scan(b []byte) (*jsonrpc.Message, error) {
 	return m, nil
 }
 
-// Write implements transport.Pipe. Its only error wraps transport.ErrNotSent, and so
-// do those of Send and Queue: no message leaves in part.
+// Write implements transport.Pipe. Its only error wraps transport.ErrNotSent, like
+// those of Send and Queue: messages are never sent in part.
 func (e *end) Write(b []byte) error { return e.Send(context.Background(), nil, b) }
 
 // Send implements transport.Pipe.
@@ -164,7 +164,7 @@ func (e *end) Stalled() (d time.Duration, midway bool) {
 	return time.Since(e.moved), false
 }
 
-// refuse returns why b cannot be sent at all.
+// refuse returns why b cannot be sent, nil if it can.
 func (e *end) refuse(b []byte) error {
 	select {
 	case <-e.closed:
