@@ -11,27 +11,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// BodyLimits bound the reading of a body.
+// BodyLimits limits the reading of a body.
 type BodyLimits struct {
-	Bytes int64 // at most so many; must be positive
-	// Idle is how long each 64 KiB of a body may take. A client that sends single
-	// bytes does not keep its connection longer than one that sends none.
+	Bytes int64 // the maximum size; must be positive
+	// Idle is how long each 64 KiB of a body may take. A client that sends single bytes
+	// keeps its connection no longer than one that sends none.
 	Idle time.Duration
-	// Budget is what all bodies together may hold; nil bounds nothing. It counts
-	// what has arrived, not what a client claims.
+	// Budget limits the memory of all bodies together; nil has no limit. It counts
+	// received bytes, not the announced length.
 	Budget *transport.Budget
 }
 
-// Lease is the part of a budget that a body holds. The zero value holds nothing.
+// Lease is the part of a budget that a body uses. The zero value uses nothing.
 type Lease struct {
 	budget *transport.Budget
 	n      int64
 }
 
-// Give gives it back. It must be called once the body is of no use any more.
+// Give releases it. It must be called once the body is no longer needed.
 func (l Lease) Give() { l.budget.Give(l.n) }
 
-// grow makes the lease one of n bytes.
+// grow increases the lease to n bytes.
 func (l *Lease) grow(n int64) bool {
 	take := l.budget.Take
 	if n <= bodyStep {
@@ -45,17 +45,16 @@ func (l *Lease) grow(n int64) bool {
 }
 
 // bodyStep is how much of a body must arrive within Idle, and how much memory is
-// given to a client's mere claim of a length.
+// allocated for an announced length alone.
 const bodyStep = 64 << 10
 
 var (
 	errTooLarge = errors.New("body too large")
-	errBusy     = errors.New("too much is held at once")
+	errBusy     = errors.New("too much memory is in use")
 )
 
-// ReadBody returns the whole body in a slice of its own, and what it holds of the
-// budget. When ok is false the request has been answered, or its client is gone, and
-// nothing is held.
+// ReadBody returns the whole body in a new slice, and its part of the budget. If ok is
+// false, the request has been answered or its client is gone, and nothing is held.
 func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte, held Lease, ok bool) {
 	if r.ContentLength > lim.Bytes {
 		refuseTooLarge(w)
@@ -80,11 +79,11 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 		_, err = io.ReadFull(r.Body, b)
 	}
 	if time.Since(start) > time.Second && hasWriteTimeout(r) {
-		// The server has counted since the headers came.
+		// The server's timeout has run since the headers arrived.
 		_ = rc.SetWriteDeadline(time.Now().Add(WriteTimeout))
 	}
 	if timed && err == nil {
-		// Otherwise the deadline would count as the client hanging up.
+		// Otherwise the deadline would look like a disconnect of the client.
 		_ = rc.SetReadDeadline(time.Time{})
 	}
 	switch {
@@ -98,15 +97,15 @@ func ReadBody(w http.ResponseWriter, r *http.Request, lim BodyLimits) (b []byte,
 	case isTimeout(err):
 		RefuseAndClose(w, http.StatusRequestTimeout, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the body did not arrive in time"})
 	default:
-		// Cut short, or chunks that are none.
+		// Truncated, or invalid chunks.
 		RefuseAndClose(w, http.StatusBadRequest, "", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body ended early"})
 	}
 	held.Give()
 	return nil, Lease{}, false
 }
 
-// first returns how much room a body gets before any of it has arrived: all that
-// it announces, up to a bound that many slow senders may cost.
+// first returns the initial buffer size for a body: all that it announces, up to a
+// limit that many slow senders may cost.
 func first(n, limit int64) int64 {
 	if n < 0 {
 		return bodyStep
@@ -114,8 +113,8 @@ func first(n, limit int64) int64 {
 	return min(n+1, limit+1, 4*bodyStep)
 }
 
-// readSteps reads a body that is large, or whose length is not known (n < 0). It
-// asks grow for its room before it has it, and calls renew for each step.
+// readSteps reads a body that is large, or whose length is unknown (n < 0). It calls
+// grow before it allocates, and renew for each step.
 func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func() error) ([]byte, error) {
 	if !grow(min(first(n, limit), limit)) {
 		return nil, errBusy
@@ -125,10 +124,10 @@ func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func(
 		if len(b) == cap(b) {
 			room := int64(2 * cap(b))
 			if n >= 0 {
-				room = n + 1 // so that the end is seen without growing again
+				room = n + 1 // so that the end is found without growing again
 			}
-			// One byte more than allowed tells a body that is too large. It is not counted:
-			// a budget may be no larger than the largest body.
+			// One byte more than allowed shows that a body is too large. It is not
+			// counted, because a budget may be no larger than the largest body.
 			room = min(room, limit+1)
 			if !grow(min(room, limit)) {
 				return nil, errBusy
@@ -148,7 +147,7 @@ func readSteps(src io.Reader, n, limit int64, grow func(int64) bool, renew func(
 			return nil, err
 		case len(b) >= step:
 			step = len(b) + bodyStep
-			_ = renew() // it worked before, or there are no deadlines here
+			_ = renew() // it worked before, or there are no deadlines
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Listen wraps the listener of a server that NewHTTPServer made, so that the doors
-// know the connection of a request.
+// Listen wraps the listener of a server that NewHTTPServer returned, so that
+// ConnectionOf knows the connection of a request.
 func Listen(l net.Listener) net.Listener { return &listener{Listener: l} }
 
 type listener struct{ net.Listener }
@@ -24,15 +24,14 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c, number: connections.Add(1)}, nil
 }
 
-// connections counts the connections of the process, so that no number is used
-// twice.
+// connections counts the connections of the process, so that numbers are unique.
 var connections atomic.Uint64
 
 // conn is a connection of a client.
 type conn struct {
 	net.Conn
 	number uint64
-	// lengths counts the lines that begin as Content-Length does; told are those of
+	// lengths counts the lines that begin like Content-Length; told counts those of
 	// requests that net/http has reported. See ambiguous.
 	lengths lengthLines
 	told    atomic.Uint64
@@ -44,8 +43,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite is what net/http calls so that a client can read the last answer
-// before its connection is reset.
+// CloseWrite is called by net/http so that a client can read the last answer before its
+// connection is reset.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -62,8 +61,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// ConnectionOf returns the number of the connection on which r came. It is unique in
-// the process, and 0 where the listener was not wrapped by Listen.
+// ConnectionOf returns the number of r's connection. It is unique in the process, and 0
+// if the listener was not wrapped by Listen.
 func ConnectionOf(r *http.Request) uint64 {
 	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 		return c.number
@@ -71,8 +70,8 @@ func ConnectionOf(r *http.Request) uint64 {
 	return 0
 }
 
-// NewcomerOf describes who sent r, for those who limit how many sessions a client may
-// open. client is the name that it gives; "" stands for its User-Agent.
+// NewcomerOf describes the sender of r, for limits on opening sessions. client is its
+// name; "" means its User-Agent.
 func NewcomerOf(r *http.Request, principal, client string) transport.Newcomer {
 	if client == "" {
 		client = r.UserAgent()
@@ -81,11 +80,11 @@ func NewcomerOf(r *http.Request, principal, client string) transport.Newcomer {
 	return transport.Newcomer{Principal: principal, Remote: Remote(r), Connection: ConnectionOf(r), Client: client}
 }
 
-// ambiguous reports whether r may have had a Content-Length beside its
-// Transfer-Encoding, so that somebody before us may have seen another end of it.
-// net/http removes the header without a word, hence the count on the connection: it
-// is never too low. It may be too high, when a body has a line of that name or the
-// next request was read already; that costs no more than a connection.
+// ambiguous reports whether r may have had a Content-Length in addition to its
+// Transfer-Encoding, so that a proxy may have seen another end of it. net/http removes
+// the header silently, so the connection counts such lines. The count is never too low.
+// It may be too high, if a body contains such a line or the next request was read
+// already; that only costs a connection.
 func ambiguous(r *http.Request) bool {
 	c, ok := r.Context().Value(connKey{}).(*conn)
 	if len(r.TransferEncoding) > 0 {
@@ -97,11 +96,11 @@ func ambiguous(r *http.Request) bool {
 	return false
 }
 
-// lengthLines counts the lines of a stream that begin with Content-Length and a
-// colon, in any case, however the stream is cut into reads.
+// lengthLines counts the lines of a stream that begin with Content-Length and a colon,
+// in any case, however the stream is split into reads.
 type lengthLines struct {
 	seen atomic.Uint64
-	at   int // bytes of lengthName that have matched since a line began; -1 when the rest of the line cannot
+	at   int // bytes of lengthName that matched since the line began; -1 if the line cannot match
 }
 
 const lengthName = "content-length:"

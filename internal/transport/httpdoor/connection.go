@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// maxConnections is how many connections of one client wait on one stream. Beyond
-// it the oldest is closed, which most likely is dead.
+// maxConnections is how many connections of one client may wait on one stream. Beyond
+// it the oldest is closed, which is probably dead.
 const maxConnections = 4
 
-// writeStep is how much is written between two looks at the clock.
+// writeStep is how much is written before the deadline is renewed.
 const writeStep = 64 << 10
 
 // Connection is one HTTP response that reads a Stream.
@@ -24,22 +24,22 @@ type Connection struct {
 	stream  *Stream
 	w       http.ResponseWriter
 	rc      *http.ResponseController
-	rearm   bool          // the server counts on a write deadline of its own
-	wake    chan struct{} // capacity 1: look at the stream again
+	rearm   bool          // the server sets a write deadline of its own
+	wake    chan struct{} // capacity 1: check the stream again
 	aborted atomic.Bool
-	// released: end cleanly once all is written.
+	// released: end cleanly after everything is written.
 	released atomic.Bool
 
-	// mu keeps abort from touching a response that is over: its deadlines belong to
-	// the next request then.
+	// mu keeps abort from touching a finished response, whose deadlines belong to the
+	// next request.
 	mu   sync.Mutex
 	over bool // Run has returned
 }
 
-var errAborted = errors.New("the connection was given up")
+var errAborted = errors.New("the connection was aborted")
 
-// Attach makes the response w the reader of the stream and sets its headers; Run
-// must follow. It does no I/O.
+// Attach makes the response w the reader of the stream and sets its headers. Run must
+// follow. Attach does no I/O.
 func (s *Stream) Attach(w http.ResponseWriter, r *http.Request) *Connection {
 	s.mu.Lock()
 	c, oldest := s.attachLocked(w, r)
@@ -50,8 +50,8 @@ func (s *Stream) Attach(w http.ResponseWriter, r *http.Request) *Connection {
 	return c
 }
 
-// Resume is Attach for a client that has seen the event with the given number and
-// nothing after it. Events that are no longer kept are skipped.
+// Resume is Attach for a client that has received the event with the given number and
+// none after it. Events that are no longer kept are skipped.
 func (s *Stream) Resume(w http.ResponseWriter, r *http.Request, seen uint64) *Connection {
 	s.mu.Lock()
 	c, oldest := s.attachLocked(w, r)
@@ -90,12 +90,12 @@ func (s *Stream) attachLocked(w http.ResponseWriter, r *http.Request) (c, oldest
 	return c, oldest
 }
 
-// Run writes events as they come, and comments when none come, until the stream
-// has ended and all is written (nil), the connection breaks or is given up, or
-// ctx ends. Nobody else may use the response until Run has returned.
+// Run writes events as they come, and comments when none come. It returns nil when the
+// stream has ended and everything is written, or an error when the connection breaks or
+// is aborted or ctx ends. Nobody else may use the response until Run has returned.
 //
-// A ctx that ends with mcp.ErrShutdown does not end the connection: what is said last
-// is yet to be written. Whoever stops must End or Cut the stream.
+// A ctx that ends with mcp.ErrShutdown does not end the connection, because the last
+// messages are still to be written. The caller must End or Cut the stream.
 func (c *Connection) Run(ctx context.Context) error {
 	err := c.run(ctx)
 	c.stream.mu.Lock()
@@ -106,7 +106,7 @@ func (c *Connection) Run(ctx context.Context) error {
 	c.over = true
 	switch {
 	case c.aborted.Load():
-		// Not even the end of the body is to be waited for.
+		// Do not even wait for the end of the body.
 		_ = c.rc.SetWriteDeadline(past)
 	case c.rearm:
 		_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
@@ -142,8 +142,9 @@ func (c *Connection) run(ctx context.Context) error {
 		case ended:
 			return nil
 		case c.released.Load():
-			// 2025-11-25 §Transports, "Listening for Messages from the Server" 4: whoever
-			// closes the connection but not the stream says when to come back.
+			// 2025-11-25 §Transports, "Listening for Messages from the Server" 4: a
+			// server that closes the connection but not the stream says when to
+			// reconnect.
 			return c.write([][]byte{comeBack})
 		}
 		select {
@@ -162,7 +163,7 @@ func (c *Connection) run(ctx context.Context) error {
 	}
 }
 
-// Retry is what clients are told to wait before they come back to a stream.
+// Retry is the delay that clients are asked for before they reconnect to a stream.
 const Retry = 3 * time.Second
 
 var (
@@ -170,8 +171,8 @@ var (
 	comeBack  = append(eventstream.AppendRetry(nil, Retry), '\n')
 )
 
-// take returns the next events if c is the one to write them, and the number
-// after the last of them.
+// take returns the next events if c is the connection to write them, and the number
+// after the last one.
 func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	s := c.stream
 	s.mu.Lock()
@@ -189,8 +190,8 @@ func (c *Connection) take(batch [][]byte) (_ [][]byte, to uint64, ended bool) {
 	return batch, s.cursor, s.ended
 }
 
-// wrote notes what became of the events that take returned. Those of a connection
-// that broke are offered again to the next one, unless that has gone on already.
+// wrote records the result for the events that take returned. Events of a broken
+// connection are offered to the next one, unless that one is already ahead.
 func (c *Connection) wrote(from, to uint64, ok bool) {
 	s := c.stream
 	s.mu.Lock()
@@ -208,7 +209,7 @@ func (c *Connection) wrote(from, to uint64, ok bool) {
 	}
 }
 
-// write writes and flushes, each step within the stall time.
+// write writes and flushes, with the stall timeout for each step.
 func (c *Connection) write(batch [][]byte) error {
 	room := 0
 	for _, b := range batch {
@@ -232,7 +233,7 @@ func (c *Connection) write(batch [][]byte) error {
 	if err := c.rc.Flush(); err != nil {
 		return err
 	}
-	// HTTP/2 resets a stream whose deadline passes even while nobody writes.
+	// HTTP/2 resets a stream whose deadline passes, even if nothing is written.
 	if !c.aborted.Load() {
 		_ = c.rc.SetWriteDeadline(time.Time{})
 	}
@@ -242,7 +243,7 @@ func (c *Connection) write(batch [][]byte) error {
 	return nil
 }
 
-// arm sets the deadline of the next write. The order with abort matters: either
+// arm sets the deadline of the next write. The order relative to abort matters: either
 // the flag is seen here, or abort's deadline comes after ours.
 func (c *Connection) arm() error {
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.stream.rules.Stall))
@@ -252,7 +253,7 @@ func (c *Connection) arm() error {
 	return nil
 }
 
-// abort ends the connection, also in the middle of a write.
+// abort ends the connection, even during a write.
 func (c *Connection) abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

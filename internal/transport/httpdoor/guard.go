@@ -8,13 +8,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Guard refuses, before anything else looks at a request, what a browser sends on
-// behalf of a foreign page: a Host that is not ours (DNS rebinding) and an Origin
-// that is not allowed (2026-07-28 §Streamable HTTP, "Security & Endpoint"; the
-// same in all earlier revisions). It stands before every route, answers with
-// JSON-RPC errors without an id, and never sends a CORS header.
+// Guard refuses requests that a browser sends for a foreign page, before anything else
+// handles them: a Host that is not ours (DNS rebinding) and an Origin that is not
+// allowed (2026-07-28 §Streamable HTTP, "Security & Endpoint"; the same in all earlier
+// revisions). It protects every route, answers with JSON-RPC errors without an id, and
+// never sends a CORS header.
 //
-// A nil *Guard allows the loopback names only. Safe for concurrent use.
+// A nil *Guard allows the loopback names only. Guard is safe for concurrent use.
 type Guard struct {
 	hosts   map[string]struct{} // lower case, with or without port
 	origins map[string]struct{} // exact
@@ -23,11 +23,11 @@ type Guard struct {
 	refused atomic.Int64
 }
 
-// NewGuard returns a guard that allows the loopback names, the hosts and the
-// origins. A host without a port stands for every port of it; an origin is what
-// browsers send: scheme, "://", host and, unless it is the scheme's own, ":port".
-// methods are those that any guarded route may have, nil for GET, HEAD, POST and
-// DELETE; a route may have fewer.
+// NewGuard returns a guard that allows the loopback names, the hosts and the origins. A
+// host without a port matches any port. An origin has the form that browsers send:
+// scheme, "://", host and, unless it is the scheme's default, ":port". methods are
+// those that any guarded route may have, nil for GET, HEAD, POST and DELETE; a route
+// may have fewer.
 func NewGuard(hosts, origins, methods []string) *Guard {
 	g := &Guard{
 		hosts:   make(map[string]struct{}, len(hosts)),
@@ -53,7 +53,7 @@ func (g *Guard) Refused() int64 {
 	return g.refused.Load()
 }
 
-// Wrap returns a handler that lets through to next what the guard admits.
+// Wrap returns a handler that passes admitted requests to next.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.Admit(w, r) {
@@ -62,7 +62,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// Admit reports whether r may go on. If not, it has been answered.
+// Admit reports whether r is admitted. If not, it has been answered.
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !g.hostAllowed(r.Host):
@@ -120,9 +120,9 @@ func (g *Guard) hostAllowed(host string) bool {
 	return false
 }
 
-// originAllowed: without the header it is no browser, or a page of our own. A
-// page of our own on loopback is allowed under each of loopback's names, since
-// nobody else can have this port there.
+// originAllowed: without the header the client is not a browser, or the page is ours. A
+// page of ours on loopback is allowed under each of loopback's names, because nobody
+// else can have this port there.
 func (g *Guard) originAllowed(r *http.Request) bool {
 	values, present := r.Header["Origin"]
 	if !present {
@@ -149,8 +149,8 @@ func (g *Guard) originAllowed(r *http.Request) bool {
 	return isLoopback(name) && isLoopback(host) && port == ownPort
 }
 
-// splitHost splits a host and its port, which is "" when there is none. Brackets
-// of an IPv6 address stay with the host.
+// splitHost splits a host and its port, "" if there is none. Brackets of an IPv6
+// address stay with the host.
 func splitHost(s string) (host, port string) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || strings.IndexByte(s[i:], ']') >= 0 {
@@ -167,8 +167,8 @@ func isLoopback(host string) bool {
 	return len(host) == len("localhost") && strings.EqualFold(host, "localhost")
 }
 
-// Remote returns the network address of the client without its port. What proxies
-// claim in headers is not looked at.
+// Remote returns the network address of the client without its port. It ignores proxy
+// headers.
 func Remote(r *http.Request) string {
 	host, _ := splitHost(r.RemoteAddr)
 	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {

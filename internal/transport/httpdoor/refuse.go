@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Header values that are shared between responses; nobody writes to them.
+// Header values that responses share; they must not be changed.
 var (
 	TypeJSON = []string{"application/json"}
 
@@ -20,8 +20,8 @@ var (
 	nosniff    = []string{"nosniff"}
 )
 
-// Denied is the error of an authenticator that wants a certain answer. The zero
-// Status means 401.
+// Denied is the error of an authenticator with a specific response. The zero Status
+// means 401.
 type Denied struct {
 	Status     int
 	Challenge  string        // WWW-Authenticate, "" for none
@@ -36,11 +36,11 @@ func (e *Denied) Error() string {
 	return e.Reason
 }
 
-// drain is how long a refused request may take to send the rest of its body,
-// which net/http reads before it answers.
+// drain is how long a refused request may take to send the rest of its body, which
+// net/http reads before it answers.
 const drain = 5 * time.Second
 
-// Refuse answers with a JSON-RPC error. An empty id leaves the member out.
+// Refuse answers with a JSON-RPC error. An empty id omits the member.
 func Refuse(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	refuse(w, time.Now().Add(drain), status, id, e)
 }
@@ -54,13 +54,13 @@ func refuse(w http.ResponseWriter, until time.Time, status int, id jsonrpc.ID, e
 	_, _ = w.Write(jsonrpc.AppendError(make([]byte, 0, 160+len(e.Data)), id, e))
 }
 
-// RefuseAndClose is Refuse for a request whose body is not read to its end.
+// RefuseAndClose is Refuse for a request whose body is not fully read.
 func RefuseAndClose(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
 	w.Header()["Connection"] = closing
 	refuse(w, past, status, id, e)
 }
 
-// RefuseDenied answers what an authenticator did not let in.
+// RefuseDenied answers a request that an authenticator refused with err.
 func RefuseDenied(w http.ResponseWriter, err error) {
 	status := http.StatusUnauthorized
 	out := &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "not authorized"}
@@ -78,7 +78,7 @@ func RefuseDenied(w http.ResponseWriter, err error) {
 	Refuse(w, status, "", out)
 }
 
-// SetRetryAfter sets Retry-After in whole seconds, rounded up; nothing for 0.
+// SetRetryAfter sets Retry-After in whole seconds, rounded up. It does nothing for 0.
 func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	if d > 0 {
 		s := int64((d + time.Second - 1) / time.Second)
@@ -86,14 +86,14 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 	}
 }
 
-// RefuseMethod answers 405 and names the methods that the route has.
+// RefuseMethod answers 405 and lists the methods of the route.
 func RefuseMethod(w http.ResponseWriter, allow string) {
 	w.Header()["Allow"] = []string{allow}
 	Refuse(w, http.StatusMethodNotAllowed, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the method is not allowed here"})
 }
 
-// WriteLarge writes a body that may take longer than the server's write timeout:
-// each 64 KiB may take stall.
+// WriteLarge writes a body that may take longer than the server's write timeout: each
+// 64 KiB may take stall.
 func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Duration) error {
 	rc := http.NewResponseController(w)
 	for len(b) > 0 {
@@ -112,8 +112,8 @@ func WriteLarge(w http.ResponseWriter, r *http.Request, b []byte, stall time.Dur
 	return nil
 }
 
-// hasWriteTimeout reports whether r's server arms a write deadline for each
-// request anew. If not, one that we leave behind would hit the next request.
+// hasWriteTimeout reports whether r's server sets a write deadline for each request. If
+// not, one that we leave behind would affect the next request.
 func hasWriteTimeout(r *http.Request) bool {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	return server != nil && server.WriteTimeout > 0

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// The bounds of NewHTTPServer.
+// The limits of NewHTTPServer.
 const (
 	ReadHeaderTimeout = 10 * time.Second
 	IdleTimeout       = 120 * time.Second
@@ -16,12 +16,11 @@ const (
 	MaxHeaderLines    = 256
 )
 
-// NewHTTPServer returns a server for h with bounds against clients that send
-// their headers slowly, send many of them, or do not read. Its write timeout
-// covers responses that are written at once within 30 s of the request's arrival;
-// whoever answers later or streams must set deadlines of its own, as Stream does.
-// The caller sets Addr, ErrorLog and BaseContext as it likes, and serves a listener
-// of Listen.
+// NewHTTPServer returns a server for h with limits against clients that send headers
+// slowly, send many of them, or do not read. Its write timeout applies to responses
+// that are written within 30 s of the request's arrival. Handlers that answer later or
+// stream must set their own deadlines, as Stream does. The caller may set Addr,
+// ErrorLog and BaseContext, and serves a listener of Listen.
 func NewHTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           fewHeaders(h),

@@ -11,17 +11,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// StreamRules bound the streams that share them. They are not written to once a
-// stream uses them; zero values mean the defaults that stand beside them.
+// StreamRules are the limits of the streams that share them. They are immutable once in
+// use. Zero values mean the defaults given at each member.
 type StreamRules struct {
-	Events    int           // that wait for a slow reader; 256
-	Bytes     int           // the same in bytes, and one event more; 1 MiB
-	Grace     time.Duration // that Push waits for room before it gives a reader up; 100 ms
-	Stall     time.Duration // that one write may take; 30 s
-	KeepAlive time.Duration // of silence before a comment is sent; 15 s
-	Waiting   int           // events that wait while nobody reads, see Wait; 64
-	// Slow is told of each connection that was closed for not reading; nil is told
-	// nothing. It must not block.
+	Events    int           // events queued for a slow reader; 256
+	Bytes     int           // the same in bytes, plus one event; 1 MiB
+	Grace     time.Duration // how long Push waits for room before it aborts the reader; 100 ms
+	Stall     time.Duration // timeout of one write; 30 s
+	KeepAlive time.Duration // idle time before a comment is sent; 15 s
+	Waiting   int           // events queued without a reader, see Wait; 64
+	// Slow is called for each connection that was closed because it did not read; it
+	// may be nil. It must not block.
 	Slow func()
 
 	epoch time.Time
@@ -46,32 +46,31 @@ func or[T comparable](at *T, value T) {
 	}
 }
 
-// Away says what becomes of events while no connection reads a stream.
+// Away says what happens to events while no connection reads a stream.
 type Away uint8
 
-// What becomes of events while nobody reads.
+// The treatment of events while nobody reads.
 const (
-	Discard Away = iota // they are lost, and Push says so
-	Keep                // they are kept for the client to come back; the oldest go first
-	Wait                // a few wait for a reader; then Push refuses further ones
+	Discard Away = iota // they are lost, and Push returns an error
+	Keep                // they are kept until the client reconnects; the oldest are dropped first
+	Wait                // a few are queued; then Push refuses more
 )
 
 // ErrEnded is returned by a Push after End or Cut.
 var ErrEnded = errors.New("the stream has ended")
 
-// Stream is a sequence of events on its way to one client. At most one connection
-// reads it at a time: the one that came last. What is written is never written to
-// another connection as well, unless that one resumes the stream by an event's id
-// (2025-11-25 §Transports, "Multiple Connections", "Resumability and Redelivery").
+// Stream is a sequence of events for one client. At most one connection reads it at a
+// time: the latest. An event that was written is not written to another connection,
+// unless that one resumes the stream by an event id (2025-11-25 §Transports, "Multiple
+// Connections", "Resumability and Redelivery").
 //
-// Events wait in memory, within the rules' bounds, so that Push never waits for a
-// client's network for longer than Grace. Safe for concurrent use; Init comes
-// first.
+// Events are queued in memory, within the limits of the rules, so Push never waits for
+// the network for longer than Grace. Stream is safe for concurrent use, after Init.
 type Stream struct {
 	rules *StreamRules
 	ids   string // event ids are this and the event's number; "" for none
 	away  Away
-	// replay: written events are kept for clients that come back for them.
+	// replay: written events are kept for clients that resume the stream.
 	replay bool
 
 	mu     sync.Mutex
@@ -79,11 +78,11 @@ type Stream struct {
 	events []event       // numbers first, first+1, …
 	first  uint64
 	cursor uint64 // number of the next event that a connection takes
-	done   uint64 // all events below it are written or given up
+	done   uint64 // all events below it are written or dropped
 	kept   int    // bytes of all events
 	unsent int    // bytes of those from done on
 	ended  bool
-	room   chan struct{} // capacity 1: something was written; made when awaited
+	room   chan struct{} // capacity 1: something was written; created when needed
 }
 
 type event struct {
@@ -91,14 +90,14 @@ type event struct {
 	at   time.Duration // since the rules' epoch
 }
 
-// Init makes s ready. ids is the beginning of its event ids, "" for a stream
-// without; with ids, written events are kept for replay within the rules' bounds.
+// Init prepares s. ids is the prefix of its event ids, "" for none. With ids, written
+// events are kept for replay within the limits of the rules.
 func (s *Stream) Init(rules *StreamRules, ids string, away Away) {
 	s.rules, s.ids, s.away, s.replay = rules, ids, away, ids != ""
 }
 
 // Push appends an event and does not keep data. The error is ErrEnded, or
-// transport.ErrNoStream when the event went nowhere because nobody reads.
+// transport.ErrNoStream if the event was dropped because nobody reads.
 func (s *Stream) Push(name string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +119,8 @@ func (s *Stream) Push(name string, data []byte) error {
 	return nil
 }
 
-// Prime appends the event that carries nothing but an id, and how long the client
-// should wait before it comes back. It does nothing on a stream without ids.
+// Prime appends an event with only an id, and the delay before the client should
+// reconnect. It does nothing on a stream without ids.
 func (s *Stream) Prime(retry time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +149,7 @@ func (s *Stream) addLocked(name string, data []byte, retry time.Duration) {
 	s.wakeLocked()
 }
 
-// End lets the connections go once they have written what there is.
+// End closes the connections after they have written all events.
 func (s *Stream) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +159,7 @@ func (s *Stream) End() {
 	}
 }
 
-// Cut ends the stream and its connections at once and forgets its events.
+// Cut ends the stream and its connections immediately and drops its events.
 func (s *Stream) Cut() {
 	s.mu.Lock()
 	s.ended = true
@@ -173,8 +172,8 @@ func (s *Stream) Cut() {
 	}
 }
 
-// Release lets the connections go, as End does, but the stream goes on: the
-// client may come back.
+// Release closes the connections as End does, but the stream continues: the client may
+// reconnect.
 func (s *Stream) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +183,7 @@ func (s *Stream) Release() {
 	}
 }
 
-// Forget drops events that are older than age and that nobody is about to read.
+// Forget drops events that are older than age and that no connection is about to read.
 // It returns the bytes that are still kept.
 func (s *Stream) Forget(age time.Duration) int {
 	s.mu.Lock()
@@ -208,8 +207,8 @@ func (s *Stream) Attended() bool {
 	return len(s.conns) > 0
 }
 
-// Number returns the number in an event id of this stream; ok is false for ids
-// that it has never given out.
+// Number returns the number in an event id of this stream. ok is false for ids that it
+// has never sent.
 func (s *Stream) Number(id string) (n uint64, ok bool) {
 	rest, ok := strings.CutPrefix(id, s.ids)
 	if !ok || s.ids == "" || rest == "" || rest[0] == '+' || rest[0] == '0' && len(rest) > 1 {
@@ -227,8 +226,8 @@ func (s *Stream) fullLocked() bool {
 	return int(s.next()-s.done) >= s.rules.Events || s.unsent >= s.rules.Bytes
 }
 
-// makeRoomLocked waits while the reader is behind by all that may wait, and gives
-// the reader up when Grace has passed. It unlocks while it waits.
+// makeRoomLocked waits while the reader's queue is full, and aborts the reader after
+// Grace. It unlocks while it waits.
 func (s *Stream) makeRoomLocked() {
 	if !s.fullLocked() || len(s.conns) == 0 {
 		return
@@ -262,12 +261,12 @@ func (s *Stream) makeRoomLocked() {
 	}
 }
 
-// boundLocked drops the oldest events beyond what may be kept.
+// boundLocked drops the oldest events beyond the limit.
 func (s *Stream) boundLocked() {
 	n, bytes := 0, s.kept
 	for n < len(s.events)-1 && (len(s.events)-n > s.rules.Events || bytes > s.rules.Bytes) {
 		if len(s.conns) > 0 && s.first+uint64(n) >= s.done {
-			break // it is yet to be read; makeRoomLocked bounds these
+			break // not yet read; makeRoomLocked limits these
 		}
 		bytes -= len(s.events[n].text)
 		n++
@@ -275,7 +274,7 @@ func (s *Stream) boundLocked() {
 	s.dropLocked(n)
 }
 
-// dropLocked forgets the n oldest events.
+// dropLocked drops the n oldest events.
 func (s *Stream) dropLocked(n int) {
 	if n == 0 {
 		return
@@ -292,7 +291,7 @@ func (s *Stream) dropLocked(n int) {
 	s.cursor = max(s.cursor, s.first)
 }
 
-// doneLocked notes that all events below n are written or given up.
+// doneLocked records that all events below n are written or dropped.
 func (s *Stream) doneLocked(n uint64) {
 	for s.done < n {
 		s.unsent -= len(s.events[s.done-s.first].text)
@@ -312,7 +311,7 @@ func (s *Stream) wakeLocked() {
 	}
 }
 
-// leaveLocked takes a connection out; the one before it reads on.
+// leaveLocked removes a connection. The one before it continues to read.
 func (s *Stream) leaveLocked(c *Connection) {
 	for i, o := range s.conns {
 		if o == c {
