@@ -65,7 +65,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	defer b.Close()
 	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u)}
 	reception := &downstream.Endpoint{
-		Host: host, Log: o.Log, Budget: budget,
+		Host: host, Events: o.Events, Log: o.Log, Budget: budget,
 		Lost: runtime.LostTo(o.Events),
 	}
 	if o.Listen == "" {

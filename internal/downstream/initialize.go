@@ -2,9 +2,11 @@ package downstream
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -20,7 +22,7 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 	start := time.Now()
 	f, bad := c.offered(m)
 	if bad != nil {
-		c.observe(&mcp.ClientInfo{}, start, bad)
+		c.opened(m.Method, &mcp.ClientInfo{}, start, bad)
 		c.fail(m.ID, r, bad)
 		return
 	}
@@ -32,7 +34,7 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 	if err == nil && bare {
 		tools, err = c.allTools(ctx, f, h)
 	}
-	c.observe(f, start, err)
+	c.opened(m.Method, f, start, err)
 	if err != nil {
 		reply := mcp.Fail(err)
 		_ = r.Finish(encode(call, reply), dialect.Code(call, reply))
@@ -167,10 +169,19 @@ func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version", Data: d}
 }
 
-func (c *Session) observe(f *mcp.ClientInfo, start time.Time, err error) {
-	if c.reception.Observe == nil {
+// opened publishes the handshake of a client that took from start until now. method is
+// initialize or server/discover, and err why it failed.
+func (c *Session) opened(method string, f *mcp.ClientInfo, start time.Time, err error) {
+	if !c.reception.Events.Wants(event.Handshake) {
 		return
 	}
 	name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name"))
-	c.reception.Observe.Handshake(excerpt.Name(name), f.Revision, time.Since(start), err == nil)
+	e := event.Event{
+		Kind: event.Handshake, Level: slog.LevelDebug, Who: c.who, Method: method, Name: excerpt.Name(name),
+		From: f.Revision, Took: time.Since(start), Outcome: event.OK,
+	}
+	if err != nil {
+		e.Outcome, e.Code = mcp.Failed, mcp.Wire(err).Code
+	}
+	c.reception.Events.Publish(e)
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -28,8 +29,8 @@ type Endpoint struct {
 	// list, if there is any.
 	Revisions []mcp.Revision
 	Strict    bool
-	// Observe is told of each handshake and each call; nil observes nothing.
-	Observe Observer
+	// Events gets each handshake. Nil publishes nothing.
+	Events *event.Publisher
 	// Lost hears of what a client's revision has no words for: what, and why. It must
 	// not block. Nil hears nothing.
 	Lost func(what, why string)
@@ -64,11 +65,6 @@ func (r *Endpoint) count(transport string, n int) {
 // and a server's questions go to the client that they belong to by this number: it
 // must not mean one client at one endpoint and another at the next.
 var conversations atomic.Uint64
-
-// Observer is told what happens, for metrics. Its methods must not block.
-type Observer interface {
-	Handshake(client string, rev mcp.Revision, took time.Duration, ok bool)
-}
 
 // Accept begins a conversation with a client; see transport.Acceptor.
 func (r *Endpoint) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
@@ -245,7 +241,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 	if m.Method == mcp.MethodDiscover {
 		start := time.Now()
 		h, err := c.reception.Host.Hello(ctx, call.Client)
-		c.observe(call.Client, start, err)
+		c.opened(mcp.MethodDiscover, call.Client, start, err)
 		leave()
 		if err != nil {
 			reply := mcp.Fail(err)

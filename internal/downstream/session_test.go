@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
@@ -402,23 +403,21 @@ func TestBothErasOnOnePipe(t *testing.T) {
 	})
 }
 
-type handshakes struct{ seen []string }
-
-func (o *handshakes) Handshake(client string, rev mcp.Revision, took time.Duration, ok bool) {
-	if ok {
-		o.seen = append(o.seen, client+"/"+rev.String())
-		return
-	}
-	o.seen = append(o.seen, client+"/refused")
-}
-
 func TestHandshakesAreObserved(t *testing.T) {
-	o := &handshakes{}
-	visit(t, &Endpoint{Host: &fakeHost{}, Observe: o, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
+	var seen []string
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Handshake), func(e event.Event) {
+		if e.Outcome == event.OK {
+			seen = append(seen, e.Name+"/"+e.From.String())
+			return
+		}
+		seen = append(seen, e.Name+"/refused")
+	})
+	visit(t, &Endpoint{Host: &fakeHost{}, Events: events, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
 		w.Say(hello25, strings.NewReplacer("2025-11-25", "2025-06-18", `"name":"c"`, `"name":"c\n\u001b]0;x"`).Replace(hello25), hello26)
 		w.Heard()
 	})
-	if got := strings.Join(o.seen, " "); got != "/refused c__]0;x/2025-06-18 c/2026-07-28" {
+	if got := strings.Join(seen, " "); got != "/refused c__]0;x/2025-06-18 c/2026-07-28" {
 		t.Errorf("observed %q", got)
 	}
 }

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/event"
@@ -13,17 +12,6 @@ import (
 
 // What is in this file publishes what the callbacks of the rooms below are told. Each
 // function goes when its room publishes by itself.
-
-// handshakes is a downstream.Observer.
-type handshakes struct{ to *event.Publisher }
-
-func (h handshakes) Handshake(client string, rev mcp.Revision, took time.Duration, ok bool) {
-	e := event.Event{Kind: event.Handshake, Name: client, From: rev, Took: took, Outcome: mcp.Failed}
-	if ok {
-		e.Outcome = event.OK
-	}
-	h.to.Publish(e)
-}
 
 // LostTo returns a downstream.Endpoint.Lost that publishes to p, which may be nil.
 func LostTo(p *event.Publisher) func(what, why string) {
