@@ -66,7 +66,6 @@ func Run(ctx context.Context, o RunOptions) error {
 	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u)}
 	reception := &downstream.Endpoint{
 		Host: host, Events: o.Events, Log: o.Log, Budget: budget,
-		Lost: runtime.LostTo(o.Events),
 	}
 	if o.Listen == "" {
 		err := servePipe(ctx, reception, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)

@@ -29,13 +29,17 @@ func (a *ask) resolve(m *jsonrpc.Message, err error) {
 // maxAsks bounds the questions that one client has open.
 const maxAsks = 64
 
-// put sends a server's request to the client through send and waits. The trail is that
-// of the call in which the client is asked. tell sends what nobody waits for.
-func (c *Session) put(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
+// put sends a server's request to the client through send and waits. call is the one in
+// which the client is asked, nil for none. tell sends what nobody waits for.
+func (c *Session) put(ctx context.Context, call *mcp.Call, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
+	var t *jsonrpc.Trail
+	if call != nil {
+		t = call.Trail
+	}
 	if f := c.facts.Load(); f != nil {
 		var lost mcp.Losses
 		m = dialect.ConvertRequest(t, f.Revision, m, &lost)
-		c.lost(lost)
+		c.lost(call, lost)
 	}
 	if !c.declares(m.Method) {
 		return nil, mcp.ErrCannotAsk
@@ -204,7 +208,7 @@ func (s *requestCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.M
 	if !s.live {
 		return nil, mcp.ErrCannotAsk
 	}
-	return s.client.put(ctx, s.call.Trail, m, s.send, s.tell)
+	return s.client.put(ctx, s.call, m, s.send, s.tell)
 }
 
 // sessionSubscriber is the way to a legacy client outside of any request.

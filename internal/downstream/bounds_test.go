@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
@@ -15,7 +16,9 @@ func long(n int) string { return strings.Repeat("x", n) }
 func TestASessionKeepsLittleOfItsClient(t *testing.T) {
 	h := &fakeHost{}
 	var lost []string
-	visit(t, &Endpoint{Host: h, Lost: func(what, why string) { lost = append(lost, what+": "+why) }}, func(w *pipetest.Wire) {
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Loss), func(e event.Event) { lost = append(lost, e.Name+": "+e.Detail) })
+	visit(t, &Endpoint{Host: h, Events: events}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25",` +
 			`"capabilities":{"sampling":{},"experimental":{"x":"` + long(1<<20) + `"}},"clientInfo":{"name":"c","version":"1","icons":["` + long(1<<20) + `"]}}}`)
 		w.Want(`{"jsonrpc":"2.0","id":"i","result":…`)

@@ -76,10 +76,10 @@ func (c *Session) offered(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.Error) 
 		f.Info = named(at[2].Of(m.Raw))
 	}
 	if len(f.Info) > mcp.MaxOwnInfo {
-		c.lost(mcp.Losses{{What: m.Method, Why: "clientInfo is too long; only its name and version are kept"}})
+		c.lost(nil, mcp.Losses{{What: m.Method, Why: "clientInfo is too long; only its name and version are kept"}})
 	}
 	if len(f.Capabilities) > mcp.MaxOwnCapabilities {
-		c.lost(mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; only the known ones are kept"}})
+		c.lost(nil, mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; only the known ones are kept"}})
 	}
 	return f.Own(), nil // the session must not keep the whole request alive
 }

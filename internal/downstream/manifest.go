@@ -48,7 +48,7 @@ func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.Server
 			return nil, err
 		}
 		out := dialect.Reply(nil, call, reply)
-		c.lost(reply.Losses)
+		c.lost(call, reply.Losses)
 		list, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Depth: 256, Tokens: 4 << 20, Tolerant: true})
 		if err != nil {
 			return nil, err

@@ -29,11 +29,9 @@ type Endpoint struct {
 	// list, if there is any.
 	Revisions []mcp.Revision
 	Strict    bool
-	// Events gets each handshake. Nil publishes nothing.
+	// Events gets each handshake, and each loss of what a client's revision cannot
+	// express. Nil publishes nothing.
 	Events *event.Publisher
-	// Lost hears of what a client's revision has no words for: what, and why. It must
-	// not block. Nil hears nothing.
-	Lost func(what, why string)
 	// Budget is what the messages of all clients may hold; nil bounds nothing. On HTTP
 	// the doors count what they read themselves.
 	Budget *transport.Budget
@@ -369,18 +367,17 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	out := dialect.Reply(*buf, call, reply)
 	s.finish(out, dialect.Code(call, reply))
 	jsonrpc.PutBuffer(buf, out)
-	if reply.Losses != nil {
-		c.lost(reply.Losses)
-	}
+	c.lost(call, reply.Losses)
 }
 
-// lost tells of named losses.
-func (c *Session) lost(all mcp.Losses) {
-	if c.reception.Lost == nil {
-		return
-	}
+// lost publishes the losses of a call, which is nil where none caused them.
+func (c *Session) lost(call *mcp.Call, all mcp.Losses) {
 	for _, l := range all {
-		c.reception.Lost(l.What, l.Why)
+		e := event.Event{Kind: event.Loss, Level: slog.LevelDebug, Who: c.who, Name: l.What, Detail: l.Why}
+		if call != nil {
+			e.Method, e.Call, e.From = call.Msg.Method, call.Number, call.Client.Revision
+		}
+		c.reception.Events.Publish(e)
 	}
 }
 

@@ -51,6 +51,9 @@ type Call struct {
 	Session uint64
 	// Sole says that the client's endpoint has only one server.
 	Sole bool
+	// Number joins the events of the call, 0 for none. A retry of a parked call has the
+	// number of that call.
+	Number uint64
 	// Once says that the client will not ask again, so a list waits for all servers, as
 	// long as the call's context allows.
 	Once bool

@@ -13,13 +13,6 @@ import (
 // What is in this file publishes what the callbacks of the rooms below are told. Each
 // function goes when its room publishes by itself.
 
-// LostTo returns a downstream.Endpoint.Lost that publishes to p, which may be nil.
-func LostTo(p *event.Publisher) func(what, why string) {
-	return func(what, why string) {
-		p.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Name: what, Detail: why})
-	}
-}
-
 // NewBridge returns a bridge that publishes what it loses and refuses to p, which may be
 // nil. Budget may be nil.
 func NewBridge(p *event.Publisher, budget *transport.Budget) *bridge.Bridge {

@@ -88,7 +88,7 @@ func (r *Runtime) newMount(name string) *mount {
 	s := r.opts.Config
 	m := &mount{handle: &Handle{}}
 	m.reception = &downstream.Endpoint{
-		Host: m.handle, Events: r.opts.Events, Lost: LostTo(r.opts.Events), Log: r.opts.Log,
+		Host: m.handle, Events: r.opts.Events, Log: r.opts.Log,
 		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: r.opts.Budget,
 	}
 	m.endpoint = NewEndpoint(name, m.reception, EndpointOptions{
