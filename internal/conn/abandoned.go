@@ -64,9 +64,7 @@ func (l *pipeConn) log(m *jsonrpc.Message) {
 	p, only, certain := l.about()
 	switch {
 	case !certain:
-		if l.server.opts.Lost != nil {
-			l.server.opts.Lost(m.Method, "calls of several clients run and nothing in it says whose it is")
-		}
+		l.server.lose(nil, m.Method, "calls of several clients run and nothing in it says whose it is")
 	case p != nil:
 		l.add(p, m, l.orphan)
 	case l.server.opts.Notice != nil:
@@ -81,9 +79,7 @@ func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
 	l.tallyInto(&own)
 	switch where := l.server.sessions.log(&own); where {
 	case unclear:
-		if l.server.opts.Lost != nil {
-			l.server.opts.Lost(m.Method, "the server sends it to all of its sessions, and it does not name its call")
-		}
+		l.server.lose(nil, m.Method, "the server sends it to all of its sessions, and it does not name its call")
 	case here:
 		l.add(l.waiting(own.all.number()), m, l.orphan)
 	case nowhere:

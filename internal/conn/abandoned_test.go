@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
@@ -19,8 +20,9 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 	var got []string
 	o := Options{
 		Notice: func(_ *jsonrpc.Message, only uint64) { got = append(got, fmt.Sprintf("only %d", only)) },
-		Lost:   func(string, string) { got = append(got, "lost") },
+		Events: &event.Publisher{},
 	}
+	o.Events.Tap(event.Of(event.Loss), func(event.Event) { got = append(got, "lost") })
 	expect := func(t *testing.T, when, want string) {
 		t.Helper()
 		if text := strings.Join(got, ", "); text != want {

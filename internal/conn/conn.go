@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -33,10 +34,9 @@ type Options struct {
 	// that they can concern, 0 for any. It runs on the goroutine that reads the link
 	// and must not block.
 	Notice func(m *jsonrpc.Message, only uint64)
-	// Lost hears of what is given to nobody, since it may be one client's or another's
-	// or no client should see it: its method, and why. It must not block. Nil hears
-	// nothing.
-	Lost func(method, why string)
+	// Events gets what is delivered to nobody, because it may be one client's or
+	// another's or because no client should see it. Nil publishes nothing.
+	Events *event.Publisher
 	// Waited hears that a call was sent again because the server was not ready for it:
 	// a line for people, as the steps of a handshake's trace are. Nil hears nothing.
 	Waited func(text string)
@@ -268,7 +268,7 @@ func (s *Conn) Notify(ctx context.Context, method string, params []byte) error {
 // Forward sends a client's notification as it is.
 func (s *Conn) Forward(ctx context.Context, raw []byte, method string) error {
 	if s.Opening().Dialect.Suppresses(method) {
-		s.tellLost(mcp.Losses{{What: method, Why: "the server's dialect has no such notification"}})
+		s.lose(nil, method, "the server's dialect has no such notification")
 		return nil
 	}
 	return s.link.post(ctx, &transport.Outgoing{Body: raw, Method: method, Rules: s.rules()})

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -373,8 +374,9 @@ func TestLogMessages(t *testing.T) {
 	var notices, lost []string
 	o := Options{
 		Notice: func(m *jsonrpc.Message, _ uint64) { notices = append(notices, m.Method) },
-		Lost:   func(method, _ string) { lost = append(lost, method) },
+		Events: &event.Publisher{},
 	}
+	o.Events.Tap(event.Of(event.Loss), func(e event.Event) { lost = append(lost, e.Name) })
 	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
 	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
 		w.Say(log)

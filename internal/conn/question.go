@@ -30,9 +30,7 @@ func (s *Conn) question(m *jsonrpc.Message, f *flow) {
 	if m.Method == mcp.MethodElicit {
 		if why := mcp.URLProblem(m.Raw, m.Params); why != "" {
 			s.opts.Log.Warn("elicitation refused", "server", s.opts.Name, "cause", why)
-			if s.opts.Lost != nil {
-				s.opts.Lost(m.Method, why)
-			}
+			s.lose(f.about(), m.Method, why)
 			s.respond(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
 				Code: jsonrpc.CodeInvalidParams, Message: "the elicitation is not shown to the user: " + why,
 			}))
@@ -90,7 +88,9 @@ func (s *Conn) question(m *jsonrpc.Message, f *flow) {
 			var lost mcp.Losses
 			if opened := s.opening.Load(); opened != nil {
 				answer = dialect.ConvertAnswer(f.trail(), opened.Revision, m.Method, answer, &lost)
-				s.tellLost(lost)
+				for _, l := range lost {
+					s.lose(f.about(), l.What, l.Why)
+				}
 			}
 			s.deliver(answer.Raw)
 		}

@@ -119,13 +119,3 @@ func (s *Conn) waiting(reply *mcp.Reply, c *mcp.Call, d time.Duration) {
 		s.opts.Waited(text)
 	}
 }
-
-// tellLost tells of named losses.
-func (s *Conn) tellLost(all mcp.Losses) {
-	if s.opts.Lost == nil {
-		return
-	}
-	for _, l := range all {
-		s.opts.Lost(l.What, l.Why)
-	}
-}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -289,12 +290,14 @@ func build(t *testing.T, servers ...*farServer) *whole {
 		defer w.mu.Unlock()
 		w.refused = append(w.refused, server+" "+principal+" "+method)
 	}}
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Loss), func(e event.Event) { w.lost(e.Server, e.Name, e.Detail) })
 	var all []gateway.Upstream
 	var merged *gateway.Merged
 	for i, s := range servers {
 		name := string(rune('a' + i))
 		o := upstream.Options{
-			Info: []byte(`{"name":"dragoman","version":"test"}`), Lost: w.lost, Clean: func(s string) string { return s },
+			Info: []byte(`{"name":"dragoman","version":"test"}`), Events: events, Clean: func(s string) string { return s },
 			Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		}
 		if len(servers) > 1 {

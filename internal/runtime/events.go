@@ -31,12 +31,6 @@ func lostBy(p *event.Publisher) func(server, what, why string) {
 	}
 }
 
-func lostAt(p *event.Publisher) func(server, what, why string) {
-	return func(server, what, why string) {
-		p.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: server, Name: what, Detail: why})
-	}
-}
-
 func renamedBy(p *event.Publisher) func(server, list, name, why string) {
 	return func(server, list, name, why string) {
 		p.Publish(event.Event{Kind: event.Rename, Level: slog.LevelWarn, Server: server, Method: list, Name: name, Detail: why})

@@ -100,7 +100,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: Info(h.Version), Progress: stepOf(h.Events), Trace: tracedBy(h.Events), Lost: lostAt(h.Events), Log: h.Log, Clean: clean}
+	o := upstream.Options{Info: Info(h.Version), Progress: stepOf(h.Events), Trace: tracedBy(h.Events), Events: h.Events, Log: h.Log, Clean: clean}
 	if h.Changed != nil {
 		o.Changed = func(kind string) { h.Changed(c.Name, kind) }
 	}

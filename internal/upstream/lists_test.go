@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -40,7 +41,9 @@ func TestToolWithAnInvalidHeaderIsToldOnce(t *testing.T) {
 	}))
 	defer web.Close()
 	var lost []string
-	u := New(Spec{Name: "web", URL: web.URL, Kind: "http"}, Options{Lost: func(_, what, why string) { lost = append(lost, what+": "+why) }})
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Loss), func(e event.Event) { lost = append(lost, e.Name+": "+e.Detail) })
+	u := New(Spec{Name: "web", URL: web.URL, Kind: "http"}, Options{Events: events})
 	defer u.Close(t.Context())
 	list := func(want int) {
 		t.Helper()
@@ -108,7 +111,9 @@ func TestParamsOfToolsForSomeClients(t *testing.T) {
 	}))
 	defer web.Close()
 	var lost atomic.Int32
-	u := New(Spec{Name: "web", URL: web.URL, Kind: "http"}, Options{Lost: func(_, what, _ string) { lost.Add(1) }})
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Loss), func(event.Event) { lost.Add(1) })
+	u := New(Spec{Name: "web", URL: web.URL, Kind: "http"}, Options{Events: events})
 	defer u.Close(t.Context())
 	for i := range 3 {
 		for _, rev := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {

@@ -235,7 +235,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 				return u.askStanding(ctx, p, m)
 			})
 		},
-		Params: u.paramsOf, Lost: u.lost, Sessions: u.sessions,
+		Params: u.paramsOf, Events: u.opts.Events, Sessions: u.sessions,
 		Waited: func(text string) {
 			if u.opts.Trace != nil {
 				u.opts.Trace(u.spec.Name, text+"\n")

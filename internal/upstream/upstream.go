@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -113,9 +114,9 @@ type Options struct {
 	Changed func(kind string)
 	// Progress hears what is being done while somebody waits.
 	Progress func(server, step string)
-	// Lost hears of what could not be said in the words of the other side: what is
-	// a method or a kind of message, why a clause of a sentence. It must not block.
-	Lost func(server, what, why string)
+	// Events gets what could not be said in the words of the other side. Nil publishes
+	// nothing.
+	Events *event.Publisher
 	// Trace hears how each handshake went, a line for each step.
 	Trace func(server, trace string)
 	// Clean takes secrets out of what the server, its program or the network says,
@@ -399,11 +400,9 @@ func (u *Upstream) missesHeader(s *session, c *mcp.Call, r *mcp.Reply) bool {
 		s.server.Revision().Can(mcp.MirroredHeaders) && u.spec.Command == ""
 }
 
-// lost tells of a named loss.
+// lost publishes a loss. Do not call it while holding mu.
 func (u *Upstream) lost(what, why string) {
-	if u.opts.Lost != nil {
-		u.opts.Lost(u.spec.Name, what, why)
-	}
+	u.opts.Events.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: u.spec.Name, Name: what, Detail: why})
 }
 
 // forwarding is a client's notification on its way to the sessions that it

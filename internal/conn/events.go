@@ -1,0 +1,29 @@
+package conn
+
+import (
+	"log/slog"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// lose publishes that something was delivered to nobody: a method or a kind of content,
+// and why. c is the call that it belongs to, nil if that is unknown.
+func (s *Conn) lose(c *mcp.Call, what, why string) {
+	e := event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: s.opts.Name, Name: what, Detail: why}
+	if c != nil {
+		e.Who, e.Method, e.Call, e.From = c.Client.Who, c.Msg.Method, c.Number, c.Client.Revision
+	}
+	if o := s.opening.Load(); o != nil {
+		e.To = o.Revision
+	}
+	s.opts.Events.Publish(e)
+}
+
+// about returns the call of the flow, nil for a nil flow.
+func (f *flow) about() *mcp.Call {
+	if f == nil {
+		return nil
+	}
+	return f.call
+}
