@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	events "github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 const methodInitialize = "initialize"
@@ -34,8 +36,15 @@ func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, erro
 	g := &greeting{b: b, begun: time.Now()}
 	b.server.set(HandshakePending)
 	m, version, err := g.run(ctx, info)
-	if b.server.o.Trace != nil {
-		b.server.o.Trace(b.server.o.Server, b.server.o.Clean(g.trace.String()))
+	if b.server.o.Events.Wants(events.Handshake) {
+		e := events.Event{
+			Kind: events.Handshake, Level: slog.LevelDebug, Server: b.server.o.Server, Outcome: events.OK,
+			Detail: b.server.o.Clean(g.trace.String()),
+		}
+		if err != nil {
+			e.Outcome = mcp.Failed
+		}
+		b.server.o.Events.Publish(e)
 	}
 	attrs := []slog.Attr{slog.String("server", b.server.o.Server)}
 	if g.cause != "" {

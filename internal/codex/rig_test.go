@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/codex"
+	events "github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
@@ -83,7 +84,8 @@ func play(t *testing.T, profile string, o codex.Options, set ...string) *rig {
 	log := &journal{}
 	o.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Server = "w"
-	o.Trace = func(server, trace string) { fmt.Fprintf(log, "trace of %s:\n%s", server, trace) }
+	o.Events = &events.Publisher{}
+	o.Events.Tap(events.Of(events.Handshake), func(e events.Event) { fmt.Fprintf(log, "trace of %s:\n%s", e.Server, e.Detail) })
 	return attach(t, f, codex.New(o), log)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	events "github.com/dragoman-mcp/dragoman/internal/event"
 )
 
 // Options configure how a worker is handled. The zero value works.
@@ -33,8 +34,8 @@ type Options struct {
 	// 0 means 16 MiB.
 	Message int
 
-	// Trace receives the trace of each handshake with a worker, one line per step.
-	Trace func(server, trace string)
+	// Events gets how each handshake with a worker went. Nil publishes nothing.
+	Events *events.Publisher
 	// Clean removes secrets from worker output before it is logged or traced. Nil
 	// leaves it unchanged.
 	Clean func(text string) string

@@ -35,11 +35,9 @@ type Options struct {
 	// and must not block.
 	Notice func(m *jsonrpc.Message, only uint64)
 	// Events gets what is delivered to nobody, because it may be one client's or
-	// another's or because no client should see it. Nil publishes nothing.
+	// another's or because no client should see it; and as a step of the handshake that a
+	// call was sent again because the server was not ready for it. Nil publishes nothing.
 	Events *event.Publisher
-	// Waited hears that a call was sent again because the server was not ready for it:
-	// a line for people, as the steps of a handshake's trace are. Nil hears nothing.
-	Waited func(text string)
 	// Ask answers a server's request that could not be attributed to a call.
 	// mcp.ErrCannotAsk refuses it. It may block.
 	Ask func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)

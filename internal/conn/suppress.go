@@ -3,9 +3,11 @@ package conn
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -115,7 +117,8 @@ func (s *Conn) waiting(reply *mcp.Reply, c *mcp.Call, d time.Duration) {
 	said, _ := jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.Msg.Error, "message"))
 	text := fmt.Sprintf("%s -> error %d %q; it waits for %s, so again in %s", excerpt.Name(c.Msg.Method), reply.Code(), excerpt.Name(said), mcp.NoteInitialized, d)
 	s.opts.Log.Info("server is not ready", "server", s.opts.Name, "step", text)
-	if s.opts.Waited != nil {
-		s.opts.Waited(text)
-	}
+	s.opts.Events.Publish(event.Event{
+		Kind: event.Handshake, Level: slog.LevelInfo, Who: c.Client.Who, Server: s.opts.Name, Method: c.Msg.Method,
+		From: c.Client.Revision, To: reply.From, Call: c.Number, Code: reply.Code(), Outcome: mcp.Failed, Detail: text + "\n",
+	})
 }

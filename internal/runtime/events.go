@@ -45,15 +45,3 @@ func refusedBy(p *event.Publisher) func(server, principal, method string) {
 		})
 	}
 }
-
-func tracedBy(p *event.Publisher) func(server, trace string) {
-	return func(server, trace string) {
-		p.Publish(event.Event{Kind: event.Handshake, Server: server, Detail: trace})
-	}
-}
-
-func stepOf(p *event.Publisher) func(server, step string) {
-	return func(server, step string) {
-		p.Publish(event.Event{Kind: event.Lifecycle, Server: server, Detail: step})
-	}
-}

@@ -86,7 +86,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	worker := func(p *dialect.Profile) upstream.Adapter {
 		return codex.New(codex.Options{
 			Server: c.Name, Initialized: !p.Open.NoInitialized, WrongParams: p.Errors.WrongParams,
-			Trace: tracedBy(h.Events), Log: h.Log, Clean: clean, Message: c.Message,
+			Events: h.Events, Log: h.Log, Clean: clean, Message: c.Message,
 		})
 	}
 	switch p := c.Profile; {
@@ -100,7 +100,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: Info(h.Version), Progress: stepOf(h.Events), Trace: tracedBy(h.Events), Events: h.Events, Log: h.Log, Clean: clean}
+	o := upstream.Options{Info: Info(h.Version), Events: h.Events, Log: h.Log, Clean: clean}
 	if h.Changed != nil {
 		o.Changed = func(kind string) { h.Changed(c.Name, kind) }
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os/exec"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/conn"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -114,11 +116,11 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	}
 	if err != nil {
 		if last := traceOf(err); last != nil {
-			u.traced(append(before, last...))
+			u.traced(append(before, last...), mcp.Unknown, err)
 		}
 		return nil, u.openError(err)
 	}
-	u.traced(append(before, s.server.Opening().Trace...))
+	u.traced(append(before, s.server.Opening().Trace...), s.server.Revision(), nil)
 	u.tellCut(s)
 	u.work.Go(func() { u.cleanUp(s) })
 	return s, nil
@@ -143,14 +145,20 @@ func traceOf(err error) handshake.Trace {
 	return nil
 }
 
-// traced keeps how the last handshake went, and tells of it.
-func (u *Upstream) traced(t handshake.Trace) {
+// traced keeps how the last handshake went and publishes it: the revision that was agreed
+// on, or the error.
+func (u *Upstream) traced(t handshake.Trace, rev mcp.Revision, err error) {
 	u.mu.Lock()
 	u.trace, u.tracedAt = t, time.Now()
 	u.mu.Unlock()
-	if u.opts.Trace != nil {
-		u.opts.Trace(u.spec.Name, t.String())
+	if !u.opts.Events.Wants(event.Handshake) {
+		return
 	}
+	e := event.Event{Kind: event.Handshake, Level: slog.LevelDebug, Server: u.spec.Name, To: rev, Outcome: event.OK, Detail: t.String()}
+	if err != nil {
+		e.Outcome = mcp.Failed
+	}
+	u.opts.Events.Publish(e)
 }
 
 // recognise finds the adapter for a server that turned out to speak a dialect, and
@@ -160,7 +168,7 @@ func (u *Upstream) recognise(err error) bool {
 	if !errors.As(err, &e) || e.Dialect == "" || u.spec.AdapterFor == nil || u.spec.Command == "" {
 		return false
 	}
-	u.traced(e.Trace)
+	u.traced(e.Trace, mcp.Unknown, err)
 	a := u.spec.AdapterFor(e.Dialect)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -178,9 +186,7 @@ func afraid(err error) bool {
 
 // step says what is being done while somebody waits; "" says that it is over.
 func (u *Upstream) step(text string) {
-	if u.opts.Progress != nil {
-		u.opts.Progress(u.spec.Name, text)
-	}
+	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
 }
 
 // shown is how the server is reached, without what may be secret.
@@ -236,11 +242,6 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 			})
 		},
 		Params: u.paramsOf, Events: u.opts.Events, Sessions: u.sessions,
-		Waited: func(text string) {
-			if u.opts.Trace != nil {
-				u.opts.Trace(u.spec.Name, text+"\n")
-			}
-		},
 	}
 	if f != nil && len(f.Info) > 2 {
 		o.Info = f.Info

@@ -112,13 +112,10 @@ type Options struct {
 	// Changed hears that a list of the server has changed: "tools", "prompts" or
 	// "resources", or "" for anything, as after a restart. It must not block.
 	Changed func(kind string)
-	// Progress hears what is being done while somebody waits.
-	Progress func(server, step string)
-	// Events gets what could not be said in the words of the other side. Nil publishes
+	// Events gets how each handshake went, what is being done while somebody waits for the
+	// server, and what could not be said in the words of the other side. Nil publishes
 	// nothing.
 	Events *event.Publisher
-	// Trace hears how each handshake went, a line for each step.
-	Trace func(server, trace string)
 	// Clean takes secrets out of what the server, its program or the network says,
 	// before anybody is told of it. Nil leaves all as it is.
 	Clean func(text string) string
