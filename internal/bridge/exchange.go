@@ -136,8 +136,8 @@ func (r *Bridge) call(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) 
 		kind, inner := state.kind, state.inner
 		switch {
 		case err != nil:
-			if errors.Is(err, error(errState)) && r.Refused != nil {
-				r.Refused(u.Name(), c.Client.Who.Key(), c.Method.Name)
+			if errors.Is(err, error(errState)) {
+				r.refuse(c, u.Name())
 			}
 			return nil, err
 		case kind == 'P':

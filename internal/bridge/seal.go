@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -26,16 +27,13 @@ type Bridge struct {
 	// Observe is told of each call once it has its answer; code is the error code,
 	// 0 for a result. It must not block. Nil observes nothing.
 	Observe func(server string, from, to mcp.Revision, code int64)
-	// Lost is told of what a client was not given: what is the method that it would
-	// have come by, why a clause of a sentence. It must not block. Nil hears nothing.
-	Lost func(server, what, why string)
+	// Events gets what a client was not given, and each requestState that is not this
+	// client's or not that of its request. Nil publishes nothing.
+	Events *event.Publisher
 
 	// Budget counts what parked calls and attended tasks hold, beside what their
 	// requests hold while they are there. Nil counts nothing.
 	Budget *transport.Budget
-	// Refused is told of a requestState that is not this client's or not that of its
-	// request: somebody else's, or changed. It must not block. Nil hears nothing.
-	Refused func(server, principal, method string)
 
 	mu      sync.Mutex
 	keys    []stateKey           // newest first, at most two
@@ -70,13 +68,6 @@ const (
 )
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
-
-// TellLost tells of a named loss.
-func (r *Bridge) TellLost(server, what, why string) {
-	if r.Lost != nil {
-		r.Lost(server, what, why)
-	}
-}
 
 // key returns the newest key, made anew when it has had its day.
 func (r *Bridge) key() (stateKey, error) {

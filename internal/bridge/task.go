@@ -105,7 +105,7 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, c *mcp.Call, s mcp
 		}
 	}
 	if c.Sole {
-		r.TellLost(all[0].Name(), c.Msg.Method, "the server has no list of tasks, or one of everybody's")
+		r.lose(c, all[0].Name(), c.Msg.Method, "the server has no list of tasks, or one of everybody's")
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: nobody here can list the tasks of one client alone"}
 }

@@ -118,7 +118,7 @@ func (r *Bridge) callAsTask(ctx context.Context, u Server, c *mcp.Call, s mcp.Ca
 	wish := c.Msg.Param("task")
 	ttl, _ := mcp.Millis(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
 	if ttl > 0 {
-		r.TellLost(u.Name(), c.Msg.Method, "how long a task lives is for a server of the newer era to say, not for the client")
+		r.lose(c, u.Name(), c.Msg.Method, "how long a task lives is for a server of the newer era to say, not for the client")
 	}
 	own := c.Client
 	c.Client = withTasks(own)

@@ -80,7 +80,7 @@ func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.
 		return failed, err
 	}
 	if st.status != mcp.TaskCancelled {
-		r.TellLost(p.Server.Name(), c.Msg.Method, "the server has heard of it and promises nothing")
+		r.lose(c, p.Server.Name(), c.Msg.Method, "the server has heard of it and promises nothing")
 	}
 	return st.legacy(c), nil
 }

@@ -30,7 +30,7 @@ type catalog struct {
 	prefixes map[string]string // of the servers whose prefix is not their name
 	wait     time.Duration     // how long a list waits for a server; see grace
 	// The callbacks run without the lock. lost hears of items that are left out,
-	// renamed of items with another name than usual; nil hears nothing. announce tells
+	// renamed of items with another name than usual. announce tells
 	// an audience that a list has changed, by the notification that says so.
 	lost     func(server, method, why string)
 	renamed  func(server, method, name, why string)
@@ -430,7 +430,7 @@ func (c *catalog) edition(ctx context.Context, a *audience, method string) *merg
 	for _, x := range tell {
 		if x.lost {
 			c.lost(x.server, x.method, leftOut(x.Name, x.Why))
-		} else if c.renamed != nil {
+		} else {
 			c.renamed(x.server, x.method, x.Name, x.Why)
 		}
 	}

@@ -3,10 +3,12 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -23,10 +25,7 @@ type Merged struct {
 	Bridge *bridge.Bridge
 	// Listens bounds the subscriptions/listen of all endpoints together; nil
 	// bounds those of this one alone.
-	Listens *ListenQuota
-	// Renamed is told of an item that clients see under another name than the usual
-	// one, and why. It must not block. Nil hears nothing.
-	Renamed   func(server, list, name, why string)
+	Listens   *ListenQuota
 	Upstreams []Upstream // in the order of the configuration
 	Names     Names
 	// Prefixes are the prefixes of the servers that have another than their name.
@@ -46,10 +45,16 @@ func (g *Merged) catalog() *catalog {
 	g.made.Do(func() {
 		g.lists = &catalog{
 			servers: g.Upstreams, names: g.Names, prefixes: g.Prefixes, wait: g.Grace,
-			lost: g.Bridge.TellLost, renamed: g.Renamed, announce: g.announce,
+			lost: g.Bridge.TellLost, renamed: g.renamed, announce: g.announce,
 		}
 	})
 	return g.lists
+}
+
+// renamed publishes that clients see an item of a list under another name than the usual
+// one, and why.
+func (g *Merged) renamed(server, list, name, why string) {
+	g.Bridge.Events.Publish(event.Event{Kind: event.Rename, Level: slog.LevelWarn, Server: server, Method: list, Name: name, Detail: why})
 }
 
 // Hello introduces Dragoman with what the servers behind can really do.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -84,12 +85,12 @@ func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	}}
 	v := &fake{name: "v", hello: u.hello, lists: map[string][]string{mcp.MethodListResources: {`{"uri":"r:1","name":"theirs"}`}}}
 	var lost, renamed []string
-	relay := &bridge.Bridge{
-		Lost: func(server, what, why string) { lost = append(lost, server+" "+what+" "+why) },
-	}
-	g := &Merged{Bridge: relay, Upstreams: []Upstream{u, v}, Renamed: func(server, list, name, why string) {
-		renamed = append(renamed, server+" "+list+" "+name+": "+why)
-	}}
+	events := &event.Publisher{}
+	events.Tap(event.Of(event.Loss), func(e event.Event) { lost = append(lost, e.Server+" "+e.Name+" "+e.Detail) })
+	events.Tap(event.Of(event.Rename), func(e event.Event) {
+		renamed = append(renamed, e.Server+" "+e.Method+" "+e.Name+": "+e.Detail)
+	})
+	g := &Merged{Bridge: &bridge.Bridge{Events: events}, Upstreams: []Upstream{u, v}}
 	defer g.Close()
 	tools := func() string { return listing(t, g, mcp.MethodListTools) }
 	first := tools()

@@ -285,13 +285,14 @@ func (w *whole) lostSoFar() []string {
 func build(t *testing.T, servers ...*farServer) *whole {
 	t.Helper()
 	w := &whole{t: t}
-	relay := &bridge.Bridge{Lost: w.lost, Refused: func(server, principal, method string) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.refused = append(w.refused, server+" "+principal+" "+method)
-	}}
 	events := &event.Publisher{}
 	events.Tap(event.Of(event.Loss), func(e event.Event) { w.lost(e.Server, e.Name, e.Detail) })
+	events.Tap(event.Of(event.Refusal), func(e event.Event) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.refused = append(w.refused, e.Server+" "+e.Who.Key()+" "+e.Method)
+	})
+	relay := &bridge.Bridge{Events: events}
 	var all []gateway.Upstream
 	var merged *gateway.Merged
 	for i, s := range servers {

@@ -142,7 +142,6 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 	g := &gateway.Merged{
 		Bridge: r.bridge, Listens: &r.listens, Names: gateway.Names{Separator: s.Separator}, Face: r.identity(s),
 		Prefixes: make(map[string]string),
-		Renamed:  renamedBy(r.opts.Events),
 	}
 	for i, u := range order {
 		g.Upstreams = append(g.Upstreams, shown(u, enabled[i].Expose))

@@ -1,0 +1,31 @@
+package bridge
+
+import (
+	"log/slog"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TellLost publishes that clients do not get something of a server: what is the method
+// that it would have come by, why a clause of a sentence.
+func (r *Bridge) TellLost(server, what, why string) { r.lose(nil, server, what, why) }
+
+// lose is TellLost in a call, which is nil where it is not known.
+func (r *Bridge) lose(c *mcp.Call, server, what, why string) {
+	e := event.Event{Kind: event.Loss, Level: slog.LevelWarn, Server: server, Name: what, Detail: why}
+	if c != nil {
+		e.Who, e.Method, e.Call, e.From = c.Client.Who, c.Msg.Method, c.Number, c.Client.Revision
+	}
+	r.Events.Publish(e)
+}
+
+// refuse publishes that the requestState of c is another client's or another request's, or
+// was changed.
+func (r *Bridge) refuse(c *mcp.Call, server string) {
+	r.Events.Publish(event.Event{
+		Kind: event.Refusal, Level: slog.LevelWarn, Who: c.Client.Who, Server: server, Method: c.Method.Name,
+		From: c.Client.Revision, Call: c.Number, Code: int64(errState.Code),
+		Detail: "a requestState was refused: it is another client's, another request's, or was changed",
+	})
+}
