@@ -166,7 +166,6 @@ var unrevised = []string{
 	"internal/gateway/whole_retries_test.go",
 	"internal/jsonrpc/fuzz_test.go",
 	"internal/jsonrpc/hostile_test.go",
-	"internal/tape/hostile_test.go",
 	"internal/transport/sse/client_test.go",
 	"internal/transport/sse/server.go",
 	"internal/transport/stdio/main_test.go",

@@ -184,7 +184,7 @@ each of which is printed.`,
 			}
 			played, err := tape.Parse(b)
 			if err != nil {
-				return withHint(fmt.Errorf("%s is no tape: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")
+				return withHint(fmt.Errorf("%s is not a tape: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
 			o := ReplayOptions{Tape: played, Listen: listen, Log: a.log, Options: tape.Options{Timeout: timeout, Strict: strict}}
 			if o.Server, err = a.replayTarget(c, &t, args[1:]); err != nil {

@@ -1,17 +1,17 @@
-// Package excerpt makes text that somebody else wrote fit to be repeated in ours: in an
-// answer, a log, a trace or a question to a person.
+// Package excerpt makes a peer's text safe to repeat in ours: in an answer, a log, a trace
+// or a question to a user.
 //
-// Cut only limits its length. Line and Lines also remove everything that a terminal
-// would act on, and characters that hide or reverse the text beside them. The result is
-// for people to read: it is not byte for byte what the other side said. Quote also puts
-// it in quotes, so that it cannot be taken for our words; our messages repeat a peer's
-// words in that form. JSON makes JSON safe for a terminal without changing its meaning.
-// Secrets and SecretName find text that should not be repeated at all. They go by known
-// forms and names, and miss secrets that have neither.
+// Cut only limits the length. Line and Lines also remove everything that a terminal would
+// act on, and characters that hide or reverse nearby text. The result is for people to
+// read; it is not byte for byte what the peer sent. Quote adds quotes, so that the text
+// cannot be mistaken for ours; our messages repeat a peer's words in that form. JSON makes
+// JSON safe for a terminal without changing its meaning. Secrets and SecretName find text
+// that should not be repeated at all. They recognise known forms and names, and miss
+// secrets that have neither.
 //
-// It knows no protocol, keeps no state and is safe for concurrent use. Every limit is
-// in bytes, includes the dots that say that something is missing, and is at least the
-// length of these, three.
+// The package knows no protocol, keeps no state and is safe for concurrent use. Every limit
+// is in bytes, includes the ellipsis that marks missing text, and must be at least its
+// length, three.
 package excerpt
 
 import (
@@ -25,33 +25,32 @@ import (
 
 const dots = "…"
 
-// Cut returns s, or as many whole characters from its beginning as fit.
+// Cut returns s, or its beginning with as many whole characters as fit.
 func Cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
 	end := limit - len(dots)
-	// What is not UTF-8 may be cut anywhere, so that this looks back a few bytes only.
+	// Text that is not UTF-8 may be cut anywhere, so look back only a few bytes.
 	for back := 0; back < utf8.UTFMax && end > 0 && !utf8.RuneStart(s[end]); back++ {
 		end--
 	}
 	return s[:end] + dots
 }
 
-// Line returns s on one line: each run of spaces, line ends, controls, changes of
-// direction and broken UTF-8 is one space, and none at either end.
+// Line returns s on one line. Each run of spaces, line ends, control characters, direction
+// changes and invalid UTF-8 becomes one space. Leading and trailing spaces are removed.
 func Line(s string, limit int) string { return clean(s, limit, false) }
 
-// Lines is Line for text of several lines: line ends, tabs and spaces stay.
+// Lines is Line for text of several lines. It keeps line ends, tabs and spaces.
 func Lines(s string, limit int) string { return clean(s, limit, true) }
 
-// Quote returns Line of s in double quotes. Quotes within it are escaped, so that s
-// cannot end the quotation. The limit is that of Line.
+// Quote returns Line(s, limit) in double quotes. Quotes in s are escaped, so that s cannot
+// end the quotation. The limit applies to Line.
 func Quote(s string, limit int) string { return strconv.Quote(Line(s, limit)) }
 
-// Word returns Line of s where that is one plain word, such as a name, a MIME type or
-// a URI: a word alone cannot be taken for a sentence of ours. Anything else is Quote
-// of s.
+// Word returns Line(s, limit) if that is a single plain word, such as a name, a MIME type
+// or a URI, which cannot be mistaken for a sentence of ours. Otherwise it returns Quote.
 func Word(s string, limit int) string {
 	l := Line(s, limit)
 	plain := func(r rune) bool {
@@ -63,10 +62,10 @@ func Word(s string, limit int) string {
 	return l
 }
 
-// JSON returns b, a JSON text, with every character that a terminal would act on
-// written as \u escapes: controls of C1, changes of direction, what is invisible. They
-// can stand only within strings, where an escape means the same. Line ends stay, and
-// b itself is returned where nothing is to be done.
+// JSON returns b, a JSON text, with every character that a terminal would act on replaced
+// by a \u escape: C1 controls, direction changes and invisible characters. They can occur
+// only in strings, where an escape has the same meaning. Line ends stay. If nothing
+// changes, JSON returns b itself.
 func JSON(b []byte) []byte {
 	var out []byte
 	from := 0
@@ -99,7 +98,7 @@ func JSON(b []byte) []byte {
 
 func clean(s string, limit int, lines bool) string {
 	var b strings.Builder
-	fits := 0 // how much of b there is room for beside the dots
+	fits := 0 // bytes of b that fit together with the dots
 	space := false
 	for _, r := range s {
 		keep := lines && (r == '\n' || r == '\t')
@@ -122,8 +121,8 @@ func clean(s string, limit int, lines bool) string {
 	return b.String()
 }
 
-// Name makes what a peer calls itself, or a method, fit for a log line or a label: at most
-// 64 characters, control and invisible characters replaced.
+// Name makes a peer's name or a method safe for a log line or a label: at most 64
+// characters, with control and invisible characters replaced.
 func Name(s string) string {
 	const most = 64
 	out := make([]rune, 0, len(s))

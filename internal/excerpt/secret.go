@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// forms are secrets by their form, whatever they are called: the well-known prefixes
-// of keys, signed tokens, private keys.
+// forms matches secrets by their form: well-known key prefixes, signed tokens and private
+// keys.
 var forms = regexp.MustCompile(`(?:` + strings.Join([]string{
 	`\bgh[pousr]_[A-Za-z0-9]{20,}`, `\bgithub_pat_[A-Za-z0-9_]{20,}`, `\bglpat-[A-Za-z0-9_-]{16,}`,
 	`\b[sp]k[-_][A-Za-z0-9_-]{16,}`, `\bxox[abeprs]-[A-Za-z0-9-]{10,}`, `\bAKIA[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_-]{30,}`,
@@ -17,23 +17,23 @@ var forms = regexp.MustCompile(`(?:` + strings.Join([]string{
 	`-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?`,
 }, "|") + `)`)
 
-// shortest is how long a text is at least that is taken for a secret within a sentence.
+// shortest is the minimum length of a secret within a sentence.
 const shortest = 6
 
 var (
 	bearer = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{6,})`)
-	// A member or a variable within a text, or in JSON that is none to us.
+	// A member or variable within a text, or in JSON that we do not parse.
 	inJSON = regexp.MustCompile(`"([^"\\]{1,63})"\s*:\s*"((?:[^"\\]|\\.)+)|\\"([^"\\]{1,63})\\"\s*:\s*\\"((?:[^"\\]|\\[^"])+)`)
 	setTo  = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62})=([^\s"'&;,<>\\]{6,})`)
-	// As in YAML. A word without a digit is more likely one of a sentence.
+	// As in YAML. A word without a digit is more likely part of a sentence.
 	colon    = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_.-]{0,62}):[ \t]+([^\s"'&;,<>\\]*[0-9][^\s"'&;,<>\\]*)`)
 	userinfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
 )
 
-// Secrets returns s with what looks like a secret in it replaced by what with makes
-// of it: keys with well-known prefixes, signed tokens, private keys, the credentials
-// of an Authorization header or a URL, and what goes by a name that says so. with is
-// given what it has made once more where two of these meet.
+// Secrets returns s with each apparent secret replaced by with(secret): keys with
+// well-known prefixes, signed tokens, private keys, the credentials of an Authorization
+// header or a URL, and values whose name says that they are secret. Where two of these
+// overlap, with is called again with its own result.
 func Secrets(s string, with func(secret string) string) string {
 	s = forms.ReplaceAllStringFunc(s, with)
 	s = bearer.ReplaceAllStringFunc(s, func(m string) string {
@@ -47,8 +47,8 @@ func Secrets(s string, with func(secret string) string) string {
 	})
 }
 
-// named replaces what is a secret by its name. Of the pattern's groups each first
-// one of two is a name, and the second what goes by it.
+// named replaces values whose name says that they are secret. The groups of the pattern
+// are pairs of a name and its value.
 func named(pattern *regexp.Regexp, s string, with func(secret string) string) string {
 	var out strings.Builder
 	from := 0
@@ -69,32 +69,32 @@ func named(pattern *regexp.Regexp, s string, with func(secret string) string) st
 	return out.String()
 }
 
-// Names of secrets. This is the only such list: tapes, evidence, logs, the status and
-// the configuration ask SecretName or SecretText.
+// Names of secrets. This is the only such list. Tapes, evidence, logs, the status and the
+// configuration use SecretName or SecretText.
 var (
-	// secretWords are secrets as the last word of a name: pw, dbPass, SMTP_PASSWORD.
+	// secretWords mark a secret as the last word of a name: pw, dbPass, SMTP_PASSWORD.
 	secretWords    = set("password passwd passphrase passcode pwd pw pass secret token jwt otp")
 	numericSecrets = set("password passwd passphrase passcode pwd pw otp")
 	// secretNames are whole names, without separators.
 	secretNames = set("authorization proxyauthorization cookie setcookie credential credentials clientassertion codeverifier " +
 		"authcode authorizationcode devicecode connectionstring sig xamzsignature")
-	// secretEnds are what longer names end with, without separators: accesstoken.
+	// secretEnds are the ends of longer names, without separators: accesstoken.
 	secretEnds = strings.Fields("password passwd passphrase passcode secret token apikey accesskey secretkey privatekey signingkey " +
 		"encryptionkey masterkey accountkey sharedkey authkey sessionkey sshkey servicekey servicerolekey deploykey subscriptionkey appkey")
 
-	// positions are tokens that say where somebody is, or what a text consists of, and
-	// let nobody in. Those in positionEnds are known without separators too.
+	// positions are words before "token" for tokens that mark a position or a part of a
+	// text, and grant no access. Those in positionEnds are also recognised without separators.
 	positions = set("progress page paging pagination next previous prev continuation continue cursor sync resume skip delta scroll " +
 		"position offset marker change cancel cancellation idempotency start stop end first last partial max min " +
 		"eos bos pad unk sep cls mask special design syntax")
 	positionEnds = strings.Fields("progresstoken pagetoken nexttoken paginationtoken continuationtoken cursortoken synctoken resumetoken")
 
-	// questions make of what follows a flag, an action or a round.
+	// questions make the following word a flag, an action or a round.
 	questions = set("is has no needs requires show hide forgot")
 	rounds    = set("first second third single multi two render")
-	// openKeys are keys that are no secrets, in names such as PUBLIC_KEY.
+	// openKeys are keys that are not secret, in names such as PUBLIC_KEY.
 	openKeys = set("public primary foreign sort partition cache hot group map object registry unique")
-	// about are last words of variables that say something about a secret: TOKEN_URL.
+	// about are last words of variables that describe a secret: TOKEN_URL.
 	about = set("file path dir folder url uri name type id ids count limit budget endpoint host port policy ttl expiry expires " +
 		"length size enabled required algorithm issuer audience scope scopes version header field mode provider manager command cmd")
 )
@@ -107,15 +107,15 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// maxSecretName is how much of a name is looked at, from its end.
+// maxSecretName is how many bytes of a name are examined, from its end.
 const maxSecretName = 64
 
-// SecretName reports whether the text of a member, parameter, variable, option or header
-// of this name is a secret. It goes by whole words, spelled with separators or humps:
-// max_tokens, keyboard and passage are no secrets.
+// SecretName reports whether the value of a member, parameter, variable, option or header
+// with this name is a secret. It compares whole words, in any spelling, so max_tokens,
+// keyboard and passage are not secrets.
 func SecretName(name string) bool {
 	if name == "PWD" || name == "OLDPWD" {
-		return false // where a shell stands
+		return false // a shell's working directory
 	}
 	words := wordsOf(name[max(0, len(name)-maxSecretName):])
 	if n := len(words); n > 1 && words[n-1] == "value" {
@@ -146,8 +146,8 @@ func SecretName(name string) bool {
 	return len(words) > 1 && slices.ContainsFunc(words, func(w string) bool { return secretWords[w] })
 }
 
-// SecretText is SecretName where the text is known as well: what goes by the name pwd is
-// a folder as often as a password.
+// SecretText is SecretName for a known value. A value named pwd is a folder as often as a
+// password.
 func SecretText(name, text string) bool {
 	if text == "" {
 		return false
@@ -158,14 +158,14 @@ func SecretText(name, text string) bool {
 	return SecretName(name)
 }
 
-// SecretNumber reports whether a number of this name is a secret: a password may consist
-// of digits alone, a number of tokens is a count.
+// SecretNumber reports whether a number with this name is a secret. A password may consist
+// of digits, but a number of tokens is a count.
 func SecretNumber(name string) bool {
 	words := wordsOf(name)
 	return SecretName(name) && len(words) > 0 && numericSecrets[words[len(words)-1]]
 }
 
-// wordsOf returns the words of a name in lower case, without the digits at its end.
+// wordsOf returns the words of a name in lower case, without trailing digits.
 func wordsOf(name string) []string {
 	var words []string
 	var word []rune

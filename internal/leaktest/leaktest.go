@@ -1,15 +1,13 @@
-// Package leaktest ends a test binary with an error when something outlives the
-// tests: a goroutine, a child process or an open file descriptor. A package uses
-// it by
+// Package leaktest makes a test binary fail if something outlives its tests: a goroutine, a
+// child process or an open file descriptor. A package uses it with
 //
 //	func TestMain(m *testing.M) { leaktest.Main(m) }
 //
-// Goroutines are found by goleak everywhere; processes and descriptors are found
-// through /proc, hence on Linux only. Orphans count: on Linux the test binary
-// adopts the descendants whose parents died, so that a grandchild which was left
-// behind is seen. A process that a test left behind is killed before the report,
-// and what is on its way out is waited for; a test binary that has failed anyway
-// is not checked.
+// Goroutines are found with goleak on all systems. Processes and descriptors are found
+// through /proc, so on Linux only. There the test binary also adopts descendants whose
+// parents have exited, so that orphaned grandchildren are found. Leaked processes are
+// killed before the report. leaktest waits for what is about to end. It does not check a
+// test binary that has already failed.
 package leaktest
 
 import (
@@ -22,22 +20,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-// settle is how long Main waits for what is just going away. It is long, because
-// only a leak pays for it.
+// settle is how long Main waits for what is about to end. It is long, because only a leak
+// makes it wait.
 var settle = 5 * time.Second
 
-// ignored are the goroutines that may outlive the tests, each with its reason.
-// goleak itself leaves out those of testing, of the execution tracer and of
-// os/signal, which the runtime never ends. Nothing else has needed an exception
-// yet.
+// ignored lists goroutines that may outlive the tests, with reasons. goleak already ignores
+// those of testing, the execution tracer and os/signal, which the runtime never ends. No
+// other exception has been needed.
 var ignored []goleak.Option
 
 // Main runs the tests, looks for leaks if they passed, and exits. It does not
 // return.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run is Main for those who have to clean up something themselves: it returns
-// the exit code.
+// Run is Main for packages with their own cleanup. It returns the exit code.
 func Run(m *testing.M) int {
 	adoptOrphans()
 	before := descriptors()
@@ -67,19 +63,18 @@ func Run(m *testing.M) int {
 	return 0
 }
 
-// await calls find until it finds nothing or the time is over, and returns what
-// it found last.
+// await calls find until it finds nothing or the time is up, and returns its last result.
 func await(find func() []string) []string {
 	for end := time.Now().Add(settle); ; time.Sleep(10 * time.Millisecond) {
 		found := find()
 		if len(found) == 0 || time.Now().After(end) {
 			return found
 		}
-		runtime.GC() // a file that nobody refers to any more closes itself
+		runtime.GC() // closes files that are no longer referenced
 	}
 }
 
-// opened names the descriptors of after that before does not have.
+// opened returns the descriptors that are in after but not in before.
 func opened(before, after map[int]string) []string {
 	var found []string
 	for fd, what := range after {

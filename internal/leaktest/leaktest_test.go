@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestMain is the test: what the tests below leave behind must be what Main
-// finds, in a test binary of their own.
+// TestMain is part of the test: Main must find what the tests below leave behind, in a
+// separate test binary.
 func TestMain(m *testing.M) {
 	if os.Getenv("LEAKTEST_SLEEP") != "" {
 		time.Sleep(time.Minute)
@@ -51,7 +51,7 @@ func TestFinds(t *testing.T) {
 
 var kept *os.File
 
-// TestLeaves leaves behind what the environment asks for.
+// TestLeaves leaks what the environment variable names.
 func TestLeaves(t *testing.T) {
 	switch os.Getenv("LEAKTEST_LEAVE") {
 	case "goroutine":

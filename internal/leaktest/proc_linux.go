@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a child of the test binary, one that it started or adopted.
+// process is a child of the test binary, started or adopted.
 type process struct {
 	pid  int
 	name string
@@ -19,19 +19,19 @@ type process struct {
 func (p process) String() string { return fmt.Sprintf("%d (%s)", p.pid, p.name) }
 
 func (p process) kill() {
-	// The pid is our child's and nobody else waits any more: it cannot have been
-	// given to another process.
+	// The pid belongs to our child and nobody else waits for it, so it cannot have
+	// been reused.
 	if err := unix.Kill(p.pid, unix.SIGKILL); err == nil {
 		_, _ = unix.Wait4(p.pid, nil, 0, nil)
 	}
 }
 
-// adoptOrphans makes the kernel give us the descendants whose parents die.
+// adoptOrphans makes this process the parent of descendants whose parents exit.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// processes returns our living children. It reaps the dead among them: after the
-// tests nobody else waits for any, and a child that a test forgot to wait for
-// still shows by its pidfd.
+// processes returns our running children. It reaps those that have exited: after the tests
+// nobody else waits for them, and a child that a test forgot to wait for is still visible
+// by its pidfd.
 func processes() []process {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -45,7 +45,7 @@ func processes() []process {
 	var found []process
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {
-		b, _ := os.ReadFile(list) // a thread may have ended since
+		b, _ := os.ReadFile(list) // a thread may have ended in the meantime
 		for _, f := range strings.Fields(string(b)) {
 			pid, err := strconv.Atoi(f)
 			if err != nil {
@@ -58,8 +58,8 @@ func processes() []process {
 	return found
 }
 
-// descriptors returns our open descriptors and what they refer to, without
-// those of the runtime's poller, which opens them at first need and for good.
+// descriptors returns our open descriptors and their targets. It leaves out those of the
+// runtime's poller, which are opened on first use and never closed.
 func descriptors() map[int]string {
 	open := make(map[int]string)
 	entries, err := os.ReadDir("/proc/self/fd")

@@ -2,7 +2,7 @@
 
 package leaktest
 
-// process stands for nothing where there is no /proc.
+// process is unused on systems without /proc.
 type process struct{}
 
 func (process) String() string { return "" }

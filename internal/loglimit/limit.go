@@ -1,15 +1,15 @@
-// Package loglimit bounds what others can make us log: a peer that sends thirty
-// thousand forged messages causes a handful of log lines, and a count each minute for
-// as long as it goes on.
+// Package loglimit limits what peers can make us log. A peer that sends thirty thousand
+// forged messages causes a few log lines, and then one count per minute for as long as it
+// continues.
 //
-// A Handler stands before another slog.Handler. Records of one level and message are
-// one kind. Within a kind they are grouped by the peer that caused them, which the
-// attributes in peerKeys name. Of each kind and peer the first few records pass, no two
-// alike, and the rest are counted. The count is written each minute, and by Close. Only
-// after a minute without a record does the next one pass again.
+// A Handler wraps another slog.Handler. Records with the same level and message are one
+// kind. Within a kind they are grouped by the peer that caused them, which is named by the
+// attributes in peerKeys. The first few distinct records of each kind and peer pass, and
+// the rest are counted. The count is written each minute, and by Close. Records pass again
+// after a minute without any.
 //
-// Memory is bounded: so many kinds, and so many peers of each; further ones are counted
-// together. No lock is held while the next handler runs.
+// Memory is bounded: kinds, and peers per kind, beyond a limit are counted together. No
+// lock is held while the next handler runs.
 package loglimit
 
 import (
@@ -21,28 +21,28 @@ import (
 	"time"
 )
 
-// The bounds of a Handler.
+// Limits of a Handler.
 const (
 	window    = time.Minute
-	first     = 10  // records of one kind and peer that pass, up to where it is counted
-	firstFine = 100 // the same below slog.LevelInfo, for which somebody has asked
+	first     = 10  // records of one kind and peer that pass before counting starts
+	firstFine = 100 // the same below slog.LevelInfo, which the user has asked for
 	maxKinds  = 256
-	maxPeers  = 64 // of one kind
+	maxPeers  = 64 // per kind
 )
 
-// peerKeys are the attributes that say whose fault a record is.
+// peerKeys are the attributes that name the peer that caused a record.
 var peerKeys = []string{"server", "principal", "remote", "endpoint"}
 
-// Handler is a slog.Handler that passes on some of what it gets. Close must be called
-// at the end.
+// Handler is a slog.Handler that passes on a limited number of records. Call Close at the
+// end.
 type Handler struct {
 	next  slog.Handler
 	state *state
-	own   string       // the peer, as far as WithAttrs has told
-	hash  maphash.Hash // of all that WithAttrs and WithGroup have told
+	own   string       // the peer, as far as known from WithAttrs
+	hash  maphash.Hash // of everything given to WithAttrs and WithGroup
 }
 
-// New returns a handler before next.
+// New returns a handler that wraps next.
 func New(next slog.Handler) *Handler {
 	h := &Handler{next: next, state: &state{kinds: make(map[kind]*tally)}}
 	h.hash.SetSeed(seed)
@@ -51,11 +51,11 @@ func New(next slog.Handler) *Handler {
 
 var seed = maphash.MakeSeed()
 
-// state is what a handler and those that were made of it share.
+// state is shared by a handler and those derived from it.
 type state struct {
 	mu      sync.Mutex
 	kinds   map[kind]*tally
-	tick    *time.Timer // at the end of the present minute; nil while nothing is counted
+	tick    *time.Timer // fires at the end of the current minute; nil while nothing is counted
 	ticking sync.WaitGroup
 	closed  bool
 }
@@ -65,19 +65,19 @@ type kind struct {
 	text  string
 }
 
-// tally counts the records of one kind, by peer. Those of peers that there is no room
-// for are counted under "".
+// tally counts the records of one kind, by peer. Peers beyond the limit are counted under
+// "".
 type tally struct {
 	peers map[string]*entry
 }
 
 type entry struct {
-	passed []uint64 // hashes of what has passed
-	held   int64    // records that have not, in the present minute
-	storm  bool     // some were held in the minute before: none passes
+	passed []uint64 // hashes of the records that passed
+	held   int64    // records held back in the current minute
+	storm  bool     // records were held back in the minute before, so none passes
 	next   slog.Handler
-	about  []slog.Attr // of these, those that say whose fault they are
-	// several: there are records of several peers here.
+	about  []slog.Attr // the attributes that name the peer
+	// several is true if these are records of several peers.
 	several bool
 }
 
@@ -125,7 +125,7 @@ func add(h *maphash.Hash, a slog.Attr) {
 	_ = h.WriteByte(0)
 }
 
-// passes reports whether a record is to be written, and counts it otherwise.
+// passes reports whether a record should be written, and counts it otherwise.
 func (s *state) passes(h *Handler, r *slog.Record) bool {
 	sum, peer := h.hash, h.own
 	var about []slog.Attr
@@ -162,7 +162,7 @@ func (s *state) passes(h *Handler, r *slog.Record) bool {
 	return false
 }
 
-// entry returns where a record is counted. The caller holds mu.
+// entry returns the counter for a record. The caller holds mu.
 func (s *state) entry(k kind, peer string) *entry {
 	t := s.kinds[k]
 	if t == nil {
@@ -191,7 +191,7 @@ func (s *state) entry(k kind, peer string) *entry {
 	return e
 }
 
-// arm looks at the counts in a minute. The caller holds mu.
+// arm schedules the end of the minute. The caller holds mu.
 func (s *state) arm() {
 	s.ticking.Add(1)
 	s.tick = time.AfterFunc(window, func() {
@@ -200,7 +200,7 @@ func (s *state) arm() {
 	})
 }
 
-// count is what is written about records that have not passed.
+// count describes records that were held back.
 type count struct {
 	kind  kind
 	next  slog.Handler
@@ -208,7 +208,7 @@ type count struct {
 	held  int64
 }
 
-// turn begins a new minute, or, with last, none. It returns what was counted.
+// turn ends the minute and returns what was counted. If last is false, it starts a new one.
 func (s *state) turn(last bool) (out []count) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,8 +241,8 @@ func (s *state) write(all []count) {
 	}
 }
 
-// Close writes what was counted and not written yet, and waits until nothing is being
-// written. What is logged afterwards is limited and its count is lost.
+// Close writes the remaining counts and waits for writes in progress. Records logged
+// afterwards are limited, and their counts are lost.
 func (h *Handler) Close() {
 	s := h.state
 	s.mu.Lock()

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// page is where records end up.
+// page collects the written records.
 type page struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -28,7 +28,7 @@ func (p *page) Write(b []byte) (int, error) {
 	return p.b.Write(b)
 }
 
-// take returns the lines since the last time.
+// take returns the lines since the last call.
 func (p *page) take() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +59,8 @@ func want(t *testing.T, p *page, lines ...string) {
 	}
 }
 
-// A storm is one line, then a count each minute and at the end; others are heard.
+// TestStorm checks that a storm causes one line, then a count each minute and at the end,
+// and that other records pass.
 func TestStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h, log := open(slog.LevelInfo)
@@ -75,7 +76,7 @@ func TestStorm(t *testing.T) {
 		time.Sleep(window + time.Second)
 		synctest.Wait()
 		want(t, p, "level=WARN msg=forged server=a principal=x more=29999 within=1m0s")
-		storm(7) // it goes on: none is shown, all are counted
+		storm(7) // it continues: none passes, all are counted
 		log.Warn("forged", "server", "b", "principal", "x")
 		want(t, p, "level=WARN msg=forged server=b principal=x")
 		time.Sleep(window)
@@ -98,8 +99,8 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// Records of one kind that say different things pass up to a bound; with debug, where
-// somebody looks for something, that is higher.
+// TestDifferentRecords checks that different records of one kind pass up to a limit, which
+// is higher for debug.
 func TestDifferentRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h, log := open(slog.LevelDebug)
@@ -124,7 +125,7 @@ func TestDifferentRecords(t *testing.T) {
 	})
 }
 
-// Whatever kinds and peers there are, memory and lines are bounded.
+// TestBounds checks that memory and lines are bounded for any number of kinds and peers.
 func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h, log := open(slog.LevelInfo)
@@ -154,7 +155,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// What With and WithGroup tell counts like what stands in the record.
+// TestDerived checks that attributes from With and WithGroup count like those in the record.
 func TestDerived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, h, log := open(slog.LevelInfo)
@@ -171,7 +172,7 @@ func TestDerived(t *testing.T) {
 	})
 }
 
-// blocking is a handler whose writer is stuck.
+// blocking is a handler whose writer is blocked.
 type blocking struct {
 	slog.Handler
 	entered chan struct{}
@@ -187,7 +188,7 @@ func (b blocking) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// While the next handler is stuck with one record, others are counted all the same.
+// TestNoLockWhileWriting checks that records are counted while the next handler is blocked.
 func TestNoLockWhileWriting(t *testing.T) {
 	b := blocking{entered: make(chan struct{}), proceed: make(chan struct{})}
 	h := New(b)
@@ -196,7 +197,7 @@ func TestNoLockWhileWriting(t *testing.T) {
 	writing.Go(func() { log.Warn("stuck") })
 	<-b.entered
 	for range 100 {
-		log.Warn("stuck") // alike, hence counted
+		log.Warn("stuck") // same record, so it is counted
 		log.Warn("other")
 	}
 	close(b.proceed)

@@ -11,20 +11,19 @@ import (
 	"time"
 )
 
-// Faults are what goes wrong in one direction of a link. The zero value is a
-// perfect direction.
+// Faults configure one direction of a link. The zero value has no faults.
 type Faults struct {
-	// Latency is how long after its writing a byte, or the end, can be read.
+	// Latency is the delay until a written byte, or the end, can be read.
 	Latency time.Duration
-	// ChunkBytes is the most that one Read returns; 0 means what one Write gave.
+	// ChunkBytes limits what one Read returns; 0 returns what one Write wrote.
 	ChunkBytes int
-	// DropAfterBytes resets the whole link when so many bytes have been written:
-	// they can still be read, then both sides get ECONNRESET. 0 means never, a
-	// negative number resets on the first write.
+	// DropAfterBytes resets the whole link after that many bytes were written: they can
+	// still be read, then both sides get ECONNRESET. 0 means never; a negative number
+	// resets on the first write.
 	DropAfterBytes int
-	// HalfCloseAfterBytes ends this direction when so many bytes have been
-	// written: they can be read, then io.EOF; further writes get EPIPE. 0 means
-	// never, a negative number ends it on the first write.
+	// HalfCloseAfterBytes ends this direction after that many bytes were written: they
+	// can be read, followed by io.EOF. Further writes get EPIPE. 0 means never; a
+	// negative number ends it on the first write.
 	HalfCloseAfterBytes int
 }
 
@@ -32,7 +31,7 @@ type Faults struct {
 type Options struct {
 	Up   Faults // from a to b
 	Down Faults // from b to a
-	// Buffer is how many bytes wait in each direction before Write blocks; 0 means
+	// Buffer is how many bytes each direction holds before Write blocks; 0 means
 	// 64 KiB.
 	Buffer int
 }
@@ -42,17 +41,17 @@ type Conn struct {
 	link          *link
 	in, out       *half
 	local, remote net.Addr
-	closed        bool     // under link.mu
-	read, write   deadline // under link.mu
+	closed        bool     // guarded by link.mu
+	read, write   deadline // guarded by link.mu
 	onClose       func()
 }
 
 var _ net.Conn = (*Conn)(nil)
 
-// link is what both ends share.
+// link is the state that both ends share.
 type link struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced whenever something has changed
+	changed chan struct{} // closed and replaced at each change
 }
 
 // half is one direction.
@@ -62,19 +61,19 @@ type half struct {
 	queue  []segment
 	size   int   // bytes in queue
 	passed int   // bytes written so far
-	end    error // what Read returns after the queue and Write at once; nil while open
+	end    error // returned by Read after the queue and by Write at once; nil while open
 	endAt  time.Time
 	unread bool // the reader has closed
 }
 
 type segment struct {
 	data []byte
-	at   time.Time // when it arrives
+	at   time.Time // arrival time
 }
 
 type deadline struct{ at time.Time }
 
-// NewLink returns the two ends of a link. Close both.
+// NewLink returns the two ends of a link. The caller closes both.
 func NewLink(o Options) (a, b *Conn) {
 	return newLink(o, addr("127.0.0.1", 49152), addr("127.0.0.1", 80))
 }
@@ -100,8 +99,8 @@ func (l *link) notifyLocked() {
 	l.changed = make(chan struct{})
 }
 
-// waitLocked gives up the lock until something changes or t comes; the zero t
-// never does.
+// waitLocked releases the lock until something changes or one of the times is reached.
+// Zero times are ignored.
 func (l *link) waitLocked(t ...time.Time) {
 	var first time.Time
 	for _, t := range t {
@@ -132,7 +131,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	defer c.link.mu.Unlock()
 	for {
 		h, now := c.in, time.Now()
-		var next time.Time // when something arrives
+		var next time.Time // when the next item arrives
 		switch {
 		case c.closed:
 			return 0, c.fault("read", net.ErrClosed)
@@ -167,8 +166,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 }
 
-// Write implements net.Conn. Like TCP's it returns when the bytes are on their
-// way.
+// Write implements net.Conn. Like TCP, it returns when the bytes are in the buffer.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -217,8 +215,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	}
 }
 
-// left returns how many bytes may still pass before a fault that is due after so
-// many.
+// left returns how many bytes may still pass before a fault that occurs after that many.
 func left(after, passed int) int {
 	switch {
 	case after == 0:
@@ -240,7 +237,7 @@ func (c *Conn) resetLocked() {
 	c.out.endLocked(syscall.ECONNRESET)
 }
 
-// Close implements net.Conn: the other end reads what was sent, then io.EOF.
+// Close implements net.Conn. The other end reads what was sent, then io.EOF.
 func (c *Conn) Close() error {
 	c.link.mu.Lock()
 	if c.closed {
@@ -258,7 +255,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// CloseWrite ends our direction only, as net.TCPConn's does.
+// CloseWrite ends our direction only, like net.TCPConn.CloseWrite.
 func (c *Conn) CloseWrite() error {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()
@@ -270,8 +267,8 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Reset breaks the link, as a cable that is cut or a process that dies: after
-// what is on its way both ends get ECONNRESET. The end must still be closed.
+// Reset breaks the link, like a cut cable or a crash. Both ends read what is on its way,
+// then get ECONNRESET. The end must still be closed.
 func (c *Conn) Reset() {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// reads collects what each Read of c returns, up to its error.
+// reads collects what each Read of c returns, until it fails.
 func reads(c net.Conn) (got []string, err error) {
 	b := make([]byte, 100)
 	for {
@@ -34,7 +34,7 @@ func reads(c net.Conn) (got []string, err error) {
 	}
 }
 
-// bubble makes a link in a bubble and closes it when the test is over.
+// bubble creates a link in a synctest bubble and closes it after the test.
 func bubble(t *testing.T, o Options, f func(t *testing.T, a, b *Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestDeadlines(t *testing.T) {
 		if n, err := a.Write([]byte("xy")); n != 1 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(n, err)
 		}
-		// A deadline that is set later counts for a Read that waits already.
+		// A later deadline also applies to a Read that is already waiting.
 		_ = a.SetDeadline(time.Time{})
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -186,7 +186,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// web runs an HTTP server on the network within a bubble.
+// web runs an HTTP server on the network in a synctest bubble.
 func web(t *testing.T, h http.HandlerFunc, f func(t *testing.T, n *Network, c *http.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestHTTP(t *testing.T) {
 			if err != nil || got != body {
 				t.Errorf("%+v: %d bytes, %v", f, len(got), err)
 			}
-			// One latency of each direction to connect, and one to ask and answer.
+			// One round trip to connect, and one for request and response.
 			if d := time.Since(begun); d < 4*f.Latency {
 				t.Errorf("%+v: took %v", f, d)
 			}

@@ -12,23 +12,22 @@ import (
 	"time"
 )
 
-// backlog is how many connections wait to be accepted.
+// backlog is the number of connections that may wait to be accepted.
 const backlog = 128
 
-// Network connects dialers with listeners by address. Its methods are safe for
-// concurrent use. Nothing resolves names: "api.test:80" is an address like any
-// other.
+// Network connects dialers with listeners by address. Its methods are safe for concurrent
+// use. Names are not resolved: "api.test:80" is an address like any other.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
 	shapes    map[string]func(nth int) Options
 	holes     map[string]bool
 	dials     map[string]int
-	live      map[*Conn]string // dialled ends, by the address that was dialled
+	live      map[*Conn]string // dialled ends, by dialled address
 	port      int              // of the last dialler
 }
 
-// NewNetwork returns a network on which nobody listens.
+// NewNetwork returns a network without listeners.
 func NewNetwork() *Network {
 	return &Network{
 		listeners: make(map[string]*listener),
@@ -40,22 +39,22 @@ func NewNetwork() *Network {
 	}
 }
 
-// Shape decides what links to an address are like: f is called with 0 for the
-// first dial from now on, 1 for the second. Nil makes them perfect again.
+// Shape sets the options of links to an address. f is called with 0 for the next dial, 1
+// for the one after it, and so on. Nil removes all faults.
 func (n *Network) Shape(address string, f func(nth int) Options) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shapes[address], n.dials[address] = f, 0
 }
 
-// Swallow makes dials to an address hang until their context ends, or no longer.
+// Swallow makes dials to an address hang until their context ends, or stops that.
 func (n *Network) Swallow(address string, hang bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.holes[address] = hang
 }
 
-// Reset resets all links that were dialled to the address and not closed since.
+// Reset resets all open links that were dialled to the address.
 func (n *Network) Reset(address string) {
 	n.mu.Lock()
 	live := maps.Clone(n.live)
@@ -67,8 +66,8 @@ func (n *Network) Reset(address string) {
 	}
 }
 
-// Listen begins to accept connections to an address of the form host:port. Port 0
-// chooses a free one; see the listener's Addr.
+// Listen starts to accept connections to an address of the form host:port. Port 0 chooses
+// a free port; see the listener's Addr.
 func (n *Network) Listen(address string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -99,7 +98,7 @@ func (n *Network) Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// tcpAddr gives a name an address that is for documentation (RFC 5737).
+// tcpAddr returns an address for a name, from the documentation range (RFC 5737).
 func tcpAddr(host string, port int) net.Addr {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -108,13 +107,13 @@ func tcpAddr(host string, port int) net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, uint16(port)))
 }
 
-// DialContext connects to an address from 127.0.0.1. It fits http.Transport. It
-// takes one latency of each direction.
+// DialContext connects to an address from 127.0.0.1. It can be used in http.Transport. It
+// takes the latency of both directions.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return n.DialFrom("127.0.0.1")(ctx, network, address)
 }
 
-// DialFrom returns a DialContext for somebody at another IP address.
+// DialFrom returns a DialContext with another source IP address.
 func (n *Network) DialFrom(host string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		c, err := n.dial(ctx, host, address)
@@ -196,7 +195,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.local, Err: net.ErrClosed}
 }
 
-// Close implements net.Listener. Who was not accepted yet is reset.
+// Close implements net.Listener. It resets connections that were not yet accepted.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		l.network.mu.Lock()

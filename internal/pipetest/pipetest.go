@@ -1,9 +1,9 @@
-// Package pipetest plays one end of a pipe in a test: it says lines, keeps what arrives
+// Package pipetest is one end of a pipe in a test. It sends lines, collects what arrives
 // and compares it with patterns.
 //
-// It is for tests in a bubble of testing/synctest: Say waits until a line has had all its
-// effect, and Heard until nothing more can arrive. Nothing in it is for the product; it
-// imports testing.
+// It is for tests in a testing/synctest bubble: Say waits until a line has had its full
+// effect, and Heard until no more can arrive. It imports testing and is not for the
+// product.
 package pipetest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Scan returns a message that must be valid.
+// Scan parses a message that must be valid.
 func Scan(t testing.TB, s string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Scan([]byte(s), jsonrpc.Limits{Tolerant: true})
@@ -27,8 +27,8 @@ func Scan(t testing.TB, s string) *jsonrpc.Message {
 	return m
 }
 
-// Wire is one end of a pipe, used by a test in a bubble: everything that arrives is
-// kept until it is asked for.
+// Wire is one end of a pipe in a synctest bubble. It keeps everything that arrives until
+// Heard is called.
 type Wire struct {
 	t    *testing.T
 	Pipe transport.Pipe
@@ -65,7 +65,7 @@ func Tap(t *testing.T, p transport.Pipe, reading *sync.WaitGroup) *Wire {
 	return w
 }
 
-// Say writes lines and waits until they have had all their effect.
+// Say writes lines and waits until they have had their full effect.
 func (w *Wire) Say(lines ...string) {
 	w.t.Helper()
 	for _, line := range lines {
@@ -76,7 +76,7 @@ func (w *Wire) Say(lines ...string) {
 	}
 }
 
-// Heard returns what has arrived since it was last asked.
+// Heard returns what has arrived since the last call.
 func (w *Wire) Heard() []string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -100,8 +100,7 @@ func (w *Wire) Want(patterns ...string) {
 	}
 }
 
-// Like reports whether the parts of a pattern, which … separates, are in s one
-// after the other, the first at its beginning and the last at its end.
+// Like reports whether s matches a pattern in which … stands for any text.
 func Like(s, pattern string) bool {
 	parts := strings.Split(pattern, "…")
 	if !strings.HasPrefix(s, parts[0]) {

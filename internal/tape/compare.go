@@ -12,41 +12,41 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Difference is one place where a peer does not do what stands on the tape.
+// Difference is one deviation of a peer from the tape.
 type Difference struct {
-	Where string // what was said, and where in it
-	Tape  string // "" when the tape has nothing there
-	Live  string // "" when the peer says nothing there
+	Where string // the message, and the place in it
+	Tape  string // "" if the tape has nothing there
+	Live  string // "" if the peer has nothing there
 }
 
 func (d Difference) String() string {
 	switch {
 	case d.Live == "":
-		return fmt.Sprintf("%s: the tape has %s, this one has nothing", d.Where, excerpt.Cut(d.Tape, maxShown))
+		return fmt.Sprintf("%s: the tape has %s, the peer has nothing", d.Where, excerpt.Cut(d.Tape, maxShown))
 	case d.Tape == "":
-		return fmt.Sprintf("%s: the tape has nothing, this one has %s", d.Where, excerpt.Cut(d.Live, maxShown))
+		return fmt.Sprintf("%s: the tape has nothing, the peer has %s", d.Where, excerpt.Cut(d.Live, maxShown))
 	}
-	return fmt.Sprintf("%s: the tape has %s, this one has %s", d.Where, excerpt.Cut(d.Tape, maxShown), excerpt.Cut(d.Live, maxShown))
+	return fmt.Sprintf("%s: the tape has %s, the peer has %s", d.Where, excerpt.Cut(d.Tape, maxShown), excerpt.Cut(d.Live, maxShown))
 }
 
-// chosen are the members whose values a peer is free to choose, and which only
-// have to be used alike: the same again where the tape has the same again.
+// chosen lists members whose values a peer chooses freely. They only have to be used
+// consistently: equal where they are equal on the tape.
 var chosen = map[string]bool{
 	"progressToken": true, "requestId": true, "requestState": true, "cursor": true, "nextCursor": true,
 	"taskId": true, "elicitationId": true, "sessionId": true, "eventId": true,
 	mcp.KeySubscriptionID: true,
 }
 
-// passing are members that say who or when, and not what.
+// passing lists members that say who or when, which are not compared.
 var passing = map[string]bool{
 	"clientInfo": true, "serverInfo": true, mcp.KeyClientInfo: true, mcp.KeyServerInfo: true,
 	"traceparent": true, "tracestate": true, "baggage": true,
 }
 
-// bonds tie what stands on the tape to what this peer says in its place. Both
-// directions are kept, so that two things never stand for one.
+// bonds map values on the tape to this peer's values. Both directions are kept, so that
+// two values never share one.
 type bonds struct {
-	live map[string]string // by kind and text on the tape
+	live map[string]string // by kind and value on the tape
 	tape map[string]string
 }
 
@@ -54,7 +54,7 @@ func newBonds() *bonds { return &bonds{live: map[string]string{}, tape: map[stri
 
 func (b *bonds) copy() *bonds { return &bonds{live: maps.Clone(b.live), tape: maps.Clone(b.tape)} }
 
-// tie reports whether tape and live may stand for each other, and remembers it.
+// tie reports whether tape and live may correspond, and records it.
 func (b *bonds) tie(kind, tape, live string) bool {
 	t, l := kind+" "+tape, kind+" "+live
 	was, ok := b.live[t]
@@ -66,7 +66,7 @@ func (b *bonds) tie(kind, tape, live string) bool {
 	return true
 }
 
-// comparison is one message of the tape beside one of a peer.
+// comparison compares one message of the tape with one of a peer.
 type comparison struct {
 	tape, live []byte
 	strict     bool
@@ -74,11 +74,11 @@ type comparison struct {
 	out        []Difference
 }
 
-// maxDifferences bounds what is told of one message: who has more of them knows
-// that it is another one.
+// maxDifferences limits the differences of one message. With more, it is a different
+// message anyway.
 const maxDifferences = 50
 
-// maxShown bounds what is shown of either side of a difference, in bytes.
+// maxShown limits what is shown of each side of a difference, in bytes.
 const maxShown = 200
 
 func (c *comparison) differ(where, tape, live string) {
@@ -87,7 +87,7 @@ func (c *comparison) differ(where, tape, live string) {
 	}
 }
 
-// bondOf returns which bond the values of a member belong to.
+// bondOf returns the kind of bond for the values of a member.
 func bondOf(key string) string {
 	switch key {
 	case "progressToken", "requestId":
@@ -129,10 +129,9 @@ func (c *comparison) values(where, key string, t, l jsonrpc.Span) {
 	}
 }
 
-// objects compares the members of two objects, which are the value of a member
-// called name.
+// objects compares two objects that are the value of a member called name.
 func (c *comparison) objects(where, name string, t, l jsonrpc.Span) {
-	// What the tools have is theirs, whatever it is called.
+	// A tool's own members are always compared, whatever they are called.
 	skip := func(key string) bool {
 		return passing[key] && !c.strict && (name == "params" || name == "result" || name == mcp.KeyMeta)
 	}
@@ -181,7 +180,7 @@ func (c *comparison) arrays(where string, t, l jsonrpc.Span) {
 	}
 }
 
-// canonical spells an id or a token: 1.0 and 1 are one, "1" is another.
+// canonical normalizes an id or token: 1.0 and 1 are equal, "1" is different.
 func canonical(raw []byte, at jsonrpc.Span) string {
 	if s, ok := jsonrpc.Text(raw, at); ok {
 		return "s" + s
@@ -192,8 +191,8 @@ func canonical(raw []byte, at jsonrpc.Span) string {
 	return "n" + string(at.Of(raw))
 }
 
-// sameNumber reports whether two spellings are one number. Those with an exponent
-// that would fill the memory are compared as they stand.
+// sameNumber reports whether two spellings are the same number. Numbers with an exponent
+// that would need too much memory are compared as text.
 func sameNumber(a, b string) bool {
 	if len(a) > 60 || len(b) > 60 || strings.ContainsAny(a+b, "eE") {
 		return false
@@ -203,8 +202,7 @@ func sameNumber(a, b string) bool {
 	return ok && fine && x.Cmp(y) == 0
 }
 
-// sameButSecret reports whether live could be tape before its secrets were taken
-// out.
+// sameButSecret reports whether live could be tape before its secrets were redacted.
 func sameButSecret(tape, live string) bool {
 	parts := inText.Split(tape, -1)
 	if len(parts) == 1 {

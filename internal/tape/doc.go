@@ -1,15 +1,14 @@
-// Package tape records what a client and a server say to each other, and plays
-// one of them to the other again.
+// Package tape records the messages between a client and a server, and replays either side
+// to the other.
 //
-// A tape is a txtar file that people can read: prose first, then one section for
-// each turn, in the order in which things were said. On a pipe the sections are
-// client and server, a line for each message, and client.close and server.close.
-// Over HTTP they are numbered by exchange: client.request, server.response,
-// server.event for each event of a stream as it came, server.end and client.gone.
-// A line that txtar could not hold begins with a backslash; see quoteLine.
+// A tape is a human-readable txtar file. It starts with a description, followed by one
+// section per turn, in order. On a pipe the sections are client and server, with one line
+// per message, and client.close and server.close. Over HTTP they are numbered by exchange:
+// client.request, server.response, server.event for each event of a stream, server.end and
+// client.gone. A line that txtar cannot hold begins with a backslash; see quoteLine.
 //
-// Recording changes no byte on the way. What goes into the file is stripped of
-// what looks like a secret, always by the same placeholder for the same secret, so
-// that a tape can be shown around and still be played. Nothing waits for the disk
-// longer than one write takes; memory is bounded by the longest message.
+// Recording does not change the messages. In the file, text that looks like a secret is
+// replaced, always by the same placeholder for the same secret, so a tape can be shared and
+// still be replayed. Recording blocks for at most one disk write. Memory is limited by the
+// longest message.
 package tape

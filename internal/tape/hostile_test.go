@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSecretsBesideJSON: a secret goes by its name wherever it stands: in the name of
-// a variable, in what is no JSON, within a text.
+// TestSecretsBesideJSON checks that a secret is recognised by its name wherever it is: in an
+// environment variable, in text that is not JSON, and within a text.
 func TestSecretsBesideJSON(t *testing.T) {
 	const secret = "hunter2 hunter2"
 	word := strings.ReplaceAll(secret, " ", "")
@@ -44,8 +44,8 @@ func TestSecretsBesideJSON(t *testing.T) {
 	}
 }
 
-// TestArgumentsAreCompared: what a member is called says who speaks, or when, only
-// where the protocol has it.
+// TestArgumentsAreCompared checks that members are ignored by name only where the protocol
+// defines them.
 func TestArgumentsAreCompared(t *testing.T) {
 	line := func(n string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"traceparent":"` + n + `"},"clientInfo":{"name":"` + n + `"},"arguments":{"baggage":` + n + `}}}`
@@ -57,7 +57,7 @@ func TestArgumentsAreCompared(t *testing.T) {
 	}
 }
 
-// TestEventsEndAtAnyBlankLine: the three line ends may stand side by side, and a read
+// TestEventsEndAtAnyBlankLine checks that the three line ends may be mixed, and that a read
 // may end within one.
 func TestEventsEndAtAnyBlankLine(t *testing.T) {
 	var want []string
@@ -70,7 +70,7 @@ func TestEventsEndAtAnyBlankLine(t *testing.T) {
 		a, b := ends[i%3], ends[i/3%3]
 		stream.WriteString(strings.ReplaceAll(want[i], "\n", a) + a)
 		if a == "\r" && b == "\n" {
-			b = "\r" // they would be one end
+			b = "\r" // together they would be one line end
 		}
 		stream.WriteString(b)
 	}
@@ -95,7 +95,7 @@ func TestEventsEndAtAnyBlankLine(t *testing.T) {
 	}
 }
 
-// FuzzTap: whatever an event stream says passes as it is, and the tape can be read.
+// FuzzTap checks that an event stream passes unchanged and that the tape can be parsed.
 func FuzzTap(f *testing.F) {
 	for _, s := range []string{"data: x\n\n", "data: x\r\n\r\ndata: y\r\rdata\n\r\n", "\n\n\n", "-- client --\n\n", "id: 1\ndata: {\"token\":\"abcdefgh\",\ndata: \"a\":1}\n\n"} {
 		f.Add([]byte(s), uint8(3))
@@ -121,8 +121,7 @@ func FuzzTap(f *testing.F) {
 	})
 }
 
-// FuzzRedact: what is redacted is JSON where it was, and redacting it again changes
-// nothing.
+// FuzzRedact checks that redacted JSON is JSON, and that redacting it again changes nothing.
 func FuzzRedact(f *testing.F) {
 	f.Add([]byte(`{"password":"a","text":"{\"token\":\"b\"}"}`))
 	f.Add([]byte(`"password": "hunter2 x", API_KEY=abcdefgh https://a:b@c/`))
@@ -138,7 +137,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// BenchmarkManyMembers compares two objects of many members.
+// BenchmarkManyMembers compares two objects with many members.
 func BenchmarkManyMembers(b *testing.B) {
 	var params strings.Builder
 	for i := range 20_000 {

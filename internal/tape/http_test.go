@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// server answers as a small one of 2025-06-18 does: with a session, plainly or as
-// events, and on a GET with what nobody has asked for.
+// server is a small 2025-06-18 server with a session. It answers as JSON or as events, and
+// sends an unsolicited message on a GET stream.
 func server(session, greeting string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
@@ -44,7 +44,7 @@ func server(session, greeting string) http.Handler {
 	})
 }
 
-// post is a step of a small client. It returns the session and what came.
+// post sends one message. It returns the session and the response.
 func post(t *testing.T, to, session, body string) (string, string) {
 	t.Helper()
 	method := http.MethodPost
@@ -84,7 +84,7 @@ func client(t *testing.T, to string, id string) (heard string) {
 	return a + b + c + d
 }
 
-// recordHTTP returns what the small client heard and the tape of it.
+// recordHTTP returns what a small client received, and the tape of it.
 func recordHTTP(t *testing.T) (heard, file string) {
 	t.Helper()
 	upstream := httptest.NewServer(server("abc", "hi"))
@@ -163,7 +163,7 @@ func TestHTTPIsPlayedBothWays(t *testing.T) {
 		session, greeting, want string
 	}{
 		{"xyz", "hi", ""},
-		{"xyz", "hello", `server.response 1 result.instructions: the tape has "hi", this one has "hello"`},
+		{"xyz", "hello", `server.response 1 result.instructions: the tape has "hi", the peer has "hello"`},
 	} {
 		live := httptest.NewServer(server(c.session, c.greeting))
 		target, _ := url.Parse(live.URL + "/elsewhere")

@@ -9,27 +9,26 @@ import (
 	"syscall"
 )
 
-// maxLine is how much of a line is written down. Longer ones pass all the same.
+// maxLine is how many bytes of a line are recorded. Longer lines still pass.
 const maxLine = 16 << 20
 
-// Ends are a party's streams, as we see them.
+// Ends are the streams of one side.
 type Ends struct {
-	From io.Reader      // what it says
-	To   io.WriteCloser // what it hears
+	From io.Reader      // its output
+	To   io.WriteCloser // its input
 }
 
-// Pipe passes the bytes of a client and a server on to each other, unchanged, and
-// records them, until the server has said its last. It closes To of the server
-// when the client is through, and returns what broke when that was not a plain
-// end. The client's From must be unblocked by whoever owns it; stop, if not nil,
-// is called for that when the server is through.
+// Pipe forwards the bytes of client and server to each other, unchanged, and records them
+// until the server's output ends. It closes the server's To when the client's output ends.
+// It returns the error that broke the conversation, or nil after a normal end. stop, if
+// not nil, is called when the server has ended, and must unblock the client's From.
 func (r *Recorder) Pipe(client, server Ends, stop func()) error {
 	var up error
 	var pumps sync.WaitGroup
 	pumps.Go(func() {
 		up = r.pass(clientLine, client.From, server.To)
 		r.closed(clientClose, "")
-		// The server learns that nothing more will come.
+		// Tells the server that there is no more input.
 		up = errors.Join(up, server.To.Close())
 	})
 	down := r.pass(serverLine, server.From, client.To)
@@ -43,15 +42,14 @@ func (r *Recorder) Pipe(client, server Ends, stop func()) error {
 // Ended records how the server ended.
 func (r *Recorder) Ended(how string) { r.closed(serverClose, how) }
 
-// pass copies until the end. What the receiver does not take any more is recorded
-// all the same: it was said.
+// pass copies until the end of from. What the receiver no longer accepts is still recorded.
 func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 	var line []byte
 	var broken error
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		// First on the tape: otherwise an answer could stand before its question.
+		// Record first: otherwise a response could precede its request on the tape.
 		for rest := buf[:n]; len(rest) > 0; {
 			head, tail, whole := bytes.Cut(rest, []byte("\n"))
 			line = append(line, head[:min(len(head), maxLine-len(line))]...)
@@ -75,7 +73,7 @@ func (r *Recorder) pass(section string, from io.Reader, to io.Writer) error {
 	}
 }
 
-// unlessOver removes the errors that only say that a conversation has ended.
+// unlessOver removes errors that only mean that a conversation has ended.
 func unlessOver(err error) error {
 	for _, end := range []error{io.EOF, io.ErrClosedPipe, os.ErrClosed, syscall.EPIPE} {
 		if errors.Is(err, end) {

@@ -12,19 +12,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// PlayPipe plays one side of a tape to a peer on a pipe: the client's side when
-// client is set, otherwise the server's. It says what stands on the tape once the
-// peer has said all that stands before it, and returns how the peer differs. What
-// the peer says that is not on the tape is a difference; a request among it is
-// answered that it is not there.
+// PlayPipe replays one side of a tape to a peer on a pipe: the client's side if client is
+// true, otherwise the server's. It sends each message once the peer has sent everything
+// before it, and returns how the peer differs from the tape. A message of the peer that is
+// not on the tape is a difference; if it is a request, it gets an error.
 //
-// A client that is played closes its end and gives the server time to end. A
-// server that is played ends when the client does, or when it did so by itself on
-// the tape. To is closed in any case; stop is called when the tape is over and has
-// to unblock From. The error says why playing could not go on.
+// A replayed client closes its end and gives the server time to exit. A replayed server
+// ends when the client does, or where the tape says that it ended by itself. PlayPipe
+// always closes To. It calls stop at the end, which must unblock From. The error says why
+// the replay could not continue.
 func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func(), o Options) ([]Difference, error) {
 	if t.http {
-		return nil, errors.New("it was recorded over HTTP, and this is a pipe")
+		return nil, errors.New("the tape was recorded over HTTP, but this is a pipe")
 	}
 	p := &pipePlay{score: newScore(t, client, o), to: peer.To, over: make(chan struct{})}
 	var reading sync.WaitGroup
@@ -47,9 +46,9 @@ func (t *Tape) PlayPipe(ctx context.Context, client bool, peer Ends, stop func()
 
 type pipePlay struct {
 	*score
-	over chan struct{} // closed when the peer says no more
+	over chan struct{} // closed when the peer sends no more
 
-	out    sync.Mutex // of the writing end; held across a write, which only the peer delays
+	out    sync.Mutex // guards writing; held during a write, which only the peer can delay
 	to     io.WriteCloser
 	closed bool
 }
@@ -65,14 +64,14 @@ func (p *pipePlay) say(ctx context.Context) error {
 		if p.tape.entries[i].isEnd() {
 			return nil
 		}
-		if p.line(p.words(i)) != nil {
-			break // nobody hears us; what the peer still owes is missed
+		if p.line(p.messageFor(i)) != nil {
+			break // the peer no longer reads; what it should still send is reported as missing
 		}
 	}
 	return p.turn(ctx, len(p.tape.entries), p.over)
 }
 
-// staysOpen reports whether the server that we play did not end by itself.
+// staysOpen reports whether the replayed server does not end by itself.
 func (p *pipePlay) staysOpen() bool {
 	for i := range p.tape.entries {
 		switch p.tape.entries[i].section {
@@ -85,8 +84,7 @@ func (p *pipePlay) staysOpen() bool {
 	return true
 }
 
-// awaitEnd waits until the peer says no more: a server for so long, a client for
-// as long as it likes.
+// awaitEnd waits until the peer sends no more. A server gets a timeout, a client does not.
 func (p *pipePlay) awaitEnd(ctx context.Context) error {
 	var late <-chan time.Time
 	if p.client {
@@ -123,7 +121,7 @@ func (p *pipePlay) close() error {
 	return p.to.Close()
 }
 
-// listen takes the peer's lines until there are no more.
+// listen handles the peer's lines until its output ends.
 func (p *pipePlay) listen(from io.Reader) {
 	in := bufio.NewReaderSize(from, 64<<10)
 	for {
@@ -147,10 +145,10 @@ func (p *pipePlay) hear(line []byte) {
 	}
 }
 
-var errNotOnTape = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this is not on the tape, or not any more"}
+var errNotOnTape = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this is not on the tape, or was already replayed"}
 
-// readLine reads up to a newline, and of a longer line than a tape can hold only
-// its beginning.
+// readLine reads a line. If the line is longer than a tape can hold, it returns the
+// beginning.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

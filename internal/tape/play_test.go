@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// said records what two parties say, given as lines that begin with c or s.
+// said records a conversation, given as lines that begin with c or s.
 func said(t *testing.T, lines ...string) (file string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -52,8 +52,8 @@ var talk = []string{
 	`s {"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"at 2026-01-01T00:00:00Z"}],"at":"2026-01-01T00:00:00Z"}}`,
 }
 
-// against plays the tape to a peer that is written down as its lines: to send, or,
-// with a question mark first, to wait for and show.
+// against replays the tape to a peer that is given as a script: send, or, after a question
+// mark, wait for a line and show it.
 func against(t *testing.T, tp *Tape, client bool, script func(say func(string), hear func() string)) []Difference {
 	t.Helper()
 	var out []Difference
@@ -89,8 +89,8 @@ func against(t *testing.T, tp *Tape, client bool, script func(say func(string), 
 	return out
 }
 
-// TestServerIsPlayedToTheSameClient: other ids, tokens, names and spellings do not
-// matter.
+// TestServerIsPlayedToTheSameClient checks that other ids, tokens, names and spellings are
+// no differences.
 func TestServerIsPlayedToTheSameClient(t *testing.T) {
 	tp := parsed(t, said(t, talk...))
 	d := against(t, tp, false, func(say func(string), hear func() string) {
@@ -131,10 +131,10 @@ func TestClientThatDiffers(t *testing.T) {
 		}
 	})
 	want := []string{
-		`client initialize params.protocolVersion: the tape has "2025-06-18", this one has "2024-11-05"`,
-		`client initialize params.x: the tape has nothing, this one has 1`,
-		`not on the tape: the tape has nothing, this one has {"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
-		`client notifications/initialized: the tape has {"jsonrpc":"2.0","method":"notifications/initialized"}, this one has nothing`,
+		`client initialize params.protocolVersion: the tape has "2025-06-18", the peer has "2024-11-05"`,
+		`client initialize params.x: the tape has nothing, the peer has 1`,
+		`not on the tape: the tape has nothing, the peer has {"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
+		`client notifications/initialized: the tape has {"jsonrpc":"2.0","method":"notifications/initialized"}, the peer has nothing`,
 		`client tools/call: the tape has {`,
 		`client: the tape has {"jsonrpc":"2.0","id":0,"result"`,
 	}
@@ -148,15 +148,15 @@ func TestClientThatDiffers(t *testing.T) {
 	}
 }
 
-// TestClientIsPlayedToAServer: the answers of a server that does the same are no
-// difference, those of one that does not are.
+// TestClientIsPlayedToAServer checks that a server that behaves the same has no
+// differences, and one that does not has some.
 func TestClientIsPlayedToAServer(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want string
 	}{
 		{`"at 2026-01-01T00:00:00Z"`, ""},
-		{`"at noon"`, `server result.content[0].text: the tape has "at 2026-01-01T00:00:00Z", this one has "at noon"`},
+		{`"at noon"`, `server result.content[0].text: the tape has "at 2026-01-01T00:00:00Z", the peer has "at noon"`},
 	} {
 		tp := parsed(t, said(t, talk...))
 		d := against(t, tp, true, func(say func(string), hear func() string) {
@@ -182,7 +182,8 @@ func TestClientIsPlayedToAServer(t *testing.T) {
 	}
 }
 
-// TestSilentPeer: what a server does not say is missed once, and playing goes on.
+// TestSilentPeer checks that a missing message of a server is reported once, and that the
+// replay goes on.
 func TestSilentPeer(t *testing.T) {
 	tp := parsed(t, said(t,
 		`c {"jsonrpc":"2.0","id":1,"method":"a"}`, `s {"jsonrpc":"2.0","id":1,"result":{}}`,
@@ -204,7 +205,7 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
-// TestPipeIsTransparent: bytes pass as they are, whole lines or not.
+// TestPipeIsTransparent checks that bytes pass unchanged, in whole lines or not.
 func TestPipeIsTransparent(t *testing.T) {
 	up := "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"token\":\"abcdef\"}}\r\n\n\xff\n"
 	down := "banner\n-- server --\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"t\":\"abcdef\"}}\nhalf"

@@ -16,22 +16,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 )
 
-// Stage plays the server's side of a tape over HTTP. It is an http.Handler and
-// safe for concurrent use.
+// Stage replays the server's side of a tape over HTTP. It is an http.Handler and safe for
+// concurrent use.
 type Stage struct {
 	*score
-	over chan struct{} // never closed: a client on HTTP may always come again
+	over chan struct{} // never closed: an HTTP client may always come back
 }
 
-// Stage returns a handler that plays the server's side.
+// Stage returns a handler that replays the server's side.
 func (t *Tape) Stage(o Options) (*Stage, error) {
 	if !t.http {
-		return nil, errors.New("it was recorded on a pipe, and this is HTTP")
+		return nil, errors.New("the tape was recorded on a pipe, but this is HTTP")
 	}
 	return &Stage{score: newScore(t, false, o), over: make(chan struct{})}, nil
 }
 
-// Done reports whether the client has said all that stands on the tape.
+// Done reports whether the client has sent everything on the tape.
 func (s *Stage) Done() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *Stage) Done() bool {
 	return true
 }
 
-// Path returns where the client on the tape found its server.
+// Path returns the URL path that the recorded client used.
 func (s *Stage) Path() string {
 	for i := range s.tape.entries {
 		if e := &s.tape.entries[i]; e.section == request {
@@ -55,14 +55,14 @@ func (s *Stage) Path() string {
 	return "/"
 }
 
-// Moved returns a channel that is closed when the client has said more.
+// Moved returns a channel that is closed when the client has sent more.
 func (s *Stage) Moved() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.moved
 }
 
-// Differences returns how the client differed, what it has not said included.
+// Differences returns how the client differed, including what it has not sent.
 func (s *Stage) Differences() []Difference { return s.rest() }
 
 func (s *Stage) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -98,8 +98,8 @@ func notOnTape(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(jsonrpc.AppendError(nil, m.ID, errNotOnTape))
 }
 
-// sameAddress compares a path and query on the tape with a request's. An address
-// may have been spelled with escapes.
+// sameAddress compares a path and query on the tape with those of a request. Escapes may
+// be spelled differently.
 func sameAddress(tape string, live *url.URL) bool {
 	u, err := url.Parse(tape)
 	if err != nil {
@@ -129,7 +129,7 @@ func fieldOf(e *Entry, name string) string {
 	return ""
 }
 
-// checkHeader compares the fields that matter.
+// checkHeader compares the relevant header fields.
 func (s *score) checkHeader(e *Entry, live http.Header, names ...string) {
 	for _, n := range names {
 		want, got := fieldOf(e, n), live.Get(n)
@@ -142,8 +142,7 @@ func (s *score) checkHeader(e *Entry, live http.Header, names ...string) {
 	}
 }
 
-// mediaTypes returns the types in a Content-Type or an Accept, without their
-// parameters.
+// mediaTypes returns the types in a Content-Type or Accept header, without parameters.
 func mediaTypes(v string) string {
 	parts := strings.Split(v, ",")
 	for i, p := range parts {
@@ -153,7 +152,7 @@ func mediaTypes(v string) string {
 	return strings.Join(parts, ",")
 }
 
-// answer plays what the server said in an exchange.
+// answer replays what the server sent in an exchange.
 func (s *Stage) answer(w http.ResponseWriter, q *http.Request, exchange int) {
 	flush := http.NewResponseController(w)
 	began := false
@@ -189,7 +188,7 @@ func (s *Stage) answer(w http.ResponseWriter, q *http.Request, exchange int) {
 			return
 		}
 	}
-	// The client went away on the tape, or the tape ends before the stream does.
+	// On the tape the client disconnected, or the tape ends before the stream.
 	<-q.Context().Done()
 }
 
@@ -211,16 +210,16 @@ func (s *Stage) begin(w http.ResponseWriter, i int, e *Entry) bool {
 	}
 	w.WriteHeader(status)
 	if len(e.body) > 0 {
-		_, _ = w.Write(s.words(i))
+		_, _ = w.Write(s.messageFor(i))
 	}
 	return true
 }
 
-// event returns an event as it stands on the tape, its message in the words for
+// event returns a recorded event, with its message adapted to this peer.
 // this peer.
 func (s *score) event(i int) []byte {
 	e := &s.tape.entries[i]
-	words := s.words(i)
+	words := s.messageFor(i)
 	if bytes.Equal(words, payload(e)) {
 		return append(bytes.Clone(e.body), "\n\n"...)
 	}
@@ -236,12 +235,12 @@ func (s *score) event(i int) []byte {
 	return append(out, '\n')
 }
 
-// PlayHTTP plays the client's side of a tape to the server at target, and returns
-// how that differs. extra are fields for each request, in place of secrets that the
-// tape does not have. The first request's path stands for target's own.
+// PlayHTTP replays the client's side of a tape to the server at target, and returns how
+// the server differs. extra are header fields for each request, instead of secrets that
+// the tape does not contain. target's path replaces that of the first request.
 func (t *Tape) PlayHTTP(ctx context.Context, target *url.URL, extra http.Header, transport http.RoundTripper, o Options) ([]Difference, error) {
 	if !t.http {
-		return nil, errors.New("it was recorded on a pipe, and this is HTTP")
+		return nil, errors.New("the tape was recorded on a pipe, but this is HTTP")
 	}
 	p := &httpPlay{score: newScore(t, true, o), target: target, extra: extra, client: &http.Client{
 		Transport:     transport,
@@ -286,7 +285,7 @@ type httpPlay struct {
 	cancels map[int]context.CancelFunc
 }
 
-// address returns where a request of the tape goes.
+// address returns the URL for a request of the tape.
 func (p *httpPlay) address(tape string) string {
 	u := *p.target
 	_, own, _ := strings.Cut(p.tape.entries[p.firstRequest()].head[0], " ")
@@ -320,14 +319,14 @@ func (p *httpPlay) exchange(ctx context.Context, i int) {
 	method, address, _ := strings.Cut(e.head[0], " ")
 	var body io.Reader
 	if len(e.body) > 0 {
-		body = bytes.NewReader(p.words(i))
+		body = bytes.NewReader(p.messageFor(i))
 	}
 	q, err := http.NewRequestWithContext(ctx, method, p.address(address), body)
 	if err != nil {
 		p.differ(Difference{Where: describe(e), Tape: e.head[0], Live: err.Error()})
 		return
 	}
-	p.dress(q, e)
+	p.setHeaders(q, e)
 	res, err := p.client.Do(q)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -339,7 +338,7 @@ func (p *httpPlay) exchange(ctx context.Context, i int) {
 	p.hear(e.exchange, res)
 }
 
-func (p *httpPlay) dress(q *http.Request, e *Entry) {
+func (p *httpPlay) setHeaders(q *http.Request, e *Entry) {
 	for _, f := range e.head[1:] {
 		k, v, _ := strings.Cut(f, ":")
 		v = strings.TrimSpace(v)
@@ -364,8 +363,8 @@ func (p *httpPlay) dress(q *http.Request, e *Entry) {
 	}
 }
 
-// hear compares a response with that of the tape's exchange. A message may come
-// plainly where it came as an event, and the other way round.
+// hear compares a response with the recorded one. A message may arrive as plain JSON
+// instead of an event, and vice versa.
 func (p *httpPlay) hear(exchange int, res *http.Response) {
 	of := func(i int) bool {
 		e := &p.tape.entries[i]
@@ -419,7 +418,7 @@ func (p *httpPlay) message(exchange int, name string, data []byte, of func(int) 
 		}
 	}
 	if len(data) == 0 {
-		return // an event that only has an id, to go on from
+		return // an event with only an id, for resuming
 	}
 	if p.take(data, of) < 0 {
 		p.differ(Difference{Where: fmt.Sprintf("not on the tape, in exchange %d", exchange), Live: string(data)})

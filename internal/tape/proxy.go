@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// Bounds of what is recorded of an exchange. More of a response passes all the same;
-// a request that is longer is refused.
+// Limits of what is recorded of an exchange. Longer responses pass, but are cut on the
+// tape. Longer requests are refused.
 const (
 	maxBody  = 16 << 20
 	maxEvent = 4 << 20
@@ -20,13 +20,13 @@ const (
 
 type exchangeKey struct{}
 
-// Proxy returns a handler that passes requests on to a server and records both
-// sides; events as they flow. target is the endpoint: the path that a client
-// names below the handler is replaced by the endpoint's own when it is path, and
-// otherwise taken as it is. extra are fields that each request gets.
+// Proxy returns a handler that forwards requests to a server and records both sides,
+// including events as they flow. target is the server's endpoint. A request for path is
+// sent to the endpoint's own path; other paths are kept. extra are header fields added to
+// each request.
 func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transport http.RoundTripper) http.Handler {
 	proxy := &httputil.ReverseProxy{
-		FlushInterval: -1, // events must not wait for company
+		FlushInterval: -1, // events must be forwarded at once
 		Transport:     transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = target.Scheme, target.Host, target.Host
@@ -37,12 +37,12 @@ func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transp
 				}
 			}
 			p.Out.Header["X-Forwarded-For"] = nil
-			p.Out.Header.Del("Accept-Encoding") // a tape is to be read
+			p.Out.Header.Del("Accept-Encoding") // the tape must be readable
 			for k, v := range extra {
 				p.Out.Header[k] = v
 			}
 			if p.In.Header.Get("Origin") != "" {
-				// The client's own origin is this address; the server knows but its own.
+				// The client sends this proxy's origin; the server only knows its own.
 				p.Out.Header.Set("Origin", target.Scheme+"://"+target.Host)
 			}
 		},
@@ -62,7 +62,7 @@ func (r *Recorder) Proxy(target *url.URL, path string, extra http.Header, transp
 		if err != nil {
 			var big *http.MaxBytesError
 			if errors.As(err, &big) {
-				http.Error(w, "this is too long to be recorded", http.StatusRequestEntityTooLarge)
+				http.Error(w, "the request is too large to be recorded", http.StatusRequestEntityTooLarge)
 			}
 			return
 		}
@@ -91,21 +91,21 @@ func (r *Recorder) tapResponse(res *http.Response) {
 	res.Body = t
 }
 
-// tappedBody records a response's body while it is read: a plain one at its end,
-// a stream event by event. It belongs to the goroutine that copies it.
+// tappedBody records a response body while it is read: plain bodies at their end, streams
+// event by event. It belongs to the goroutine that copies it.
 type tappedBody struct {
 	r      *Recorder
 	n      int
 	from   io.ReadCloser
 	head   func(body []byte)
 	stream bool
-	left   int64 // bytes that will still come; negative when unknown
+	left   int64 // bytes that are still expected; negative if unknown
 	buf    []byte
 	over   bool
 
-	// Of the event in buf: where the line begins that is being read, where the one
-	// before it ends, how far it was looked for an end, and whether buf follows a CR,
-	// whose LF may still come.
+	// For the event in buf: the start of the current line, the end of the previous
+	// line, how far buf was searched, and whether buf follows a CR whose LF may still
+	// come.
 	line, last, pos int
 	cr              bool
 }
@@ -120,8 +120,8 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 	case err != nil:
 		t.finish(err)
 	case was > 0:
-		// The client knows the end as soon as we do, and may go on: this has to be on
-		// the tape by then.
+		// The client sees the end as soon as we do, and may go on. The tape must contain
+		// the body by then.
 		if t.left -= int64(n); t.left <= 0 {
 			t.finish(io.EOF)
 		}
@@ -129,9 +129,8 @@ func (t *tappedBody) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// events records those that are complete. An empty line ends one, whichever of
-// the three line ends is used (WHATWG HTML, "Parsing an event stream"). Each byte is
-// looked at once.
+// events records the complete events in buf. An empty line ends an event, with any of the
+// three line ends (WHATWG HTML, "Parsing an event stream"). Each byte is examined once.
 func (t *tappedBody) events() {
 	for {
 		at := bytes.IndexAny(t.buf[t.pos:], "\r\n")
@@ -161,7 +160,7 @@ func (t *tappedBody) events() {
 	}
 }
 
-// begin drops the first n bytes of buf, of an event that is over.
+// begin drops the first n bytes of buf, which belong to a complete event.
 func (t *tappedBody) begin(n int, cr bool) {
 	t.buf = t.buf[n:]
 	t.line, t.last, t.pos, t.cr = 0, 0, 0, cr
@@ -193,7 +192,7 @@ func (t *tappedBody) finish(err error) {
 	t.r.part(end, t.n, []byte(how))
 }
 
-// Close records that the client is gone when the body was not read to its end.
+// Close records that the client has disconnected, if the body was not read to its end.
 func (t *tappedBody) Close() error {
 	if !t.over {
 		t.over = true

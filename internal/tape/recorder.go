@@ -11,25 +11,25 @@ import (
 	"sync"
 )
 
-// Recorder writes a tape as things are said. Its methods are safe for concurrent
-// use. A write that fails ends the tape and not the conversation; Err tells.
+// Recorder writes a tape while a conversation runs. Its methods are safe for concurrent
+// use. A failed write ends the tape but not the conversation; Err returns the error.
 type Recorder struct {
 	mu      sync.Mutex
 	w       io.Writer
 	redact  *redactor
-	section string // that is open
-	next    int    // exchange over HTTP
+	section string // the section being written
+	next    int    // number of the last HTTP exchange
 	err     error
 }
 
-// NewRecorder begins a tape with what it is about. Secrets are texts that are
-// known to be some; those shorter than six bytes are left alone.
+// NewRecorder starts a tape with a description. secrets are known secret texts; those
+// shorter than six bytes are ignored.
 func NewRecorder(w io.Writer, about string, secrets []string) *Recorder {
 	r := &Recorder{w: w, redact: newRedactor(secrets)}
 	var b []byte
 	for line := range strings.SplitSeq(strings.TrimSpace(r.redact.text(about)), "\n") {
 		if strings.HasPrefix(line, "-- ") {
-			line = " " + line // prose cannot be quoted
+			line = " " + line // a description cannot be quoted
 		}
 		b = append(append(b, line...), '\n')
 	}
@@ -37,7 +37,7 @@ func NewRecorder(w io.Writer, about string, secrets []string) *Recorder {
 	return r
 }
 
-// Err returns why the tape ended early, nil when it did not.
+// Err returns why the tape ended early, or nil.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *Recorder) write(b []byte) {
 	r.err = err
 }
 
-// open begins a section unless it is the one that goes on.
+// open starts a section, unless the current one continues.
 func (r *Recorder) open(dst []byte, section string) []byte {
 	if r.section == section && (section == clientLine || section == serverLine) {
 		return dst
@@ -73,7 +73,7 @@ func (r *Recorder) line(section string, line []byte) {
 	r.write(quoteLine(r.open(nil, section), r.redact.json(line)))
 }
 
-// closed records that a party has closed its end.
+// closed records that one side has closed its end.
 func (r *Recorder) closed(section, how string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *Recorder) closed(section, how string) {
 	r.write(b)
 }
 
-// begin numbers an exchange over HTTP.
+// begin returns the number for a new HTTP exchange.
 func (r *Recorder) begin() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func (r *Recorder) head(section string, exchange int, first string, h http.Heade
 	r.write(b)
 }
 
-// part records an event of a stream, or how an exchange ended.
+// part records an event of a stream, or the end of an exchange.
 func (r *Recorder) part(section string, exchange int, text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +129,7 @@ func (r *Recorder) part(section string, exchange int, text []byte) {
 		case bytes.Equal(data, clean):
 			b = quoteLine(b, line)
 		case clean != nil:
-			// A secret may go over several lines, so that all are written here.
+			// A secret may span several lines, so write all of them here.
 			for l := range bytes.SplitSeq(clean, []byte("\n")) {
 				b = quoteLine(b, append([]byte("data: "), l...))
 			}
@@ -139,7 +139,7 @@ func (r *Recorder) part(section string, exchange int, text []byte) {
 	r.write(b)
 }
 
-// dataOf joins the data lines of an event.
+// dataOf returns the data lines of an event, joined.
 func dataOf(text []byte) []byte {
 	var data [][]byte
 	for line := range bytes.SplitSeq(text, []byte("\n")) {
@@ -150,8 +150,7 @@ func dataOf(text []byte) []byte {
 	return bytes.Join(data, []byte("\n"))
 }
 
-// eventData redacts the data of an event: a message, or the address that HTTP+SSE
-// opens with.
+// eventData redacts the data of an event: a message, or the URL of HTTP+SSE's first event.
 func (r *Recorder) eventData(data []byte) []byte {
 	if bytes.HasPrefix(data, []byte("/")) || bytes.HasPrefix(data, []byte("http")) {
 		return []byte(r.redact.address(string(data)))

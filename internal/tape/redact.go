@@ -11,27 +11,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// redactor replaces secrets. It is used under the recorder's lock.
+// redactor replaces secrets. The recorder's lock guards it.
 type redactor struct {
 	known []string          // exact texts, longest first
-	names map[string]string // placeholders by what they stand for
-	next  map[string]int    // of each kind
+	names map[string]string // placeholders, by the text they replace
+	next  map[string]int    // next number, by kind
 }
 
-// maxNames bounds how many secrets are told apart; more share one placeholder.
+// maxNames limits how many secrets get their own placeholder. Further ones share one.
 const maxNames = 4096
 
 func newRedactor(known []string) *redactor {
 	r := &redactor{names: map[string]string{}, next: map[string]int{}}
 	add := func(k string) {
-		// A short word may be anything, and would tear holes into everything.
+		// A short word could be part of any text.
 		if len(k) >= 6 {
 			r.known = append(r.known, k)
 		}
 	}
 	for _, k := range known {
 		add(k)
-		if fields := strings.Fields(k); len(fields) > 1 { // Bearer XYZ
+		if fields := strings.Fields(k); len(fields) > 1 { // for example Bearer XYZ
 			for _, f := range fields {
 				if len(f) > len("Bearer") {
 					add(f)
@@ -43,7 +43,7 @@ func newRedactor(known []string) *redactor {
 	return r
 }
 
-// placeholder stands for a text, always the same for the same one.
+// placeholder returns the placeholder for a text, always the same for the same text.
 func (r *redactor) placeholder(kind, text string) string {
 	if n, ok := r.names[text]; ok {
 		return n
@@ -57,12 +57,12 @@ func (r *redactor) placeholder(kind, text string) string {
 	return n
 }
 
-// isPlaceholder reports whether a text was put in for a secret.
+// isPlaceholder reports whether a text is a placeholder.
 func isPlaceholder(s string) bool { return placeholders.MatchString(s) }
 
 var placeholders = regexp.MustCompile(`^\[(secret|session)(-\d+)?\]$`)
 
-// text redacts running text.
+// text redacts plain text.
 func (r *redactor) text(s string) string {
 	for _, k := range r.known {
 		if strings.Contains(s, k) {
@@ -77,7 +77,7 @@ func (r *redactor) text(s string) string {
 	})
 }
 
-// json redacts one JSON text; what is none is taken as running text.
+// json redacts JSON. Anything else is treated as plain text.
 func (r *redactor) json(b []byte) []byte {
 	if jsonrpc.Valid(b, jsonrpc.Limits{Bytes: len(b) + 1}) != nil {
 		return []byte(r.text(string(b)))
@@ -113,7 +113,7 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 		case excerpt.SecretText(name, s):
 			clean = r.placeholder("secret", s)
 		case startsJSON(s):
-			clean = string(r.json([]byte(s))) // tools often answer with JSON in a text
+			clean = string(r.json([]byte(s))) // tools often return JSON as text
 		default:
 			clean = r.text(s)
 		}
@@ -127,8 +127,8 @@ func (r *redactor) value(raw []byte, at jsonrpc.Span, name string, e *jsonrpc.Ed
 	}
 }
 
-// pairName returns the name of an object that is a name and a value, as variables and
-// headers are listed, "" for any other.
+// pairName returns the name in an object that is a name and a value, as environment
+// variables and headers are listed, or "".
 func pairName(raw []byte, at jsonrpc.Span) string {
 	for _, key := range []string{"name", "key"} {
 		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, at, key)); ok {
@@ -138,14 +138,14 @@ func pairName(raw []byte, at jsonrpc.Span) string {
 	return ""
 }
 
-// startsJSON reports whether a text may be an object or an array.
+// startsJSON reports whether a text could be a JSON object or array.
 func startsJSON(s string) bool {
 	s = strings.TrimLeft(s, " \t\r\n")
 	return strings.HasPrefix(s, "{") || strings.HasPrefix(s, "[")
 }
 
-// harmless are the fields of a header that are written down as they are. What is
-// not among them may be a credential under a name that we do not know.
+// harmless lists the header fields that are recorded as they are. Any other field may be a
+// credential with an unknown name.
 var harmless = map[string]bool{
 	"accept": true, "accept-encoding": true, "accept-language": true, "allow": true, "cache-control": true, "connection": true,
 	"content-encoding": true, "content-length": true, "content-type": true, "date": true, "host": true, "last-event-id": true,
@@ -153,7 +153,7 @@ var harmless = map[string]bool{
 	"transfer-encoding": true, "user-agent": true, "vary": true, "x-accel-buffering": true,
 }
 
-// field redacts a field of a header.
+// field redacts a header field.
 func (r *redactor) field(name, value string) string {
 	switch l := strings.ToLower(name); {
 	case l == "mcp-session-id":

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRedactTapes: of conversations as they are in the field, those that hold no secret
-// stay byte for byte what they were, and in those that do nothing but the secrets goes.
+// TestRedactTapes checks real conversations: those without secrets stay byte for byte the
+// same, and in the others only the secrets are replaced.
 func TestRedactTapes(t *testing.T) {
 	files, err := filepath.Glob("testdata/redact/*.txtar")
 	if err != nil || len(files) < 4 {

@@ -10,25 +10,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// Options say how a tape is played.
+// Options control a replay.
 type Options struct {
-	// Timeout is how long the peer may take for what the tape has next; 0 means
-	// 10 s.
+	// Timeout is how long to wait for the peer's next recorded message; 0 means 10 s.
 	Timeout time.Duration
-	// Strict compares also who speaks and when: names, versions and times.
+	// Strict also compares names, versions and times.
 	Strict bool
 }
 
-// score is how far a tape has been played: what the peer has said of what stands
-// there. What we say waits until the peer has said all that stands before it. It is
-// safe for concurrent use.
+// score is the state of a replay: which recorded messages the peer has sent. We send a
+// message once the peer has sent everything before it. It is safe for concurrent use.
 type score struct {
 	tape    *Tape
-	client  bool // we play the client
+	client  bool // we replay the client
 	options Options
 
 	mu          sync.Mutex
-	seen        []bool        // by entry; of the peer's
+	seen        []bool        // by entry; used for the peer's entries
 	moved       chan struct{} // closed and replaced when seen changes
 	bonds       *bonds
 	differences []Difference
@@ -55,7 +53,7 @@ func (s *score) differ(d ...Difference) {
 	s.differences = append(s.differences, d...)
 }
 
-// see notes that the peer has said entry i.
+// see records that the peer has sent entry i.
 func (s *score) see(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,9 +66,9 @@ func (s *score) seeLocked(i int) {
 	s.moved = make(chan struct{})
 }
 
-// turn waits until the peer has said all that stands before entry i. When it takes
-// too long or over is closed, what is missing is noted as a difference and taken as
-// said, so that the rest can be played.
+// turn waits until the peer has sent everything before entry i. After a timeout, or once
+// over is closed, missing entries are recorded as differences and then treated as sent, so
+// that the rest can be replayed.
 func (s *score) turn(ctx context.Context, i int, over <-chan struct{}) error {
 	late := time.NewTimer(s.options.Timeout)
 	defer late.Stop()
@@ -102,7 +100,7 @@ func (s *score) turn(ctx context.Context, i int, over <-chan struct{}) error {
 	}
 }
 
-// miss notes that the peer has not said entry k.
+// miss records that the peer has not sent entry k.
 func (s *score) miss(k int) {
 	s.mu.Lock()
 	if s.seen[k] {
@@ -119,7 +117,7 @@ func (s *score) miss(k int) {
 	s.differ(Difference{Where: describe(e), Tape: strings.TrimSpace(text)})
 }
 
-// describe names an entry for a person.
+// describe returns a name of an entry for messages.
 func describe(e *Entry) string {
 	name := e.section
 	if e.exchange > 0 {
@@ -131,7 +129,7 @@ func describe(e *Entry) string {
 	return name
 }
 
-// payload returns the JSON of an entry: a line, a body, the data of an event.
+// payload returns the JSON of an entry: a line, a body, or the data of an event.
 func payload(e *Entry) []byte {
 	if e.section != event {
 		return e.body
@@ -147,8 +145,8 @@ func scan(b []byte) *jsonrpc.Message {
 	return m
 }
 
-// compareLocked returns how live differs from entry i, and the bonds that hold if it is
-// taken for that entry. like says that they are at least of one kind.
+// compareLocked compares live with entry i. It returns whether they are of the same kind,
+// the differences, and the bonds that hold if live is taken for that entry.
 func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, after *bonds) {
 	e := &s.tape.entries[i]
 	want, got := scan(payload(e)), scan(live)
@@ -166,7 +164,7 @@ func (s *score) compareLocked(i int, live []byte) (like bool, out []Difference, 
 		return false, nil, nil
 	}
 	after = s.bonds.copy()
-	// An id is chosen by who asks. Requests of the two parties do not share them.
+	// The requester chooses the id. The two sides' ids are independent.
 	asker := e.fromClient() == (want.Method != "")
 	if want.IDAt.IsZero() != got.IDAt.IsZero() {
 		return false, nil, nil
@@ -199,8 +197,8 @@ func idBond(ofClient bool) string {
 	return "id of server"
 }
 
-// take finds what a message of the peer is on the tape, among those entries that
-// may takes, and notes its differences. It returns -1 when it is nothing.
+// take finds the entry that a message of the peer corresponds to, among those that may
+// accepts, and records the differences. It returns -1 if there is none.
 func (s *score) take(live []byte, may func(i int) bool) int {
 	s.mu.Lock()
 	best, bestOut := -1, []Difference(nil)
@@ -229,9 +227,9 @@ func (s *score) take(live []byte, may func(i int) bool) int {
 	return best
 }
 
-// words returns what we say for entry i: the tape's message, in which ids and what
-// else the peer has chosen are those of this peer.
-func (s *score) words(i int) []byte {
+// messageFor returns the message that we send for entry i. Ids and other values that the peer
+// has chosen are replaced by this peer's values.
+func (s *score) messageFor(i int) []byte {
 	e := &s.tape.entries[i]
 	b := payload(e)
 	m := scan(b)
@@ -285,7 +283,7 @@ func (s *score) words(i int) []byte {
 	return jsonrpc.Splice(nil, b, &edits)
 }
 
-// rest notes what the peer has not said by the end.
+// rest returns all differences, including what the peer has not sent.
 func (s *score) rest() []Difference {
 	for i := range s.tape.entries {
 		if !s.ours(i) && s.tape.entries[i].waits() {

@@ -26,8 +26,7 @@ const (
 	end      = "server.end"
 )
 
-// Entry is one thing that was said: a line of a pipe, or a part of an exchange
-// over HTTP.
+// Entry is one recorded item: a line of a pipe, or a part of an HTTP exchange.
 type Entry struct {
 	section  string
 	exchange int      // over HTTP, from 1
@@ -35,17 +34,17 @@ type Entry struct {
 	body     []byte   // without the newline that ends a line
 }
 
-// fromClient reports whether the client has said it.
+// fromClient reports whether the client sent it.
 func (e *Entry) fromClient() bool { return strings.HasPrefix(e.section, clientLine) }
 
-// waits reports whether what comes later has to wait for the entry: it was said by
-// a party, and is no event without content that keeps a stream open.
+// waits reports whether later entries must wait for this one. Ends do not count, and
+// neither do events without content that keep a stream open.
 func (e *Entry) waits() bool {
 	return !e.isEnd() && (e.section != event || len(payload(e)) > 0)
 }
 
-// isEnd reports whether the entry says how something ended, which nothing waits
-// for: that is not what was said.
+// isEnd reports whether the entry records the end of something. Nothing waits for such an
+// entry, because it is not a message.
 func (e *Entry) isEnd() bool {
 	switch e.section {
 	case clientClose, serverClose, gone, end:
@@ -54,17 +53,17 @@ func (e *Entry) isEnd() bool {
 	return false
 }
 
-// Tape is a recording that was read. It is immutable.
+// Tape is a parsed recording. It is immutable.
 type Tape struct {
-	About   string // the prose that it begins with
+	About   string // the description at its beginning
 	entries []Entry
 	http    bool
 }
 
-// HTTP reports whether the conversation went over HTTP, and not over a pipe.
+// HTTP reports whether the conversation was recorded over HTTP instead of a pipe.
 func (t *Tape) HTTP() bool { return t.http }
 
-// Parse reads a tape. The error names the section that it cannot read.
+// Parse parses a tape. The error names the invalid section.
 func Parse(b []byte) (*Tape, error) {
 	a := txtar.Parse(b)
 	t := &Tape{About: strings.TrimSpace(string(a.Comment))}
@@ -77,11 +76,11 @@ func Parse(b []byte) (*Tape, error) {
 		case request, gone, response, event, end:
 			overHTTP = true
 		default:
-			return nil, fmt.Errorf("section %q is none of a tape", f.Name)
+			return nil, fmt.Errorf("section %q is not a tape section", f.Name)
 		}
 		kinds[overHTTP] = true
 		if numbered != overHTTP {
-			return nil, fmt.Errorf("section %q: exchanges over HTTP have numbers, and nothing else has", f.Name)
+			return nil, fmt.Errorf("section %q: HTTP sections must have a number, and pipe sections must not", f.Name)
 		}
 		lines, err := unquoteLines(f.Data)
 		if err != nil {
@@ -110,10 +109,10 @@ func Parse(b []byte) (*Tape, error) {
 		t.entries = append(t.entries, e)
 	}
 	if len(t.entries) == 0 {
-		return nil, errors.New("there is no conversation in it")
+		return nil, errors.New("the tape contains no conversation")
 	}
 	if len(kinds) > 1 {
-		return nil, errors.New("it mixes a pipe with HTTP")
+		return nil, errors.New("the tape mixes pipe and HTTP sections")
 	}
 	t.http = kinds[true]
 	return t, nil
@@ -129,10 +128,9 @@ func (t *Tape) addLines(section string, lines [][]byte) {
 	}
 }
 
-// quoteLine appends a line such that txtar can hold it and a terminal can show it:
-// as it is, or behind a backslash where it begins with one or would begin a
-// section, or behind a backslash as a Go string where it holds what cannot be
-// shown.
+// quoteLine appends a line in a form that txtar can hold and a terminal can show. A line
+// that begins with a backslash, or would begin a section, gets a backslash in front. A line
+// with unprintable characters becomes a backslash and a Go string.
 func quoteLine(dst, line []byte) []byte {
 	s := string(line)
 	plain := utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }) < 0
@@ -162,7 +160,7 @@ func unquoteLines(b []byte) ([][]byte, error) {
 		if bytes.HasPrefix(rest, []byte(`"`)) {
 			s, err := strconv.Unquote(string(rest))
 			if err != nil {
-				return nil, fmt.Errorf("line %d is no Go string: %s", i+1, rest)
+				return nil, fmt.Errorf("line %d is not a Go string: %s", i+1, rest)
 			}
 			rest = []byte(s)
 		}

@@ -9,13 +9,13 @@ import (
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ name, text, err string }{
 		{"empty", "words\n", "no conversation"},
-		{"unknown", "-- klient --\n{}\n", `section "klient" is none of a tape`},
-		{"mixed", "-- client --\n{}\n-- client.request 1 --\nGET /\n", "mixes a pipe with HTTP"},
-		{"without a number", "-- client.request --\nGET /\n", "exchanges over HTTP have numbers"},
-		{"with a number", "-- client 1 --\n{}\n", "exchanges over HTTP have numbers"},
+		{"unknown", "-- klient --\n{}\n", `section "klient" is not a tape section`},
+		{"mixed", "-- client --\n{}\n-- client.request 1 --\nGET /\n", "mixes pipe and HTTP sections"},
+		{"without a number", "-- client.request --\nGET /\n", "HTTP sections must have a number"},
+		{"with a number", "-- client 1 --\n{}\n", "HTTP sections must have a number"},
 		{"no number", "-- server.event x --\nGET /\n", "has no number"},
 		{"without a head", "-- client.request 1 --\n", "is empty"},
-		{"bad quote", "-- client --\n\\\"x\n", "no Go string"},
+		{"bad quote", "-- client --\n\\\"x\n", "not a Go string"},
 	} {
 		if _, err := Parse([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.err)
@@ -23,15 +23,15 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzLines holds quoting to it: whatever is said comes out of a tape again, and no
-// line begins a section or reaches a terminal as an order.
+// FuzzLines checks that any line survives quoting, and that no line begins a section or
+// sends control characters to a terminal.
 func FuzzLines(f *testing.F) {
 	for _, s := range []string{`{"a":1}`, "-- client --", `\`, `\"x"`, "a\r", "\x00\xff", "\x1b[2J", "-- x", "", "é\u202e", "\t-- y --"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if bytes.Contains(line, []byte("\n")) {
-			return // a line has none
+			return // a line contains no line end
 		}
 		file := append([]byte("About.\n-- client --\n"), quoteLine(nil, line)...)
 		file = append(file, "-- server --\n{}\n"...)
@@ -48,7 +48,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// FuzzParse: no tape makes us panic, alone or beside a message.
+// FuzzParse checks that no tape causes a panic, neither when parsed nor when compared.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("-- client --\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}\n-- server --\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n"), []byte(`{"jsonrpc":"2.0","id":2,"method":"m"}`))
 	f.Add([]byte("-- client.request 1 --\nPOST /mcp\nA: b\n\n{}\n-- server.event 1 --\nid: 1\ndata: {}\n-- server.end 1 --\nend\n"), []byte(`{}`))
@@ -61,7 +61,7 @@ func FuzzParse(f *testing.F) {
 			s := newScore(tp, client, Options{})
 			s.take(live, func(int) bool { return true })
 			for i := range tp.entries {
-				s.words(i)
+				s.messageFor(i)
 			}
 			s.rest()
 		}

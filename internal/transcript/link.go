@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// limit is how long one step may take.
+// limit is the timeout of one step.
 const limit = 10 * time.Second
 
-// quiet is how long nothing may come before an empty expectation is complete,
-// with -update only.
+// quiet is how long nothing must arrive before an empty expectation is complete, with
+// -update only.
 const quiet = 300 * time.Millisecond
 
-var errSlow = errors.New("nothing came within 10s")
+var errSlow = errors.New("no line within 10s")
 
-// Link is one end of a pipe in memory. Reads and writes wait for each other, as
-// with io.Pipe.
+// Link is one end of an in-memory pipe. Reads and writes wait for each other, as with
+// io.Pipe.
 type Link struct {
 	io.Reader
 	w *io.PipeWriter
@@ -33,22 +33,22 @@ func Pipe() (a, b *Link) {
 
 func (l *Link) Write(p []byte) (int, error) { return l.w.Write(p) }
 
-// CloseWrite lets the other end read io.EOF; this end can still read.
+// CloseWrite makes the other end read io.EOF; this end can still read.
 func (l *Link) CloseWrite() error { return l.w.Close() }
 
 // Close ends both directions.
 func (l *Link) Close() error { return errors.Join(l.w.Close(), l.r.Close()) }
 
-// party is one end of a link as the runner plays it.
+// party is one end of a link, played by the runner.
 type party struct {
 	name  string
 	conn  io.ReadWriteCloser
-	lines chan string // closed by the reader, which listens until the link ends
-	err   error       // why the reader ended; read after lines is closed
-	ended bool        // this party has closed what it sends
+	lines chan string // closed by the reader when the link ends
+	err   error       // why the reader ended; valid after lines is closed
+	ended bool        // this party has closed its output
 }
 
-// read hands on the lines that arrive. It ends with the link.
+// read passes on arriving lines. It ends with the link.
 func (p *party) read() {
 	defer close(p.lines)
 	in := bufio.NewReader(p.conn)
@@ -84,8 +84,8 @@ func (p *party) next(within time.Duration) (string, error) {
 	}
 }
 
-// send writes a line. A gateway that does not read for too long loses the link,
-// so that the write ends.
+// send writes a line. If the gateway does not read in time, the link is closed, so that the
+// write ends.
 func (p *party) send(line string) error {
 	timer := time.AfterFunc(limit, func() { p.conn.Close() })
 	defer timer.Stop()
@@ -93,8 +93,7 @@ func (p *party) send(line string) error {
 	return err
 }
 
-// finish ends what the party sends, and all of the link where the link cannot end
-// one direction alone.
+// finish closes the party's output, or the whole link if it cannot be half-closed.
 func (p *party) finish() error {
 	p.ended = true
 	if half, ok := p.conn.(interface{ CloseWrite() error }); ok {

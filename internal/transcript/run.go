@@ -15,21 +15,20 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations of transcripts with what was seen")
 
-// Update says whether the test was started with -update, for the golden files of
-// those who import this package: the flag can be declared only once.
+// Update reports whether the test was started with -update. Packages that import this one
+// use it for their golden files, because the flag can be declared only once.
 func Update() bool { return *update }
 
-// Ends are the two ends at which the runner plays, of a gateway that has been
-// started.
+// Ends are the two ends of a started gateway that the runner plays.
 type Ends struct {
-	Client   io.ReadWriteCloser // the runner is the client here
+	Client   io.ReadWriteCloser // the runner plays the client here
 	Upstream io.ReadWriteCloser // and the server here
 
 	// Wait, unless nil, waits for the gateway to end after both links are closed.
 	Wait func() error
 }
 
-// Start starts a gateway. config is the text of the file's section of that name.
+// Start starts a gateway. config is the text of the file's config section.
 type Start func(t testing.TB, config string) Ends
 
 // RunAll plays every file that matches the pattern, each as a subtest.
@@ -71,7 +70,7 @@ type play struct {
 	parties map[string]*party
 	wait    func() error
 	readers sync.WaitGroup
-	log     []string // what was said so far
+	log     []string // the messages so far
 }
 
 func newPlay(s *script, ends Ends, update bool) *play {
@@ -84,7 +83,7 @@ func newPlay(s *script, ends Ends, update bool) *play {
 	return p
 }
 
-// run plays the steps, looks for what nobody expected and ends the gateway.
+// run plays the steps, checks for unexpected lines and ends the gateway.
 func (p *play) run() error {
 	err := p.steps()
 	if err == nil {
@@ -136,7 +135,7 @@ func (p *play) expect(who *party, st *step) error {
 		return nil
 	}
 	if len(st.lines) == 0 {
-		return errors.New("nothing is expected; fill it in with -update, or remove it: what comes unexpected is a failure anyway")
+		return errors.New("the section is empty; fill it with -update, or remove it")
 	}
 	for i, want := range st.lines {
 		got, err := who.next(limit)
@@ -155,7 +154,7 @@ func (p *play) expect(who *party, st *step) error {
 	return nil
 }
 
-// drain takes the lines of a party until it is quiet.
+// drain reads the lines of a party until it is quiet.
 func (p *play) drain(who *party, take func(line string)) {
 	for {
 		line, err := who.next(quiet)
@@ -167,8 +166,8 @@ func (p *play) drain(who *party, take func(line string)) {
 	}
 }
 
-// rest closes the client, as at the end of a real session, and collects what
-// arrives until the gateway has closed both links or is quiet.
+// rest closes the client, as at the end of a real session. It collects what arrives until
+// the gateway has closed both links or is quiet.
 func (p *play) rest() error {
 	client, upstream := p.parties["client"], p.parties["upstream"]
 	var surplus []string
@@ -180,7 +179,7 @@ func (p *play) rest() error {
 			}
 		})
 	}
-	if p.update { // what comes before the end belongs before the end
+	if p.update { // what arrives before the end belongs before it
 		collect(client)
 		collect(upstream)
 	}
@@ -200,13 +199,13 @@ func (p *play) rest() error {
 	collect(client)
 	collect(upstream)
 	if len(surplus) > 0 && !p.update {
-		return fmt.Errorf("nobody expected:\n %s", strings.Join(surplus, "\n "))
+		return fmt.Errorf("unexpected lines:\n %s", strings.Join(surplus, "\n "))
 	}
 	return nil
 }
 
-// end closes everything and waits for the gateway and our readers. Lines that
-// still come are thrown away, so that no reader is stuck.
+// end closes everything and waits for the gateway and our readers. It discards remaining
+// lines, so that no reader blocks.
 func (p *play) end() error {
 	var errs []error
 	for _, who := range p.parties {
@@ -231,17 +230,17 @@ func (p *play) note(who *party, verb, line string) {
 
 func (p *play) session() string { return strings.Join(p.log, "\n") }
 
-// difference shows two lines with the place where they part.
+// difference shows two lines from shortly before the first differing byte.
 func difference(want, got string) string {
 	i := 0
 	for i < len(want) && i < len(got) && want[i] == got[i] && !strings.HasPrefix(want[i:], wildcard) {
 		i++
 	}
 	from := max(0, i-60)
-	return fmt.Sprintf("they part at byte %d\n want %s\n  got %s\n      %s^", i, cut(want, from), cut(got, from), strings.Repeat(" ", i-from))
+	return fmt.Sprintf("they differ at byte %d\n want %s\n  got %s\n      %s^", i, cut(want, from), cut(got, from), strings.Repeat(" ", i-from))
 }
 
-// cut returns what of s is worth showing from byte from on.
+// cut returns the part of s to show, starting at byte from.
 func cut(s string, from int) string {
 	const width = 240
 	s = s[min(from, len(s)):]

@@ -35,7 +35,7 @@ func parse(file string) (*script, error) {
 	archive := txtar.Parse(b)
 	s := &script{file: file, prose: archive.Comment}
 	if len(bytes.TrimSpace(archive.Comment)) == 0 {
-		return nil, fmt.Errorf("%s: say in prose what the conversation shows", file)
+		return nil, fmt.Errorf("%s: begin with a description of the conversation", file)
 	}
 	for i, f := range archive.Files {
 		if f.Name == "config" {
@@ -71,8 +71,7 @@ func parse(file string) (*script, error) {
 	return s, nil
 }
 
-// split returns the lines of a section. Blank lines around them are for readers;
-// a blank line between them is a line.
+// split returns the lines of a section, without blank lines at its beginning and end.
 func split(b []byte) []string {
 	text := strings.Trim(string(b), "\n")
 	if text == "" {
@@ -97,8 +96,8 @@ func (s *script) format() []byte {
 	return txtar.Format(archive)
 }
 
-// Lines returns every line that is sent or expected in the files that match the
-// pattern, as seeds for a fuzz test.
+// Lines returns every sent or expected line in the files that match the pattern, as seeds
+// for a fuzz test.
 func Lines(pattern string) ([][]byte, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -121,15 +120,14 @@ func Lines(pattern string) ([][]byte, error) {
 
 const wildcard = "<*>"
 
-// matches compares a line with its expectation byte by byte, apart from the
-// wildcard.
+// matches compares a line with its expectation byte by byte, except for wildcards.
 func matches(want, got string) bool {
 	head, rest, wild := strings.Cut(want, wildcard)
 	tail, ok := strings.CutPrefix(got, head)
 	if !ok || !wild {
 		return ok && tail == ""
 	}
-	for n := 0; ; n++ { // n bytes stand for the wildcard
+	for n := 0; ; n++ { // the wildcard stands for n bytes
 		if matches(rest, tail[n:]) {
 			return true
 		}

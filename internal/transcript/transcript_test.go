@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// relay is a gateway that greets the client, passes each line on, and says
-// goodbye when the upstream ends. A line that contains "swallow" is not passed on.
+// relay is a gateway that greets the client, passes each line on, and says goodbye when the
+// upstream ends. It does not pass on lines that contain "swallow".
 func relay(t testing.TB, config string) Ends {
 	client, runnerClient := Pipe()
 	upstream, runnerUpstream := Pipe()
@@ -46,7 +46,7 @@ func relay(t testing.TB, config string) Ends {
 
 func TestRunAll(t *testing.T) { RunAll(t, filepath.Join("testdata", "*.txtar"), relay) }
 
-// write makes a transcript of the sections.
+// write parses a transcript from its text.
 func write(t *testing.T, text string) *script {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "x.txtar")
@@ -62,14 +62,14 @@ func write(t *testing.T, text string) *script {
 
 func TestFailures(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"another byte", "-- client.send --\n{\"a\":1}\n-- upstream.expect --\n{\"a\": 1}\n", "part at byte 5"},
-		{"another byte after a wildcard", "-- client.send --\n{\"a\":\"1\"}\n-- upstream.expect --\n{\"b\":\"<*>\"}\n", "part at byte 2"},
+		{"another byte", "-- client.send --\n{\"a\":1}\n-- upstream.expect --\n{\"a\": 1}\n", "differ at byte 5"},
+		{"another byte after a wildcard", "-- client.send --\n{\"a\":\"1\"}\n-- upstream.expect --\n{\"b\":\"<*>\"}\n", "differ at byte 2"},
 		{"wildcard past a quote", "-- client.send --\n{\"a\":\"1\",\"b\":\"2\"}\n-- upstream.expect --\n{\"a\":\"<*>\"}\n", "want {\"a\":\"<*>\"}"},
-		{"unexpected at the upstream", "-- client.send --\n1\n2\n-- upstream.expect --\n1\n", "nobody expected:\n upstream gets 2"},
-		{"unexpected at the client", "-- upstream.send --\n1\n", "nobody expected:\n client gets 1"},
+		{"unexpected at the upstream", "-- client.send --\n1\n2\n-- upstream.expect --\n1\n", "unexpected lines:\n upstream gets 2"},
+		{"unexpected at the client", "-- upstream.send --\n1\n", "unexpected lines:\n client gets 1"},
 		{"never comes", "-- client.send --\nswallow\n-- upstream.expect --\nswallow\n", errSlow.Error()},
 		{"gateway gone", "-- upstream.close --\n-- client.expect --\n1\n", "EOF"},
-		{"empty expectation", "-- client.send --\n1\n-- upstream.expect --\n", "nothing is expected"},
+		{"empty expectation", "-- client.send --\n1\n-- upstream.expect --\n", "the section is empty"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestStuckWrite plays against a gateway that does not read.
+// TestStuckWrite uses a gateway that does not read.
 func TestStuckWrite(t *testing.T) {
 	s := write(t, "About patience.\n-- client.send --\n1\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestUpdate(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"prose":       "-- client.send --\n1\n",
+		"description": "-- client.send --\n1\n",
 		"no such":     "Prose.\n-- server.send --\n1\n",
 		"or close":    "Prose.\n-- client.sends --\n1\n",
 		"first":       "Prose.\n-- client.send --\n1\n-- config --\na: b\n",

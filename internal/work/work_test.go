@@ -11,8 +11,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestNothingIsStartedAfterClose: work is offered from several sides while the group
-// is closed. What was taken on has run when Wait returns, and nothing is taken on later.
+// TestNothingIsStartedAfterClose calls Go from several goroutines while the group is closed.
+// Everything that was accepted has run when Wait returns, and nothing is accepted later.
 func TestNothingIsStartedAfterClose(t *testing.T) {
 	for range 500 {
 		var g work.Group
@@ -42,8 +42,8 @@ func TestNothingIsStartedAfterClose(t *testing.T) {
 	}
 }
 
-// TestWorkMayOfferWork: what runs may start more, before and after Close, and what it
-// started is waited for.
+// TestWorkMayOfferWork checks that running work may start more, before and after Close, and
+// that what it started is waited for.
 func TestWorkMayOfferWork(t *testing.T) {
 	var g work.Group
 	more, closed := make(chan bool, 2), make(chan struct{})
