@@ -210,6 +210,10 @@ func (g *Merged) Changed(server, kind string) { g.catalog().changed(server, kind
 // chooses. It does not wait.
 func (g *Merged) Warm(want func(server string) bool) { g.catalog().warm(want) }
 
+// EndListens ends all listens with a result. Calls go on, and so do the readings of lists
+// that they may wait for. It does not wait.
+func (g *Merged) EndListens() { g.notices.Drain() }
+
 // Drain ends all listens with a result, and readings of lists. It does not wait.
 func (g *Merged) Drain() {
 	g.notices.Drain()

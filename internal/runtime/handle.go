@@ -104,6 +104,18 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 	return old
 }
 
+// Renew begins a new generation with the same host, of which clients notice nothing, and
+// returns the old one. Replace must have been called before. Calls of Renew and Replace
+// must not overlap.
+func (h *Handle) Renew() *Generation {
+	h.mu.Lock()
+	old := h.now.Load()
+	h.now.Store(&Generation{host: old.host, idle: make(chan struct{})})
+	h.mu.Unlock()
+	old.retire()
+	return old
+}
+
 // Hello implements downstream.Handler.
 func (h *Handle) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	g := h.enter()

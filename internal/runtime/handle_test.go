@@ -110,6 +110,34 @@ func TestAttachedClientsMove(t *testing.T) {
 	}
 }
 
+// A renewed generation ends like a replaced one, and clients notice nothing.
+func TestRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &host{hold: make(chan struct{})}
+		var h Handle
+		var l listener
+		h.Replace(x)
+		defer h.Subscribe(nil, &l)()
+		var running sync.WaitGroup
+		running.Go(func() { _, _ = h.Call(t.Context(), nil, nil) })
+		synctest.Wait()
+		old := h.Renew()
+		select {
+		case <-old.Idle():
+			t.Error("idle while a call runs")
+		case <-time.After(time.Hour):
+		}
+		close(x.hold)
+		running.Wait()
+		<-old.Idle()
+		h.Notify(t.Context(), nil, nil)
+		if x.calls.Load() != 3 || x.attached.Load() != 1 || l.notes.Load() != 0 {
+			t.Errorf("%d calls, %d attached, %d notes", x.calls.Load(), x.attached.Load(), l.notes.Load())
+		}
+		<-h.Renew().Idle()
+	})
+}
+
 // Under the race detector: no call, notification or hello reaches a host that was closed
 // once its generation was idle, and no attachment stays behind.
 func TestReplacedUnderLoad(t *testing.T) {

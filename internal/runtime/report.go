@@ -55,8 +55,8 @@ func (r *Runtime) Report() *Report {
 	for _, c := range snapshot.Servers {
 		configured[c.Name] = c
 	}
-	for _, u := range order {
-		out.Servers = append(out.Servers, ServerReport{u.Report(), redactor(configured[u.Name()])})
+	for _, x := range order {
+		out.Servers = append(out.Servers, ServerReport{x.Report(), redactor(configured[x.Name()])})
 	}
 	out.Lists, out.Parked, out.Listens = g.Lists(), r.bridge.ParkedCalls(), r.listens.ByParty()
 	return out

@@ -1,42 +1,72 @@
 package runtime
 
 import (
-	"slices"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// settled is how long a call of a replaced generation may take to reach its server. One
-// that takes longer finds that the server was removed.
-const settled = 2 * time.Second
+// leaving is what an Apply took out of use.
+type leaving struct {
+	generations []held
+	gateway     *gateway.Merged // nil at the first Apply
+	servers     []*server       // that are in the configuration no more
+	mounts      []*mount        // likewise
+}
 
-// retire waits until the calls of removed servers are over, and ends those that take too
-// long. A call that began before the reload may not have reached its server yet; while
-// one may be on its way nothing is ended.
-func (r *Runtime) retire(old []*upstream.Upstream, replaced []*Generation, mounts []*mount) {
+// held is a replaced generation and the servers that its calls may use.
+type held struct {
+	*Generation
+	servers []*server
+}
+
+// add adds a generation; nil adds nothing.
+func (l *leaving) add(g *Generation, servers []*server) {
+	if g != nil {
+		l.generations = append(l.generations, held{g, servers})
+	}
+}
+
+// retire lets go of what an Apply took out of use, as soon as nobody uses it any more. It
+// does not wait.
+func (r *Runtime) retire(l leaving) {
+	for _, x := range l.servers {
+		x.release() // of the configuration
+	}
+	if len(l.generations) > 0 {
+		r.retired.Go(func() {
+			for _, g := range l.generations {
+				<-g.Idle()
+			}
+			if l.gateway != nil {
+				l.gateway.Close()
+			}
+			for _, g := range l.generations {
+				for _, x := range g.servers {
+					x.release()
+				}
+			}
+		})
+	}
+	if len(l.servers) > 0 || len(l.mounts) > 0 {
+		r.retired.Go(func() { r.remove(l.servers, l.mounts) })
+	}
+}
+
+// remove closes servers when nobody uses them any more, or after Options.Drain, and then
+// their endpoints.
+func (r *Runtime) remove(servers []*server, mounts []*mount) {
 	limit := r.opts.Drain
 	if limit <= 0 {
 		limit = DrainLimit
 	}
 	late := time.NewTimer(limit)
 	defer late.Stop()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	began := time.Now()
-	used := func(g *Generation) bool {
-		select {
-		case <-g.Idle():
-			return false
-		default:
-			return time.Since(began) < settled
-		}
-	}
-	busy := func(u *upstream.Upstream) bool { return u.Status().Running > 0 }
 wait:
-	for len(old) > 0 && slices.ContainsFunc(replaced, used) || slices.ContainsFunc(old, busy) {
+	for _, x := range servers {
 		select {
-		case <-look.C:
+		case <-x.idle:
 		case <-late.C:
 			r.opts.Log.Warn("calls of servers that were removed are cut off", "after", limit.String())
 			break wait
@@ -44,8 +74,16 @@ wait:
 			break wait
 		}
 	}
-	CloseAll(old, StopLimit)
+	closeServers(servers, StopLimit)
 	for _, m := range mounts {
 		r.endpoints.Remove(m.endpoint)
 	}
+}
+
+func closeServers(all []*server, limit time.Duration) {
+	upstreams := make([]*upstream.Upstream, len(all))
+	for i, x := range all {
+		upstreams[i] = x.Upstream
+	}
+	CloseAll(upstreams, limit)
 }

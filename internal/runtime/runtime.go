@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
@@ -47,19 +46,19 @@ type Runtime struct {
 	newcomers newcomers
 	texts     instructions
 	endpoints *Endpoints
-	retired   work.Group // upstreams that are being closed
+	retired   work.Group // what waits for the end of replaced generations
 
 	joined *mount // of all servers; lives as long as the Runtime
 
-	mu        sync.Mutex
-	snapshot  *config.Snapshot
-	since     time.Time                     // of the last Apply
-	upstreams map[string]*upstream.Upstream // by name and fingerprint
-	order     []*upstream.Upstream          // as in the configuration
-	gateway   *gateway.Merged               // that joined leads to
-	single    map[string]*mount             // by server name
-	singles   map[string]*gateway.Single    // that they lead to
-	draining  bool
+	mu       sync.Mutex
+	snapshot *config.Snapshot
+	since    time.Time                  // of the last Apply
+	servers  map[string]*server         // by name and fingerprint
+	order    []*server                  // as in the configuration
+	gateway  *gateway.Merged            // that joined leads to
+	single   map[string]*mount          // by server name
+	singles  map[string]*gateway.Single // that they lead to
+	draining bool
 }
 
 // mount is an endpoint with the handle that its clients' conversations lead to.
@@ -67,12 +66,24 @@ type mount struct {
 	handle    *Handle
 	reception *downstream.Endpoint
 	endpoint  *Endpoint
+	servers   []*server // that the current generation of handle holds; only Apply uses it
+}
+
+// replace lets clients reach h from now on, and with it these servers. It returns the old
+// generation, nil the first time, and the servers that it holds.
+func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*server) {
+	for _, x := range to {
+		x.hold()
+	}
+	before := m.servers
+	m.servers = to
+	return m.handle.Replace(h), before
 }
 
 // New makes a Runtime without servers. Apply must be called before clients come.
 func New(o Options) *Runtime {
 	r := &Runtime{
-		opts: o, endpoints: NewEndpoints(), since: time.Now(), upstreams: make(map[string]*upstream.Upstream),
+		opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server),
 		single: make(map[string]*mount), singles: make(map[string]*gateway.Single),
 	}
 	r.bridge = NewBridge(o.Events, o.Budget)
@@ -109,97 +120,91 @@ func (r *Runtime) changed(server, kind string) {
 }
 
 // Apply makes a configuration the current one. Servers whose settings are the same keep
-// running. Others are closed when their last call has ended, or after Options.Drain.
+// running. Others are closed when the last call that began before has ended, or after
+// Options.Drain.
 func (r *Runtime) Apply(s *config.Snapshot) {
 	h := r.hooks
 	h.Dialects = s.Look()
 	r.mu.Lock()
-	next := make(map[string]*upstream.Upstream)
-	var order []*upstream.Upstream
+	next := make(map[string]*server)
+	var order []*server
 	var enabled []config.Server
 	for _, c := range s.Servers {
 		if c.Disabled {
 			continue
 		}
 		key := c.Name + "\x00" + c.Fingerprint
-		u := r.upstreams[key]
-		if u == nil {
-			u = NewUpstream(c, h)
+		x := r.servers[key]
+		if x == nil {
+			x = newServer(NewUpstream(c, h))
 		} else {
-			u.SetTimes(timesOf(c))
+			x.SetTimes(timesOf(c))
 		}
-		next[key] = u
-		order = append(order, u)
+		next[key] = x
+		order = append(order, x)
 		enabled = append(enabled, c)
 	}
-	var old []*upstream.Upstream
-	for key, u := range r.upstreams {
+	var out leaving
+	for key, x := range r.servers {
 		if next[key] == nil {
-			old = append(old, u)
+			out.servers = append(out.servers, x)
 		}
 	}
-	before := r.gateway
+	out.gateway = r.gateway
 	g := &gateway.Merged{
 		Bridge: r.bridge, Listens: &r.listens, Names: gateway.Names{Separator: s.Separator}, Face: r.identity(s),
 		Prefixes: make(map[string]string),
 	}
-	for i, u := range order {
-		g.Upstreams = append(g.Upstreams, shown(u, enabled[i].Expose))
-		if p := enabled[i].Prefix; p != "" && p != u.Name() {
-			g.Prefixes[u.Name()] = p
+	for i, x := range order {
+		g.Upstreams = append(g.Upstreams, shown(x, enabled[i].Expose))
+		if p := enabled[i].Prefix; p != "" && p != x.Name() {
+			g.Prefixes[x.Name()] = p
 		}
 	}
-	r.snapshot, r.upstreams, r.order, r.gateway, r.since = s, next, order, g, time.Now()
+	r.snapshot, r.servers, r.order, r.gateway, r.since = s, next, order, g, time.Now()
 	type move struct {
-		m *mount
-		h downstream.Handler
+		m  *mount
+		h  downstream.Handler
+		to []*server
 	}
-	moves := []move{{r.joined, g}}
+	moves := []move{{r.joined, g, order}}
 	gone := r.singles
 	r.singles = make(map[string]*gateway.Single)
-	for i, u := range order {
-		m := r.single[u.Name()]
+	for i, x := range order {
+		m := r.single[x.Name()]
 		if m == nil {
-			m = r.newMount(u.Name())
-			r.single[u.Name()] = m
+			m = r.newMount(x.Name())
+			r.single[x.Name()] = m
 		}
-		if h := gone[u.Name()]; h != nil && h.Upstream == gateway.Upstream(server{u}) && enabled[i].Expose.IsZero() {
-			r.singles[u.Name()] = h
-			delete(gone, u.Name())
+		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && enabled[i].Expose.IsZero() {
+			r.singles[x.Name()] = h
+			delete(gone, x.Name())
 			continue
 		}
-		h := &gateway.Single{Bridge: r.bridge, Listens: &r.listens, Upstream: shown(u, enabled[i].Expose)}
-		r.singles[u.Name()] = h
-		moves = append(moves, move{m, h})
+		h := &gateway.Single{Bridge: r.bridge, Listens: &r.listens, Upstream: shown(x, enabled[i].Expose)}
+		r.singles[x.Name()] = h
+		moves = append(moves, move{m, h, []*server{x}})
 	}
-	var closing []*mount
 	for name, m := range r.single {
 		if r.singles[name] == nil {
-			closing = append(closing, m)
+			out.mounts = append(out.mounts, m)
 			delete(r.single, name)
 		}
 	}
 	r.mu.Unlock()
-	var replaced []*Generation
 	for _, x := range moves {
-		if g := x.m.handle.Replace(x.h); g != nil {
-			replaced = append(replaced, g)
-		}
+		out.add(x.m.replace(x.h, x.to))
+	}
+	for _, m := range out.mounts {
+		out.add(m.handle.Renew(), m.servers)
 	}
 	for _, h := range gone {
 		h.Drain()
 	}
-	if before != nil {
-		before.Drain()
+	if out.gateway != nil {
+		out.gateway.EndListens()
 	}
-	if len(old) > 0 || before != nil {
-		r.retired.Go(func() {
-			r.retire(old, replaced, closing)
-			if before != nil {
-				before.Close()
-			}
-		})
-	}
+	r.retire(out)
 }
 
 // identity returns how we introduce ourselves under a configuration. The environment wins
@@ -276,6 +281,6 @@ func (r *Runtime) Close(limit time.Duration) {
 		g.Close()
 	}
 	r.bridge.Close()
-	CloseAll(order, limit)
+	closeServers(order, limit)
 	r.retired.Wait()
 }

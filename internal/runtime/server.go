@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/codex"
@@ -20,22 +21,53 @@ import (
 // StopLimit is how long a server may take to end by itself before it is killed.
 const StopLimit = 10 * time.Second
 
-// server makes an *upstream.Upstream what the gateway asks for.
-type server struct{ *upstream.Upstream }
+// server makes an *upstream.Upstream what the gateway asks for, and counts who may still
+// use it: the current configuration, each generation that can reach it and is not idle,
+// and calls that run. Calls are counted because one that is parked outlives the request,
+// and with it the generation, in which it began.
+type server struct {
+	*upstream.Upstream
+	users atomic.Int64
+	once  sync.Once
+	idle  chan struct{} // closed when nobody may use it any more
+}
+
+// newServer returns a server with one user.
+func newServer(u *upstream.Upstream) *server {
+	s := &server{Upstream: u, idle: make(chan struct{})}
+	s.users.Store(1)
+	return s
+}
+
+func (s *server) hold() { s.users.Add(1) }
+
+func (s *server) release() {
+	if s.users.Add(-1) == 0 {
+		s.once.Do(func() { close(s.idle) })
+	}
+}
 
 // ForGateway returns an upstream as the gateway uses it.
-func ForGateway(u *upstream.Upstream) gateway.Upstream { return server{u} }
+func ForGateway(u *upstream.Upstream) gateway.Upstream { return newServer(u) }
 
-func (s server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
+// Call implements gateway.Upstream.
+func (s *server) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	s.hold()
+	defer s.release()
+	return s.Upstream.Call(ctx, c, k)
+}
+
+// Subscribe implements gateway.Upstream.
+func (s *server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
 	return s.Upstream.Stand(f, deliver, asker)
 }
 
-// shown returns an upstream as far as clients may see it.
-func shown(u *upstream.Upstream, e config.Expose) gateway.Upstream {
+// shown returns a server as far as clients may see it.
+func shown(s *server, e config.Expose) gateway.Upstream {
 	if e.IsZero() {
-		return server{u}
+		return s
 	}
-	return &gateway.Filtered{Upstream: server{u}, Shows: func(kind, name string) bool {
+	return &gateway.Filtered{Upstream: s, Shows: func(kind, name string) bool {
 		switch kind {
 		case "tools":
 			return e.Tools.Allows(name)
