@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// TestTranscripts plays testdata/ERA_*.txtar against the server of that era. Time
-// is simulated.
+// TestTranscripts plays testdata/ERA_*.txtar against the server of that era, in synthetic
+// time.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -46,7 +46,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// served is a server that a test speaks to line by line.
+// served is a server that a test talks to line by line.
 type served struct {
 	t      *testing.T
 	in     *io.PipeWriter
@@ -55,7 +55,7 @@ type served struct {
 	done   chan error
 }
 
-// serve starts a server within a bubble.
+// serve starts a server in a synctest bubble.
 func serve(t *testing.T, era string) *served {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	r, in := io.Pipe()
@@ -82,7 +82,7 @@ func (s *served) say(lines ...string) {
 	}
 }
 
-// hear returns what has come once nothing more does without time passing.
+// hear returns the lines that have arrived, once no more arrive without time passing.
 func (s *served) hear() []string {
 	synctest.Wait()
 	var got []string
@@ -99,7 +99,7 @@ func (s *served) hear() []string {
 	}
 }
 
-// end closes the client's side and expects a clean end.
+// end closes the client's side and expects Serve to return nil.
 func (s *served) end() {
 	s.t.Helper()
 	_ = s.in.Close()
@@ -147,7 +147,8 @@ func TestListenHearsOfCalls(t *testing.T) {
 	})
 }
 
-// A server that is told to stop ends its subscriptions in good order.
+// TestStopSaysGoodbye checks that a server that is told to stop closes its subscriptions
+// gracefully.
 func TestStopSaysGoodbye(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, Modern)
@@ -168,7 +169,8 @@ func TestStopSaysGoodbye(t *testing.T) {
 	})
 }
 
-// What runs when the client leaves is ended and waited for; nothing is said.
+// TestEndOfInputEndsCalls checks that running calls end without a response when the client
+// disconnects, and that Serve waits for them.
 func TestEndOfInputEndsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, Legacy)
@@ -215,7 +217,7 @@ func TestUnknownEra(t *testing.T) {
 	}
 }
 
-// Streams that cannot be closed do as well.
+// TestPlainStreams checks streams that cannot be closed.
 func TestPlainStreams(t *testing.T) {
 	var out strings.Builder
 	if err := Serve(t.Context(), Legacy, strings.NewReader(hello), &out, "1.2.3"); err != nil {

@@ -26,8 +26,8 @@ const (
 
 var haikuTopics = []string{"autumn", "bridges", "code", "mountains", "rain", "tea"}
 
-// legacy is the server of the revisions with a handshake. But for asks, its state
-// belongs to the line's reader.
+// legacy is the server of the revisions with a handshake. Its state belongs to the reading
+// goroutine, except asks.
 type legacy struct {
 	*line
 	version string
@@ -35,9 +35,9 @@ type legacy struct {
 	methods map[string]step
 
 	rev   mcp.Revision // Unknown before initialize
-	ready bool         // the client has said initialized
-	forms bool         // the client shows them
-	level mcp.LogLevel // 0 before the client has set one: nothing is logged
+	ready bool         // the client has sent initialized
+	forms bool         // the client supports form elicitation
+	level mcp.LogLevel // 0 until the client sets one: nothing is logged
 	notes []string
 
 	asks struct {
@@ -79,7 +79,7 @@ func newLegacy(l *line, version string) *legacy {
 		mcp.MethodListTools: {run: func(_ context.Context, c *call) (string, error) {
 			return s.tools.list(c.rev.Can(mcp.TitledImplementation)), nil
 		}},
-		mcp.MethodCallTool:      {}, // the tool's own
+		mcp.MethodCallTool:      {}, // replaced by the tool's own
 		mcp.MethodListResources: {run: s.listResources},
 		mcp.MethodListTemplates: fixed(`"resourceTemplates":[{"uriTemplate":"` + echoURI + `{text}","name":"echo","description":"Says back what its URI says.","mimeType":"text/plain"}]`),
 		mcp.MethodReadResource:  {run: s.read},
@@ -107,7 +107,7 @@ func (s *legacy) open(c *call) (step, *jsonrpc.Error) {
 	case c.m.Method == mcp.MethodInitialize && s.rev.Legacy():
 		return step{}, refusal(jsonrpc.CodeInvalidRequest, "initialize was answered already")
 	case c.m.Method != mcp.MethodInitialize && c.m.Method != mcp.MethodPing && !s.rev.Legacy():
-		// 2025-11-25 §Lifecycle, "Initialization": it must be the first interaction.
+		// 2025-11-25 §Lifecycle, "Initialization": initialize must come first.
 		return step{}, refusal(jsonrpc.CodeInvalidRequest, "this server opens with initialize")
 	}
 	c.rev, c.mayAsk = s.rev, s.ready && s.forms
@@ -125,7 +125,7 @@ func (s *legacy) hear(m *jsonrpc.Message) {
 		delete(s.asks.pending, m.ID)
 		s.asks.Unlock()
 		if waits != nil {
-			waits <- m // has room for one, and nobody else has found it
+			waits <- m // does not block: the buffer has room for one, and only one response is sent
 		}
 	case m.Method == mcp.NoteInitialized:
 		s.ready = s.rev.Legacy()
@@ -134,8 +134,8 @@ func (s *legacy) hear(m *jsonrpc.Message) {
 	}
 }
 
-// initialize agrees on the client's revision, or offers our newest (2025-11-25
-// §Lifecycle, "Version Negotiation").
+// initialize accepts the client's revision, or offers our newest (2025-11-25 §Lifecycle,
+// "Version Negotiation").
 func (s *legacy) initialize(_ context.Context, c *call) (string, error) {
 	m := c.m
 	date, ok := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
@@ -208,7 +208,7 @@ func (s *legacy) remember(_ context.Context, c *call) (string, error) {
 	}
 	s.notes = append(s.notes, note)
 	s.log("info", "a note was kept")
-	if len(s.notes) == 1 { // and hence the list of resources a member more
+	if len(s.notes) == 1 { // so the list of resources has a new entry
 		s.send(jsonrpc.AppendNotification(nil, mcp.NoteResourcesChanged, nil))
 	}
 	return text(fmt.Sprintf("Noted. That makes %d.", len(s.notes))), nil
@@ -245,7 +245,7 @@ func (s *legacy) askName(ctx context.Context, c *call) (string, error) {
 	return text("It is nice to meet you, " + name + "."), nil
 }
 
-// ask sends a request to the client and waits for what comes back.
+// ask sends a request to the client and waits for the response.
 func (s *legacy) ask(ctx context.Context, method, params string) (*jsonrpc.Message, error) {
 	back := make(chan *jsonrpc.Message, 1)
 	s.asks.Lock()
@@ -294,7 +294,7 @@ func (s *legacy) read(_ context.Context, c *call) (string, error) {
 	return "", c.missing(uri)
 }
 
-// tickID is the id of the clock's goroutine: no JSON, hence no client's id.
+// tickID is the id of the clock's goroutine. It is not JSON, so it cannot be a client's id.
 const tickID jsonrpc.ID = "clock"
 
 func (s *legacy) subscribe(ctx context.Context, c *call) (string, error) {
@@ -317,7 +317,7 @@ func (s *legacy) subscribe(ctx context.Context, c *call) (string, error) {
 	return "", nil
 }
 
-// tick says that the clock has changed for as long as it is subscribed to.
+// tick reports changes of the clock while it is subscribed to.
 func (s *legacy) tick(ctx context.Context) []byte {
 	t := time.NewTicker(clockTick)
 	defer t.Stop()

@@ -15,7 +15,7 @@ import (
 
 const (
 	aboutURI = "demo://about"
-	// listsLast is how long clients may keep what never changes here.
+	// listsLast is how long clients may cache what never changes.
 	listsLast = time.Hour
 
 	modernWords = "A small server of the newer era: no handshake, no session, every request stands for itself. " +
@@ -23,8 +23,8 @@ const (
 		"confirm to be asked before anything happens, slow to see progress. demo://about changes with every tool that is called."
 )
 
-// modern is the server of the revisions without a handshake. It keeps nothing of
-// its clients; what it counts is everybody's.
+// modern is the server of the revisions without a handshake. It keeps no state per client;
+// its counter is shared by all.
 type modern struct {
 	*line
 	info    string // an Implementation object
@@ -34,7 +34,7 @@ type modern struct {
 	count struct {
 		sync.Mutex
 		calls   int
-		changed chan struct{} // closed and replaced with each call
+		changed chan struct{} // closed and replaced at each call
 	}
 }
 
@@ -71,7 +71,7 @@ func newModern(l *line, version string) *modern {
 		mcp.MethodDiscover: fixed(`"supportedVersions":` + versions() +
 			`,"capabilities":{"tools":{},"resources":{"subscribe":true}},"instructions":` + quote(modernWords)),
 		mcp.MethodListTools:     fixed(s.tools.list(true)),
-		mcp.MethodCallTool:      {}, // the tool's own
+		mcp.MethodCallTool:      {}, // replaced by the tool's own
 		mcp.MethodListResources: fixed(`"resources":[{"uri":"` + aboutURI + `","name":"about","title":"About this server","description":"What this server has done so far.","mimeType":"text/plain"}]`),
 		mcp.MethodListTemplates: fixed(`"resourceTemplates":[]`),
 		mcp.MethodReadResource:  {run: s.read},
@@ -80,7 +80,7 @@ func newModern(l *line, version string) *modern {
 	return s
 }
 
-// versions is the JSON array of what the server speaks.
+// versions is the JSON array of supported versions.
 func versions() string {
 	var out []string
 	for _, r := range mcp.Revisions(mcp.PerRequestMeta) {
@@ -91,11 +91,11 @@ func versions() string {
 
 func (s *modern) speaks() mcp.Revision { return mcp.Latest }
 
-// open checks what every request must say of itself (2026-07-28 §Base,
-// "Per-request protocol fields").
+// open checks the required _meta of a request (2026-07-28 §Base, "Per-request protocol
+// fields").
 func (s *modern) open(c *call) (step, *jsonrpc.Error) {
 	if c.m.Method == mcp.MethodInitialize {
-		// 2026-07-28 §Versioning: an error to initialize should name our versions.
+		// 2026-07-28 §Versioning: the error for initialize should list our versions.
 		e := refusal(jsonrpc.CodeMethodNotFound, "method not found: initialize; this server speaks %s only, without a handshake", mcp.Latest)
 		e.Data = []byte(`{"supported":` + versions() + `}`)
 		return step{}, e
@@ -125,8 +125,8 @@ func (s *modern) open(c *call) (step, *jsonrpc.Error) {
 	return st, paged(c)
 }
 
-// wrap adds what every result has, and to what may be kept for how long
-// (2026-07-28 §Caching, "Cacheable Results").
+// wrap adds the members that every result has, and the caching hints (2026-07-28 §Caching,
+// "Cacheable Results").
 func (s *modern) wrap(c *call, members string) string {
 	kind := mcp.ResultComplete
 	if c.resultType != "" {
@@ -150,8 +150,8 @@ func (s *modern) wrap(c *call, members string) string {
 	return out + quote(mcp.KeyServerInfo) + ":" + s.info + "}}"
 }
 
-// hear takes cancellations; other notifications mean nothing here, and responses
-// are not to be sent to a modern server (2026-07-28 §stdio, "Sending Messages").
+// hear handles cancellations. It ignores other notifications. Clients must not send
+// responses to a modern server (2026-07-28 §stdio, "Sending Messages").
 func (s *modern) hear(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled {
 		s.cancel(jsonrpc.ID(m.Param("requestId").Of(m.Raw)))
@@ -166,7 +166,7 @@ func (s *modern) counted() {
 	s.count.changed = make(chan struct{})
 }
 
-// called returns how many tools were called, and what is closed with the next.
+// called returns how many tools were called, and a channel that the next call closes.
 func (s *modern) called() (int, <-chan struct{}) {
 	s.count.Lock()
 	defer s.count.Unlock()
@@ -185,8 +185,8 @@ func (s *modern) add(_ context.Context, c *call) (string, error) {
 	if math.IsInf(a+b, 0) {
 		return "", toolError("The sum is beyond what a double can hold.")
 	}
-	// 2026-07-28 §Tools, "Structured Content": the same as text, for those who
-	// read no structures.
+	// 2026-07-28 §Tools, "Structured Content": repeat it as text, for clients that do
+	// not read structured content.
 	sum := `{"sum":` + decimal(a+b) + `}`
 	return text(sum) + `,"structuredContent":` + sum, nil
 }
@@ -203,7 +203,7 @@ func (s *modern) weather(_ context.Context, c *call) (string, error) {
 	return text(fmt.Sprintf("%s: %s, %d °C. (Made up, but reliably so.)", city, skies[n%uint32(len(skies))], int(n>>8%35)-5)), nil
 }
 
-// confirm asks by its first answer and finishes on the retry, which carries all
+// confirm asks in its first answer and finishes on the retry, which contains everything
 // that is needed (2026-07-28 §MRTR).
 func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	action, err := c.text("action")
@@ -219,13 +219,13 @@ func (s *modern) confirm(_ context.Context, c *call) (string, error) {
 	raw := c.m.Raw
 	answered := jsonrpc.Find(raw, c.m.Param("inputResponses"), "go_ahead")
 	if at := c.m.Param("requestState"); !at.IsZero() {
-		// It carries no authority: whoever makes one up confirms what does nothing
-		// (2026-07-28 §MRTR, "Server Requirements": no seal is needed then).
+		// The state carries no authority: forging it confirms an action that does nothing
+		// (2026-07-28 §MRTR, "Server Requirements": no integrity protection needed).
 		if state, _ := jsonrpc.Text(raw, at); state != "asked: "+action {
 			return "", refusal(jsonrpc.CodeInvalidParams, "params.requestState is not of this question")
 		}
 	} else {
-		answered = jsonrpc.Span{} // to a question that we have not asked
+		answered = jsonrpc.Span{} // an answer to a question that we have not asked
 	}
 	if answered.IsZero() {
 		c.resultType = mcp.ResultInputRequired
@@ -264,8 +264,8 @@ func (s *modern) read(_ context.Context, c *call) (string, error) {
 	return contents(uri, fmt.Sprintf("I speak %s and remember nobody. Tools called so far: %d.", mcp.Latest, n)), nil
 }
 
-// listen tells of changes of the one resource that changes, until it is cancelled
-// or we are told to stop (2026-07-28 §Subscriptions).
+// listen reports changes of the only resource that changes, until it is cancelled or the
+// server stops (2026-07-28 §Subscriptions).
 func (s *modern) listen(ctx context.Context, c *call) (string, error) {
 	asked, err := mcp.ParseSubscriptionFilter(c.m.Raw, c.m.Param("notifications"))
 	if err != nil {

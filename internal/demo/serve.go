@@ -1,13 +1,12 @@
-// Package demo holds two small MCP servers that come with the binary, so that
-// `dragoman serve --demo` has something to bridge: one that knows only the
-// revisions that open with initialize, one that knows only those that do not.
-// Their tools wait, ask, remember and report progress, each in the way of its era.
+// Package demo contains two small MCP servers that come with the binary, so that
+// `dragoman serve --demo` has something to bridge. One supports only the revisions that
+// open with initialize, the other only those that do not. Their tools wait, ask, remember
+// and report progress, each in the way of its era.
 //
-// Both are strict: what their era does not have they refuse, and they declare
-// nothing that they do not do. They keep no file, open no connection and know
-// nothing of the bridge before them. A call that has to wait runs in a goroutine
-// of its own; everything else is answered at once and in order. Nothing is left
-// running when Serve returns.
+// Both are strict: they refuse what their era does not have, and declare only what they
+// implement. They keep no files, open no connections and do not know about the bridge. A
+// call that has to wait runs on its own goroutine. Everything else is answered at once and
+// in order. Nothing is left running when Serve returns.
 package demo
 
 import (
@@ -23,31 +22,30 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// The eras that Serve knows.
+// The eras that Serve supports.
 const (
 	Legacy = "legacy"
 	Modern = "modern"
 )
 
-// maxRunning bounds the calls and subscriptions that wait at a time.
+// maxRunning limits the calls and subscriptions that run at a time.
 const maxRunning = 64
 
-// Why what is running is to end, beside the cause of Serve's own context.
+// Reasons for ending running calls, besides the cause of Serve's own context.
 var (
 	errGone      = errors.New("the client is gone")
 	errCancelled = errors.New("the client has cancelled the request")
 )
 
-// Serve is the server of one era towards one client. version is the program's
-// own. It returns nil when in has ended, the cause of ctx when that ended first,
-// and otherwise what broke the link.
+// Serve runs the server of one era for one client. version is the program's version. It
+// returns nil when in has ended, the cause of ctx if ctx ended first, and otherwise the
+// error that broke the link.
 //
-// It closes in and out where they can be closed, and hands descriptors of their
-// own to the process's standard streams. Where closing does not unblock in, ctx
-// ends Serve only with the next line; where out cannot be closed, a client that
-// reads nothing keeps it.
+// It closes in and out if they can be closed; of the process's stdin and stdout it closes
+// duplicates. If closing does not unblock a read of in, ctx takes effect only at the next
+// line. If out cannot be closed, a client that does not read blocks Serve.
 func Serve(ctx context.Context, era string, in io.Reader, out io.Writer, version string) error {
-	l := &line{running: map[jsonrpc.ID]*flight{}}
+	l := &line{running: map[jsonrpc.ID]*runningCall{}}
 	var s server
 	switch era {
 	case Legacy:
@@ -77,50 +75,50 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// server is what differs between the eras. The line's reader is the only one to
-// call open and hear, and calls what open returns too where that does not wait.
+// server contains what differs between the eras. Only the reading goroutine calls open and
+// hear. It also runs the step that open returns, unless the step waits.
 type server interface {
-	// open finds what is to be done for a request, or why nothing is.
+	// open returns the step that serves a request, or an error.
 	open(c *call) (step, *jsonrpc.Error)
-	// wrap makes a result object of its members.
+	// wrap builds a result object from its members.
 	wrap(c *call, members string) string
-	// hear takes notifications and responses.
+	// hear handles notifications and responses.
 	hear(m *jsonrpc.Message)
-	// speaks is the revision that was agreed on, Unknown before.
+	// speaks returns the negotiated revision, or Unknown.
 	speaks() mcp.Revision
 }
 
-// call is one request. Whoever runs its step owns it.
+// call is one request. It is owned by whoever runs its step.
 type call struct {
 	m          *jsonrpc.Message
 	rev        mcp.Revision
-	args       jsonrpc.Span // of a tool, absent when there are none
-	token      jsonrpc.Span // of its progress, absent when none is wanted
-	mayAsk     bool         // the client shows forms
-	resultType string       // of the modern era; "" means complete
-	listen     bool         // it is a subscription, and its result says so
+	args       jsonrpc.Span // of a tool; absent if there are none
+	token      jsonrpc.Span // progress token; absent if no progress is wanted
+	mayAsk     bool         // the client supports form elicitation
+	resultType string       // in the modern era; "" means complete
+	listen     bool         // it is a subscription, which its result must say
 }
 
-// step does what a request asks for and returns the members of its result. Its
-// errors are a toolError, a *jsonrpc.Error, or that of the context.
+// step serves a request and returns the members of its result. Its errors are a
+// toolError, a *jsonrpc.Error, or the context's error.
 type step struct {
 	waits bool
 	run   func(ctx context.Context, c *call) (string, error)
 }
 
-// line is the link with what is running on it.
+// line is the link to the client, with the calls that are running on it.
 type line struct {
 	pipe *stdio.Pipe
 	fail context.CancelCauseFunc // ends everything
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
-	ended   bool // nothing may begin any more
+	ended   bool // nothing new may start
 	live    int  // goroutines of wg
-	running map[jsonrpc.ID]*flight
+	running map[jsonrpc.ID]*runningCall
 }
 
-type flight struct{ cancel context.CancelCauseFunc }
+type runningCall struct{ cancel context.CancelCauseFunc }
 
 func (l *line) run(ctx context.Context, s server) error {
 	ctx, l.fail = context.WithCancelCause(ctx)
@@ -130,7 +128,7 @@ func (l *line) run(ctx context.Context, s server) error {
 		l.mu.Lock()
 		l.ended = true
 		l.mu.Unlock()
-		l.wg.Wait() // subscriptions say goodbye
+		l.wg.Wait() // subscriptions send their last message
 		_ = l.pipe.Close()
 	})
 	l.fail(l.read(ctx, s))
@@ -141,7 +139,7 @@ func (l *line) run(ctx context.Context, s server) error {
 	return nil
 }
 
-// read hands on what arrives until the link ends, and returns why it did.
+// read handles messages until the link ends, and returns the reason.
 func (l *line) read(ctx context.Context, s server) error {
 	for {
 		m, err := l.pipe.Read()
@@ -152,7 +150,7 @@ func (l *line) read(ctx context.Context, s server) error {
 		case errors.As(err, &bad):
 			id := bad.ID
 			if id == "" && s.speaks().Can(mcp.NullIDErrors) {
-				id = "null" // the older spelling of none
+				id = "null" // older revisions spell a missing id as null
 			}
 			l.send(jsonrpc.AppendError(nil, id, bad))
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
@@ -201,8 +199,8 @@ func answer(s server, c *call, members string, err error) []byte {
 	return jsonrpc.AppendResult(nil, c.m.ID, []byte(s.wrap(c, members)))
 }
 
-// begin runs f under an id by which it can be cancelled, and sends what f returns
-// once the id is free again.
+// begin runs f under an id by which it can be cancelled. It sends the result of f once the
+// id is free again.
 func (l *line) begin(ctx context.Context, id jsonrpc.ID, f func(context.Context) []byte) *jsonrpc.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +211,7 @@ func (l *line) begin(ctx context.Context, id jsonrpc.ID, f func(context.Context)
 		return refusal(jsonrpc.CodeInternal, "too much is running; try again")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	fl := &flight{cancel}
+	fl := &runningCall{cancel}
 	l.running[id] = fl
 	l.live++
 	l.wg.Go(func() {
@@ -232,7 +230,7 @@ func (l *line) begin(ctx context.Context, id jsonrpc.ID, f func(context.Context)
 	return nil
 }
 
-// cancel ends what runs under an id, if anything does.
+// cancel cancels the call with the given id, if it is running.
 func (l *line) cancel(id jsonrpc.ID) {
 	l.mu.Lock()
 	fl := l.running[id]
@@ -243,8 +241,7 @@ func (l *line) cancel(id jsonrpc.ID) {
 	}
 }
 
-// send writes one message; nothing for an empty one. A client that cannot be
-// written to is gone.
+// send writes one message. An empty one is ignored. A failed write ends everything.
 func (l *line) send(b []byte) {
 	if len(b) == 0 {
 		return

@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxText bounds an argument, in characters.
+// maxText is the maximum length of an argument, in characters.
 const maxText = 1000
 
-// toolError is what went wrong in a tool, in words that help whoever called it
-// (2025-11-25 §Tools, "Error Handling": wrong arguments belong here too).
+// toolError is an error of a tool, in words that help the caller (2025-11-25 §Tools, "Error
+// Handling": invalid arguments are tool errors too).
 type toolError string
 
 func (e toolError) Error() string { return string(e) }
@@ -25,7 +25,7 @@ func refusal(code int64, format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// tool is one tool with its schemas in JSON.
+// tool is one tool, with its schemas as JSON.
 type tool struct {
 	name, title, about string
 	input, output      string // output may be empty
@@ -35,7 +35,7 @@ type tool struct {
 
 type toolbox []tool
 
-// list returns the member "tools" of a result. titled says that the client knows
+// list returns the member "tools" of a result. titled means that the client's revision has
 // titles and hints.
 func (b toolbox) list(titled bool) string {
 	out := `"tools":[`
@@ -61,7 +61,7 @@ func (b toolbox) list(titled bool) string {
 	return out + "]"
 }
 
-// pick finds the tool that is called and leaves its arguments in c.
+// pick returns the requested tool and stores its arguments in c.
 func (b toolbox) pick(c *call) (step, *jsonrpc.Error) {
 	name, ok := jsonrpc.Text(c.m.Raw, c.m.Param("name"))
 	if !ok {
@@ -79,7 +79,7 @@ func (b toolbox) pick(c *call) (step, *jsonrpc.Error) {
 	return step{}, refusal(jsonrpc.CodeInvalidParams, "unknown tool: %.64s", name)
 }
 
-// text returns an argument that must be a string with something in it.
+// text returns an argument that must be a non-empty string.
 func (c *call) text(name string) (string, error) {
 	s, ok := jsonrpc.Text(c.m.Raw, jsonrpc.Find(c.m.Raw, c.args, name))
 	if !ok || s == "" || utf8.RuneCountInString(s) > maxText {
@@ -98,8 +98,8 @@ func (c *call) number(name string) (float64, error) {
 	return f, nil
 }
 
-// integer returns an argument that must be a whole number, and usual when it is
-// absent; a usual below low means that it must be there.
+// integer returns an argument that must be an integer, or usual if it is absent. If usual
+// is below low, the argument is required.
 func (c *call) integer(name string, low, high, usual int) (int, error) {
 	at := jsonrpc.Find(c.m.Raw, c.args, name)
 	if at.IsZero() && usual >= low {
@@ -112,7 +112,7 @@ func (c *call) integer(name string, low, high, usual int) (int, error) {
 	return int(n), nil
 }
 
-// steps waits n times and reports each time, if the caller wants to hear of it.
+// steps waits n times and reports each step, if the caller asked for progress.
 func (l *line) steps(ctx context.Context, c *call, n int, pause time.Duration, say func(i int) string) error {
 	for i := 1; i <= n; i++ {
 		select {
@@ -153,15 +153,15 @@ func (c *call) missing(uri string) error {
 	return e
 }
 
-// showsForms reports whether client capabilities have elicitation by form: an
-// empty object means that alone (2025-11-25 §Elicitation, "Capabilities").
+// showsForms reports whether client capabilities include form elicitation. An empty object
+// means exactly that (2025-11-25 §Elicitation, "Capabilities").
 func showsForms(raw []byte, caps jsonrpc.Span) bool {
 	e := jsonrpc.Find(raw, caps, "elicitation")
 	return jsonrpc.KindOf(raw, e) == '{' &&
 		(!jsonrpc.Find(raw, e, "form").IsZero() || jsonrpc.Find(raw, e, "url").IsZero())
 }
 
-// given reads an ElicitResult: what the user did, and the value of one field.
+// given returns the user's action in an ElicitResult, and the value of one field.
 func given(raw []byte, result jsonrpc.Span, field string) (action string, value jsonrpc.Span, err error) {
 	action, _ = jsonrpc.Text(raw, jsonrpc.Find(raw, result, "action"))
 	switch action {
@@ -171,7 +171,7 @@ func given(raw []byte, result jsonrpc.Span, field string) (action string, value 
 	return "", jsonrpc.Span{}, errors.New("the answer has no action that exists")
 }
 
-// paged refuses the cursors of lists that have one page.
+// paged refuses cursors, because all lists have one page.
 func paged(c *call) *jsonrpc.Error {
 	if m := mcp.LookupMethod(c.m.Method); m != nil && m.ListKey != "" && !c.m.Param("cursor").IsZero() {
 		return refusal(jsonrpc.CodeInvalidParams, "params.cursor is none of ours: this list has one page")
@@ -184,7 +184,7 @@ func quote(s string) string { return string(jsonrpc.AppendQuote(nil, s)) }
 // text returns the member "content" of a tool's result.
 func text(s string) string { return `"content":[{"type":"text","text":` + quote(s) + `}]` }
 
-// contents returns the member "contents" of a resource that is a text.
+// contents returns the member "contents" of a text resource.
 func contents(uri, s string) string {
 	return `"contents":[{"uri":` + quote(uri) + `,"mimeType":"text/plain","text":` + quote(s) + `}]`
 }
@@ -196,7 +196,7 @@ func decimal(f float64) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// fixed makes a step of members that are always the same.
+// fixed returns a step whose result is always the same.
 func fixed(members string) step {
 	return step{run: func(context.Context, *call) (string, error) { return members, nil }}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Transport is a way that messages travel.
+// Transport is how messages are carried.
 type Transport string
 
 // The transports.
@@ -25,11 +25,11 @@ func transportsOf(r mcp.Revision) []Transport {
 	return []Transport{Stdio, SSE}
 }
 
-// Outcome is what became of a feature between two peers.
+// Outcome is the result of a feature between two peers.
 type Outcome string
 
-// The outcomes. None is that of a pair that cannot be joined without Dragoman
-// because its transports differ.
+// The outcomes. None is for a pair that cannot be connected without Dragoman, because its
+// transports differ.
 const (
 	Works Outcome = "works"
 	Loss  Outcome = "loss"
@@ -37,7 +37,7 @@ const (
 	None  Outcome = "n/a"
 )
 
-// Pair is one client and one server, and how each is reached.
+// Pair is one client and one server, with their transports.
 type Pair struct {
 	Client, Server                   mcp.Revision
 	ClientTransport, ServerTransport Transport
@@ -52,14 +52,14 @@ type Cell struct {
 	Pair
 	Feature string
 	Outcome Outcome // through Dragoman
-	Direct  Outcome // without it
+	Direct  Outcome // without Dragoman
 	// Reason says what is lost, or how it failed; "" for a cell that works.
 	Reason string
 	// DirectReason is Reason for Direct.
 	DirectReason string
 }
 
-// Filter chooses what is measured. The zero Filter is everything.
+// Filter selects what is measured. The zero Filter selects everything.
 type Filter struct {
 	// Clients and Servers are revisions; empty means all.
 	Clients, Servers []mcp.Revision
@@ -71,14 +71,14 @@ type Filter struct {
 
 func wanted[T comparable](from []T, v T) bool { return len(from) == 0 || slices.Contains(from, v) }
 
-// revisions are all revisions, oldest first.
+// revisions returns all revisions, oldest first.
 func revisions() []mcp.Revision {
 	all := mcp.Revisions()
 	slices.Reverse(all)
 	return all
 }
 
-// pairs returns the pairs that a filter leaves, oldest revisions first.
+// pairs returns the selected pairs, oldest revisions first.
 func (f *Filter) pairs() []Pair {
 	var out []Pair
 	for _, client := range revisions() {
@@ -95,8 +95,7 @@ func (f *Filter) pairs() []Pair {
 	return out
 }
 
-// Features returns the names of the features in the order in which they are
-// played.
+// Features returns the names of the features in the order in which they are played.
 func Features() []string {
 	var names []string
 	for _, f := range features() {

@@ -12,13 +12,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// feature is one row of the matrix: something that a client does with a server,
-// and what has to come of it.
+// feature is one row of the matrix: something that a client does with a server, and the
+// expected result.
 type feature struct {
 	name, about string
 	play        func(ctx context.Context, t *talk) error
-	// lost is played in place of play where the feature is a loss: both ends have to
-	// stay calm. Nil plays nothing.
+	// lost replaces play if the feature is a loss: neither end may see a violation. Nil
+	// plays nothing.
 	lost func(ctx context.Context, t *talk) error
 }
 
@@ -31,8 +31,8 @@ func features() []feature {
 		{"completion", "arguments of prompts and templates are completed", playCompletion, nil},
 		{"paging", "long lists are paged with the server's cursor; an invalid cursor is refused", playPaging, nil},
 		{"progress", "a call reports each of its steps, with the client's own token", playProgress, nil},
-		// Before cancellation: for a while after a call was given up nobody on its pipe
-		// is told log messages, which name no call.
+		// Before cancellation: for a while after a cancelled call, log messages that name no
+		// call are not delivered on that pipe.
 		{"logging", "log messages arrive from the level that the client set", playLogging, nil},
 		{"cancellation", "a running call is cancelled, and the server stops it", playCancellation, nil},
 		{"sampling", "a tool requests sampling, also twice in one call", playSampling, nil},
@@ -73,7 +73,7 @@ func playTools(ctx context.Context, t *talk) error {
 	if err := t.says(ctx, "echo", `{"text":`+quote(odd)+`}`, odd); err != nil {
 		return err
 	}
-	for _, want := range []string{"1", "2", "3"} { // the same session, or the same process
+	for _, want := range []string{"1", "2", "3"} { // the same session or process
 		if err := t.says(ctx, "count", "{}", want); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func playTools(ctx context.Context, t *talk) error {
 	return t.checkMedia(kindsOf(r.Result, jsonrpc.Find(r.Result, jsonrpc.Whole(r.Result), "content")))
 }
 
-// kindsOf returns the kinds of pieces of content.
+// kindsOf returns the types of content blocks.
 func kindsOf(raw []byte, list jsonrpc.Span) (kinds []string) {
 	for v := range jsonrpc.Elements(raw, list) {
 		if c := jsonrpc.Find(raw, v, "content"); !c.IsZero() {
@@ -105,9 +105,9 @@ func kindsOf(raw []byte, list jsonrpc.Span) (kinds []string) {
 	return kinds
 }
 
-// checkMedia wants as many pieces of content as the server's revision has kinds,
-// and those kinds that the client's has too. What other kinds become is judged by
-// the client, who knows no others.
+// checkMedia expects as many content blocks as the server's revision has types, including
+// all types that the client's revision also has. The client checks what the other types
+// become, because it refuses types that its revision does not have.
 func (t *talk) checkMedia(kinds []string) error {
 	want := []string{"text", "image", "resource"}
 	pieces := 3
@@ -231,7 +231,7 @@ func playPaging(ctx context.Context, t *talk) error {
 	return t.refused(ctx, "tools/list", `{"cursor":`+quote(noCursor)+`}`, jsonrpc.CodeInvalidParams)
 }
 
-// refused calls a method and wants an error with a code.
+// refused calls a method and expects an error with a code.
 func (t *talk) refused(ctx context.Context, method, params string, code int64) error {
 	r, err := t.c.Call(ctx, method, []byte(params), fake.CallOptions{})
 	if err != nil {

@@ -41,8 +41,8 @@ func lostURL(ctx context.Context, t *talk) error {
 	return t.notAsked(ctx, "elicit_url", t.Server.Can(mcp.URLElicitation))
 }
 
-// notAsked calls a tool that needs what the client does not have: the client has to
-// hear of it by an error, and must not be asked.
+// notAsked calls a tool that needs a capability that the client lacks. The client must get
+// an error, and no request.
 func (t *talk) notAsked(ctx context.Context, tool string, there bool) error {
 	if !there {
 		return nil

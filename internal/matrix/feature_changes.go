@@ -39,8 +39,8 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 	if err := first.Close(ctx); err != nil {
 		return err
 	}
-	// Nobody watches the first any more; the second tells when the first would have
-	// been heard of.
+	// Nobody subscribes to the first resource any more. The second one shows when a
+	// notification of the first would have arrived.
 	after := t.c.Serial()
 	if err := t.says(ctx, "touch", `{"uri":`+quote(watched)+`}`, "touched"); err != nil {
 		return err
@@ -51,14 +51,14 @@ func playSubscriptions(ctx context.Context, t *talk) error {
 	}
 	for _, n := range t.c.Notices()[after : last-1] {
 		if n.Method == mcp.NoteResourceUpdated && t.Client.Can(mcp.Handshake) {
-			// One that closes a listen may still hear what was on its way.
+			// after closing a listen, notifications on their way may still arrive
 			return fmt.Errorf("told of %s after the end of the subscription", member(n.Params, "uri"))
 		}
 	}
 	return second.Close(ctx)
 }
 
-// touch changes a resource and waits until the client hears of it.
+// touch changes a resource and waits until the client is notified.
 func (t *talk) touch(ctx context.Context, uri string) (serial int, err error) {
 	after := t.c.Serial()
 	if err := t.says(ctx, "touch", `{"uri":`+quote(uri)+`}`, "touched"); err != nil {
@@ -84,7 +84,7 @@ func playListChanged(ctx context.Context, t *talk) error {
 	if !s.Agreed().Tools {
 		return errors.New("the server did not agree to tell of tools")
 	}
-	for _, there := range []bool{true, false} { // it grows, and shrinks again
+	for _, there := range []bool{true, false} { // the list grows, and shrinks again
 		after := t.c.Serial()
 		if _, err := t.tool(ctx, "grow", "{}", fake.CallOptions{}); err != nil {
 			return err

@@ -11,9 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// playTasks goes through the life of a task in the words of the client's revision:
-// those of 2025-11-25, which asks for tasks, or of the extension, whose server makes
-// them.
+// playTasks plays the life of a task in the client's revision: tasks of 2025-11-25, which
+// the client requests, or of the extension, which the server creates.
 func playTasks(ctx context.Context, t *talk) error {
 	id, err := t.makeTask(ctx, "task_only", `{"ask":true}`)
 	if err != nil {
@@ -44,7 +43,7 @@ func playTasks(ctx context.Context, t *talk) error {
 
 func taskParams(id string) string { return `{"taskId":` + quote(id) + `}` }
 
-// makeTask calls a tool such that it becomes a task.
+// makeTask calls a tool in a way that makes it a task.
 func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err error) {
 	params := toolParams(tool, args)
 	if t.Client.Can(mcp.ExperimentalTasks) {
@@ -64,7 +63,7 @@ func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err 
 	return id, nil
 }
 
-// waitForTask asks for a result, while which the client is asked live.
+// waitForTask requests the result of a task. The client gets a live request meanwhile.
 func (t *talk) waitForTask(ctx context.Context, id, want string) error {
 	before := len(t.c.Asks())
 	r, err := t.call(ctx, "tasks/result", taskParams(id), fake.CallOptions{})
@@ -81,7 +80,7 @@ func (t *talk) waitForTask(ctx context.Context, id, want string) error {
 	)
 }
 
-// pollTask looks at a task until it is over, and answers what it asks.
+// pollTask polls a task until it has ended, and answers its questions.
 func (t *talk) pollTask(ctx context.Context, id, want string) error {
 	const most = 100
 	for range most {
@@ -126,8 +125,8 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 	return fmt.Errorf("the task is not over after %d looks", most)
 }
 
-// lostTasks calls tools that are tasks for whoever knows them: through Dragoman, a
-// client that knows none gets the result even of one that is nothing else.
+// lostTasks calls tools that are tasks for clients that support tasks. Through Dragoman a
+// client that does not support them gets the result, even of a tool that is only a task.
 func lostTasks(ctx context.Context, t *talk) error {
 	if !t.Server.Can(mcp.ExperimentalTasks) && !t.Server.Can(mcp.TasksExtension) {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// lossOf returns the sentence that says why a feature cannot exist between the two
-// ends of a pair, "" when it can and therefore has to work. It looks at what the
-// revisions and transports define and at nothing else.
+// lossOf returns why a feature is impossible between the two ends of a pair, or "" if it is
+// possible and must therefore work. It considers only what the revisions and transports
+// define.
 func lossOf(feature string, p Pair) string {
 	switch feature {
 	case "elicitation-form":
@@ -30,12 +30,13 @@ func lossOf(feature string, p Pair) string {
 	return ""
 }
 
-// lacking names the end of a pair that lacks a feature, the older one if both do.
+// lacking returns a sentence about the end of a pair that lacks a feature, the older one if
+// both do. It returns "" if neither does.
 func lacking(p Pair, f mcp.Feature, what string) string {
-	return lackers(p, p.Client.Can(f), p.Server.Can(f), what)
+	return sentence(p, p.Client.Can(f), p.Server.Can(f), what)
 }
 
-func lackers(p Pair, client, server bool, what string) string {
+func sentence(p Pair, client, server bool, what string) string {
 	older := p.Client
 	switch {
 	case client && server:
@@ -46,14 +47,14 @@ func lackers(p Pair, client, server bool, what string) string {
 	return fmt.Sprintf("%s has no %s.", older, what)
 }
 
-// lackingTasks: tasks are experimental in 2025-11-25 and an extension of
+// lackingTasks is lacking for tasks. They are experimental in 2025-11-25 and an extension of
 // 2026-07-28; no earlier revision has them.
 func lackingTasks(p Pair) string {
 	has := func(r mcp.Revision) bool { return r.Can(mcp.ExperimentalTasks) || r.Can(mcp.TasksExtension) }
-	return lackers(p, has(p.Client), has(p.Server), "tasks (introduced in 2025-11-25)")
+	return sentence(p, has(p.Client), has(p.Server), "tasks (introduced in 2025-11-25)")
 }
 
-// unresumable says why no stream of a transport can be resumed, "" when it can.
+// unresumable returns why no stream of a transport can be resumed, or "".
 func unresumable(r mcp.Revision, t Transport) string {
 	switch {
 	case t == Stdio:

@@ -26,8 +26,8 @@ func program(t *testing.T) []string {
 	return []string{to}
 }
 
-// The corners of the matrix: every transport, both eras, the oldest and the newest
-// of each. The whole of it is `make matrix-check`.
+// TestCorners measures every transport and both eras, with the oldest and newest revision of
+// each. `make matrix-check` measures everything.
 func TestCorners(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and starts the program some dozen times")
@@ -58,7 +58,7 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// A feature is a loss only between ends of which one cannot express it.
+// TestLosses checks that a feature is a loss only if one end cannot express it.
 func TestLosses(t *testing.T) {
 	for _, tt := range []struct {
 		feature string

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Report is what a run has measured, in the order of Pairs and Features.
+// Report is the result of a run, in the order of Pairs and Features.
 type Report struct{ Cells []Cell }
 
 // Failed returns the cells that fail through Dragoman.
@@ -25,8 +25,7 @@ func (r *Report) Failed() []Cell {
 	return out
 }
 
-// JSON writes the report as one object. A pair that shares no transport fails
-// directly there.
+// JSON writes the report as one object. A pair without a common transport fails directly.
 func (r *Report) JSON(w io.Writer) error {
 	type cell struct {
 		Client          string    `json:"client"`
@@ -48,7 +47,7 @@ func (r *Report) JSON(w io.Writer) error {
 		b.WriteString("\n")
 		direct, why := c.Direct, c.DirectReason
 		if direct == None {
-			// A script knows three outcomes, and these two do not talk.
+			// Scripts know three outcomes, and these two cannot talk.
 			direct, why = Fails, fmt.Sprintf("the client speaks over %s, the server over %s", c.ClientTransport, c.ServerTransport)
 		}
 		e := json.NewEncoder(&b)
@@ -70,7 +69,7 @@ func (r *Report) JSON(w io.Writer) error {
 // square is one client revision with one server revision, over all transports.
 type square struct{ client, server mcp.Revision }
 
-// sums are the outcomes of the cells of one square or one feature of it.
+// sums counts the outcomes of a square, or of one feature of it.
 type sums struct{ works, loss, fails int }
 
 func (s *sums) add(o Outcome) {
@@ -86,7 +85,7 @@ func (s *sums) add(o Outcome) {
 
 func (s *sums) total() int { return s.works + s.loss + s.fails }
 
-// axes returns the revisions that a report has, and its features.
+// axes returns the revisions and the features of a report.
 func (r *Report) axes() (clients, servers []mcp.Revision, names []string) {
 	for _, c := range r.Cells {
 		if !slices.Contains(clients, c.Client) {
@@ -104,8 +103,7 @@ func (r *Report) axes() (clients, servers []mcp.Revision, names []string) {
 	return clients, servers, names
 }
 
-// grid draws one table of clients and servers; cell returns what stands in a
-// square.
+// grid draws a table of clients and servers. cell returns the text of a square.
 func grid(b *strings.Builder, clients, servers []mcp.Revision, cell func(square) string) {
 	b.WriteString("| client ↓ server → |")
 	for _, s := range servers {
@@ -121,8 +119,7 @@ func grid(b *strings.Builder, clients, servers []mcp.Revision, cell func(square)
 	}
 }
 
-// inSquare returns, for each feature of a square, its sums through Dragoman or
-// without it.
+// inSquare returns the sums of each feature of a square, through Dragoman or without it.
 func (r *Report) inSquare(q square, direct bool) map[string]*sums {
 	out := map[string]*sums{}
 	for _, c := range r.Cells {
@@ -141,9 +138,9 @@ func (r *Report) inSquare(q square, direct bool) map[string]*sums {
 	return out
 }
 
-// Markdown writes the report as the section of a document: how the revisions get
-// on as a whole, feature by feature, and what is lost and why. It carries nothing
-// of the time or the machine.
+// Markdown writes the report as a section of a document: how the revisions work together
+// overall and feature by feature, and what is lost and why. It contains no times and
+// nothing about the machine.
 func (r *Report) Markdown(w io.Writer) error {
 	clients, servers, names := r.axes()
 	var b strings.Builder
@@ -186,11 +183,11 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// letters stand for the features that can be lost (loss.go).
+// letters are the abbreviations of the features that can be lost (loss.go).
 var letters = map[string]string{"elicitation-form": "F", "elicitation-url": "U", "tasks": "T", "resume": "R"}
 
-// summary is what stands in a square: whether all of it works, and the letters of
-// what does not; in brackets where only some transports lose it.
+// summary returns the text of a square: whether everything works, and the letters of what
+// does not, in brackets if only some transports lose it.
 func summary(by map[string]*sums, names []string) string {
 	works, total, lost, failed := 0, 0, "", ""
 	for _, n := range names {
@@ -238,7 +235,7 @@ func legend(b *strings.Builder, names []string) {
 	}
 }
 
-// losses lists each sentence once, with the cells that it is about.
+// losses lists each sentence once, with the cells that it applies to.
 func (r *Report) losses(b *strings.Builder) {
 	type group struct{ feature, reason string }
 	counts := map[group]int{}
@@ -287,7 +284,7 @@ func (r *Report) failures(b *strings.Builder) {
 	}
 }
 
-// Text writes the report for people at a terminal: a grid, then what fails.
+// Text writes the report for a terminal: a grid, then the failures.
 func (r *Report) Text(w io.Writer) error {
 	clients, servers, names := r.axes()
 	var b strings.Builder

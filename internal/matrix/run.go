@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// Options are what a run needs. Program is required.
+// Options configure a run. Program is required.
 type Options struct {
 	Filter Filter
-	// Program starts this program: a file, and arguments before the command's own.
+	// Program starts this program: a file, and arguments that precede the command's own.
 	Program []string
 	// Parallel is the number of conversations at a time; 0 means 3.
 	Parallel int
-	// Done, if any, is told of each conversation that is over, by the caller of Run.
+	// Done, if set, is called after each conversation, on the goroutine that called Run.
 	Done func(p Pair, direct bool, done, of int)
 }
 
-// featureWithin bounds one feature. It is long, since only a failure pays for it.
+// featureWithin is the timeout of one feature. It is long, because only a failure takes
+// that long.
 const featureWithin = 20 * time.Second
 
 // verdict is the outcome of one feature in one conversation.
@@ -29,9 +30,9 @@ type verdict struct {
 	reason  string
 }
 
-// Run measures the pairs that the filter leaves, each through Dragoman and, where
-// both ends have the transport, directly. It returns an error only where nothing
-// can be measured at all or ctx ends.
+// Run measures the selected pairs, each through Dragoman and, if both ends have the
+// transport, directly. It returns an error only if nothing can be measured at all, or if
+// ctx ends.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if len(o.Program) == 0 {
 		return nil, errors.New("matrix: no program to measure")
@@ -106,7 +107,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // play plays all features of a pair in one conversation.
 func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdict {
 	if ctx.Err() != nil {
-		return nil // what is left of the queue is not begun
+		return nil // the rest of the queue is skipped
 	}
 	out := map[string]verdict{}
 	var chosen []feature
@@ -149,7 +150,7 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 	return out
 }
 
-// judge plays one feature and says what came of it.
+// judge plays one feature and returns its outcome.
 func (t *talk) judge(ctx context.Context, f *feature) verdict {
 	ctx, cancel := context.WithTimeoutCause(ctx, featureWithin, fmt.Errorf("nothing happened for %s", featureWithin))
 	defer cancel()

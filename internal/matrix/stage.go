@@ -19,24 +19,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 )
 
-// Bounds of a stage. They are long, since only a failure pays for them.
+// Limits of a stage. They are long, because only a failure takes that long.
 const (
 	openWithin = 30 * time.Second
 	endWithin  = 10 * time.Second
 )
 
-// stage is where one pair is played: the server, Dragoman in between or not, and
-// how the client finds them.
+// stage is the set-up for one pair: the server, Dragoman if it is in between, and how the
+// client reaches them.
 type stage struct {
-	program []string // of this very program
+	program []string // this program
 	direct  bool     // without Dragoman
 	where   fake.Where
-	told    tail   // what Dragoman says
-	report  string // a file to which servers on stdio add the violations they saw; "" for none
+	told    tail   // Dragoman's output
+	report  string // file to which stdio servers append the violations they saw; "" for none
 	ends    []func()
 }
 
-// setStage starts whatever a pair needs. The stage has to be struck.
+// setStage starts everything that a pair needs. The caller must strike the stage.
 func setStage(ctx context.Context, program []string, p Pair, direct bool) (*stage, error) {
 	s := &stage{program: program, direct: direct}
 	if err := s.set(ctx, p); err != nil {
@@ -69,14 +69,14 @@ func (s *stage) set(ctx context.Context, p Pair) error {
 	return err
 }
 
-// server starts the server of a pair, or says how it is started: one on standard
-// streams is a child of whoever speaks with it.
+// server starts the server of a pair, or returns how to start it: a stdio server is a child
+// of its client.
 func (s *stage) server(p Pair) (fake.Where, error) {
 	profile := "strict-" + p.Server.String()
 	var set []string
 	options := fake.Options{}
 	if unresumable(p.Server, p.ServerTransport) == "" {
-		// The stream of a wait breaks, so that whoever reads it has to resume.
+		// The stream of a wait breaks, so that its reader has to resume.
 		options.Set = map[string]string{"drop": dropAfter}
 		set = append(set, "--set", "drop="+dropAfter)
 	}
@@ -115,7 +115,7 @@ func (s *stage) server(p Pair) (fake.Where, error) {
 
 var endpoint = regexp.MustCompile(`is at (http://\S+)/mcp`)
 
-// bridge starts Dragoman as an HTTP server and returns where it is found.
+// bridge starts Dragoman as an HTTP server and returns its address.
 func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Where, error) {
 	cmd := exec.Command(run[0], run[1:]...)
 	cmd.WaitDelay = endWithin
@@ -175,7 +175,7 @@ func (s *stage) open(ctx context.Context, p Pair) (*talk, error) {
 	return &talk{Pair: p, c: c, direct: s.direct}, nil
 }
 
-// strike ends what the stage has started, the last first.
+// strike ends what the stage has started, in reverse order.
 func (s *stage) strike() {
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		s.ends[i]()
@@ -183,9 +183,9 @@ func (s *stage) strike() {
 	s.ends = nil
 }
 
-// reported returns the violations that servers on stdio have reported at their end,
-// of which Dragoman may have started several. Whatever runs ends with it; only the
-// folder of the report stays until strike.
+// reported returns the violations that stdio servers have reported when they exited.
+// Dragoman may have started several. It ends everything that runs; the folder of the report
+// stays until strike.
 func (s *stage) reported() []string {
 	if s.report == "" {
 		return nil
@@ -202,7 +202,7 @@ func (s *stage) reported() []string {
 	return strings.Split(strings.TrimSpace(string(raw)), "\n")
 }
 
-// tail keeps the last of what is written to it. Safe for concurrent use.
+// tail keeps the end of what is written to it. It is safe for concurrent use.
 type tail struct {
 	mu sync.Mutex
 	b  []byte

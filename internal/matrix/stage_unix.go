@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// interrupt asks a process to end in good order.
+// interrupt asks a process to exit gracefully.
 func interrupt(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }

@@ -2,5 +2,5 @@ package matrix
 
 import "os"
 
-// interrupt ends a process: there is no signal that asks for it.
+// interrupt kills a process, because Windows has no signal that asks it to exit.
 func interrupt(p *os.Process) { _ = p.Kill() }

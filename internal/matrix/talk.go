@@ -17,12 +17,12 @@ type talk struct {
 	Pair
 	c      *fake.Client
 	direct bool // without Dragoman
-	// seen counts the violations that are accounted for: of the server, as the
-	// client saw them, and of the client, as the server did.
+	// seen counts the violations that were already reported: those of the server that the
+	// client saw, and those of the client that the server saw.
 	seenByClient, seenByServer int
 }
 
-// call calls a method and wants a result.
+// call calls a method and expects a result.
 func (t *talk) call(ctx context.Context, method, params string, o fake.CallOptions) (*fake.Reply, error) {
 	r, err := t.c.Call(ctx, method, []byte(params), o)
 	if err == nil && r.Err != nil {
@@ -34,7 +34,7 @@ func (t *talk) call(ctx context.Context, method, params string, o fake.CallOptio
 	return r, nil
 }
 
-// tool calls a tool with arguments, a JSON object.
+// tool calls a tool. args is a JSON object.
 func (t *talk) tool(ctx context.Context, name, args string, o fake.CallOptions) (*fake.Reply, error) {
 	r, err := t.call(ctx, "tools/call", toolParams(name, args), o)
 	if err != nil {
@@ -47,7 +47,7 @@ func toolParams(name, args string) string {
 	return `{"name":` + quote(name) + `,"arguments":` + args + `}`
 }
 
-// says calls a tool and wants a text of it.
+// says calls a tool and expects a text result.
 func (t *talk) says(ctx context.Context, name, args, want string) error {
 	r, err := t.tool(ctx, name, args, fake.CallOptions{})
 	if err != nil {
@@ -68,7 +68,7 @@ func textOf(result []byte) string {
 	return all.String()
 }
 
-// member returns the JSON of a member of a result, along a path of names.
+// member returns the JSON of the member of a result at a path.
 func member(result []byte, path ...string) string {
 	at := jsonrpc.Whole(result)
 	for _, name := range path {
@@ -91,8 +91,8 @@ func same(what, got, want string) error {
 
 func clip(s string) string { return excerpt.Cut(s, 300) }
 
-// list walks a list to its end and returns a text member of each entry, and how
-// many pages there were.
+// list reads a list to its end. It returns a text member of each entry, and the number of
+// pages.
 func (t *talk) list(ctx context.Context, method, key, name string) (values []string, pages int, err error) {
 	const mostPages = 100
 	params := "{}"
@@ -113,7 +113,7 @@ func (t *talk) list(ctx context.Context, method, key, name string) (values []str
 	return nil, pages, fmt.Errorf("%s has no end after %d pages", method, mostPages)
 }
 
-// misdeeds returns the violations since the last call, of either side.
+// misdeeds returns the violations of both sides since the last call.
 func (t *talk) misdeeds(ctx context.Context) []string {
 	var out []string
 	if r, err := t.tool(ctx, "violations", "{}", fake.CallOptions{}); err != nil {
@@ -136,20 +136,19 @@ func (t *talk) misdeeds(ctx context.Context) []string {
 	return out
 }
 
-// noCursor is what the features provoke a server with.
+// noCursor is the invalid cursor that a feature sends.
 const noCursor = "no such cursor"
 
-// provoked reports whether a violation is one that has to be: a wrong cursor that a
-// feature sends on purpose, or the request by which Dragoman finds out what an
-// unknown server speaks, which one of the other era has to refuse (2026-07-28
+// provoked reports whether a violation is expected: an invalid cursor that a feature sends
+// on purpose, or Dragoman's probe, which a server of the other era must refuse (2026-07-28
 // §Versioning, "Backward Compatibility with Initialization-based Versions").
 func (t *talk) provoked(violation string) bool {
 	return strings.Contains(violation, noCursor) ||
 		!t.direct && (strings.HasPrefix(violation, mcp.MethodInitialize+":") || strings.HasPrefix(violation, mcp.MethodDiscover+":"))
 }
 
-// until asks again until what it asks for is there; it is for what a server does
-// without saying so.
+// until repeats a request until its result is as expected. It is for changes that a server
+// does not announce.
 func until(ctx context.Context, ask func() (bool, error)) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		if ok, err := ask(); ok || err != nil {
