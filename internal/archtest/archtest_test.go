@@ -87,7 +87,7 @@ func TestEachRuleCanFail(t *testing.T) {
 				case i >= len(got):
 					t.Errorf("not found: %s", want[i])
 				case i >= len(want):
-					t.Errorf("found beside what is wanted: %s", got[i])
+					t.Errorf("unexpected: %s", got[i])
 				case !matches(got[i], want[i]):
 					t.Errorf("found  %s\nwanted %s", got[i], want[i])
 				}

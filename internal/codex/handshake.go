@@ -60,7 +60,7 @@ func (b *bridge) greet(ctx context.Context, info []byte) (*jsonrpc.Message, erro
 		if err := b.worker.post(ctx, "initialized"); err != nil {
 			return nil, err
 		}
-		g.note("initialized", "nothing, as it should be", "the profile wants it")
+		g.note("initialized", "nothing, as expected", "the profile requires it")
 	}
 	b.server.opened()
 	attrs = append(attrs, slog.String("reason", string(HandshakeComplete)), slog.String("version", version), slog.Duration("took", time.Since(g.begun)))
@@ -118,21 +118,21 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			e := failureOf(m)
 			switch {
 			case already(e):
-				g.note(sent, said(e), "so it has taken an offer without saying so")
+				g.note(sent, said(e), "it accepted an offer without answering it")
 				return nil, "v2", nil
 			case a.version == 1:
-				g.note(sent, said(e), "no version is left")
+				g.note(sent, said(e), "there is no other version to try")
 				return nil, "", problem(fmt.Sprintf("Codex refused both versions of its handshake: version 2 with %s, version 1 with %s", g.cause, said(e)))
 			case both:
 				g.note(sent, said(e)+", late", "version 1 has been offered")
 				g.cause, silent = said(e), false
 			case fallsBack(e) || dialect.HasSign(g.b.server.o.WrongParams, strconv.FormatInt(e.Code, 10), strings.ToLower(e.Message)):
 				g.cause = said(e)
-				g.note(sent, g.cause, "so version 1 on the same pipe")
+				g.note(sent, g.cause, "trying version 1 on the same pipe")
 				both = true
 				err = offer(1)
 			default:
-				g.note(sent, said(e), "this has nothing to do with the version")
+				g.note(sent, said(e), "the error is unrelated to the version")
 				return nil, "", problem("Codex refused to be opened: " + said(e))
 			}
 		case name := <-g.b.events:
@@ -146,19 +146,19 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 				continue
 			}
 			g.cause = "silence for " + wait.String()
-			g.note("initialize v2", "no answer for "+wait.String(), "so version 1 on the same pipe")
+			g.note("initialize v2", "no answer for "+wait.String(), "trying version 1 on the same pipe")
 			both, silent = true, true
 			err = offer(1)
 		case <-g.b.worker.gone:
-			g.note(methodInitialize, "the end of its output", "it has ended")
+			g.note(methodInitialize, "end of its stdout", "it has ended")
 			return nil, "", problem(fmt.Sprintf("Codex ended during its handshake: %v", g.b.worker.err))
 		case <-ctx.Done():
-			g.note(methodInitialize, "no answer", "there is no time left")
+			g.note(methodInitialize, "no answer", "timeout")
 			return nil, "", problem("Codex did not answer its handshake")
 		}
 	}
-	g.note(methodInitialize, "nothing, for it does not read", "it has ended")
-	return nil, "", problem(fmt.Sprintf("Codex did not take its handshake: %v", err))
+	g.note(methodInitialize, "nothing: it does not read its stdin", "it has ended")
+	return nil, "", problem(fmt.Sprintf("Codex did not read its handshake: %v", err))
 }
 
 func (g *greeting) note(sent, got, reason string) {
@@ -190,7 +190,7 @@ func (g *greeting) check(m *jsonrpc.Message) error {
 	var at [len(keys)]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Result, keys[:], at[:])
 	if at[0].IsZero() && !at[1].IsZero() && !at[2].IsZero() {
-		return errors.New("it answers initialize as an MCP server does, so it is to be configured without this dialect")
+		return errors.New("it answers initialize like an MCP server; remove the dialect from its configuration")
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 		c.problem(o.n, o.path, "has both command and url", "keep one of them")
 	case command != nil:
 		if typed && kind != KindStdio && kind != KindAuto {
-			c.problem(o.n, o.path, "has a command, but its type is "+kind.String(), "remove type, or write url in place of command")
+			c.problem(o.n, o.path, "has a command, but its type is "+kind.String(), "remove type, or write url instead of command")
 		}
 		if len(srv.Header) > 0 {
 			c.problem(o.get("headers"), o.at("headers"), "headers only work with a url", "use env")
@@ -128,7 +128,7 @@ func (c *compiler) readEntry(o *object, srv *Server) {
 		srv.Kind = KindStdio
 	default:
 		if kind == KindStdio {
-			c.problem(o.n, o.path, "has a url, but its type is stdio", "remove type, or write command in place of url")
+			c.problem(o.n, o.path, "has a url, but its type is stdio", "remove type, or write command instead of url")
 		}
 		for _, key := range []string{"args", "env", "cwd"} {
 			if n := o.get(key); n != nil && (len(n.items) > 0 || len(n.members) > 0 || n.kind == scalarKind) {

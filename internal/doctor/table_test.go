@@ -43,7 +43,7 @@ func TestTheTableIsWhole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range Conditions() {
 		if seen[c.Code] {
-			t.Errorf("%s stands in the table twice", c.Code)
+			t.Errorf("%s is in the table twice", c.Code)
 		}
 		seen[c.Code] = true
 		if !regexp.MustCompile(`\b` + names[c.Code] + `\b`).MatchString(source.String()) {

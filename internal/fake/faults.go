@@ -197,13 +197,13 @@ func badSchemas() []tool {
 		return tool{name: "schema_" + name, about: about, of: always, input: schema, run: ran}
 	}
 	return []tool{
-		bad("dialect", "Its schema is of draft 4, where a boolean is what is a number since.",
+		bad("dialect", "Its schema uses draft 4, in which exclusiveMinimum is a boolean.",
 			`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"type":"number","minimum":0,"exclusiveMinimum":true}}}`),
-		bad("empty", "Its schema says nothing, not even that it is of an object.", `{}`),
-		bad("header", "Its schema wants a number in a header whose name is none.",
+		bad("empty", "Its schema is empty: it does not even have a type.", `{}`),
+		bad("header", "Its schema mirrors a number in a header with an invalid name.",
 			`{"type":"object","properties":{"ratio":{"type":"number","x-mcp-header":"not a name"}}}`),
-		bad("invalid", "Its schema is none: a type that does not exist, and required is not a list.",
+		bad("invalid", "Its schema is invalid: an unknown type, and required is not a list.",
 			`{"type":"object","properties":{"a":{"type":"strin"}},"required":"a"}`),
-		bad("ref", "Its schema is somewhere else.", `{"type":"object","properties":{"a":{"$ref":"https://fake.invalid/schema.json"}}}`),
+		bad("ref", "Its schema is an external reference.", `{"type":"object","properties":{"a":{"$ref":"https://fake.invalid/schema.json"}}}`),
 	}
 }
