@@ -79,6 +79,7 @@ type lockPackage struct {
 	fields     map[string]map[string]string // field types of this package's types, by type and field name
 	functions  []*lockFunction
 	does       map[string]string // by function name: a blocking operation that it performs
+	imports    map[string]bool   // names of imported packages
 }
 
 type lockFunction struct {
@@ -95,13 +96,20 @@ type lockBreach struct {
 func newLockPackage(t *Tree, dir string, interfaces map[string]bool) *lockPackage {
 	p := &lockPackage{
 		name: path.Base(dir), interfaces: interfaces,
-		callbacks: map[string]bool{}, adapters: map[string]bool{}, methods: map[string][]string{}, fields: map[string]map[string]string{}, does: map[string]string{},
+		callbacks: map[string]bool{}, adapters: map[string]bool{}, methods: map[string][]string{}, fields: map[string]map[string]string{}, does: map[string]string{}, imports: map[string]bool{},
 	}
 	funcTypes := map[string]bool{}
 	var structs []*ast.StructType
 	for _, f := range t.product() {
 		if f.Dir != dir {
 			continue
+		}
+		for _, i := range f.AST.Imports {
+			name := path.Base(strings.Trim(i.Path.Value, `"`))
+			if i.Name != nil {
+				name = i.Name.Name
+			}
+			p.imports[name] = true
 		}
 		for _, d := range f.AST.Decls {
 			switch d := d.(type) {
@@ -346,6 +354,9 @@ func (p *lockPackage) callee(in *ast.FuncDecl, n ast.Node) string {
 		return fun.Name
 	case *ast.SelectorExpr:
 		types := p.methods[fun.Sel.Name]
+		if x, ok := fun.X.(*ast.Ident); ok && x.Obj == nil && p.imports[x.Name] {
+			return "" // a function of another package
+		}
 		if t := p.typeOf(in, fun.X); t != "" {
 			if !slices.Contains(types, t) {
 				return ""

@@ -11,7 +11,7 @@ var layers = [][]string{
 	{"internal/dialect", "internal/transport"},
 	{"internal/handshake"},
 	{"internal/conn", "internal/downstream"},
-	{"internal/bridge"},
+	{"internal/bridge", "internal/catalog"},
 	{
 		"internal/codex", "internal/config", "internal/console", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
 		"internal/policy", "internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
@@ -44,7 +44,7 @@ var rigs = []string{"internal/archtest", "internal/leaktest", "internal/netsim",
 // numbers (docs/adr/0002).
 var wire = []string{
 	"internal/jsonrpc", "internal/mcp", "internal/dialect", "internal/transport",
-	"internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/gateway", "internal/demo", "internal/codex",
+	"internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/demo", "internal/codex",
 }
 
 // datesLiveIn is the room of the feature table, the only one that spells and compares
@@ -64,7 +64,7 @@ var goStatements = map[string]string{
 // its goroutines in a work.Group. waitGroupFields are the files that may have a struct
 // with a sync.WaitGroup, with the reason why nothing is added after the wait.
 var waitGroupRooms = []string{
-	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/gateway", "internal/codex", "internal/runtime", "internal/daemon", "internal/telemetry",
+	"internal/transport", "internal/handshake", "internal/conn", "internal/downstream", "internal/upstream", "internal/bridge", "internal/catalog", "internal/gateway", "internal/codex", "internal/runtime", "internal/daemon", "internal/telemetry",
 }
 
 var waitGroupFields = map[string]string{

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/codex"
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
@@ -239,7 +240,7 @@ func newWorks(t *testing.T, profiles ...string) *works {
 		w.reception.Host = &gateway.Single{Bridge: w.bridge, Upstream: behind[0]}
 		return w
 	}
-	w.merged = &gateway.Merged{Bridge: w.bridge, Upstreams: behind, Face: gateway.Identity{Name: "d", Version: "1"}}
+	w.merged = &gateway.Merged{Bridge: w.bridge, Upstreams: behind, Face: catalog.Identity{Name: "d", Version: "1"}}
 	w.reception.Host = w.merged
 	return w
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
@@ -79,7 +79,7 @@ func (d *daemon) report() *admin.Report {
 	return r
 }
 
-func (d *daemon) serverStatus(u upstream.Report, lists []gateway.ListReport, clean func(string) string) admin.Server {
+func (d *daemon) serverStatus(u upstream.Report, lists []catalog.ListReport, clean func(string) string) admin.Server {
 	s := admin.Server{
 		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason),
 		Era: u.Revision.Era(), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,

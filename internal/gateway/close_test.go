@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -29,7 +30,7 @@ func TestCloseInMidWork(t *testing.T) {
 			a, b := counted(&fake{name: "a"}), counted(asking(mcp.MethodElicit))
 			b.hello.Revision = mcp.R20251125
 			r := &bridge.Bridge{}
-			g := &Merged{Bridge: r, Upstreams: []Upstream{a, b}, Face: Identity{Name: "dragoman", Version: "1"}}
+			g := &Merged{Bridge: r, Upstreams: []Upstream{a, b}, Face: catalog.Identity{Name: "dragoman", Version: "1"}}
 			done, closed := make(chan struct{}), make(chan struct{})
 			var wait sync.WaitGroup
 			do := func(f func()) {
@@ -52,7 +53,7 @@ func TestCloseInMidWork(t *testing.T) {
 				do(func() {
 					heard := &ear{}
 					leave := g.Subscribe(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: uint64(i + 1)}, heard)
-					g.announce(mcp.NoteToolsChanged, "")
+					g.announce(mcp.NoteToolsChanged, catalog.Audience{})
 					leave()
 				})
 				do(func() {

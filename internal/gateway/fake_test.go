@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -247,7 +248,7 @@ func legacy(t testing.TB, method, params string) *mcp.Call {
 // merged is a gateway over servers, closed at the end.
 func merged(t testing.TB, all ...*fake) *Merged {
 	t.Helper()
-	g := &Merged{Bridge: &bridge.Bridge{}, Face: Identity{Name: "dragoman", Version: "1"}}
+	g := &Merged{Bridge: &bridge.Bridge{}, Face: catalog.Identity{Name: "dragoman", Version: "1"}}
 	for _, u := range all {
 		g.Upstreams = append(g.Upstreams, u)
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -22,15 +23,15 @@ func (u *Filtered) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Re
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
 		if !u.Shows("tools", c.Name) {
-			return nil, unknown("tool", c.Name)
+			return nil, catalog.Unknown(catalog.KindTool, c.Name)
 		}
 	case mcp.MethodGetPrompt:
 		if !u.Shows("prompts", c.Name) {
-			return nil, unknown("prompt", c.Name)
+			return nil, catalog.Unknown(catalog.KindPrompt, c.Name)
 		}
 	case mcp.MethodReadResource:
 		if !u.Shows("resources", c.Name) {
-			return nil, missing(c.Client, c.Name)
+			return nil, catalog.Missing(c.Client, c.Name)
 		}
 	case mcp.MethodComplete:
 		if err := u.complete(c); err != nil {
@@ -47,10 +48,10 @@ func (u *Filtered) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Re
 func (u *Filtered) complete(c *mcp.Call) error {
 	raw, ref := c.Msg.Raw, c.Msg.Param("ref")
 	if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "name")); ok && !u.Shows("prompts", name) {
-		return unknown("prompt", name)
+		return catalog.Unknown(catalog.KindPrompt, name)
 	}
 	if uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri")); ok && !u.Shows("resources", uri) {
-		return missing(c.Client, uri)
+		return catalog.Missing(c.Client, uri)
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ type filteredStanding struct {
 
 func (w *filteredStanding) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
 	if !w.u.Shows("resources", uri) {
-		return nil, missing(w.facts, uri)
+		return nil, catalog.Missing(w.facts, uri)
 	}
 	return w.Subscriber.Subscribe(ctx, uri)
 }
@@ -136,15 +137,4 @@ func (w *filteredStanding) Watch(ctx context.Context, want mcp.SubscriptionFilte
 		}
 	}
 	return w.Subscriber.Watch(ctx, want)
-}
-
-// missing says that a resource does not exist, in the client's words (2025-11-25
-// §Resources, "Error Handling": -32002; 2026-07-28: -32602).
-func missing(f *mcp.ClientInfo, uri string) error {
-	code := int64(jsonrpc.CodeInvalidParams)
-	if f.Revision.Can(mcp.ResourceNotFoundCode) {
-		code = mcp.CodeResourceNotFound
-	}
-	data := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
-	return &jsonrpc.Error{Code: code, Message: "Resource not found", Data: data}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -123,7 +124,7 @@ func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
 		u, _, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		l := startListen(t, g, `1`, `{}`)
-		g.announce(mcp.NoteToolsChanged, "") // N02
+		g.announce(mcp.NoteToolsChanged, catalog.Audience{}) // N02
 		synctest.Wait()
 		if got := l.ear.all(); len(got) != 1 || got[0] != ackBegins+`1},"notifications":{}}}` {
 			t.Errorf("heard %q", got)
@@ -216,7 +217,7 @@ func TestListenWaitsForNoServerLongerThanTheGrace(t *testing.T) {
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{hung{&fake{name: "a"}}, hung{&fake{name: "b"}}, u}}
 		start := time.Now()
 		l := startListen(t, g, `1`, `{"toolsListChanged":true}`)
-		time.Sleep(defaultGrace)
+		time.Sleep(listenGrace)
 		synctest.Wait()
 		if got := l.ear.all(); len(got) != 1 || !strings.HasPrefix(got[0], ackBegins) {
 			t.Errorf("after %v: %q", time.Since(start), got)

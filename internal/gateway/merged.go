@@ -2,24 +2,23 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxRepeated bounds what is repeated of a client or a server in an answer or a
-// log, in bytes.
+// maxRepeated bounds what is repeated of a client in an answer, in bytes.
 const maxRepeated = 128
 
 // Merged presents many servers as one: names of the form server__tool, URIs routed
-// by owner, lists joined. A server that is slow or dead is left out of them and
+// by owner, lists merged. A server that is slow or dead is left out of them and
 // delays nobody.
 type Merged struct {
 	Bridge *bridge.Bridge
@@ -27,25 +26,28 @@ type Merged struct {
 	// bounds those of this one alone.
 	Listens   *ListenQuota
 	Upstreams []Upstream // in the order of the configuration
-	Names     Names
+	Names     catalog.Names
 	// Prefixes are the prefixes of the servers that have another than their name.
 	Prefixes map[string]string
-	Face     Identity
-	// Grace is how long a joined answer waits for a server, counted from when it
+	Face     catalog.Identity
+	// Grace is how long a merged answer waits for a server, counted from when it
 	// was first needed. Zero means 1.5 s.
 	Grace time.Duration
 
 	notices
 	made  sync.Once
-	lists *catalog // made by catalog from the fields above, on first use
+	lists *catalog.Catalog // made by catalog from the fields above, on first use
 }
 
 // catalog returns the lists of the servers.
-func (g *Merged) catalog() *catalog {
+func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
-		g.lists = &catalog{
-			servers: g.Upstreams, names: g.Names, prefixes: g.Prefixes, wait: g.Grace,
-			lost: g.Bridge.TellLost, renamed: g.renamed, announce: g.announce,
+		g.lists = &catalog.Catalog{
+			Names: g.Names, Prefixes: g.Prefixes, Identity: g.Face, Grace: g.Grace,
+			Lost: g.Bridge.TellLost, Renamed: g.renamed, Announce: g.announce,
+		}
+		for _, u := range g.Upstreams {
+			g.lists.Sources = append(g.lists.Sources, u)
 		}
 	})
 	return g.lists
@@ -57,14 +59,12 @@ func (g *Merged) renamed(server, list, name, why string) {
 	g.Bridge.Events.Publish(event.Event{Kind: event.Rename, Level: slog.LevelWarn, Server: server, Method: list, Name: name, Detail: why})
 }
 
-// Hello introduces Dragoman with what the servers behind can really do.
+// view returns what a client may see.
+func (g *Merged) view(f *mcp.ClientInfo) catalog.View { return g.catalog().View(f, nil) }
+
+// Hello introduces Dragoman with what the servers behind it can really do.
 func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
-	names := make([]string, len(g.Upstreams))
-	for i, u := range g.Upstreams {
-		names[i] = u.Name()
-	}
-	h := g.Face.hello(ctx, names, g.catalog().hellos(ctx, g.catalog().audience(f)))
-	return h, nil
+	return g.view(f).Info(ctx), nil
 }
 
 // Call answers one request.
@@ -74,24 +74,24 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 	}
 	switch c.Msg.Method {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
-		return g.catalog().list(ctx, c)
+		return g.view(c.Client).Page(ctx, c.Method, c.Msg.At(c.Msg.Param("cursor")), c.Once)
 	case mcp.MethodCallTool:
-		return g.named(ctx, c, s, mcp.MethodListTools, "tool")
+		return g.named(ctx, c, s, catalog.KindTool)
 	case mcp.MethodGetPrompt:
-		return g.named(ctx, c, s, mcp.MethodListPrompts, "prompt")
+		return g.named(ctx, c, s, catalog.KindPrompt)
 	case mcp.MethodReadResource:
-		u, err := g.catalog().owner(ctx, c.Client, c.Name)
+		t, err := g.view(c.Client).Owner(ctx, c.Name)
 		if err != nil {
 			return nil, err
 		}
-		return g.Bridge.Exchange(ctx, u, c, s)
+		return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
-		u, err := g.catalog().owner(ctx, c.Client, uri)
+		t, err := g.view(c.Client).Owner(ctx, uri)
 		if err != nil {
 			return nil, err
 		}
-		return g.subscribe(ctx, c, u)
+		return g.subscribe(ctx, c, upstreamOf(t))
 	case mcp.MethodComplete:
 		return g.complete(ctx, c, s)
 	case mcp.MethodSetLevel:
@@ -102,10 +102,14 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 			return nil, err
 		}
 		defer leave()
-		defer g.catalog().listen(c.Client)()
+		defer g.catalog().Listen(catalog.AudienceOf(c.Client))()
+		v := g.view(c.Client)
 		return g.listen(ctx, g.Bridge, c, s, g.Upstreams, func(uri string) Upstream {
-			u, _ := g.catalog().owner(ctx, c.Client, uri)
-			return u
+			t, err := v.Owner(ctx, uri)
+			if err != nil {
+				return nil
+			}
+			return upstreamOf(t)
 		})
 	}
 	if len(g.Upstreams) == 1 {
@@ -114,51 +118,46 @@ func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
 }
 
-// named relays a call that a name routes. Unknown and hidden names get the same
-// answer.
-func (g *Merged) named(ctx context.Context, c *mcp.Call, s mcp.Caller, list, what string) (*mcp.Reply, error) {
+// named relays a call that a name routes. Unknown and hidden names get the same answer.
+func (g *Merged) named(ctx context.Context, c *mcp.Call, s mcp.Caller, kind catalog.Kind) (*mcp.Reply, error) {
 	at := c.Msg.Param("name")
 	if c.Name == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
 	}
-	r, ok := g.catalog().find(ctx, g.catalog().audience(c.Client), list, c.Name)
+	v := g.view(c.Client)
+	t, ok := v.Find(ctx, kind, c.Name)
 	if !ok {
-		return nil, g.catalog().notFound(g.catalog().audience(c.Client), list, what, c.Name)
+		return nil, v.NotFound(kind, c.Name)
 	}
-	c.Edits.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, r.name))
-	c.Name = r.name
-	return g.Bridge.Exchange(ctx, r.server, c, s)
-}
-
-func unknown(what, name string) error {
-	// 2025-11-25 and 2026-07-28 §Tools, "Error Handling"; likewise prompts.
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("Unknown %s: %s", what, excerpt.Cut(name, maxRepeated))}
+	c.Edits.Replace(mcp.WhyName, at, t.Quoted)
+	c.Name = t.Name
+	return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
 }
 
 // complete routes completion/complete by what it refers to.
 func (g *Merged) complete(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	raw, ref, a := c.Msg.Raw, c.Msg.Param("ref"), g.catalog().audience(c.Client)
+	raw, ref, v := c.Msg.Raw, c.Msg.Param("ref"), g.view(c.Client)
 	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
 		text, _ := jsonrpc.Text(raw, name)
-		r, ok := g.catalog().find(ctx, a, mcp.MethodListPrompts, text)
+		t, ok := v.Find(ctx, catalog.KindPrompt, text)
 		if !ok {
-			return nil, unknown("prompt", text)
+			return nil, catalog.Unknown(catalog.KindPrompt, text)
 		}
-		c.Edits.Replace(mcp.WhyName, name, jsonrpc.AppendQuote(nil, r.name))
-		return g.Bridge.Exchange(ctx, r.server, c, s)
+		c.Edits.Replace(mcp.WhyName, name, t.Quoted)
+		return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
 	}
 	uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri"))
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
 	}
-	if r, ok := g.catalog().find(ctx, a, mcp.MethodListTemplates, uri); ok {
-		return g.Bridge.Exchange(ctx, r.server, c, s)
+	if t, ok := v.Find(ctx, catalog.KindTemplate, uri); ok {
+		return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
 	}
-	u, err := g.catalog().owner(ctx, c.Client, uri)
+	t, err := v.Owner(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
-	return g.Bridge.Exchange(ctx, u, c, s)
+	return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
 }
 
 // setLevel tells every server that has a log; one that does not answer keeps
@@ -189,7 +188,7 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 
 // Subscribe lets a legacy client hear the standing notices of all servers.
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
-	stop := g.catalog().listen(f)
+	stop := g.catalog().Listen(catalog.AudienceOf(f))
 	leave := g.attach(f, g.Bridge, s, g.Upstreams, g.Bridge.TaskNames(f, false), true)
 	return func() {
 		leave()
@@ -199,16 +198,16 @@ func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 
 // Lists returns what is kept of the servers' lists, by server in the order of the
 // configuration and by method.
-func (g *Merged) Lists() []ListReport { return g.catalog().report() }
+func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }
 
 // Changed says that a server's lists may have changed: kind is "tools", "prompts",
 // "resources", or "" for everything, its Hello included. Nobody was told of what "" may
 // stand for, so lists that were read are read again and announced if they differ.
-func (g *Merged) Changed(server, kind string) { g.catalog().changed(server, kind) }
+func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
 
 // Warm begins to read what clients will ask for first, of the servers that want
 // chooses. It does not wait.
-func (g *Merged) Warm(want func(server string) bool) { g.catalog().warm(want) }
+func (g *Merged) Warm(want func(server string) bool) { g.catalog().Warm(want) }
 
 // EndListens ends all listens with a result. Calls go on, and so do the readings of lists
 // that they may wait for. It does not wait.
@@ -217,11 +216,11 @@ func (g *Merged) EndListens() { g.notices.Drain() }
 // Drain ends all listens with a result, and readings of lists. It does not wait.
 func (g *Merged) Drain() {
 	g.notices.Drain()
-	g.catalog().drain()
+	g.catalog().Drain()
 }
 
 // Close ends what goes on in the background and waits for it.
 func (g *Merged) Close() {
 	g.Drain()
-	g.catalog().close()
+	g.catalog().Close()
 }

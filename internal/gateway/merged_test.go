@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -119,12 +120,12 @@ func TestCapabilitiesAreTheUnion(t *testing.T) {
 }
 
 func TestInstructionsAreJoinedInFourWays(t *testing.T) {
-	for join, want := range map[InstructionsOrder]string{
-		"":             "own\n\n## a\n\nA\n\n## b\n\nB",
-		OwnFirst:       "own\n\n## a\n\nA\n\n## b\n\nB",
-		UpstreamsFirst: "## a\n\nA\n\n## b\n\nB\n\nown",
-		OwnOnly:        "own",
-		UpstreamsOnly:  "## a\n\nA\n\n## b\n\nB",
+	for join, want := range map[catalog.InstructionsOrder]string{
+		"":                     "own\n\n## a\n\nA\n\n## b\n\nB",
+		catalog.OwnFirst:       "own\n\n## a\n\nA\n\n## b\n\nB",
+		catalog.UpstreamsFirst: "## a\n\nA\n\n## b\n\nB\n\nown",
+		catalog.OwnOnly:        "own",
+		catalog.UpstreamsOnly:  "## a\n\nA\n\n## b\n\nB",
 	} {
 		a, b := two()
 		a.hello.Instructions, b.hello.Instructions = []byte(`" A\n"`), []byte(`"B"`)

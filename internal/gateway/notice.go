@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -48,9 +49,12 @@ func (a *attachment) find(server string) Subscriber {
 // hearer is a client that is told of changes that no server has told of.
 type hearer struct {
 	want     mcp.SubscriptionFilter
-	audience string // its key
+	audience catalog.Audience
 	tell     func(method string)
 }
+
+// listenGrace is how long the answer to a listen waits for a server.
+const listenGrace = 1500 * time.Millisecond
 
 // rename puts the names of a notice into the words that clients know.
 type rename = func(server string, m *jsonrpc.Message, e *jsonrpc.Edits)
@@ -84,7 +88,7 @@ func (n *notices) Drain() {
 
 // announce tells an audience that a list has changed. A change of everybody's list goes
 // to all audiences, because others see that list when there is no room for their own.
-func (n *notices) announce(method, audience string) {
+func (n *notices) announce(method string, audience catalog.Audience) {
 	n.mu.Lock()
 	all := make([]*hearer, 0, len(n.hearers))
 	for h := range n.hearers {
@@ -93,7 +97,7 @@ func (n *notices) announce(method, audience string) {
 	n.mu.Unlock()
 	for _, h := range all {
 		switch {
-		case audience != everybody.key && h.audience != audience,
+		case audience != catalog.Audience{} && h.audience != audience,
 			method == mcp.NoteToolsChanged && !h.want.Tools,
 			method == mcp.NotePromptsChanged && !h.want.Prompts,
 			method == mcp.NoteResourcesChanged && !h.want.Resources:
@@ -146,7 +150,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	all, leave := n.watchAll(ctx, c, q, from, share(want, from, owner))
 	defer leave()
 	honoured := mcp.SubscriptionFilter{URIs: map[string]bool{}}
-	late := time.NewTimer(defaultGrace)
+	late := time.NewTimer(listenGrace)
 	defer late.Stop()
 	patience := late.C
 	if len(from) == 1 {
@@ -173,7 +177,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 			honoured.URIs[uri] = true
 		}
 	}
-	defer n.hear(&hearer{want: honoured, audience: audienceKey(c.Client), tell: func(method string) {
+	defer n.hear(&hearer{want: honoured, audience: catalog.AudienceOf(c.Client), tell: func(method string) {
 		q.put(nil, jsonrpc.NewNotification(method, nil))
 	}})()
 	id := []byte(c.Msg.ID)
@@ -339,7 +343,7 @@ func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, 
 	}
 	stop := func() {}
 	if announced {
-		stop = n.hear(&hearer{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, audience: audienceKey(f), tell: func(method string) {
+		stop = n.hear(&hearer{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, audience: catalog.AudienceOf(f), tell: func(method string) {
 			out.put(nil, jsonrpc.NewNotification(method, nil))
 		}})
 	}

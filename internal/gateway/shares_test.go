@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -151,7 +152,7 @@ func TestListsTellWhatIsStale(t *testing.T) {
 			}
 			return items(`{"name":"a"}`), nil
 		}
-		report := func() ListReport {
+		report := func() catalog.ListReport {
 			all := g.Lists()
 			if len(all) != 1 {
 				t.Fatalf("report: %+v", all)

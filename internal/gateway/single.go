@@ -2,10 +2,9 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
@@ -48,7 +47,7 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 	case mcp.MethodListTools:
 		reply, err := g.Bridge.Exchange(ctx, g.Upstream, c, s)
 		if _, cut := g.Upstream.(*Filtered); err == nil && !cut {
-			lost := func(tool, why string) { g.Bridge.TellLost(g.Upstream.Name(), c.Msg.Method, leftOut(tool, why)) }
+			lost := func(tool, why string) { g.Bridge.TellLost(g.Upstream.Name(), c.Msg.Method, catalog.LeftOut(tool, why)) }
 			if keepTools(reply, nil, lost) || paged(c, reply) && reply.From.Can(mcp.MirroredHeaders) {
 				// All pages have one scope (2026-07-28 §Caching, "Interaction with
 				// Pagination"), and of one of the others a tool may be left out.
@@ -96,11 +95,6 @@ func keepTools(reply *mcp.Reply, shows func(tool jsonrpc.Span) bool, lost func(t
 	})
 }
 
-// leftOut says in a clause that an item is left out of a list, and why.
-func leftOut(name, why string) string {
-	return fmt.Sprintf("%q is left out: %s", excerpt.Cut(name, maxRepeated), why)
-}
-
 // keepPrivate takes back a server's word that a result is for everybody: one that
 // was filtered is what one client sees (2026-07-28 §Caching, "Choosing a Cache
 // Scope").
@@ -130,13 +124,6 @@ func offerTasks(reply *mcp.Reply) {
 			reply.Edits.Object(mcp.WhyToolTask, raw, tool, nil, mayBeTask)
 		}
 	}
-}
-
-// appendOffered appends a tool with the same said of it.
-func appendOffered(out, tool []byte) []byte {
-	var e jsonrpc.Edits
-	e.Object(mcp.WhyToolTask, tool, jsonrpc.Whole(tool), nil, mayBeTask)
-	return jsonrpc.Splice(out, tool, &e)
 }
 
 var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}

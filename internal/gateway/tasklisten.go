@@ -73,7 +73,7 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 			running.Go(func() { ear.listen(ctx, c) })
 		}
 	}
-	late := time.NewTimer(defaultGrace)
+	late := time.NewTimer(listenGrace)
 	defer late.Stop()
 	for _, ear := range all {
 		select {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -11,10 +12,7 @@ import (
 // Upstream is a server as the gateway uses it.
 type Upstream interface {
 	bridge.Server
-	// Hello returns what the server says of itself, opening it for f where needed.
-	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
-	// List walks a list to its end; complete is false when a bound cut it off.
-	List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error)
+	catalog.Source
 	// SetLevel answers logging/setLevel.
 	SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error)
 	// Forward passes on a client's notification. It does not wait.
@@ -43,3 +41,7 @@ func servers(all []Upstream) []bridge.Server {
 	}
 	return out
 }
+
+// upstreamOf returns the server that a name leads to. All sources of a catalog are
+// upstreams, because Merged makes it of those.
+func upstreamOf(t catalog.Target) Upstream { return t.Server.(Upstream) }

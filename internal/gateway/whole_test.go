@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
@@ -322,7 +323,7 @@ func build(t *testing.T, servers ...*farServer) *whole {
 		w.host = host
 		w.ends = append(w.ends, host.Drain)
 	} else {
-		merged = &gateway.Merged{Bridge: relay, Upstreams: all, Face: gateway.Identity{Name: "dragoman", Version: "test"}}
+		merged = &gateway.Merged{Bridge: relay, Upstreams: all, Face: catalog.Identity{Name: "dragoman", Version: "test"}}
 		w.host = merged
 		w.ends = append(w.ends, merged.Close)
 	}

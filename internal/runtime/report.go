@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
@@ -17,7 +17,7 @@ type Report struct {
 	Draining   bool
 	Endpoints  []EndpointReport // by name; the joined one first
 	Servers    []ServerReport   // as in the configuration
-	Lists      []gateway.ListReport
+	Lists      []catalog.ListReport
 	Parked     []bridge.ParkedReport
 	Listens    map[string]int // how many each client has open
 }

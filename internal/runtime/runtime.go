@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
@@ -152,7 +153,7 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 	}
 	out.gateway = r.gateway
 	g := &gateway.Merged{
-		Bridge: r.bridge, Listens: &r.listens, Names: gateway.Names{Separator: s.Separator}, Face: r.identity(s),
+		Bridge: r.bridge, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Face: r.identity(s),
 		Prefixes: make(map[string]string),
 	}
 	for i, x := range order {
@@ -209,18 +210,18 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 
 // identity returns how we introduce ourselves under a configuration. The environment wins
 // over the file, so that a container can be told without one.
-func (r *Runtime) identity(s *config.Snapshot) gateway.Identity {
+func (r *Runtime) identity(s *config.Snapshot) catalog.Identity {
 	or := func(env, value string) string {
 		if v := os.Getenv(env); v != "" {
 			return v
 		}
 		return value
 	}
-	f := gateway.Identity{
+	f := catalog.Identity{
 		Name:    or("DRAGOMAN_SERVER_NAME", s.Identity.Name),
 		Title:   or("DRAGOMAN_SERVER_TITLE", s.Identity.Title),
 		Version: or("DRAGOMAN_SERVER_VERSION", s.Identity.Version),
-		Join:    gateway.InstructionsOrder(s.Identity.Instructions.Join.String()),
+		Join:    catalog.InstructionsOrder(s.Identity.Instructions.Join.String()),
 	}
 	if f.Version == "" {
 		f.Version = r.opts.Version

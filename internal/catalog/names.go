@@ -1,4 +1,4 @@
-package gateway
+package catalog
 
 import (
 	"crypto/sha256"
@@ -80,28 +80,4 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// route is where an offered name leads.
-type route struct {
-	server Upstream
-	name   string // as the server calls it
-}
-
-// table maps offered names, or URIs, to where they lead.
-type table struct {
-	routes map[string]route
-	order  []string
-}
-
-func newTable() *table { return &table{routes: make(map[string]route)} }
-
-// add reports false when the name is taken.
-func (t *table) add(offered string, r route) bool {
-	if _, taken := t.routes[offered]; taken {
-		return false
-	}
-	t.routes[offered] = r
-	t.order = append(t.order, offered)
-	return true
 }

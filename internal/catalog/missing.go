@@ -1,4 +1,4 @@
-package gateway
+package catalog
 
 import (
 	"strings"
@@ -10,53 +10,58 @@ import (
 // missing returns the servers of which a list has nothing because they have not been
 // read yet: those that may still come, and those that could not be read. A server that
 // was read once is shown as it was, and is not missing.
-func (c *catalog) missing(a *audience, method string) (starting, failed []string) {
+func (v View) missing(a *knownAudience, method string) (starting, failed []string) {
+	known := v.Servers()
+	c := v.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, u := range c.servers {
-		p := c.seenPartLocked(method, u, a)
-		if p != nil && p.have {
-			continue
-		}
-		if own := c.parts[serverListKey{method, u.Name(), a.key}]; own != nil {
-			p = own
-		}
-		if p != nil && p.failed != "" {
+	for _, u := range known {
+		switch p := c.lastLocked(method, u, a); {
+		case p != nil && p.have:
+		case p != nil && p.failed != "":
 			failed = append(failed, u.Name())
-		} else {
+		default:
 			starting = append(starting, u.Name())
 		}
 	}
 	return starting, failed
 }
 
-// unread returns the server with whose prefix a name begins, if its list has never been
-// read, and why not; nil otherwise.
-func (c *catalog) unread(a *audience, method, name string) (u Upstream, why string) {
+// unread returns the server whose prefix a name begins with, if its list has never been
+// read, and why not; "" otherwise.
+func (v View) unread(method, name string) (server, why string) {
+	known := v.Servers()
+	c, a := v.c, v.c.audience(v.client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, u := range c.servers {
-		if !strings.HasPrefix(name, clean(c.prefix(u)+c.names.separator())) {
+	for _, u := range known {
+		if !strings.HasPrefix(name, clean(c.prefix(u)+c.Names.separator())) {
 			continue
 		}
-		p := c.seenPartLocked(method, u, a)
-		if p == nil || !p.have {
-			if own := c.parts[serverListKey{method, u.Name(), a.key}]; own != nil {
-				p = own
-			}
-		}
-		if p != nil && !p.have && p.failed != "" {
-			return u, p.failed
+		if p := c.lastLocked(method, u, a); p != nil && !p.have && p.failed != "" {
+			return u.Name(), p.failed
 		}
 	}
-	return nil, ""
+	return "", ""
+}
+
+// lastLocked returns what an audience sees of a server, or the last reading for it where
+// there is nothing to see.
+func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverList {
+	p := c.seenLocked(method, u, a)
+	if p == nil || !p.have {
+		if own := c.lists[serverListKey{method, u.Name(), a.Audience}]; own != nil {
+			return own
+		}
+	}
+	return p
 }
 
 // appendMissing appends to the result of a list, which is still open, the _meta that
 // says which servers are missing in it. Clients that list once and early cannot know
 // it otherwise.
-func (c *catalog) appendMissing(dst []byte, a *audience, method string) []byte {
-	starting, failed := c.missing(a, method)
+func (v View) appendMissing(dst []byte, a *knownAudience, method string) []byte {
+	starting, failed := v.missing(a, method)
 	if len(starting)+len(failed) == 0 {
 		return dst
 	}

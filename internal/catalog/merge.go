@@ -1,0 +1,264 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// maxRepeated bounds what is repeated of a client or a server in an answer or a log, in
+// bytes.
+const maxRepeated = 128
+
+type mergedListKey struct {
+	method   string
+	audience Audience
+}
+
+// mergedList is the lists of all servers as one. It is not written to once it is made.
+type mergedList struct {
+	kind  Kind
+	first map[string]int // by offered name or URI: the first item of it in items
+	items []item         // in the order of the servers, then in the server's own
+	// shadowed is how many items have the name of another one before them. A client
+	// sees them only where its filter hides those before.
+	shadowed int
+	rejected []rejectedItem // at most maxRejected
+}
+
+// item is one item of a merged list.
+type item struct {
+	offered string // the name or URI as clients see it
+	json    []byte
+	target  Target
+	server  string
+	// mayBeTask: a tool of a modern server with tasks that does not say whether it may
+	// be called as one.
+	mayBeTask bool
+	// next is the next item with the same offered name, 0 for none.
+	next int
+}
+
+// Target is where an offered name or a URI leads.
+type Target struct {
+	Server Source
+	Name   string // as the server calls it
+	// Quoted is Name as JSON, nil for a URI. It must not be written to.
+	Quoted []byte
+}
+
+// rejectedItem is an item that clients do not see as it is.
+type rejectedItem struct {
+	server, method string
+	Odd
+	lost bool // they do not see it at all
+}
+
+// The bounds of what is kept of rejected items.
+const (
+	maxRejected = 100  // of one merged list
+	maxTold     = 1000 // over all lists, before it is forgotten what was told
+)
+
+func (l *mergedList) reject(u Source, name, why string, lost bool) {
+	if len(l.rejected) < maxRejected {
+		l.rejected = append(l.rejected, rejectedItem{u.Name(), l.kind.method(), Odd{excerpt.Cut(name, maxRepeated), why}, lost})
+	}
+}
+
+// add adds an item. If its offered name is taken it returns the item that has it, and the
+// new one is seen only by clients from which that one is hidden.
+func (l *mergedList) add(x item) (by *item) {
+	at, taken := l.first[x.offered]
+	if !taken {
+		l.first[x.offered] = len(l.items)
+		l.items = append(l.items, x)
+		return nil
+	}
+	for i := at; ; i = l.items[i].next {
+		if have := &l.items[i]; have.server == x.server && have.target.Name == x.target.Name {
+			return &l.items[at] // a filter shows or hides both
+		} else if have.next == 0 {
+			have.next = len(l.items)
+			break
+		}
+	}
+	l.items = append(l.items, x)
+	l.shadowed++
+	return &l.items[at]
+}
+
+// find returns the item that an offered name stands for as far as show lets see, nil for
+// none.
+func (l *mergedList) find(offered string, show Filter) *item {
+	at, ok := l.first[offered]
+	if !ok {
+		return nil
+	}
+	for {
+		x := &l.items[at]
+		if shows(show, l.kind, x.server, x.target.Name) {
+			return x
+		}
+		if at = x.next; at == 0 {
+			return nil
+		}
+	}
+}
+
+// visible returns the items that show lets see. They must not be written to.
+func (l *mergedList) visible(show Filter) []item {
+	if show == nil && l.shadowed == 0 {
+		return l.items
+	}
+	out := make([]item, 0, len(l.items))
+	for i := range l.items {
+		x := &l.items[i]
+		if shows(show, l.kind, x.server, x.target.Name) && (l.shadowed == 0 || l.find(x.offered, show) == x) {
+			out = append(out, *x)
+		}
+	}
+	return out
+}
+
+// list returns the merged list of a method for an audience. It reads what has to be read
+// and waits for it with grace.
+func (c *Catalog) list(ctx context.Context, a *knownAudience, method string) *mergedList {
+	c.refresh(ctx, a, method)
+	c.mu.Lock()
+	key := mergedListKey{method, a.Audience}
+	l := c.merged[key]
+	var tell []rejectedItem
+	if l == nil {
+		l = c.mergeLocked(a, method)
+		if c.merged == nil {
+			c.merged = make(map[mergedListKey]*mergedList)
+		}
+		if c.knownLocked(a.Audience) == a {
+			c.merged[key] = l
+		}
+		tell = c.untoldLocked(l.rejected)
+	}
+	c.mu.Unlock()
+	for _, x := range tell {
+		if x.lost {
+			c.lost(x.server, x.method, LeftOut(x.Name, x.Why))
+		} else if c.Renamed != nil {
+			c.Renamed(x.server, x.method, x.Name, x.Why)
+		}
+	}
+	return l
+}
+
+func (c *Catalog) lost(server, method, why string) {
+	if c.Lost != nil {
+		c.Lost(server, method, why)
+	}
+}
+
+// LeftOut says in a clause that an item is left out of a list, and why.
+func LeftOut(name, why string) string {
+	return fmt.Sprintf("%q is left out: %s", excerpt.Cut(name, maxRepeated), why)
+}
+
+// untoldLocked returns what nobody was told of so far: lists are merged anew whenever one
+// of them changes.
+func (c *Catalog) untoldLocked(all []rejectedItem) (out []rejectedItem) {
+	if c.told == nil || len(c.told) > maxTold {
+		c.told = make(map[rejectedItem]struct{})
+	}
+	for _, x := range all {
+		if _, known := c.told[x]; !known {
+			c.told[x] = struct{}{}
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// hellos returns what each server says of itself to an audience, nil for servers that
+// have not answered so far.
+func (c *Catalog) hellos(ctx context.Context, a *knownAudience) []*mcp.ServerInfo {
+	c.refresh(ctx, a, "")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]*mcp.ServerInfo, len(c.Sources))
+	for i, u := range c.Sources {
+		if p := c.seenLocked("", u, a); p != nil {
+			out[i] = p.hello
+		}
+	}
+	return out
+}
+
+func has(object []byte, key string) bool {
+	return !jsonrpc.Find(object, jsonrpc.Whole(object), key).IsZero()
+}
+
+// mergeLocked merges the lists of all servers.
+func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
+	l := &mergedList{kind: kindOf(method), first: make(map[string]int)}
+	key := l.kind.key()
+	for _, u := range c.Sources {
+		p := c.seenLocked(method, u, a)
+		if p == nil {
+			continue
+		}
+		hello := c.seenLocked("", u, a)
+		directed := method == mcp.MethodListTools && hello != nil && hello.hello != nil && hello.hello.Tasks() == mcp.DirectedTasks
+		for _, raw := range p.items {
+			at := jsonrpc.Find(raw, jsonrpc.Whole(raw), key)
+			name, ok := jsonrpc.Text(raw, at)
+			if !ok || name == "" {
+				l.reject(u, "", "it has no "+key, true)
+				continue
+			}
+			if !utf8.ValidString(name) {
+				l.reject(u, jsonrpc.Shown(name), "its "+key+" has half of a surrogate pair", true)
+				continue
+			}
+			x := item{offered: name, json: raw, server: u.Name(), target: Target{Server: u, Name: name}}
+			if key == "name" {
+				x.offered = c.Names.Join(c.prefix(u), name)
+				x.target.Quoted = quoted(name, at.Of(raw))
+				var e jsonrpc.Edits
+				e.Replace(mcp.WhyName, at, jsonrpc.AppendQuote(nil, x.offered))
+				x.json = jsonrpc.Splice(make([]byte, 0, len(raw)+32), raw, &e)
+			}
+			x.mayBeTask = directed && !has(x.json, "execution")
+			if by := l.add(x); by != nil {
+				l.reject(u, name, taken(by, u, name), true)
+				continue
+			}
+			if key == "name" && x.offered != c.prefix(u)+c.Names.separator()+name {
+				l.reject(u, name, "it is too long, has characters that clients refuse, or could be read in two ways; it is offered as "+x.offered, false)
+			}
+		}
+	}
+	return l
+}
+
+// quoted returns name as JSON. It shares the memory of raw, the server's own spelling,
+// where that is the same.
+func quoted(name string, raw []byte) []byte {
+	if own := jsonrpc.AppendQuote(nil, name); !bytes.Equal(own, raw) {
+		return own
+	}
+	return raw
+}
+
+// taken says why an item is not offered whose name is taken.
+func taken(by *item, u Source, name string) string {
+	switch {
+	case by.server != u.Name():
+		return fmt.Sprintf("server %q has one that is called so and comes first", by.server)
+	case by.target.Name == name:
+		return "the server lists it twice, and the first is shown"
+	}
+	return fmt.Sprintf("it would be called like %q of the same server", excerpt.Cut(by.target.Name, maxRepeated))
+}

@@ -1,0 +1,88 @@
+package catalog
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func TestT19_NamesThatNeedNoCareStayReadable(t *testing.T) {
+	var n Names
+	for _, x := range []struct{ server, item, want string }{
+		{"github", "create_issue", "github__create_issue"},
+		{"a", "b__c", "a__b__c"},
+		{"a-b", "x/y.z", "a-b__x/y.z"},
+		{"a_b", "c", "a_b__c"},
+		{"s", strings.Repeat("x", 61), "s__" + strings.Repeat("x", 61)},
+	} {
+		if got := n.Join(x.server, x.item); got != x.want {
+			t.Errorf("%q, %q: got %q, want %q", x.server, x.item, got, x.want)
+		}
+	}
+}
+
+func TestT19_NamesThatClientsRefuseGetAHash(t *testing.T) {
+	var n Names
+	for _, x := range [][2]string{
+		{"s", strings.Repeat("x", 62)}, {"s", strings.Repeat("x", 300)}, {"s", "größe"}, {"s", "a b"},
+		{"s", "\u202eabc"}, {"s", "a\u200db"}, {"s", "_x"}, {"s_", "x"}, {"a__b", "c"}, {"s", "x_h0123456789"}, {"日本", "x"},
+	} {
+		got := n.Join(x[0], x[1])
+		if len(got) > maxName || !safe(got) || !hashed(got) {
+			t.Errorf("%q, %q: got %q", x[0], x[1], got)
+		}
+		if !n.mayBe(x[0], got) {
+			t.Errorf("%q is not taken for one of %q", got, x[0])
+		}
+	}
+}
+
+func TestTM23_TwoSplitsOfOneNameAreTwoNames(t *testing.T) {
+	pairs := [][4]string{
+		{"a", "b__c", "a__b", "c"}, {"a", "_b", "a_", "b"}, {"a", "__b", "a__", "b"}, {"a_", "_b", "a", "__b"},
+		{"a", "b c", "a", "b_c"}, {"a", "ä", "a", "ö"},
+		{"a", strings.Repeat("x", 100) + "1", "a", strings.Repeat("x", 100) + "2"},
+	}
+	for _, p := range pairs {
+		if x, y := (Names{}).Join(p[0], p[1]), (Names{}).Join(p[2], p[3]); x == y {
+			t.Errorf("%q and %q are both %q", p[:2], p[2:], x)
+		}
+	}
+	// A name that is plain must not be the one that another's hash makes.
+	hash := (Names{}).Join("a", "b c")
+	if got := (Names{}).Join("a", strings.TrimPrefix(hash, "a__")); got == hash {
+		t.Errorf("two items are offered as %q", got)
+	}
+}
+
+func TestNamesAreInjectiveBoundedAndPure(t *testing.T) {
+	for _, sep := range []string{"", "_", "-", ".", "aba", "/", "_-_", "-_"} {
+		n := Names{Separator: sep}
+		r := rand.New(rand.NewPCG(1, 2))
+		word := func() string {
+			// Few letters, so that words meet.
+			const letters = "aab__-./ä"
+			b := make([]rune, 1+r.IntN(6))
+			for i := range b {
+				all := []rune(letters)
+				b[i] = all[r.IntN(len(all))]
+			}
+			if r.IntN(20) == 0 {
+				return strings.Repeat(string(b), 20)
+			}
+			return string(b)
+		}
+		from := map[string][2]string{}
+		for range 50_000 {
+			pair := [2]string{word(), word()}
+			got := n.Join(pair[0], pair[1])
+			if old, ok := from[got]; ok && old != pair {
+				t.Fatalf("separator %q: %q and %q are both %q", sep, old, pair, got)
+			}
+			from[got] = pair
+			if len(got) > maxName || !safe(got) || got != n.Join(pair[0], pair[1]) || !n.mayBe(pair[0], got) {
+				t.Fatalf("separator %q: %q is offered as %q", sep, pair, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package catalog
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// pageSize is how many items a page of a merged list has.
+const pageSize = 500
+
+// Page answers a list request of the client with one page. cursor is the client's, absent
+// for the first page; a page that is asked for after a change is still a page. all is for
+// a client that will not ask again: Page then waits for all servers, as long as ctx.
+func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all bool) (*mcp.Reply, error) {
+	start, place := "", 0
+	if !cursor.Absent() {
+		text, ok := cursor.Text()
+		if start, place, ok = openCursor(m.Name, text, ok); !ok {
+			// §Pagination, "Error Handling", all revisions.
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not one of ours"}
+		}
+	}
+	c, a := v.c, v.c.audience(v.client)
+	if all {
+		c.settle(ctx, a, m.Name)
+	}
+	items := c.list(ctx, a, m.Name).visible(v.show)
+	if start != "" {
+		if i := slices.IndexFunc(items, func(x item) bool { return x.offered == start }); i >= 0 {
+			place = i + 1
+		}
+	}
+	place = min(place, len(items))
+	items = items[place:]
+	more := len(items) > pageSize
+	if more {
+		items = items[:pageSize]
+	}
+	out := append(jsonrpc.AppendQuote([]byte{'{'}, m.ListKey), ':', '[')
+	for i := range items {
+		x := &items[i]
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if x.mayBeTask && v.client.Revision.Can(mcp.ExperimentalTasks) {
+			out = appendMayBeTask(out, x.json)
+			continue
+		}
+		out = append(out, x.json...)
+	}
+	out = append(out, ']')
+	if more {
+		out = append(out, `,"nextCursor":`...)
+		out = jsonrpc.AppendQuote(out, makeCursor(m.Name, items[len(items)-1].offered, place+len(items)))
+	}
+	out = v.appendMissing(out, a, m.Name)
+	return mcp.Answer(append(out, '}')), nil
+}
+
+// appendMayBeTask appends a tool that says that it may be called as a task.
+func appendMayBeTask(out, tool []byte) []byte {
+	var e jsonrpc.Edits
+	e.Object(mcp.WhyToolTask, tool, jsonrpc.Whole(tool), nil, mayBeTask)
+	return jsonrpc.Splice(out, tool, &e)
+}
+
+// makeCursor returns a cursor. It names the last item of a page, so that items added
+// between two pages shift nothing, and how many items the client could see up to there, in
+// case that item is gone. The sum shows that the cursor is ours; nothing in it is secret.
+func makeCursor(method, after string, place int) string {
+	text := method + "\x00" + strconv.Itoa(place) + "\x00" + after
+	sum := sha256.Sum256([]byte("drg1\x00" + text))
+	return base64.RawURLEncoding.EncodeToString(append(sum[:6], text...))
+}
+
+// openCursor returns what makeCursor was given. ok is false for what it has not made.
+func openCursor(method, cursor string, isText bool) (after string, place int, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || !isText || len(b) < 6 {
+		return "", 0, false
+	}
+	text, ok := strings.CutPrefix(string(b[6:]), method+"\x00")
+	number, after, found := strings.Cut(text, "\x00")
+	place, err = strconv.Atoi(number)
+	if !ok || !found || err != nil || place < 0 || makeCursor(method, after, place) != cursor {
+		return "", 0, false
+	}
+	return after, place, true
+}
+
+// mayBeTask says of a tool that it may be called as a task.
+var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}

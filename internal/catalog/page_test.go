@@ -1,0 +1,68 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// source is a server of fixed lists, by method.
+type source struct {
+	name  string
+	hello mcp.ServerInfo
+	lists map[string][]string
+}
+
+func (s *source) Name() string { return s.name }
+
+func (s *source) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+	return &s.hello, nil
+}
+
+func (s *source) List(_ context.Context, _ *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
+	for _, x := range s.lists[method] {
+		items = append(items, []byte(x))
+	}
+	return items, true, nil
+}
+
+func catalogOf(t *testing.T, all ...*source) *Catalog {
+	t.Helper()
+	c := &Catalog{}
+	for _, s := range all {
+		c.Sources = append(c.Sources, s)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func page(t *testing.T, v View, method, cursor string) (*mcp.Reply, error) {
+	t.Helper()
+	return v.Page(t.Context(), mcp.LookupMethod(method), jsonrpc.ValueOf([]byte(cursor)), false)
+}
+
+func TestG04_TamperedCursorIsRefused(t *testing.T) {
+	v := catalogOf(t, &source{name: "u"}).View(&mcp.ClientInfo{Revision: mcp.R20260728}, nil)
+	good := makeCursor(mcp.MethodListTools, "u__x", 500)
+	bad := []string{`"x"`, `""`, `7`, `null`, `{}`, `"` + makeCursor(mcp.MethodListPrompts, "u__x", 500) + `"`, `"` + good + `="`}
+	for i := range good {
+		c := byte('A')
+		if good[i] == c {
+			c = 'B'
+		}
+		bad = append(bad, `"`+good[:i]+string(c)+good[i+1:]+`"`, `"`+good[:i]+`"`)
+	}
+	for _, cursor := range bad {
+		_, err := page(t, v, mcp.MethodListTools, cursor)
+		var e *jsonrpc.Error
+		if !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
+			t.Errorf("%s: %v", cursor, err)
+		}
+	}
+	if _, err := page(t, v, mcp.MethodListTools, `"`+good+`"`); err != nil {
+		t.Errorf("the good one: %v", err)
+	}
+}

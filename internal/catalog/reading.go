@@ -1,0 +1,256 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// serverListKey names a serverList. The method "" stands for what the server says of
+// itself.
+type serverListKey struct {
+	method, server string
+	audience       Audience
+}
+
+// serverList is what one server answers to one method for one audience.
+type serverList struct {
+	items   [][]byte
+	hello   *mcp.ServerInfo
+	have    bool      // it has been read at least once
+	fresh   bool      // and nothing has changed since
+	read    time.Time // when it was last read without an error
+	failed  string    // why the last reading failed, "" when it did not
+	cutOff  bool      // the list had no end
+	until   time.Time // fresh until then; zero where the server tells of changes
+	changed bool      // while the reading was under way
+	reading *reading
+}
+
+// reading is one attempt to read a serverList.
+type reading struct {
+	started  time.Time
+	done     chan struct{} // closed at the end
+	finished time.Time     // zero while it runs
+	missed   bool          // a request no longer waited for it
+	tell     bool          // clients have an older list and were not told of a change
+	slow     bool          // took longer than the grace; set with finished
+	failed   bool          // set with finished
+}
+
+// The times of a reading.
+const (
+	defaultGrace = 1500 * time.Millisecond
+	readingLimit = time.Minute
+	retryReading = 2 * time.Second
+	// untoldLife is how long the list of a server that does not tell of changes counts
+	// as fresh.
+	untoldLife = 5 * time.Second
+)
+
+// readLocked returns a server's list. It starts a reading if one is needed, and returns
+// the reading to wait for, nil for none.
+func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*serverList, *reading) {
+	key := serverListKey{method, u.Name(), a.Audience}
+	p := c.lists[key]
+	if p == nil {
+		p = &serverList{}
+		if c.lists == nil {
+			c.lists = make(map[serverListKey]*serverList)
+		}
+		c.lists[key] = p
+	}
+	r := p.reading
+	old := p.fresh && !p.until.IsZero() && !time.Now().Before(p.until)
+	switch {
+	case p.fresh && !old || c.lifeLocked().Err() != nil:
+		return p, nil
+	case r != nil && r.finished.IsZero():
+		return p, r
+	case r != nil && !p.changed && time.Since(r.finished) < retryReading:
+		return p, nil // it has just failed
+	}
+	again := r != nil && r.missed && r.failed && !p.changed || c.slowFailures[u.Name()] && !p.changed || old && r.slow
+	r = &reading{started: time.Now(), done: make(chan struct{}), tell: old}
+	if again {
+		// The server has had its grace, and nothing suggests that it is faster now.
+		r.started, r.missed = time.Time{}, true
+	}
+	life := c.lifeLocked()
+	if !c.work.Go(func() { c.read(life, a, method, u, p, r) }) {
+		return p, nil
+	}
+	p.reading, p.changed = r, false // read takes our lock before it looks
+	return p, r
+}
+
+// read reads one list from its server.
+func (c *Catalog) read(life context.Context, a *knownAudience, method string, u Source, p *serverList, r *reading) {
+	ctx, cancel := context.WithTimeout(life, readingLimit)
+	defer cancel()
+	began := time.Now()
+	h, err := u.Hello(ctx, a.facts)
+	var items [][]byte
+	complete := true
+	if err == nil && method != "" {
+		if capability := mcp.LookupMethod(method).Capability; h.Capabilities == nil || has(h.Capabilities, capability) {
+			items, complete, err = u.List(ctx, a.facts, method)
+		}
+	}
+	c.mu.Lock()
+	r.finished, r.failed = time.Now(), err != nil
+	r.slow = r.finished.Sub(began) > c.grace()
+	switch {
+	case err == nil:
+		delete(c.slowFailures, u.Name())
+	case r.finished.Sub(began) > c.grace()/4:
+		if c.slowFailures == nil {
+			c.slowFailures = make(map[string]bool)
+		}
+		c.slowFailures[u.Name()] = true
+	}
+	announce, cutOff := false, err == nil && !complete && !p.cutOff
+	p.failed = ""
+	if err != nil {
+		p.failed = mcp.Wire(err).Message
+	}
+	if err == nil {
+		p.read, p.cutOff = r.finished, !complete
+		var before [][]byte
+		if seen := c.seenLocked(method, u, a); seen != nil {
+			before = seen.items
+		}
+		changed := !sameItems(before, items)
+		announce = (r.missed || r.tell) && changed
+		if changed && p.have && !p.until.IsZero() {
+			// The server does not tell of changes, so the lists of other audiences are
+			// as old.
+			var others []serverListKey
+			for key, q := range c.lists {
+				if key.method == method && key.server == u.Name() && key.audience != a.Audience && q.have && q.fresh {
+					q.fresh = false
+					others = append(others, key)
+				}
+			}
+			c.readAgainLocked(others)
+		}
+		p.items, p.hello, p.have, p.fresh = items, h, true, !p.changed
+		p.until = time.Time{}
+		if method != "" && !tellsOf(h, method) {
+			p.until = r.finished.Add(untoldLife)
+		}
+		for key := range c.merged {
+			// An audience without a list of its own sees everybody's.
+			if key.method == method && (key.audience == a.Audience || a == everybody) {
+				delete(c.merged, key)
+			}
+		}
+	}
+	c.mu.Unlock()
+	close(r.done)
+	if cutOff {
+		c.lost(u.Name(), method, "the list has no end that could be reached; what was read until then is shown")
+	}
+	if announce && c.Announce != nil {
+		c.Announce(changeOf(method), a.Audience)
+	}
+}
+
+// tellsOf reports whether a server has said that it tells of changes of a list.
+func tellsOf(h *mcp.ServerInfo, method string) bool {
+	caps := h.Capabilities
+	at := jsonrpc.Find(caps, jsonrpc.Whole(caps), mcp.LookupMethod(method).Capability)
+	return string(jsonrpc.Find(caps, at, "listChanged").Of(caps)) == "true"
+}
+
+// changeOf returns the notification that says that a list has changed.
+func changeOf(method string) string {
+	switch method {
+	case mcp.MethodListTools:
+		return mcp.NoteToolsChanged
+	case mcp.MethodListPrompts:
+		return mcp.NotePromptsChanged
+	}
+	return mcp.NoteResourcesChanged
+}
+
+func sameItems(a, b [][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !bytes.Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// seenLocked returns what clients of an audience see of a server: the list that was read
+// for them, or everybody's while there is none, so that a server that cannot be opened
+// once more is shown all the same. It is nil if neither has been asked for.
+func (c *Catalog) seenLocked(method string, u Source, a *knownAudience) *serverList {
+	if p := c.lists[serverListKey{method, u.Name(), a.Audience}]; p != nil && p.have {
+		return p
+	}
+	return c.lists[serverListKey{method, u.Name(), Audience{}}]
+}
+
+func (c *Catalog) grace() time.Duration {
+	if c.Grace == 0 {
+		return defaultGrace
+	}
+	return c.Grace
+}
+
+// await waits for readings, each until its grace is over.
+func (c *Catalog) await(ctx context.Context, all []*reading) {
+	for _, r := range all {
+		left := time.Until(r.started.Add(c.grace()))
+		t := time.NewTimer(max(left, 0))
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+		case <-t.C:
+			c.mu.Lock()
+			r.missed = true
+			c.mu.Unlock()
+		}
+		t.Stop()
+	}
+}
+
+// refresh reads what has to be read of a method and waits for it with grace.
+func (c *Catalog) refresh(ctx context.Context, a *knownAudience, method string) {
+	c.mu.Lock()
+	var all []*reading
+	for _, u := range c.Sources {
+		if _, r := c.readLocked(a, method, u); r != nil {
+			all = append(all, r)
+		}
+	}
+	c.mu.Unlock()
+	c.await(ctx, all)
+}
+
+// settle reads what has to be read of a method and waits for all of it, as long as ctx.
+func (c *Catalog) settle(ctx context.Context, a *knownAudience, method string) {
+	c.mu.Lock()
+	var all []*reading
+	for _, u := range c.Sources {
+		if _, r := c.readLocked(a, method, u); r != nil {
+			all = append(all, r)
+		}
+	}
+	c.mu.Unlock()
+	for _, r := range all {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package catalog
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// ListReport describes one list of one server. It is the list for clients that cannot
+// be asked. If no such client has read it, it is the list that was read last.
+type ListReport struct {
+	Server, Method string
+	Items          int
+	Read           time.Time // when it was last read without an error; zero for never
+	// Stale says that the server may list something else by now: it has said so, or
+	// the last reading failed and clients see the last good list.
+	Stale    bool
+	Reading  bool   // it is being read
+	CutOff   bool   // the server's list had no end, and only its beginning is kept
+	Collided []Odd  // the first items that are not offered as they are, with the reason
+	Failed   string // why the last reading failed, "" if it did not
+}
+
+// Odd is an item that is left out of what clients see, or offered under another
+// name than theirs would be.
+type Odd struct{ Name, Why string }
+
+// Report returns what is kept of the servers' lists, as far as show lets see, by server in
+// the order of the configuration and by method. Nil shows all.
+func (c *Catalog) Report(show Filter) []ListReport {
+	var out []ListReport
+	for _, u := range (View{c: c, show: show}).Servers() {
+		for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates} {
+			r, items, ok := c.reportOf(method, u)
+			if !ok {
+				continue
+			}
+			if show != nil {
+				kind := kindOf(method)
+				r.Items = len(shownItems(show, kind, r.Server, items))
+				r.Collided = slices.DeleteFunc(r.Collided, func(x Odd) bool { return !show.Shows(kind, r.Server, x.Name) })
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// reportOf describes one list of one server, and returns its items. ok is false if nobody
+// has asked for it.
+func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byte, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, audience := c.reportedLocked(method, u.Name())
+	if p == nil {
+		return r, nil, false
+	}
+	r = ListReport{
+		Server: u.Name(), Method: method, Items: len(p.items), Read: p.read, CutOff: p.cutOff, Failed: p.failed,
+		Reading: p.reading != nil && p.reading.finished.IsZero(),
+		Stale:   p.have && (!p.fresh || p.failed != ""),
+	}
+	if l := c.merged[mergedListKey{method, audience}]; l != nil {
+		for _, x := range l.rejected {
+			if x.server == r.Server {
+				r.Collided = append(r.Collided, x.Odd)
+			}
+		}
+	}
+	return r, p.items, true
+}
+
+// reportedLocked returns the list that stands for those of all audiences in a report, nil
+// for none, and its audience.
+func (c *Catalog) reportedLocked(method, server string) (shown *serverList, audience Audience) {
+	shown = c.lists[serverListKey{method, server, Audience{}}]
+	if shown != nil && (shown.have || shown.failed != "") {
+		return shown, Audience{}
+	}
+	for key, p := range c.lists {
+		if key.method == method && key.server == server && (shown == nil || p.read.After(shown.read)) {
+			shown, audience = p, key.audience
+		}
+	}
+	return shown, audience
+}

@@ -1,0 +1,197 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// View is what one client may see of a catalog. It is a value: making one copies nothing
+// and asks nobody. Whatever is answered to a client, or sent on for it, is found through
+// its view.
+type View struct {
+	c      *Catalog
+	client *mcp.ClientInfo
+	show   Filter
+}
+
+// View returns the view of a client through a filter; nil shows all.
+func (c *Catalog) View(f *mcp.ClientInfo, show Filter) View { return View{c, f, show} }
+
+// Shows reports whether the client may see an item of a server. It need not be listed.
+func (v View) Shows(kind Kind, server, name string) bool {
+	return shows(v.show, kind, server, name)
+}
+
+// Servers returns the servers that the client may know of, in the order of the
+// configuration. The slice must not be written to.
+func (v View) Servers() []Source {
+	if v.show == nil {
+		return v.c.Sources
+	}
+	out := make([]Source, 0, len(v.c.Sources))
+	for _, u := range v.c.Sources {
+		if v.Shows(KindServer, u.Name(), "") {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// Find returns where an offered name leads, false if the client sees none of that name.
+// An item that is missing in the list of the client's audience may be in everybody's: a
+// name leads to the same place for all, and only the server can say whether this client
+// may use it. So a call needs no list of its own audience. An unknown name may belong to
+// a server that has not been read yet: Find waits for that server, and for no other.
+func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
+	return v.find(ctx, v.c.audience(v.client), kind, name)
+}
+
+func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string) (Target, bool) {
+	c, method := v.c, kind.method()
+	c.mu.Lock()
+	have := [...]*mergedList{c.merged[mergedListKey{method, a.Audience}], c.merged[mergedListKey{method: method}]}
+	c.mu.Unlock()
+	for _, l := range have {
+		if l == nil {
+			continue
+		}
+		if x := l.find(name, v.show); x != nil {
+			return x.target, true
+		}
+	}
+	if x := c.list(ctx, a, method).find(name, v.show); x != nil {
+		return x.target, true
+	}
+	c.mu.Lock()
+	var late []*reading
+	for _, u := range c.Sources {
+		if p, r := c.readLocked(a, method, u); r != nil && !p.have && c.Names.mayBe(c.prefix(u), name) {
+			late = append(late, r)
+		}
+	}
+	c.mu.Unlock()
+	for _, r := range late {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+		}
+	}
+	if len(late) == 0 {
+		return Target{}, false
+	}
+	if x := c.list(ctx, a, method).find(name, v.show); x != nil {
+		return x.target, true
+	}
+	return Target{}, false
+}
+
+// NotFound returns the error for a tool or prompt that Find does not find. If the name
+// has the prefix of a server whose list could never be read, nobody can say that it is
+// wrong: the error says why the server cannot be reached. All names with that prefix get
+// the same error.
+func (v View) NotFound(kind Kind, name string) error {
+	if server, why := v.unread(kind.method(), name); server != "" {
+		return &mcp.Error{
+			Origin: mcp.FromGateway, Upstream: server, Cause: "unavailable", Outcome: mcp.NotSent, Retryable: true,
+			Message: why, Op: "find " + kind.noun(),
+		}
+	}
+	return Unknown(kind, name)
+}
+
+func (k Kind) noun() string {
+	if k == KindPrompt {
+		return "prompt"
+	}
+	return "tool"
+}
+
+// Unknown returns the error for a tool or a prompt that does not exist.
+func Unknown(kind Kind, name string) error {
+	// 2025-11-25 and 2026-07-28 §Tools, "Error Handling"; likewise prompts.
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("Unknown %s: %s", kind.noun(), excerpt.Cut(name, maxRepeated))}
+}
+
+// Missing returns the error for a resource that does not exist, in the client's words
+// (2025-11-25 §Resources, "Error Handling": -32002; 2026-07-28: -32602).
+func Missing(f *mcp.ClientInfo, uri string) error {
+	code := int64(jsonrpc.CodeInvalidParams)
+	if f.Revision.Can(mcp.ResourceNotFoundCode) {
+		code = mcp.CodeResourceNotFound
+	}
+	data := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
+	return &jsonrpc.Error{Code: code, Message: "Resource not found", Data: data}
+}
+
+// Owner returns the server that a URI belongs to: the one that lists it, else the one
+// with a template that it fits, else the only one that has resources at all.
+func (v View) Owner(ctx context.Context, uri string) (Target, error) {
+	if uri == "" {
+		return Target{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
+	}
+	a := v.c.audience(v.client)
+	if t, ok := v.find(ctx, a, KindResource, uri); ok {
+		return t, nil
+	}
+	u := v.byTemplate(ctx, a, uri)
+	if u == nil {
+		// 2025-06-18 §Tools, "Resource Links": what a tool links to need not be listed.
+		u = v.soleWithResources(ctx, a)
+	}
+	if u == nil || !v.Shows(KindResource, u.Name(), uri) {
+		return Target{}, Missing(v.client, uri)
+	}
+	return Target{Server: u, Name: uri}, nil
+}
+
+// byTemplate returns the server with a template that a URI fits, nil for none. Of several
+// it is the one whose template has the longest literal beginning.
+func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string) Source {
+	l := v.c.list(ctx, a, mcp.MethodListTemplates)
+	var best Source
+	length := -1
+	for i := range l.items {
+		x := &l.items[i]
+		head, rest, _ := strings.Cut(x.offered, "{")
+		tail := rest[strings.LastIndexByte(rest, '}')+1:]
+		if strings.HasPrefix(uri, head) && strings.HasSuffix(uri, tail) && len(uri) >= len(head)+len(tail) && len(head) > length &&
+			v.Shows(KindTemplate, x.server, x.target.Name) {
+			best, length = x.target.Server, len(head)
+		}
+	}
+	return best
+}
+
+// soleWithResources returns the only server that has resources, nil where there are
+// several or none. One that has not answered so far may have some.
+func (v View) soleWithResources(ctx context.Context, a *knownAudience) (sole Source) {
+	for i, h := range v.c.hellos(ctx, a) {
+		u := v.c.Sources[i]
+		if h != nil && !has(h.Capabilities, "resources") || !v.Shows(KindServer, u.Name(), "") {
+			continue
+		}
+		if sole != nil {
+			return nil
+		}
+		sole = u
+	}
+	return sole
+}
+
+// Info introduces Dragoman with what the servers behind it can really do.
+func (v View) Info(ctx context.Context) *mcp.ServerInfo {
+	c := v.c
+	hellos := c.hellos(ctx, c.audience(v.client))
+	names := make([]string, len(c.Sources))
+	for i, u := range c.Sources {
+		if names[i] = u.Name(); !v.Shows(KindServer, names[i], "") {
+			hellos[i] = nil
+		}
+	}
+	return c.Identity.hello(ctx, names, hellos)
+}
