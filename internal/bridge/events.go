@@ -29,3 +29,10 @@ func (r *Bridge) refuse(c *mcp.Call, server string) {
 		Detail: "a requestState was refused: it is another client's, another request's, or was changed",
 	})
 }
+
+// newInputRequired returns a reply of our own that is an input_required result.
+func newInputRequired(result []byte) *mcp.Reply {
+	reply := mcp.Answer(result)
+	reply.Asks = true
+	return reply
+}

@@ -16,18 +16,7 @@ func (r *Bridge) Exchange(ctx context.Context, u Server, c *mcp.Call, s mcp.Call
 	if !c.Sole && c.Client.Revision.Can(mcp.ExperimentalTasks) && c.Client.Declares("tasks") {
 		s = apart{s}
 	}
-	reply, err := r.exchange(ctx, u, c, s)
-	if r.Observe != nil {
-		if err != nil {
-			r.Observe(u.Name(), c.Client.Revision, mcp.Unknown, mcp.Wire(err).Code)
-		} else {
-			r.Observe(u.Name(), c.Client.Revision, reply.From, reply.Code())
-		}
-	}
-	return reply, err
-}
-
-func (r *Bridge) exchange(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	c.Server = u.Name()
 	if c.Msg.Method == mcp.MethodCallTool {
 		return r.callTool(ctx, u, c, s)
 	}
@@ -67,6 +56,7 @@ func (r *Bridge) rounds(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 		return nil, err
 	}
 	if c.Client.Revision.Can(mcp.InputRequired) {
+		reply.Asks = true
 		return r.seal(u, c, reply)
 	}
 	return r.playLive(ctx, u, c, s, reply)
@@ -125,7 +115,7 @@ func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 		out = append(append(append(out, `"inputRequests":`...), asks.Of(m.Raw)...), ',')
 	}
 	out = jsonrpc.AppendQuote(append(out, `"requestState":`...), state)
-	return mcp.Answer(append(out, '}')), nil
+	return newInputRequired(append(out, '}')), nil
 }
 
 // call sends a call to its server, or goes on with the one that a retry belongs

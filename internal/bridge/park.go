@@ -210,7 +210,7 @@ func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) 
 			Message: fmt.Sprintf("server %q asks for input, and too many calls wait for answers already: answer those that are open, or try again later", u.Name()),
 		})
 	}
-	return mcp.Answer(out), nil
+	return newInputRequired(out), nil
 }
 
 // refuse ends a call that cannot be parked. One that has ended by itself meanwhile
@@ -399,6 +399,7 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 	if p == nil {
 		return nil, errParkLost
 	}
+	c.Number = p.first.Number
 	p.mu.Lock()
 	p.expiry.Stop()
 	bad := p.check(c.Msg.Raw, answers)
@@ -680,5 +681,5 @@ func (r *Bridge) urlsNeeded(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 		return nil, err
 	}
 	out = jsonrpc.AppendQuote(append(out, `},"requestState":`...), state)
-	return mcp.Answer(append(out, '}')), nil
+	return newInputRequired(append(out, '}')), nil
 }

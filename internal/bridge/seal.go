@@ -24,9 +24,6 @@ import (
 // are sealed with, and the calls that are parked. The zero value is ready; Close ends
 // it.
 type Bridge struct {
-	// Observe is told of each call once it has its answer; code is the error code,
-	// 0 for a result. It must not block. Nil observes nothing.
-	Observe func(server string, from, to mcp.Revision, code int64)
 	// Events gets what a client was not given, and each requestState that is not this
 	// client's or not that of its request. Nil publishes nothing.
 	Events *event.Publisher

@@ -34,6 +34,7 @@ func (r *Bridge) Tasks(ctx context.Context, all []Server, c *mcp.Call, s mcp.Cal
 	if err != nil {
 		return nil, err
 	}
+	c.Server = p.Server.Name()
 	if p.Form() == mcp.RequestedTasks {
 		s = &taskCaller{s, asksOfTasks{r, p.Server.Name(), c.Client, c.Sole, c.Trail}}
 	}

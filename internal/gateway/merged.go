@@ -67,8 +67,8 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 	return g.view(f).Info(ctx), nil
 }
 
-// Call answers one request.
-func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+// call is Call without the event.
+func (g *Merged) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Method != nil && c.Method.Task {
 		return g.Bridge.Tasks(ctx, servers(g.Upstreams), c, s)
 	}

@@ -26,9 +26,8 @@ func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 	return g.Upstream.Hello(ctx, f)
 }
 
-// Call answers one request.
-func (g *Single) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	c.Sole = true
+// call is Call without the event.
+func (g *Single) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	if c.Method != nil && c.Method.Task {
 		return g.Bridge.Tasks(ctx, []bridge.Server{g.Upstream}, c, s)
 	}

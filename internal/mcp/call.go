@@ -16,6 +16,8 @@ type Call struct {
 	Token jsonrpc.Span // its progressToken
 	junk  uint8        // which members of Meta are not passed on; see IsJunk
 
+	parent jsonrpc.Span // its traceparent
+
 	// Level is the least severe level of log messages for this call, 0 for none.
 	Level LogLevel
 	// Name is the tool, prompt or URI of params as the server knows it, after any
@@ -54,6 +56,9 @@ type Call struct {
 	// Number joins the events of the call, 0 for none. A retry of a parked call has the
 	// number of that call.
 	Number uint64
+	// Server is the name of the server that the call was last sent to, "" for none. It is
+	// for the events of the call.
+	Server string
 	// Once says that the client will not ask again, so a list waits for all servers, as
 	// long as the call's context allows.
 	Once bool
@@ -67,6 +72,7 @@ func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientInfo) *Call {
 		jsonrpc.FindAll(m.Raw, meta, hopKeys, at[:])
 		c.Token = at[0]
 		c.junk = junkOf(m.Raw, at[1], at[2], at[3])
+		c.parent = at[1]
 	}
 	if c.Method != nil && c.Method.NameKey != "" {
 		c.Name, _ = jsonrpc.Text(m.Raw, m.Param(c.Method.NameKey))
@@ -88,6 +94,9 @@ type Reply struct {
 	Server []byte
 	// Session is the legacy server's session that answered, 0 for none.
 	Session uint64
+	// Asks says that the result is input_required: the call goes on when the client comes
+	// back with its answers.
+	Asks bool
 	// Losses are what the client's revision cannot express, as found by the codec; nil
 	// for none.
 	Losses Losses

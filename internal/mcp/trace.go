@@ -45,6 +45,14 @@ func (c *Call) IsJunk(key []byte) bool {
 	return false
 }
 
+// TraceID returns the id of the client's W3C trace, "" for none. It is a copy.
+func (c *Call) TraceID() string {
+	if c.parent.IsZero() || c.junk&junkParent != 0 {
+		return ""
+	}
+	return string(unquoted(c.Msg.Raw, c.parent)[3:35])
+}
+
 func junkOf(raw []byte, parent, state, baggage jsonrpc.Span) (junk uint8) {
 	if !parent.IsZero() && !isTraceparent(unquoted(raw, parent)) {
 		junk |= junkParent

@@ -88,7 +88,6 @@ func New(o Options) *Runtime {
 		single: make(map[string]*mount), singles: make(map[string]*gateway.Single),
 	}
 	r.bridge = NewBridge(o.Events, o.Budget)
-	r.bridge.Observe = observedBy(o.Events)
 	r.hooks = Hooks{Log: o.Log, Events: o.Events, Version: o.Version, Changed: r.changed}
 	r.newcomers.perSecond = o.Config.Limits.InitializePerSecond
 	r.joined = r.newMount("")

@@ -54,7 +54,7 @@ func NewMetrics() *Metrics {
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"revision"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_calls_total", Help: "Calls relayed, by server, the eras of client and server, and outcome.",
+			Name: "dragoman_calls_total", Help: "Calls answered, by server, the eras of client and server, and outcome. The server is empty for what no single server answers.",
 		}, []string{"server", "client_era", "server_era", "outcome"}),
 		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dragoman_losses_total", Help: "What could not be said in the words of the other side.",
