@@ -15,41 +15,41 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// ErrNoEndpoint reports a stream that did not say where messages go, or that named
-// a place which must not be used.
-var ErrNoEndpoint = errors.New("the stream names no usable endpoint")
+// ErrNoEndpoint reports a stream that did not send the endpoint for messages, or sent
+// one that must not be used.
+var ErrNoEndpoint = errors.New("the stream has no usable endpoint")
 
 // ErrTooLarge is wrapped by the error of an event over the size limit, which was
 // skipped.
 var ErrTooLarge = transport.ErrTooLarge
 
-// ClientOptions configure a link to a server. The zero value works.
+// ClientOptions configure a connection to a server. The zero value works.
 type ClientOptions struct {
 	// HTTP, Header and UserAgent are those of httplink.Options.
 	HTTP      http.RoundTripper
 	Header    []transport.HeaderField
 	UserAgent string
-	// Limits bound one message from the server. Bytes 0 means 16 MiB. They are
-	// always tolerant.
+	// Limits bounds one message of the server. Bytes 0 means 16 MiB. They are always
+	// tolerant.
 	Limits jsonrpc.Limits
-	// WriteTimeout bounds one Write; 0 means 30 s, for servers are free to answer a
-	// POST only after they have dealt with its message.
+	// WriteTimeout is the timeout of one Write; 0 means 30 s, because servers may
+	// answer a POST only after they have processed its message.
 	WriteTimeout time.Duration
 }
 
-// maxEndpoint is the longest address of an endpoint that is accepted, in bytes.
+// maxEndpoint is the longest accepted endpoint URL, in bytes.
 const maxEndpoint = 8 << 10
 
-// farewell is how long Close waits for what was queued, a cancellation say.
-const farewell = 2 * time.Second
+// closeTimeout is how long Close waits for queued messages, such as a cancellation.
+const closeTimeout = 2 * time.Second
 
 // pipe is the client's end of one stream and its endpoint.
 type pipe struct {
 	post    *httplink.Link
-	link    *httplink.Link // of the stream
+	link    *httplink.Link // the link of the stream
 	resp    *httplink.Response
 	rd      *eventstream.Reader
-	long    jsonrpc.Salvage // of an event over the limit
+	long    jsonrpc.Salvage // reads an event over the limit
 	limits  jsonrpc.Limits
 	timeout time.Duration
 
@@ -60,18 +60,18 @@ type pipe struct {
 	courier *transport.Courier
 }
 
-var errClosed = errors.New("link was closed")
+var errClosed = errors.New("the connection was closed")
 
-// Dial opens the stream of an HTTP+SSE server (2024-11-05 §Transports, "HTTP with
-// SSE") and waits for it to name its endpoint. ctx bounds only that. The endpoint
-// must be of the URL's origin, else nothing is ever sent to it, least of all
-// credentials; the specification leaves that open.
+// Dial opens the stream of an HTTP+SSE server (2024-11-05 §Transports, "HTTP with SSE")
+// and waits for its endpoint event. ctx limits only that. The endpoint must have the
+// URL's origin; otherwise nothing is sent to it, least of all credentials. The
+// specification does not require that.
 //
-// Errors are a *transport.StatusError when the server refuses or answers something
-// that is no stream, ErrNoEndpoint, or what net/http reports. On the Pipe, Read
-// returns io.EOF when the server ends the stream, and another error when the
-// stream breaks or was closed here. Write returns a *transport.StatusError when
-// the server refuses a message; the Pipe goes on.
+// The error is a *transport.StatusError if the server refuses or does not answer with a
+// stream, ErrNoEndpoint, or an error of net/http. On the Pipe, Read returns io.EOF when
+// the server ends the stream, and another error when the stream breaks or was closed
+// here. Write returns a *transport.StatusError when the server refuses a message; the
+// Pipe stays usable.
 func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, error) {
 	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, Header: o.Header, UserAgent: o.UserAgent})
 	if err != nil {
@@ -86,7 +86,7 @@ func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, err
 	if p.timeout <= 0 {
 		p.timeout = 30 * time.Second
 	}
-	// The stream outlives ctx, so ctx ends it only while we are in here.
+	// The stream outlives ctx, so ctx may end it only until Dial returns.
 	p.life, p.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { p.end(context.Cause(ctx)) })
 	err = p.open()
@@ -124,10 +124,10 @@ func (p *pipe) open() error {
 		if len(e.Data) == 0 && !e.Skipped {
 			continue
 		}
-		// "the server MUST send an endpoint event" first: what comes instead is no
-		// server of this kind.
+		// "the server MUST send an endpoint event" first. Anything else is not a
+		// server of this transport.
 		if e.Name != "endpoint" || len(e.Data) > maxEndpoint {
-			return fmt.Errorf("%w: its first event is another", ErrNoEndpoint)
+			return fmt.Errorf("%w: the first event is not an endpoint event", ErrNoEndpoint)
 		}
 		if p.post, err = p.link.Resolve(string(e.Data)); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoEndpoint, err)
@@ -149,7 +149,7 @@ func (p *pipe) Read() (*jsonrpc.Message, error) {
 		case err == io.EOF:
 			return nil, io.EOF
 		default:
-			return nil, fmt.Errorf("stream broke off: %w", err)
+			return nil, fmt.Errorf("the stream broke: %w", err)
 		}
 		if e.Skipped {
 			err = transport.Skipped(p.limits.Bytes, &p.long)
@@ -179,8 +179,8 @@ func (p *pipe) Write(b []byte) error {
 	return p.send(ctx, b)
 }
 
-// Send implements transport.Pipe. It has no timeout of its own: a server may answer
-// on its stream what it has not yet accepted by a status.
+// Send implements transport.Pipe. It has no timeout of its own: a server may answer on
+// its stream before it accepts the message with a status.
 func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -188,11 +188,11 @@ func (p *pipe) Send(ctx context.Context, _ <-chan struct{}, b []byte) error {
 	return p.send(ctx, b)
 }
 
-// Queue implements transport.Pipe. What is queued need not arrive in order.
+// Queue implements transport.Pipe. Queued messages may arrive out of order.
 func (p *pipe) Queue(b []byte) error { return p.courier.Put(b) }
 
-// Stalled implements transport.Pipe. Each message is a request of its own here, and
-// one that is not accepted says nothing of the next.
+// Stalled implements transport.Pipe. Each message is a separate request here, and one
+// that is not accepted says nothing about the next.
 func (p *pipe) Stalled() (d time.Duration, midway bool) { return 0, false }
 
 func (p *pipe) send(ctx context.Context, b []byte) error {
@@ -211,7 +211,7 @@ func (p *pipe) send(ctx context.Context, b []byte) error {
 	if resp.Media() == httplink.Events {
 		resp.Close() // it might never end
 	} else {
-		resp.Discard() // servers say 202 or 200, some with a word or two
+		resp.Discard() // servers send 202 or 200, some with a short body
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (p *pipe) Close() error {
 	if p.closing.Swap(true) {
 		return nil
 	}
-	p.courier.Close(farewell)
+	p.courier.Close(closeTimeout)
 	p.closed.Store(true)
 	p.end(errClosed)
 	if p.resp != nil {

@@ -270,7 +270,7 @@ func TestReadEnds(t *testing.T) {
 		{"too large, of another name", "event: x\ndata: " + strings.Repeat("x", 200) + "\n\n", []string{"EOF"}},
 		{"no JSON", "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"x\":NaN}}\n\n", []string{"answer to 7", "EOF"}},
 		{"cut, too large", "data: " + strings.Repeat("x", 200), []string{"final", "final"}},
-		{"a second endpoint is no message", "event: endpoint\ndata: /other\n\ndata: " + aResult + "\n\n", []string{"message", "EOF"}},
+		{"a second endpoint is not a message", "event: endpoint\ndata: /other\n\ndata: " + aResult + "\n\n", []string{"message", "EOF"}},
 	} {
 		p, err := Dial(t.Context(), "http://fake/sse", ClientOptions{
 			Limits: jsonrpc.Limits{Bytes: 100},

@@ -20,40 +20,41 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options configure a Server. Only Acceptor is required; zero values mean the
-// defaults that stand beside them.
+// Options configure a Server. Only Acceptor is required. Zero values mean the defaults
+// given at each member.
 type Options struct {
 	Acceptor transport.Acceptor
-	Endpoint string          // the route's name, for transport.Peer
+	Endpoint string          // the endpoint's name, for transport.Peer
 	Guard    *httpdoor.Guard // nil allows the loopback names only
 
-	// Messages is the path to which clients POST, as they see it. "" stands for
-	// "messages" beside the path of the stream.
+	// Messages is the path to which clients POST, as they see it. "" means "messages"
+	// beside the path of the stream.
 	Messages string
 
-	// Principal says who sent a request; an error refuses it, with 401 unless it is
-	// an *httpdoor.Denied that says otherwise. Nil: nobody has to say.
+	// Principal returns the sender of a request. An error refuses the request, with 401
+	// unless it is an *httpdoor.Denied with another status. Nil means no
+	// authentication.
 	Principal func(*http.Request) (*identity.Principal, error)
-	// AllowStream says whether a client may open one more stream, and if not when to
-	// try again. It may wait a little for its turn. Nil allows all.
+	// AllowStream reports whether a client may open another stream, and if not when to
+	// retry. It may wait a short time. Nil allows all.
 	AllowStream func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 
 	MaxBody     int64                // bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
-	MaxStreams  int                  // 1,000; of each client as many as are left to others, see transport.Quota
+	MaxStreams  int                  // shared by transport.Quota; 1,000
 	MaxInFlight int                  // requests of one client; 64
-	StreamMax   time.Duration        // of a stream's life; 24 h
+	StreamMax   time.Duration        // maximum lifetime of a stream; 24 h
 	Stream      httpdoor.StreamRules // Slow is set by NewServer
 
-	Budget *transport.Budget // of what all messages hold; nil bounds nothing
+	Budget *transport.Budget // memory of all messages; nil has no limit
 
 	Log *slog.Logger // nil logs nothing
 }
 
-// Server is the door of one endpoint towards clients of HTTP+SSE (2024-11-05
-// §Transports, "HTTP with SSE"): a GET opens the stream on which all answers come,
-// a POST to the address named there sends a message. It is an http.Handler for
-// both and safe for concurrent use. A conversation lasts as long as its stream.
+// Server is the server side of one endpoint for HTTP+SSE (2024-11-05 §Transports, "HTTP
+// with SSE"): a GET opens the stream for all answers, and a POST to the address in its
+// first event sends a message. It is an http.Handler for both and safe for concurrent
+// use. A conversation lasts as long as its stream.
 type Server struct {
 	opts   Options
 	rules  *httpdoor.StreamRules
@@ -63,9 +64,9 @@ type Server struct {
 
 	mu     sync.Mutex
 	links  map[string]*link
-	shares transport.Quota // of the links
+	quota  transport.Quota // of the links
 	shut   shutting
-	served sync.WaitGroup // GET handlers; added to under mu, while not closed
+	served sync.WaitGroup // GET handlers; Add is called under mu, while not closed
 
 	counts struct {
 		opened, requests, notes, refused, denied, limited, slowReaders, panics atomic.Int64
@@ -80,16 +81,16 @@ const (
 	closed
 )
 
-// Counts is a snapshot of a Server's counters, each since its start, but for the
-// last, which is as of now.
+// Counts is a snapshot of a Server's counters since its start. The last one is a
+// current value.
 type Counts struct {
 	Opened      int64 // streams
 	Requests    int64
 	OneWay      int64 // notifications and responses
-	Refused     int64 // answered with 4xx by the door itself, without those of the Guard
+	Refused     int64 // answered with 4xx by the Server itself, without the Guard
 	Denied      int64 // not authenticated
 	Limited     int64 // refused with 429 or 503
-	SlowReaders int64 // streams closed because nobody read
+	SlowReaders int64 // streams closed because the client did not read
 	Panics      int64
 
 	Streams int
@@ -168,14 +169,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream serves a stream from its opening to its end.
+// stream serves a stream until its end.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *identity.Principal) {
 	if _, events := httpdoor.Accepts(r.Header); !events {
 		s.refuse(w, http.StatusNotAcceptable, "", jsonrpc.CodeInvalidRequest, "Accept must list text/event-stream")
 		return
 	}
 	peer := transport.Peer{Transport: "sse", Who: principal, Remote: httpdoor.Remote(r), Endpoint: s.opts.Endpoint}
-	who := httpdoor.NewcomerOf(r, principal.SeatKey(), "") // nothing else is known before initialize
+	who := httpdoor.NewcomerOf(r, principal.SeatKey(), "") // nothing else is known before initialize yet
 	if allow := s.opts.AllowStream; allow != nil {
 		if after, ok := allow(r.Context(), who); !ok {
 			s.limited(w, http.StatusTooManyRequests, "", "rate_limited", "too many streams are being opened", max(after, time.Second))
@@ -184,7 +185,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *ident
 	}
 	l := newLink(s, principal.SeatKey(), who.Party())
 	if !s.add(l) {
-		s.limited(w, http.StatusServiceUnavailable, "", "overload", "no more streams are served for now", time.Minute)
+		s.limited(w, http.StatusServiceUnavailable, "", "overload", "too many streams are open", time.Minute)
 		return
 	}
 	defer s.served.Done()
@@ -199,7 +200,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, principal *ident
 	_ = c.Run(ctx)
 }
 
-// messages returns the path for messages, from the root.
+// messages returns the absolute path for messages.
 func (s *Server) messages(r *http.Request) string {
 	if s.opts.Messages != "" {
 		return s.opts.Messages
@@ -211,8 +212,8 @@ func (s *Server) messages(r *http.Request) string {
 	return path.Join(path.Dir(own), "messages")
 }
 
-// message takes one message and answers 202 at once; what comes of it goes out on
-// the stream.
+// message accepts one message and answers 202 at once. Its answer is sent on the
+// stream.
 func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	if !httpdoor.IsJSON(r.Header) {
 		s.refuse(w, http.StatusUnsupportedMediaType, "", jsonrpc.CodeInvalidRequest, "Content-Type must be application/json, in UTF-8")
@@ -220,7 +221,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}
 	id := r.URL.Query().Get("sessionId")
 	if id == "" {
-		// Perhaps a client that tries Streamable HTTP first; it goes on to GET.
+		// Perhaps a client that tries Streamable HTTP first and then GET.
 		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "sessionId is missing")
 		return
 	}
@@ -234,7 +235,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		s.counts.refused.Add(1)
 		return
 	}
-	running := false // the request goes on when this POST has been answered
+	running := false // the request continues after this POST has been answered
 	defer func() {
 		if !running {
 			held.Give()
@@ -242,7 +243,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	}()
 	m, err := jsonrpc.Scan(body, s.limits)
 	if err != nil {
-		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is no JSON-RPC message"}
+		e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is not a JSON-RPC message"}
 		_ = errors.As(err, &e)
 		l.refuse(transport.Refused(body, err))
 		if e.ID == "" {
@@ -272,7 +273,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 	_, _ = w.Write(accepted)
 }
 
-// The old SDKs answer with this word, and there are clients that read it.
+// The old SDKs answer with this word, and some clients read it.
 var (
 	accepted  = []byte("Accepted")
 	plainText = []string{"text/plain; charset=utf-8"}
@@ -304,7 +305,7 @@ func (s *Server) panicked(p any) {
 		slog.String("stack", string(debug.Stack())))
 }
 
-// errInternal is what a client gets to see of a bug.
+// errInternal is the error for clients after a bug.
 var errInternal = mcp.Wire(&mcp.Error{
 	Message: "internal error",
 	Origin:  mcp.FromGateway,
@@ -318,11 +319,11 @@ func (s *Server) add(l *link) bool {
 	if s.shut != running {
 		return false
 	}
-	// Who has none yet may take the last place as well.
-	if own, all := s.shares.Taken(l.party); !s.shares.Room(l.party, s.opts.MaxStreams) && (own > 0 || all >= s.opts.MaxStreams) {
+	// A party without a link may take the last place too.
+	if own, all := s.quota.Taken(l.party); !s.quota.Room(l.party, s.opts.MaxStreams) && (own > 0 || all >= s.opts.MaxStreams) {
 		return false
 	}
-	s.shares.Take(l.party)
+	s.quota.Take(l.party)
 	s.links[l.id] = l
 	s.served.Add(1)
 	return true
@@ -332,10 +333,10 @@ func (s *Server) remove(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.links, l.id)
-	s.shares.Give(l.party)
+	s.quota.Give(l.party)
 }
 
-// link returns the client's link, nil if there is none of that id and seat.
+// link returns the link with an id and seat, nil if there is none.
 func (s *Server) link(id, seat string) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,7 +352,7 @@ func (s *Server) state() shutting {
 	return s.shut
 }
 
-// shutDown moves on to a later state and returns the links that are there.
+// shutDown sets a later state and returns the current links.
 func (s *Server) shutDown(to shutting) []*link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,30 +364,29 @@ func (s *Server) shutDown(to shutting) []*link {
 	return all
 }
 
-// Drain refuses new streams and ends each one that there is as soon as nothing of
-// it is in flight. It does not wait.
+// Drain refuses new streams and ends each stream as soon as it has nothing in flight.
+// It does not wait.
 func (s *Server) Drain() {
 	for _, l := range s.shutDown(draining) {
 		l.releaseIfIdle()
 	}
 }
 
-// lastWords is how long clients have to read what is said last, once the server is
+// drainTimeout is how long clients may read the last messages after the server was
 // closed.
-const lastWords = 2 * time.Second
+const drainTimeout = 2 * time.Second
 
 var errEndpointClosed = errors.New("the endpoint is closed")
 
-// Close ends all streams and their conversations and waits for them. It is
-// idempotent.
+// Close ends all streams and their conversations and waits for them. It is idempotent.
 func (s *Server) Close() error { return s.CloseWith(errEndpointClosed) }
 
-// CloseWith is Close with a cause, of which the requests that still run are told.
-// Where it is mcp.ErrShutdown the base context of the HTTP server must end with the
-// same cause, so that the streams are written to their end.
+// CloseWith is Close with a cause, which running requests get. If it is
+// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so
+// that the streams are written to their end.
 func (s *Server) CloseWith(cause error) error {
 	links := s.shutDown(closed)
-	late := time.AfterFunc(lastWords, func() {
+	late := time.AfterFunc(drainTimeout, func() {
 		for _, l := range links {
 			l.out.Cut()
 		}

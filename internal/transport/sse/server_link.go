@@ -15,13 +15,13 @@ import (
 
 var errStreamGone = errors.New("the client's stream has ended")
 
-// link is one client: its stream, its conversation, and what it has in flight. It
+// link is one client: its stream, its conversation, and its requests in flight. It
 // implements transport.Outbox.
 type link struct {
 	server *Server
 	id     string // 192 random bits
 	seat   string
-	party  string          // out of whose share its place is, see transport.Quota
+	party  string          // the party of its place, see transport.Quota
 	ctx    context.Context // ends with the stream
 	cancel context.CancelCauseFunc
 	out    httpdoor.Stream
@@ -29,7 +29,7 @@ type link struct {
 	mu       sync.Mutex
 	conv     transport.Conversation // nil before open and after end
 	inFlight int
-	requests sync.WaitGroup // added to under mu, while conv is set
+	requests sync.WaitGroup // Add is called under mu, while conv is set
 }
 
 func newLink(s *Server, seat, party string) *link {
@@ -41,7 +41,7 @@ func newLink(s *Server, seat, party string) *link {
 	return l
 }
 
-// open sets the conversation, or closes it where the link has ended meanwhile.
+// open sets the conversation, or closes it if the link has ended meanwhile.
 func (l *link) open(conv transport.Conversation) {
 	l.mu.Lock()
 	over := l.ctx.Err() != nil
@@ -54,20 +54,20 @@ func (l *link) open(conv transport.Conversation) {
 	}
 }
 
-// end closes the conversation of a stream that is gone.
+// end closes the conversation of an ended stream.
 func (l *link) end() {
 	l.out.Cut()
 	l.close(errStreamGone)
 }
 
-// finish closes the conversation and lets the stream go once the answers to what was
-// in flight are written.
+// finish closes the conversation and ends the stream after the answers to requests in
+// flight are written.
 func (l *link) finish(cause error) {
 	l.close(cause)
 	l.out.End()
 }
 
-// close closes the conversation, which cancels what is in flight, and waits for it.
+// close closes the conversation, which cancels requests in flight, and waits for them.
 func (l *link) close(cause error) {
 	l.mu.Lock()
 	conv := l.conv
@@ -83,13 +83,14 @@ func (l *link) close(cause error) {
 // Send implements transport.Outbox.
 func (l *link) Send(b []byte) error { return l.out.Push("message", b) }
 
-// tell hands over a notification or a response. A panic becomes an error.
+// tell passes a notification or a response to the conversation. A panic becomes an
+// error.
 func (l *link) tell(ctx context.Context, in transport.Incoming) (err error) {
 	l.mu.Lock()
 	conv := l.conv
 	l.mu.Unlock()
 	if conv == nil {
-		return nil // the stream is just ending; nobody would hear of an error
+		return nil // the stream is ending, so nobody would see an error
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -100,7 +101,7 @@ func (l *link) tell(ctx context.Context, in transport.Incoming) (err error) {
 	return conv.OneWay(ctx, in)
 }
 
-// refuse tells the conversation of an answer of its client that is not a message.
+// refuse passes an invalid answer of the client to the conversation.
 func (l *link) refuse(err error) {
 	l.mu.Lock()
 	conv := l.conv
@@ -108,8 +109,8 @@ func (l *link) refuse(err error) {
 	transport.Refuse(conv, err)
 }
 
-// begin starts a request, which gives back what it holds at its end. ok is false when
-// there are too many.
+// begin starts a request, which releases its lease at its end. ok is false if there are
+// too many.
 func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,11 +119,11 @@ func (l *link) begin(in transport.Incoming, held httpdoor.Lease) (running, ok bo
 	}
 	conv := l.conv
 	if conv == nil {
-		return false, true // the stream is just ending, and the answer would go with it
+		return false, true // the stream is ending, so the answer could not be sent
 	}
 	l.inFlight++
 	l.server.counts.requests.Add(1)
-	// Once this POST is answered the next may cancel it.
+	// After this POST is answered, the next one may cancel the request.
 	run := transport.Expect(l.ctx, conv, in)
 	l.requests.Go(func() {
 		defer l.done()
@@ -168,7 +169,7 @@ func (l *link) serve(run func(transport.Responder), in transport.Incoming) {
 	run(res)
 }
 
-// response is the way back for one request: the stream that all share.
+// response sends the messages for one request to the stream, which all requests share.
 type response struct {
 	link     *link
 	finished bool

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// inherited are the variables of ours that a child may see: what programs need
-// to find their files, their user and their language, and nothing that can hold a
-// secret. Proxies are not among them, for their addresses hold passwords.
+// inherited are the variables of our environment that a child may see: those that
+// programs need to find their files, their user and their language, and none that can
+// hold a secret. Proxy variables are excluded, because their addresses contain
+// passwords.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "TZ",
 }
@@ -25,11 +26,11 @@ var inheritedOnWindows = []string{
 	"LANG", "TERM", "TZ",
 }
 
-// BaseEnv returns those variables of our own environment that every child gets.
+// BaseEnv returns the variables of our environment that every child gets.
 func BaseEnv() []string { return filterEnv(os.Environ(), runtime.GOOS == "windows") }
 
-// Environ returns the complete environment of a child: BaseEnv and extra, which
-// wins, sorted by name.
+// Environ returns the complete environment of a child: BaseEnv and extra, sorted by
+// name. extra takes precedence.
 func Environ(extra map[string]string) []string {
 	return mergeEnv(BaseEnv(), extra, runtime.GOOS == "windows")
 }
@@ -39,9 +40,9 @@ func filterEnv(env []string, windows bool) []string {
 	for _, kv := range env {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || name == "" {
-			continue // Windows keeps the folder of each drive as "=C:=…"
+			continue // Windows stores the directory of each drive as "=C:=…"
 		}
-		// A function that bash exported is code, whatever its name.
+		// A function exported by bash is code, whatever its name.
 		if strings.HasPrefix(value, "() {") {
 			continue
 		}
@@ -53,7 +54,7 @@ func filterEnv(env []string, windows bool) []string {
 }
 
 func allowed(name string, windows bool) bool {
-	if windows { // names have no case there
+	if windows { // names are case-insensitive there
 		name = strings.ToUpper(name)
 		return strings.HasPrefix(name, "LC_") || slices.Contains(inheritedOnWindows, name)
 	}

@@ -12,53 +12,52 @@ import (
 )
 
 const (
-	readBuffer = 32 << 10 // what one read takes at most; a pipe holds 64 KiB
-	shownBytes = 256      // of a refused line, for those who look into it
+	readBuffer = 32 << 10 // size of one read; a pipe holds 64 KiB
+	shownBytes = 256      // how much of a refused line is kept for diagnosis
 )
 
-// Errors of lines.next beside those of its reader.
+// Errors of lines.next in addition to those of its reader.
 var (
 	errTooLong      = errors.New("line too long")
 	errUnterminated = errors.New("line without newline at the end of the stream")
 )
 
-// lines splits a stream at its newlines. It buffers no more than limit bytes of a
-// line and skips blank ones. What it returns does not depend on how the stream
-// was cut into reads, but for when a line over the limit is reported.
+// lines splits a stream at its newlines. It buffers at most limit bytes of a line and
+// skips blank ones. The results do not depend on how the stream is split into reads,
+// except for when a line over the limit is reported.
 type lines struct {
 	r       *bufio.Reader
 	limit   int
-	endless int64           // bytes of one line that are skipped before the stream is given up
-	long    jsonrpc.Salvage // of a line over the limit
+	endless int64           // bytes of one line that are skipped before reading fails
+	long    jsonrpc.Salvage // reads a line over the limit
 	shown   []byte          // the beginning of that line, until it is reported
-	skip    bool            // the rest of the current line is to be discarded
-	skipped int64           // bytes of it that were
-	stall   *time.Timer     // runs while the rest of a line over the limit is awaited
-	giveUp  func()          // called when it has not come; unblocks the reader
+	skip    bool            // discard the rest of the current line
+	skipped int64           // discarded bytes of it
+	stall   *time.Timer     // runs while waiting for the rest of a line over the limit
+	giveUp  func()          // called when the rest does not come; unblocks the reader
 	err     error           // final
 }
 
-// maxStall is how long the rest of a line over the limit is waited for when nothing
-// of it comes. Whatever the other end writes next would be taken for a part of it.
+// maxStall is how long to wait for the rest of a line over the limit without any data.
+// Anything that the other end writes later would be taken for a part of the line.
 const maxStall = 10 * time.Second
 
 func newLines(r io.Reader, limit int, giveUp func()) *lines {
 	return &lines{r: bufio.NewReaderSize(r, readBuffer), limit: limit, endless: transport.Endless(limit), giveUp: giveUp}
 }
 
-// next returns the next line without the white space at its end, in memory of
-// its own.
+// next returns the next line without trailing white space, in new memory.
 //
-// With errTooLong it returns the first shownBytes of a line whose content goes
-// beyond the limit, as soon as l.long has decided whose it is: such a line may
-// never end. With errUnterminated it returns what stood after the last newline when
-// the stream ended. Any other error is final.
+// With errTooLong it returns the first shownBytes of a line over the limit, as soon as
+// l.long has decided which request it answers, because such a line may never end. With
+// errUnterminated it returns the data after the last newline at the end of the stream.
+// Any other error is final.
 func (l *lines) next() ([]byte, error) {
-	var long []byte // what earlier fragments of this line held
+	var long []byte // the earlier fragments of this line
 	for l.err == nil {
 		frag, err := l.read()
 		if l.skip {
-			if l.pass(frag, err) {
+			if l.discard(frag, err) {
 				shown := l.shown
 				l.shown = nil
 				return shown, errTooLong
@@ -66,8 +65,8 @@ func (l *lines) next() ([]byte, error) {
 			continue
 		}
 		content := trimRight(frag)
-		// Blanks beyond the limit are not kept: they are either the line's end, or
-		// what follows them is too much anyway.
+		// Blanks beyond the limit are not kept: either the line ends after them, or the
+		// line is too long anyway.
 		room := l.limit - len(long)
 		if len(content) > room {
 			l.shown = join(long, content, shownBytes)
@@ -75,7 +74,7 @@ func (l *lines) next() ([]byte, error) {
 			l.long.Reset()
 			_, _ = l.long.Write(long)
 			long = nil
-			if l.pass(frag, err) {
+			if l.discard(frag, err) {
 				shown := l.shown
 				l.shown = nil
 				return shown, errTooLong
@@ -107,7 +106,7 @@ func (l *lines) next() ([]byte, error) {
 }
 
 // read returns the next fragment, up to a newline. The rest of a line over the limit
-// must come within maxStall.
+// must arrive within maxStall.
 func (l *lines) read() ([]byte, error) {
 	if l.skip {
 		if l.stall == nil {
@@ -120,9 +119,9 @@ func (l *lines) read() ([]byte, error) {
 	return l.r.ReadSlice('\n')
 }
 
-// pass discards a fragment of a line over the limit; err is what ended it. It
+// discard discards a fragment of a line over the limit; err is what ended it. It
 // reports whether the line is to be reported now.
-func (l *lines) pass(frag []byte, err error) bool {
+func (l *lines) discard(frag []byte, err error) bool {
 	l.skipped += int64(len(frag))
 	ended := err != bufio.ErrBufferFull
 	switch {
@@ -130,7 +129,7 @@ func (l *lines) pass(frag []byte, err error) bool {
 		l.err = err
 	case !ended && l.skipped > l.endless:
 		l.err = transport.ErrEndless
-		return false // this is the reason for everybody
+		return false // the error is reported to everybody
 	}
 	l.skip = !ended
 	if l.shown == nil {
@@ -140,7 +139,7 @@ func (l *lines) pass(frag []byte, err error) bool {
 	return ended || l.long.Decided()
 }
 
-// trimRight cuts off newline, carriage return, blanks and tabs.
+// trimRight removes trailing newlines, carriage returns, blanks and tabs.
 func trimRight(b []byte) []byte {
 	for len(b) > 0 {
 		switch b[len(b)-1] {
@@ -153,7 +152,7 @@ func trimRight(b []byte) []byte {
 	return b
 }
 
-// join returns the first n bytes of a and b together, in memory of its own.
+// join returns the first n bytes of a and b together, in new memory.
 func join(a, b []byte, n int) []byte {
 	a = a[:min(len(a), n)]
 	b = b[:min(len(b), n-len(a))]

@@ -69,7 +69,7 @@ func child(mode string) {
 	case "mute": // closes its output and goes on
 		_ = os.Stdout.Close()
 		_, _ = io.Copy(io.Discard, os.Stdin)
-	case "deaf": // closes its input and goes on
+	case "closed-stdin": // closes its stdin and continues
 		_ = os.Stdin.Close()
 		fmt.Println(hello)
 		forever()

@@ -13,42 +13,40 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// The usual bounds of one message, in bytes.
+// The default limits of one message, in bytes.
 const (
 	MaxFromClient   = 4 << 20
 	MaxFromUpstream = 16 << 20
 )
 
-// Options of a Pipe. The zero value is that of a pipe towards a client.
+// Options configure a Pipe. The zero value is for a pipe towards a client.
 type Options struct {
-	// Limits of one message. Limits.Bytes counts a line without the white space
-	// at its end; 0 means MaxFromClient. A longer line is skipped, up to
+	// Limits of one message. Limits.Bytes is the length of a line without trailing
+	// white space; 0 means MaxFromClient. A longer line is skipped, up to
 	// transport.Endless.
 	Limits jsonrpc.Limits
-	// Queue bounds the bytes that wait while a write is under way; Write and Send
-	// block beyond it. A larger message waits alone. What comes by Queue may fill a
+	// Queue limits the bytes that wait while a write is in progress; above it Write and
+	// Send block. A larger message waits alone. Messages of the method Queue may use a
 	// quarter more. 0 means 1 MiB.
 	Queue int
 }
 
-// ErrTooLarge is wrapped by the *BadLine of a line beyond the limit, which was
-// skipped.
+// ErrTooLarge is wrapped by the *BadLine of a line over the limit, which was skipped.
 var ErrTooLarge = transport.ErrTooLarge
 
-// BadLine reports a line that is not a message. The pipe goes on after it. It
-// unwraps to Err, to a *transport.BadAnswer where the line looks like an answer, to
-// ErrTooLarge where that is the reason, and to io.ErrUnexpectedEOF where the stream
-// ended within the line.
+// BadLine reports a line that is not a message. Reading continues after it. It unwraps
+// to Err, to a *transport.BadAnswer if the line looks like an answer, to ErrTooLarge if
+// that is the reason, and to io.ErrUnexpectedEOF if the stream ended within the line.
 type BadLine struct {
 	Err   *jsonrpc.Error
-	Line  []byte // at most its first 256 bytes, as they came: not for a terminal
-	whole error  // what Err is in
+	Line  []byte // its first 256 bytes at most, unsanitised: do not print it
+	whole error  // the error that contains Err
 	cause error
 }
 
 func (e *BadLine) Error() string { return e.Err.Error() }
 
-// Unwrap makes errors.As find the *jsonrpc.Error and errors.Is the reason.
+// Unwrap lets errors.As find the *jsonrpc.Error and errors.Is the reason.
 func (e *BadLine) Unwrap() []error {
 	if e.cause == nil {
 		return []error{e.whole}
@@ -56,7 +54,7 @@ func (e *BadLine) Unwrap() []error {
 	return []error{e.whole, e.cause}
 }
 
-// badLine returns the error of a line that was refused with err.
+// badLine returns the error for a line that was refused with err.
 func badLine(line []byte, err, cause error) *BadLine {
 	bad := &BadLine{Line: join(line, nil, shownBytes), whole: err, cause: cause}
 	if !errors.As(err, &bad.Err) {
@@ -66,8 +64,8 @@ func badLine(line []byte, err, cause error) *BadLine {
 	return bad
 }
 
-// Pipe carries messages over a pair of byte streams. It implements
-// transport.Pipe: one goroutine may read, any number may write and close.
+// Pipe sends messages over a pair of byte streams. It implements transport.Pipe: one
+// goroutine may read, any number may write and close.
 type Pipe struct {
 	limits jsonrpc.Limits
 	in     *lines
@@ -75,17 +73,16 @@ type Pipe struct {
 	r      io.Reader
 	closed chan struct{}
 	once   sync.Once
-	err    error // of Close
+	err    error // the result of Close
 
-	stalled atomic.Bool // a line over the limit has not gone on
+	stalled atomic.Bool // a line over the limit did not continue
 }
 
 var _ transport.Pipe = (*Pipe)(nil)
 
-// NewPipe returns a Pipe that reads from r and writes to w, and owns both. Close
-// can unblock a Read only where r is an io.Closer whose Close does so. Where w
-// has SetWriteDeadline that interrupts a write, otherwise closing w must unblock
-// it.
+// NewPipe returns a Pipe that reads from r and writes to w, and owns both. Close can
+// unblock a Read only if r is an io.Closer whose Close does so. If w has
+// SetWriteDeadline, that interrupts a write. Otherwise closing w must unblock it.
 func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
 	if o.Limits.Bytes <= 0 {
 		o.Limits.Bytes = MaxFromClient
@@ -100,7 +97,7 @@ func NewPipe(r io.Reader, w io.WriteCloser, o Options) *Pipe {
 	return p
 }
 
-// stop ends a Read in which a line over the limit does not go on.
+// stop ends a Read of a line over the limit that does not continue.
 func (p *Pipe) stop() {
 	p.stalled.Store(true)
 	if c, ok := p.r.(io.Closer); ok {
@@ -108,15 +105,14 @@ func (p *Pipe) stop() {
 	}
 }
 
-// Read returns the next message, whose bytes are the caller's.
+// Read returns the next message. The caller owns its bytes.
 //
-// A *BadLine (2026-07-28 §stdio: what is not a valid message must not be there,
-// yet servers print banners) and a *transport.Batch are refused frames: both
-// unwrap to a *jsonrpc.Error, and reading goes on. Anything else is final: io.EOF
-// when the other end is through, io.ErrClosedPipe after Close,
-// transport.ErrEndless when a line does not end. A message whose
-// newline is missing at the end of the stream is delivered if it is complete,
-// else it is a *BadLine.
+// A *BadLine and a *transport.Batch are refused frames: both unwrap to a
+// *jsonrpc.Error, and reading continues. (2026-07-28 §stdio forbids anything but valid
+// messages, but servers print banners.) Any other error is final: io.EOF at the end of
+// the stream, io.ErrClosedPipe after Close, transport.ErrEndless if a line does not
+// end. If the last message has no newline, it is delivered if it is complete, otherwise
+// it is a *BadLine.
 func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	line, err := p.in.next()
 	var cause error
@@ -136,7 +132,7 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 			return nil, transport.ErrEndless
 		}
 		if errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
-			return nil, io.EOF // Stop has ended the reading
+			return nil, io.EOF // Stop has ended reading
 		}
 		return nil, err
 	}
@@ -152,24 +148,24 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	if cause == nil {
 		err = transport.Refused(line, err)
 	}
-	// What a program says when it dies is half an answer, and its end the reason.
+	// A program that exits may write half an answer; its exit is the reason.
 	return nil, badLine(line, err, cause)
 }
 
-// Write sends one message. It returns when the message has been handed to the operating
-// system, however long the other end reads nothing: the owner of the pipe decides by
-// Stalled when to give up. White space that would end the line is replaced by blanks:
-// JSON has none inside of strings, and elsewhere any white space means the same.
+// Write sends one message. It returns when the message has been passed to the operating
+// system, however long the other end does not read: the owner of the pipe uses Stalled
+// to decide when to give up. Line breaks are replaced by blanks: JSON strings contain
+// none, and elsewhere all white space is equivalent.
 //
-// Its errors are final for the pipe. They wrap transport.ErrNotSent when no byte of b
-// has left.
+// Its errors are final for the pipe. They wrap transport.ErrNotSent if no byte of b was
+// sent.
 func (p *Pipe) Write(b []byte) error { return p.out.send(context.Background(), nil, b) }
 
 // Send implements transport.Pipe. Errors that wrap neither the cause of ctx nor
 // transport.ErrStalled are final for the pipe.
 //
-// Where w has no deadlines, nobody can tell whether a write that is under way has
-// reached the message, and such a message is not withdrawn.
+// If w has no deadlines, nobody can tell whether a running write has reached the
+// message, so such a message is not withdrawn.
 func (p *Pipe) Send(ctx context.Context, quit <-chan struct{}, b []byte) error {
 	return p.out.send(ctx, quit, b)
 }

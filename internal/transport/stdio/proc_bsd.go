@@ -8,11 +8,12 @@ import (
 	"syscall"
 )
 
-// dieWithUs does nothing: there is no such thing here. When we die a child finds
-// its input closed, which 2026-07-28 §stdio tells it to end upon.
+// dieWithUs does nothing, because these systems have no such feature. When we exit, a
+// child finds its stdin closed, and 2026-07-28 §stdio tells it to exit then.
 func dieWithUs(*syscall.SysProcAttr) {}
 
-// sealInherited keeps descriptors that we were started with from our children.
+// sealInherited prevents our children from inheriting descriptors that we were started
+// with.
 func sealInherited() {
 	entries, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -25,10 +26,10 @@ func sealInherited() {
 	}
 }
 
-// kin are looked for on Linux only.
-type kin struct{}
+// descendants are tracked on Linux only.
+type descendants struct{}
 
-func kinOf(int) kin      { return kin{} }
-func (kin) join(kin) kin { return kin{} }
-func (kin) kill()        {}
-func (kin) alive() bool  { return false }
+func descendantsOf(int) descendants              { return descendants{} }
+func (descendants) join(descendants) descendants { return descendants{} }
+func (descendants) kill()                        {}
+func (descendants) alive() bool                  { return false }

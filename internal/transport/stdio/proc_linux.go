@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithUs has the kernel kill the child when the thread that forks it ends; see
-// Process.run. Its own children are not covered, but find their input closed.
+// dieWithUs makes the kernel kill the child when the thread that forks it ends; see
+// Process.run. The child's own children are not covered, but find their stdin closed.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// sealInherited keeps descriptors that we were started with from our children.
+// sealInherited prevents our children from inheriting descriptors that we were started
+// with.
 func sealInherited() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // since Linux 5.11
 }
@@ -30,18 +31,18 @@ func awaitZombie(pid int) {
 	}
 }
 
-// kin are descendants of a child, found through /proc while their parents live:
-// those that made a session of their own (setsid, detached) are out of reach of
-// the group's signals. A process is known by its pid and its start together.
-type kin map[int]uint64
+// descendants are the descendants of a child, found through /proc while their parents
+// are alive. Those with a session of their own (setsid, detached) cannot be reached by
+// signals to the group. A process is identified by its pid and its start time.
+type descendants map[int]uint64
 
-// maxKin bounds the descendants that are looked at.
-const maxKin = 4096
+// maxDescendants limits how many are tracked.
+const maxDescendants = 4096
 
-// kinOf returns the descendants that the process has now.
-func kinOf(pid int) kin {
-	found := make(kin)
-	for todo := []int{pid}; len(todo) > 0 && len(found) < maxKin; {
+// descendantsOf returns the current descendants of a process.
+func descendantsOf(pid int) descendants {
+	found := make(descendants)
+	for todo := []int{pid}; len(todo) > 0 && len(found) < maxDescendants; {
 		pid, todo = todo[len(todo)-1], todo[:len(todo)-1]
 		lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
 		for _, list := range lists {
@@ -51,7 +52,7 @@ func kinOf(pid int) kin {
 				if err != nil {
 					continue
 				}
-				if _, start := lifeOf(child); start != 0 {
+				if _, start := procState(child); start != 0 {
 					found[child] = start
 					todo = append(todo, child)
 				}
@@ -61,47 +62,47 @@ func kinOf(pid int) kin {
 	return found
 }
 
-func (k kin) join(found kin) kin {
-	if k == nil {
+func (d descendants) join(found descendants) descendants {
+	if d == nil {
 		return found
 	}
-	maps.Copy(k, found)
-	return k
+	maps.Copy(d, found)
+	return d
 }
 
-// kill kills all of them who still are who they were.
-func (k kin) kill() {
-	for pid, start := range k {
+// kill kills all of them whose pid has not been reused.
+func (d descendants) kill() {
+	for pid, start := range d {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue
 		}
-		// The descriptor holds on to a process; only now its start says which.
-		if _, now := lifeOf(pid); now == start {
+		// The descriptor pins the process; only now its start time identifies it.
+		if _, now := procState(pid); now == start {
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
 		_ = unix.Close(fd)
 	}
 }
 
-// alive reports whether any of them is more than a zombie.
-func (k kin) alive() bool {
-	for pid, start := range k {
-		if state, now := lifeOf(pid); now == start && state != 'Z' && state != 'X' {
+// alive reports whether any of them is alive and not a zombie.
+func (d descendants) alive() bool {
+	for pid, start := range d {
+		if state, now := procState(pid); now == start && state != 'Z' && state != 'X' {
 			return true
 		}
 	}
 	return false
 }
 
-// lifeOf returns a process's state and when it started, in clock ticks since
-// boot; 0 if there is no such process. proc_pid_stat(5), fields 3 and 22.
-func lifeOf(pid int) (state byte, start uint64) {
+// procState returns a process's state and start time, in clock ticks since boot; 0 if
+// there is no such process. proc_pid_stat(5), fields 3 and 22.
+func procState(pid int) (state byte, start uint64) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, 0
 	}
-	b = b[bytes.LastIndexByte(b, ')')+1:] // the name may hold anything
+	b = b[bytes.LastIndexByte(b, ')')+1:] // the name may contain anything
 	f := bytes.Fields(b)
 	if len(f) < 20 {
 		return 0, 0

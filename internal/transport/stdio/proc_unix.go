@@ -13,65 +13,65 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const reopens = runtime.GOOS == "linux" // /proc/self/fd opens anew
+const reopens = runtime.GOOS == "linux" // /proc/self/fd can be reopened
 
 var errExecFormat error = syscall.ENOEXEC
 
-// family is the process group of a child, which leads it. Its signals may be sent
-// only until the child is reaped, for then its number may go to another.
-type family struct {
-	pid int
-	kin kin // descendants that have left the group
+// processGroup is the process group of a child, which leads it. Signals may be sent
+// only until the child is reaped, because its number may be reused afterwards.
+type processGroup struct {
+	pid  int
+	left descendants // descendants that left the group
 }
 
 var closeInherited = sync.OnceFunc(sealInherited)
 
-// prepare gives the child a process group of its own. Go's own descriptors are
-// closed on exec; those that we were started with get the same once.
+// prepare puts the child into its own process group. Go closes its own descriptors on
+// exec; this also closes those that we were started with.
 func prepare(cmd *exec.Cmd) {
 	closeInherited()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithUs(cmd.SysProcAttr)
 }
 
-func (f *family) adopt(p *os.Process) error {
-	f.pid = p.Pid
+func (g *processGroup) adopt(p *os.Process) error {
+	g.pid = p.Pid
 	return nil
 }
 
-// awaitExit returns when the child has ended. It remains a zombie, so that its
-// pid and its group's number cannot be given away.
-func (f *family) awaitExit() { awaitZombie(f.pid) }
+// awaitExit returns when the child has exited. It remains a zombie, so that its pid and
+// its group's number are not reused.
+func (g *processGroup) awaitExit() { awaitZombie(g.pid) }
 
-// note remembers those descendants that no signal to the group would reach, while
-// the tree still stands. They are killed in bury.
-func (f *family) note() { f.kin = f.kin.join(kinOf(f.pid)) }
+// recordDescendants records descendants that signals to the group would not reach, while
+// the process tree still exists. cleanUp kills them.
+func (g *processGroup) recordDescendants() { g.left = g.left.join(descendantsOf(g.pid)) }
 
-// terminate asks the group to end. Who has been stopped must wake up to hear it.
-func (f *family) terminate() {
-	_ = unix.Kill(-f.pid, unix.SIGTERM)
-	_ = unix.Kill(-f.pid, unix.SIGCONT)
+// terminate sends SIGTERM to the group, and SIGCONT to wake up stopped processes.
+func (g *processGroup) terminate() {
+	_ = unix.Kill(-g.pid, unix.SIGTERM)
+	_ = unix.Kill(-g.pid, unix.SIGCONT)
 }
 
-func (f *family) kill() {
-	_ = unix.Kill(-f.pid, unix.SIGKILL)
+func (g *processGroup) kill() {
+	_ = unix.Kill(-g.pid, unix.SIGKILL)
 }
 
-// bury waits, not for long, until all who were killed are gone; the child itself
-// is reaped by now. Where we are the adoptive parent (process 1 of a container)
-// nobody else would reap them.
-func (f *family) bury() {
-	f.kin.kill()
-	const patience = time.Second
+// cleanUp kills the recorded descendants and waits a short time until all killed
+// processes are gone; the child itself has been reaped. If we are the reaper (process 1
+// of a container), nobody else would reap them.
+func (g *processGroup) cleanUp() {
+	g.left.kill()
+	const timeout = time.Second
 	pause := 500 * time.Microsecond
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(pause) {
-		// Signal 0 hurts nobody, should the number have a new owner.
-		if unix.Kill(-f.pid, 0) == unix.ESRCH && !f.kin.alive() {
+	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(pause) {
+		// Signal 0 is harmless if the number has been reused.
+		if unix.Kill(-g.pid, 0) == unix.ESRCH && !g.left.alive() {
 			return
 		}
-		_, _ = unix.Wait4(-f.pid, nil, unix.WNOHANG, nil)
+		_, _ = unix.Wait4(-g.pid, nil, unix.WNOHANG, nil)
 		pause = min(2*pause, 20*time.Millisecond)
 	}
 }
 
-func (f *family) close() {}
+func (g *processGroup) close() {}

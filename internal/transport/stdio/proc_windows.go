@@ -12,15 +12,15 @@ import (
 
 var errExecFormat error = windows.ERROR_BAD_EXE_FORMAT
 
-// family is the job of a child: all of its descendants are in it, and they die
-// with the last handle of the job, which is ours.
-type family struct {
+// processGroup is the job of a child. It contains all descendants, and they are killed
+// when the last handle of the job, which is ours, is closed.
+type processGroup struct {
 	job   windows.Handle
 	child windows.Handle
 }
 
-// prepare has the child wait until it is in its job, so that nothing it starts
-// can escape.
+// prepare starts the child suspended until it is in its job, so that none of its
+// children can escape.
 func prepare(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW,
@@ -28,13 +28,13 @@ func prepare(cmd *exec.Cmd) {
 	}
 }
 
-func (f *family) adopt(p *os.Process) (err error) {
+func (g *processGroup) adopt(p *os.Process) (err error) {
 	defer func() {
 		if err != nil {
-			f.close()
+			g.close()
 		}
 	}()
-	if f.job, err = windows.CreateJobObject(nil, nil); err != nil {
+	if g.job, err = windows.CreateJobObject(nil, nil); err != nil {
 		return fmt.Errorf("create job: %w", err)
 	}
 	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
@@ -42,21 +42,21 @@ func (f *family) adopt(p *os.Process) (err error) {
 			LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
 		},
 	}
-	if _, err = windows.SetInformationJobObject(f.job, windows.JobObjectExtendedLimitInformation,
+	if _, err = windows.SetInformationJobObject(g.job, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
 		return fmt.Errorf("limit job: %w", err)
 	}
 	const access = windows.PROCESS_SET_QUOTA | windows.PROCESS_TERMINATE | windows.SYNCHRONIZE
-	if f.child, err = windows.OpenProcess(access, false, uint32(p.Pid)); err != nil {
+	if g.child, err = windows.OpenProcess(access, false, uint32(p.Pid)); err != nil {
 		return fmt.Errorf("open process: %w", err)
 	}
-	if err = windows.AssignProcessToJobObject(f.job, f.child); err != nil {
+	if err = windows.AssignProcessToJobObject(g.job, g.child); err != nil {
 		return fmt.Errorf("assign to job: %w", err)
 	}
 	return resume(uint32(p.Pid))
 }
 
-// resume lets the only thread of a suspended process run.
+// resume resumes the only thread of a suspended process.
 func resume(pid uint32) error {
 	all, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
 	if err != nil {
@@ -81,20 +81,20 @@ func resume(pid uint32) error {
 	return fmt.Errorf("find thread: %w", err)
 }
 
-func (f *family) awaitExit() { _, _ = windows.WaitForSingleObject(f.child, windows.INFINITE) }
+func (g *processGroup) awaitExit() { _, _ = windows.WaitForSingleObject(g.child, windows.INFINITE) }
 
-func (f *family) note() {}
+func (g *processGroup) recordDescendants() {}
 
-// terminate is kill: there is no polite signal that a process without a console
-// of ours would get.
-func (f *family) terminate() { f.kill() }
+// terminate is kill: no graceful signal would reach a process without a console of
+// ours.
+func (g *processGroup) terminate() { g.kill() }
 
-func (f *family) kill() { _ = windows.TerminateJobObject(f.job, 1) }
+func (g *processGroup) kill() { _ = windows.TerminateJobObject(g.job, 1) }
 
-func (f *family) bury() {}
+func (g *processGroup) cleanUp() {}
 
-func (f *family) close() {
-	for _, h := range []*windows.Handle{&f.job, &f.child} {
+func (g *processGroup) close() {
+	for _, h := range []*windows.Handle{&g.job, &g.child} {
 		if *h != 0 {
 			_ = windows.CloseHandle(*h)
 			*h = 0

@@ -14,39 +14,38 @@ import (
 	"time"
 )
 
-// Spec says which child to start and how to look after it. Durations of 0 mean
-// the defaults that stand beside them.
+// Spec describes the child to start and how to handle it. Durations of 0 mean the
+// defaults given at each member.
 type Spec struct {
-	Command string   // looked up in Env's PATH unless it holds a separator
-	Args    []string // without the command; passed on as they are, by no shell
-	Env     []string // the complete environment; see Environ. Nil means none at all
+	Command string   // looked up in Env's PATH unless it contains a separator
+	Args    []string // without the command; passed on without a shell
+	Env     []string // the complete environment; see Environ. Nil means empty
 	Dir     string   // "" means ours
 
-	// Options of the pipe. Limits.Bytes of 0 means MaxFromUpstream here, and
-	// Limits.Tolerant is always set.
+	// Options of the pipe. Limits.Bytes of 0 means MaxFromUpstream, and Limits.Tolerant
+	// is always set.
 	Options Options
 
-	// StderrBytes of the child's standard error are kept; 0 means 1 MiB.
+	// StderrBytes is how much of the child's stderr is kept; 0 means 1 MiB.
 	StderrBytes int
-	// OnStderr, if set, is called with each line of standard error, cut after
-	// 4 KiB and not fit for a terminal (see Printable). It must not keep the line
-	// and must return soon, for the child waits for it in the end. It is called by
-	// one goroutine.
+	// OnStderr, if set, is called with each line of stderr, truncated after 4 KiB and
+	// not safe for a terminal (see Printable). It must not keep the line. It must
+	// return soon, because it can block the child. One goroutine calls it.
 	OnStderr func(line []byte)
 
-	ExitGrace time.Duration // from the end of input to a polite signal; 2 s
-	TermGrace time.Duration // from there to the kill; 5 s
-	// DrainDelay is how long we go on waiting for output after the child's death,
-	// for somebody else may hold the pipe open; 500 ms.
+	ExitGrace time.Duration // from closing stdin to SIGTERM; 2 s
+	TermGrace time.Duration // from SIGTERM to SIGKILL; 5 s
+	// DrainDelay is how long to wait for output after the child has exited, because
+	// another process may keep the pipe open; 500 ms.
 	DrainDelay time.Duration
 }
 
-// killGrace is how long Stop waits for the operating system to bury a process
-// that was killed. One that hangs in a driver cannot be helped.
+// killGrace is how long Stop waits until a killed process is gone. A process that hangs
+// in a driver cannot be ended.
 const killGrace = 5 * time.Second
 
-// Process is a child and the pipe to it. Its methods are safe for concurrent use.
-// Whoever started it must call Stop, also when it has ended by itself.
+// Process is a child and the pipe to it. It is safe for concurrent use. The caller of
+// Start must call Stop, even if the child has exited by itself.
 type Process struct {
 	spec   Spec
 	cmd    *exec.Cmd
@@ -55,22 +54,21 @@ type Process struct {
 	stderr ring
 
 	started time.Time
-	dead    chan struct{} // closed when the child has ended
-	exited  chan struct{} // closed by run when nothing more will come of it
+	dead    chan struct{} // closed when the child has exited
+	exited  chan struct{} // closed by run after all output has been read
 
-	mu     sync.Mutex // never held for longer than a signal takes
-	family family
-	gone   bool // the child is buried: its pid may be somebody else's
-	state  *os.ProcessState
+	mu    sync.Mutex // never held for longer than a signal takes
+	group processGroup
+	gone  bool // the child has been reaped: its pid may be reused
+	state *os.ProcessState
 
-	running sync.WaitGroup // run, and the goroutine that drains standard error
+	running sync.WaitGroup // run, and the goroutine that drains stderr
 	once    sync.Once      // of Stop
 	err     error          // of Stop
 }
 
-// Start starts a child. The context can only prevent the start; the child lives
-// until Stop, its own end or ours. The error is a *StartError when the command is
-// at fault.
+// Start starts a child. The context can only prevent the start; the child runs until
+// Stop, its own exit or ours. The error is a *StartError if the command is the cause.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -121,7 +119,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 
 func setDefaults(s *Spec) {
 	if s.Env == nil {
-		s.Env = []string{} // exec would take ours for nil
+		s.Env = []string{} // nil would mean our environment
 	}
 	s.Args = slices.Clone(s.Args)
 	s.Options.Limits.Tolerant = true
@@ -138,12 +136,12 @@ func orDefault[T int | time.Duration](v *T, def T) {
 	}
 }
 
-// run starts the child, waits for its end and clears up behind it.
+// run starts the child, waits for its exit and cleans up after it.
 //
-// On Linux the child is to be killed when we die, but the kernel takes the thread
-// that forked for the parent: were it to end, the child would die with it. So the
-// goroutine keeps its thread until the child has ended. That costs nothing, for
-// waiting for a process occupies a thread anyway.
+// On Linux the child is killed when we exit, but the kernel treats the forking thread
+// as the parent: if that thread ended, the child would be killed. So the goroutine
+// keeps its thread until the child has exited. That costs nothing, because waiting for
+// a process occupies a thread anyway.
 func (p *Process) run(start chan<- error, stderr *os.File) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -155,7 +153,7 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 		start <- err
 		return
 	}
-	if err := p.family.adopt(p.cmd.Process); err != nil {
+	if err := p.group.adopt(p.cmd.Process); err != nil {
 		_ = p.cmd.Process.Kill()
 		_, _ = p.cmd.Process.Wait()
 		start <- err
@@ -169,29 +167,29 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 	})
 	start <- nil
 
-	p.family.awaitExit() // the child has ended, but its pid is still its own
+	p.group.awaitExit() // the child has exited, but its pid is not reused yet
 	p.mu.Lock()
-	p.family.kill() // whatever it left behind in its group
+	p.group.kill() // other processes of its group
 	p.gone = true
 	p.mu.Unlock()
 	state, _ := p.cmd.Process.Wait()
 	p.mu.Lock()
 	p.state = state
 	p.mu.Unlock()
-	p.family.bury()
+	p.group.cleanUp()
 	close(p.dead)
-	// Somebody who left the group may hold the pipes open.
+	// A process that left the group may keep the pipes open.
 	_ = p.output.f.SetReadDeadline(time.Now().Add(p.spec.DrainDelay))
 	_ = stderr.SetReadDeadline(time.Now().Add(p.spec.DrainDelay))
 	<-drained
 }
 
-// Pipe returns the pipe to the child's standard streams. Read ends with io.EOF
-// when the child has closed its output, be it alive or not.
+// Pipe returns the pipe to the child's standard streams. Read ends with io.EOF when the
+// child has closed its stdout, whether it is alive or not.
 func (p *Process) Pipe() *Pipe { return p.pipe }
 
-// Raw returns the child's standard output and input as they are, for whoever passes
-// bytes on; use either these or Pipe. Closing the input is what Stop begins with.
+// Raw returns the child's stdout and stdin, for callers that copy bytes. Use either
+// these or Pipe. Stop begins with closing stdin.
 func (p *Process) Raw() (stdout io.Reader, stdin io.WriteCloser) {
 	return p.output, rawInput{p.pipe.out}
 }
@@ -207,12 +205,12 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Started returns when the child was started.
 func (p *Process) Started() time.Time { return p.started }
 
-// Exited returns a channel that is closed when the child has ended, its group is
-// dead and its standard error is read.
+// Exited returns a channel that is closed when the child has exited, its group is gone
+// and its stderr is read.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// ExitText returns how the child ended, such as "exit status 3" or "signal:
-// killed", and "" while it lives.
+// ExitText returns how the child exited, such as "exit status 3" or "signal: killed",
+// and "" while it runs.
 func (p *Process) ExitText() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,16 +220,15 @@ func (p *Process) ExitText() string {
 	return p.state.String()
 }
 
-// ExitCode returns the child's exit status, -1 while it lives or when a signal
-// ended it.
+// ExitCode returns the child's exit status, -1 while it runs or if a signal ended it.
 func (p *Process) ExitCode() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state.ExitCode()
 }
 
-// ExitStatus returns what a shell reports of the child's end: its exit status, or 128
-// and the number of the signal that ended it. It is 0 while the child lives.
+// ExitStatus returns the exit status as a shell reports it: the child's own, or 128
+// plus the number of the signal that ended it. It is 0 while the child runs.
 func (p *Process) ExitStatus() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,35 +241,34 @@ func (p *Process) ExitStatus() int {
 	return p.state.ExitCode()
 }
 
-// Stderr returns what is kept of the child's standard error, as it came.
+// Stderr returns the kept part of the child's stderr, unchanged.
 func (p *Process) Stderr() []byte { return p.stderr.bytes() }
 
-// StderrTail returns the last lines of standard error that are not blank, as
-// Printable makes them, oldest first. They may hold secrets of the child.
+// StderrTail returns the last non-blank lines of stderr, made safe by Printable, oldest
+// first. They may contain secrets of the child.
 func (p *Process) StderrTail(lines int) []string { return tail(p.stderr.bytes(), lines) }
 
-// Stop ends the child and all of its group and gives everything back. It follows
-// 2026-07-28 §stdio, "Shutdown": end of input, then after ExitGrace SIGTERM to the
-// group, then after TermGrace SIGKILL; the latter two are one on Windows. When
-// ctx ends the kill follows at once. What the child still says can be read
-// meanwhile.
+// Stop ends the child and all of its group and releases everything. It follows
+// 2026-07-28 §stdio, "Shutdown": close stdin, SIGTERM to the group after ExitGrace,
+// SIGKILL after TermGrace. On Windows the last two are one step. When ctx ends, the
+// kill follows at once. The child's remaining output can be read meanwhile.
 //
-// A second call waits for the first and returns the same. The only error is a
-// process that outlives its kill.
+// A second call waits for the first and returns the same. The only error is a process
+// that survives the kill.
 func (p *Process) Stop(ctx context.Context) error {
 	p.once.Do(func() { p.err = p.stop(ctx) })
 	return p.err
 }
 
 func (p *Process) stop(ctx context.Context) error {
-	p.signal((*family).note)
+	p.signal((*processGroup).recordDescendants)
 	_ = p.pipe.out.close()
-	if !p.awaitDeath(ctx, p.spec.ExitGrace) {
-		p.signal((*family).note)
-		p.signal((*family).terminate)
-		if !p.awaitDeath(ctx, p.spec.TermGrace) {
-			p.signal((*family).note)
-			p.signal((*family).kill)
+	if !p.awaitExit(ctx, p.spec.ExitGrace) {
+		p.signal((*processGroup).recordDescendants)
+		p.signal((*processGroup).terminate)
+		if !p.awaitExit(ctx, p.spec.TermGrace) {
+			p.signal((*processGroup).recordDescendants)
+			p.signal((*processGroup).kill)
 		}
 	}
 	late := time.NewTimer(killGrace + p.spec.DrainDelay)
@@ -281,11 +277,11 @@ func (p *Process) stop(ctx context.Context) error {
 	select {
 	case <-p.exited:
 		p.running.Wait()
-		p.family.close()
+		p.group.close()
 	case <-late.C:
-		err = fmt.Errorf("process %d has been killed but does not end", p.PID())
+		err = fmt.Errorf("process %d was killed but does not exit", p.PID())
 	}
-	// A reader that is at it may have the last words, if it is quick.
+	// A fast reader may still read the last output.
 	last := time.NewTimer(p.spec.DrainDelay)
 	defer last.Stop()
 	select {
@@ -296,17 +292,17 @@ func (p *Process) stop(ctx context.Context) error {
 	return errors.Join(err, p.pipe.Close())
 }
 
-// signal does f unless the child is buried.
-func (p *Process) signal(f func(*family)) {
+// signal calls f unless the child has been reaped.
+func (p *Process) signal(f func(*processGroup)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.gone {
-		f(&p.family)
+		f(&p.group)
 	}
 }
 
-// awaitDeath reports whether the child ends within d and before ctx.
-func (p *Process) awaitDeath(ctx context.Context, d time.Duration) bool {
+// awaitExit reports whether the child exits within d and before ctx ends.
+func (p *Process) awaitExit(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -318,14 +314,14 @@ func (p *Process) awaitDeath(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// output is the child's standard output. After the child's death it waits no
-// longer than the delay for each further byte.
+// output is the child's stdout. After the child has exited it waits at most delay for
+// each further read.
 type output struct {
 	f     *os.File
 	dead  <-chan struct{}
 	delay time.Duration
 	once  sync.Once
-	ended chan struct{} // Read has returned its last
+	ended chan struct{} // closed when Read has returned an error
 }
 
 func (o *output) Read(b []byte) (int, error) {

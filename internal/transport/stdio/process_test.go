@@ -140,12 +140,12 @@ func TestU01_CommandCannotRun(t *testing.T) {
 		{"no PATH", Spec{Command: "sh"}, exec.ErrNotFound, "no PATH", false},
 		{"missing", Spec{Command: filepath.Join(dir, "none")}, fs.ErrNotExist, "does not exist", true},
 		{"not executable", Spec{Command: plain}, fs.ErrPermission, "not executable", true},
-		{"not executable in PATH", Spec{Command: "plain", Env: path}, fs.ErrPermission, "must not be executed", true},
+		{"not executable in PATH", Spec{Command: "plain", Env: path}, fs.ErrPermission, "is not executable", true},
 		{"no interpreter", Spec{Command: file("script", "#!/no/such/thing\n", 0o700)}, fs.ErrNotExist, "interpreter", true},
 		{"wrong format", Spec{Command: file("binary", "\x7fELFnonsense", 0o700)}, errExecFormat, "another machine", true},
 		{"a folder", Spec{Command: dir}, nil, "", true},
-		{"no working folder", Spec{Command: os.Args[0], Dir: filepath.Join(dir, "none")}, fs.ErrNotExist, "folder", false},
-		{"file as working folder", Spec{Command: os.Args[0], Dir: plain}, nil, "folder", false},
+		{"no working folder", Spec{Command: os.Args[0], Dir: filepath.Join(dir, "none")}, fs.ErrNotExist, "directory", false},
+		{"file as working folder", Spec{Command: os.Args[0], Dir: plain}, nil, "directory", false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestU14_OutputClosed(t *testing.T) {
 
 func TestU15_InputClosed(t *testing.T) {
 	t.Parallel()
-	spec := specOf("deaf")
+	spec := specOf("closed-stdin")
 	spec.ExitGrace = time.Millisecond
 	p := start(t, spec)
 	read(t, p)

@@ -16,17 +16,17 @@ import (
 type StartError struct {
 	Command string
 	Err     error
-	Hint    string // what to look at, a sentence for people; "" when we know none
+	Hint    string // what to check, as a sentence; "" if unknown
 }
 
 func (e *StartError) Error() string { return fmt.Sprintf("exec: %q: %v", e.Command, e.Err) }
 
-// Unwrap makes errors.Is find exec.ErrNotFound and the errors of package fs.
+// Unwrap lets errors.Is find exec.ErrNotFound and the errors of package fs.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// resolve finds the file of the command: by the PATH that the child will have,
-// which is the one that its configuration sets, and relative to its folder. The
-// current folder is never searched.
+// resolve finds the file of the command in the PATH of the child, which the
+// configuration sets, and relative to its working directory. The current directory is
+// never searched.
 func resolve(spec *Spec) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &StartError{Command: spec.Command, Err: err, Hint: hint}
@@ -36,9 +36,9 @@ func resolve(spec *Spec) (string, error) {
 	}
 	if spec.Dir != "" {
 		if st, err := os.Stat(spec.Dir); err != nil {
-			return fail(err, "its working folder cannot be used")
+			return fail(err, "its working directory cannot be used")
 		} else if !st.IsDir() {
-			return fail(fmt.Errorf("%s: %w", spec.Dir, syscall.ENOTDIR), "its working folder is no folder")
+			return fail(fmt.Errorf("%s: %w", spec.Dir, syscall.ENOTDIR), "its working directory is not a directory")
 		}
 	}
 	if strings.ContainsRune(spec.Command, '/') || strings.ContainsRune(spec.Command, filepath.Separator) {
@@ -76,21 +76,21 @@ func resolve(spec *Spec) (string, error) {
 		}
 	}
 	if denied != nil {
-		return fail(denied, "a file of this name is in PATH but must not be executed")
+		return fail(denied, "a file of this name is in PATH but is not executable")
 	}
 	if list == "" {
 		return fail(exec.ErrNotFound, "its environment has no PATH")
 	}
-	return fail(exec.ErrNotFound, "looked for it in PATH="+list)
+	return fail(exec.ErrNotFound, "searched PATH="+list)
 }
 
-// startFailed explains an error of the operating system.
+// startFailed returns a StartError for an error of the operating system.
 func startFailed(spec *Spec, path string, err error) error {
 	err = cause(err)
 	return &StartError{Command: spec.Command, Err: err, Hint: hintFor(err, path)}
 }
 
-// cause takes off what StartError says itself.
+// cause removes the parts of an error that StartError repeats.
 func cause(err error) error {
 	var e *exec.Error
 	if errors.As(err, &e) {
@@ -108,7 +108,7 @@ func hintFor(err error, path string) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound):
 		if missing == nil {
-			return path + " is there, but the interpreter or loader that it names is not"
+			return path + " exists, but its interpreter or loader does not"
 		}
 		return path + " does not exist"
 	case errors.Is(err, fs.ErrPermission):

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Std returns a Pipe over our own standard input and output, towards the client
-// that started us. It works on descriptors of its own, so that neither a client
-// that is gone (EPIPE) ends the process by a signal nor Close takes 0 and 1 away;
-// the client sees the end of our output when the process ends. From now on nobody
-// else may read standard input or write to standard output (2026-07-28 §stdio: a
-// server MUST NOT write anything to stdout that is not a message).
+// Std returns a Pipe over our own stdin and stdout, towards the client that started us.
+// It uses its own descriptors, so that a client that has exited (EPIPE) does not end
+// the process by a signal, and Close does not close descriptors 0 and 1; the client
+// sees the end of our output when the process exits. Afterwards nothing else may read
+// stdin or write to stdout (2026-07-28 §stdio: a server MUST NOT write anything to
+// stdout that is not a message).
 //
-// On a system or a file that offers no polling (Windows, and a terminal outside
-// of Linux) one goroutine stays in its read after Close, until input arrives or
-// the process ends; a write there has no timeout.
+// On systems or files without polling (Windows, and a terminal outside of Linux) one
+// goroutine stays in its read after Close, until input arrives or the process exits. A
+// write has no timeout there.
 func Std(o Options) (*Pipe, error) {
 	in, out, err := Streams()
 	if err != nil {
@@ -25,8 +25,8 @@ func Std(o Options) (*Pipe, error) {
 	return NewPipe(in, out, o), nil
 }
 
-// Streams returns our own standard input and output, as Std has them, for who has
-// framing of its own. Closing in ends a read of it; both are to be closed.
+// Streams returns our own stdin and stdout, as in Std, for callers with their own
+// framing. Closing in ends a read of it. Both must be closed.
 func Streams() (in io.ReadCloser, out io.WriteCloser, err error) {
 	r, err := ownDescriptor(os.Stdin, false)
 	if err != nil {
@@ -43,10 +43,10 @@ func Streams() (in io.ReadCloser, out io.WriteCloser, err error) {
 	return r, w, nil
 }
 
-// pump makes reads from a file that cannot be unblocked end at Close.
+// pump lets Close end the reads from a file that cannot be unblocked.
 type pump struct {
 	chunks chan []byte
-	taken  chan struct{} // the last chunk is used up
+	taken  chan struct{} // the last chunk has been consumed
 	closed chan struct{}
 	once   sync.Once
 	rest   []byte

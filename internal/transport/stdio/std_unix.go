@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownDescriptor returns another descriptor of f, one that can be polled where
-// that does no harm. Whether reads and writes block is a property of what the
-// descriptor refers to, which other processes may share: our shell its terminal,
-// the next command its pipe. So on Linux a pipe or a terminal is opened anew, and
-// elsewhere a terminal is left alone. The client's end is another thing in any
-// case.
+// ownDescriptor returns another descriptor of f, which supports polling if that is
+// harmless. Whether reads and writes block is a property of the open file, which other
+// processes may share: our shell its terminal, the next command its pipe. So on Linux a
+// pipe or a terminal is reopened, and elsewhere a terminal is left alone. The client's
+// end is separate in any case.
 func ownDescriptor(f *os.File, write bool) (*os.File, error) {
 	fd := int(f.Fd())
 	var st unix.Stat_t

@@ -14,18 +14,18 @@ import (
 
 const (
 	defaultStderr = 1 << 20
-	// maxLine bounds one line of standard error that is shown or handed out, in
-	// bytes; the rest of it stays in the ring only.
+	// maxLine limits one line of stderr that is shown or passed on, in bytes. The rest
+	// of the line is only in the ring.
 	maxLine = 4 << 10
 )
 
-// ring keeps the last bytes that were written to it. It grows as they come and
-// is safe for concurrent use.
+// ring keeps the last bytes written to it. It grows up to its size and is safe for
+// concurrent use.
 type ring struct {
 	mu   sync.Mutex
 	size int
 	buf  []byte
-	at   int // where the next byte goes once buf has its full size
+	at   int // position of the next byte once buf has its full size
 }
 
 func (r *ring) write(b []byte) {
@@ -46,18 +46,18 @@ func (r *ring) write(b []byte) {
 	}
 }
 
-// bytes returns a copy of what is kept, oldest first.
+// bytes returns a copy of the kept bytes, oldest first.
 func (r *ring) bytes() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append(append(make([]byte, 0, len(r.buf)), r.buf[r.at:]...), r.buf[:r.at]...)
 }
 
-// drain reads r to its end, into keep and, line by line, into each (which may be
-// nil). It never waits for anybody but each.
+// drain reads r to its end, into keep and, line by line, into each (which may be nil).
+// It waits for nothing but each.
 func drain(r io.Reader, keep *ring, each func(line []byte)) error {
 	buf := make([]byte, readBuffer)
-	var line []byte // what has come of the current line, at most maxLine of it
+	var line []byte // the current line so far, at most maxLine bytes
 	for {
 		n, err := r.Read(buf)
 		keep.write(buf[:n])
@@ -84,7 +84,7 @@ func drain(r io.Reader, keep *ring, each func(line []byte)) error {
 	}
 }
 
-// tail returns the last n lines of b that show anything, fit for a terminal.
+// tail returns the last n lines of b that are not blank, safe for a terminal.
 func tail(b []byte, n int) []string {
 	var last []string
 	for len(b) > 0 && len(last) < n {
@@ -101,9 +101,9 @@ func tail(b []byte, n int) []string {
 	return last
 }
 
-// Printable returns a line from a child as it may be shown on a terminal or in a
-// log: what stands after the last carriage return, without escape sequences, and
-// with everything invisible or not UTF-8 spelled out. It is cut after 4 KiB.
+// Printable returns a line of a child in a form that is safe for a terminal or a log:
+// the text after the last carriage return, without escape sequences, and with invisible
+// characters and invalid UTF-8 escaped. It is truncated after 4 KiB.
 func Printable(line []byte) string {
 	line = trimRight(line)
 	if i := bytes.LastIndexByte(line, '\r'); i >= 0 {
@@ -149,7 +149,7 @@ func escapeLen(b []byte) int {
 				return i + 1
 			}
 			if b[i] < 0x20 || b[i] > 0x7e {
-				return i // broken off
+				return i // truncated
 			}
 		}
 		return len(b)

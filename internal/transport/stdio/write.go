@@ -16,73 +16,73 @@ import (
 
 const (
 	defaultQueue = 1 << 20
-	// patience is how long a sender writes itself before a goroutine takes over, so
-	// that the sender can come back when its context ends.
-	patience = 10 * time.Millisecond
-	// tick is how often the goroutine looks how far a write has come.
+	// inlineWait is how long a sender writes itself before a goroutine takes over, so
+	// that the sender can return when its context ends.
+	inlineWait = 10 * time.Millisecond
+	// tick is how often the goroutine checks the progress of a write.
 	tick = 50 * time.Millisecond
-	// A writer without deadlines writes whole lines of together at most fewLines
-	// bytes at a time, or a part of one line, since only between two writes it is
-	// known how far the other end has read.
+	// A writer without deadlines writes whole lines of at most fewLines bytes together,
+	// or a part of one line, because it knows only between two writes how far the other
+	// end has read.
 	fewLines   = 4 << 10
 	writeChunk = 64 << 10
-	// lastChance is how long close lets a line leave that was handed over before, such as
-	// a cancellation, unless the other end has taken nothing for longer than that.
-	lastChance = 500 * time.Millisecond
+	// flushTimeout is how long close waits for queued lines, such as a cancellation,
+	// unless the other end has not read for longer than that.
+	flushTimeout = 500 * time.Millisecond
 	// closeGrace is how long close waits for a write that cannot be interrupted.
 	closeGrace = time.Second
-	// An idle writer keeps so many groups with buffers of at most that size: one
-	// that gathers, one on its way, one whose members are only waking up.
+	// An idle writer keeps this many groups with buffers of at most this size: one
+	// being filled, one being written, one whose senders are waking up.
 	keptGroups = 3
 	keptBuffer = 128 << 10
 )
 
 // writer sends lines by group commit: while one group is being written, the lines of
-// all senders gather in the next. A sender that finds no write in progress writes its
-// own line. A goroutine writes the part that the other end does not accept at once, and
-// every group behind it, so that no sender is held longer than its context allows. A
-// write has no time limit: the owner of the pipe decides how long the other end may
-// read nothing, see stalled.
+// all senders are collected in the next. A sender that finds no write in progress
+// writes its own line. A goroutine writes the part that the other end does not accept
+// at once, and every later group, so that no sender is blocked longer than its context
+// allows. A write has no timeout: the owner of the pipe decides how long the other end
+// may not read; see stalled.
 type writer struct {
 	w     io.WriteCloser
 	timed interface{ SetWriteDeadline(time.Time) error } // nil without deadlines
 	queue int
 
 	closing sync.Once
-	ended   error      // of closing
+	ended   error      // the result of closing
 	pushing work.Group // the goroutine
-	run     func()     // push, which it runs
+	run     func()     // the method push, for pushing
 
 	mu    sync.Mutex // never held across a write
-	busy  bool       // a group is on its way
-	going *group     // the one that the goroutine writes; nil while there is none
-	moved time.Time  // when going last lost a byte
-	next  *group     // gathers; nil when nobody waits
-	spare []*group   // for reuse, at most keptGroups
-	err   error      // why nothing can be sent any more
+	busy  bool       // a group is being written
+	going *group     // the group that the goroutine writes, or nil
+	moved time.Time  // when a byte of going was last written
+	next  *group     // collects lines; nil if there are none
+	free  []*group   // for reuse, at most keptGroups
+	err   error      // why nothing can be sent
 	room  chan struct{}
-	empty chan struct{} // closed when nothing waits or is on its way; nil while nobody asks
+	empty chan struct{} // closed when nothing is queued or being written; nil if nobody waits
 }
 
-// group is the lines that leave together. It is guarded by writer.mu, but whoever
-// writes the group reads buf up to edge meanwhile.
+// group is lines that are written together. writer.mu guards it, but its writer reads
+// buf up to edge without the lock.
 type group struct {
 	buf     []byte
 	lines   []line
-	members int // senders that have yet to look at the outcome
-	at      int // bytes that have left
-	edge    int // bytes that may leave in the write under way
+	members int // senders that have not yet seen the result
+	at      int // bytes that were written
+	edge    int // end of the running write
 	done    bool
 	err     error
-	changed chan struct{} // closed when a line may have left; nil while nobody waits
-	settled chan struct{} // closed after the write under way; nil while nobody waits
+	changed chan struct{} // closed when a line may have been sent; nil if nobody waits
+	settled chan struct{} // closed after the running write; nil if nobody waits
 }
 
 // line is one message in a group.
 type line struct {
 	start, end int
-	out        bool // its sender wants it back
-	gone       bool // it was taken out; no byte of it has left
+	out        bool // its sender withdraws it
+	gone       bool // it was removed; no byte of it was sent
 }
 
 func newWriter(w io.WriteCloser, queue int) *writer {
@@ -117,7 +117,7 @@ func (w *writer) send(ctx context.Context, quit <-chan struct{}, b []byte) error
 	return err
 }
 
-// post takes b over as one line without waiting for the other end.
+// post queues b as one line without waiting for the other end.
 func (w *writer) post(b []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +125,7 @@ func (w *writer) post(b []byte) error {
 	case w.err != nil:
 		return fmt.Errorf("%w: %w", transport.ErrNotSent, w.err)
 	case w.next != nil && len(w.next.buf)+len(b)+1 > w.queue+w.queue/4:
-		// A quarter more than others may use: it is what keeps the conversation going.
+		// A quarter more than for Send: these messages end the calls that wait.
 		return transport.ErrFull
 	}
 	w.addLocked(b)
@@ -148,7 +148,7 @@ func (w *writer) stalled() (time.Duration, bool) {
 	return time.Since(w.moved), midway
 }
 
-// awaitRoomLocked waits until n bytes more may gather.
+// awaitRoomLocked waits until there is room for n more bytes.
 func (w *writer) awaitRoomLocked(ctx context.Context, quit <-chan struct{}, n int) error {
 	for w.err == nil && w.next != nil && len(w.next.buf)+n > w.queue {
 		if w.room == nil {
@@ -179,11 +179,11 @@ func (w *writer) roomLocked() {
 	}
 }
 
-// addLocked puts b into the group that gathers.
+// addLocked adds b to the group that is being filled.
 func (w *writer) addLocked(b []byte) (g *group, i int) {
 	if w.next == nil {
-		if n := len(w.spare); n > 0 {
-			w.next, w.spare = w.spare[n-1], w.spare[:n-1]
+		if n := len(w.free); n > 0 {
+			w.next, w.free = w.free[n-1], w.free[:n-1]
 		} else {
 			w.next = new(group)
 		}
@@ -200,13 +200,13 @@ func (w *writer) recycleLocked(g *group) {
 		g.buf = nil
 	}
 	*g = group{buf: g.buf[:0], lines: g.lines[:0]}
-	if len(w.spare) < keptGroups {
-		w.spare = append(w.spare, g)
+	if len(w.free) < keptGroups {
+		w.free = append(w.free, g)
 	}
 }
 
-// startLocked lets the group leave that has gathered, if no other is on its way. It
-// gives up the lock while it writes.
+// startLocked writes the next group, if no other is being written. It unlocks while it
+// writes.
 func (w *writer) startLocked() {
 	if w.busy || w.err != nil {
 		return
@@ -218,7 +218,7 @@ func (w *writer) startLocked() {
 		return
 	}
 	began := time.Now()
-	err := w.timed.SetWriteDeadline(began.Add(patience))
+	err := w.timed.SetWriteDeadline(began.Add(inlineWait))
 	n := 0
 	if err == nil {
 		w.mu.Unlock()
@@ -235,12 +235,12 @@ func (w *writer) startLocked() {
 	}
 	w.wroteLocked(g, n, err)
 	if w.next != nil {
-		w.pushLocked(w.leaveLocked(), time.Now())
+		w.pushLocked(w.takeLocked(), time.Now())
 	}
 }
 
-// leaveLocked takes the group that has gathered.
-func (w *writer) leaveLocked() *group {
+// takeLocked returns the group to write next.
+func (w *writer) takeLocked() *group {
 	g := w.next
 	w.next = nil
 	w.busy = true
@@ -248,8 +248,7 @@ func (w *writer) leaveLocked() *group {
 	return g
 }
 
-// pushLocked starts the goroutine that writes g and every group that gathers
-// meanwhile.
+// pushLocked starts the goroutine that writes g and every later group.
 func (w *writer) pushLocked(g *group, since time.Time) {
 	w.going, w.moved = g, since
 	if !w.pushing.Go(w.run) {
@@ -269,11 +268,11 @@ func (w *writer) push() {
 			w.going = nil
 			return
 		}
-		w.going, w.moved = w.leaveLocked(), time.Now()
+		w.going, w.moved = w.takeLocked(), time.Now()
 	}
 }
 
-// writeLocked writes a group to its end. It gives up the lock while it writes.
+// writeLocked writes a group to its end. It unlocks while it writes.
 func (w *writer) writeLocked(g *group) {
 	for w.err == nil && g.at < len(g.buf) {
 		g.edge = len(g.buf)
@@ -315,7 +314,7 @@ func (w *writer) writeLocked(g *group) {
 	}
 }
 
-// step returns how far a writer without deadlines writes next.
+// step returns the end of the next write of a writer without deadlines.
 func (g *group) step() int {
 	edge := g.at
 	for _, l := range g.lines {
@@ -332,7 +331,7 @@ func (g *group) step() int {
 	return edge
 }
 
-// wroteLocked notes how the writing of a group has ended.
+// wroteLocked records the result of writing a group.
 func (w *writer) wroteLocked(g *group, n int, err error) {
 	g.at, g.edge = n, n
 	if err == nil && n < len(g.buf) {
@@ -368,7 +367,7 @@ func (w *writer) endLocked(g *group) {
 	}
 }
 
-// failLocked says that nothing can be sent any more.
+// failLocked records that nothing can be sent any more.
 func (w *writer) failLocked(err error) {
 	if w.err == nil {
 		w.err = err
@@ -381,7 +380,7 @@ func (w *writer) failLocked(err error) {
 	w.emptyLocked()
 }
 
-// tell wakes those who wait for a line.
+// tell wakes the senders that wait for a line.
 func (g *group) tell() {
 	if g.changed != nil {
 		close(g.changed)
@@ -389,7 +388,7 @@ func (g *group) tell() {
 	}
 }
 
-// remove takes a line out of which no byte has left.
+// remove removes a line of which no byte was sent.
 func (g *group) remove(i int) {
 	l := &g.lines[i]
 	n := l.end - l.start
@@ -401,7 +400,7 @@ func (g *group) remove(i int) {
 	}
 }
 
-// awaitLocked waits for a line to leave.
+// awaitLocked waits until a line has been sent.
 func (w *writer) awaitLocked(ctx context.Context, quit <-chan struct{}, g *group, i int) error {
 	for !g.done && g.at < g.lines[i].end {
 		if g.changed == nil {
@@ -427,7 +426,7 @@ func (w *writer) awaitLocked(ctx context.Context, quit <-chan struct{}, g *group
 			return fmt.Errorf("%w: %w", transport.ErrNotSent, cause)
 		case g.at >= l.end, g.done, cause == transport.ErrStalled:
 		default:
-			return fmt.Errorf("given up after %d of %d bytes: %w", max(0, g.at-l.start), l.end-l.start, cause)
+			return fmt.Errorf("cancelled after %d of %d bytes: %w", max(0, g.at-l.start), l.end-l.start, cause)
 		}
 	}
 	l := &g.lines[i]
@@ -435,13 +434,13 @@ func (w *writer) awaitLocked(ctx context.Context, quit <-chan struct{}, g *group
 	case g.at >= l.end && !l.gone:
 		return nil
 	case g.at > l.start:
-		return fmt.Errorf("broke off after %d of %d bytes: %w", g.at-l.start, l.end-l.start, g.err)
+		return fmt.Errorf("failed after %d of %d bytes: %w", g.at-l.start, l.end-l.start, g.err)
 	}
 	return fmt.Errorf("%w: %w", transport.ErrNotSent, g.err)
 }
 
-// withdrawLocked takes a line out of its group if no byte of it has left. It gives
-// up the lock for a moment where a write is under way that might reach the line.
+// withdrawLocked removes a line from its group if no byte of it was sent. It unlocks
+// briefly if a running write might reach the line.
 func (w *writer) withdrawLocked(g *group, i int) {
 	l := &g.lines[i]
 	switch {
@@ -471,17 +470,17 @@ func (w *writer) shut() error {
 	return w.ended
 }
 
-// close lets the lines leave that were handed over, for lastChance at most, ends the
-// stream and unblocks all writes.
+// close waits up to flushTimeout for queued lines, ends the stream and unblocks all
+// writes.
 func (w *writer) close() error {
 	w.mu.Lock()
-	if stuck := w.going != nil && time.Since(w.moved) > lastChance; w.busy && w.err == nil && !stuck {
+	if stuck := w.going != nil && time.Since(w.moved) > flushTimeout; w.busy && w.err == nil && !stuck {
 		if w.empty == nil {
 			w.empty = make(chan struct{})
 		}
 		empty := w.empty
 		w.mu.Unlock()
-		late := time.NewTimer(lastChance)
+		late := time.NewTimer(flushTimeout)
 		select {
 		case <-empty:
 		case <-late.C:
@@ -499,9 +498,9 @@ func (w *writer) close() error {
 	return nil
 }
 
-// awaitPush waits for the goroutine. Closing ends its write wherever there are
-// deadlines. Elsewhere the write may go on until the other end is closed too, and
-// nobody waits for that.
+// awaitPush waits for the goroutine. With deadlines, closing ends its write. Without
+// them the write may continue until the other end is closed too, and awaitPush does not
+// wait for that.
 func (w *writer) awaitPush() {
 	if w.timed != nil {
 		w.pushing.Wait()
@@ -519,10 +518,9 @@ func (w *writer) awaitPush() {
 	}
 }
 
-// appendLine appends b and a newline to dst. 2026-07-28 §stdio: a message MUST
-// NOT contain embedded newlines. White space behind the message, as HTTP bodies
-// often have it, is left out: the Go SDK takes a blank before the newline for
-// trailing data and ends.
+// appendLine appends b and a newline to dst. 2026-07-28 §stdio: a message MUST NOT
+// contain embedded newlines. It omits white space after the message, which HTTP bodies
+// often have: the Go SDK treats a blank before the newline as trailing data and exits.
 func appendLine(dst, b []byte) []byte {
 	start := len(dst)
 	b = bytes.TrimRight(b, " \t\r\n")

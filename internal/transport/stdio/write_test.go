@@ -120,7 +120,7 @@ func ends(t *testing.T) map[string]func() (*Pipe, io.ReadCloser) {
 	}
 }
 
-// TestS11_AStallIsWaitedFor: a reader that pauses, however long and in the midst of
+// TestS11_AStallIsWaitedFor: a reader that pauses, however long and in the middle of
 // a message, gets everything when it goes on.
 func TestS11_AStallIsWaitedFor(t *testing.T) {
 	for name, open := range ends(t) {
@@ -186,7 +186,7 @@ func TestS11_ASenderComesBack(t *testing.T) {
 						if !errors.Is(err, want) || err != nil && errors.Is(err, transport.ErrNotSent) == sent {
 							t.Errorf("%s: %v", what, err)
 						}
-						if d := time.Since(begun); d < after || d > after+patience+tick {
+						if d := time.Since(begun); d < after || d > after+inlineWait+tick {
 							t.Errorf("%s: came back after %v, want %v", what, d, after)
 						}
 					})
@@ -201,7 +201,7 @@ func TestS11_ASenderComesBack(t *testing.T) {
 				close(quit)
 				synctest.Wait()
 				if _, midway := p.Stalled(); midway != (name == "with deadlines") {
-					t.Errorf("in the midst of a message: %v", midway)
+					t.Errorf("in the middle of a message: %v", midway)
 				}
 				time.Sleep(5 * time.Second)
 				var got strings.Builder
@@ -279,7 +279,7 @@ func TestQueueWaitsForNobody(t *testing.T) {
 				if queued < 12 || queued > 14 {
 					t.Errorf("%d were queued", queued)
 				}
-				if d := time.Since(begun); d > patience {
+				if d := time.Since(begun); d > inlineWait {
 					t.Errorf("took %v", d)
 				}
 				var got int64
@@ -338,7 +338,7 @@ func TestU16_FullPipe(t *testing.T) {
 	big := bytes.Repeat([]byte("x"), 256<<10)
 	err = p.Send(ctx, nil, big)
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, transport.ErrNotSent) {
-		t.Errorf("got %v, want a timeout in the midst", err)
+		t.Errorf("got %v, want a timeout in the middle", err)
 	}
 	if err := p.Send(ctx, nil, []byte(ping)); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, transport.ErrNotSent) {
 		t.Errorf("got %v, want ErrNotSent", err)
