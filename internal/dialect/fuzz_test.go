@@ -245,7 +245,7 @@ func checkConverted(t *testing.T, out []byte, m *jsonrpc.Message, to, from mcp.R
 	if from.Can(mcp.StructuredAny) {
 		may = append(may, "content", "structuredContent")
 		if k := jsonrpc.KindOf(out, m.ResultMember("structuredContent")); k != 0 && k != '{' {
-			t.Errorf("a client of %s gets structuredContent that is no object: %s", to, out)
+			t.Errorf("a client of %s gets structuredContent that is not an object: %s", to, out)
 		}
 	}
 	return may

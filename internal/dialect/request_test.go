@@ -81,7 +81,7 @@ func TestRequest(t *testing.T) {
 			want: `{"jsonrpc":"2.0","id":42,"method":"tools/call","params":{"name":"t","arguments":{"requestState":1},"_meta":{}}}`,
 		},
 		{
-			name: "where nothing may be asked they are nobody's", from: modern, to: old,
+			name: "kept for a method whose answer cannot ask for input", from: modern, to: old,
 			in:   `{"jsonrpc":"2.0","id":1,"method":"x/y","params":{"requestState":"s","_meta":{` + described + `}}}`,
 			want: `{"jsonrpc":"2.0","id":42,"method":"x/y","params":{"requestState":"s","_meta":{}}}`,
 		},
@@ -96,7 +96,7 @@ func TestRequest(t *testing.T) {
 			want: `{"jsonrpc":"2.0","id":42,"method":"x/y","params":{"_meta":{` + described + `} }}`,
 		},
 		{
-			name: "and where there are no params at all", from: old, to: modern,
+			name: "and without params", from: old, to: modern,
 			in:   `{"jsonrpc":"2.0","id":1,"method":"x/y"}`,
 			want: `{"params":{"_meta":{` + described + `}},"jsonrpc":"2.0","id":42,"method":"x/y"}`,
 		},

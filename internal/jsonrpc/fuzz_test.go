@@ -359,7 +359,7 @@ func FuzzObjectEdit(f *testing.F) {
 		}
 		if KindOf(b, Whole(b)) != '{' {
 			if !bytes.Equal(out, b) {
-				t.Fatalf("%q is no object but became %q", b, out)
+				t.Fatalf("%q is not an object but became %q", b, out)
 			}
 			return
 		}

@@ -271,7 +271,7 @@ func TestJ25_params(t *testing.T) {
 		hostile{"null", in(`null`), CodeInvalidParams, "1"},
 		hostile{"string", in(`"x"`), CodeInvalidParams, "1"},
 		hostile{"notification", `{"jsonrpc":"2.0","method":"x","params":7}`, CodeInvalidParams, ""},
-		hostile{"what is no message is that first", `{"id":1,"method":"x","params":7}`, CodeInvalidRequest, "1"},
+		hostile{"an invalid message is reported before its params", `{"id":1,"method":"x","params":7}`, CodeInvalidRequest, "1"},
 	)
 }
 

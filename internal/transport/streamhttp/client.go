@@ -16,17 +16,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// The ways in which an exchange with a server fails beyond what net/http and
-// transport.StatusError say.
+// The errors of an exchange with a server, in addition to those of net/http and
+// transport.StatusError.
 var (
-	// ErrNoAnswer: the response ended before the answer. What became of the
-	// request is unknown.
+	// ErrNoAnswer: the response ended before the answer. The outcome of the request is
+	// unknown.
 	ErrNoAnswer = errors.New("the response ended before the answer")
-	// ErrTooLarge: an answer or event went beyond the size limit.
+	// ErrTooLarge: an answer or event exceeded the size limit.
 	ErrTooLarge = transport.ErrTooLarge
-	// ErrNoListen: the server has no standing stream, which it need not have.
+	// ErrNoListen: the server has no standing stream, which is optional.
 	ErrNoListen = errors.New("the server offers no standing stream")
-	// ErrSessionLost: the server does not know our session any more.
+	// ErrSessionLost: the server no longer knows our session.
 	ErrSessionLost = errors.New("the session is unknown to the server")
 )
 
@@ -36,29 +36,29 @@ type ClientOptions struct {
 	HTTP      http.RoundTripper
 	Header    []transport.HeaderField
 	UserAgent string
-	// Limits bound one message from the server. Bytes 0 means 16 MiB. They are
-	// always tolerant.
+	// Limits bounds one message of the server. Bytes 0 means 16 MiB. They are always
+	// tolerant.
 	Limits jsonrpc.Limits
 	Logger *slog.Logger // nil discards
-	// Dropped hears of each message from the server that nobody could use: an event
-	// that is not JSON-RPC, an answer to another request, a request where the revision
-	// forbids them, an event after the answer. It must not block. Nil hears nothing.
+	// Dropped is called for each unusable message of the server: an event that is not
+	// JSON-RPC, an answer to another request, a request where the revision forbids
+	// them, an event after the answer. It must not block. It may be nil.
 	Dropped func(why string)
 }
 
-// Client speaks Streamable HTTP to one server, in any revision: what differs
-// comes with each message as transport.Rules. It remembers nothing but the
-// session's id and starts no goroutine. Safe for concurrent use.
+// Client speaks Streamable HTTP to one server, in any revision: each message has its
+// differences as transport.Rules. The only state is the session id. Client starts no
+// goroutine and is safe for concurrent use.
 type Client struct {
 	link    *httplink.Link
 	limits  jsonrpc.Limits
 	log     *slog.Logger
-	session atomic.Pointer[[]string] // nil for none; else of one element
+	session atomic.Pointer[[]string] // nil for none; otherwise one element
 	dropped func(why string)
 	linger  lingering
 }
 
-// NewClient returns a Client for an http or https URL. It connects to nothing.
+// NewClient returns a Client for an http or https URL. It does not connect.
 func NewClient(url string, o ClientOptions) (*Client, error) {
 	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, Header: o.Header, UserAgent: o.UserAgent})
 	if err != nil {
@@ -76,15 +76,15 @@ func NewClient(url string, o ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// DefaultTransport returns what a Client uses when it is given no transport, for
-// those who want to change something in it.
+// DefaultTransport returns the transport of a Client without one of its own, for
+// callers that want to modify it.
 func DefaultTransport() *http.Transport { return httplink.DefaultTransport() }
 
-// Close ends idle connections, unless they belong to a transport that the Client
-// was given. Calls in flight go on until their contexts end.
+// Close ends idle connections, unless they belong to a transport that was given. Calls
+// in flight continue until their contexts end.
 func (c *Client) Close() { c.link.Close() }
 
-// Session returns the id of the session that the server began, "" for none.
+// Session returns the id of the server's session, "" for none.
 func (c *Client) Session() string {
 	if s := c.session.Load(); s != nil {
 		return (*s)[0]
@@ -92,7 +92,7 @@ func (c *Client) Session() string {
 	return ""
 }
 
-// SetSession makes id the session's; "" forgets it.
+// SetSession sets the session id; "" removes it.
 func (c *Client) SetSession(id string) {
 	if id == "" {
 		c.session.Store(nil)
@@ -101,18 +101,18 @@ func (c *Client) SetSession(id string) {
 	c.session.Store(&[]string{id})
 }
 
-// maxSession is the longest session id that we keep, in bytes.
+// maxSession is the longest session id that is accepted, in bytes.
 const maxSession = 4 << 10
 
-// learn takes the session's id from the response to initialize (2025-11-25
+// storeSession stores the session id of the response to initialize (2025-11-25
 // §Transports, "Session Management").
-func (c *Client) learn(h http.Header) {
+func (c *Client) storeSession(h http.Header) {
 	id := h.Get(mcp.HeaderSession)
 	if id == "" {
 		return
 	}
 	if len(id) > maxSession || !visible(id) {
-		c.log.Warn("session id of the server is invalid and was ignored", slog.Int("bytes", len(id)))
+		c.log.Warn("ignored an invalid session id of the server", slog.Int("bytes", len(id)))
 		return
 	}
 	c.SetSession(id)
@@ -128,9 +128,9 @@ func visible(s string) bool {
 	return true
 }
 
-// Post sends a notification or a response, to which there is no answer. Any
-// success will do: servers send 200, 202 and 204, some with a body. The error is a
-// *transport.StatusError when the server refused it.
+// Post sends a notification or a response. Any success status is accepted: servers send
+// 200, 202 and 204, some with a body. The error is a *transport.StatusError if the
+// server refused it.
 func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	resp, err := c.link.Send(ctx, http.MethodPost, c.header(out), out.Body)
 	if err != nil {
@@ -143,9 +143,9 @@ func (c *Client) Post(ctx context.Context, out *transport.Outgoing) error {
 	return nil
 }
 
-// Terminate ends the session at the server, if there is one, and forgets it. A
-// server may refuse to end sessions or have done it already: neither is an error
-// (2025-11-25 §Transports, "Session Management" 5).
+// Terminate ends the session at the server, if there is one, and removes its id. It is
+// no error if the server refuses to end sessions or has ended it already (2025-11-25
+// §Transports, "Session Management" 5).
 func (c *Client) Terminate(ctx context.Context, rules *transport.Rules) error {
 	if c.Session() == "" {
 		return nil
@@ -167,8 +167,8 @@ func (c *Client) Terminate(ctx context.Context, rules *transport.Rules) error {
 
 func success(r *httplink.Response) bool { return r.StatusCode >= 200 && r.StatusCode < 300 }
 
-// The values of headers that are the same on every request. They are shared, so
-// nobody may write to them.
+// Header values that are the same on every request. They are shared and must not be
+// changed.
 var (
 	jsonOnly   = []string{"application/json"}
 	jsonOrSSE  = []string{"application/json, text/event-stream"}
@@ -177,7 +177,7 @@ var (
 
 var anyRules transport.Rules
 
-// header makes the header of a POST.
+// header returns the header of a POST.
 func (c *Client) header(out *transport.Outgoing) http.Header {
 	rules := out.Rules
 	if rules == nil {
@@ -224,7 +224,7 @@ func sentBefore(fields []transport.HeaderField, name string) bool {
 	return false
 }
 
-// sessionHeaders sets what every request after initialize carries.
+// sessionHeaders sets the headers of every request after initialize.
 func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules) {
 	if rules == nil {
 		rules = &anyRules
@@ -239,7 +239,7 @@ func (c *Client) sessionHeaders(h http.Header, rules *transport.Rules) {
 	}
 }
 
-// drop tells of a message from the server that nobody could use, without its content.
+// drop reports an unusable message of the server, without its content.
 func (c *Client) drop(why string, m *jsonrpc.Message) {
 	if c.dropped != nil {
 		c.dropped(why)
@@ -251,7 +251,7 @@ func (c *Client) drop(why string, m *jsonrpc.Message) {
 	c.log.Debug("dropped a message from the server", slog.String("why", why), slog.String("method", method))
 }
 
-// ended makes the error of a call whose context may be over.
+// ended returns the error of a call whose context may have ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

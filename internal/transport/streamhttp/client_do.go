@@ -18,16 +18,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
-// Do sends one request and returns its answer, a Result or a Failure: the one
-// with out.ID, in whatever spelling, or a Failure without an id, which can answer
-// nothing else. What arrives before it goes to in, from this goroutine; a nil in
-// drops it.
+// Do sends one request and returns its answer, a Result or a Failure: the one with
+// out.ID, in any notation, or a Failure without an id, which can answer nothing else.
+// Messages before it are passed to in, from this goroutine; a nil in drops them.
 //
-// The end of ctx closes the response at once and is returned as its cause. Other
-// errors: *transport.StatusError for a response that is no success, or a success
-// that is no answer; one that wraps transport.ErrNotSent when the server has seen
-// nothing of the request; a *transport.BadAnswer for an answer that is not a message
-// or an event over the limit; ErrNoAnswer, ErrTooLarge, and what net/http reports.
+// When ctx ends, Do closes the response and returns the cause. Other errors are:
+// *transport.StatusError for an error status, or for a success that is not an answer;
+// an error that wraps transport.ErrNotSent if the server received nothing of the
+// request; *transport.BadAnswer for an answer that is not a valid message, or an event
+// over the limit; ErrNoAnswer, ErrTooLarge, and errors of net/http.
 func (c *Client) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
 	resp, err := c.link.Send(ctx, http.MethodPost, c.header(out), out.Body)
 	if err != nil {
@@ -37,7 +36,7 @@ func (c *Client) Do(ctx context.Context, out *transport.Outgoing, in transport.I
 		return nil, resp.Refused()
 	}
 	if out.Method == mcp.MethodInitialize && out.Rules != nil && out.Rules.Sessions {
-		c.learn(resp.Header)
+		c.storeSession(resp.Header)
 	}
 	switch resp.Media() {
 	case httplink.JSON:
@@ -73,12 +72,12 @@ func (c *Client) answer(ctx context.Context, resp *httplink.Response, out *trans
 	return m, nil
 }
 
-// readers are lent to one response at a time.
+// readers is a pool; a response uses one at a time.
 var readers = sync.Pool{New: func() any { return new(eventstream.Reader) }}
 
-// unusable returns err if it is that of an answer to the request id which is not a
-// message, else nil. A response belongs to its request by HTTP, so the answer need
-// not say more than that it is one.
+// unusable returns err if it is the error of an invalid answer to the request id,
+// otherwise nil. HTTP ties a response to its request, so the message only has to look
+// like an answer.
 func (c *Client) unusable(err error, id jsonrpc.ID) error {
 	var bad *transport.BadAnswer
 	if errors.As(err, &bad) && (bad.ID == "" || plainID(bad.ID) == plainID(id)) {
@@ -87,7 +86,7 @@ func (c *Client) unusable(err error, id jsonrpc.ID) error {
 	return nil
 }
 
-// follow reads a response that is a stream of events, and its continuations.
+// follow reads a response that is an event stream, and its continuations.
 func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
 	rules := out.Rules
 	if rules == nil {
@@ -96,12 +95,12 @@ func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *trans
 	s := &stream{c: c, rules: rules, id: out.ID, in: in}
 	s.rd = readers.Get().(*eventstream.Reader)
 	defer func() {
-		s.rd.Reset(nil, eventstream.Limits{}) // it must not keep the connection
+		s.rd.Reset(nil, eventstream.Limits{}) // release the connection
 		readers.Put(s.rd)
 	}()
-	for barren := 0; ; {
+	for empty := 0; ; {
 		s.rd.Reset(resp.Body, s.limits())
-		m, barrenNow, err := s.read()
+		m, emptyNow, err := s.read()
 		if m != nil {
 			c.finish(resp, s.rd)
 			return m, nil
@@ -116,27 +115,27 @@ func (c *Client) follow(ctx context.Context, resp *httplink.Response, out *trans
 		case ctx.Err() != nil || !rules.Resumable || s.last == "":
 			return nil, ended(ctx, err)
 		}
-		if !barrenNow {
-			barren = 0
-		} else if barren++; barren == maxBarren {
+		if !emptyNow {
+			empty = 0
+		} else if empty++; empty == maxEmpty {
 			return nil, ended(ctx, err)
 		}
-		if resp, err = s.resume(ctx, barren); err != nil {
+		if resp, err = s.resume(ctx, empty); err != nil {
 			return nil, ended(ctx, err)
 		}
 	}
 }
 
-// stream is one stream of events across the connections that carry it.
+// stream is one event stream, over several connections if it is resumed.
 type stream struct {
 	c     *Client
 	rules *transport.Rules
-	id    jsonrpc.ID // of the request that it answers, "" for a standing stream
+	id    jsonrpc.ID // id of the request that it answers, "" for a standing stream
 	in    transport.Inbox
 	rd    *eventstream.Reader
-	long  jsonrpc.Salvage // of an event over the limit
+	long  jsonrpc.Salvage // reads an event over the limit
 
-	last  string // id to continue after, "" when it cannot be continued
+	last  string // event id to resume after, "" if it cannot be resumed
 	retry time.Duration
 }
 
@@ -145,24 +144,24 @@ func (s *stream) limits() eventstream.Limits {
 	return eventstream.Limits{Bytes: most, Skip: &s.long, Endless: transport.Endless(most)}
 }
 
-// read takes events from the connection in hand until the answer has come, which
-// it returns, or the connection is over. barren says that it was so soon and
-// without an event. An answer that is not a message is a *transport.BadAnswer.
-func (s *stream) read() (answer *jsonrpc.Message, barren bool, err error) {
+// read reads events from the current connection until the answer, which it returns, or
+// the end of the connection. empty says that it ended immediately and without an event.
+// An answer that is not a valid message is a *transport.BadAnswer.
+func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 	opened := time.Now()
 	events := 0
 	for {
 		e, err := s.rd.Next()
 		if err != nil {
 			if err == io.EOF {
-				err = io.ErrUnexpectedEOF // for whoever waits for an answer
+				err = io.ErrUnexpectedEOF // for a caller that waits for an answer
 			}
 			return nil, events == 0 && time.Since(opened) < maxRetry, err
 		}
 		events++
 		if e.HasRetry {
-			// 2025-11-25 §Transports, "Sending Messages to the Server" 6. What a
-			// server asks for is respected within reason.
+			// 2025-11-25 §Transports, "Sending Messages to the Server" 6. The delay of
+			// the server is respected, within limits.
 			s.retry = min(max(e.Retry, minRetry), maxRetry)
 		}
 		if e.HasID && (e.ID == "" || eventstream.ValidID(e.ID)) {
@@ -199,12 +198,12 @@ func (s *stream) read() (answer *jsonrpc.Message, barren bool, err error) {
 // unreadable drops an event that is not a message.
 func (s *stream) unreadable(err error) {
 	if errors.Is(err, ErrTooLarge) {
-		s.c.log.Warn("event over the size limit skipped", slog.String("cause", err.Error()))
+		s.c.log.Warn("skipped an event over the size limit", slog.String("cause", err.Error()))
 	}
 	s.c.drop("event is not a JSON-RPC message", nil)
 }
 
-// take deals with one message and reports whether it is the answer.
+// take handles one message and reports whether it is the answer.
 func (s *stream) take(m *jsonrpc.Message) bool {
 	c := s.c
 	switch m.Kind {
@@ -214,7 +213,7 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 		}
 		c.drop("answer to another request", m)
 		if s.in != nil {
-			s.in(m) // it says something of the server, and nothing else
+			s.in(m) // it shows how the server behaves
 		}
 		return false
 	case jsonrpc.Request:
@@ -230,8 +229,8 @@ func (s *stream) take(m *jsonrpc.Message) bool {
 	return false
 }
 
-// answers reports whether m is the answer to the request id. A response belongs to
-// its request by HTTP already, so the id need only not contradict that.
+// answers reports whether m is the answer to the request id. HTTP ties a response to
+// its request, so the id only must not contradict that.
 func (c *Client) answers(m *jsonrpc.Message, id jsonrpc.ID) bool {
 	switch {
 	case m.Kind == jsonrpc.Failure && (m.ID == "" || m.ID == "null"):
@@ -244,8 +243,8 @@ func (c *Client) answers(m *jsonrpc.Message, id jsonrpc.ID) bool {
 	return plainID(m.ID) == plainID(id)
 }
 
-// plainID strips an id of what some servers put on it or take off it: quotes, and
-// a fraction of zero.
+// plainID removes from an id what some servers add or remove: quotes, and a zero
+// fraction.
 func plainID(id jsonrpc.ID) string {
 	s := string(id)
 	if len(s) >= 2 && s[0] == '"' {
@@ -257,7 +256,7 @@ func plainID(id jsonrpc.ID) string {
 	return s
 }
 
-// lingering decides whether to wait for the end of a stream behind its answer.
+// lingering decides whether to wait for the end of a stream after its answer.
 type lingering struct {
 	time time.Duration
 	skip atomic.Int32
@@ -265,14 +264,13 @@ type lingering struct {
 
 const (
 	lingerTime = 10 * time.Millisecond
-	lingerSkip = 64   // streams that are not waited for after one that did not end
-	lingerMost = 1024 // events that are read behind an answer
+	lingerSkip = 64   // number of streams without waiting after one that did not end
+	lingerMost = 1024 // number of events read after an answer
 )
 
-// finish ends a stream whose answer has come. Servers should end it themselves
-// (2026-07-28 §Streamable HTTP, "Receiving Messages"); an HTTP/1 connection can be
-// used again only once they did, so that is worth a moment, unless the server is
-// known not to.
+// finish ends a stream after its answer. Servers should end it themselves (2026-07-28
+// §Streamable HTTP, "Receiving Messages"). An HTTP/1 connection can be reused only
+// then, so finish waits a moment, unless this server is known not to end its streams.
 func (c *Client) finish(resp *httplink.Response, rd *eventstream.Reader) {
 	defer resp.Close()
 	if resp.ProtoMajor >= 2 {

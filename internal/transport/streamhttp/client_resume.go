@@ -20,16 +20,15 @@ const (
 	maxRetry     = 60 * time.Second
 	defaultRetry = time.Second
 
-	// maxBarren is how many continuations in a row may end at once without an event
-	// before a request is given up; maxTries how many attempts one continuation gets.
-	maxBarren = 5
-	maxTries  = 5
+	// maxEmpty is how many continuations in a row may end immediately without an event
+	// before a request fails. maxTries is the number of attempts per continuation.
+	maxEmpty = 5
+	maxTries = 5
 )
 
-// wait returns how long to wait before connecting again after so many failures in
-// a row: as long as the server asked for, longer when it keeps failing. The
-// server's own time is kept to exactly; ours are spread, for others may be waiting
-// for the same server.
+// wait returns the delay before reconnecting after a number of failures in a row: the
+// server's delay, or longer when it keeps failing. The server's delay is used exactly.
+// Ours is randomised, because other clients may wait for the same server.
 func (s *stream) wait(failures int) time.Duration {
 	d := s.retry
 	if d == 0 {
@@ -53,7 +52,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// get opens a stream by GET, after the event s.last when there is one.
+// get opens a stream by GET, after the event s.last if there is one.
 func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	h := s.c.link.NewHeader(4)
 	h["Accept"] = eventsOnly
@@ -64,9 +63,9 @@ func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	return s.c.link.Send(ctx, http.MethodGet, h, nil)
 }
 
-// resume continues the stream of a request where it broke off (2025-11-25
-// §Transports, "Resumability and Redelivery"). failures is how many continuations
-// before this one brought nothing.
+// resume continues the broken stream of a request (2025-11-25 §Transports,
+// "Resumability and Redelivery"). failures is how many continuations before this one
+// brought nothing.
 func (s *stream) resume(ctx context.Context, failures int) (*httplink.Response, error) {
 	var last error
 	for range maxTries {
@@ -94,12 +93,12 @@ func (s *stream) resume(ctx context.Context, failures int) (*httplink.Response, 
 	return nil, last
 }
 
-// overloaded reports whether a refusal may pass by itself.
+// overloaded reports whether a refusal may be temporary.
 func overloaded(r *httplink.Response) bool {
 	return r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= 500 && r.StatusCode != http.StatusNotImplemented
 }
 
-// refused takes from a refusal when to come back.
+// refused returns the error of a refusal and stores its Retry-After.
 func (s *stream) refused(resp *httplink.Response) *transport.StatusError {
 	e := resp.Refused()
 	if e.RetryAfter > 0 {
@@ -108,14 +107,13 @@ func (s *stream) refused(resp *httplink.Response) *transport.StatusError {
 	return e
 }
 
-// Listen holds the standing stream of the revisions that have sessions (2025-11-25
-// §Transports, "Listening for Messages from the Server") and gives what arrives on
-// it to in, until ctx ends, whose cause it returns. It connects again when the
-// stream ends, after the last event that had an id.
+// Listen keeps open the standing stream of the revisions with sessions (2025-11-25
+// §Transports, "Listening for Messages from the Server") and passes its messages to in,
+// until ctx ends, whose cause it returns. When the stream ends it reconnects, after the
+// last event that had an id.
 //
-// It gives up with ErrNoListen when the server offers no such stream, with
-// ErrSessionLost when it has forgotten the session, and with a
-// *transport.StatusError when it wants other credentials.
+// It returns ErrNoListen if the server has no such stream, ErrSessionLost if it has
+// lost the session, and a *transport.StatusError if it requires other credentials.
 func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transport.Inbox) error {
 	if rules == nil {
 		rules = &anyRules
@@ -131,17 +129,17 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			return context.Cause(ctx)
 		case err != nil:
 			failures++
-			c.log.Debug("standing stream cannot be opened", slog.Any("err", err), slog.Int("attempt", failures))
+			c.log.Debug("cannot open the standing stream", slog.Any("err", err), slog.Int("attempt", failures))
 		case success(resp) && resp.Media() == httplink.Events:
 			s.rd.Reset(resp.Body, s.limits())
-			_, barren, err := s.read()
+			_, empty, err := s.read()
 			resp.Close()
 			if errors.Is(err, eventstream.ErrTooLarge) {
-				s.last = "" // it would only come again
-				c.log.Warn("an event on the standing stream does not end")
+				s.last = "" // otherwise it would be sent again
+				c.log.Warn("an event on the standing stream is too long")
 			}
 			failures++
-			if !barren {
+			if !empty {
 				failures = 0
 			}
 		case overloaded(resp):
@@ -153,7 +151,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			resp.Discard()
 			return ErrSessionLost
 		case resp.StatusCode == http.StatusBadRequest && s.last != "":
-			// It does not know the event any more. What was missed is lost.
+			// The server no longer knows the event. Missed messages are lost.
 			resp.Discard()
 			s.last = ""
 			failures++

@@ -15,43 +15,44 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options configure a Server. Only Acceptor is required; zero values mean the
-// defaults that stand beside them.
+// Options configure a Server. Only Acceptor is required. Zero values mean the defaults
+// given at each member.
 type Options struct {
 	Acceptor transport.Acceptor
-	Endpoint string          // the route's name, for transport.Peer
+	Endpoint string          // the endpoint's name, for transport.Peer
 	Guard    *httpdoor.Guard // nil allows the loopback names only
 
-	// Principal says who sent a request; an error refuses it, with 401 unless it is
-	// an *httpdoor.Denied that says otherwise. Nil: nobody has to say.
+	// Principal returns the sender of a request. An error refuses the request, with 401
+	// unless it is an *httpdoor.Denied with another status. Nil means no
+	// authentication.
 	Principal func(*http.Request) (*identity.Principal, error)
-	// AllowInitialize says whether a client may open one more session, and if not
-	// when to try again. It may wait a little for its turn. Nil allows all.
+	// AllowInitialize reports whether a client may open another session, and if not
+	// when to retry. It may wait a short time. Nil allows all.
 	AllowInitialize func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
-	// RefuseBare answers 400 to a legacy request outside of any session. Without
-	// it, clients that never open one are adopted: their requests share a
-	// conversation per principal, address and revision.
+	// RefuseBare answers 400 to a legacy request outside of a session. Without it,
+	// clients that never open one are adopted: their requests share a conversation per
+	// principal, address and revision.
 	RefuseBare bool
 
 	MaxBody     int64                // bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
-	MaxSessions int                  // 10,000; of each client as many as are left to others, see transport.Quota
-	SessionIdle time.Duration        // without a request or stream; 30 min
-	SessionMax  time.Duration        // of a session's life; 24 h
-	Replay      time.Duration        // that events are kept for a client to come back; 2 min
-	LateStream  time.Duration        // until a response becomes a stream with keep-alives; 10 s, at most 20 s
+	MaxSessions int                  // shared by transport.Quota; 10,000
+	SessionIdle time.Duration        // maximum time without a request or stream; 30 min
+	SessionMax  time.Duration        // maximum lifetime of a session; 24 h
+	Replay      time.Duration        // how long events are kept for resumption; 2 min
+	LateStream  time.Duration        // delay before a response becomes a stream with keep-alives; 10 s, at most 20 s
 	Stream      httpdoor.StreamRules // Slow is set by NewServer
 
-	Budget *transport.Budget // of what all messages hold; nil bounds nothing
+	Budget *transport.Budget // memory of all messages; nil has no limit
 
 	Log *slog.Logger // nil logs nothing
 }
 
-// Server is the door of one endpoint towards clients of Streamable HTTP, of every
-// revision that has it: modern requests, which stand alone, and legacy sessions.
-// It is an http.Handler and safe for concurrent use.
+// Server is the server side of one endpoint for Streamable HTTP, in every revision that
+// has it: modern requests, which are independent, and legacy sessions. It is an
+// http.Handler and safe for concurrent use.
 //
-// Run looks after sessions that are idle; Drain and Close end them.
+// Run ends idle sessions; Drain and Close end the Server.
 type Server struct {
 	opts   Options
 	rules  *httpdoor.StreamRules
@@ -100,7 +101,7 @@ func or[T comparable](at *T, value T) {
 	}
 }
 
-// now is the time since the server was made; the wall clock may jump.
+// now is the time since the server was created; the wall clock may jump.
 func (s *Server) now() time.Duration { return time.Since(s.epoch) }
 
 // ServeHTTP serves one request to the endpoint.
@@ -141,14 +142,14 @@ func (s *Server) refuse(w http.ResponseWriter, status int, id jsonrpc.ID, code i
 	httpdoor.Refuse(w, status, id, &jsonrpc.Error{Code: code, Message: why})
 }
 
-// headers are those that decide whose a request is.
+// headers are those that identify the client of a request.
 type headers struct {
 	version string // MCP-Protocol-Version, "" when absent
 	session string // Mcp-Session-Id, "" when absent
 }
 
-// readHeaders reads them; ok is false, and the request answered, when one stands
-// there twice, since others on the way may have read the other one.
+// readHeaders reads them. If one appears twice, ok is false and the request is
+// answered, because a proxy may have used the other one.
 func (s *Server) readHeaders(w http.ResponseWriter, r *http.Request) (h headers, ok bool) {
 	var twice bool
 	if h.version, twice = only(r.Header[mcp.HeaderVersion]); !twice {
@@ -167,8 +168,8 @@ func only(values []string) (v string, twice bool) {
 	return values[0], len(values) > 1
 }
 
-// Run looks after sessions until ctx ends, and returns its error. Without it
-// nothing expires until MaxSessions is reached.
+// Run expires sessions until ctx ends, and returns its error. Without it no session
+// expires until MaxSessions is reached.
 func (s *Server) Run(ctx context.Context) error {
 	every := max(min(s.opts.SessionIdle/4, s.opts.Replay/4, 15*time.Second), 10*time.Millisecond)
 	tick := time.NewTicker(every)
@@ -184,8 +185,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// Drain lets the GET streams go, which do not end by themselves, and refuses new
-// sessions and streams. Requests go on. It does not wait.
+// Drain ends the GET streams, which do not end by themselves, and refuses new sessions
+// and streams. Requests continue. Drain does not wait.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	for _, ses := range s.table.all() {
@@ -197,18 +198,18 @@ func (s *Server) Drain() {
 
 var errClosed = errors.New("the endpoint is closed")
 
-// lastWords is how long clients have to read what is said last, once the server is
+// drainTimeout is how long clients may read the last messages after the server was
 // closed.
-const lastWords = 2 * time.Second
+const drainTimeout = 2 * time.Second
 
-// Close ends all conversations and waits until every request has returned. A
-// request of the modern era ends with its connection: cancel the HTTP server's
-// base context, or close it, before. Close is idempotent.
+// Close ends all conversations and waits until every request has returned. A modern
+// request ends with its connection, so first cancel the HTTP server's base context, or
+// close that server. Close is idempotent.
 func (s *Server) Close() error { return s.CloseWith(errClosed) }
 
-// CloseWith is Close with a cause, of which the requests that still run are told.
-// Where it is mcp.ErrShutdown the base context of the HTTP server must end with the
-// same cause, so that the responses are written to their end.
+// CloseWith is Close with a cause, which running requests get. If it is
+// mcp.ErrShutdown, the base context of the HTTP server must end with the same cause, so
+// that the responses are written to their end.
 func (s *Server) CloseWith(cause error) error {
 	s.draining.Store(true)
 	convs := s.flights.close()
@@ -219,7 +220,7 @@ func (s *Server) CloseWith(cause error) error {
 	for _, c := range convs {
 		c.Close(cause)
 	}
-	late := time.AfterFunc(lastWords, func() {
+	late := time.AfterFunc(drainTimeout, func() {
 		for _, ses := range sessions {
 			ses.cut()
 		}

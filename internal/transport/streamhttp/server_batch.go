@@ -15,11 +15,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// maxAbreast is how many requests of one batch run at a time.
-const maxAbreast = 8
+// maxConcurrent is how many requests of one batch run at a time.
+const maxConcurrent = 8
 
-// batch serves an array of messages. One revision has them (2025-03-26 §Base
-// Protocol, "Batching"); from all others nothing of an array is executed.
+// batch serves an array of messages. One revision has them (2025-03-26 §Base Protocol,
+// "Batching"). From all others nothing of an array is executed.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, body []byte) {
 	rev := mcp.Assumed
 	if h.version != "" {
@@ -46,12 +46,12 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	for _, it := range items {
 		switch m := it.Message; {
 		case m == nil:
-			requests++ // it gets an answer, too
+			requests++ // it gets an answer too
 		case m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification:
 			o, bad := mcp.Classify(m, h.version, true)
 			if bad != nil || o.Revision.Modern() || m.Method == mcp.MethodInitialize {
-				// 2025-03-26 §Lifecycle, "Initialization": not part of a batch. Modern messages
-				// stand alone.
+				// 2025-03-26 §Lifecycle, "Initialization": not part of a batch. Modern
+				// messages are never batched.
 				s.refuse(w, http.StatusBadRequest, "null", jsonrpc.CodeInvalidRequest, "a message of this batch must stand alone")
 				return
 			}
@@ -82,8 +82,8 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	s.runBatch(w, r, ses, h, items, requests)
 }
 
-// runBatch hands the messages over in order; requests run abreast, and their
-// answers go back in one array or, where something came before them, as events.
+// runBatch passes the messages on in order. Requests run concurrently. Their answers
+// are sent in one array or, if something was sent before them, as events.
 func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, h headers, items []jsonrpc.Item, requests int) {
 	all := &response{server: s, w: w, r: r, id: "null", session: ses}
 	all.conv, all.response = ses.conv, all
@@ -99,15 +99,15 @@ func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, 
 		s.limited(w, http.StatusServiceUnavailable, "null", "shutdown", "this server is shutting down", 5*time.Second)
 		return
 	}
-	defer all.land()
-	all.late = time.AfterFunc(s.opts.LateStream, all.turn)
+	defer all.remove()
+	all.late = time.AfterFunc(s.opts.LateStream, all.startStream)
 	defer all.settle()
 
 	ctx := ses.during(r)
 	b := &batch{all: all, answers: make([][]byte, 0, requests)}
 	var running sync.WaitGroup
 	defer running.Wait()
-	slots := make(chan struct{}, maxAbreast)
+	slots := make(chan struct{}, maxConcurrent)
 	for _, it := range items {
 		m := it.Message
 		switch {
@@ -142,7 +142,7 @@ type batch struct {
 	all *response
 
 	mu      sync.Mutex
-	answers [][]byte // that have not been sent
+	answers [][]byte // not yet sent
 }
 
 // run serves one request of the batch.
@@ -163,7 +163,7 @@ func (b *batch) run(s *Server, serve func(transport.Responder), id jsonrpc.ID) {
 	serve(one)
 }
 
-// add takes an answer: at once, if the response is a stream by now.
+// add adds an answer. It is sent at once if the response is a stream already.
 func (b *batch) add(answer []byte) {
 	b.all.mu.Lock()
 	streams := b.all.state == streaming
@@ -177,8 +177,7 @@ func (b *batch) add(answer []byte) {
 	b.answers = append(b.answers, bytes.Clone(answer))
 }
 
-// finish sends the answers that are left: as events of a stream that has begun,
-// or as an array.
+// finish sends the remaining answers: as events of a started stream, or as an array.
 func (b *batch) finish() {
 	b.all.mu.Lock()
 	streams := b.all.state == streaming

@@ -2,7 +2,7 @@ package streamhttp
 
 import "sync/atomic"
 
-// counts are what a Server counts.
+// counts are the counters of a Server.
 type counts struct {
 	modern, legacy, notes                  atomic.Int64
 	refused, denied, limited               atomic.Int64
@@ -11,27 +11,27 @@ type counts struct {
 	panics                                 atomic.Int64
 }
 
-// Counts is a snapshot of a Server's counters, each since its start, but for the
-// last two, which are as of now.
+// Counts is a snapshot of a Server's counters since its start. The last two are current
+// values.
 type Counts struct {
-	ModernRequests int64 // handed to a conversation
+	ModernRequests int64 // passed to a conversation
 	LegacyRequests int64 // the same, batches counted by element
 	OneWay         int64 // notifications and responses
-	Refused        int64 // answered with 4xx by the door itself, without those of the Guard
+	Refused        int64 // answered with 4xx by the Server itself, without the Guard
 	Denied         int64 // not authenticated
 	Limited        int64 // sessions refused with 429 or 503
 	SessionsOpened int64
 	SessionsEnded  int64 // for any reason
 	Expired        int64 // of these, by age or idleness
-	Evicted        int64 // of these, idle ones that made room
-	Streams        int64 // event streams begun, of POST and GET
+	Evicted        int64 // of these, idle ones removed to make room
+	Streams        int64 // event streams started, of POST and GET
 	Resumed        int64 // of these, with Last-Event-ID
-	SlowReaders    int64 // connections closed because nobody read
+	SlowReaders    int64 // connections closed because the client did not read
 	Dropped        int64 // notifications outside of any session
 	Panics         int64
 
-	Sessions int // now, adopted clients included
-	InFlight int // now, GET streams included
+	Sessions int // current, including adopted clients
+	InFlight int // current, including GET streams
 }
 
 // Counts returns the counters.

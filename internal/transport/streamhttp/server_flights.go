@@ -7,55 +7,55 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// flights are the requests and GET streams that have not returned, so that Close
-// can end and await them. Each lane has its own lock; none is held for longer
-// than it takes to change a list.
+// flights are the requests and GET streams that have not returned, so that Close can
+// end them and wait for them. Each shard has its own lock, which is held only while a
+// list is changed.
 type flights struct {
-	lanes [8]lane
+	shards [8]shard
 }
 
-type lane struct {
+type shard struct {
 	mu     sync.Mutex
 	idle   sync.Cond // n is 0
-	head   flight    // of a ring
+	head   flight    // of a circular list
 	n      int
 	closed bool
-	_      [64]byte // lanes do not share a cache line
+	_      [64]byte // shards do not share a cache line
 }
 
-// flight is one of them. It belongs to its response and is not copied.
+// flight is one request or stream. It belongs to its response and must not be copied.
 type flight struct {
 	prev, next *flight
-	lane       *lane
+	shard      *shard
 	conv       transport.Conversation // nil for a GET stream
 	response   *response              // likewise
 }
 
 func (f *flights) init() {
-	for i := range f.lanes {
-		l := &f.lanes[i]
+	for i := range f.shards {
+		l := &f.shards[i]
 		l.idle.L = &l.mu
 		l.head.prev, l.head.next = &l.head, &l.head
 	}
 }
 
-// add reports false once closed.
+// add adds a flight. It returns false after close.
 func (f *flights) add(x *flight) bool {
-	l := &f.lanes[rand.Uint32()%uint32(len(f.lanes))]
+	l := &f.shards[rand.Uint32()%uint32(len(f.shards))]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return false
 	}
-	x.lane = l
+	x.shard = l
 	x.prev, x.next = l.head.prev, &l.head
 	x.prev.next, l.head.prev = x, x
 	l.n++
 	return true
 }
 
-func (x *flight) land() {
-	l := x.lane
+func (x *flight) remove() {
+	l := x.shard
 	l.mu.Lock()
 	x.prev.next, x.next.prev = x.next, x.prev
 	x.prev, x.next = nil, nil
@@ -65,10 +65,10 @@ func (x *flight) land() {
 	l.mu.Unlock()
 }
 
-// close lets nothing more in and returns the conversations of what is in.
+// close refuses new flights and returns the conversations of the current ones.
 func (f *flights) close() (convs []transport.Conversation) {
-	for i := range f.lanes {
-		l := &f.lanes[i]
+	for i := range f.shards {
+		l := &f.shards[i]
 		l.mu.Lock()
 		l.closed = true
 		for x := l.head.next; x != &l.head; x = x.next {
@@ -81,11 +81,11 @@ func (f *flights) close() (convs []transport.Conversation) {
 	return convs
 }
 
-// cut ends the streams of the responses that are in.
+// cut ends the streams of the current responses.
 func (f *flights) cut() {
 	var all []*response
-	for i := range f.lanes {
-		l := &f.lanes[i]
+	for i := range f.shards {
+		l := &f.shards[i]
 		l.mu.Lock()
 		for x := l.head.next; x != &l.head; x = x.next {
 			if x.response != nil {
@@ -100,8 +100,8 @@ func (f *flights) cut() {
 }
 
 func (f *flights) wait() {
-	for i := range f.lanes {
-		l := &f.lanes[i]
+	for i := range f.shards {
+		l := &f.shards[i]
 		l.mu.Lock()
 		for l.n > 0 {
 			l.idle.Wait()
@@ -112,8 +112,8 @@ func (f *flights) wait() {
 
 func (f *flights) len() int {
 	n := 0
-	for i := range f.lanes {
-		l := &f.lanes[i]
+	for i := range f.shards {
+		l := &f.shards[i]
 		l.mu.Lock()
 		n += l.n
 		l.mu.Unlock()

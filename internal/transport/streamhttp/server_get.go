@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// sessionOf returns the session of a GET or DELETE, acquired, or answers. Modern
-// clients have neither (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP
+// sessionOf returns the acquired session of a GET or DELETE, or answers the request.
+// Modern clients have neither (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP
 // Revisions").
 func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, who *identity.Principal) *session {
 	h, ok := s.readHeaders(w, r)
@@ -26,8 +26,8 @@ func (s *Server) sessionOf(w http.ResponseWriter, r *http.Request, who *identity
 	return s.enter(w, who, h)
 }
 
-// get serves the stream of what belongs to no request, or resumes another one
-// (2025-11-25 §Transports, "Listening for Messages from the Server",
+// get serves the stream of messages that belong to no request, or resumes another
+// stream (2025-11-25 §Transports, "Listening for Messages from the Server",
 // "Resumability and Redelivery").
 func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	ses := s.sessionOf(w, r, who)
@@ -57,7 +57,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 		s.limited(w, http.StatusServiceUnavailable, "", "shutdown", "this server is shutting down", 5*time.Second)
 		return
 	}
-	defer f.land()
+	defer f.remove()
 	s.counts.streams.Add(1)
 	var c *httpdoor.Connection
 	if resumes {
@@ -69,8 +69,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, who *identity.Princ
 	_ = c.Run(r.Context())
 }
 
-// delete ends a session for its client (2025-11-25 §Transports, "Session
-// Management" 5).
+// delete ends a client's session (2025-11-25 §Transports, "Session Management" 5).
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, who *identity.Principal) {
 	ses := s.sessionOf(w, r, who)
 	if ses == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// legacy serves a request or notification of the revisions with a handshake.
+// legacy serves a request or notification of a revision with a handshake.
 func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
 	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o}
 	opens := m.Kind == jsonrpc.Request && m.Method == mcp.MethodInitialize
@@ -35,7 +35,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	case opens:
 		s.initialize(w, r, who, in)
 	case m.Kind == jsonrpc.Notification:
-		// It is about a session, and there is none.
+		// It belongs to a session, and there is none.
 		s.counts.dropped.Add(1)
 		w.WriteHeader(http.StatusAccepted)
 	case s.opts.RefuseBare:
@@ -51,7 +51,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	}
 }
 
-// inSession hands a message to a session's conversation.
+// inSession passes a message to a session's conversation.
 func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session, in transport.Incoming) {
 	if in.Msg.Kind == jsonrpc.Notification {
 		s.oneWay(w, r, ses.conv, in)
@@ -63,9 +63,10 @@ func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session,
 	s.serve(ses.during(r), res, in)
 }
 
-// during is the context of a legacy request: it ends with the session, not with
-// the connection, since hanging up is no cancellation there (2025-11-25
-// §Transports, "Sending Messages to the Server" 6). Values are the request's.
+// during returns the context of a legacy request. It ends with the session and not with
+// the connection, because a disconnect is not a cancellation there (2025-11-25
+// §Transports, "Sending Messages to the Server" 6). Its values are those of the
+// request.
 func (ses *session) during(r *http.Request) context.Context {
 	return sessionContext{ses.lifetime(), r.Context()}
 }
@@ -84,7 +85,7 @@ func (c sessionContext) Value(key any) any {
 
 var errNoSession = errors.New("initialize did not succeed")
 
-// initialize opens a session. Its id goes out with an answer that is a result.
+// initialize opens a session. Its id is sent with an answer that is a result.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identity.Principal, in transport.Incoming) {
 	peer := s.peer(r, who)
 	party, ok := s.admit(w, r, in.Msg.ID, httpdoor.NewcomerOf(r, who.SeatKey(), clientName(in.Msg)))
@@ -96,15 +97,15 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identit
 	ses.id = newSessionID()
 	ses.active.Add(1)
 	ses.conv = s.opts.Acceptor.Accept(peer, ses)
-	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, birth: unborn}
+	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, init: initPending}
 	res.conv = ses.conv
-	defer s.settleBirth(res)
-	// Its client has no session yet that it could come back to.
+	defer s.finishInit(res)
+	// Its client has no session yet that it could resume.
 	s.serve(r.Context(), res, in)
 }
 
-// admit takes a place for a session of a newcomer and returns out of whose share.
-// When ok is false the request has been answered.
+// admit takes a place for a session of a new client and returns its party. If ok is
+// false, the request has been answered.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, who transport.Newcomer) (party string, ok bool) {
 	if s.draining.Load() {
 		s.limited(w, http.StatusServiceUnavailable, id, "shutdown", "this server is shutting down", 5*time.Second)
@@ -124,7 +125,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, id jsonrpc.ID, wh
 	return party, true
 }
 
-// clientName returns the name and version that an initialize request gives.
+// clientName returns the client's name and version in an initialize request.
 func clientName(m *jsonrpc.Message) string {
 	info := m.Param("clientInfo")
 	name, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, info, "name"))
@@ -132,14 +133,15 @@ func clientName(m *jsonrpc.Message) string {
 	return name + " " + version
 }
 
-// settleBirth ends a session that has not come about, and lets go of one that has.
-func (s *Server) settleBirth(res *response) {
+// finishInit ends a session whose initialize failed, and releases one whose initialize
+// succeeded.
+func (s *Server) finishInit(res *response) {
 	ses := res.session
 	defer s.leave(ses)
-	switch res.birth {
-	case born:
+	switch res.init {
+	case initSucceeded:
 		return
-	case shown: // its id is out, but initialize failed
+	case idSent: // its id was sent, but initialize failed
 		if s.table.take(ses) {
 			s.end(ses, errNoSession)
 		}
@@ -150,15 +152,15 @@ func (s *Server) settleBirth(res *response) {
 	}
 }
 
-// show makes a new session findable and sends its id with the response.
-func (s *Server) show(res *response) {
+// publish adds a new session to the table and sends its id with the response.
+func (s *Server) publish(res *response) {
 	s.table.put(res.session)
 	s.counts.opened.Add(1)
 	res.w.Header()[mcp.HeaderSession] = []string{res.session.id}
-	res.birth = shown
+	res.init = idSent
 }
 
-// negotiated reads the revision from the answer to initialize.
+// negotiated returns the revision in the answer to initialize.
 func negotiated(answer []byte) mcp.Revision {
 	m, err := jsonrpc.Scan(answer, jsonrpc.Limits{Bytes: len(answer) + 1, Tolerant: true})
 	if err != nil {
@@ -169,8 +171,8 @@ func negotiated(answer []byte) mcp.Revision {
 	return rev
 }
 
-// adopt returns the conversation of a client that opens no session, acquired.
-// When ok is false the request has been answered.
+// adopt returns the acquired conversation of a client that opens no session. If ok is
+// false, the request has been answered.
 func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Principal, id jsonrpc.ID, rev mcp.Revision) (ses *session, ok bool) {
 	peer := s.peer(r, who)
 	key := bareKey{who.SeatKey(), peer.Remote, rev}
@@ -188,14 +190,14 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Pri
 	ses = s.table.putBare(made)
 	if ses == made {
 		s.counts.opened.Add(1)
-	} else { // somebody was faster
+	} else { // another request was faster
 		made.cancel(errNoSession)
 		made.conv.Close(errNoSession)
 	}
 	return ses, true
 }
 
-// limited refuses for now.
+// limited refuses a request temporarily.
 func (s *Server) limited(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	s.counts.limited.Add(1)
 	httpdoor.SetRetryAfter(w, after)

@@ -13,13 +13,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// modern serves a message that stands alone: a conversation of its own, which
-// ends with the response. The client's hanging up cancels it (2026-07-28
-// §Streamable HTTP, "Cancellation").
+// modern serves an independent message with its own conversation, which ends with the
+// response. A disconnect of the client cancels it (2026-07-28 §Streamable HTTP,
+// "Cancellation").
 func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message, o mcp.Opening) {
 	in := transport.Incoming{Msg: m, Version: h.version, HTTP: true, Opening: o}
 	if m.Kind == jsonrpc.Notification {
-		// Headers of notifications are not defined, so that none are required.
+		// Headers of notifications are not defined, so none are required.
 		conv := s.opts.Acceptor.Accept(s.peer(r, who), nil)
 		defer conv.Close(nil)
 		s.oneWay(w, r, conv, in)
@@ -41,9 +41,9 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	s.serve(r.Context(), res, in)
 }
 
-// checkMirrors compares the headers that mirror the body with the body
-// (2026-07-28 §Streamable HTTP, "Server Validation"). Names of headers are
-// compared without case, which net/http has seen to, and values with it.
+// checkMirrors compares the mirrored headers with the body (2026-07-28 §Streamable
+// HTTP, "Server Validation"). Names are compared case-insensitively, which net/http
+// ensures, values case-sensitively.
 func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	method := h[mcp.HeaderMethod]
 	switch {
@@ -54,7 +54,7 @@ func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 	}
 	known := mcp.LookupMethod(m.Method)
 	if known == nil || known.NameKey == "" || !known.In(mcp.Latest) {
-		return nil // what the era does not have is refused for that
+		return nil // a method of the other era is refused later
 	}
 	name := h[mcp.HeaderName]
 	at := m.Param(known.NameKey)
@@ -62,9 +62,9 @@ func checkMirrors(h http.Header, m *jsonrpc.Message) *jsonrpc.Error {
 		if len(name) != 0 {
 			return mismatch(m, "header mismatch: Mcp-Name is not in the body")
 		}
-		return nil // nothing to mirror; the body is for the conversation to refuse
+		return nil // nothing to compare; the conversation refuses the body
 	}
-	// Nearly always the two are the same bytes.
+	// Usually the two have the same bytes.
 	if len(name) == 1 && plain(name[0]) && string(m.Raw[at.Start+1:at.End-1]) == name[0] {
 		return nil
 	}
@@ -80,7 +80,7 @@ func mismatch(m *jsonrpc.Message, why string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: why, ID: m.ID}
 }
 
-// plain reports whether a header's value means itself, in a header and in JSON.
+// plain reports whether a value needs no encoding in a header or in JSON.
 func plain(v string) bool {
 	for i := range len(v) {
 		if c := v[i]; c < ' ' || c > '~' || c == '\\' || c == '"' {
@@ -90,7 +90,7 @@ func plain(v string) bool {
 	return !strings.HasPrefix(v, "=?")
 }
 
-// paramHeaders returns the Mcp-Param-* headers, ordered by name; nil for none.
+// paramHeaders returns the Mcp-Param-* headers, sorted by name; nil for none.
 func paramHeaders(h http.Header) (fields []transport.HeaderField) {
 	for name, values := range h {
 		if len(name) > len(mcp.HeaderParam) && name[:len(mcp.HeaderParam)] == mcp.HeaderParam {

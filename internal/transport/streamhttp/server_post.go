@@ -55,7 +55,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 		s.counts.refused.Add(1)
 		httpdoor.Refuse(w, http.StatusBadRequest, bad.ID, bad)
 	case o.Revision.Modern():
-		// The session header is from an earlier revision: ignored, never echoed
+		// Ignore the session header of an earlier revision, and never echo it
 		// (2026-07-28 §Streamable HTTP, "Earlier Streamable HTTP Revisions").
 		s.modern(w, r, who, h, m, o)
 	default:
@@ -63,19 +63,19 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who *identity.Prin
 	}
 }
 
-// refuseScan answers what is no message. Where its id cannot be read, revisions
-// that want an id of null get it, and the others no member at all.
+// refuseScan answers an invalid message. If its id cannot be read, revisions that
+// require a null id get it; for the others the member is omitted.
 func (s *Server) refuseScan(w http.ResponseWriter, h headers, who *identity.Principal, err error) {
 	var e *jsonrpc.Error
 	if !errors.As(err, &e) {
-		e = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is no JSON-RPC message"}
+		e = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the body is not a JSON-RPC message"}
 	}
 	s.counts.refused.Add(1)
 	httpdoor.Refuse(w, http.StatusBadRequest, s.orNull(e.ID, h, who), e)
 }
 
-// refuseAnswer tells a session of an answer of its client that is not a message:
-// somebody waits for it.
+// refuseAnswer passes an invalid answer of a client to its session, because a server
+// request waits for it.
 func (s *Server) refuseAnswer(h headers, who *identity.Principal, err error) {
 	if _, bad := err.(*transport.BadAnswer); !bad || h.session == "" {
 		return
@@ -103,8 +103,8 @@ func (s *Server) orNull(id jsonrpc.ID, h headers, who *identity.Principal) jsonr
 	return ""
 }
 
-// answer takes a client's response to a request of ours. Only sessions have such
-// requests; modern clients must not send any (2026-07-28 §Streamable HTTP,
+// answer handles a client's response to a server request. Only sessions have such
+// requests; modern clients must not send responses (2026-07-28 §Streamable HTTP,
 // "Sending Messages" 4).
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Principal, h headers, m *jsonrpc.Message) {
 	rev, _ := mcp.ParseRevision(h.version)
@@ -120,8 +120,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Pr
 	s.oneWay(w, r, ses.conv, transport.Incoming{Msg: m, Version: h.version, HTTP: true})
 }
 
-// enter returns the session that the headers name, acquired, or answers: 404 for
-// one that is not there, 400 for a version that is not the session's.
+// enter returns the acquired session that the headers name, or answers: 404 for an
+// unknown session, 400 for a version that is not the session's.
 func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers) *session {
 	ses := s.table.acquire(h.session, who)
 	if ses == nil {
@@ -132,9 +132,9 @@ func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers
 	if h.version == "" {
 		return ses
 	}
-	// The header must be valid (2025-11-25 §Transports, "Protocol Version Header")
-	// and should be the negotiated one. We insist, for whoever else reads it; the
-	// session stays as it is.
+	// The header must be valid (2025-11-25 §Transports, "Protocol Version Header") and
+	// should be the negotiated one. We require it, because proxies read it too. The
+	// session is unchanged.
 	named, known := mcp.ParseRevision(h.version)
 	switch rev := ses.revision(); {
 	case !known:
@@ -151,7 +151,7 @@ func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers
 
 func (s *Server) leave(ses *session) { ses.release(s.now()) }
 
-// oneWay hands over a notification or a response and answers 202.
+// oneWay passes on a notification or a response and answers 202.
 func (s *Server) oneWay(w http.ResponseWriter, r *http.Request, conv transport.Conversation, in transport.Incoming) {
 	s.counts.notes.Add(1)
 	if err := s.tell(r.Context(), conv, in); err != nil {
@@ -162,7 +162,7 @@ func (s *Server) oneWay(w http.ResponseWriter, r *http.Request, conv transport.C
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// tell is conv.OneWay; a panic in it becomes an error.
+// tell calls conv.OneWay. A panic becomes an error.
 func (s *Server) tell(ctx context.Context, conv transport.Conversation, in transport.Incoming) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -173,8 +173,8 @@ func (s *Server) tell(ctx context.Context, conv transport.Conversation, in trans
 	return conv.OneWay(ctx, in)
 }
 
-// panicked notes a bug. What the panic says may hold anything, so that it is for
-// the log alone.
+// panicked records a bug. The text of a panic may contain anything, so it is only
+// logged.
 func (s *Server) panicked(p any) {
 	s.counts.panics.Add(1)
 	s.log.LogAttrs(context.Background(), slog.LevelError, "panic while serving a request",
@@ -183,8 +183,8 @@ func (s *Server) panicked(p any) {
 		slog.String("stack", string(debug.Stack())))
 }
 
-// errInternal is what a client gets to see of a bug, and errSessionEnded what it
-// gets when its session ended before the answer came.
+// errInternal is the error for clients after a bug. errSessionEnded is the error when
+// the session ended before the answer.
 var (
 	errInternal = mcp.Wire(&mcp.Error{
 		Message: "internal error",

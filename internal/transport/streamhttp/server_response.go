@@ -14,31 +14,30 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// response is what goes back for one POST: JSON if nothing comes before the
-// answer and it does not take long, otherwise a stream of events. It implements
-// transport.Responder.
+// response is the response to one POST: JSON if no message comes before the answer and
+// it does not take long, otherwise an event stream. It implements transport.Responder.
 //
-// The response belongs to the goroutine of its handler until it becomes a stream,
-// then to the stream's writer, which the handler awaits.
+// Until it becomes a stream, the response belongs to the goroutine of its handler. Then
+// it belongs to the stream's writer, for which the handler waits.
 type response struct {
 	flight
 
 	server  *Server
 	w       http.ResponseWriter
 	r       *http.Request
-	id      jsonrpc.ID // of the request, for answers that we make ourselves
+	id      jsonrpc.ID // of the request, for our own answers
 	modern  bool
-	retry   time.Duration // after which the request may be tried again; 0 when it was not postponed
+	retry   time.Duration // delay before a retry; 0 if it was not postponed
 	session *session      // nil for modern
-	birth   birth         // of session
+	init    initState     // whether session is initialized
 
-	late   *time.Timer // turns it into a stream
+	late   *time.Timer // runs startStream
 	writer sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows; not held while anything is written
+	mu     sync.Mutex // guards the fields below; not held during writes
 	state  state
 	stream *httpdoor.Stream
-	number uint32 // of the stream in its session, 0 if it cannot be resumed
+	number uint32 // number of the stream in its session, 0 if it cannot be resumed
 }
 
 type state uint8
@@ -49,17 +48,17 @@ const (
 	finished
 )
 
-// birth says how far the session of an initialize request has come.
-type birth uint8
+// initState is the progress of an initialize request and its session.
+type initState uint8
 
 const (
-	notOurs birth = iota // the session was there before
-	unborn
-	shown // its id went out before the answer
-	born
+	initNone initState = iota // not an initialize request
+	initPending
+	idSent // the session id was sent before the answer
+	initSucceeded
 )
 
-// serve runs one request to its end. It returns when nothing of it is left.
+// serve runs one request to its end. Nothing of it is left when serve returns.
 func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming) {
 	res.response = res
 	if !s.flights.add(&res.flight) {
@@ -69,13 +68,13 @@ func (s *Server) serve(ctx context.Context, res *response, in transport.Incoming
 		s.limited(res.w, http.StatusServiceUnavailable, res.id, "shutdown", "this server is shutting down", 5*time.Second)
 		return
 	}
-	defer res.land()
-	res.late = time.AfterFunc(s.opts.LateStream, res.turn)
+	defer res.remove()
+	res.late = time.AfterFunc(s.opts.LateStream, res.startStream)
 	defer res.settle()
 	res.conv.Request(ctx, in, res)
 }
 
-// settle ends the response in every case, panics of the conversation included.
+// settle ends the response in every case, including panics of the conversation.
 func (res *response) settle() {
 	p := recover()
 	res.late.Stop()
@@ -110,7 +109,7 @@ func (res *response) undone() bool {
 	return res.state != finished
 }
 
-// abandon ends a response whose client is gone and for which no answer came.
+// abandon ends a response without an answer whose client has disconnected.
 func (res *response) abandon() {
 	res.mu.Lock()
 	defer res.mu.Unlock()
@@ -120,7 +119,7 @@ func (res *response) abandon() {
 	res.state = finished
 }
 
-// cut ends the response's stream, if it has become one, whatever that has not sent.
+// cut ends the response's stream, if it has become one, without sending the rest.
 func (res *response) cut() {
 	res.mu.Lock()
 	stream := res.stream
@@ -130,9 +129,8 @@ func (res *response) cut() {
 	}
 }
 
-// turn makes a stream of a response that takes long, so that nobody on the way
-// takes silence for death.
-func (res *response) turn() {
+// startStream turns a slow response into a stream, so that proxies do not time out.
+func (res *response) startStream() {
 	res.mu.Lock()
 	defer res.mu.Unlock()
 	if res.state == undecided && res.r.Context().Err() == nil {
@@ -140,13 +138,13 @@ func (res *response) turn() {
 	}
 }
 
-// beginLocked makes the response a stream. It does no I/O.
+// beginLocked turns the response into a stream. It does no I/O.
 func (res *response) beginLocked() {
 	s := res.server
 	res.state = streaming
 	s.counts.streams.Add(1)
-	if res.birth == unborn {
-		s.show(res)
+	if res.init == initPending {
+		s.publish(res)
 	}
 	res.stream = new(httpdoor.Stream)
 	rev := mcp.Unknown
@@ -167,8 +165,8 @@ func (res *response) beginLocked() {
 	res.writer.Go(func() { _ = c.Run(ctx) })
 }
 
-// Event sends a message before the answer; see transport.Responder. That nobody
-// reads is no error as long as the client can come back.
+// Event sends a message before the answer; see transport.Responder. Without a reader it
+// returns no error as long as the client can resume the stream.
 func (res *response) Event(b []byte) error {
 	res.mu.Lock()
 	if res.state == undecided {
@@ -194,13 +192,13 @@ func (res *response) Finish(b []byte, code int64) error {
 	case streaming:
 		return res.finishStream(b, code)
 	}
-	if res.birth == unborn && code == 0 && res.r.Context().Err() == nil {
-		res.server.show(res)
-		res.settled(b)
+	if res.init == initPending && code == 0 && res.r.Context().Err() == nil {
+		res.server.publish(res)
+		res.markInitialized(b)
 	}
 	if len(b) == 0 {
-		// The request was cancelled, and HTTP wants a response: an event stream that
-		// ends without one.
+		// The request was cancelled, and HTTP requires a response: an event stream that
+		// ends without an answer.
 		res.w.Header()["Content-Type"] = eventType
 		res.w.WriteHeader(http.StatusOK)
 		return nil
@@ -218,12 +216,12 @@ func (res *response) Finish(b []byte, code int64) error {
 	return writeJSON(res.w, res.r, status, b, res.server.rules.Stall)
 }
 
-// Postpone says that the answer to come means "not now"; see transport.Postponer.
+// Postpone sets the delay before a retry; see transport.Postponer.
 func (res *response) Postpone(after time.Duration) { res.retry = max(after, time.Second) }
 
 func (res *response) finishStream(b []byte, code int64) error {
-	if res.birth == shown && code == 0 {
-		res.settled(b)
+	if res.init == idSent && code == 0 {
+		res.markInitialized(b)
 	}
 	var err error
 	if len(b) > 0 {
@@ -236,17 +234,17 @@ func (res *response) finishStream(b []byte, code int64) error {
 	return err
 }
 
-// settled notes that initialize has succeeded.
-func (res *response) settled(answer []byte) {
+// markInitialized records that initialize has succeeded.
+func (res *response) markInitialized(answer []byte) {
 	res.session.rev.Store(uint32(negotiated(answer)))
-	res.birth = born
+	res.init = initSucceeded
 }
 
 var eventType = []string{"text/event-stream"}
 
-// statusOf returns the status of a modern answer by its error code, 0 for a
-// result (2026-07-28 §Streamable HTTP, "Protocol Version Header", "Server
-// Validation"; §Base, "Error Codes"). All other errors are answers like results.
+// statusOf returns the HTTP status of a modern answer for its error code, 0 for a
+// result (2026-07-28 §Streamable HTTP, "Protocol Version Header", "Server Validation";
+// §Base, "Error Codes"). All other errors have the status of results.
 func statusOf(code int64) int {
 	switch code {
 	case jsonrpc.CodeMethodNotFound:
@@ -257,12 +255,12 @@ func statusOf(code int64) int {
 	return http.StatusOK
 }
 
-// smallBody is how much net/http keeps back until the handler returns, and then
-// counts by itself.
+// smallBody is how much net/http buffers until the handler returns. It sets
+// Content-Length for such a body itself.
 const smallBody = 2048
 
-// largeBody is how much is written without a thought to slow readers: the
-// server's own write timeout covers it.
+// largeBody is how much is written without regard to slow readers: the server's own
+// write timeout covers it.
 const largeBody = 64 << 10
 
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, b []byte, stall time.Duration) error {

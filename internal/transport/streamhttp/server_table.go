@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// evictable is how long a session must have been idle to make room for a new one,
-// and abandonable how long one to which nothing came after its opening: a client
-// that opens sessions in a loop leaves those behind.
+// evictable is how long a session must be idle before it may be removed to make room
+// for a new one. abandonable is the same for a session without a request after
+// initialize: a client that opens sessions in a loop leaves those behind.
 const (
 	evictable   = 2 * time.Minute
 	abandonable = 10 * time.Second
@@ -19,18 +19,18 @@ const (
 
 var (
 	errExpired = errors.New("the session was idle for too long")
-	errAged    = errors.New("the session has reached its greatest age")
-	errEvicted = errors.New("the session was idle and made room for another")
+	errAged    = errors.New("the session has reached its maximum age")
+	errEvicted = errors.New("the session was idle and was removed to make room for another")
 	errDeleted = errors.New("the client has ended the session")
 )
 
-// table holds a server's sessions. No lock is held while one is opened or ended.
+// table holds a server's sessions. It holds no lock while a session is opened or ended.
 type table struct {
 	mu       sync.RWMutex
 	byID     map[string]*session
 	bare     map[bareKey]*session
 	reserved int             // sessions that are being opened
-	shares   transport.Quota // of those and of the sessions
+	quota    transport.Quota // places of sessions and of reservations
 }
 
 func (t *table) init() {
@@ -44,14 +44,14 @@ func (t *table) len() int {
 	return len(t.byID) + len(t.bare)
 }
 
-// acquire returns the session of that id and seat, nil if there is none. It
-// stays until it is released.
+// acquire returns the session with an id and seat, nil if there is none. It stays in
+// use until it is released.
 func (t *table) acquire(id string, who *identity.Principal) *session {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	ses := t.byID[id]
-	// A session belongs to whoever opened it (2025-11-25 §Security Best Practices,
-	// "Session Hijacking"); for all others it does not exist.
+	// A session belongs to the principal that opened it (2025-11-25 §Security Best
+	// Practices, "Session Hijacking"). For all others it does not exist.
 	if ses == nil || ses.seat != who.SeatKey() {
 		return nil
 	}
@@ -71,14 +71,14 @@ func (t *table) acquireBare(key bareKey) *session {
 	return ses
 }
 
-// putBare puts a new session in for its key, or returns the one that is there
-// already. Either is acquired. The reservation is used up.
+// putBare adds a new session under its key, or returns the existing one. Either is
+// acquired. It uses up the reservation.
 func (t *table) putBare(ses *session) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reserved--
 	if there := t.bare[*ses.bare]; there != nil {
-		t.shares.Give(ses.party)
+		t.quota.Give(ses.party)
 		ses = there
 	}
 	t.bare[*ses.bare] = ses
@@ -86,7 +86,7 @@ func (t *table) putBare(ses *session) *session {
 	return ses
 }
 
-// put makes a session findable by its id. The reservation is used up.
+// put adds a session under its id. It uses up the reservation.
 func (t *table) put(ses *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +94,7 @@ func (t *table) put(ses *session) {
 	t.byID[ses.id] = ses
 }
 
-// take removes a session; it reports false if somebody else has.
+// take removes a session. It returns false if it is removed already.
 func (t *table) take(ses *session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,14 +107,14 @@ func (t *table) takeLocked(ses *session) bool {
 			return false
 		}
 		delete(t.byID, ses.id)
-		t.shares.Give(ses.party)
+		t.quota.Give(ses.party)
 		return true
 	}
 	if ses.bare == nil || t.bare[*ses.bare] != ses {
 		return false
 	}
 	delete(t.bare, *ses.bare)
-	t.shares.Give(ses.party)
+	t.quota.Give(ses.party)
 	return true
 }
 
@@ -142,34 +142,35 @@ func (t *table) takeAll() []*session {
 	return left
 }
 
-// unreserve gives back a reservation that came to nothing.
+// unreserve releases an unused reservation.
 func (t *table) unreserve(party string) {
 	t.mu.Lock()
 	t.reserved--
-	t.shares.Give(party)
+	t.quota.Give(party)
 	t.mu.Unlock()
 }
 
-// reserve takes a place for a session of a party that is about to be opened.
+// reserve takes a place for a new session of a party.
 func (t *table) reserve(party string, most int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Who has none yet may take the last place as well.
-	if own, all := t.shares.Taken(party); !t.shares.Room(party, most) && (own > 0 || all >= most) {
+	// A party without a session may take the last place too.
+	if own, all := t.quota.Taken(party); !t.quota.Room(party, most) && (own > 0 || all >= most) {
 		return false
 	}
 	t.reserved++
-	t.shares.Take(party)
+	t.quota.Take(party)
 	return true
 }
 
-// dispensable takes a session out that can make room for one of a party: one of its
-// own while it has any, for nobody loses a place to the greedy, else anybody's. It
-// takes the one that has been idle longest, if that is long enough; nil otherwise.
-func (t *table) dispensable(party string, now time.Duration) *session {
+// evict removes an idle session to make room for one of a party: one of its own if it
+// has any, because nobody loses a place to a greedy party, otherwise any. It chooses
+// the session that has been idle longest, if that is long enough; otherwise it returns
+// nil.
+func (t *table) evict(party string, now time.Duration) *session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	own, _ := t.shares.Taken(party)
+	own, _ := t.quota.Taken(party)
 	var oldest *session
 	look := func(ses *session) {
 		if own > 0 && ses.party != party || ses.active.Load() != 0 {
@@ -195,8 +196,8 @@ func (t *table) dispensable(party string, now time.Duration) *session {
 	return oldest
 }
 
-// overdue takes out the sessions that nobody has used since idle, or that were
-// opened before aged.
+// overdue removes and returns the sessions that were last used before idle or opened
+// before aged.
 func (t *table) overdue(idle, aged time.Duration) (out []*session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -215,7 +216,7 @@ func (t *table) overdue(idle, aged time.Duration) (out []*session) {
 	return out
 }
 
-// sweep ends the sessions whose time is over.
+// sweep ends expired sessions.
 func (s *Server) sweep() {
 	now := s.now()
 	for _, ses := range s.table.overdue(now-s.opts.SessionIdle, now-s.opts.SessionMax) {
@@ -228,15 +229,15 @@ func (s *Server) sweep() {
 	}
 }
 
-// forget drops what sessions have kept for their clients for long enough.
+// forget drops events that sessions have kept long enough.
 func (s *Server) forget() {
 	for _, ses := range s.table.all() {
 		ses.forget(s.opts.Replay)
 	}
 }
 
-// reserve takes a place for a new session of a party, if need be that of an idle
-// one.
+// reserve takes a place for a new session of a party, and evicts an idle session if
+// necessary.
 func (s *Server) reserve(party string) bool {
 	most := s.opts.MaxSessions
 	if s.table.reserve(party, most) {
@@ -246,7 +247,7 @@ func (s *Server) reserve(party string) bool {
 	if s.table.reserve(party, most) {
 		return true
 	}
-	ses := s.table.dispensable(party, s.now())
+	ses := s.table.evict(party, s.now())
 	if ses == nil {
 		return false
 	}

@@ -16,48 +16,48 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// The bounds of what a session keeps for its client to come back to.
+// The limits of what a session keeps for resumption.
 const (
 	maxFinished = 16      // streams that have ended
-	keptBytes   = 1 << 20 // in all of these together, and one stream more
+	keptBytes   = 1 << 20 // in all of these together, plus one stream
 )
 
-// session is a legacy conversation that outlives its requests: one opened by
-// initialize, or an adopted one of a client that opens none. It owns no goroutine
-// and, while nothing waits in it, well under 1 KiB.
+// session is a legacy conversation that outlives its requests: opened by initialize, or
+// adopted for a client that opens none. It owns no goroutine and, while idle, uses well
+// under 1 KiB.
 type session struct {
 	id    string // "" for an adopted one
 	seat  string
-	party string   // out of whose share its place is, see transport.Quota
-	bare  *bareKey // of an adopted one, else nil
+	party string   // the party of its place, see transport.Quota
+	bare  *bareKey // key of an adopted one, otherwise nil
 	conv  transport.Conversation
 	rules *httpdoor.StreamRules
 
 	rev    atomic.Uint32 // mcp.Revision; Unknown until initialize was answered
-	born   time.Duration // since the server's epoch, as is seen
-	seen   atomic.Int64  // when a request or stream last came or went
-	active atomic.Int32  // requests and streams; not idle while there are any
-	used   atomic.Bool   // something came after its opening
+	born   time.Duration // time since the server's epoch, like seen
+	seen   atomic.Int64  // when a request or stream last started or ended
+	active atomic.Int32  // number of requests and streams; idle if 0
+	used   atomic.Bool   // a request came after initialize
 
-	tag [4]byte // begins its event ids; random, and not the secret that id is
+	tag [4]byte // prefix of its event ids; random, but not a secret like id
 
 	mu       sync.Mutex
-	ended    error            // why; nil while it lives
-	life     *lifetime        // of what is in flight; nil while nothing is
-	out      *httpdoor.Stream // messages that belong to no request; made on first use
+	ended    error            // why it ended; nil while it is open
+	life     *lifetime        // lifetime of the requests in flight; nil if there are none
+	out      *httpdoor.Stream // messages that belong to no request; created on first use
 	last     uint32           // number of the latest stream
 	streams  map[uint32]*httpdoor.Stream
-	finished []uint32 // of these, those that have ended, oldest first
+	finished []uint32 // the ended ones of these, oldest first
 }
 
-// bareKey tells clients apart that have no session.
+// bareKey identifies a client that has no session.
 type bareKey struct {
 	seat, remote string
 	rev          mcp.Revision
 }
 
-// newSession returns a session that is in no table yet. Its conversation is set
-// by the caller, who needs the session for it.
+// newSession returns a session that is not in the table yet. The caller sets its
+// conversation.
 func (s *Server) newSession(seat, party string) *session {
 	ses := &session{seat: seat, party: party, born: s.now(), rules: s.rules}
 	ses.seen.Store(int64(ses.born))
@@ -71,8 +71,8 @@ type lifetime struct {
 	cancel context.CancelCauseFunc
 }
 
-// lifetime returns the context of the requests that are in flight now. It ends
-// with the session; one that has been idle for a while has none.
+// lifetime returns the context of the requests in flight. It ends with the session. An
+// idle session has none.
 func (ses *session) lifetime() context.Context {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -104,7 +104,7 @@ func (ses *session) over() bool {
 	return ses.ended != nil
 }
 
-// prefix returns the beginning of the event ids of stream number n.
+// prefix returns the prefix of the event ids of stream number n.
 func (ses *session) prefix(n uint32) string {
 	return ses.name() + "-" + strconv.FormatUint(uint64(n), 10) + "-"
 }
@@ -125,7 +125,8 @@ func (ses *session) stream() *httpdoor.Stream {
 	return ses.out
 }
 
-// streamIfAny returns nil where no such message has come and nobody has listened.
+// streamIfAny returns the stream, nil if no such message was sent and nobody has
+// listened.
 func (ses *session) streamIfAny() *httpdoor.Stream {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -155,7 +156,7 @@ func (ses *session) release(now time.Duration) {
 	ses.active.Add(-1)
 }
 
-// addStream makes st one that its client can come back to, and numbers it.
+// addStream numbers st and makes it resumable.
 func (ses *session) addStream(st *httpdoor.Stream, rules *httpdoor.StreamRules) (number uint32) {
 	ses.mu.Lock()
 	defer ses.mu.Unlock()
@@ -168,8 +169,8 @@ func (ses *session) addStream(st *httpdoor.Stream, rules *httpdoor.StreamRules) 
 	return ses.last
 }
 
-// retire notes that a stream has ended. It is kept a while, for what its client
-// may have missed.
+// retire records that a stream has ended. It is kept for a while, for messages that its
+// client may have missed.
 func (ses *session) retire(number uint32) {
 	ses.mu.Lock()
 	ses.finished = append(ses.finished, number)
@@ -177,9 +178,8 @@ func (ses *session) retire(number uint32) {
 	ses.forget(time.Hour)
 }
 
-// find returns the stream that an event id belongs to and the event's number.
-// Ids of other sessions are unknown here, and so are those of streams that are no
-// longer kept.
+// find returns the stream of an event id and the event's number. Ids of other sessions,
+// and of streams that are no longer kept, are unknown.
 func (ses *session) find(eventID string) (st *httpdoor.Stream, number uint64, ok bool) {
 	rest, ok := strings.CutPrefix(eventID, ses.name()+"-")
 	if !ok {
@@ -204,14 +204,14 @@ func (ses *session) find(eventID string) (st *httpdoor.Stream, number uint64, ok
 	return st, number, ok
 }
 
-// forget drops what is too old, or too much, to be kept for the client.
+// forget drops events that are too old or too many.
 func (ses *session) forget(age time.Duration) {
 	if out := ses.streamIfAny(); out != nil {
 		out.Forget(age)
 	}
 	ses.mu.Lock()
 	if ses.life != nil && ses.active.Load() == 0 {
-		// Whoever comes now makes a new one.
+		// The next user creates a new one.
 		ses.life.cancel(nil)
 		ses.life = nil
 	}
@@ -226,8 +226,8 @@ func (ses *session) forget(age time.Duration) {
 	}
 	ses.mu.Unlock()
 
-	// From the newest to the oldest, as far as there is room. One that is being
-	// read goes on by itself when it is no longer in the table.
+	// From the newest to the oldest, as far as there is room. A stream that is being
+	// read continues even if it is no longer in the table.
 	total, drop := 0, make(map[uint32]bool)
 	for i := len(numbers) - 1; i >= 0; i-- {
 		kept := streams[i].Forget(age)
@@ -254,7 +254,7 @@ func (ses *session) forget(age time.Duration) {
 	}
 }
 
-// cut ends all of the session's streams at once, whatever they have not sent.
+// cut ends all of the session's streams immediately, without sending the rest.
 func (ses *session) cut() {
 	ses.mu.Lock()
 	streams := make([]*httpdoor.Stream, 0, len(ses.streams)+1)
@@ -270,8 +270,8 @@ func (ses *session) cut() {
 	}
 }
 
-// end closes a session that is in no table any more. What it has in flight is
-// cancelled; its streams end when they have said so.
+// end closes a session that is no longer in a table. It cancels its requests in flight.
+// Its streams end after sending what is queued.
 func (s *Server) end(ses *session, cause error) {
 	s.counts.ended.Add(1)
 	ses.cancel(cause)

@@ -725,13 +725,13 @@ func TestGreedyClient(t *testing.T) {
 			t.Error("a new client found no place")
 		}
 		d.post(call("1"), innocent).want(t, 200, 0)
-		if own, all := d.server.table.shares.Taken("remote pipe innocent 1"); own != 1 || all != int(d.server.Counts().Sessions) {
+		if own, all := d.server.table.quota.Taken("remote pipe innocent 1"); own != 1 || all != int(d.server.Counts().Sessions) {
 			t.Errorf("%d of %d places are counted, of %d sessions", own, all, d.server.Counts().Sessions)
 		}
 		for _, ses := range d.server.table.takeAll() {
 			d.server.end(ses, errDeleted)
 		}
-		if _, all := d.server.table.shares.Taken(""); all != 0 {
+		if _, all := d.server.table.quota.Taken(""); all != 0 {
 			t.Errorf("%d places were not given back", all)
 		}
 	})
@@ -800,7 +800,7 @@ func TestDrainAndClose(t *testing.T) {
 }
 
 // When the process stops, a response that has become a stream is told and ends well;
-// one whose client does not read holds nobody up for longer than lastWords.
+// one whose client does not read holds nobody up for longer than drainTimeout.
 func TestW01_StreamsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, l := openPipes(t, &hall{serve: func(ctx context.Context, in transport.Incoming, r transport.Responder) {
@@ -849,11 +849,11 @@ func TestW01_StreamsAreTold(t *testing.T) {
 			t.Errorf("the standing stream was cut off: %v", err)
 		}
 		get.close()
-		if took := time.Since(start); took > lastWords/2 {
+		if took := time.Since(start); took > drainTimeout/2 {
 			t.Errorf("the readers were told after %v", took)
 		}
 		closing.Wait()
-		if took := time.Since(start); took != lastWords {
+		if took := time.Since(start); took != drainTimeout {
 			t.Errorf("closing took %v", took)
 		}
 	})
