@@ -39,11 +39,12 @@ type ServerReport struct {
 
 // Report gathers the state of everything. It asks no server and waits for nobody.
 func (r *Runtime) Report() *Report {
+	p := r.projects[defaultProject]
 	r.mu.Lock()
-	g, snapshot, order := r.gateway, r.snapshot, r.order
+	g, snapshot, order := p.gateway, r.snapshot, r.order
 	out := &Report{Configured: r.since, Draining: r.draining}
-	mounts := map[string]*mount{"": r.joined}
-	maps.Copy(mounts, r.single)
+	mounts := map[string]*mount{"": p.joined}
+	maps.Copy(mounts, p.single)
 	r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(mounts)) {
 		m := mounts[name]

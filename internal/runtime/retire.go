@@ -10,9 +10,10 @@ import (
 // leaving is what an Apply took out of use.
 type leaving struct {
 	generations []held
-	gateway     *gateway.Merged // nil at the first Apply
-	servers     []*server       // that are in the configuration no more
-	mounts      []*mount        // likewise
+	gateways    []*gateway.Merged
+	singles     []*gateway.Single
+	servers     []*server // that are in the configuration no more
+	mounts      []*mount  // likewise
 }
 
 // held is a replaced generation and the servers that its calls may use.
@@ -39,8 +40,8 @@ func (r *Runtime) retire(l leaving) {
 			for _, g := range l.generations {
 				<-g.Idle()
 			}
-			if l.gateway != nil {
-				l.gateway.Close()
+			for _, g := range l.gateways {
+				g.Close()
 			}
 			for _, g := range l.generations {
 				for _, x := range g.servers {

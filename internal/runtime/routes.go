@@ -1,32 +1,37 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Routes puts the paths of all endpoints on mux. Endpoints of single servers come and go
-// with the configuration, so they are looked up by name.
+// Routes puts the paths of all endpoints on mux: those of the default project, and below
+// /p/ those of each. Projects, and endpoints of single servers, are looked up by name.
 func (r *Runtime) Routes(mux *http.ServeMux) {
-	r.joined.endpoint.Mount(mux, "")
-	r.joined.endpoint.Mount(mux, "/p/default")
-	for _, prefix := range []string{"/s/{server}/", "/p/default/s/{server}/"} {
+	for _, prefix := range []string{"/", "/p/{project}/", "/s/{server}/", "/p/{project}/s/{server}/"} {
 		for _, leaf := range leaves {
-			mux.HandleFunc(prefix+leaf, func(w http.ResponseWriter, req *http.Request) { r.serveSingle(w, req, leaf) })
+			mux.HandleFunc(prefix+leaf, func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, leaf) })
 		}
 	}
 }
 
-func (r *Runtime) serveSingle(w http.ResponseWriter, req *http.Request, leaf string) {
-	name := req.PathValue("server")
-	r.mu.Lock()
-	m := r.single[name]
-	if r.singles[name] == nil {
-		m = nil
+// serve answers a request for an endpoint. Of a project that does not exist it says no
+// more than of any other path.
+func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
+	p := r.projects[cmp.Or(req.PathValue("project"), defaultProject)]
+	if p == nil {
+		http.NotFound(w, req)
+		return
 	}
-	r.mu.Unlock()
+	m, name := p.joined, req.PathValue("server")
+	if name != "" {
+		r.mu.Lock()
+		m = p.single[name]
+		r.mu.Unlock()
+	}
 	if m == nil {
 		http.Error(w, fmt.Sprintf("there is no server %q here", excerpt.Line(name, 64)), http.StatusNotFound)
 		return

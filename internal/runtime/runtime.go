@@ -3,7 +3,9 @@ package runtime
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,76 +49,44 @@ type Runtime struct {
 	newcomers newcomers
 	texts     instructions
 	endpoints *Endpoints
-	retired   work.Group // what waits for the end of replaced generations
-
-	joined *mount // of all servers; lives as long as the Runtime
+	retired   work.Group          // what waits for the end of replaced generations
+	projects  map[string]*project // by name; the table does not change
 
 	mu       sync.Mutex
 	snapshot *config.Snapshot
-	since    time.Time                  // of the last Apply
-	servers  map[string]*server         // by name and fingerprint
-	order    []*server                  // as in the configuration
-	gateway  *gateway.Merged            // that joined leads to
-	single   map[string]*mount          // by server name
-	singles  map[string]*gateway.Single // that they lead to
+	since    time.Time          // of the last Apply
+	servers  map[string]*server // by name and fingerprint
+	order    []*server          // as in the configuration
 	draining bool
-}
-
-// mount is an endpoint with the handle that its clients' conversations lead to.
-type mount struct {
-	handle    *Handle
-	reception *downstream.Endpoint
-	endpoint  *Endpoint
-	servers   []*server // that the current generation of handle holds; only Apply uses it
-}
-
-// replace lets clients reach h from now on, and with it these servers. It returns the old
-// generation, nil the first time, and the servers that it holds.
-func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*server) {
-	for _, x := range to {
-		x.hold()
-	}
-	before := m.servers
-	m.servers = to
-	return m.handle.Replace(h), before
 }
 
 // New makes a Runtime without servers. Apply must be called before clients come.
 func New(o Options) *Runtime {
-	r := &Runtime{
-		opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server),
-		single: make(map[string]*mount), singles: make(map[string]*gateway.Single),
-	}
+	r := &Runtime{opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server)}
 	r.bridge = NewBridge(o.Events, o.Budget)
 	r.hooks = Hooks{Log: o.Log, Events: o.Events, Version: o.Version, Changed: r.changed}
 	r.newcomers.perSecond = o.Config.Limits.InitializePerSecond
-	r.joined = r.newMount("")
+	r.projects = map[string]*project{defaultProject: r.newProject()}
 	return r
-}
-
-// newMount makes a mount with the settings of the configuration of the start.
-func (r *Runtime) newMount(name string) *mount {
-	s := r.opts.Config
-	m := &mount{handle: &Handle{}}
-	m.reception = &downstream.Endpoint{
-		Host: m.handle, Events: r.opts.Events, Log: r.opts.Log,
-		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: r.opts.Budget,
-	}
-	m.endpoint = NewEndpoint(name, m.reception, EndpointOptions{
-		Guard: r.opts.Guard, Limits: s.Limits, Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
-	})
-	r.endpoints.Add(m.endpoint)
-	return m
 }
 
 // changed hears from upstreams that their lists have changed.
 func (r *Runtime) changed(server, kind string) {
-	r.mu.Lock()
-	g := r.gateway
-	r.mu.Unlock()
-	if g != nil {
+	for _, g := range r.gateways() {
 		g.Changed(server, kind)
 	}
+}
+
+// gateways returns the gateway of each project, none before the first Apply.
+func (r *Runtime) gateways() (all []*gateway.Merged) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.projects {
+		if p.gateway != nil {
+			all = append(all, p.gateway)
+		}
+	}
+	return all
 }
 
 // Apply makes a configuration the current one. Servers whose settings are the same keep
@@ -150,47 +120,8 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 			out.servers = append(out.servers, x)
 		}
 	}
-	out.gateway = r.gateway
-	g := &gateway.Merged{
-		Bridge: r.bridge, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Face: r.identity(s),
-		Prefixes: make(map[string]string),
-	}
-	for i, x := range order {
-		g.Upstreams = append(g.Upstreams, shown(x, enabled[i].Expose))
-		if p := enabled[i].Prefix; p != "" && p != x.Name() {
-			g.Prefixes[x.Name()] = p
-		}
-	}
-	r.snapshot, r.servers, r.order, r.gateway, r.since = s, next, order, g, time.Now()
-	type move struct {
-		m  *mount
-		h  downstream.Handler
-		to []*server
-	}
-	moves := []move{{r.joined, g, order}}
-	gone := r.singles
-	r.singles = make(map[string]*gateway.Single)
-	for i, x := range order {
-		m := r.single[x.Name()]
-		if m == nil {
-			m = r.newMount(x.Name())
-			r.single[x.Name()] = m
-		}
-		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && enabled[i].Expose.IsZero() {
-			r.singles[x.Name()] = h
-			delete(gone, x.Name())
-			continue
-		}
-		h := &gateway.Single{Bridge: r.bridge, Listens: &r.listens, Upstream: shown(x, enabled[i].Expose)}
-		r.singles[x.Name()] = h
-		moves = append(moves, move{m, h, []*server{x}})
-	}
-	for name, m := range r.single {
-		if r.singles[name] == nil {
-			out.mounts = append(out.mounts, m)
-			delete(r.single, name)
-		}
-	}
+	r.snapshot, r.servers, r.order, r.since = s, next, order, time.Now()
+	moves := r.planLocked(r.projects[defaultProject], s, order, enabled, &out)
 	r.mu.Unlock()
 	for _, x := range moves {
 		out.add(x.m.replace(x.h, x.to))
@@ -198,11 +129,11 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 	for _, m := range out.mounts {
 		out.add(m.handle.Renew(), m.servers)
 	}
-	for _, h := range gone {
+	for _, h := range out.singles {
 		h.Drain()
 	}
-	if out.gateway != nil {
-		out.gateway.EndListens()
+	for _, g := range out.gateways {
+		g.EndListens()
 	}
 	r.retire(out)
 }
@@ -240,29 +171,43 @@ func (r *Runtime) Current() *config.Snapshot {
 // Warm opens all servers that are not lazy at once, so that the first client need not
 // wait. It does not wait for them.
 func (r *Runtime) Warm() {
-	r.mu.Lock()
-	g, s := r.gateway, r.snapshot
-	r.mu.Unlock()
+	s := r.Current()
 	lazy := make(map[string]bool)
 	for _, c := range s.Servers {
 		lazy[c.Name] = c.Lazy
 	}
-	g.Warm(func(server string) bool { return !lazy[server] })
+	for _, g := range r.gateways() {
+		g.Warm(func(server string) bool { return !lazy[server] })
+	}
 }
 
 // Endpoints returns the endpoints of all servers and the joined one.
 func (r *Runtime) Endpoints() *Endpoints { return r.endpoints }
 
-// Reception returns where a client on a pipe meets all servers.
-func (r *Runtime) Reception() *downstream.Endpoint { return r.joined.reception }
+// Reception returns where a client on a pipe meets all servers of the default project.
+func (r *Runtime) Reception() *downstream.Endpoint {
+	return r.projects[defaultProject].joined.reception
+}
 
 // Drain ends what would never end by itself: listens, and what waits for a change.
 func (r *Runtime) Drain() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.draining = true
-	r.gateway.Drain()
-	for _, h := range r.singles {
+	r.mu.Unlock()
+	for _, g := range r.gateways() {
+		g.Drain()
+	}
+	r.drainSingles()
+}
+
+func (r *Runtime) drainSingles() {
+	r.mu.Lock()
+	var all []*gateway.Single
+	for _, p := range r.projects {
+		all = slices.AppendSeq(all, maps.Values(p.singles))
+	}
+	r.mu.Unlock()
+	for _, h := range all {
 		h.Drain()
 	}
 }
@@ -271,16 +216,14 @@ func (r *Runtime) Drain() {
 // may take limit to end by itself.
 func (r *Runtime) Close(limit time.Duration) {
 	r.endpoints.Close()
-	r.mu.Lock()
-	g, order, singles := r.gateway, r.order, r.singles
-	r.mu.Unlock()
-	for _, h := range singles {
-		h.Drain()
-	}
-	if g != nil {
+	r.drainSingles()
+	for _, g := range r.gateways() {
 		g.Close()
 	}
 	r.bridge.Close()
+	r.mu.Lock()
+	order := r.order
+	r.mu.Unlock()
 	closeServers(order, limit)
 	r.retired.Wait()
 }

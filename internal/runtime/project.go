@@ -1,0 +1,115 @@
+package runtime
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+)
+
+// defaultProject is the name of the project that paths without /p/ lead to. It is the only
+// project so far.
+const defaultProject = "default"
+
+// project is a set of servers with the endpoints at which clients reach them. Its fields
+// but joined are guarded by Runtime.mu.
+type project struct {
+	joined  *mount // of all servers; lives as long as the Runtime
+	gateway *gateway.Merged
+	single  map[string]*mount          // by server name
+	singles map[string]*gateway.Single // that they lead to
+}
+
+// mount is an endpoint with the handle that its clients' conversations lead to.
+type mount struct {
+	handle    *Handle
+	reception *downstream.Endpoint
+	endpoint  *Endpoint
+	servers   []*server // that the current generation of handle holds; only Apply uses it
+}
+
+// replace lets clients reach h from now on, and with it these servers. It returns the old
+// generation, nil the first time, and the servers that it holds.
+func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*server) {
+	for _, x := range to {
+		x.hold()
+	}
+	before := m.servers
+	m.servers = to
+	return m.handle.Replace(h), before
+}
+
+// move says which handler takes over a mount, and which servers it can reach.
+type move struct {
+	m  *mount
+	h  downstream.Handler
+	to []*server
+}
+
+// newProject makes a project without servers.
+func (r *Runtime) newProject() *project {
+	return &project{joined: r.newMount(""), single: make(map[string]*mount), singles: make(map[string]*gateway.Single)}
+}
+
+// newMount makes a mount with the settings of the configuration of the start.
+func (r *Runtime) newMount(name string) *mount {
+	s := r.opts.Config
+	m := &mount{handle: &Handle{}}
+	m.reception = &downstream.Endpoint{
+		Host: m.handle, Events: r.opts.Events, Log: r.opts.Log,
+		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: r.opts.Budget,
+	}
+	m.endpoint = NewEndpoint(name, m.reception, EndpointOptions{
+		Guard: r.opts.Guard, Limits: s.Limits, Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
+	})
+	r.endpoints.Add(m.endpoint)
+	return m
+}
+
+// planLocked makes the handlers of a project under a configuration. enabled are the
+// settings of order. It returns what moves where, and notes in l what leaves.
+func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
+	g := &gateway.Merged{
+		Bridge: r.bridge, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Face: r.identity(s),
+		Prefixes: make(map[string]string),
+	}
+	for i, x := range order {
+		g.Upstreams = append(g.Upstreams, shown(x, enabled[i].Expose))
+		if prefix := enabled[i].Prefix; prefix != "" && prefix != x.Name() {
+			g.Prefixes[x.Name()] = prefix
+		}
+	}
+	if p.gateway != nil {
+		l.gateways = append(l.gateways, p.gateway)
+	}
+	p.gateway = g
+	moves = []move{{p.joined, g, order}}
+	gone := p.singles
+	p.singles = make(map[string]*gateway.Single)
+	for i, x := range order {
+		m := p.single[x.Name()]
+		if m == nil {
+			m = r.newMount(x.Name())
+			p.single[x.Name()] = m
+		}
+		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && enabled[i].Expose.IsZero() {
+			p.singles[x.Name()] = h
+			delete(gone, x.Name())
+			continue
+		}
+		h := &gateway.Single{Bridge: r.bridge, Listens: &r.listens, Upstream: shown(x, enabled[i].Expose)}
+		p.singles[x.Name()] = h
+		moves = append(moves, move{m, h, []*server{x}})
+	}
+	l.singles = slices.AppendSeq(l.singles, maps.Values(gone))
+	for name, m := range p.single {
+		if p.singles[name] == nil {
+			l.mounts = append(l.mounts, m)
+			delete(p.single, name)
+		}
+	}
+	return moves
+}

@@ -1,0 +1,44 @@
+package runtime
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+)
+
+// Of a project that does not exist nothing is said that is not said of any other path. The
+// default project answers below /p/ as it does without.
+func TestProjectsAreLookedUp(t *testing.T) {
+	s := config.Default()
+	r := New(Options{
+		Config: s, Log: slog.New(slog.DiscardHandler), Guard: httpdoor.NewGuard(nil, nil, nil), Budget: transport.NewBudget(1 << 20),
+	})
+	defer r.Close(0)
+	r.Apply(s)
+	mux := http.NewServeMux()
+	r.Routes(mux)
+	get := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("DELETE", "http://localhost"+path, nil))
+		return w
+	}
+	nowhere := get("/nowhere")
+	for _, path := range []string{"/p/other/mcp", "/p/other/sse", "/p/other/messages", "/p/other/s/a/mcp", "/p/mcp", "/p/Default/mcp"} {
+		w := get(path)
+		if w.Code != nowhere.Code || w.Body.String() != nowhere.Body.String() || len(w.Header()) != len(nowhere.Header()) {
+			t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+		}
+	}
+	for _, leaf := range []string{"/mcp", "/sse", "/messages", "/s/a/mcp"} {
+		with, without := get("/p/default"+leaf), get(leaf)
+		if with.Code != without.Code || with.Body.String() != without.Body.String() || strings.Contains(with.Body.String(), "page not found") {
+			t.Errorf("%s: %d %s, without a project %d %s", leaf, with.Code, with.Body, without.Code, without.Body)
+		}
+	}
+}
