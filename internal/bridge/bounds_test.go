@@ -20,7 +20,7 @@ func long(n int) string { return strings.Repeat("x", n) }
 // comes back.
 func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			go func() {
 				time.Sleep(time.Second) // nobody is there
 				for n := range maxHeldLogs {
@@ -34,7 +34,7 @@ func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		back := &ear{}
 		c := modern(t, mcp.MethodCallTool, `{"name":"t","inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+state+`"}`)
-		if _, err := r.Exchange(t.Context(), u, c, back); err != nil {
+		if _, err := relay(t.Context(), r, u, c, back); err != nil {
 			t.Fatal(err)
 		}
 		size := 0
@@ -50,7 +50,7 @@ func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 // givesUp is a legacy server that asks, waits for a second, and answers with so many
 // bytes.
 func givesUp(size int) *fake {
-	return &fake{name: "old", call: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	return &fake{name: "old", call: func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`), jsonrpc.Limits{})
@@ -74,7 +74,7 @@ func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
 				u := givesUp(size)
 				park := func(principal string) string {
 					t.Helper()
-					reply, err := r.Exchange(t.Context(), u, request26(t, principal, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+					reply, err := relay(t.Context(), r, u, request26(t, principal, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
 					if err != nil || reply.ResultType() != mcp.ResultInputRequired {
 						t.Fatalf("not parked: %v, %v", reply, err)
 					}
@@ -96,7 +96,7 @@ func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
 					t.Errorf("%d bytes are counted", held)
 				}
 				back := func(principal, state string) (*mcp.Reply, error) {
-					return r.Exchange(t.Context(), u, request26(t, principal, mcp.MethodCallTool, answered(state, "")), &ear{})
+					return relay(t.Context(), r, u, request26(t, principal, mcp.MethodCallTool, answered(state, "")), &ear{})
 				}
 				reply, err := back("ben", innocent)
 				if err != nil || text(t, reply, "who") != "ben" {

@@ -10,32 +10,49 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Exchange takes a call to its server and the answer back, rounds of questions and
-// tasks included. The call's edits already say what the server calls things.
-func (r *Bridge) Exchange(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	if !c.Sole && c.Client.Revision.Can(mcp.ExperimentalTasks) && c.Client.Declares("tasks") {
-		s = apart{s}
+// Exchange takes a call to its server and the answer back, rounds of questions and tasks
+// included. The attempt says what the server calls things; res is what Open returned for
+// the call.
+func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+	if !a.Sole && a.Client.Revision.Can(mcp.ExperimentalTasks) && a.Client.Declares("tasks") {
+		k = apart{k}
 	}
-	c.Server = u.Name()
-	if c.Msg.Method == mcp.MethodCallTool {
-		return r.callTool(ctx, u, c, s)
+	a.Server = u.Name()
+	v := visit{server: u, client: a.Client, need: mcp.NeedOf(a.Call)}
+	v.need.Session = a.Session
+	defer v.release()
+	reply, err := r.exchange(ctx, &v, a, res, k)
+	if errors.Is(err, mcp.ErrChanged) {
+		reply, err = r.exchange(ctx, &v, a, res, k)
 	}
-	return r.rounds(ctx, u, c, s)
+	return reply, err
+}
+
+func (r *Bridge) exchange(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+	if a.Msg.Method == mcp.MethodCallTool {
+		return r.callTool(ctx, v, a, res, k)
+	}
+	return r.rounds(ctx, v, a, res, k)
 }
 
 // rounds takes a call to its server and the answer back, with the rounds of
 // questions in between.
-func (r *Bridge) rounds(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool {
+func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+	u, c := v.server, a.Call
+	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool && res.kind != 'P' {
 		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers":
 		// whoever processes the body must check them, known or not to the server.
-		if params, known := u.ToolParams(ctx, c.Client, c.Name); known {
-			if bad := mirror.CheckHeaders(params, c.Msg.Raw, c.Msg.Param("arguments"), c.Headers); bad != nil {
+		l, err := v.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if tool := l.Tool(ctx, a.Name); tool.Known {
+			if bad := mirror.CheckHeaders(tool.Params, c.Msg.Raw, c.Msg.Param("arguments"), c.Headers); bad != nil {
 				return nil, bad
 			}
 		}
 	}
-	reply, err := r.call(ctx, u, c, s)
+	reply, err := r.call(ctx, v, a, res, k)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +76,7 @@ func (r *Bridge) rounds(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 		reply.Asks = true
 		return r.seal(u, c, reply)
 	}
-	return r.playLive(ctx, u, c, s, reply)
+	return r.playLive(ctx, v, a, k, reply)
 }
 
 // fromLegacy looks in a legacy server's answer for what a modern client has to do
@@ -118,38 +135,40 @@ func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 	return newInputRequired(append(out, '}')), nil
 }
 
-// call sends a call to its server, or goes on with the one that a retry belongs
-// to.
-func (r *Bridge) call(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	if c.Client.Revision.Can(mcp.InputRequired) {
-		state, err := r.open(u, c)
-		kind, inner := state.kind, state.inner
-		switch {
-		case err != nil:
-			if errors.Is(err, error(errState)) {
-				r.refuse(c, u.Name())
-			}
-			return nil, err
-		case kind == 'P':
-			return r.resume(ctx, u, c, s, string(inner))
-		case kind == 'S' && len(inner) == 0:
-			c.Edits.Object(mcp.WhyState, c.Msg.Raw, c.Msg.Params, func(k []byte) bool { return string(k) == "requestState" })
-			c.Answers = true
-		case kind == 'S':
+// call sends a call to its server, or goes on with the one that a retry belongs to.
+func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
+	switch {
+	case !a.Client.Revision.Can(mcp.InputRequired):
+		return v.call(ctx, a, k)
+	case res.kind == 'P':
+		v.release()
+		return r.resume(ctx, v.server, a.Call, k, string(res.inner))
+	case res.kind == 'S':
+		next := *a
+		next.Answers = true
+		if len(res.inner) == 0 {
+			next.Edits.Object(mcp.WhyState, a.Msg.Raw, a.Msg.Params, func(k []byte) bool { return string(k) == "requestState" })
+		} else {
 			// The server's own state, to the byte.
-			c.Edits.Replace(mcp.WhyState, c.Msg.Param("requestState"), inner)
-			c.Answers = true
+			next.Edits.Replace(mcp.WhyState, a.Msg.Param("requestState"), res.inner)
 		}
-		leave, err := r.takeState(u, state)
-		if err != nil {
-			return nil, err
-		}
-		if mayPark(c) {
-			return r.start(ctx, u, c, s, leave)
-		}
-		defer leave()
+		a = &next
 	}
-	return u.Call(ctx, c, s)
+	leave, err := r.takeState(v.server, res)
+	if err != nil {
+		return nil, err
+	}
+	l, err := v.open(ctx)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	if mayPark(a.Call) && l.Revision().Can(mcp.AskedMidCall) {
+		v.lease = nil // the parked call gives it back
+		return r.start(ctx, v.server, l, a, k, leave)
+	}
+	defer leave()
+	return l.Call(ctx, a, k)
 }
 
 // checkInputRequired holds a server to what an input_required result may be

@@ -17,7 +17,7 @@ type fake struct {
 	name  string
 	hello mcp.ServerInfo
 	// call answers calls; nil answers {} in the words of from.
-	call   func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error)
+	call   func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
 	params map[string][]mirror.Param
 	// support is what its tools say of tasks; the zero value says optional.
 	support mcp.TaskSupport
@@ -30,7 +30,7 @@ type seen struct {
 	calls []string
 }
 
-func (s *seen) add(c *mcp.Call) {
+func (s *seen) add(c *mcp.Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := c.Edits
@@ -50,25 +50,42 @@ func (u *fake) Name() string { return u.name }
 
 func (u *fake) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) { return &u.hello, nil }
 
-func (u *fake) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	u.seen.add(c)
-	if u.call == nil {
+func (u *fake) Acquire(_ context.Context, f *mcp.ClientInfo, _ mcp.Need) (Lease, error) {
+	return &fakeLease{u}, nil
+}
+
+// fakeLease is the one session of a fake, of the older era unless its hello says otherwise.
+type fakeLease struct{ u *fake }
+
+func (l *fakeLease) Revision() mcp.Revision {
+	if l.u.hello.Revision != mcp.Unknown {
+		return l.u.hello.Revision
+	}
+	return mcp.R20251125
+}
+
+func (l *fakeLease) Tasks() mcp.TaskForm { return l.u.hello.Tasks() }
+
+func (l *fakeLease) Tool(_ context.Context, name string) mcp.ToolFacts {
+	facts := mcp.ToolFacts{Support: l.u.support}
+	if facts.Support == mcp.TaskForbidden {
+		facts.Support = mcp.TaskOptional
+	}
+	facts.Params, facts.Known = l.u.params[name]
+	return facts
+}
+
+func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	l.u.seen.add(c)
+	if l.u.call == nil {
 		return said(mcp.R20251125, `{}`), nil
 	}
-	return u.call(ctx, c, s)
+	return l.u.call(ctx, c, s)
 }
 
-func (u *fake) Tasks(context.Context, *mcp.ClientInfo, string) (mcp.TaskForm, mcp.TaskSupport) {
-	if u.support == mcp.TaskForbidden {
-		return u.hello.Tasks(), mcp.TaskOptional
-	}
-	return u.hello.Tasks(), u.support
-}
+func (l *fakeLease) Release() {}
 
-func (u *fake) ToolParams(_ context.Context, _ *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
-	p, ok := u.params[tool]
-	return p, ok
-}
+func (u *fake) Tasks(context.Context, *mcp.ClientInfo) mcp.TaskForm { return u.hello.Tasks() }
 
 // ear is a client's side: it keeps what it is told and answers with ask.
 type ear struct {
@@ -155,4 +172,13 @@ func result(t testing.TB, r *mcp.Reply) string {
 	t.Helper()
 	m := message(t, string(jsonrpc.Splice(nil, r.Msg.Raw, &r.Edits)))
 	return string(m.Result.Of(m.Raw))
+}
+
+// relay is an exchange of a call as it came.
+func relay(ctx context.Context, r *Bridge, u Server, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	res, err := r.Open(u, c)
+	if err != nil {
+		return nil, err
+	}
+	return r.Exchange(ctx, u, mcp.NewAttempt(c), res, k)
 }

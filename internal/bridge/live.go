@@ -19,13 +19,16 @@ const maxRounds = 10
 // legacy client as requests of its own era, and sends the call again with the
 // answers and the state as the server wrote it, until the server is content
 // (2026-07-28 §MRTR, "Client Requirements").
-func (r *Bridge) playLive(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
+func (r *Bridge) playLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
+	u, c := v.server, a.Call
+	next := *a
 	for round := 0; ; round++ {
 		if round == maxRounds {
 			return nil, badAnswer(u, fmt.Sprintf("asked for input more than %d times", maxRounds))
 		}
 		m := reply.Msg
 		asks := m.ResultMember("inputRequests")
+		v.release() // a person may take long
 		var answers []byte
 		if empty(m.Raw, asks) {
 			// Only a state: the server sheds load. It is not asked again at once.
@@ -38,7 +41,6 @@ func (r *Bridge) playLive(ctx context.Context, u Server, c *mcp.Call, s mcp.Call
 				return nil, unanswered(u, err)
 			}
 		}
-		next := *c
 		next.Retry = nil
 		if answers != nil {
 			next.Retry = append(next.Retry, jsonrpc.Field{Key: "inputResponses", Value: answers})
@@ -47,10 +49,9 @@ func (r *Bridge) playLive(ctx context.Context, u Server, c *mcp.Call, s mcp.Call
 			next.Retry = append(next.Retry, jsonrpc.Field{Key: "requestState", Value: state.Of(m.Raw)})
 		}
 		var err error
-		if reply, err = u.Call(ctx, &next, s); err != nil {
+		if reply, err = v.call(ctx, &next, s); err != nil {
 			return nil, err
 		}
-		c.Progress = next.Progress // the following round goes on from there
 		if reply.ResultType() != mcp.ResultInputRequired {
 			return reply, nil
 		}

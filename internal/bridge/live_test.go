@@ -18,7 +18,7 @@ import (
 func rounds(results ...string) *fake {
 	u := &fake{name: "new"}
 	n := 0
-	u.call = func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
 		r := results[min(n, len(results)-1)]
 		n++
 		return said(mcp.R20260728, r), nil
@@ -41,7 +41,7 @@ func live() *ear {
 
 func TestQuestionsAreAskedLiveAndAnsweredInOneRound(t *testing.T) {
 	u := rounds(twoAsks, complete)
-	reply, err := (&Bridge{}).Exchange(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
+	reply, err := relay(t.Context(), &Bridge{}, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
 	if err != nil || result(t, reply) != complete {
 		t.Fatalf("%v, %v", reply, err)
 	}
@@ -78,7 +78,7 @@ func TestVisitsArePutWithAnID(t *testing.T) {
 		facts := *call.Client
 		facts.Revision = rev
 		call.Client = &facts
-		if _, err := (&Bridge{}).Exchange(t.Context(), rounds(visit, visit, complete), call, ears); err != nil {
+		if _, err := relay(t.Context(), &Bridge{}, rounds(visit, visit, complete), call, ears); err != nil {
 			t.Fatal(err)
 		}
 		if due := rev.Can(mcp.ElicitationIDs); len(put) != 2 || due != (put[0] != "" && put[0] != put[1]) || !due && put[0] != "" {
@@ -91,7 +91,7 @@ func TestT10_ServerThatOnlyPutsOffIsNotAskedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := rounds(`{"resultType":"input_required","inputRequests":{},"requestState":"1"}`, `{"resultType":"input_required","requestState":"2"}`, complete)
 		start := time.Now()
-		_, err := (&Bridge{}).Exchange(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
+		_, err := relay(t.Context(), &Bridge{}, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
 		if d := time.Since(start); err != nil || d != 300*time.Millisecond {
 			t.Errorf("%v after %v", err, d)
 		}
@@ -106,7 +106,7 @@ func TestRoundsOfOneCallAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, r := range []string{twoAsks, `{"resultType":"input_required","requestState":"s"}`} {
 			u := rounds(r)
-			_, err := (&Bridge{}).Exchange(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
+			_, err := relay(t.Context(), &Bridge{}, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
 			if n := len(u.seen.all()); code(err) != jsonrpc.CodeInternal || n != maxRounds+1 {
 				t.Errorf("%d calls: %v", n, err)
 			}
@@ -126,7 +126,7 @@ func TestQuestionThatGetsNoAnswerEndsTheCall(t *testing.T) {
 		"gone": {func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) { return nil, errors.New("gone") }, "unanswered"},
 	} {
 		u := rounds(twoAsks, complete)
-		_, err := (&Bridge{}).Exchange(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{ask: x.ask})
+		_, err := relay(t.Context(), &Bridge{}, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{ask: x.ask})
 		var e *mcp.Error
 		if !errors.As(err, &e) || e.Cause != x.cause || len(u.seen.all()) != 1 {
 			t.Errorf("%s: %v", what, err)
@@ -139,7 +139,7 @@ func TestDeclineIsAnAnswer(t *testing.T) {
 	client := &ear{ask: func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 		return jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":0,"result":{"action":"decline"}}`), jsonrpc.Limits{})
 	}}
-	if _, err := (&Bridge{}).Exchange(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), client); err != nil {
+	if _, err := relay(t.Context(), &Bridge{}, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), client); err != nil {
 		t.Error(err)
 	}
 	if calls := u.seen.all(); len(calls) != 2 || !strings.Contains(calls[1], `"a":{"action":"decline"}`) {

@@ -88,10 +88,10 @@ func mayPark(c *mcp.Call) bool {
 
 // start runs a call such that it can be parked, and waits for its answer or its
 // first question. It calls leave once the server has answered the call.
-func (r *Bridge) start(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, leave func()) (*mcp.Reply, error) {
+func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s mcp.Caller, leave func()) (*mcp.Reply, error) {
 	p := &parkedCall{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
-		sink: s, call: c, first: c,
+		sink: s, call: a.Call, first: a.Call,
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.cancel = cancel
@@ -99,18 +99,20 @@ func (r *Bridge) start(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller,
 	if r.closed {
 		r.parkMu.Unlock()
 		cancel(nil)
+		l.Release()
 		leave()
 		return nil, errStopping
 	}
 	r.running.Go(func() {
 		defer cancel(nil)
-		p.reply, p.err = u.Call(life, c, (*parkedCaller)(p))
+		p.reply, p.err = l.Call(life, a, (*parkedCaller)(p))
+		l.Release()
 		leave()
 		close(p.done)
 		r.uncount(p)
 	})
 	r.parkMu.Unlock()
-	return r.attend(ctx, u, c, p)
+	return r.attend(ctx, u, a.Call, p)
 }
 
 var errStopping = &mcp.Error{Origin: mcp.FromGateway, Cause: "shutdown", Outcome: mcp.NotSent, Message: "Dragoman is stopping"}

@@ -19,7 +19,7 @@ import (
 // and answers with what it was told.
 func asking(methods ...string) *fake {
 	u := &fake{name: "old"}
-	u.call = func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 		var wait sync.WaitGroup
 		answers := make([]string, len(methods))
 		errs := make([]error, len(methods))
@@ -47,7 +47,7 @@ func asking(methods ...string) *fake {
 
 func ask(t *testing.T, r *Bridge, u Server, params string) (*mcp.Reply, error) {
 	t.Helper()
-	return r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, params), &ear{})
+	return relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, params), &ear{})
 }
 
 // parkedState starts a call and returns the state that it is parked with.
@@ -183,7 +183,7 @@ func TestRefusedAnswersDoNotOutliveClose(t *testing.T) {
 		for range 8 {
 			wait.Go(func() {
 				for range 50 {
-					_, _ = r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, answered(state, `{"user_input":1}`)), &ear{})
+					_, _ = relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, answered(state, `{"user_input":1}`)), &ear{})
 				}
 			})
 		}
@@ -198,14 +198,14 @@ func TestRefusedAnswersDoNotOutliveClose(t *testing.T) {
 func TestT12_ClientGoneBeforeTheQuestionEndsTheCall(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		var cause error
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
 			return nil, cause
 		}}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(mcp.ErrCancelled) })
-		_, err := r.Exchange(ctx, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		_, err := relay(ctx, r, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
 		if !errors.Is(err, mcp.ErrCancelled) || !errors.Is(cause, mcp.ErrCancelled) {
 			t.Errorf("client got %v, the server's call ended for %v", err, cause)
 		}
@@ -216,7 +216,7 @@ func TestClientGoneAfterTheQuestionMayComeBack(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		u := asking(mcp.MethodElicit)
 		ctx, cancel := context.WithCancel(t.Context())
-		reply, err := r.Exchange(ctx, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		reply, err := relay(ctx, r, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
 		cancel()
 		if err != nil {
 			t.Fatal(err)
@@ -233,7 +233,7 @@ func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
 		u := asking(mcp.MethodElicit)
 		inner := u.call
 		ended := make(chan error, 1)
-		u.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		u.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			reply, err := inner(ctx, c, s)
 			ended <- err
 			return reply, err
@@ -264,7 +264,7 @@ func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
 
 func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			short, cancel := context.WithTimeout(ctx, gatherTime/2)
 			defer cancel()
 			_, _ = s.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
@@ -283,7 +283,7 @@ func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
 
 func TestCallThatEndsRightAfterItsQuestionIsAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			short, cancel := context.WithTimeout(ctx, gatherTime/2)
 			defer cancel()
 			_, _ = s.Ask(short, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
@@ -298,7 +298,7 @@ func TestCallThatEndsRightAfterItsQuestionIsAnswered(t *testing.T) {
 
 func TestSecondQuestionParksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			for i := range 3 {
 				if _, err := s.Ask(ctx, message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{}}`, i))); err != nil {
 					return nil, err
@@ -330,7 +330,7 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		progress := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":1}}`
 		log := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			s.Notify([]byte(progress))
 			go func() {
 				time.Sleep(time.Second) // nobody is there
@@ -344,13 +344,13 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 			return said(mcp.R20251125, `{}`), err
 		}}
 		one, two := &ear{}, &ear{}
-		reply, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), one)
+		reply, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), one)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		c := modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":77},"inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
-		if _, err := r.Exchange(t.Context(), u, c, two); err != nil {
+		if _, err := relay(t.Context(), r, u, c, two); err != nil {
 			t.Fatal(err)
 		}
 		if got := one.all(); len(got) != 1 || got[0] != progress {
@@ -376,7 +376,7 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":2}}`,
 			`{"params":{"progressToken":"a","progress":3},"method":"notifications\/progress","jsonrpc":"2.0"}`,
 		}
-		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			go func() {
 				time.Sleep(time.Second) // nobody is there
 				for _, b := range append(progress, said1...) {
@@ -386,14 +386,14 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
 			return said(mcp.R20251125, `{}`), err
 		}}
-		reply, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), &ear{})
+		reply, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, `{"name":"t","_meta":{"progressToken":"a"}}`), &ear{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		two := &ear{}
 		c := modern(t, mcp.MethodCallTool, `{"name":"t","inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
-		if _, err := r.Exchange(t.Context(), u, c, two); err != nil {
+		if _, err := relay(t.Context(), r, u, c, two); err != nil {
 			t.Fatal(err)
 		}
 		if got := two.all(); !slices.Equal(got, said1) {
@@ -422,7 +422,7 @@ func TestQuestionThatTheClientCannotBeAskedFailsAtTheServer(t *testing.T) {
 		u := asking(mcp.MethodSample)
 		c := modern(t, mcp.MethodCallTool, `{"name":"t"}`)
 		c.Client.Capabilities = []byte(`{"elicitation":{}}`)
-		if _, err := r.Exchange(t.Context(), u, c, &ear{}); !errors.Is(err, mcp.ErrCannotAsk) {
+		if _, err := relay(t.Context(), r, u, c, &ear{}); !errors.Is(err, mcp.ErrCannotAsk) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -432,7 +432,7 @@ func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
 	const failure = `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"visit","data":{"elicitations":[{"mode":"url","url":"https://a.example/x","message":"m","elicitationId":"1"},{"mode":"form"}]}}}`
 	visited := false
 	u := &fake{name: "old"}
-	u.call = func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
 		if visited {
 			return said(mcp.R20251125, `{"done":true}`), nil
 		}
@@ -450,7 +450,7 @@ func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
 		t.Errorf("after the visit: %v, %v", reply, err)
 	}
 	visited = false
-	if reply, err = r.Exchange(t.Context(), u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationRequired {
+	if reply, err = relay(t.Context(), r, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationRequired {
 		t.Errorf("a client of the server's era: %v, %v", reply, err)
 	}
 }

@@ -25,7 +25,7 @@ func (w crowd) park(f mcp.ClientInfo) (state string, err error) {
 	c := modern(w.t, mcp.MethodCallTool, `{"name":"t"}`)
 	f.Revision, f.Capabilities = mcp.R20260728, []byte(asksAll)
 	c.Client = &f
-	reply, err := w.r.Exchange(w.t.Context(), w.u, c, &ear{})
+	reply, err := relay(w.t.Context(), w.r, w.u, c, &ear{})
 	if err != nil {
 		return "", err
 	}
@@ -37,7 +37,7 @@ func (w crowd) answer(f mcp.ClientInfo, state string) error {
 	c := modern(w.t, mcp.MethodCallTool, answered(state, accepted))
 	f.Revision, f.Capabilities = mcp.R20260728, []byte(asksAll)
 	c.Client = &f
-	_, err := w.r.Exchange(w.t.Context(), w.u, c, &ear{})
+	_, err := relay(w.t.Context(), w.r, w.u, c, &ear{})
 	return err
 }
 

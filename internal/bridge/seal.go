@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -130,9 +131,9 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 	return sealedStart + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// opened is what a retry's state holds. The zero value is that of a request without
-// a state.
-type opened struct {
+// Resume is what the requestState of a retry holds. The zero value is that of a request
+// without a state.
+type Resume struct {
 	kind  byte // see mint
 	inner []byte
 	id    stateID
@@ -141,9 +142,25 @@ type opened struct {
 // stateID tells one sealed state from all others.
 type stateID [sha256.Size]byte
 
-// open returns what a retry's state holds.
-func (r *Bridge) open(u Server, c *mcp.Call) (opened, error) {
-	var none opened
+// Resumed reports whether the request goes on with one that was asked for input.
+func (r Resume) Resumed() bool { return r.kind != 0 }
+
+// Open returns what a call's requestState holds, the zero Resume where it has none. It does
+// nothing yet. The error refuses the call: the state is not this client's, not that of
+// this request, or too old.
+func (r *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
+	if !c.Client.Revision.Can(mcp.InputRequired) {
+		return Resume{}, nil
+	}
+	res, err := r.open(u, c)
+	if err != nil && errors.Is(err, error(errState)) {
+		r.refuse(c, u.Name())
+	}
+	return res, err
+}
+
+func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
+	var none Resume
 	if c.Method == nil || !c.Method.MayAsk {
 		return none, nil // whatever bears that name there is the method's own
 	}
@@ -171,7 +188,7 @@ func (r *Bridge) open(u Server, c *mcp.Call) (opened, error) {
 	if time.Now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
 		return none, errExpired
 	}
-	return opened{plain[8], plain[9:], sha256.Sum256(sealed)}, nil
+	return Resume{plain[8], plain[9:], sha256.Sum256(sealed)}, nil
 }
 
 // takeState reserves a state for one retry at a time. A second retry with the same
@@ -180,7 +197,7 @@ func (r *Bridge) open(u Server, c *mcp.Call) (opened, error) {
 // request that got no answer; the server decides whether it accepts the state
 // (2026-07-28 §MRTR, "Server Requirements" 5). A call without a state needs no
 // reservation.
-func (r *Bridge) takeState(u Server, s opened) (leave func(), err error) {
+func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 	if s.kind == 0 {
 		return func() {}, nil
 	}

@@ -22,7 +22,7 @@ const askName = `{"n":{"method":"elicitation/create","params":{"mode":"form","me
 // message as given ("" for none), and is then content.
 func stateful(state string) *fake {
 	u := &fake{name: "s"}
-	u.call = func(_ context.Context, c *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 		raw := jsonrpc.Splice(nil, c.Msg.Raw, &c.Edits)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
 		if err != nil {
@@ -53,7 +53,7 @@ func retry(params, state string) string {
 
 func first(t *testing.T, r *Bridge, u Server) (state string) {
 	t.Helper()
-	reply, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, fmt.Sprintf(toolCall, "")), &ear{})
+	reply, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, fmt.Sprintf(toolCall, "")), &ear{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestM01_StateWithAnyByteChangedIsRefused(t *testing.T) {
 	calls := len(u.seen.all())
 	try := func(what, s string) {
 		t.Helper()
-		_, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, s)), &ear{})
+		_, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, s)), &ear{})
 		if code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -93,14 +93,14 @@ func TestM01_StateWithAnyByteChangedIsRefused(t *testing.T) {
 	try("empty inside", sealedStart)
 	for _, bad := range []string{"1", "{}", "null", `""`, `["` + state + `"]`} {
 		params := fmt.Sprintf(toolCall, `,"requestState":`+bad)
-		if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, params), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+		if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, params), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
 	if n := len(u.seen.all()); n != calls {
 		t.Errorf("the server got %d calls", n-calls)
 	}
-	if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
+	if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
 		t.Errorf("unchanged: %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestM01_StateWithAnyByteChangedIsRefused(t *testing.T) {
 func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 	r, u := &Bridge{}, stateful(`"s"`)
 	state := first(t, r, u)
-	_, err := r.Exchange(t.Context(), u, request26(t, "bob", mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+	_, err := relay(t.Context(), r, u, request26(t, "bob", mcp.MethodCallTool, retry(toolCall, state)), &ear{})
 	if !errors.Is(err, error(errState)) {
 		t.Errorf("got %v", err)
 	}
@@ -123,7 +123,7 @@ func TestStateFollowsItsSubject(t *testing.T) {
 	} {
 		c := request26(t, "", mcp.MethodCallTool, retry(toolCall, state))
 		c.Client.Who = who
-		_, err := r.Exchange(t.Context(), u, c, &ear{})
+		_, err := relay(t.Context(), r, u, c, &ear{})
 		if refused := errors.Is(err, error(errState)); refused != (who.Subject != "alice") {
 			t.Errorf("%+v: %v", who, err)
 		}
@@ -135,11 +135,11 @@ func TestM02_StateExpires(t *testing.T) {
 		r, u := &Bridge{}, stateful(`"s"`)
 		state := first(t, r, u)
 		time.Sleep(stateTTL - time.Second)
-		if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
+		if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
 			t.Errorf("in time: %v", err)
 		}
 		time.Sleep(3 * time.Second)
-		if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); !errors.Is(err, errExpired) {
+		if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); !errors.Is(err, errExpired) {
 			t.Errorf("too late: %v", err)
 		}
 	})
@@ -156,13 +156,13 @@ func TestM03_StateIsForItsRequestAlone(t *testing.T) {
 		"another type":      {mcp.MethodCallTool, `{"name":"t","arguments":{"a":"1","b":"é"}%s}`},
 		"another method":    {mcp.MethodGetPrompt, toolCall},
 	} {
-		if _, err := r.Exchange(t.Context(), u, modern(t, x[0], retry(x[1], state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+		if _, err := relay(t.Context(), r, u, modern(t, x[0], retry(x[1], state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	other := stateful(`"s"`)
 	other.name = "other"
-	if _, err := r.Exchange(t.Context(), other, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+	if _, err := relay(t.Context(), r, other, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
 		t.Errorf("another server: %v", err)
 	}
 	for what, params := range map[string]string{
@@ -170,7 +170,7 @@ func TestM03_StateIsForItsRequestAlone(t *testing.T) {
 		"escapes":                     `{"name":"\u0074","arguments":{"a":1,"b":"\u00e9"}%s}`,
 		"another _meta":               `{"_meta":{"progressToken":9},"name":"t","arguments":{"a":1,"b":"é"}%s}`,
 	} {
-		if _, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(params, state)), &ear{}); err != nil {
+		if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(params, state)), &ear{}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -194,7 +194,7 @@ func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := modern(t, mcp.MethodCallTool, "{}")
-		if _, err := r.Exchange(t.Context(), u, mcp.NewCall(m, m.Param(mcp.KeyMeta), c.Client), &ear{}); err != nil {
+		if _, err := relay(t.Context(), r, u, mcp.NewCall(m, m.Param(mcp.KeyMeta), c.Client), &ear{}); err != nil {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
@@ -210,7 +210,7 @@ func TestKeysLiveForADayAndAreKeptForOneMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, u := &Bridge{}, stateful(`"s"`)
 		send := func(state string) error {
-			_, err := r.Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+			_, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
 			return err
 		}
 		_ = first(t, r, u)
@@ -236,7 +236,7 @@ func TestT11_StateFromBeforeARestartMayHaveBeenExecuted(t *testing.T) {
 	u := stateful(`"s"`)
 	state := first(t, &Bridge{}, u)
 	calls := len(u.seen.all())
-	_, err := (&Bridge{}).Exchange(t.Context(), u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
+	_, err := relay(t.Context(), &Bridge{}, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{})
 	if code(err) != jsonrpc.CodeInvalidParams || !strings.Contains(err.Error(), "may have been executed") {
 		t.Errorf("got %v", err)
 	}
@@ -255,11 +255,11 @@ func TestM08_InputRequiredWhereItMayNotBeIsNotRelayed(t *testing.T) {
 		"with no question":   {mcp.MethodCallTool, `{"name":"t"}`, `{"resultType":"input_required","inputRequests":{"k":{"method":"tools/call","params":{}}}}`},
 		"with no method":     {mcp.MethodCallTool, `{"name":"t"}`, `{"resultType":"input_required","inputRequests":{"k":{}}}`},
 	} {
-		u := &fake{name: "s", call: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "s", call: func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
 			return said(mcp.R20260728, x[2]), nil
 		}}
 		for _, c := range []*mcp.Call{modern(t, x[0], x[1]), legacy(t, x[0], x[1])} {
-			reply, err := (&Bridge{}).Exchange(t.Context(), u, c, &ear{})
+			reply, err := relay(t.Context(), &Bridge{}, u, c, &ear{})
 			if err == nil || code(err) != jsonrpc.CodeInternal {
 				t.Errorf("%s, to %v: %v, %v", what, c.Client.Revision, reply, err)
 			}
@@ -268,12 +268,12 @@ func TestM08_InputRequiredWhereItMayNotBeIsNotRelayed(t *testing.T) {
 }
 
 func TestM09_QuestionsThatTheClientHasNotDeclaredAreAnError(t *testing.T) {
-	u := &fake{name: "s", call: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+	u := &fake{name: "s", call: func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
 		return said(mcp.R20260728, `{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{}},"b":{"method":"roots/list"},"c":{"method":"elicitation/create","params":{}}}}`), nil
 	}}
 	c := modern(t, mcp.MethodCallTool, `{"name":"t"}`)
 	c.Client.Capabilities = []byte(`{"elicitation":{}}`)
-	_, err := (&Bridge{}).Exchange(t.Context(), u, c, &ear{})
+	_, err := relay(t.Context(), &Bridge{}, u, c, &ear{})
 	if code(err) != mcp.CodeMissingCapability || string(mcp.Wire(err).Data) != `{"requiredCapabilities":{"roots":{},"sampling":{}}}` {
 		t.Errorf("got %v, %s", err, mcp.Wire(err).Data)
 	}
@@ -298,10 +298,10 @@ func TestM08_LegacyServersAreHeldToTheSame(t *testing.T) {
 		"a state alone":                {mcp.MethodCallTool, `{"resultType":"input_required","requestState":"raw"}`, true},
 		"a question":                   {mcp.MethodCallTool, `{"resultType":"input_required","inputRequests":{"a":` + form + `},"requestState":"raw"}`, true},
 	} {
-		u := &fake{name: "s", call: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+		u := &fake{name: "s", call: func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
 			return said(mcp.R20251125, x.result), nil
 		}}
-		reply, err := (&Bridge{}).Exchange(t.Context(), u, modern(t, x.method, `{"name":"t"}`), &ear{})
+		reply, err := relay(t.Context(), &Bridge{}, u, modern(t, x.method, `{"name":"t"}`), &ear{})
 		if !x.asked {
 			if code(err) != jsonrpc.CodeInternal {
 				t.Errorf("%s: %v, %v", what, reply, err)
@@ -339,7 +339,7 @@ func retryAtOnce(t *testing.T, era mcp.Revision, capabilities string) {
 	var mu sync.Mutex
 	runs := 0
 	gate := make(chan struct{})
-	u.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 		reply, err := asks(ctx, c, s)
 		if c.Msg.Param("requestState").IsZero() || err != nil {
 			reply.From = era
@@ -356,7 +356,7 @@ func retryAtOnce(t *testing.T, era mcp.Revision, capabilities string) {
 	call := func(state string) error {
 		c := modern(t, mcp.MethodCallTool, retry(toolCall, state))
 		c.Client.Capabilities = []byte(capabilities)
-		_, err := r.Exchange(t.Context(), u, c, &ear{})
+		_, err := relay(t.Context(), r, u, c, &ear{})
 		return err
 	}
 	state, other := first(t, r, u), first(t, r, u)

@@ -13,16 +13,17 @@ import (
 // Tasks answers the requests about tasks. A task speaks the language of its server:
 // within one era it is relayed, across the eras it is said in the client's words
 // (docs/adr/0008-tasks.md).
-func (r *Bridge) Tasks(ctx context.Context, all []Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	c := a.Call
 	modern := c.Client.Revision.Can(mcp.TasksExtension)
 	if modern && !mcp.HasTasksExtension(c.Client.Capabilities) {
-		return r.undeclared(ctx, all, c, s)
+		return r.undeclared(ctx, all, a, s)
 	}
 	if !c.Method.In(c.Client.Revision) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, 128)}
 	}
 	if c.Msg.Method == mcp.MethodListTasks {
-		return r.listTasks(ctx, all, c, s)
+		return r.listTasks(ctx, all, a, s)
 	}
 	if c.Name == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId must be a string"}
@@ -30,17 +31,17 @@ func (r *Bridge) Tasks(ctx context.Context, all []Server, c *mcp.Call, s mcp.Cal
 	if t, ok := r.kept.find(c.Client, c.Name); ok {
 		return t.answer(c)
 	}
-	p, err := r.FindTask(ctx, all, c.Client, c.Sole, c.Name)
+	p, err := r.FindTask(ctx, all, c.Client, a.Sole, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	c.Server = p.Server.Name()
+	a.Server = p.Server.Name()
 	if p.Form() == mcp.RequestedTasks {
-		s = &taskCaller{s, asksOfTasks{r, p.Server.Name(), c.Client, c.Sole, c.Trail}}
+		s = &taskCaller{s, asksOfTasks{r, p.Server.Name(), c.Client, a.Sole, c.Trail}}
 	}
 	switch {
 	case modern == (p.Form() == mcp.DirectedTasks):
-		return r.sameEra(ctx, p, c, s)
+		return r.sameEra(ctx, p, a, s)
 	case modern:
 		return r.requestedTask(ctx, p, c)
 	}
@@ -49,10 +50,10 @@ func (r *Bridge) Tasks(ctx context.Context, all []Server, c *mcp.Call, s mcp.Cal
 
 // undeclared answers a modern client that has not declared the extension: as a
 // server with tasks must, and as any other does (SEP-2663, "Protocol Errors").
-func (r *Bridge) undeclared(ctx context.Context, all []Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	if c.Sole {
-		if form, _ := all[0].Tasks(ctx, c.Client, ""); form == mcp.NoTasks {
-			return r.Exchange(ctx, all[0], c, s)
+func (r *Bridge) undeclared(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	if a.Sole {
+		if all[0].Tasks(ctx, a.Client) == mcp.NoTasks {
+			return r.Exchange(ctx, all[0], a, Resume{}, s)
 		}
 	}
 	return nil, ErrNeedsTasks
@@ -62,11 +63,13 @@ var ErrNeedsTasks error = &jsonrpc.Error{Code: mcp.CodeMissingCapability, Messag
 	Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)}
 
 // sameEra relays a request about a task to where the task is.
-func (r *Bridge) sameEra(ctx context.Context, p Task, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	c := a.Call
 	shown := c.Name
-	c.Edits.Replace(mcp.WhyTaskID, c.Msg.Param("taskId"), jsonrpc.AppendQuote(nil, p.Ref.ID))
-	c.Name, c.Session = p.Ref.ID, p.Ref.Session
-	reply, err := r.Exchange(ctx, p.Server, c, s)
+	next := *a
+	next.Edits.Replace(mcp.WhyTaskID, c.Msg.Param("taskId"), jsonrpc.AppendQuote(nil, p.Ref.ID))
+	next.Name, next.Session = p.Ref.ID, p.Ref.Session
+	reply, err := r.Exchange(ctx, p.Server, &next, Resume{}, s)
 	if err != nil || reply.Msg.Kind != jsonrpc.Result {
 		return reply, err
 	}
@@ -88,10 +91,11 @@ func (r *Bridge) sameEra(ctx context.Context, p Task, c *mcp.Call, s mcp.Caller)
 // listTasks answers tasks/list, which only 2025-11-25 has. A list of a server that
 // many users share could name the tasks of others (SEP-2663, "Motivation" 3), so
 // there is none where somebody has signed in, and none of several servers.
-func (r *Bridge) listTasks(ctx context.Context, all []Server, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	if c.Client.Who.Key() == "" && c.Sole {
-		if form, _ := all[0].Tasks(ctx, c.Client, ""); form != mcp.DirectedTasks {
-			reply, err := r.Exchange(ctx, all[0], c, s)
+func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	c := a.Call
+	if c.Client.Who.Key() == "" && a.Sole {
+		if all[0].Tasks(ctx, c.Client) != mcp.DirectedTasks {
+			reply, err := r.Exchange(ctx, all[0], a, Resume{}, s)
 			if err != nil || reply.Session == 0 {
 				return reply, err
 			}
@@ -99,31 +103,32 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, c *mcp.Call, s mcp
 			for t := range jsonrpc.Elements(raw, reply.Msg.ResultMember("tasks")) {
 				at := jsonrpc.Find(raw, t, "taskId")
 				text, _ := jsonrpc.Text(raw, at)
-				id := r.taskID(all[0].Name(), c.Client, c.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
+				id := r.taskID(all[0].Name(), c.Client, a.Sole, mcp.TaskRef{Session: reply.Session, ID: text})
 				reply.Edits.Replace(mcp.WhyTaskID, at, jsonrpc.AppendQuote(nil, id))
 			}
 			return reply, nil
 		}
 	}
-	if c.Sole {
+	if a.Sole {
 		r.lose(c, all[0].Name(), c.Msg.Method, "the server has no list of tasks, or one of everybody's")
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: nobody here can list the tasks of one client alone"}
 }
 
 // ask makes a request of our own about a task, on behalf of a call's client.
-func (p Task) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Call {
-	f := c.Client
-	if p.Form() == mcp.DirectedTasks {
-		f = withTasks(f)
-	}
+func (p Task) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Attempt {
 	params := jsonrpc.AppendQuote([]byte(`{"taskId":`), p.Ref.ID)
 	for _, x := range extra {
 		params = append(append(jsonrpc.AppendQuote(append(params, ','), x.Key), ':'), x.Value...)
 	}
 	m := jsonrpc.NewRequest("1", method, append(params, '}'))
-	next := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
-	next.Session, next.Trail = p.Ref.Session, c.Trail
+	own := mcp.NewCall(m, m.Param(mcp.KeyMeta), c.Client)
+	own.Trail = c.Trail
+	next := mcp.NewAttempt(own)
+	next.Session = p.Ref.Session
+	if p.Form() == mcp.DirectedTasks {
+		next.Caps = withTasks(c.Client)
+	}
 	return next
 }
 
@@ -137,7 +142,7 @@ type state struct {
 
 // look asks the server how a task is. Where that fails the reply is the failure.
 func (p Task) look(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Reply, err error) {
-	reply, err := p.Server.Call(ctx, p.ask(c, mcp.MethodGetTask), mcp.NoCaller{})
+	reply, err := Send(ctx, p.Server, p.ask(c, mcp.MethodGetTask), mcp.NoCaller{})
 	if err != nil {
 		return st, nil, err
 	}

@@ -95,7 +95,7 @@ func (r *Bridge) inlined(ctx context.Context, p Task, c *mcp.Call, st *state) (*
 		}
 	}
 	if a == nil || err != nil {
-		reply, err = p.Server.Call(ctx, p.ask(c, mcp.MethodTaskResult), mcp.NoCaller{})
+		reply, err = Send(ctx, p.Server, p.ask(c, mcp.MethodTaskResult), mcp.NoCaller{})
 	}
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	ask := p.ask(c, mcp.MethodTaskResult)
 	r.running.Go(func() {
 		defer cancel(nil)
-		a.reply, a.err = p.Server.Call(life, ask, (*parkedCaller)(a))
+		a.reply, a.err = Send(life, p.Server, ask, (*parkedCaller)(a))
 		r.parkMu.Lock()
 		defer r.parkMu.Unlock()
 		close(a.done)
@@ -285,7 +285,7 @@ func (r *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp
 // cancelRequested cancels a task. That one which is over cannot be is an error in
 // 2025-11-25 and none in the extension.
 func (r *Bridge) cancelRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
-	reply, err := p.Server.Call(ctx, p.ask(c, mcp.MethodCancelTask), mcp.NoCaller{})
+	reply, err := Send(ctx, p.Server, p.ask(c, mcp.MethodCancelTask), mcp.NoCaller{})
 	if err != nil {
 		return nil, err
 	}

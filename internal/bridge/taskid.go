@@ -95,7 +95,7 @@ func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, 
 		return Task{Server: u, Ref: ref}, nil
 	}
 	if sole && len(all) == 1 && id != "" {
-		form, _ := all[0].Tasks(ctx, f, "")
+		form := all[0].Tasks(ctx, f)
 		return Task{Server: all[0], Ref: mcp.TaskRef{ID: id}, stray: form == mcp.RequestedTasks}, nil
 	}
 	return Task{}, errNoTask

@@ -64,7 +64,7 @@ func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.
 	if mcp.TaskOver(st.status) {
 		return nil, errTaskOver
 	}
-	ack, err := p.Server.Call(ctx, p.ask(c, mcp.MethodCancelTask), mcp.NoCaller{})
+	ack, err := Send(ctx, p.Server, p.ask(c, mcp.MethodCancelTask), mcp.NoCaller{})
 	if err != nil || ack.Msg.Kind != jsonrpc.Result {
 		return ack, err
 	}
@@ -219,7 +219,7 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 		return unanswered(w.task.Server, err)
 	}
 	update := w.task.ask(w.call, mcp.MethodUpdateTask, jsonrpc.Field{Key: "inputResponses", Value: answers})
-	ack, err := w.task.Server.Call(ctx, update, mcp.NoCaller{})
+	ack, err := Send(ctx, w.task.Server, update, mcp.NoCaller{})
 	if err == nil && ack.Code() != 0 {
 		err = badAnswer(w.task.Server, "refused the answers to its own questions")
 	}

@@ -23,7 +23,7 @@ const (
 )
 
 // hauntLocked takes note of a call that was given up.
-func (l *pipeConn) hauntLocked(n int64, call *mcp.Call) {
+func (l *pipeConn) hauntLocked(n int64, call *mcp.Attempt) {
 	if call == nil || !counts(call) {
 		return
 	}

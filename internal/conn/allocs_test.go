@@ -43,7 +43,7 @@ func TestAllocationsOfACall(t *testing.T) {
 	m := pipetest.Scan(t, toolCall)
 	sink := &running{}
 	got := testing.AllocsPerRun(500, func() {
-		if _, err := s.Call(context.Background(), mcp.NewCall(m, m.Param(mcp.KeyMeta), anna), sink); err != nil {
+		if _, err := s.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), anna)), sink); err != nil {
 			t.Error(err)
 		}
 	})

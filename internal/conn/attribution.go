@@ -33,13 +33,13 @@ func taskOf(m *jsonrpc.Message) string {
 // client's.
 type candidate struct {
 	n     int64
-	call  *mcp.Call // nil for none
-	mixed bool      // calls of several clients
+	call  *mcp.Attempt // nil for none
+	mixed bool         // calls of several clients
 }
 
 // add takes note of the call with the number n. What we ask for ourselves does not
 // count, nor does a listen, which runs for as long as its client does.
-func (t *attribution) add(n int64, call *mcp.Call) {
+func (t *attribution) add(n int64, call *mcp.Attempt) {
 	if t.task != "" {
 		t.addAbout(n, call)
 	}
@@ -52,19 +52,19 @@ func (t *attribution) add(n int64, call *mcp.Call) {
 	}
 }
 
-func (t *attribution) addAbout(n int64, call *mcp.Call) {
+func (t *attribution) addAbout(n int64, call *mcp.Attempt) {
 	switch {
 	case call.Method != nil && call.Method.Task && call.Name == t.task:
 		if t.about.add(n, call); call.Msg.Method == mcp.MethodTaskResult && (t.result == 0 || n < t.result) {
 			t.result = n
 		}
-	case call.Msg.Method == mcp.MethodCallTool && (call.Task != nil || jsonrpc.KindOf(call.Msg.Raw, call.Msg.Param("task")) == '{'):
+	case call.Msg.Method == mcp.MethodCallTool && (call.AsTask != nil || jsonrpc.KindOf(call.Msg.Raw, call.Msg.Param("task")) == '{'):
 		t.making.add(n, call)
 	}
 }
 
 // counts reports whether a server may speak of a call without naming it.
-func counts(call *mcp.Call) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
+func counts(call *mcp.Attempt) bool { return !call.Ours && call.Msg.Method != mcp.MethodListen }
 
 // asking returns the number of the call that a question belongs to, 0 for none. It
 // is one whose method may ask (2026-07-28 §MRTR, "Supported Requests", says which do)
@@ -102,7 +102,7 @@ func (c *candidate) number() int64 {
 	return c.n
 }
 
-func (c *candidate) add(n int64, call *mcp.Call) {
+func (c *candidate) add(n int64, call *mcp.Attempt) {
 	switch {
 	case c.call == nil:
 		c.n, c.call = n, call
@@ -115,6 +115,6 @@ func (c *candidate) add(n int64, call *mcp.Call) {
 
 // sameClient reports whether two calls are of one client that is asked as a
 // whole, not for one call.
-func sameClient(a, b *mcp.Call) bool {
+func sameClient(a, b *mcp.Attempt) bool {
 	return a.Client.Revision.Can(mcp.AskedMidCall) && a.Client.Conversation != 0 && a.Client.Conversation == b.Client.Conversation
 }

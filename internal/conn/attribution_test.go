@@ -17,7 +17,7 @@ func TestCallsGivenUpBeforeAreNotSent(t *testing.T) {
 		m := pipetest.Scan(t, toolCall)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(mcp.ErrCancelled)
-		_, err := s.Call(ctx, mcp.NewCall(m, jsonrpc.Span{}, anna), &running{})
+		_, err := s.Call(ctx, mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, anna)), &running{})
 		var e *mcp.Error
 		if !errors.As(err, &e) || e.Outcome != mcp.NotSent || e.Cause != "cancelled" || !errors.Is(err, transport.ErrNotSent) {
 			t.Errorf("got %v", err)
@@ -32,33 +32,33 @@ func TestCallsGivenUpBeforeAreNotSent(t *testing.T) {
 // TestWhoIsAskedBeside: what else is in flight when a question comes.
 func TestWhoIsAskedBeside(t *testing.T) {
 	const list = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
-	ours := func(line string) *mcp.Call {
-		c := mcp.NewCall(pipetest.Scan(t, line), jsonrpc.Span{}, anna)
+	ours := func(line string) *mcp.Attempt {
+		c := mcp.NewAttempt(mcp.NewCall(pipetest.Scan(t, line), jsonrpc.Span{}, anna))
 		c.Ours = true
 		return c
 	}
-	theirs := func(line string, facts *mcp.ClientInfo) *mcp.Call {
-		return mcp.NewCall(pipetest.Scan(t, line), jsonrpc.Span{}, facts)
+	theirs := func(line string, facts *mcp.ClientInfo) *mcp.Attempt {
+		return mcp.NewAttempt(mcp.NewCall(pipetest.Scan(t, line), jsonrpc.Span{}, facts))
 	}
 	read := strings.Replace(list, "tools/list", "resources/read", 1)
 	unknown := strings.Replace(list, "tools/list", "foo/bar", 1)
 	modern := &mcp.ClientInfo{Revision: mcp.R20260728, Conversation: 7}
 	for name, test := range map[string]struct {
-		calls     []*mcp.Call // numbered from 1
+		calls     []*mcp.Attempt // numbered from 1
 		any, asks int64
 		mixed     bool
 	}{
 		"nothing":                          {nil, 0, 0, false},
-		"a call and its own client's list": {[]*mcp.Call{theirs(list, anna), theirs(toolCall, anna)}, 1, 2, false},
-		"a call and another's list":        {[]*mcp.Call{theirs(list, ben), theirs(toolCall, anna)}, 0, 2, true},
-		"a modern client's call and list":  {[]*mcp.Call{theirs(list, modern), theirs(toolCall, modern)}, 0, 2, true},
-		"a call and our own list":          {[]*mcp.Call{ours(list), theirs(toolCall, anna)}, 2, 2, false},
-		"our own list alone":               {[]*mcp.Call{ours(list)}, 0, 0, false},
-		"a list alone":                     {[]*mcp.Call{theirs(list, anna)}, 1, 1, false},
-		"two calls":                        {[]*mcp.Call{theirs(toolCall, ben), theirs(read, anna)}, 0, 0, true},
-		"two calls of a modern client":     {[]*mcp.Call{theirs(toolCall, modern), theirs(read, modern)}, 0, 0, true},
-		"a call and an unknown method":     {[]*mcp.Call{theirs(unknown, ben), theirs(toolCall, anna)}, 0, 0, true},
-		"a call and a listen":              {[]*mcp.Call{theirs(strings.Replace(list, "tools/list", "subscriptions/listen", 1), modern), theirs(toolCall, anna)}, 2, 2, false},
+		"a call and its own client's list": {[]*mcp.Attempt{theirs(list, anna), theirs(toolCall, anna)}, 1, 2, false},
+		"a call and another's list":        {[]*mcp.Attempt{theirs(list, ben), theirs(toolCall, anna)}, 0, 2, true},
+		"a modern client's call and list":  {[]*mcp.Attempt{theirs(list, modern), theirs(toolCall, modern)}, 0, 2, true},
+		"a call and our own list":          {[]*mcp.Attempt{ours(list), theirs(toolCall, anna)}, 2, 2, false},
+		"our own list alone":               {[]*mcp.Attempt{ours(list)}, 0, 0, false},
+		"a list alone":                     {[]*mcp.Attempt{theirs(list, anna)}, 1, 1, false},
+		"two calls":                        {[]*mcp.Attempt{theirs(toolCall, ben), theirs(read, anna)}, 0, 0, true},
+		"two calls of a modern client":     {[]*mcp.Attempt{theirs(toolCall, modern), theirs(read, modern)}, 0, 0, true},
+		"a call and an unknown method":     {[]*mcp.Attempt{theirs(unknown, ben), theirs(toolCall, anna)}, 0, 0, true},
+		"a call and a listen":              {[]*mcp.Attempt{theirs(strings.Replace(list, "tools/list", "subscriptions/listen", 1), modern), theirs(toolCall, anna)}, 2, 2, false},
 	} {
 		for _, backwards := range []bool{false, true} {
 			var got attribution
@@ -78,28 +78,28 @@ func TestWhoIsAskedBeside(t *testing.T) {
 // TestWhoIsAskedAboutATask: a question that names its task is never put to a call
 // that has nothing to do with it, even where that one runs alone.
 func TestWhoIsAskedAboutATask(t *testing.T) {
-	call := func(facts *mcp.ClientInfo, method, params string) *mcp.Call {
+	call := func(facts *mcp.ClientInfo, method, params string) *mcp.Attempt {
 		m := pipetest.Scan(t, `{"jsonrpc":"2.0","id":"c","method":"`+method+`","params":`+params+`}`)
-		return mcp.NewCall(m, jsonrpc.Span{}, facts)
+		return mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, facts))
 	}
 	const this, other, plain, asTask = `{"taskId":"t1"}`, `{"taskId":"t2"}`, `{"name":"x"}`, `{"name":"x","task":{}}`
 	madeOne := call(ben, mcp.MethodCallTool, plain)
-	madeOne.Task = []byte("{}")
+	madeOne.AsTask = []byte("{}")
 	for name, test := range map[string]struct {
-		calls []*mcp.Call // numbered from 1
+		calls []*mcp.Attempt // numbered from 1
 		asks  int64
 	}{
 		"nothing":                                {nil, 0},
-		"a call":                                 {[]*mcp.Call{call(ben, mcp.MethodCallTool, plain)}, 0},
-		"another's task":                         {[]*mcp.Call{call(ben, mcp.MethodTaskResult, other)}, 0},
-		"a look at another's task":               {[]*mcp.Call{call(ben, mcp.MethodGetTask, other)}, 0},
-		"its result and a call":                  {[]*mcp.Call{call(ben, mcp.MethodCallTool, plain), call(anna, mcp.MethodTaskResult, this)}, 2},
-		"its result and a look at it":            {[]*mcp.Call{call(ben, mcp.MethodGetTask, this), call(anna, mcp.MethodTaskResult, this)}, 2},
-		"a look at it and a call":                {[]*mcp.Call{call(ben, mcp.MethodCallTool, plain), call(anna, mcp.MethodGetTask, this)}, 2},
-		"a call that becomes a task":             {[]*mcp.Call{call(anna, mcp.MethodCallTool, asTask), call(ben, mcp.MethodCallTool, plain)}, 1},
-		"a call that we make one":                {[]*mcp.Call{madeOne}, 1},
-		"two that become tasks":                  {[]*mcp.Call{call(anna, mcp.MethodCallTool, asTask), madeOne}, 0},
-		"a look at it, and one that becomes one": {[]*mcp.Call{madeOne, call(anna, mcp.MethodGetTask, this)}, 2},
+		"a call":                                 {[]*mcp.Attempt{call(ben, mcp.MethodCallTool, plain)}, 0},
+		"another's task":                         {[]*mcp.Attempt{call(ben, mcp.MethodTaskResult, other)}, 0},
+		"a look at another's task":               {[]*mcp.Attempt{call(ben, mcp.MethodGetTask, other)}, 0},
+		"its result and a call":                  {[]*mcp.Attempt{call(ben, mcp.MethodCallTool, plain), call(anna, mcp.MethodTaskResult, this)}, 2},
+		"its result and a look at it":            {[]*mcp.Attempt{call(ben, mcp.MethodGetTask, this), call(anna, mcp.MethodTaskResult, this)}, 2},
+		"a look at it and a call":                {[]*mcp.Attempt{call(ben, mcp.MethodCallTool, plain), call(anna, mcp.MethodGetTask, this)}, 2},
+		"a call that becomes a task":             {[]*mcp.Attempt{call(anna, mcp.MethodCallTool, asTask), call(ben, mcp.MethodCallTool, plain)}, 1},
+		"a call that we make one":                {[]*mcp.Attempt{madeOne}, 1},
+		"two that become tasks":                  {[]*mcp.Attempt{call(anna, mcp.MethodCallTool, asTask), madeOne}, 0},
+		"a look at it, and one that becomes one": {[]*mcp.Attempt{madeOne, call(anna, mcp.MethodGetTask, this)}, 2},
 	} {
 		got := attribution{task: "t1"}
 		for i, c := range test.calls {

@@ -174,7 +174,7 @@ func (s *Conn) Withdraw() { s.link.withdraw() }
 // Call relays one call and blocks until its answer, the end of ctx, the end of
 // the link or the deadline. The error is a *mcp.Error, a server's own error is a
 // Reply. Safe for concurrent use.
-func (s *Conn) Call(ctx context.Context, c *mcp.Call, sink mcp.Caller) (*mcp.Reply, error) {
+func (s *Conn) Call(ctx context.Context, c *mcp.Attempt, sink mcp.Caller) (*mcp.Reply, error) {
 	if c.Msg.Method != mcp.MethodListen { // which would go on for ever
 		s.running.Add(1)
 		defer s.running.Add(-1)
@@ -190,7 +190,7 @@ func (s *Conn) Call(ctx context.Context, c *mcp.Call, sink mcp.Caller) (*mcp.Rep
 }
 
 // attempt is Call once.
-func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.Call, sink mcp.Caller) (*mcp.Reply, error) {
+func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, sink mcp.Caller) (*mcp.Reply, error) {
 	n := s.newID()
 	f := &flow{server: s, call: c, sink: sink, n: n}
 	ctx, stop := f.limit(ctx)
@@ -198,7 +198,7 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.Ca
 	f.ctx = ctx
 
 	rev := opened.Revision
-	stamp := dialect.Stamp{ID: jsonrpc.IntID(n), Info: c.Client.Info, Capabilities: c.Client.Capabilities, Level: c.Level}
+	stamp := dialect.Stamp{ID: jsonrpc.IntID(n), Info: c.Client.Info, Capabilities: c.Capabilities(), Level: c.Level}
 	if !c.Token.IsZero() {
 		stamp.Token = []byte(stamp.ID)
 	}

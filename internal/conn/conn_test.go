@@ -132,7 +132,7 @@ func start(s *Conn, facts *mcp.ClientInfo, line string) *running {
 	if err != nil {
 		panic(err)
 	}
-	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), facts)
+	c := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), facts))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r.cancel = cancel
 	go func() {

@@ -22,8 +22,8 @@ func (s *Conn) lose(c *mcp.Call, what, why string) {
 
 // about returns the call of the flow, nil for a nil flow.
 func (f *flow) about() *mcp.Call {
-	if f == nil {
+	if f == nil || f.call == nil {
 		return nil
 	}
-	return f.call
+	return f.call.Call
 }

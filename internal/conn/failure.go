@@ -28,7 +28,7 @@ var ErrLinkOver = errors.New("the pipe to the server has ended")
 var ErrRemoved = errors.New("the server was taken out of service")
 
 // failure says in one place what a call that got no answer is reported as.
-func (s *Conn) failure(ctx context.Context, c *mcp.Call, err error) *mcp.Error {
+func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Error {
 	e := &mcp.Error{
 		Origin: mcp.FromGateway, Upstream: s.opts.Name, Outcome: mcp.OutcomeUnknown,
 		Op: "call " + s.opts.Name + " " + excerpt.Name(c.Msg.Method), Err: err,

@@ -19,7 +19,7 @@ import (
 // be called by that of a standing stream beside it.
 type flow struct {
 	server *Conn
-	call   *mcp.Call
+	call   *mcp.Attempt
 	sink   mcp.Caller
 	n      int64
 	ctx    context.Context // the call's; its end takes open questions back

@@ -36,7 +36,7 @@ func startWith(s *Conn, facts *mcp.ClientInfo, line string, sink mcp.Caller) (ca
 	if err != nil {
 		panic(err)
 	}
-	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), facts)
+	c := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), facts))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done = &sync.WaitGroup{}
 	done.Go(func() { _, _ = s.Call(ctx, c, sink) })

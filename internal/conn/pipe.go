@@ -41,7 +41,7 @@ type pipeConn struct {
 
 // pending is a request that has no answer yet.
 type pending struct {
-	call *mcp.Call     // nil for the handshake's
+	call *mcp.Attempt  // nil for the handshake's
 	wake chan struct{} // one slot; signals that something was added
 	sent atomic.Bool   // it has left whole
 

@@ -47,7 +47,7 @@ func undeclared(o *handshake.Outcome) map[string]bool {
 }
 
 // suppress answers a call that is not to be sent, nil where it is.
-func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Call) *mcp.Reply {
+func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 	m := c.Msg
 	switch {
 	case m.Method == mcp.MethodCallTool:
@@ -73,7 +73,7 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Call) *mcp.Reply {
 }
 
 // tooLong is the error of a call that the server would die of reading.
-func (s *Conn) tooLong(c *mcp.Call, p *dialect.Profile, size int) *mcp.Error {
+func (s *Conn) tooLong(c *mcp.Attempt, p *dialect.Profile, size int) *mcp.Error {
 	return &mcp.Error{
 		Code: jsonrpc.CodeInvalidParams, Origin: mcp.FromClient, Upstream: s.opts.Name, Cause: "too_large", Outcome: mcp.NotSent,
 		Message: fmt.Sprintf("the request has %d bytes, and this server reads no more than %d", size+1, p.MaxMessage),
@@ -84,7 +84,7 @@ func (s *Conn) tooLong(c *mcp.Call, p *dialect.Profile, size int) *mcp.Error {
 // untilReady is Call while the server has answered none yet: one that says that it
 // has not taken in notifications/initialized is asked again, three times at most.
 // What it refused so it has not looked at.
-func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp.Call, sink mcp.Caller) (*mcp.Reply, error) {
+func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, sink mcp.Caller) (*mcp.Reply, error) {
 	var reply *mcp.Reply
 	wait := func(ctx context.Context, d time.Duration) error {
 		s.waiting(reply, c, d)
@@ -113,7 +113,7 @@ func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp
 	return reply, nil
 }
 
-func (s *Conn) waiting(reply *mcp.Reply, c *mcp.Call, d time.Duration) {
+func (s *Conn) waiting(reply *mcp.Reply, c *mcp.Attempt, d time.Duration) {
 	said, _ := jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.Msg.Error, "message"))
 	text := fmt.Sprintf("%s -> error %d %q; it waits for %s, so again in %s", excerpt.Name(c.Msg.Method), reply.Code(), excerpt.Name(said), mcp.NoteInitialized, d)
 	s.opts.Log.Info("server is not ready", "server", s.opts.Name, "step", text)

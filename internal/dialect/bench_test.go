@@ -34,7 +34,7 @@ var cells = func() []cell {
 func BenchmarkTranslateCall(b *testing.B) {
 	for _, c := range cells {
 		b.Run(c.name, func(b *testing.B) {
-			call := mustCall(b, c.call, c.client)
+			call := mcp.NewAttempt(mustCall(b, c.call, c.client))
 			buf := make([]byte, 0, 4096)
 			b.SetBytes(int64(len(c.call)))
 			b.ReportAllocs()
@@ -69,9 +69,10 @@ func TestAllocs(t *testing.T) {
 	budgets := map[string][2]float64{"MM": {1, 1}, "ML": {1, 5}, "LM": {4, 1}, "LL": {1, 1}}
 	for _, c := range cells {
 		call, r := mustCall(t, c.call, c.client), replyOf([]byte(c.answer), c.upstream)
+		attempt := mcp.NewAttempt(call)
 		buf := make([]byte, 0, 4096)
 		most := budgets[c.name]
-		if n := testing.AllocsPerRun(200, func() { buf = Request(buf[:0], c.upstream, call, &ours) }); n > most[0] {
+		if n := testing.AllocsPerRun(200, func() { buf = Request(buf[:0], c.upstream, attempt, &ours) }); n > most[0] {
 			t.Errorf("%s: a call allocates %v times, want at most %v", c.name, n, most[0])
 		}
 		if n := testing.AllocsPerRun(200, func() { buf = Reply(buf[:0], call, r) }); n > most[1] {

@@ -19,7 +19,7 @@ type Stamp struct {
 // codec writes messages of one revision.
 type codec interface {
 	// request appends a call for a server of this revision.
-	request(dst []byte, c *mcp.Call, s *Stamp) []byte
+	request(dst []byte, c *mcp.Attempt, s *Stamp) []byte
 	// reply appends an answer for a client of this revision.
 	reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte
 	// hello returns the result that opens a conversation with a client.
@@ -42,7 +42,7 @@ func of(r mcp.Revision) codec {
 }
 
 // Request appends a client's call for a server of revision to.
-func Request(dst []byte, to mcp.Revision, c *mcp.Call, s *Stamp) []byte {
+func Request(dst []byte, to mcp.Revision, c *mcp.Attempt, s *Stamp) []byte {
 	return of(to).request(dst, c, s)
 }
 

@@ -80,7 +80,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		before := bytes.Clone(in)
-		out := Request(nil, to, c, &ours)
+		out := Request(nil, to, mcp.NewAttempt(c), &ours)
 		if !bytes.Equal(in, before) {
 			t.Fatal("the call itself was changed")
 		}

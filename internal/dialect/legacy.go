@@ -9,7 +9,7 @@ import (
 // its sender, and a result has no type.
 type legacy struct{ rev mcp.Revision }
 
-func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
+func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 	e := c.Edits
 	m := c.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(s.ID))
@@ -26,8 +26,8 @@ func (l legacy) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 	if modern && c.Method != nil && c.Method.MayAsk || called {
 		var set [2]jsonrpc.Field
 		n := 0
-		if called && c.Task != nil {
-			set[n] = jsonrpc.Field{Key: "task", Value: c.Task}
+		if called && c.AsTask != nil {
+			set[n] = jsonrpc.Field{Key: "task", Value: c.AsTask}
 			n++
 		}
 		if called && lacksArguments(m) {

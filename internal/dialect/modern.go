@@ -10,7 +10,7 @@ import (
 // modern is the part that revisions with per-request metadata share.
 type modern struct{ rev mcp.Revision }
 
-func (d modern) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
+func (d modern) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
 	e := c.Edits
 	m := c.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(s.ID))
@@ -27,7 +27,7 @@ func (d modern) request(dst []byte, c *mcp.Call, s *Stamp) []byte {
 
 // describe adds to a legacy client's request what its session declared (2026-07-28
 // §Base, "Per-request protocol fields").
-func (d modern) describe(e *jsonrpc.Edits, c *mcp.Call, s *Stamp) {
+func (d modern) describe(e *jsonrpc.Edits, c *mcp.Attempt, s *Stamp) {
 	m := c.Msg
 	set := PerRequest(d.rev, s.Info, s.Capabilities)
 	if s.Level != 0 {

@@ -119,7 +119,7 @@ func TestRequest(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			stamp := ours
 			stamp.Level = c.level
-			got := string(Request([]byte("before "), c.to, mustCall(t, c.in, c.from), &stamp))
+			got := string(Request([]byte("before "), c.to, mcp.NewAttempt(mustCall(t, c.in, c.from)), &stamp))
 			if got != "before "+c.want {
 				t.Errorf("got  %s\nwant %s", got, "before "+c.want)
 			}
@@ -129,7 +129,7 @@ func TestRequest(t *testing.T) {
 
 // TestRequestKeepsTheCall: a call may be sent twice, so Request must not change it.
 func TestRequestKeepsTheCall(t *testing.T) {
-	c := mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__t","_meta":{"progressToken":5}}}`, mcp.R20250618)
+	c := mcp.NewAttempt(mustCall(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__t","_meta":{"progressToken":5}}}`, mcp.R20250618))
 	c.Edits.Replace(jsonrpc.NoReason, c.Msg.Param("name"), []byte(`"t"`))
 	for _, to := range []mcp.Revision{mcp.R20241105, mcp.R20260728} {
 		first := string(Request(nil, to, c, &ours))

@@ -118,7 +118,7 @@ func (e *exam) firstCall(ctx context.Context, s *conn.Conn) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
 	defer cancel()
-	_, err = s.Call(ctx, mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: []byte(identity)}), nobody{})
+	_, err = s.Call(ctx, mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: []byte(identity)})), nobody{})
 	return err
 }
 

@@ -15,18 +15,20 @@ import (
 
 // Call answers one request and publishes how it went.
 func (g *Single) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	c.Sole, c.Server = true, g.Upstream.Name()
+	a := mcp.NewAttempt(c)
+	a.Sole, a.Server = true, g.Upstream.Name()
 	began := begin(g.Bridge.Events, c)
-	reply, err := g.call(ctx, c, s)
-	called(g.Bridge.Events, c, began, reply, err)
+	reply, err := g.call(ctx, a, s)
+	called(g.Bridge.Events, a, began, reply, err)
 	return reply, err
 }
 
 // Call answers one request and publishes how it went.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	a := mcp.NewAttempt(c)
 	began := begin(g.Bridge.Events, c)
-	reply, err := g.call(ctx, c, s)
-	called(g.Bridge.Events, c, began, reply, err)
+	reply, err := g.call(ctx, a, s)
+	called(g.Bridge.Events, a, began, reply, err)
 	return reply, err
 }
 
@@ -40,7 +42,7 @@ func begin(events *event.Publisher, c *mcp.Call) (began time.Time) {
 }
 
 // called publishes that a call was answered.
-func called(events *event.Publisher, c *mcp.Call, began time.Time, reply *mcp.Reply, err error) {
+func called(events *event.Publisher, c *mcp.Attempt, began time.Time, reply *mcp.Reply, err error) {
 	if began.IsZero() {
 		return
 	}

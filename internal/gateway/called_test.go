@@ -27,7 +27,7 @@ func TestEachCallIsPublished(t *testing.T) {
 	u := &fake{
 		name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{}}`)},
 		lists: map[string][]string{mcp.MethodListTools: {`{"name":"fine"}`, `{"name":"bad"}`, `{"name":"gone"}`, `{"name":"broken"}`}},
-		call: func(_ context.Context, c *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+		call: func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 			return answers[c.Name]()
 		},
 	}

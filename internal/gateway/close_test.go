@@ -49,7 +49,9 @@ func TestCloseInMidWork(t *testing.T) {
 			for i := range 3 {
 				do(func() { _, _ = g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &ear{}) })
 				do(func() { g.Changed("a", [...]string{"tools", "", "prompts"}[i]) })
-				do(func() { _, _ = r.Exchange(t.Context(), b, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}) })
+				do(func() {
+					_, _ = exchange(t.Context(), r, b, mcp.NewAttempt(modern(t, mcp.MethodCallTool, `{"name":"t"}`)), &ear{})
+				})
 				do(func() {
 					heard := &ear{}
 					leave := g.Subscribe(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: uint64(i + 1)}, heard)

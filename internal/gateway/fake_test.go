@@ -23,7 +23,7 @@ type fake struct {
 	name  string
 	hello mcp.ServerInfo
 	// call answers calls; nil answers {} in the words of from.
-	call func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error)
+	call func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
 	// list answers lists; nil answers with lists, by method.
 	list   func(ctx context.Context, method string) ([][]byte, error)
 	lists  map[string][]string
@@ -43,7 +43,7 @@ type seen struct {
 	reads int
 }
 
-func (s *seen) add(c *mcp.Call) {
+func (s *seen) add(c *mcp.Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := c.Edits
@@ -69,20 +69,42 @@ func (u *fake) Name() string { return u.name }
 
 func (u *fake) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) { return &u.hello, nil }
 
-func (u *fake) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	u.seen.add(c)
-	if u.call == nil {
-		return said(mcp.R20251125, `{}`), nil
-	}
-	return u.call(ctx, c, s)
+func (u *fake) Acquire(_ context.Context, f *mcp.ClientInfo, _ mcp.Need) (bridge.Lease, error) {
+	return &fakeLease{u}, nil
 }
 
-func (u *fake) Tasks(context.Context, *mcp.ClientInfo, string) (mcp.TaskForm, mcp.TaskSupport) {
-	if u.support == mcp.TaskForbidden {
-		return u.hello.Tasks(), mcp.TaskOptional
+// fakeLease is the one session of a fake, of the older era unless its hello says otherwise.
+type fakeLease struct{ u *fake }
+
+func (l *fakeLease) Revision() mcp.Revision {
+	if l.u.hello.Revision != mcp.Unknown {
+		return l.u.hello.Revision
 	}
-	return u.hello.Tasks(), u.support
+	return mcp.R20251125
 }
+
+func (l *fakeLease) Tasks() mcp.TaskForm { return l.u.hello.Tasks() }
+
+func (l *fakeLease) Tool(_ context.Context, name string) mcp.ToolFacts {
+	facts := mcp.ToolFacts{Support: l.u.support}
+	if facts.Support == mcp.TaskForbidden {
+		facts.Support = mcp.TaskOptional
+	}
+	facts.Params, facts.Known = l.u.params[name]
+	return facts
+}
+
+func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	l.u.seen.add(c)
+	if l.u.call == nil {
+		return said(mcp.R20251125, `{}`), nil
+	}
+	return l.u.call(ctx, c, s)
+}
+
+func (l *fakeLease) Release() {}
+
+func (u *fake) Tasks(context.Context, *mcp.ClientInfo) mcp.TaskForm { return u.hello.Tasks() }
 
 func (u *fake) List(ctx context.Context, _ *mcp.ClientInfo, method string) ([][]byte, bool, error) {
 	u.seen.mu.Lock()
@@ -95,13 +117,8 @@ func (u *fake) List(ctx context.Context, _ *mcp.ClientInfo, method string) ([][]
 	return items(u.lists[method]...), true, nil
 }
 
-func (u *fake) ToolParams(_ context.Context, _ *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
-	p, ok := u.params[tool]
-	return p, ok
-}
-
 func (u *fake) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
-	u.seen.add(c)
+	u.seen.add(mcp.NewAttempt(c))
 	if u.level != nil {
 		return u.level(ctx, c)
 	}
@@ -347,7 +364,7 @@ const (
 // and answers with what it was told.
 func asking(methods ...string) *fake {
 	u := &fake{name: "old"}
-	u.call = func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 		var wait sync.WaitGroup
 		answers := make([]string, len(methods))
 		errs := make([]error, len(methods))

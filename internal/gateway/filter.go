@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -18,8 +19,22 @@ type Filtered struct {
 	Shows func(kind, name string) bool
 }
 
-// Call answers for what is hidden and takes it out of lists.
-func (u *Filtered) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+// Acquire returns a lease that answers for what is hidden and takes it out of lists.
+func (u *Filtered) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (bridge.Lease, error) {
+	l, err := u.Upstream.Acquire(ctx, f, need)
+	if err != nil {
+		return nil, err
+	}
+	return &filteredLease{l, u}, nil
+}
+
+type filteredLease struct {
+	bridge.Lease
+	u *Filtered
+}
+
+func (l *filteredLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	u := l.u
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
 		if !u.Shows("tools", c.Name) {
@@ -34,11 +49,11 @@ func (u *Filtered) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Re
 			return nil, catalog.Missing(c.Client, c.Name)
 		}
 	case mcp.MethodComplete:
-		if err := u.complete(c); err != nil {
+		if err := u.complete(c.Call); err != nil {
 			return nil, err
 		}
 	}
-	reply, err := u.Upstream.Call(ctx, c, s)
+	reply, err := l.Lease.Call(ctx, c, s)
 	if err == nil && c.Method != nil && c.Method.ListKey != "" {
 		u.cut(c.Method, reply)
 	}

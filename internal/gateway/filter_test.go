@@ -21,7 +21,19 @@ type paper struct {
 
 func (p *paper) Name() string { return "paper" }
 
-func (p *paper) Call(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+func (p *paper) Acquire(context.Context, *mcp.ClientInfo, mcp.Need) (bridge.Lease, error) {
+	return &paperLease{paper: p}, nil
+}
+
+type paperLease struct {
+	bridge.Lease
+	paper *paper
+}
+
+func (l *paperLease) Release() {}
+
+func (l *paperLease) Call(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
+	p := l.paper
 	p.called++
 	m, err := jsonrpc.Scan([]byte(p.answer), jsonrpc.Limits{})
 	if err != nil {
@@ -42,7 +54,7 @@ func callOf(t *testing.T, method, params string) *mcp.Call {
 func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 	p := &paper{answer: `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[{"name":"a", "inputSchema":{}},{"name":"secret"}, {"name":"b","n":1e400}]}}`}
 	u := &Filtered{Upstream: p, Shows: func(kind, name string) bool { return kind == "tools" && name != "secret" }}
-	reply, err := u.Call(t.Context(), callOf(t, mcp.MethodListTools, "{}"), nil)
+	reply, err := bridge.Send(t.Context(), u, mcp.NewAttempt(callOf(t, mcp.MethodListTools, "{}")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +64,8 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	calls := p.called
-	_, hidden := u.Call(t.Context(), callOf(t, mcp.MethodCallTool, `{"name":"secret"}`), nil)
-	_, absent := (&Filtered{Upstream: p, Shows: func(string, string) bool { return false }}).Call(t.Context(), callOf(t, mcp.MethodCallTool, `{"name":"secret"}`), nil)
+	_, hidden := bridge.Send(t.Context(), u, mcp.NewAttempt(callOf(t, mcp.MethodCallTool, `{"name":"secret"}`)), nil)
+	_, absent := bridge.Send(t.Context(), &Filtered{Upstream: p, Shows: func(string, string) bool { return false }}, mcp.NewAttempt(callOf(t, mcp.MethodCallTool, `{"name":"secret"}`)), nil)
 	if hidden == nil || absent == nil || hidden.Error() != absent.Error() || !strings.Contains(hidden.Error(), "-32602") {
 		t.Errorf("hidden: %v, absent: %v", hidden, absent)
 	}
@@ -64,7 +76,7 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 		{mcp.MethodGetPrompt, `{"name":"p"}`}, {mcp.MethodReadResource, `{"uri":"x:y"}`},
 		{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"p"}}`}, {mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":"x:{y}"}}`},
 	} {
-		if _, err := u.Call(t.Context(), callOf(t, x[0], x[1]), nil); err == nil {
+		if _, err := bridge.Send(t.Context(), u, mcp.NewAttempt(callOf(t, x[0], x[1])), nil); err == nil {
 			t.Errorf("%s %s reached the server", x[0], x[1])
 		}
 	}
@@ -76,7 +88,7 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 func TestT25_JoinedListsArePrivate(t *testing.T) {
 	const public = `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a","inputSchema":{}}]}`
 	u := &fake{name: "u", lists: map[string][]string{mcp.MethodListTools: {`{"name":"a","inputSchema":{}}`}}}
-	u.call = func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
 		return said(mcp.R20260728, public), nil
 	}
 	all := func(string, string) bool { return true }
@@ -119,7 +131,7 @@ func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
 		"3": `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"b","inputSchema":{}}]}`,
 	}
 	u := &fake{name: "u"}
-	u.call = func(_ context.Context, c *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 		cursor, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("cursor"))
 		return said(mcp.R20260728, pages[cursor]), nil
 	}

@@ -68,23 +68,24 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 }
 
 // call is Call without the event.
-func (g *Merged) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (g *Merged) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	c := a.Call
 	if c.Method != nil && c.Method.Task {
-		return g.Bridge.Tasks(ctx, servers(g.Upstreams), c, s)
+		return g.Bridge.Tasks(ctx, servers(g.Upstreams), a, s)
 	}
 	switch c.Msg.Method {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
 		return g.view(c.Client).Page(ctx, c.Method, c.Msg.At(c.Msg.Param("cursor")), c.Once)
 	case mcp.MethodCallTool:
-		return g.named(ctx, c, s, catalog.KindTool)
+		return g.named(ctx, a, s, catalog.KindTool)
 	case mcp.MethodGetPrompt:
-		return g.named(ctx, c, s, catalog.KindPrompt)
+		return g.named(ctx, a, s, catalog.KindPrompt)
 	case mcp.MethodReadResource:
 		t, err := g.view(c.Client).Owner(ctx, c.Name)
 		if err != nil {
 			return nil, err
 		}
-		return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
+		return exchange(ctx, g.Bridge, upstreamOf(t), a, s)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 		t, err := g.view(c.Client).Owner(ctx, uri)
@@ -93,7 +94,7 @@ func (g *Merged) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 		}
 		return g.subscribe(ctx, c, upstreamOf(t))
 	case mcp.MethodComplete:
-		return g.complete(ctx, c, s)
+		return g.complete(ctx, a, s)
 	case mcp.MethodSetLevel:
 		return g.setLevel(ctx, c)
 	case mcp.MethodListen:
@@ -104,7 +105,7 @@ func (g *Merged) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 		defer leave()
 		defer g.catalog().Listen(catalog.AudienceOf(c.Client))()
 		v := g.view(c.Client)
-		return g.listen(ctx, g.Bridge, c, s, g.Upstreams, func(uri string) Upstream {
+		return g.listen(ctx, g.Bridge, c, s, g.Upstreams, false, func(uri string) Upstream {
 			t, err := v.Owner(ctx, uri)
 			if err != nil {
 				return nil
@@ -113,13 +114,13 @@ func (g *Merged) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 		})
 	}
 	if len(g.Upstreams) == 1 {
-		return g.Bridge.Exchange(ctx, g.Upstreams[0], c, s)
+		return exchange(ctx, g.Bridge, g.Upstreams[0], a, s)
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
 }
 
 // named relays a call that a name routes. Unknown and hidden names get the same answer.
-func (g *Merged) named(ctx context.Context, c *mcp.Call, s mcp.Caller, kind catalog.Kind) (*mcp.Reply, error) {
+func (g *Merged) named(ctx context.Context, c *mcp.Attempt, s mcp.Caller, kind catalog.Kind) (*mcp.Reply, error) {
 	at := c.Msg.Param("name")
 	if c.Name == "" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
@@ -131,11 +132,11 @@ func (g *Merged) named(ctx context.Context, c *mcp.Call, s mcp.Caller, kind cata
 	}
 	c.Edits.Replace(mcp.WhyName, at, t.Quoted)
 	c.Name = t.Name
-	return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
+	return exchange(ctx, g.Bridge, upstreamOf(t), c, s)
 }
 
 // complete routes completion/complete by what it refers to.
-func (g *Merged) complete(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (g *Merged) complete(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	raw, ref, v := c.Msg.Raw, c.Msg.Param("ref"), g.view(c.Client)
 	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
 		text, _ := jsonrpc.Text(raw, name)
@@ -144,20 +145,20 @@ func (g *Merged) complete(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.
 			return nil, catalog.Unknown(catalog.KindPrompt, text)
 		}
 		c.Edits.Replace(mcp.WhyName, name, t.Quoted)
-		return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
+		return exchange(ctx, g.Bridge, upstreamOf(t), c, s)
 	}
 	uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri"))
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
 	}
 	if t, ok := v.Find(ctx, catalog.KindTemplate, uri); ok {
-		return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
+		return exchange(ctx, g.Bridge, upstreamOf(t), c, s)
 	}
 	t, err := v.Owner(ctx, uri)
 	if err != nil {
 		return nil, err
 	}
-	return g.Bridge.Exchange(ctx, upstreamOf(t), c, s)
+	return exchange(ctx, g.Bridge, upstreamOf(t), c, s)
 }
 
 // setLevel tells every server that has a log; one that does not answer keeps

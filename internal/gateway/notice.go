@@ -132,7 +132,7 @@ func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error)
 // listen serves subscriptions/listen until the client hangs up, the gateway
 // drains, or the client is too slow to be told. owner says which server a resource
 // belongs to; nil means that all belong to the one in from.
-func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s mcp.Caller, from []Upstream, owner func(uri string) Upstream) (*mcp.Reply, error) {
+func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s mcp.Caller, from []Upstream, sole bool, owner func(uri string) Upstream) (*mcp.Reply, error) {
 	want, err := mcp.ParseSubscriptionFilter(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
@@ -142,7 +142,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 			Message: fmt.Sprintf("at most %d resources can be watched by one listen, with %d bytes of URIs", maxURIs, mcp.MaxWatchedBytes)}
 	}
 	q := &queue{wake: make(chan struct{}, 1)}
-	tasks, err := listenToTasks(ctx, r, c, q, from)
+	tasks, err := listenToTasks(ctx, r, c, q, from, sole)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, ack))
 	rest := time.NewTimer(pace) // between two writings, so that a flood is not passed on
 	defer rest.Stop()
-	as := r.TaskNames(c.Client, c.Sole)
+	as := r.TaskNames(c.Client, sole)
 	for {
 		select {
 		case <-q.wake:

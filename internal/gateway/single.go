@@ -27,9 +27,10 @@ func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 }
 
 // call is Call without the event.
-func (g *Single) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (g *Single) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+	c := a.Call
 	if c.Method != nil && c.Method.Task {
-		return g.Bridge.Tasks(ctx, []bridge.Server{g.Upstream}, c, s)
+		return g.Bridge.Tasks(ctx, []bridge.Server{g.Upstream}, a, s)
 	}
 	switch c.Msg.Method {
 	case mcp.MethodListen:
@@ -38,13 +39,13 @@ func (g *Single) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 			return nil, err
 		}
 		defer leave()
-		return g.listen(ctx, g.Bridge, c, s, []Upstream{g.Upstream}, nil)
+		return g.listen(ctx, g.Bridge, c, s, []Upstream{g.Upstream}, true, nil)
 	case mcp.MethodSetLevel:
 		return g.Upstream.SetLevel(ctx, c)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		return g.subscribe(ctx, c, g.Upstream)
 	case mcp.MethodListTools:
-		reply, err := g.Bridge.Exchange(ctx, g.Upstream, c, s)
+		reply, err := exchange(ctx, g.Bridge, g.Upstream, a, s)
 		if _, cut := g.Upstream.(*Filtered); err == nil && !cut {
 			lost := func(tool, why string) { g.Bridge.TellLost(g.Upstream.Name(), c.Msg.Method, catalog.LeftOut(tool, why)) }
 			if keepTools(reply, nil, lost) || paged(c, reply) && reply.From.Can(mcp.MirroredHeaders) {
@@ -54,13 +55,13 @@ func (g *Single) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Repl
 			}
 		}
 		if err == nil && c.Client.Revision.Can(mcp.ExperimentalTasks) && reply.From.Can(mcp.TasksExtension) {
-			if form, _ := g.Upstream.Tasks(ctx, c.Client, ""); form == mcp.DirectedTasks {
+			if g.Upstream.Tasks(ctx, c.Client) == mcp.DirectedTasks {
 				offerTasks(reply)
 			}
 		}
 		return reply, err
 	}
-	return g.Bridge.Exchange(ctx, g.Upstream, c, s)
+	return exchange(ctx, g.Bridge, g.Upstream, a, s)
 }
 
 // paged reports whether a list has further pages beside the one in reply.

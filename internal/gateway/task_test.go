@@ -41,7 +41,7 @@ const aTask = `"taskId":"t1","status":"working","createdAt":"2025-11-25T10:30:00
 
 // answers makes a server answer methods with fixed results.
 func (u *fake) answers(results map[string]string) *fake {
-	u.call = func(_ context.Context, c *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 		r, ok := results[c.Msg.Method]
 		if !ok {
 			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"}), nil
@@ -196,7 +196,7 @@ func TestAttendedTaskEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var waiting atomic.Int32
 				u := requested("one")
-				u.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+				u.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 					if c.Msg.Method == mcp.MethodTaskResult {
 						waiting.Add(1)
 						defer waiting.Add(-1)
@@ -248,7 +248,7 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var cancelled atomic.Bool
 				x.u.support = mcp.TaskRequired
-				x.u.call = func(ctx context.Context, c *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+				x.u.call = func(ctx context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 					rev := x.u.hello.Revision
 					switch {
 					case c.Msg.Method == mcp.MethodTaskResult:
@@ -260,7 +260,7 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 						reply := said(rev, `{"task":{`+aTask+`}}`)
 						reply.Session = 5
 						return reply, nil
-					case !mcp.HasTasksExtension(c.Client.Capabilities):
+					case !mcp.HasTasksExtension(c.Capabilities()):
 						reply := mcp.Fail(&jsonrpc.Error{Code: mcp.CodeMissingCapability, Data: []byte(`{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)})
 						reply.From = rev
 						return reply, nil
@@ -289,7 +289,7 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 func TestListensToItsOwnTasksOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := directed("one")
-		one.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		one.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			if c.Msg.Method != mcp.MethodListen {
 				return said(mcp.R20260728, `{"resultType":"task",`+aTask+`}`), nil
 			}

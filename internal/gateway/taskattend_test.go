@@ -24,7 +24,7 @@ type asksThenEnds struct {
 
 func newAsksThenEnds(t *testing.T) *asksThenEnds {
 	x := &asksThenEnds{fake: requested("one"), end: make(chan struct{}), onLook: func() {}}
-	x.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	x.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 		task := aTask
 		switch c.Msg.Method {
 		case mcp.MethodTaskResult:
@@ -129,7 +129,7 @@ func TestErrorOfATaskHasACodeOfTheClients(t *testing.T) {
 	x := newAsksThenEnds(t)
 	x.over = true
 	call := x.call
-	x.call = func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	x.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 		if c.Msg.Method != mcp.MethodTaskResult {
 			return call(ctx, c, s)
 		}

@@ -27,7 +27,7 @@ type taskListen struct {
 // listenToTasks begins to hear of the tasks that a listen names (SEP-2663, "Task
 // Status Notifications"). The tasks of legacy servers are not heard: their notices
 // say neither what came of a task nor what it asks, which this one must.
-func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue, from []Upstream) (*taskListen, error) {
+func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue, from []Upstream, sole bool) (*taskListen, error) {
 	raw := c.Msg.Raw
 	list := jsonrpc.Find(raw, c.Msg.Param("notifications"), "taskIds")
 	if list.IsZero() {
@@ -46,7 +46,7 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 		if n++; !ok || n > maxTaskIDs {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("taskIds must be an array of at most %d strings", maxTaskIDs)}
 		}
-		p, err := r.FindTask(ctx, servers(from), c.Client, c.Sole, id)
+		p, err := r.FindTask(ctx, servers(from), c.Client, sole, id)
 		switch {
 		case err != nil:
 		case p.Form() != mcp.DirectedTasks:
@@ -133,7 +133,7 @@ func (e *taskEar) listen(ctx context.Context, c *mcp.Call) {
 	f.Revision, f.LogLevel = mcp.LatestLegacy, 0 // our own words; the codec adds the rest
 	call := mcp.NewCall(m, m.Param(mcp.KeyMeta), &f)
 	call.Ours = true
-	_, _ = e.server.Call(ctx, call, e)
+	_, _ = bridge.Send(ctx, e.server, mcp.NewAttempt(call), e)
 }
 
 // Notify takes the acknowledgement and what is said of the tasks that were asked

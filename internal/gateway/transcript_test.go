@@ -31,6 +31,14 @@ func (s server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), ask
 	return s.Upstream.Stand(f, deliver, asker)
 }
 
+func (s server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (bridge.Lease, error) {
+	l, err := s.Upstream.Acquire(ctx, f, need)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
 // start is a whole Dragoman before one server, over two pipes in memory. A
 // transcript tells of one connection, so the server can be reached only once.
 func start(t testing.TB, config string) transcript.Ends {

@@ -5,8 +5,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Call is one request of a client: the client's own bytes, what we read from them, and
-// the changes to make. It belongs to the goroutine that serves the request.
+// Call is one request of a client on its way to an answer: the client's own bytes and
+// what we read in them. It is not written to once it is made; what one sending to one
+// server changes is in an Attempt. It may be read by several goroutines.
 type Call struct {
 	Msg    *jsonrpc.Message
 	Method *Method // nil for a method that we do not know
@@ -20,47 +21,24 @@ type Call struct {
 
 	// Level is the least severe level of log messages for this call, 0 for none.
 	Level LogLevel
-	// Name is the tool, prompt or URI of params as the server knows it, after any
-	// renaming. It is "" if the method has none.
+	// Name is what the call is about in the client's words: the tool, prompt, URI or task
+	// of params, "" when the method has none.
 	Name string
-	// Headers are the Mcp-Param-* headers that the client sent. HTTP says that the
-	// client's transport has headers.
+	// Headers are the Mcp-Param-* fields that the client sent; HTTP says that its
+	// transport has headers at all.
 	Headers []mirror.Header
 	HTTP    bool
 	// Trail records the splices of the call, its answer and its notifications. Nil
 	// records nothing.
 	Trail *jsonrpc.Trail
-	// Progress is the highest progress that the client has been sent, nil before the
-	// first. It is kept over all input rounds of a call.
-	Progress *float64
-	// Edits are the changes that do not depend on the server's revision: names without
-	// their prefix, a cursor of the server's own.
-	Edits jsonrpc.Edits
-	// Ours marks a call of our own (reading a list, subscribing, setting a level). No
-	// client can be asked or notified.
+	// Ours says that no client waits for the call: we read a list, subscribe or set a
+	// level. Nobody can be asked or told anything.
 	Ours bool
-	// Answers says that the inputResponses and the requestState of a retry go to the
-	// server whatever its revision, because the server asked for them.
-	Answers bool
-	// Retry are members of params that the server gets in addition to the client's own:
-	// its state and the answers to its requests, when we run the input rounds for a
-	// legacy client.
-	Retry []jsonrpc.Field
-	// Task is the object that asks a server with RequestedTasks to make the call a
-	// task. It replaces what the client sent. Nil leaves that unchanged.
-	Task []byte
-	// Session is the server session that the call is for, 0 for any.
-	Session uint64
-	// Sole says that the client's endpoint has only one server.
-	Sole bool
 	// Number joins the events of the call, 0 for none. A retry of a parked call has the
-	// number of that call.
+	// number of that call: the gateway gives it before anything else is done.
 	Number uint64
-	// Server is the name of the server that the call was last sent to, "" for none. It is
-	// for the events of the call.
-	Server string
-	// Once says that the client will not ask again, so a list waits for all servers, as
-	// long as the call's context allows.
+	// Once says that the client will not ask again: a list is worth waiting for all
+	// servers, as long as the call's context.
 	Once bool
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/codex"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -60,6 +61,15 @@ func (s *server) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 // Subscribe implements gateway.Upstream.
 func (s *server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
 	return s.Upstream.Stand(f, deliver, asker)
+}
+
+// Acquire implements bridge.Server.
+func (s *server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (bridge.Lease, error) {
+	l, err := s.Upstream.Acquire(ctx, f, need)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // shown returns a server as far as clients may see it.

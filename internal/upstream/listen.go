@@ -196,11 +196,12 @@ func reason(err error) string {
 }
 
 func (u *Upstream) listenOnce(ctx context.Context, l *listening) error {
-	s, release, err := u.acquire(ctx, nil, false)
+	lease, err := u.acquire(ctx, nil, false)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer lease.Release()
+	s := lease.s
 	if !s.server.Revision().Can(mcp.Listen) {
 		return errEraChanged
 	}
@@ -336,11 +337,12 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 	u.mu.Lock()
 	w.want.Tools, w.want.Prompts, w.want.Resources = want.Tools, want.Prompts, want.Resources
 	u.mu.Unlock()
-	s, release, err := u.acquire(ctx, w.facts, false)
+	lease, err := u.acquire(ctx, w.facts, false)
 	if err != nil {
 		return mcp.SubscriptionFilter{}, err
 	}
-	defer release()
+	defer lease.Release()
+	s := lease.s
 	switch {
 	case s.server.Revision().Can(mcp.Listen):
 		u.mu.Lock()

@@ -31,24 +31,30 @@ func (u *Upstream) List(ctx context.Context, f *mcp.ClientInfo, method string) (
 func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	shown := false
 	show := func(m *jsonrpc.Message) { shown = true; page(m) }
-	items, complete, err = u.listPages(ctx, f, method, show)
+	items, complete, err = u.listPages(ctx, f, nil, method, show)
 	if errors.Is(err, transport.ErrStalled) && !shown && ctx.Err() == nil {
 		// Its session was set aside, and there is another one.
-		items, complete, err = u.listPages(ctx, f, method, show)
+		items, complete, err = u.listPages(ctx, f, nil, method, show)
 	}
 	return items, complete, err
 }
 
-func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
+// listPages is ListPages once. It uses the session via, which somebody else holds, or one of
+// its own where via is nil.
+func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *session, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	info := mcp.LookupMethod(method)
 	if info == nil || info.ListKey == "" {
 		return nil, false, fmt.Errorf("%s is no list", method)
 	}
-	s, release, err := u.acquire(ctx, f, false)
-	if err != nil {
-		return nil, false, err
+	s := via
+	if s == nil {
+		lease, err := u.acquire(ctx, f, false)
+		if err != nil {
+			return nil, false, err
+		}
+		defer lease.Release()
+		s = lease.s
 	}
-	defer release()
 	left := map[string]string{}
 	if method == mcp.MethodListTools {
 		defer func() { u.leaveOut(left, err == nil, f != nil && canBeAsked(f)) }()
@@ -161,20 +167,32 @@ func (u *Upstream) forgetTools() {
 // whether the server has such a tool for the client f, who may be nil. It reads the
 // tools once and again after they have changed.
 func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool) {
-	u.lookUpTool(ctx, f, func(t *toolSpecs) bool {
+	u.lookUpTool(ctx, f, nil, func(t *toolSpecs) bool {
 		params, known = t.params[tool]
 		return known
 	})
 	return params, known
 }
 
-// lookUpTool calls find with the tools that all clients see. If find returns false, it
-// calls find again with the tools for clients with the capabilities of f.
-func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, find func(*toolSpecs) bool) {
-	if t := u.toolsOf(ctx, nil); t != nil && find(t) || f == nil || !canBeAsked(f) {
-		return
+// lookUpTool calls find with what is known of the tools until it returns true: the tools
+// that all clients see, then those for clients with the capabilities of f. What is not
+// known is read, through the session via unless that is nil.
+func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
+	u.mu.Lock()
+	own := u.setLocked(f)
+	all, mine := u.tools[""], u.tools[own]
+	u.mu.Unlock()
+	for _, t := range [...]*toolSpecs{all, mine} {
+		if t != nil && isClosed(t.done) && find(t) {
+			return
+		}
 	}
-	if t := u.toolsOf(ctx, f); t != nil {
+	if via == nil || own == "" {
+		if t := u.toolsOf(ctx, nil, via); t != nil && find(t) || f == nil || !canBeAsked(f) {
+			return
+		}
+	}
+	if t := u.toolsOf(ctx, f, via); t != nil {
 		find(t)
 	}
 }
@@ -192,8 +210,9 @@ func (u *Upstream) setLocked(f *mcp.ClientInfo) string {
 const maxToolSpecs = 16
 
 // toolsOf returns what is known of the tools of the clients with the capabilities of
-// f, who may be nil. It is nil when ctx ends before.
-func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo) *toolSpecs {
+// f, who may be nil. It is nil when ctx ends before. They are read through the session
+// via, which the caller holds, or another one where via is nil.
+func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
 	u.mu.Lock()
 	key := u.setLocked(f)
 	t := u.tools[key]
@@ -204,11 +223,17 @@ func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo) *toolSpecs {
 		}
 		u.tools[key] = t
 		f = f.Own()
+		if via != nil {
+			via.users++ // its holder may give it back before the list is read
+		}
 		// Not for as long as its first caller has patience: others wait too.
 		u.work.Go(func() {
 			ctx, stop := context.WithTimeout(u.life, 30*time.Second)
 			defer stop()
-			u.loadTools(ctx, f, key, t)
+			u.loadTools(ctx, f, via, key, t)
+			if via != nil {
+				u.release(via, false, false)
+			}
 		})
 	}
 	u.mu.Unlock()
@@ -223,9 +248,9 @@ func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo) *toolSpecs {
 	}
 }
 
-func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientInfo, key string, t *toolSpecs) {
+func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientInfo, via *session, key string, t *toolSpecs) {
 	defer close(t.done)
-	items, _, err := u.List(ctx, f, mcp.MethodListTools)
+	items, err := u.listTools(ctx, f, via)
 	if err != nil {
 		u.opts.Log.Debug("tools could not be read", "server", u.spec.Name, "cause", err.Error())
 		u.mu.Lock()
@@ -253,6 +278,19 @@ func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientInfo, key string,
 		}
 		t.params[name] = params
 	}
+}
+
+// listTools reads the list of tools through the session via, or another one where via is
+// nil or cannot answer.
+func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *session) ([][]byte, error) {
+	if via != nil {
+		items, _, err := u.listPages(ctx, f, via, mcp.MethodListTools, func(*jsonrpc.Message) {})
+		if err == nil || !isOver(err) {
+			return items, err
+		}
+	}
+	items, _, err := u.List(ctx, f, mcp.MethodListTools)
+	return items, err
 }
 
 // paramsOf is ToolParams for the headers that we send. A pipe has none.

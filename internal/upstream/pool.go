@@ -123,15 +123,15 @@ func (u *Upstream) useModernLocked(f *mcp.ClientInfo) bool {
 
 // acquire returns a session for a client, opening one when none fits. forCall
 // says that a call will run on it: then a lane is chosen such that questions can
-// be attributed. release must be called once.
-func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool) (s *session, release func(), err error) {
+// be attributed. The caller must release the lease.
+func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool) (*Lease, error) {
 	for {
 		s, open, freed, err := u.pick(f, forCall)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if s != nil {
-			return s, func() { u.release(s, f != nil && forCall && s.pool != nil) }, nil
+			return u.newLease(s, f, f != nil && forCall && s.pool != nil), nil
 		}
 		if open != nil {
 			freed = open.done
@@ -139,10 +139,10 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool)
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return nil, nil, u.unavailable(context.Cause(ctx), "cancelled")
+			return nil, u.unavailable(context.Cause(ctx), "cancelled")
 		}
 		if open != nil && open.err != nil {
-			return nil, nil, open.err
+			return nil, open.err
 		}
 	}
 }
@@ -256,12 +256,15 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 
 func (s *session) reads() bool { return !s.stuck }
 
-// release gives back what acquire returned; called says that it was for a call
-// that counts in the session's lane.
-func (u *Upstream) release(s *session, called bool) {
+// release gives back a session that was acquired; called says that it was for a call
+// that counts in the session's lane, look that nothing was sent.
+func (u *Upstream) release(s *session, called, look bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s.users--
+	if look && u.spec.Isolation == PerCall {
+		s.taken = false // it is the next call's
+	}
 	if called {
 		s.calls--
 	}

@@ -2,12 +2,9 @@ package upstream
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -35,79 +32,31 @@ type knownForms struct{ seen atomic.Uint32 }
 
 func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
 
-// Tasks returns in which form the server has tasks for the client f, and what its
-// tool says of them where that is asked; tool may be "". It opens the server where
-// that is needed to know, and answers none where it cannot be opened.
-func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo, tool string) (mcp.TaskForm, mcp.TaskSupport) {
+// Tasks returns in which form the server has tasks for the client f. It opens the server
+// where that is needed to know, and answers none where it cannot be opened.
+func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	if u.forms.seen.Load() == 1<<mcp.NoTasks {
-		return mcp.NoTasks, mcp.TaskForbidden // nearly always
+		return mcp.NoTasks // nearly always
 	}
-	s, release, err := u.acquire(ctx, f, false)
+	l, err := u.Acquire(ctx, f, mcp.Need{})
 	if err != nil {
-		return mcp.NoTasks, mcp.TaskForbidden
+		return mcp.NoTasks
 	}
-	form := s.tasks
-	u.mu.Lock()
-	if u.spec.Isolation == PerCall {
-		s.taken = false // nothing was said to it: it is the next call's
-	}
-	u.mu.Unlock()
-	release()
-	if form != mcp.RequestedTasks || tool == "" {
-		return form, mcp.TaskForbidden
-	}
-	support := mcp.TaskForbidden
-	u.lookUpTool(ctx, f, func(t *toolSpecs) bool {
-		support = t.tasks[tool]
-		_, known := t.params[tool]
-		return known || support != mcp.TaskForbidden
-	})
-	return form, support
+	defer l.Release()
+	return l.Tasks()
 }
 
-// callInSession relays a call that only one session can answer. Where it is over a
-// process has ended with it, and its tasks; what is behind HTTP may still have them.
-func (u *Upstream) callInSession(ctx context.Context, c *mcp.Call, sink mcp.Caller) (*mcp.Reply, error) {
-	for try := 0; ; try++ {
-		s, release := u.acquireSession(c)
-		if s == nil {
-			if u.spec.piped() || c.Msg.Method == mcp.MethodCallTool {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-					Message: fmt.Sprintf("Task not found: the session of server %q that had it is over", u.spec.Name)}
-			}
-			var err error
-			if s, release, err = u.acquire(ctx, c.Client, c.Method == nil || c.Method.MayAsk); err != nil {
-				return nil, err
-			}
-		}
-		u.watch(s)
-		reply, err := s.server.Call(ctx, c, s.related(c.Trail, sink))
-		u.remember(s, c, reply)
-		release()
-		if err == nil {
-			return reply, nil
-		}
-		if isOver(err) {
-			u.drop(s, err)
-		}
-		if try > 0 || ctx.Err() != nil || !errors.Is(err, conn.ErrSessionLost) {
-			return nil, err
-		}
-	}
-}
-
-// acquireSession returns the session that a call names, nil when it is over or
-// another principal's: numbers can be guessed.
-func (u *Upstream) acquireSession(c *mcp.Call) (*session, func()) {
-	forCall := c.Method == nil || c.Method.MayAsk
+// acquireSession returns the session that a client means by its number, nil when it is
+// over or another principal's: numbers can be guessed.
+func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, p := range u.pools {
-		if p.seat != "" && p.seat != c.Client.Who.SeatKey() {
+		if p.seat != "" && p.seat != f.Who.SeatKey() {
 			continue
 		}
 		for _, s := range p.sessions {
-			if s.number != c.Session {
+			if s.number != need.Session {
 				continue
 			}
 			s.users++
@@ -116,19 +65,21 @@ func (u *Upstream) acquireSession(c *mcp.Call) (*session, func()) {
 				s.reap.Stop()
 				s.reap = nil
 			}
-			if forCall {
-				s.owner = c.Client.Conversation
+			if need.ForCall {
+				s.owner = f.Conversation
 				s.calls++
 			}
-			return s, func() { u.release(s, forCall) }
+			l := u.newLease(s, f, need.ForCall)
+			l.need = need
+			return l
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // remember notes in which session a legacy server has answered, and keeps that for
 // the task that the answer is about. r is nil where there is none.
-func (u *Upstream) remember(s *session, c *mcp.Call, r *mcp.Reply) {
+func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	if r == nil || s.pool == nil {
 		return
 	}

@@ -41,9 +41,14 @@ func about(t *testing.T, u *Upstream, f *mcp.ClientInfo, method string, session 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), f)
+	c := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), f))
 	c.Session = session
-	return u.Call(t.Context(), c, sink{})
+	l, err := u.Acquire(t.Context(), f, mcp.Need{Session: session})
+	if err != nil {
+		return nil, err
+	}
+	defer l.Release()
+	return l.Call(t.Context(), c, sink{})
 }
 
 // TestTasksOutliveTheirCall: where each call has a process of its own, that of a task
@@ -104,15 +109,20 @@ func TestTasksOfATool(t *testing.T) {
 		defer u.Close(context.Background())
 		f := facts(mcp.R20260728, "", "{}", 0)
 		for tool, want := range map[string]mcp.TaskSupport{"must": mcp.TaskRequired, "may": mcp.TaskOptional, "not": mcp.TaskForbidden, "none": mcp.TaskForbidden} {
-			if form, got := u.Tasks(t.Context(), f, tool); form != mcp.RequestedTasks || got != want {
+			l, err := u.Acquire(t.Context(), f, mcp.Need{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if form, got := l.Tasks(), l.Tool(t.Context(), tool).Support; form != mcp.RequestedTasks || got != want {
 				t.Errorf("%s: %d, %d", tool, form, got)
 			}
+			l.Release()
 		}
 		plain := &house{legacy: true}
 		v := plain.open(Spec{})
 		defer v.Close(context.Background())
 		for range 2 {
-			if form, _ := v.Tasks(t.Context(), f, "must"); form != mcp.NoTasks {
+			if form := v.Tasks(t.Context(), f); form != mcp.NoTasks {
 				t.Errorf("a server without tasks has %d", form)
 			}
 		}
@@ -259,7 +269,7 @@ func TestAskingForTasksStartsNoProcess(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream) {
 		for range 4 {
-			if form, _ := u.Tasks(t.Context(), legacyClient, ""); form != mcp.RequestedTasks {
+			if form := u.Tasks(t.Context(), legacyClient); form != mcp.RequestedTasks {
 				t.Fatalf("it has tasks in the form %d", form)
 			}
 			if _, err := call(t, u, legacyClient, "tools/call", `{"name":"may","arguments":{}}`); err != nil {

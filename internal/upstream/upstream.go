@@ -320,67 +320,12 @@ func (u *Upstream) sessionsLocked() []*session {
 // it is not open yet; f may be nil. While the server is away the last word that
 // it gave is not repeated: the error says what is wrong.
 func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
-	s, release, err := u.acquire(ctx, f, false)
+	l, err := u.acquire(ctx, f, false)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	return s.server.Hello(), nil
-}
-
-// Call relays a call; see conn.Server.Call. A call that provably did not arrive,
-// or that is read-only, is sent once more over a fresh session.
-func (u *Upstream) Call(ctx context.Context, c *mcp.Call, sink mcp.Caller) (*mcp.Reply, error) {
-	if c.Session != 0 {
-		return u.callInSession(ctx, c, sink)
-	}
-	for try := 0; ; try++ {
-		s, release, err := u.acquire(ctx, c.Client, c.Method == nil || c.Method.MayAsk)
-		if err != nil {
-			return nil, err
-		}
-		u.raiseLevel(ctx, s, c)
-		if reply := u.answerListen(s, c.Msg.Method); reply != nil {
-			release()
-			return reply, nil
-		}
-		u.watch(s)
-		reply, err := s.server.Call(ctx, c, s.related(c.Trail, sink))
-		if err == nil && u.missesHeader(s, c, reply) {
-			// Its tool's schema has changed since we read it (2026-07-28 §Streamable
-			// HTTP, "Client Behavior").
-			u.forgetTools()
-			reply, err = s.server.Call(ctx, c, sink)
-		}
-		if err == nil {
-			u.remember(s, c, reply)
-			u.noteListen(s, c.Msg.Method, reply)
-		}
-		release()
-		if try == 0 && foreign(s, reply, err) {
-			if u.eraChanged(ctx, s) && notExecuted(s, c, reply) {
-				continue
-			}
-			return reply, err
-		}
-		if err == nil {
-			return reply, nil
-		}
-		var e *mcp.Error
-		if !errors.As(err, &e) || try > 0 || ctx.Err() != nil {
-			return nil, err
-		}
-		if isOver(err) {
-			u.drop(s, err)
-		}
-		if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
-			return nil, err
-		}
-		if e.Cause == "auth_required" || e.Cause == "overloaded" {
-			return nil, err
-		}
-		u.opts.Log.Info("call is sent again", "server", u.spec.Name, "cause", e.Cause)
-	}
+	defer l.Release()
+	return l.s.server.Hello(), nil
 }
 
 // isOver reports whether the error of a call says that its session takes no further
@@ -392,7 +337,7 @@ func isOver(err error) bool {
 
 // missesHeader reports whether a modern server refused a call for a mirrored
 // header. It has run nothing then.
-func (u *Upstream) missesHeader(s *session, c *mcp.Call, r *mcp.Reply) bool {
+func (u *Upstream) missesHeader(s *session, c *mcp.Attempt, r *mcp.Reply) bool {
 	return r.Code() == mcp.CodeHeaderMismatch && c.Msg.Method == mcp.MethodCallTool &&
 		s.server.Revision().Can(mcp.MirroredHeaders) && u.spec.Command == ""
 }

@@ -165,11 +165,12 @@ func (p *pool) watchedLocked(uri string) bool {
 // subscription makes the server watch a resource or stop: by a request where it
 // has sessions, by a listen with the new union where it has not.
 func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri string) (*mcp.Reply, error) {
-	s, release, err := u.acquire(ctx, w.facts, false)
+	lease, err := u.acquire(ctx, w.facts, false)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer lease.Release()
+	s := lease.s
 	if s.server.Revision().Can(mcp.Listen) {
 		return u.listenFor(ctx, method, uri)
 	}
@@ -179,7 +180,7 @@ func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri 
 
 // ownCall makes a call of our own on behalf of a client; for nobody, it says who we
 // are (2026-07-28 §Base, "Per-request protocol fields": on every request).
-func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp.Call {
+func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp.Attempt {
 	g := mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: u.opts.Info}
 	if f != nil {
 		g = *f
@@ -195,7 +196,7 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 	m := jsonrpc.NewRequest("1", method, params)
 	c := mcp.NewCall(m, m.Param(mcp.KeyMeta), &g)
 	c.Ours = true
-	return c
+	return mcp.NewAttempt(c)
 }
 
 // heard takes a notice of a legacy session, or one outside of any listen. only is
@@ -383,7 +384,7 @@ func (u *Upstream) resubscribe(p *pool) bool {
 }
 
 // raiseLevel sees to it that a legacy server says what the call wants to hear.
-func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Call) {
+func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Attempt) {
 	if c.Level == 0 || s.server.Revision().Modern() {
 		return
 	}
@@ -441,11 +442,12 @@ func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level is no log level"}
 	}
-	s, release, err := u.acquire(ctx, c.Client, false)
+	lease, err := u.acquire(ctx, c.Client, false)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer lease.Release()
+	s := lease.s
 	if s.server.Revision().Modern() {
 		return mcp.Answer([]byte("{}")), nil
 	}
