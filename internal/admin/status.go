@@ -1,10 +1,3 @@
-// Package admin is the model of the program's state that the command line, the HTTP API
-// and the readiness check share: exported types with their JSON, and the same as text
-// for a terminal.
-//
-// It holds no state and reads none: the package that knows a part of the state fills in
-// that part of a Report. It does not import the packages that it describes, so that a
-// page or a command can read a Report that came over HTTP.
 package admin
 
 import "time"

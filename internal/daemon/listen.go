@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"syscall"
 	"time"
@@ -93,4 +94,17 @@ func listenError(address string, err error) error {
 		return fmt.Errorf("address %s may not be used by this user: choose a port above 1023 with --listen", address)
 	}
 	return fmt.Errorf("address %s cannot be listened on: %w", address, err)
+}
+
+// isLocal reports whether only this machine can reach an address to listen at.
+func isLocal(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
 }

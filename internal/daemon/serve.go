@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
@@ -57,14 +58,13 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	limited, flush := limitLog(plain)
 	defer flush()
 	o.Log = limited
-	d := newDaemon(o)
-	d.log = plain
-	defer d.close()
 	address := o.Config.Listen
 	if o.Listen != "" {
 		address = o.Listen
 	}
-	d.local = isLocal(address)
+	d := newDaemon(o, isLocal(address))
+	d.log = plain
+	defer d.close()
 	d.runtime.Apply(o.Config)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -110,17 +110,16 @@ type daemon struct {
 	metrics *telemetry.Metrics
 	shown   *telemetry.Log // of events
 	unheard func()         // ends the subscription of metrics
-	started time.Time
 	guard   *httpdoor.Guard
-	alias   aliases
 	budget  *transport.Budget
-	local   bool // only this machine can reach the listener; set before it is
 	runtime *runtime.Runtime
+	admin   *admin.API
 	hurried atomic.Bool // the client on standard input waits for our end
 }
 
-func newDaemon(o ServeOptions) *daemon {
-	d := &daemon{opts: o, events: o.Events, metrics: telemetry.NewMetrics(), started: time.Now()}
+// newDaemon makes a daemon; local says that only this machine can reach its listener.
+func newDaemon(o ServeOptions, local bool) *daemon {
+	d := &daemon{opts: o, events: o.Events, metrics: telemetry.NewMetrics()}
 	if d.events == nil {
 		d.events = &event.Publisher{}
 	}
@@ -131,6 +130,7 @@ func newDaemon(o ServeOptions) *daemon {
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 	})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Local: local})
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
@@ -222,15 +222,7 @@ func (d *daemon) watch(ctx context.Context) {
 func (d *daemon) handler() http.Handler {
 	mux := http.NewServeMux()
 	d.runtime.Routes(mux)
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, "ok\n")
-	})
-	mux.HandleFunc("/readyz", d.readyz)
-	mux.HandleFunc("/api/v1/status", d.serveStatus)
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, problem{Type: "not-found", Title: "There is nothing here", Status: http.StatusNotFound, Instance: r.URL.Path})
-	})
+	d.admin.Routes(mux)
 	mux.Handle("/metrics", d.metrics.Handler())
 	return d.guard.Wrap(mux)
 }

@@ -14,7 +14,7 @@ func (d *daemon) dumpWhenAsked(ctx context.Context, asked <-chan os.Signal) {
 			return
 		case <-asked:
 			// In one write, so that log lines do not stand between.
-			_, _ = d.opts.Dump.Write(d.report().Text(time.Now()))
+			_, _ = d.opts.Dump.Write(d.admin.Report().Text(time.Now()))
 		}
 	}
 }

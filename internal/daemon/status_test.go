@@ -169,9 +169,9 @@ func TestStatus(t *testing.T) {
 // passes on get a problem of RFC 9457, or nothing of ours at all.
 func TestStatusIsForThisMachine(t *testing.T) {
 	r := serve(t, snapshot())
-	problemOf := func(a answer) problem {
+	problemOf := func(a answer) admin.Problem {
 		t.Helper()
-		p := problem{}
+		p := admin.Problem{}
 		if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.header.Get("Content-Type") != "application/problem+json" || p.Status != a.status || p.Title == "" || !strings.HasPrefix(p.Type, "urn:dragoman:problem:") {
 			t.Errorf("no problem: %d %v %s", a.status, a.header, a.body)
 		}
@@ -201,7 +201,7 @@ func TestStatusIsForThisMachine(t *testing.T) {
 		t.Errorf("nothing: %d", a.status)
 	}
 
-	open := newDaemon(ServeOptions{Config: snapshot(), Log: (&journal{}).logger()})
+	open := newDaemon(ServeOptions{Config: snapshot(), Log: (&journal{}).logger()}, false)
 	defer open.close()
 	open.runtime.Apply(snapshot())
 	w := httptest.NewRecorder()
@@ -217,15 +217,6 @@ func TestStatusIsForThisMachine(t *testing.T) {
 		if isLocal(address) != local {
 			t.Errorf("%s: %t", address, !local)
 		}
-	}
-}
-
-// TestAliases: they tell principals apart, stay, and are no digest of theirs.
-func TestAliases(t *testing.T) {
-	var a, b aliases
-	first := a.of("x")
-	if a.of("") != "" || first != a.of("x") || first == a.of("y") || first == b.of("x") || strings.Contains(a.of("secret"), "secret") {
-		t.Error(a.of("x"), a.of("y"), b.of("x"))
 	}
 }
 

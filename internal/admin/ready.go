@@ -1,4 +1,4 @@
-package daemon
+package admin
 
 import (
 	"net/http"
@@ -8,19 +8,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// readyz answers whether clients can be served, with the reason and since when.
+// serveReady answers whether clients can be served, with the reason and since when.
 // A server that has failed does not make the daemon unready while another works:
 // its calls alone would fail.
-func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
-	since, draining := d.runtime.Configured()
-	all := d.runtime.Statuses()
-	ready, failed, deaf := 0, 0, 0
+func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
+	since, draining := a.opts.Runtime.Configured()
+	all := a.opts.Runtime.Statuses()
+	ready, failed, silent := 0, 0, 0
 	for _, s := range all {
 		switch s.State {
 		case upstream.Broken:
 			failed++
 		case upstream.Unresponsive:
-			deaf++
+			silent++
 		case upstream.Ready, upstream.Idle:
 			ready++
 		}
@@ -36,9 +36,9 @@ func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
 		reason = "no server is configured"
 	case failed == len(all):
 		ok, reason = false, "no server could be opened"
-	case failed+deaf == len(all):
+	case failed+silent == len(all):
 		ok, reason = false, "no server answers"
-	case deaf > 0:
+	case silent > 0:
 		reason = "some servers do not answer"
 	case failed > 0:
 		reason = "some servers could not be opened"

@@ -1,0 +1,121 @@
+package admin
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+// Report gathers the state of everything. It asks no server and waits for nobody.
+func (a *API) Report() *Report {
+	now, state := time.Now(), a.opts.Runtime.Report()
+	r := &Report{
+		Name: "dragoman", Version: a.opts.Version, PID: os.Getpid(), State: "serving",
+		Started: a.started.UTC(), UptimeSeconds: int64(now.Sub(a.started).Seconds()), Configured: state.Configured.UTC(),
+		Conversations: map[string]int{}, Endpoints: []Endpoint{}, Servers: []Server{},
+		Parked: []ParkedCall{}, Listens: []Listens{}, Losses: a.opts.Losses(),
+	}
+	r.InFlight = InFlight(a.opts.Budget.State())
+	if state.Draining {
+		r.State = "stopping"
+	}
+	for _, x := range state.Endpoints {
+		e := Endpoint{Path: x.Path, Server: x.Server, Conversations: map[string]int{}, Requests: x.Requests}
+		r.Requests += x.Requests
+		for transport, n := range x.Conversations {
+			if n != 0 {
+				e.Conversations[transport] = n
+				r.Conversations[transport] += n
+			}
+		}
+		r.Endpoints = append(r.Endpoints, e)
+	}
+	for _, u := range state.Servers {
+		r.Servers = append(r.Servers, a.server(u.Report, state.Lists, u.Clean))
+	}
+	for _, p := range state.Parked {
+		r.Parked = append(r.Parked, ParkedCall{
+			Server: p.Server, Method: p.Method, Principal: a.alias.of(p.Principal), Since: p.Since.UTC(), Questions: p.Questions,
+		})
+	}
+	for who, n := range state.Listens {
+		if principal, ok := strings.CutPrefix(who, "principal "); ok {
+			who = a.alias.of(principal)
+		}
+		r.Listens = append(r.Listens, Listens{Client: who, Open: n})
+	}
+	slices.SortFunc(r.Listens, func(x, y Listens) int { return cmp.Compare(x.Client, y.Client) })
+	return r
+}
+
+func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(string) string) Server {
+	s := Server{
+		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason),
+		Era: u.Revision.Era(), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,
+		RetryAt: at(u.Retry), Running: u.Running, Opening: u.Opening, Hearers: u.Hearers,
+		Unasked: u.Unasked, Odd: u.Odd, Broadcasts: u.Broadcasts,
+		Sessions: []Session{}, Lists: []List{},
+	}
+	if u.Revision != mcp.Unknown {
+		s.Revision = u.Revision.String()
+	}
+	if u.Fault.Text != "" {
+		s.LastError = &Fault{At: u.Fault.At.UTC(), Text: clean(u.Fault.Text)}
+	}
+	if len(u.Trace) > 0 {
+		s.Handshake = &Handshake{At: u.TracedAt.UTC()}
+		for _, line := range u.Trace {
+			s.Handshake.Trace = append(s.Handshake.Trace, clean(line))
+		}
+	}
+	if u.Listen != nil {
+		s.Listen = &Filter{Tools: u.Listen.Tools, Prompts: u.Listen.Prompts, Resources: u.Listen.Resources, URIs: len(u.Listen.URIs)}
+	}
+	for _, x := range u.Sessions {
+		caps := x.Capabilities
+		if caps == nil {
+			caps = []string{}
+		}
+		s.Sessions = append(s.Sessions, Session{
+			Principal: a.alias.of(x.Principal), Capabilities: caps, Role: string(x.Role), Revision: x.Revision.String(),
+			PID: x.PID, Opened: x.Opened.UTC(), Running: x.Running, IdleSince: at(x.Idle), Hearers: x.Hearers, Watched: x.Watched,
+		})
+	}
+	// A server that has ended by itself may list something else when it is back.
+	away := u.State == upstream.Broken || u.State == upstream.Idle && u.Reason != ""
+	for _, l := range lists {
+		if l.Server != u.Name {
+			continue
+		}
+		out := List{
+			Method: l.Method, Items: l.Items, ReadAt: at(l.Read), Stale: l.Stale || away && !l.Read.IsZero(),
+			Reading: l.Reading, CutOff: l.CutOff, Failed: clean(l.Failed),
+		}
+		if l.Method == mcp.MethodListTools {
+			for _, name := range slices.Sorted(maps.Keys(u.LeftOut)) {
+				out.Odd = append(out.Odd, RejectedItem{Name: clean(name), Why: clean("its x-mcp-header is invalid: " + u.LeftOut[name])})
+			}
+		}
+		for _, x := range l.Collided {
+			out.Odd = append(out.Odd, RejectedItem{Name: clean(x.Name), Why: clean(x.Why)})
+		}
+		s.Lists = append(s.Lists, out)
+	}
+	return s
+}
+
+// at is nil for the zero time.
+func at(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
