@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -49,13 +50,13 @@ func called(events *event.Publisher, c *mcp.Attempt, began time.Time, reply *mcp
 	now := time.Now()
 	e := event.Event{
 		Kind: event.Call, Level: slog.LevelDebug, Time: now, Took: now.Sub(began),
-		Who: c.Client.Who, Server: c.Server, Method: short(c.Msg.Method), Name: short(c.Name),
+		Who: c.Client.Who, Server: c.Server, Method: short(c.Msg.Method), Name: short(subject(c)),
 		From: c.Client.Revision, In: len(c.Msg.Raw), Call: c.Number, Trace: c.TraceID(),
 	}
 	if err != nil {
-		e.Outcome, e.Code = outcomeOf(err), mcp.Wire(err).Code
+		e.Outcome, e.Code = outcomeOf(err), dialect.Code(c.Call, mcp.Fail(err))
 	} else {
-		e.To, e.Code, e.Out = reply.From, reply.Code(), len(reply.Msg.Raw)
+		e.To, e.Code, e.Out = reply.From, dialect.Code(c.Call, reply), len(reply.Msg.Raw)
 		switch {
 		case e.Code == 0 && reply.Asks:
 			e.Outcome = event.Parked
@@ -68,6 +69,16 @@ func called(events *event.Publisher, c *mcp.Attempt, began time.Time, reply *mcp
 		}
 	}
 	events.Publish(e)
+}
+
+// subject returns the name that a call is about, "" for none.
+func subject(c *mcp.Attempt) string {
+	switch c.Msg.Method {
+	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
+		return uri
+	}
+	return c.Name
 }
 
 // outcomeOf returns what is known of a call that ended with err.
