@@ -30,8 +30,9 @@ func (l leakChecked) Run() int { return leaktest.Run(l.m) }
 
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
-		"dragoman":      func() { os.Exit(Main(fakeBackend())) },
-		"settings-peer": settingsPeer,
+		"dragoman":        func() { os.Exit(Main(fakeBackend())) },
+		"dragoman-events": func() { os.Exit(Main(eventsBackend())) },
+		"settings-peer":   settingsPeer,
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,14 @@ type Options struct {
 	Parallel int
 	// Done, if set, is called after each conversation, on the goroutine that called Run.
 	Done func(p Pair, direct bool, done, of int)
+	// Through plays no conversation directly.
+	Through bool
+	// Env returns further variables, as K=V, for the Dragoman of a pair. Capture returns
+	// where the messages of the pair's client are recorded, as fake.ClientOptions.Capture.
+	// Both are called by several goroutines at once, and not for direct conversations.
+	// Nil adds and records nothing.
+	Env     func(p Pair) []string
+	Capture func(p Pair) io.Writer
 }
 
 // featureWithin is the timeout of one feature. It is long, because only a failure takes
@@ -48,7 +57,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	var jobs []job
 	for i, p := range pairs {
 		jobs = append(jobs, job{i, false})
-		if p.ClientTransport == p.ServerTransport {
+		if p.ClientTransport == p.ServerTransport && !o.Through {
 			jobs = append(jobs, job{i, true})
 		}
 	}
@@ -122,7 +131,7 @@ func play(ctx context.Context, o *Options, p Pair, direct bool) map[string]verdi
 		}
 		return out
 	}
-	s, err := setStage(ctx, o.Program, p, direct)
+	s, err := setStage(ctx, o, p, direct)
 	if err != nil {
 		return all(err)
 	}

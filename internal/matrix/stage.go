@@ -28,8 +28,10 @@ const (
 // stage is the set-up for one pair: the server, Dragoman if it is in between, and how the
 // client reaches them.
 type stage struct {
-	program []string // this program
-	direct  bool     // without Dragoman
+	program []string  // this program
+	direct  bool      // without Dragoman
+	env     []string  // of Dragoman, beside this program's own
+	capture io.Writer // of what the client sends and receives; nil for none
 	where   fake.Where
 	told    tail   // Dragoman's output
 	report  string // file to which stdio servers append the violations they saw; "" for none
@@ -37,8 +39,14 @@ type stage struct {
 }
 
 // setStage starts everything that a pair needs. The caller must strike the stage.
-func setStage(ctx context.Context, program []string, p Pair, direct bool) (*stage, error) {
-	s := &stage{program: program, direct: direct}
+func setStage(ctx context.Context, o *Options, p Pair, direct bool) (*stage, error) {
+	s := &stage{program: o.Program, direct: direct}
+	if o.Env != nil && !direct {
+		s.env = o.Env(p)
+	}
+	if o.Capture != nil && !direct {
+		s.capture = o.Capture(p)
+	}
 	if err := s.set(ctx, p); err != nil {
 		s.strike()
 		return nil, err
@@ -62,7 +70,7 @@ func (s *stage) set(ctx context.Context, p Pair) error {
 		run = append(run, at.URL)
 	}
 	if p.ClientTransport == Stdio {
-		s.where = fake.Where{Command: run}
+		s.where = fake.Where{Command: run, Env: s.env}
 		return nil
 	}
 	s.where, err = s.bridge(ctx, run, p.ClientTransport)
@@ -119,6 +127,7 @@ var endpoint = regexp.MustCompile(`is at (http://\S+)/mcp`)
 func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Where, error) {
 	cmd := exec.Command(run[0], run[1:]...)
 	cmd.WaitDelay = endWithin
+	cmd.Env = append(os.Environ(), s.env...)
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		return fake.Where{}, err
@@ -168,7 +177,7 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 func (s *stage) open(ctx context.Context, p Pair) (*talk, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openWithin, fmt.Errorf("not open after %s", openWithin))
 	defer cancel()
-	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{Stderr: &s.told})
+	c, err := fake.OpenClient(ctx, "strict-"+p.Client.String(), s.where, fake.ClientOptions{Stderr: &s.told, Capture: s.capture})
 	if err != nil {
 		return nil, err
 	}
