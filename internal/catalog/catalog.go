@@ -30,6 +30,9 @@ type Catalog struct {
 	Names   Names
 	// Prefixes are the prefixes of the servers whose prefix is not their name.
 	Prefixes map[string]string
+	// Expose hides items from all clients; nil shows all. They are not kept, so that they
+	// are not counted, reported or announced either.
+	Expose   Filter
 	Identity Identity
 	// Grace is how long a merged answer waits for a server, counted from when it was
 	// first needed. Zero means 1.5 s.

@@ -94,6 +94,3 @@ func openCursor(method, cursor string, isText bool) (after string, place int, ok
 	}
 	return after, place, true
 }
-
-// mayBeTask says of a tool that it may be called as a task.
-var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}

@@ -66,3 +66,15 @@ func TestG04_TamperedCursorIsRefused(t *testing.T) {
 		t.Errorf("the good one: %v", err)
 	}
 }
+
+// broken is a server whose lists cannot be read.
+type broken struct{ source }
+
+func (s *broken) List(context.Context, *mcp.ClientInfo, string) ([][]byte, bool, error) {
+	return nil, false, errors.New("the server is away")
+}
+
+// without is a filter that hides one server and all that it has.
+type without string
+
+func (f without) Shows(_ Kind, server, _ string) bool { return server != string(f) }

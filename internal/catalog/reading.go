@@ -98,6 +98,7 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	if err == nil && method != "" {
 		if capability := mcp.LookupMethod(method).Capability; h.Capabilities == nil || has(h.Capabilities, capability) {
 			items, complete, err = u.List(ctx, a.facts, method)
+			items = shownItems(c.Expose, kindOf(method), u.Name(), items)
 		}
 	}
 	c.mu.Lock()

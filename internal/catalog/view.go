@@ -24,13 +24,13 @@ func (c *Catalog) View(f *mcp.ClientInfo, show Filter) View { return View{c, f, 
 
 // Shows reports whether the client may see an item of a server. It need not be listed.
 func (v View) Shows(kind Kind, server, name string) bool {
-	return shows(v.show, kind, server, name)
+	return shows(v.c.Expose, kind, server, name) && shows(v.show, kind, server, name)
 }
 
 // Servers returns the servers that the client may know of, in the order of the
 // configuration. The slice must not be written to.
 func (v View) Servers() []Source {
-	if v.show == nil {
+	if v.show == nil && v.c.Expose == nil {
 		return v.c.Sources
 	}
 	out := make([]Source, 0, len(v.c.Sources))

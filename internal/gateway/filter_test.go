@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -42,6 +43,14 @@ func (l *paperLease) Call(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply
 	return &mcp.Reply{Msg: m, From: mcp.R20260728}, nil
 }
 
+// showing is a filter for all servers.
+type showing func(kind catalog.Kind, name string) bool
+
+func (f showing) Shows(kind catalog.Kind, _, name string) bool { return f(kind, name) }
+
+// none is a filter that hides all items.
+var none = showing(func(kind catalog.Kind, _ string) bool { return kind == catalog.KindServer })
+
 func callOf(t *testing.T, method, params string) *mcp.Call {
 	t.Helper()
 	m, err := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":`+params+`}`), jsonrpc.Limits{})
@@ -53,8 +62,8 @@ func callOf(t *testing.T, method, params string) *mcp.Call {
 
 func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 	p := &paper{answer: `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[{"name":"a", "inputSchema":{}},{"name":"secret"}, {"name":"b","n":1e400}]}}`}
-	u := &Filtered{Upstream: p, Shows: func(kind, name string) bool { return kind == "tools" && name != "secret" }}
-	reply, err := bridge.Send(t.Context(), u, mcp.NewAttempt(callOf(t, mcp.MethodListTools, "{}")), nil)
+	u := &Single{Bridge: &bridge.Bridge{}, Upstream: p, Expose: showing(func(kind catalog.Kind, name string) bool { return kind == catalog.KindTool && name != "secret" })}
+	reply, err := u.Call(t.Context(), callOf(t, mcp.MethodListTools, "{}"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +73,8 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	calls := p.called
-	_, hidden := bridge.Send(t.Context(), u, mcp.NewAttempt(callOf(t, mcp.MethodCallTool, `{"name":"secret"}`)), nil)
-	_, absent := bridge.Send(t.Context(), &Filtered{Upstream: p, Shows: func(string, string) bool { return false }}, mcp.NewAttempt(callOf(t, mcp.MethodCallTool, `{"name":"secret"}`)), nil)
+	_, hidden := u.Call(t.Context(), callOf(t, mcp.MethodCallTool, `{"name":"secret"}`), nil)
+	_, absent := (&Single{Bridge: &bridge.Bridge{}, Upstream: p, Expose: none}).Call(t.Context(), callOf(t, mcp.MethodCallTool, `{"name":"secret"}`), nil)
 	if hidden == nil || absent == nil || hidden.Error() != absent.Error() || !strings.Contains(hidden.Error(), "-32602") {
 		t.Errorf("hidden: %v, absent: %v", hidden, absent)
 	}
@@ -76,7 +85,7 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 		{mcp.MethodGetPrompt, `{"name":"p"}`}, {mcp.MethodReadResource, `{"uri":"x:y"}`},
 		{mcp.MethodComplete, `{"ref":{"type":"ref/prompt","name":"p"}}`}, {mcp.MethodComplete, `{"ref":{"type":"ref/resource","uri":"x:{y}"}}`},
 	} {
-		if _, err := bridge.Send(t.Context(), u, mcp.NewAttempt(callOf(t, x[0], x[1])), nil); err == nil {
+		if _, err := u.Call(t.Context(), callOf(t, x[0], x[1]), nil); err == nil {
 			t.Errorf("%s %s reached the server", x[0], x[1])
 		}
 	}
@@ -91,17 +100,17 @@ func TestT25_JoinedListsArePrivate(t *testing.T) {
 	u.call = func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
 		return said(mcp.R20260728, public), nil
 	}
-	all := func(string, string) bool { return true }
+	all := showing(func(catalog.Kind, string) bool { return true })
 	for what, x := range map[string]struct {
 		host downstream.Handler
 		want string
 	}{
 		"joined":             {merged(t, u), `"private"`},
 		"joined of several":  {merged(t, u, &fake{name: "v"}), `"private"`},
-		"filtered":           {&Single{Bridge: &bridge.Bridge{}, Upstream: &Filtered{Upstream: u, Shows: func(string, string) bool { return false }}}, `"private"`},
-		"filtered in vain":   {&Single{Bridge: &bridge.Bridge{}, Upstream: &Filtered{Upstream: u, Shows: all}}, `"private"`},
+		"filtered":           {&Single{Bridge: &bridge.Bridge{}, Upstream: u, Expose: none}, `"private"`},
+		"filtered in vain":   {&Single{Bridge: &bridge.Bridge{}, Upstream: u, Expose: all}, `"private"`},
 		"one as it is":       {&Single{Bridge: &bridge.Bridge{}, Upstream: u}, `"public"`},
-		"joined of filtered": {&Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{&Filtered{Upstream: u, Shows: all}}}, `"private"`},
+		"joined of filtered": {&Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}, Expose: all}, `"private"`},
 	} {
 		c := modern(t, mcp.MethodListTools, "{}")
 		reply, err := x.host.Call(t.Context(), c, &ear{})

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -29,7 +30,12 @@ type Merged struct {
 	Names     catalog.Names
 	// Prefixes are the prefixes of the servers that have another than their name.
 	Prefixes map[string]string
-	Face     catalog.Identity
+	// Expose hides items from all clients; nil shows all.
+	Expose catalog.Filter
+	// Filter returns what a principal sees of what is exposed; nil, and a nil filter,
+	// show all. It is called for each request and must not block.
+	Filter func(who *identity.Principal) catalog.Filter
+	Face   catalog.Identity
 	// Grace is how long a merged answer waits for a server, counted from when it
 	// was first needed. Zero means 1.5 s.
 	Grace time.Duration
@@ -43,7 +49,7 @@ type Merged struct {
 func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
 		g.lists = &catalog.Catalog{
-			Names: g.Names, Prefixes: g.Prefixes, Identity: g.Face, Grace: g.Grace,
+			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Identity: g.Face, Grace: g.Grace,
 			Lost: g.Bridge.TellLost, Renamed: g.renamed, Announce: g.announce,
 		}
 		for _, u := range g.Upstreams {
@@ -60,7 +66,33 @@ func (g *Merged) renamed(server, list, name, why string) {
 }
 
 // view returns what a client may see.
-func (g *Merged) view(f *mcp.ClientInfo) catalog.View { return g.catalog().View(f, nil) }
+func (g *Merged) view(f *mcp.ClientInfo) catalog.View {
+	return g.catalog().View(f, filterFor(g.Filter, f))
+}
+
+// filterFor returns what a client sees according to who it is.
+func filterFor(of func(*identity.Principal) catalog.Filter, f *mcp.ClientInfo) catalog.Filter {
+	if of == nil {
+		return nil
+	}
+	if f == nil {
+		return of(nil)
+	}
+	return of(f.Who)
+}
+
+// shown returns the servers that a client may know of, in the order of the configuration.
+func (g *Merged) shown(v catalog.View) []Upstream {
+	all := v.Servers()
+	if len(all) == len(g.Upstreams) {
+		return g.Upstreams
+	}
+	out := make([]Upstream, len(all))
+	for i, u := range all {
+		out[i] = u.(Upstream)
+	}
+	return out
+}
 
 // Hello introduces Dragoman with what the servers behind it can really do.
 func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
@@ -71,7 +103,7 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 func (g *Merged) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	if c.Method != nil && c.Method.Task {
-		return g.Bridge.Tasks(ctx, servers(g.Upstreams), a, s)
+		return g.Bridge.Tasks(ctx, servers(g.shown(g.view(c.Client))), a, s)
 	}
 	switch c.Msg.Method {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
@@ -92,7 +124,7 @@ func (g *Merged) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.R
 		if err != nil {
 			return nil, err
 		}
-		return g.subscribe(ctx, c, upstreamOf(t))
+		return g.subscribe(ctx, c, upstreamOf(t), nil)
 	case mcp.MethodComplete:
 		return g.complete(ctx, a, s)
 	case mcp.MethodSetLevel:
@@ -105,7 +137,7 @@ func (g *Merged) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.R
 		defer leave()
 		defer g.catalog().Listen(catalog.AudienceOf(c.Client))()
 		v := g.view(c.Client)
-		return g.listen(ctx, g.Bridge, c, s, g.Upstreams, false, func(uri string) Upstream {
+		return g.listen(ctx, g.Bridge, c, s, g.shown(v), false, func(uri string) Upstream {
 			t, err := v.Owner(ctx, uri)
 			if err != nil {
 				return nil
@@ -113,8 +145,8 @@ func (g *Merged) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.R
 			return upstreamOf(t)
 		})
 	}
-	if len(g.Upstreams) == 1 {
-		return exchange(ctx, g.Bridge, g.Upstreams[0], a, s)
+	if all := g.shown(g.view(c.Client)); len(all) == 1 && len(g.Upstreams) == 1 {
+		return exchange(ctx, g.Bridge, all[0], a, s)
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
 }
@@ -172,7 +204,7 @@ func (g *Merged) setLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) 
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var wait sync.WaitGroup
-	for _, u := range g.Upstreams {
+	for _, u := range g.shown(g.view(c.Client)) {
 		wait.Go(func() { _, _ = u.SetLevel(ctx, c) })
 	}
 	wait.Wait()
@@ -182,7 +214,7 @@ func (g *Merged) setLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) 
 // Notify passes a client's notification on to all servers.
 func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
 	raw := onward(m)
-	for _, u := range g.Upstreams {
+	for _, u := range g.shown(g.view(f)) {
 		u.Forward(f, raw, m.Method)
 	}
 }
@@ -190,7 +222,7 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 // Subscribe lets a legacy client hear the standing notices of all servers.
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	stop := g.catalog().Listen(catalog.AudienceOf(f))
-	leave := g.attach(f, g.Bridge, s, g.Upstreams, g.Bridge.TaskNames(f, false), true)
+	leave := g.attach(f, g.Bridge, s, g.shown(g.view(f)), g.Bridge.TaskNames(f, false), true)
 	return func() {
 		leave()
 		stop()
@@ -200,6 +232,11 @@ func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 // Lists returns what is kept of the servers' lists, by server in the order of the
 // configuration and by method.
 func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }
+
+// ListsFor returns the same as far as a principal sees it.
+func (g *Merged) ListsFor(who *identity.Principal) []catalog.ListReport {
+	return g.catalog().Report(filterFor(g.Filter, &mcp.ClientInfo{Who: who}))
+}
 
 // Changed says that a server's lists may have changed: kind is "tools", "prompts",
 // "resources", or "" for everything, its Hello included. Nobody was told of what "" may

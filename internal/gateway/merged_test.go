@@ -56,10 +56,18 @@ func TestCallsReachTheirServerUnderItsOwnNames(t *testing.T) {
 	}
 }
 
+// hiding is a filter that hides the items of one server.
+type hiding struct{ server string }
+
+func (f hiding) Shows(kind catalog.Kind, server, _ string) bool {
+	return server != f.server || kind == catalog.KindServer
+}
+
 func TestG07_UnknownAndHiddenLookAlike(t *testing.T) {
 	a, b := two()
 	g := merged(t, a)
-	g.Upstreams = append(g.Upstreams, &Filtered{Upstream: b, Shows: func(string, string) bool { return false }})
+	g.Upstreams = append(g.Upstreams, b)
+	g.Expose = hiding{"b"}
 	answer := func(method, params string) string {
 		t.Helper()
 		_, err := g.Call(t.Context(), modern(t, method, params), &ear{})

@@ -386,22 +386,26 @@ func (n *notices) standing(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 	return w
 }
 
-// subscribe answers resources/subscribe and resources/unsubscribe.
-func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream) (*mcp.Reply, error) {
+// subscribe answers resources/subscribe and resources/unsubscribe. A resource that show
+// hides does not exist; nil shows all.
+func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
 	uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "uri must be a string"}
 	}
+	hides := show != nil && !show.Shows(catalog.KindResource, u.Name(), uri)
 	n.mu.Lock()
 	a := n.attached[c.Client.Conversation]
 	w := a.find(u.Name())
-	full := w != nil && c.Msg.Method == mcp.MethodSubscribe && !a.countLocked(uri)
+	full := w != nil && !hides && c.Msg.Method == mcp.MethodSubscribe && !a.countLocked(uri)
 	n.mu.Unlock()
 	switch {
 	case w == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "subscriptions need a session: send notifications/initialized first"}
 	case full:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("at most %d resources can be watched by one client", maxURIs)}
+	case c.Msg.Method == mcp.MethodSubscribe && hides:
+		return nil, catalog.Missing(c.Client, uri)
 	case c.Msg.Method == mcp.MethodSubscribe:
 		reply, err := w.Subscribe(ctx, uri)
 		if err != nil || reply.Code() != 0 {
@@ -483,25 +487,4 @@ func (q *queue) take() []queued {
 		q.signal()
 	}
 	return due
-}
-
-// cutItems removes from an array the items for which drop returns a reason, and reports
-// whether it removed any. The edit has the reason of the last one.
-func cutItems(raw []byte, list jsonrpc.Span, e *jsonrpc.Edits, drop func(item jsonrpc.Span) jsonrpc.Reason) (cut bool) {
-	out := []byte{'['}
-	why := jsonrpc.NoReason
-	for item := range jsonrpc.Elements(raw, list) {
-		if r := drop(item); r != jsonrpc.NoReason {
-			cut, why = true, r
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, item.Of(raw)...)
-	}
-	if cut {
-		e.Replace(why, list, append(out, ']'))
-	}
-	return cut
 }

@@ -2,12 +2,13 @@ package gateway
 
 import (
 	"context"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
-	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
 // Single presents one server as it is: its own identity, names and URIs.
@@ -17,6 +18,11 @@ type Single struct {
 	// bounds those of this one alone.
 	Listens  *ListenQuota
 	Upstream Upstream
+	// Expose hides items from all clients; nil shows all.
+	Expose catalog.Filter
+	// Filter returns what a principal sees of what is exposed; nil, and a nil filter,
+	// show all. It is called for each request and must not block.
+	Filter func(who *identity.Principal) catalog.Filter
 
 	notices
 }
@@ -32,6 +38,12 @@ func (g *Single) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.R
 	if c.Method != nil && c.Method.Task {
 		return g.Bridge.Tasks(ctx, []bridge.Server{g.Upstream}, a, s)
 	}
+	show := catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
+	if show != nil {
+		if err := hidden(c, g.Upstream.Name(), show); err != nil {
+			return nil, err
+		}
+	}
 	switch c.Msg.Method {
 	case mcp.MethodListen:
 		leave, err := g.admit(g.Listens, c)
@@ -39,69 +51,81 @@ func (g *Single) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.R
 			return nil, err
 		}
 		defer leave()
-		return g.listen(ctx, g.Bridge, c, s, []Upstream{g.Upstream}, true, nil)
+		return g.listen(ctx, g.Bridge, c, s, []Upstream{g.Upstream}, true, g.owner(show))
 	case mcp.MethodSetLevel:
 		return g.Upstream.SetLevel(ctx, c)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
-		return g.subscribe(ctx, c, g.Upstream)
-	case mcp.MethodListTools:
-		reply, err := exchange(ctx, g.Bridge, g.Upstream, a, s)
-		if _, cut := g.Upstream.(*Filtered); err == nil && !cut {
-			lost := func(tool, why string) { g.Bridge.TellLost(g.Upstream.Name(), c.Msg.Method, catalog.LeftOut(tool, why)) }
-			if keepTools(reply, nil, lost) || paged(c, reply) && reply.From.Can(mcp.MirroredHeaders) {
-				// All pages have one scope (2026-07-28 §Caching, "Interaction with
-				// Pagination"), and of one of the others a tool may be left out.
-				keepPrivate(reply)
-			}
-		}
-		if err == nil && c.Client.Revision.Can(mcp.ExperimentalTasks) && reply.From.Can(mcp.TasksExtension) {
-			if g.Upstream.Tasks(ctx, c.Client) == mcp.DirectedTasks {
-				offerTasks(reply)
-			}
-		}
-		return reply, err
+		return g.subscribe(ctx, c, g.Upstream, show)
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
+		return g.list(ctx, a, s, show)
 	}
 	return exchange(ctx, g.Bridge, g.Upstream, a, s)
 }
 
-// paged reports whether a list has further pages beside the one in reply.
-func paged(c *mcp.Call, reply *mcp.Reply) bool {
-	return !c.Msg.Param("cursor").IsZero() || !reply.Msg.ResultMember("nextCursor").IsZero()
-}
-
-// keepTools removes tools from a list: those that shows does not want, nil for
-// none, and those whose x-mcp-header no client may accept (2026-07-28 §Streamable
-// HTTP, "Schema Extension"), since towards such a server we are that client. It
-// must be called once for a reply, and reports whether it removed any. lost is told of the second kind, and may be nil.
-func keepTools(reply *mcp.Reply, shows func(tool jsonrpc.Span) bool, lost func(tool, why string)) (cut bool) {
-	raw := reply.Msg.Raw
-	mirrors := reply.From.Can(mcp.MirroredHeaders)
-	return cutItems(raw, reply.Msg.ResultMember("tools"), &reply.Edits, func(tool jsonrpc.Span) jsonrpc.Reason {
-		if shows != nil && !shows(tool) {
-			return mcp.WhyHidden
-		}
-		if !mirrors {
-			return jsonrpc.NoReason
-		}
-		_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
-		if err == nil {
-			return jsonrpc.NoReason
-		}
-		if lost != nil {
-			name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
-			lost(name, "its x-mcp-header is invalid: "+err.Error())
-		}
-		return mcp.WhyUnusable
-	})
-}
-
-// keepPrivate takes back a server's word that a result is for everybody: one that
-// was filtered is what one client sees (2026-07-28 §Caching, "Choosing a Cache
-// Scope").
-func keepPrivate(reply *mcp.Reply) {
-	if scope := reply.Msg.ResultMember("cacheScope"); !scope.IsZero() {
-		reply.Edits.Replace(mcp.WhyCaching, scope, []byte(`"private"`))
+// list answers a list request with the server's own page, as the client may see it.
+func (g *Single) list(ctx context.Context, a *mcp.Attempt, s mcp.Caller, show catalog.Filter) (*mcp.Reply, error) {
+	reply, err := exchange(ctx, g.Bridge, g.Upstream, a, s)
+	if err != nil {
+		return nil, err
 	}
+	e := catalog.PageEdit{Server: g.Upstream.Name(), Show: show}
+	if show == nil {
+		e.Lost = func(tool, why string) { g.Bridge.TellLost(e.Server, a.Msg.Method, catalog.LeftOut(tool, why)) }
+	}
+	if a.Msg.Method == mcp.MethodListTools && a.Client.Revision.Can(mcp.ExperimentalTasks) && reply.From.Can(mcp.TasksExtension) {
+		e.OfferTasks = g.Upstream.Tasks(ctx, a.Client) == mcp.DirectedTasks
+	}
+	catalog.EditPage(a.Call, reply, e)
+	return reply, nil
+}
+
+// owner returns the function that finds the server of a URI: ours, or nil where a filter
+// hides the URI. It is nil where all are shown.
+func (g *Single) owner(show catalog.Filter) func(uri string) Upstream {
+	if show == nil {
+		return nil
+	}
+	return func(uri string) Upstream {
+		if !show.Shows(catalog.KindResource, g.Upstream.Name(), uri) {
+			return nil
+		}
+		return g.Upstream
+	}
+}
+
+// kindOfRef returns the kind of a URI that completion/complete refers to.
+func kindOfRef(uri string) catalog.Kind {
+	if strings.Contains(uri, "{") {
+		return catalog.KindTemplate
+	}
+	return catalog.KindResource
+}
+
+// hidden returns the error for a request for an item that a filter hides, nil for others.
+func hidden(c *mcp.Call, server string, show catalog.Filter) error {
+	switch c.Msg.Method {
+	case mcp.MethodCallTool:
+		if !show.Shows(catalog.KindTool, server, c.Name) {
+			return catalog.Unknown(catalog.KindTool, c.Name)
+		}
+	case mcp.MethodGetPrompt:
+		if !show.Shows(catalog.KindPrompt, server, c.Name) {
+			return catalog.Unknown(catalog.KindPrompt, c.Name)
+		}
+	case mcp.MethodReadResource:
+		if !show.Shows(catalog.KindResource, server, c.Name) {
+			return catalog.Missing(c.Client, c.Name)
+		}
+	case mcp.MethodComplete:
+		raw, ref := c.Msg.Raw, c.Msg.Param("ref")
+		if name, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "name")); ok && !show.Shows(catalog.KindPrompt, server, name) {
+			return catalog.Unknown(catalog.KindPrompt, name)
+		}
+		if uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri")); ok && !show.Shows(kindOfRef(uri), server, uri) {
+			return catalog.Missing(c.Client, uri)
+		}
+	}
+	return nil
 }
 
 // Notify passes a client's notification on to the server.
@@ -113,17 +137,3 @@ func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	return g.attach(f, g.Bridge, s, []Upstream{g.Upstream}, g.Bridge.TaskNames(f, true), false)
 }
-
-// offerTasks says of the tools of a modern server with tasks that they may be
-// called as such, which a legacy client must not do otherwise (2025-11-25 §Tasks,
-// "Tool-Level Negotiation"). Whether a call becomes one that server decides.
-func offerTasks(reply *mcp.Reply) {
-	raw := reply.Msg.Raw
-	for tool := range jsonrpc.Elements(raw, reply.Msg.ResultMember("tools")) {
-		if jsonrpc.Find(raw, tool, "execution").IsZero() {
-			reply.Edits.Object(mcp.WhyToolTask, raw, tool, nil, mayBeTask)
-		}
-	}
-}
-
-var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}

@@ -37,7 +37,7 @@ func newGallery(modern, hides bool) *gallery {
 		},
 	}
 	if hides {
-		s.shows = func(_, name string) bool { return !strings.Contains(name, "hid-") }
+		s.shows = func(name string) bool { return !strings.Contains(name, "hid-") }
 	}
 	s.on = s.take
 	return s

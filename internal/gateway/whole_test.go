@@ -41,7 +41,7 @@ type farServer struct {
 	isolation    upstream.Isolation // of its sessions; "" for auto
 	url          string             // where it is on HTTP; "" for a server on pipes
 	// shows is what clients may see of it; nil shows all.
-	shows func(kind, name string) bool
+	shows func(name string) bool
 	// choose returns the capabilities for an initialize; nil means caps.
 	choose func(m *jsonrpc.Message) string
 	slow   time.Duration // before it takes a message
@@ -281,6 +281,21 @@ func (w *whole) lostSoFar() []string {
 	return got
 }
 
+// shown is what clients may see of servers, by their names. Of others they see all.
+type shown map[string]func(name string) bool
+
+func (x shown) filter() catalog.Filter {
+	if len(x) == 0 {
+		return nil
+	}
+	return x
+}
+
+func (x shown) Shows(kind catalog.Kind, server, name string) bool {
+	shows := x[server]
+	return shows == nil || kind == catalog.KindServer || shows(name)
+}
+
 // build puts a Dragoman before servers: one is shown as it is, several are merged.
 // It must be called in a bubble, and end at its end.
 func build(t *testing.T, servers ...*farServer) *whole {
@@ -296,6 +311,7 @@ func build(t *testing.T, servers ...*farServer) *whole {
 	relay := &bridge.Bridge{Events: events}
 	var all []gateway.Upstream
 	var merged *gateway.Merged
+	exposed := shown{}
 	for i, s := range servers {
 		name := string(rune('a' + i))
 		o := upstream.Options{
@@ -311,19 +327,18 @@ func build(t *testing.T, servers ...*farServer) *whole {
 		}
 		u := upstream.New(spec, o)
 		w.upstreams = append(w.upstreams, u)
-		if s.shows == nil {
-			all = append(all, server{u})
-		} else {
-			all = append(all, &gateway.Filtered{Upstream: server{u}, Shows: s.shows})
+		all = append(all, server{u})
+		if s.shows != nil {
+			exposed[name] = s.shows
 		}
 	}
 	w.relay, w.servers, w.far = relay, all, servers
 	if len(servers) == 1 {
-		host := &gateway.Single{Bridge: relay, Upstream: all[0]}
+		host := &gateway.Single{Bridge: relay, Upstream: all[0], Expose: exposed.filter()}
 		w.host = host
 		w.ends = append(w.ends, host.Drain)
 	} else {
-		merged = &gateway.Merged{Bridge: relay, Upstreams: all, Face: catalog.Identity{Name: "dragoman", Version: "test"}}
+		merged = &gateway.Merged{Bridge: relay, Upstreams: all, Expose: exposed.filter(), Face: catalog.Identity{Name: "dragoman", Version: "test"}}
 		w.host = merged
 		w.ends = append(w.ends, merged.Close)
 	}

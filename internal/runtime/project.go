@@ -74,10 +74,10 @@ func (r *Runtime) newMount(name string) *mount {
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
 		Bridge: r.bridge, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Face: r.identity(s),
-		Prefixes: make(map[string]string),
+		Prefixes: make(map[string]string), Expose: exposedOf(enabled...),
 	}
 	for i, x := range order {
-		g.Upstreams = append(g.Upstreams, shown(x, enabled[i].Expose))
+		g.Upstreams = append(g.Upstreams, x)
 		if prefix := enabled[i].Prefix; prefix != "" && prefix != x.Name() {
 			g.Prefixes[x.Name()] = prefix
 		}
@@ -95,12 +95,12 @@ func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, en
 			m = r.newMount(x.Name())
 			p.single[x.Name()] = m
 		}
-		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && enabled[i].Expose.IsZero() {
+		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && h.Expose == nil && enabled[i].Expose.IsZero() {
 			p.singles[x.Name()] = h
 			delete(gone, x.Name())
 			continue
 		}
-		h := &gateway.Single{Bridge: r.bridge, Listens: &r.listens, Upstream: shown(x, enabled[i].Expose)}
+		h := &gateway.Single{Bridge: r.bridge, Listens: &r.listens, Upstream: x, Expose: exposedOf(enabled[i])}
 		p.singles[x.Name()] = h
 		moves = append(moves, move{m, h, []*server{x}})
 	}

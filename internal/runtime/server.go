@@ -72,22 +72,6 @@ func (s *server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 	return l, nil
 }
 
-// shown returns a server as far as clients may see it.
-func shown(s *server, e config.Expose) gateway.Upstream {
-	if e.IsZero() {
-		return s
-	}
-	return &gateway.Filtered{Upstream: s, Shows: func(kind, name string) bool {
-		switch kind {
-		case "tools":
-			return e.Tools.Allows(name)
-		case "prompts":
-			return e.Prompts.Allows(name)
-		}
-		return e.Resources.Allows(name)
-	}}
-}
-
 // Hooks are what NewUpstream needs beside the configuration of a server. Log must be set.
 type Hooks struct {
 	Log *slog.Logger

@@ -1,0 +1,169 @@
+package gateway_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// sees is a filter that shows the items with one of its texts in their names, and the
+// servers that it names.
+type sees struct{ texts, servers []string }
+
+func (f sees) Shows(kind catalog.Kind, server, name string) bool {
+	if !slices.Contains(f.servers, server) {
+		return false
+	}
+	return kind == catalog.KindServer || slices.ContainsFunc(f.texts, func(s string) bool { return strings.Contains(name, s) })
+}
+
+// filterOf returns what the principals of these tests see; nobody else sees less than all.
+func filterOf(who *identity.Principal) catalog.Filter {
+	switch who.Key() {
+	case "ada":
+		return sees{[]string{"one", "t"}, []string{"a", "b"}}
+	case "bob":
+		return sees{[]string{"hid-"}, []string{"a"}}
+	}
+	return nil
+}
+
+// namesOf returns the names or URIs of a list, and fails the test if it has several pages.
+func (c *caller) namesOf(method string) string {
+	c.t.Helper()
+	m := c.ask(method, "")
+	var names []string
+	for e := range m.At(m.ResultMember(mcp.LookupMethod(method).ListKey)).Elements() {
+		for _, key := range []string{"uri", "uriTemplate", "name"} {
+			if name, ok := e.Get(key).Text(); ok {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// TestTwoPrincipalsReadTwoLists: two principals with different filters read different
+// lists and different counts from one gateway, in all pairs of eras, and neither of them
+// costs a request to a server. What is hidden from a principal is answered as what does
+// not exist, and never reaches a server.
+func TestTwoPrincipalsReadTwoLists(t *testing.T) {
+	want := map[string]map[string]string{
+		"ada": {
+			mcp.MethodListTools: "a__one a__two a__three b__other", mcp.MethodListPrompts: "a__one",
+			mcp.MethodListResources: "x:one", mcp.MethodListTemplates: "y:one/{v}",
+		},
+		"bob": {
+			mcp.MethodListTools: "a__hid-a a__hid-b", mcp.MethodListPrompts: "a__hid-a",
+			mcp.MethodListResources: "x:hid-a", mcp.MethodListTemplates: "y:hid-a/{v}",
+		},
+		"cleo": {
+			mcp.MethodListTools: "a__one a__hid-a a__two a__three a__hid-b a__four b__other", mcp.MethodListPrompts: "a__one a__hid-a",
+			mcp.MethodListResources: "x:one x:hid-a", mcp.MethodListTemplates: "y:one/{v} y:hid-a/{v}",
+		},
+	}
+	for _, serverIsModern := range []bool{false, true} {
+		for _, clientIsModern := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s server, %s client", eraOf(serverIsModern), eraOf(clientIsModern)), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					a, b := newGallery(serverIsModern, false), newGallery(serverIsModern, false)
+					b.lists = map[string][]string{mcp.MethodListTools: {"other"}}
+					w := build(t, a.farServer, b.farServer)
+					merged := w.host.(*gateway.Merged)
+					merged.Filter = filterOf
+					first := w.callerAs("cleo", clientIsModern, `{}`)
+					for method, names := range want["cleo"] {
+						if got := first.namesOf(method); got != names {
+							t.Errorf("cleo: %s: %s, want %s", method, got, names)
+						}
+					}
+					time.Sleep(time.Second) // so that the handshakes are over
+					a.asks()
+					b.asks()
+					for _, who := range []string{"ada", "bob"} {
+						c := w.callerAs(who, clientIsModern, `{}`)
+						for method, names := range want[who] {
+							if got := c.namesOf(method); got != names {
+								t.Errorf("%s: %s: %s, want %s", who, method, got, names)
+							}
+						}
+						if n := a.asks() + b.asks(); n != 0 {
+							t.Errorf("the lists of %s cost %d requests", who, n)
+						}
+						counts := map[string]int{}
+						for _, r := range merged.ListsFor(principal(who)) {
+							counts[r.Method] += r.Items
+						}
+						for method, names := range want[who] {
+							if got, want := counts[method], len(strings.Fields(names)); got != want {
+								t.Errorf("%s: %d of %s are counted, want %d", who, got, method, want)
+							}
+						}
+						hidden := map[string]string{"ada": "hid-a", "bob": "one"}[who]
+						for method, params := range map[string]string{
+							mcp.MethodCallTool: `"name":"a__NAME","arguments":{}`, mcp.MethodGetPrompt: `"name":"a__NAME"`,
+							mcp.MethodReadResource: `"uri":"x:NAME"`,
+							mcp.MethodComplete:     `"ref":{"type":"ref/prompt","name":"a__NAME"},"argument":{"name":"a","value":""}`,
+						} {
+							refused := func(name string) string {
+								m := c.ask(method, strings.ReplaceAll(params, "NAME", name))
+								return strings.ReplaceAll(string(m.Error.Of(m.Raw)), name, "NAME")
+							}
+							if x, y := refused(hidden), refused("unknown"); x != y || x == "" {
+								t.Errorf("%s: %s: hidden %s, unknown %s", who, method, x, y)
+							}
+						}
+						if n := a.asks() + b.asks(); n != 0 {
+							t.Errorf("%d requests of %s for hidden items reached a server", n, who)
+						}
+						shown := map[string]string{"ada": "one", "bob": "hid-a"}[who]
+						if m := c.ask(mcp.MethodCallTool, `"name":"a__`+shown+`","arguments":{}`); m.Kind != jsonrpc.Result {
+							t.Errorf("%s: a call of what is shown: %s", who, m.Raw)
+						}
+						a.asks()
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestTwoPrincipalsAtOneServer: the same at the endpoint of one server, which is asked for
+// its own page each time.
+func TestTwoPrincipalsAtOneServer(t *testing.T) {
+	for _, serverIsModern := range []bool{false, true} {
+		for _, clientIsModern := range []bool{false, true} {
+			inBubble(t, func(t *testing.T) {
+				a := newGallery(serverIsModern, false)
+				w := build(t, a.farServer)
+				w.host.(*gateway.Single).Filter = filterOf
+				for who, want := range map[string]string{"ada": "one two three", "bob": "hid-a hid-b", "cleo": "one hid-a two three hid-b four"} {
+					c := w.callerAs(who, clientIsModern, `{}`)
+					if got := c.namesOf(mcp.MethodListTools); got != want {
+						t.Errorf("%s: %s, want %s", who, got, want)
+					}
+					a.asks()
+					hidden := map[string]string{"ada": "hid-a", "bob": "one"}[who]
+					if hidden == "" {
+						continue
+					}
+					if m := c.ask(mcp.MethodCallTool, `"name":"`+hidden+`","arguments":{}`); !strings.Contains(string(m.Raw), "Unknown tool") {
+						t.Errorf("%s: %s", who, m.Raw)
+					}
+					if n := a.asks(); n != 0 {
+						t.Errorf("%s: %d requests reached the server", who, n)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package runtime
+
+import (
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+)
+
+// exposed is what the configuration shows of servers, by name. Of others it shows all.
+type exposed map[string]config.Expose
+
+// exposedOf returns the filter of some servers, nil if it would show all.
+func exposedOf(all ...config.Server) catalog.Filter {
+	out := make(exposed)
+	for _, c := range all {
+		if !c.Expose.IsZero() {
+			out[c.Name] = c.Expose
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// Shows implements catalog.Filter.
+func (x exposed) Shows(kind catalog.Kind, server, name string) bool {
+	e, limited := x[server]
+	switch {
+	case !limited:
+		return true
+	case kind == catalog.KindTool:
+		return e.Tools.Allows(name)
+	case kind == catalog.KindPrompt:
+		return e.Prompts.Allows(name)
+	case kind == catalog.KindResource, kind == catalog.KindTemplate:
+		return e.Resources.Allows(name)
+	}
+	return true
+}
