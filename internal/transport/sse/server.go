@@ -39,6 +39,9 @@ type Options struct {
 	// retry. It may wait a short time. Nil allows all.
 	AllowStream func(context.Context, transport.Newcomer) (retryAfter time.Duration, ok bool)
 
+	// Places says where streams live. A stream that lives elsewhere is not found. Nil
+	// means transport.Alone.
+	Places      transport.Places
 	MaxBody     int64                // bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
 	MaxStreams  int                  // shared by transport.Quota; 1,000
@@ -98,6 +101,9 @@ type Counts struct {
 
 // NewServer returns a server. It starts no goroutine.
 func NewServer(o Options) *Server {
+	if o.Places == nil {
+		o.Places = transport.Alone{}
+	}
 	or(&o.MaxBody, 4<<20)
 	or(&o.BodyIdle, 30*time.Second)
 	or(&o.MaxStreams, 1000)
@@ -225,8 +231,8 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request, who *identity.P
 		s.refuse(w, http.StatusBadRequest, "", jsonrpc.CodeInvalidRequest, "sessionId is missing")
 		return
 	}
-	l := s.link(id, who.SeatKey())
-	if l == nil {
+	l, err := s.link(id, who.SeatKey())
+	if err != nil {
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
 		return
 	}
@@ -336,14 +342,20 @@ func (s *Server) remove(l *link) {
 	s.quota.Give(l.party)
 }
 
-// link returns the link with an id and seat, nil if there is none.
-func (s *Server) link(id, seat string) *link {
+var errNotFound = errors.New("session not found")
+
+// link returns the link with an id and seat. The error is a *transport.Elsewhere if the id
+// lives in another process.
+func (s *Server) link(id, seat string) (*link, error) {
+	if home := s.opts.Places.Of(id); home != "" {
+		return nil, &transport.Elsewhere{Home: home}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.links[id]; l != nil && l.seat == seat {
-		return l
+		return l, nil
 	}
-	return nil
+	return nil, errNotFound
 }
 
 func (s *Server) state() shutting {

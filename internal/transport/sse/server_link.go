@@ -35,7 +35,7 @@ type link struct {
 func newLink(s *Server, seat, party string) *link {
 	var b [24]byte
 	_, _ = rand.Read(b[:]) // never fails
-	l := &link{server: s, id: base64.RawURLEncoding.EncodeToString(b[:]), seat: seat, party: party}
+	l := &link{server: s, id: s.opts.Places.Mark(base64.RawURLEncoding.EncodeToString(b[:])), seat: seat, party: party}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.out.Init(s.rules, "", httpdoor.Discard)
 	return l

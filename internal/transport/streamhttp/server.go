@@ -34,6 +34,10 @@ type Options struct {
 	// principal, address and revision.
 	RefuseBare bool
 
+	// Places says where sessions live. A session that lives elsewhere is not found. Nil
+	// means transport.Alone.
+	Places transport.Places
+
 	MaxBody     int64                // bytes of a POST; 4 MiB
 	BodyIdle    time.Duration        // see httpdoor.BodyLimits; 30 s
 	MaxSessions int                  // shared by transport.Quota; 10,000
@@ -69,6 +73,9 @@ type Server struct {
 
 // NewServer returns a server. It starts no goroutine.
 func NewServer(o Options) *Server {
+	if o.Places == nil {
+		o.Places = transport.Alone{}
+	}
 	or(&o.MaxBody, 4<<20)
 	or(&o.BodyIdle, 30*time.Second)
 	or(&o.MaxSessions, 10_000)

@@ -94,7 +94,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, who *identit
 	}
 	s.counts.legacy.Add(1)
 	ses := s.newSession(who.SeatKey(), party)
-	ses.id = newSessionID()
+	ses.id = s.opts.Places.Mark(newSessionID())
 	ses.active.Add(1)
 	ses.conv = s.opts.Acceptor.Accept(peer, ses)
 	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses, init: initPending}

@@ -80,7 +80,7 @@ func (s *Server) refuseAnswer(h headers, who *identity.Principal, err error) {
 	if _, bad := err.(*transport.BadAnswer); !bad || h.session == "" {
 		return
 	}
-	if ses := s.table.acquire(h.session, who); ses != nil {
+	if ses, err := s.acquire(h.session, who); err == nil {
 		transport.Refuse(ses.conv, err)
 		ses.release(s.now())
 	}
@@ -92,7 +92,7 @@ func (s *Server) orNull(id jsonrpc.ID, h headers, who *identity.Principal) jsonr
 	}
 	rev, _ := mcp.ParseRevision(h.version)
 	if rev == mcp.Unknown && h.session != "" {
-		if ses := s.table.acquire(h.session, who); ses != nil {
+		if ses, err := s.acquire(h.session, who); err == nil {
 			rev = ses.revision()
 			ses.release(s.now())
 		}
@@ -123,9 +123,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, who *identity.Pr
 // enter returns the acquired session that the headers name, or answers: 404 for an
 // unknown session, 400 for a version that is not the session's.
 func (s *Server) enter(w http.ResponseWriter, who *identity.Principal, h headers) *session {
-	ses := s.table.acquire(h.session, who)
-	if ses == nil {
-		// 2025-11-25 §Transports, "Session Management" 3.
+	ses, err := s.acquire(h.session, who)
+	if err != nil {
+		// 2025-11-25 §Transports, "Session Management" 3. Nobody forwards to another
+		// process so far, so a session that lives there is not found either.
 		s.refuse(w, http.StatusNotFound, "", jsonrpc.CodeInvalidRequest, "session not found")
 		return nil
 	}

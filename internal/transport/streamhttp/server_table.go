@@ -216,6 +216,20 @@ func (t *table) overdue(idle, aged time.Duration) (out []*session) {
 	return out
 }
 
+var errNotFound = errors.New("session not found")
+
+// acquire returns the session with an id and seat. It stays in use until it is released.
+// The error is a *transport.Elsewhere if the id lives in another process.
+func (s *Server) acquire(id string, who *identity.Principal) (*session, error) {
+	if home := s.opts.Places.Of(id); home != "" {
+		return nil, &transport.Elsewhere{Home: home}
+	}
+	if ses := s.table.acquire(id, who); ses != nil {
+		return ses, nil
+	}
+	return nil, errNotFound
+}
+
 // sweep ends expired sessions.
 func (s *Server) sweep() {
 	now := s.now()
