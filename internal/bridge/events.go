@@ -1,9 +1,12 @@
 package bridge
 
 import (
+	"context"
 	"log/slog"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -35,4 +38,27 @@ func newInputRequired(result []byte) *mcp.Reply {
 	reply := mcp.Answer(result)
 	reply.Asks = true
 	return reply
+}
+
+// observe returns s, which also publishes what a server asks through it in the call c.
+func (r *Bridge) observe(server string, c *mcp.Call, s mcp.Caller) mcp.Caller {
+	return &observedCaller{s, r.Events, server, c}
+}
+
+// observedCaller publishes the requests of a server.
+type observedCaller struct {
+	mcp.Caller
+	events *event.Publisher
+	server string
+	call   *mcp.Call
+}
+
+func (k *observedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	if !k.events.Wants(event.ServerRequest) {
+		return k.Caller.Ask(ctx, m)
+	}
+	began := time.Now()
+	answer, err := k.Caller.Ask(ctx, m)
+	k.events.Publish(event.Asked(k.server, k.call, m, answer, began, err))
+	return answer, err
 }

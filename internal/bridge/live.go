@@ -37,7 +37,7 @@ func (r *Bridge) playLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.C
 			}
 		} else {
 			var err error
-			if answers, err = putAll(ctx, c.Trail, s, m.Raw, asks, c.Client.Revision); err != nil {
+			if answers, err = putAll(ctx, c.Trail, r.observe(u.Name(), c, s), m.Raw, asks, c.Client.Revision); err != nil {
 				return nil, unanswered(u, err)
 			}
 		}

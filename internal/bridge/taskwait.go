@@ -30,7 +30,7 @@ func (r *Bridge) directedTask(ctx context.Context, p Task, c *mcp.Call, s mcp.Ca
 	case mcp.MethodTaskResult:
 		ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 		defer stop()
-		w := &waiting{task: p, call: c, sink: s, shown: c.Name}
+		w := &waiting{task: p, call: c, sink: r.observe(p.Server.Name(), c, s), shown: c.Name}
 		return w.result(ctx)
 	case mcp.MethodCancelTask:
 		return r.cancelDirected(ctx, p, c)
@@ -89,7 +89,7 @@ func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.
 // tasks. When the client gives up the task is cancelled.
 func (r *Bridge) wait(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	id, _ := jsonrpc.Text(reply.Msg.Raw, reply.Msg.ResultMember("taskId"))
-	w := &waiting{task: Task{Server: u, Ref: mcp.TaskRef{ID: id}}, call: c, sink: s}
+	w := &waiting{task: Task{Server: u, Ref: mcp.TaskRef{ID: id}}, call: c, sink: r.observe(u.Name(), c, s)}
 	ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 	defer stop()
 	out, err := w.result(ctx)

@@ -158,15 +158,23 @@ func TestEventsOfTheMatrix(t *testing.T) {
 // rebuilt returns the calls of a conversation as its events tell them.
 func rebuilt(t *testing.T, p matrix.Pair, text []byte) (all []matrixCall) {
 	t.Helper()
+	calls, asked := map[uint64]bool{}, map[uint64]int{}
 	parked := map[uint64]int{} // by call: how often it was parked and not gone on with
 	for line := range bytes.Lines(text) {
 		var e eventLine
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatal(err)
 		}
+		if e.Kind == event.ServerRequest.String() {
+			asked[e.Call]++
+			if e.Method == "" || e.Took <= 0 || e.Server == "" {
+				t.Errorf("%s: %s", p, line)
+			}
+		}
 		if e.Kind != event.Call.String() {
 			continue
 		}
+		calls[e.Call] = true
 		if e.From != p.Client.String() || e.To != p.Server.String() && e.Outcome == "ok" && e.To != mcp.Unknown.String() ||
 			e.Project != event.DefaultProject || e.Server == "" || e.Call == 0 || e.In == 0 || e.Took <= 0 {
 			t.Errorf("%s: %s", p, line)
@@ -181,6 +189,14 @@ func rebuilt(t *testing.T, p matrix.Pair, text []byte) (all []matrixCall) {
 			c.outcome = fmt.Sprint(e.Code)
 		}
 		all = append(all, c)
+	}
+	for call, n := range asked {
+		if call != 0 && !calls[call] {
+			t.Errorf("%s: %d questions belong to call %d, which nobody made", p, n, call)
+		}
+	}
+	if !(p.Client.Modern() && p.Server.Modern()) && len(asked) == 0 {
+		t.Errorf("%s: no question of the server", p)
 	}
 	if p.Server.Legacy() && len(parked) > 0 {
 		t.Errorf("%s: these were parked, and no retry has their number: %v", p, parked)

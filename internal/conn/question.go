@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -128,6 +130,7 @@ var errTakenBack = errors.New("the server took its question back")
 func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc.Message, error) {
 	var answer *jsonrpc.Message
 	var err error
+	began := time.Now()
 	if f != nil {
 		f.open.Add(1)
 		answer, err = f.sink.Ask(ctx, withoutToken(f.trail(), m))
@@ -137,6 +140,9 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc.M
 		answer, err = s.opts.Ask(ctx, m)
 	} else {
 		err = mcp.ErrCannotAsk
+	}
+	if s.opts.Events.Wants(event.ServerRequest) {
+		s.opts.Events.Publish(event.Asked(s.opts.Name, f.about(), m, answer, began, err))
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errTakenBack) {
 		return nil, errTakenBack
