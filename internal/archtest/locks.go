@@ -304,6 +304,8 @@ func (p *lockPackage) blocks(in *ast.FuncDecl, n ast.Node) string {
 			switch {
 			case slices.Contains(logMethods, name) && (strings.EqualFold(owner, "log") || strings.EqualFold(owner, "logger") || owner == "slog"):
 				return "a line is logged"
+			case name == "Publish" && strings.EqualFold(owner, "events"):
+				return "an event is published"
 			case p.callbacks[name] && p.methods[name] == nil:
 				return "the callback " + name + " is called"
 			case p.adapters[owner] && !slices.Contains(pureMethods, name):
