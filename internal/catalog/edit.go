@@ -26,6 +26,9 @@ func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	raw, list := reply.Msg.Raw, reply.Msg.ResultMember(c.Method.ListKey)
 	kind := kindOf(c.Method.Name)
 	mirrors := kind == KindTool && reply.From.Can(mcp.MirroredHeaders)
+	if p.Show == nil && !mirrors && !p.OfferTasks {
+		return
+	}
 	offers := func(item jsonrpc.Span) bool {
 		return kind == KindTool && p.OfferTasks && jsonrpc.Find(raw, item, "execution").IsZero()
 	}

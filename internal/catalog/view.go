@@ -27,6 +27,9 @@ func (v View) Shows(kind Kind, server, name string) bool {
 	return shows(v.c.Expose, kind, server, name) && shows(v.show, kind, server, name)
 }
 
+// Listen counts the client as one that hears of changes; see Catalog.Listen.
+func (v View) Listen() (stop func()) { return v.c.Listen(AudienceOf(v.client)) }
+
 // Servers returns the servers that the client may know of, in the order of the
 // configuration. The slice must not be written to.
 func (v View) Servers() []Source {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -13,25 +12,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
-
-// Call answers one request and publishes how it went.
-func (g *Single) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	a := mcp.NewAttempt(c)
-	a.Sole, a.Server = true, g.Upstream.Name()
-	began := begin(g.Bridge.Events, c)
-	reply, err := g.call(ctx, a, s)
-	called(g.Bridge.Events, a, began, reply, err)
-	return reply, err
-}
-
-// Call answers one request and publishes how it went.
-func (g *Merged) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
-	a := mcp.NewAttempt(c)
-	began := begin(g.Bridge.Events, c)
-	reply, err := g.call(ctx, a, s)
-	called(g.Bridge.Events, a, began, reply, err)
-	return reply, err
-}
 
 // begin gives a call its number and returns when it began, zero where nobody wants calls.
 func begin(events *event.Publisher, c *mcp.Call) (began time.Time) {

@@ -99,116 +99,101 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 	return g.view(f).Info(ctx), nil
 }
 
-// call is Call without the event.
-func (g *Merged) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-	c := a.Call
+// Call answers one request and publishes how it went.
+func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	return runner{g.Bridge, g.Listens, &g.notices}.answer(ctx, g, c, k)
+}
+
+// resolve implements resolver. Unknown and hidden names get the same answer.
+func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
+	r := newRoute(c)
+	r.view = g.view(c.Client)
 	if c.Method != nil && c.Method.Task {
-		return g.Bridge.Tasks(ctx, servers(g.shown(g.view(c.Client))), a, s)
+		r.do, r.all = doTasks, g.shown(r.view)
+		return r, nil
 	}
+	var err error
 	switch c.Msg.Method {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
-		return g.view(c.Client).Page(ctx, c.Method, c.Msg.At(c.Msg.Param("cursor")), c.Once)
+		r.do = doPage
 	case mcp.MethodCallTool:
-		return g.named(ctx, a, s, catalog.KindTool)
+		err = r.find(ctx, catalog.KindTool)
 	case mcp.MethodGetPrompt:
-		return g.named(ctx, a, s, catalog.KindPrompt)
+		err = r.find(ctx, catalog.KindPrompt)
 	case mcp.MethodReadResource:
-		t, err := g.view(c.Client).Owner(ctx, c.Name)
-		if err != nil {
-			return nil, err
-		}
-		return exchange(ctx, g.Bridge, upstreamOf(t), a, s)
+		err = r.findOwner(ctx, c.Name)
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		r.do = doSubscribe
 		uri, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
-		t, err := g.view(c.Client).Owner(ctx, uri)
-		if err != nil {
-			return nil, err
-		}
-		return g.subscribe(ctx, c, upstreamOf(t), nil)
+		err = r.findOwner(ctx, uri)
 	case mcp.MethodComplete:
-		return g.complete(ctx, a, s)
+		err = r.findReferred(ctx)
 	case mcp.MethodSetLevel:
-		return g.setLevel(ctx, c)
+		r.do, r.all = doSetLevel, g.shown(r.view)
 	case mcp.MethodListen:
-		leave, err := g.admit(g.Listens, c)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
-		defer g.catalog().Listen(catalog.AudienceOf(c.Client))()
-		v := g.view(c.Client)
-		return g.listen(ctx, g.Bridge, c, s, g.shown(v), false, func(uri string) Upstream {
-			t, err := v.Owner(ctx, uri)
+		r.do, r.all = doListen, g.shown(r.view)
+		r.owner = func(uri string) Upstream {
+			t, err := r.view.Owner(ctx, uri)
 			if err != nil {
 				return nil
 			}
 			return upstreamOf(t)
-		})
+		}
+	default:
+		if all := g.shown(r.view); len(all) == 1 && len(g.Upstreams) == 1 {
+			r.leadTo(all[0])
+			break
+		}
+		err = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
 	}
-	if all := g.shown(g.view(c.Client)); len(all) == 1 && len(g.Upstreams) == 1 {
-		return exchange(ctx, g.Bridge, all[0], a, s)
-	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
+	return r, err
 }
 
-// named relays a call that a name routes. Unknown and hidden names get the same answer.
-func (g *Merged) named(ctx context.Context, c *mcp.Attempt, s mcp.Caller, kind catalog.Kind) (*mcp.Reply, error) {
-	at := c.Msg.Param("name")
-	if c.Name == "" {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
+// find leads to the tool or prompt that the request names.
+func (r *route) find(ctx context.Context, kind catalog.Kind) error {
+	if r.Name == "" {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
 	}
-	v := g.view(c.Client)
-	t, ok := v.Find(ctx, kind, c.Name)
+	t, ok := r.view.Find(ctx, kind, r.Name)
 	if !ok {
-		return nil, v.NotFound(kind, c.Name)
+		return r.view.NotFound(kind, r.Name)
 	}
-	c.Edits.Replace(mcp.WhyName, at, t.Quoted)
-	c.Name = t.Name
-	return exchange(ctx, g.Bridge, upstreamOf(t), c, s)
+	r.rename(r.Msg.Param("name"), t)
+	r.Name = t.Name
+	return nil
 }
 
-// complete routes completion/complete by what it refers to.
-func (g *Merged) complete(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-	raw, ref, v := c.Msg.Raw, c.Msg.Param("ref"), g.view(c.Client)
+// findOwner leads to the server of a URI.
+func (r *route) findOwner(ctx context.Context, uri string) error {
+	t, err := r.view.Owner(ctx, uri)
+	if err == nil {
+		r.leadTo(upstreamOf(t))
+	}
+	return err
+}
+
+// findReferred leads to the server of the prompt or resource that completion/complete
+// refers to.
+func (r *route) findReferred(ctx context.Context) error {
+	raw, ref := r.Msg.Raw, r.Msg.Param("ref")
 	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
 		text, _ := jsonrpc.Text(raw, name)
-		t, ok := v.Find(ctx, catalog.KindPrompt, text)
+		t, ok := r.view.Find(ctx, catalog.KindPrompt, text)
 		if !ok {
-			return nil, catalog.Unknown(catalog.KindPrompt, text)
+			return catalog.Unknown(catalog.KindPrompt, text)
 		}
-		c.Edits.Replace(mcp.WhyName, name, t.Quoted)
-		return exchange(ctx, g.Bridge, upstreamOf(t), c, s)
+		r.rename(name, t)
+		return nil
 	}
 	uri, ok := jsonrpc.Text(raw, jsonrpc.Find(raw, ref, "uri"))
 	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
 	}
-	if t, ok := v.Find(ctx, catalog.KindTemplate, uri); ok {
-		return exchange(ctx, g.Bridge, upstreamOf(t), c, s)
+	if t, ok := r.view.Find(ctx, catalog.KindTemplate, uri); ok {
+		r.leadTo(upstreamOf(t))
+		return nil
 	}
-	t, err := v.Owner(ctx, uri)
-	if err != nil {
-		return nil, err
-	}
-	return exchange(ctx, g.Bridge, upstreamOf(t), c, s)
-}
-
-// setLevel tells every server that has a log; one that does not answer keeps
-// nobody from the others.
-func (g *Merged) setLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
-	if s, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("level")); !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level must be a string"}
-	} else if _, ok := mcp.ParseLogLevel(s); !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level is no log level"}
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	var wait sync.WaitGroup
-	for _, u := range g.shown(g.view(c.Client)) {
-		wait.Go(func() { _, _ = u.SetLevel(ctx, c) })
-	}
-	wait.Wait()
-	return mcp.Answer([]byte("{}")), nil
+	return r.findOwner(ctx, uri)
 }
 
 // Notify passes a client's notification on to all servers.
@@ -221,8 +206,9 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 
 // Subscribe lets a legacy client hear the standing notices of all servers.
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
-	stop := g.catalog().Listen(catalog.AudienceOf(f))
-	leave := g.attach(f, g.Bridge, s, g.shown(g.view(f)), g.Bridge.TaskNames(f, false), true)
+	v := g.view(f)
+	stop := v.Listen()
+	leave := g.attach(f, g.Bridge, s, g.shown(v), g.Bridge.TaskNames(f, false), true)
 	return func() {
 		leave()
 		stop()

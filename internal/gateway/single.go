@@ -32,51 +32,38 @@ func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 	return g.Upstream.Hello(ctx, f)
 }
 
-// call is Call without the event.
-func (g *Single) call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-	c := a.Call
+// Call answers one request and publishes how it went.
+func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	return runner{g.Bridge, g.Listens, &g.notices}.answer(ctx, g, c, k)
+}
+
+// resolve implements resolver. All requests go to the one server; those for hidden items
+// are refused.
+func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
+	r := newRoute(c)
+	r.Sole = true
+	r.leadTo(g.Upstream)
 	if c.Method != nil && c.Method.Task {
-		return g.Bridge.Tasks(ctx, []bridge.Server{g.Upstream}, a, s)
+		r.do, r.all = doTasks, []Upstream{g.Upstream}
+		return r, nil
 	}
-	show := catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
-	if show != nil {
-		if err := hidden(c, g.Upstream.Name(), show); err != nil {
-			return nil, err
+	r.show = catalog.Both(g.Expose, filterFor(g.Filter, c.Client))
+	if r.show != nil {
+		if err := hidden(c, r.Server, r.show); err != nil {
+			return r, err
 		}
 	}
 	switch c.Msg.Method {
-	case mcp.MethodListen:
-		leave, err := g.admit(g.Listens, c)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
-		return g.listen(ctx, g.Bridge, c, s, []Upstream{g.Upstream}, true, g.owner(show))
-	case mcp.MethodSetLevel:
-		return g.Upstream.SetLevel(ctx, c)
-	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
-		return g.subscribe(ctx, c, g.Upstream, show)
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
-		return g.list(ctx, a, s, show)
+		r.do = doPage
+	case mcp.MethodListen:
+		r.do, r.all, r.owner = doListen, []Upstream{g.Upstream}, g.owner(r.show)
+	case mcp.MethodSetLevel:
+		r.do = doSetLevel
+	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		r.do = doSubscribe
 	}
-	return exchange(ctx, g.Bridge, g.Upstream, a, s)
-}
-
-// list answers a list request with the server's own page, as the client may see it.
-func (g *Single) list(ctx context.Context, a *mcp.Attempt, s mcp.Caller, show catalog.Filter) (*mcp.Reply, error) {
-	reply, err := exchange(ctx, g.Bridge, g.Upstream, a, s)
-	if err != nil {
-		return nil, err
-	}
-	e := catalog.PageEdit{Server: g.Upstream.Name(), Show: show}
-	if show == nil {
-		e.Lost = func(tool, why string) { g.Bridge.TellLost(e.Server, a.Msg.Method, catalog.LeftOut(tool, why)) }
-	}
-	if a.Msg.Method == mcp.MethodListTools && a.Client.Revision.Can(mcp.ExperimentalTasks) && reply.From.Can(mcp.TasksExtension) {
-		e.OfferTasks = g.Upstream.Tasks(ctx, a.Client) == mcp.DirectedTasks
-	}
-	catalog.EditPage(a.Call, reply, e)
-	return reply, nil
+	return r, nil
 }
 
 // owner returns the function that finds the server of a URI: ours, or nil where a filter

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/bridge"
+	"github.com/dragoman-mcp/dragoman/internal/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// action is what is done with a request.
+type action uint8
+
+const (
+	doExchange  action = iota // one server answers, by way of the bridge
+	doPage                    // a page of a list: of server if it is set, else of view
+	doTasks                   // the server in all that has the task answers
+	doListen                  // we answer, and listen to all
+	doSubscribe               // server is asked, by way of the client's attachment
+	doSetLevel                // server answers if it is set, else all are told
+)
+
+// route says what is done with one request, and which servers it goes to. It is made by
+// resolve, before anything is sent, and belongs to the goroutine that serves the request.
+type route struct {
+	// Attempt is the request with the name that the server knows. Its Server is "" where
+	// no single server answers, and for doTasks, where the bridge finds it.
+	mcp.Attempt
+	do     action
+	server Upstream
+	all    []Upstream
+	view   catalog.View   // of Merged: what the client sees
+	show   catalog.Filter // of Single: what the client sees; nil for all
+	owner  func(uri string) Upstream
+	resume bridge.Resume // what the client's requestState holds
+}
+
+func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
+
+// leadTo makes u the server of the route.
+func (r *route) leadTo(u Upstream) { r.server, r.Server = u, u.Name() }
+
+// rename makes t the target of the route, in place of the name at a place of the request.
+func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
+	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
+	r.leadTo(upstreamOf(t))
+}
+
+// exchanged reports whether the bridge takes the request to the server, so that the client
+// may have a state for it.
+func (r *route) exchanged() bool {
+	return r.do == doExchange || r.do == doPage && r.server != nil
+}
+
+// resolver finds out where a request goes: Single and Merged. The route is never nil. The
+// error refuses the request.
+type resolver interface {
+	resolve(ctx context.Context, c *mcp.Call) (*route, error)
+}
+
+// runner is what requests are run with.
+type runner struct {
+	bridge  *bridge.Bridge
+	listens *ListenQuota
+	notices *notices
+}
+
+// answer resolves a request, runs it and publishes how it went.
+func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
+	began := begin(x.bridge.Events, c)
+	var reply *mcp.Reply
+	r, err := by.resolve(ctx, c)
+	if err == nil && r.exchanged() {
+		r.resume, err = x.bridge.Open(r.server, c)
+	}
+	if err == nil {
+		reply, err = x.run(ctx, r, k)
+	}
+	called(x.bridge.Events, &r.Attempt, began, reply, err)
+	return reply, err
+}
+
+// run does what a route says.
+func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
+	switch r.do {
+	case doPage:
+		if r.server == nil {
+			return r.view.Page(ctx, r.Method, r.Msg.At(r.Msg.Param("cursor")), r.Once)
+		}
+		return x.ownPage(ctx, r, k)
+	case doTasks:
+		return x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, k)
+	case doListen:
+		leave, err := x.notices.admit(x.listens, r.Call)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		if !r.Sole {
+			defer r.view.Listen()()
+		}
+		return x.notices.listen(ctx, x.bridge, r.Call, k, r.all, r.Sole, r.owner)
+	case doSubscribe:
+		return x.notices.subscribe(ctx, r.Call, r.server, r.show)
+	case doSetLevel:
+		if r.server == nil {
+			return setLevel(ctx, r.Call, r.all)
+		}
+		return r.server.SetLevel(ctx, r.Call)
+	}
+	return x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
+}
+
+// ownPage answers a list request with the server's own page, as the client may see it.
+func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
+	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
+	if err != nil {
+		return nil, err
+	}
+	e := catalog.PageEdit{Server: r.server.Name(), Show: r.show}
+	if r.show == nil {
+		e.Lost = func(tool, why string) { x.bridge.TellLost(e.Server, r.Msg.Method, catalog.LeftOut(tool, why)) }
+	}
+	if r.Msg.Method == mcp.MethodListTools && r.Client.Revision.Can(mcp.ExperimentalTasks) && reply.From.Can(mcp.TasksExtension) {
+		e.OfferTasks = r.server.Tasks(ctx, r.Client) == mcp.DirectedTasks
+	}
+	catalog.EditPage(r.Call, reply, e)
+	return reply, nil
+}
+
+// setLevel tells every server that has a log. A server that does not answer delays nobody
+// for longer than two seconds.
+func setLevel(ctx context.Context, c *mcp.Call, all []Upstream) (*mcp.Reply, error) {
+	if s, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("level")); !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level must be a string"}
+	} else if _, ok := mcp.ParseLogLevel(s); !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level is no log level"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, u := range all {
+		wait.Go(func() { _, _ = u.SetLevel(ctx, c) })
+	}
+	wait.Wait()
+	return mcp.Answer([]byte("{}")), nil
+}
