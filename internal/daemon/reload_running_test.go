@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,6 +58,10 @@ func serveReloading(t *testing.T) *reloading {
 		})
 		r.urls[name] = web.URL + s.Path()
 	}
+	// A signal that comes before the daemon waits for it must not end the tests.
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(heard) })
 	r.written = serveFile(t, r.text("", "old", "new"))
 	return r
 }
@@ -68,6 +73,15 @@ func (r *reloading) text(more string, names ...string) string {
 		out += fmt.Sprintf("  %s: {url: %q%s}\n", name, r.urls[name], more)
 	}
 	return out
+}
+
+// with is text with settings for each of these servers, as dragoman.servers has them.
+func (r *reloading) with(settings string, names ...string) string {
+	var all []string
+	for _, name := range names {
+		all = append(all, name+": "+settings)
+	}
+	return strings.Replace(r.text("", names...), "dragoman: {", "dragoman: {servers: {"+strings.Join(all, ", ")+"}, ", 1)
 }
 
 // change writes a configuration and returns when it has been taken over.
@@ -97,11 +111,11 @@ var changeKinds = []changeKind{
 	}},
 	{name: "timeouts", text: func(r *reloading) string {
 		r.n++
-		return r.text(fmt.Sprintf(", callTimeout: %ds", 60+r.n%60), "old", "new")
+		return r.with(fmt.Sprintf("{callTimeout: %ds}", 60+r.n%60), "old", "new")
 	}},
 	{name: "what is shown", text: func(r *reloading) string {
 		r.n++
-		return r.text(fmt.Sprintf(", expose: {tools: {deny: [nothing%d]}}", r.n), "old", "new")
+		return r.with(fmt.Sprintf("{expose: {tools: {deny: [nothing%d]}}}", r.n), "old", "new")
 	}},
 	{name: "order", text: func(r *reloading) string { return r.text("", "new", "old") }},
 	{name: "a server more", text: func(r *reloading) string { return r.text("", "old", "new", "extra") }},

@@ -1,0 +1,183 @@
+//go:build unix
+
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// keptKinds are kinds of change, and what of a server's own endpoint outlives them: its
+// sessions, and what clients have open there. A server that is shown in part gets a new
+// endpoint each time.
+var keptKinds = []struct {
+	name           string
+	sessions, open bool
+	before, after  func(r *reloading) string
+}{
+	{"a comment", true, true, nil, func(r *reloading) string { return r.text("", "old", "new") + "# more\n" }},
+	{"order", true, true, nil, func(r *reloading) string { return r.text("", "new", "old") }},
+	{"a server more", true, true, nil, func(r *reloading) string { return r.text("", "old", "new", "extra") }},
+	{"timeouts", true, true, nil, func(r *reloading) string { return r.with("{callTimeout: 50s}", "old", "new") }},
+	{"settings", false, false, nil, func(r *reloading) string { return r.text(`, headers: {X-Version: "2"}`, "old", "new") }},
+	{"less is shown", true, false, nil, shownBut("nothing")},
+	{"as much is shown", true, false, shownBut("nothing"), func(r *reloading) string { return shownBut("nothing")(r) + "# more\n" }},
+	{"more is shown", true, false, shownBut("nothing"), func(r *reloading) string { return r.text("", "old", "new") }},
+}
+
+func shownBut(tool string) func(r *reloading) string {
+	return func(r *reloading) string { return r.with("{expose: {tools: {deny: ["+tool+"]}}}", "old", "new") }
+}
+
+// TestReloadKeeps: a server that is the same before and after a change keeps its sessions,
+// and its own endpoint what clients have open there. A listen goes on, and a legacy client
+// is not told that anything has changed. Where the endpoint is replaced the listen ends
+// with its result, and the client is told that all lists have changed.
+func TestReloadKeeps(t *testing.T) {
+	for _, kind := range keptKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			r := serveReloading(t)
+			changes := 0
+			settle := func() {
+				t.Helper()
+				// A change while lists are read cancels the reading.
+				await(t, "the lists of both servers are read", 20*time.Second, func() bool {
+					a := r.modern("/mcp", "1", "tools/list", "", "")
+					return strings.Contains(a.body, "old__elicit") && strings.Contains(a.body, "new__elicit") && r.quiet()
+				})
+			}
+			change := func(text string) {
+				t.Helper()
+				r.write(t, text)
+				changes++
+				r.waitLog(t, "configuration taken over", changes)
+			}
+			settle()
+			if kind.before != nil {
+				change(kind.before(r))
+				settle()
+			}
+			var all []*keptEndpoint
+			for _, name := range []string{"old", "new"} {
+				all = append(all, r.keptEndpoint(t, name))
+			}
+			change(kind.after(r))
+			for _, e := range all {
+				if kind.open {
+					if told := r.touch(t, e.path, "fake://blob", e.events, e.listen); len(told) > 0 {
+						t.Errorf("%s: the clients were told %v", e.name, told)
+					}
+				} else {
+					e.wantReplaced(t)
+				}
+				r.call(e.path, "echo", "{}")
+				if after := r.sessionsOf(t, e.name); kind.sessions != slices.Contains(after, e.sessions[0]) {
+					t.Errorf("%s: it had the sessions %v, and has %v", e.name, e.sessions, after)
+				}
+			}
+			settle()
+		})
+	}
+}
+
+// keptEndpoint is the endpoint of one server, with what clients have open there.
+type keptEndpoint struct {
+	name, path     string
+	events, listen *stream
+	sessions       []string // of the server
+}
+
+func (r *reloading) keptEndpoint(t *testing.T, name string) *keptEndpoint {
+	t.Helper()
+	e := &keptEndpoint{name: name, path: "/s/" + name + "/mcp"}
+	in := []string{"Mcp-Session-Id", r.initialize(e.path, "2025-11-25", "{}"), "MCP-Protocol-Version", "2025-11-25"}
+	for _, uri := range []string{"fake://text", "fake://blob"} {
+		r.post(e.path, `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"`+uri+`"}}`, in...)
+	}
+	e.events = r.open("GET", e.path, "", in...)
+	const filter = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["fake://text","fake://blob"]}`
+	e.listen = r.open("POST", e.path, modernBody(`"l"`, mcp.MethodListen, filter), modernHeader(mcp.MethodListen, "")...)
+	if m := e.listen.event(); m == nil || m.Method != mcp.NoteAcknowledged {
+		t.Fatalf("the listen began with %v", m)
+	}
+	r.touch(t, e.path, "fake://text", e.events, e.listen)
+	e.sessions = r.sessionsOf(t, name)
+	return e
+}
+
+// wantReplaced reads what clients are told when the endpoint is replaced.
+func (e *keptEndpoint) wantReplaced(t *testing.T) {
+	t.Helper()
+	for m := e.listen.event(); m == nil || m.Kind != jsonrpc.Result; m = e.listen.event() {
+		if m == nil || m.Kind == jsonrpc.Failure {
+			t.Fatalf("%s: the listen ended with %v", e.name, m)
+		}
+	}
+	told := map[string]bool{}
+	for len(told) < 3 {
+		m := e.events.event()
+		if m != nil && m.Method == mcp.NoteResourceUpdated {
+			continue // touched more than once
+		}
+		if m == nil || !strings.HasSuffix(m.Method, "/list_changed") {
+			t.Fatalf("%s: after %v the client was told %v", e.name, told, m)
+		}
+		told[m.Method] = true
+	}
+}
+
+// quiet reports whether no request runs at any server.
+func (r *reloading) quiet() bool {
+	status, _ := r.status()
+	for _, server := range status.Servers {
+		for _, s := range server.Sessions {
+			if s.Running > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// touch lets the server tell of a resource until all streams have heard it, and returns
+// what else they have heard meanwhile.
+func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (others []string) {
+	t.Helper()
+	heard := map[*stream]bool{}
+	await(t, "the update is heard", 20*time.Second, func() bool {
+		r.call(path, "touch", `{"uri":"`+uri+`"}`)
+		for _, s := range streams {
+			for len(s.next) > 0 {
+				switch m := s.event(); {
+				case m == nil:
+					t.Fatal("a stream has ended")
+				case m.Method != mcp.NoteResourceUpdated:
+					others = append(others, m.Method)
+				case strings.Contains(string(m.Raw), uri):
+					heard[s] = true
+				}
+			}
+		}
+		return len(heard) == len(streams)
+	})
+	return others
+}
+
+// sessionsOf names the sessions that Dragoman has with a server by when they were opened.
+func (r *reloading) sessionsOf(t *testing.T, name string) (all []string) {
+	t.Helper()
+	status, _ := r.status()
+	for _, s := range serverIn(t, status, name).Sessions {
+		all = append(all, fmt.Sprint(s.Opened))
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s has no session", name)
+	}
+	return all
+}
