@@ -2,21 +2,12 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"strconv"
-	"sync"
 
-	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
-	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/telemetry"
-	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
 // ConnectOptions are those of Connect.
@@ -24,189 +15,43 @@ type ConnectOptions struct {
 	Server   config.Server
 	Log      *slog.Logger
 	Progress func(server, step string) // see RunOptions
-	// Answer answers a question of the server: its message, and the schema of the
-	// form that it wants filled in. content is the form, JSON, when action is
-	// "accept". Nil means that the server is told that nobody can be asked.
+	// Answer answers a question of the server; see runtime.ConnectOptions.
 	Answer  func(message string, schema []byte) (content []byte, action string)
 	Version string
 }
 
-// Session is a conversation with a server, for commands. It is a legacy client of
-// our own gateway: whatever the server speaks, questions reach it live.
+// Session is a conversation with a server, for commands, and the log of it.
 type Session struct {
-	upstream *upstream.Upstream
-	host     *gateway.Single
-	facts    *mcp.ClientInfo
-	answer   func(message string, schema []byte) ([]byte, string)
-	detach   func()
-	shown    *telemetry.Log // of events
-	flush    func()         // of the log
-
-	mu    sync.Mutex
-	trace string
+	*runtime.Session
+	shown *telemetry.Log // of events
+	flush func()         // of the log
 }
 
-// Connect opens a conversation with a server. The error says why it cannot be had.
+// Connect opens a conversation with a server. The error says why that failed.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	limited, flush := limitLog(orDiscard(o.Log))
 	o.Server.Name = nameOf(o.Server)
-	s := &Session{answer: o.Answer, flush: flush}
 	events := &event.Publisher{}
-	events.Tap(event.Of(event.Handshake), func(e event.Event) {
-		s.mu.Lock()
-		s.trace += e.Detail
-		s.mu.Unlock()
+	s := &Session{shown: telemetry.NewLog(events, telemetry.LogOptions{Log: limited, Step: o.Progress}), flush: flush}
+	var err error
+	s.Session, err = runtime.Connect(ctx, runtime.ConnectOptions{
+		Server: o.Server, Log: limited, Events: events, Answer: o.Answer, Version: o.Version,
 	})
-	s.shown = telemetry.NewLog(events, telemetry.LogOptions{Log: limited, Step: o.Progress})
-	s.upstream = runtime.NewUpstream(o.Server, runtime.Hooks{Log: limited, Events: events, Version: o.Version})
-	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: runtime.Info(o.Version), Conversation: 1}
-	if o.Answer != nil {
-		s.facts.Capabilities = []byte(`{"elicitation":{"form":{}}}`)
-	}
-	s.host = &gateway.Single{Bridge: &bridge.Bridge{}, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(s.upstream)}
-	if _, err := s.host.Hello(ctx, s.facts); err != nil {
-		_ = s.Close()
+	if err != nil {
+		s.end()
 		return nil, err
 	}
-	s.detach = s.host.Subscribe(s.facts, &sessionSink{s: s})
 	return s, nil
 }
 
-// Trace tells how the conversation was opened, a line for each step.
-func (s *Session) Trace() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.trace
-}
-
-// Close ends the conversation and the server behind it.
+// Close ends the conversation and the server behind it, and waits for both.
 func (s *Session) Close() error {
-	if s.detach != nil {
-		s.detach()
-	}
-	s.host.Bridge.Close()
-	runtime.CloseAll([]*upstream.Upstream{s.upstream}, runtime.StopLimit)
-	s.shown.Close()
-	s.flush()
+	s.Session.Close()
+	s.end()
 	return nil
 }
 
-// List is a list of all pages.
-type List struct {
-	Items [][]byte // raw objects
-	// Starting and Failed are servers behind a gateway of which nothing is in the list:
-	// those that may still come, and those that could not be read.
-	Starting, Failed []string
-	// Changes says that the server tells of changes of the list.
-	Changes bool
-}
-
-// maxMissing bounds how many servers are named that are missing in a list.
-const maxMissing = 64
-
-// List returns the list of "tools", "resources", "prompts" or "templates".
-func (s *Session) List(ctx context.Context, kind string) (List, error) {
-	method, ok := map[string]string{
-		"tools": mcp.MethodListTools, "resources": mcp.MethodListResources,
-		"prompts": mcp.MethodListPrompts, "templates": mcp.MethodListTemplates,
-	}[kind]
-	if !ok {
-		return List{}, fmt.Errorf("%q is not the name of a list: use tools, resources, prompts or templates", kind)
-	}
-	h, err := s.host.Hello(ctx, s.facts)
-	if err != nil {
-		return List{}, err
-	}
-	var out List
-	if info := mcp.LookupMethod(method); info != nil {
-		whole := jsonrpc.Whole(h.Capabilities)
-		changed := jsonrpc.Find(h.Capabilities, jsonrpc.Find(h.Capabilities, whole, info.Capability), "listChanged")
-		out.Changes = jsonrpc.KindOf(h.Capabilities, changed) == 't'
-	}
-	items, complete, err := s.upstream.ListPages(ctx, s.facts, method, func(page *jsonrpc.Message) {
-		missing := jsonrpc.Find(page.Raw, page.ResultMember(mcp.KeyMeta), mcp.KeyMissing)
-		out.Starting = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "starting"))
-		out.Failed = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "failed"))
-	})
-	if err == nil && !complete {
-		err = errors.New("the list never ends: the server gives cursors that go in circles")
-	}
-	out.Items = items
-	return out, err
-}
-
-func namesIn(raw []byte, array jsonrpc.Span) (names []string) {
-	for at := range jsonrpc.Elements(raw, array) {
-		if name, ok := jsonrpc.Text(raw, at); ok && len(names) < maxMissing {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// Call calls a tool with args, a valid JSON object, and returns the raw result. An error
-// answer of the server is a *jsonrpc.Error.
-func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
-	params := jsonrpc.AppendQuote([]byte(`{"name":`), tool)
-	if args == nil {
-		args = []byte("{}")
-	}
-	params = append(append(params, `,"arguments":`...), args...)
-	if onProgress != nil {
-		params = append(params, `,"_meta":{"progressToken":1}`...)
-	}
-	m := jsonrpc.NewRequest("1", mcp.MethodCallTool, append(params, '}'))
-	reply, err := s.host.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), s.facts), &sessionSink{s: s, progress: onProgress})
-	if err != nil {
-		return nil, err
-	}
-	if reply.Msg.Kind == jsonrpc.Failure {
-		return nil, wireError(reply.Msg)
-	}
-	return reply.Msg.Result.Of(reply.Msg.Raw), nil
-}
-
-func wireError(m *jsonrpc.Message) *jsonrpc.Error {
-	e := &jsonrpc.Error{}
-	e.Code, _ = jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
-	e.Message, _ = jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Error, "message"))
-	e.Data = jsonrpc.Find(m.Raw, m.Error, "data").Of(m.Raw)
-	return e
-}
-
-// sessionSink is the client's end of a Session.
-type sessionSink struct {
-	s        *Session
-	progress func(progress, total float64, message string)
-}
-
-func (k *sessionSink) ClientInfo() *mcp.ClientInfo { return k.s.facts }
-
-func (k *sessionSink) Notify(b []byte) {
-	if k.progress == nil {
-		return
-	}
-	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
-	if err != nil || m.Method != mcp.NoteProgress {
-		return
-	}
-	number := func(key string) float64 {
-		f, _ := strconv.ParseFloat(string(m.Param(key).Of(m.Raw)), 64)
-		return f
-	}
-	text, _ := jsonrpc.Text(m.Raw, m.Param("message"))
-	k.progress(number("progress"), number("total"), text)
-}
-
-func (k *sessionSink) Ask(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	if m.Method != mcp.MethodElicit || k.s.answer == nil {
-		return nil, mcp.ErrCannotAsk
-	}
-	text, _ := jsonrpc.Text(m.Raw, m.Param("message"))
-	content, action := k.s.answer(text, m.Param("requestedSchema").Of(m.Raw))
-	result := jsonrpc.AppendQuote([]byte(`{"action":`), action)
-	if action == "accept" && content != nil {
-		result = append(append(result, `,"content":`...), content...)
-	}
-	return jsonrpc.NewResult(m.ID, append(result, '}')), nil
+func (s *Session) end() {
+	s.shown.Close()
+	s.flush()
 }

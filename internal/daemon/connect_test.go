@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 // TestListNamesMissingServers: a command that lists what a gateway has is told which
@@ -26,7 +27,7 @@ func TestListNamesMissingServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var l List
+		var l runtime.List
 		for range 600 { // until both are known for what they are
 			if l, err = s.List(t.Context(), "tools"); err != nil {
 				t.Fatal(err)

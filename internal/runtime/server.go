@@ -126,7 +126,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: Info(h.Version), Events: h.Events, Log: h.Log, Clean: clean}
+	o := upstream.Options{Info: info(h.Version), Events: h.Events, Log: h.Log, Clean: clean}
 	if h.Changed != nil {
 		o.Changed = func(kind string) { h.Changed(c.Name, kind) }
 	}
@@ -137,9 +137,9 @@ func timesOf(c config.Server) upstream.Times {
 	return upstream.Times{Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax}
 }
 
-// Info returns the Implementation object with which Dragoman introduces itself to servers
+// info returns the Implementation object with which Dragoman introduces itself to servers
 // when a session belongs to no client. An empty version is "devel".
-func Info(version string) []byte {
+func info(version string) []byte {
 	if version == "" {
 		version = "devel"
 	}
