@@ -54,6 +54,8 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 		}
 		e.Cause, e.Message, e.Outcome = "session_lost", "the server has lost the session", mcp.NotSent
 		e.Err = errors.Join(ErrSessionLost, err)
+	case errors.Is(err, transport.ErrCredentials):
+		e.Cause, e.Message = "auth_required", "there are no credentials for this client at the server"
 	case errors.Is(err, transport.ErrStalled), errors.Is(context.Cause(s.life), transport.ErrStalled):
 		e.Cause, e.Message = "stalled", "the server has stopped reading"
 	case errors.As(err, &status):

@@ -47,6 +47,10 @@ type Pipe interface {
 // cannot execute anything twice.
 var ErrNotSent = errors.New("not sent")
 
+// ErrCredentials is wrapped by the errors of requests for which there were no credentials.
+// They were not sent.
+var ErrCredentials = errors.New("no credentials")
+
 // ErrStalled is wrapped by the errors of messages that were withdrawn because the other
 // end stopped reading.
 var ErrStalled = errors.New("the other end has stopped reading")

@@ -131,9 +131,9 @@ func (u *Upstream) lookAgain(s *session, l *secondLook) {
 		u.nextLook = time.Now().Add(min(lookPause<<min(u.looks, 8), maxLookPause))
 		u.looks++
 	}
-	kept := l.changed && !modern && !u.closed && u.modern == nil
+	kept := l.changed && !modern && !u.closed && u.linkLocked("", nil).session == nil
 	if kept {
-		u.openedLocked(nil, next)
+		u.openedLocked(nil, nil, next)
 		u.up = true
 		u.starts++
 	}
@@ -167,13 +167,15 @@ func (s *session) provesChangeFrom(modern bool) bool {
 func (u *Upstream) eraIsOverLocked(modern bool) {
 	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
 	if modern {
-		u.stopListenLocked(errEraChanged)
-		if u.modern != nil {
-			u.outdateLocked(u.modern)
+		for _, l := range u.links {
+			u.stopListenLocked(l, errEraChanged)
+			if l.session != nil {
+				u.outdateLocked(l.session)
+			}
 		}
 		for _, p := range u.pools {
 			if p.watchesLocked() {
-				u.work.Go(func() { u.restore(p) })
+				u.work.Go(func() { u.restore(p, nil) })
 			}
 		}
 		return
@@ -189,9 +191,7 @@ func (u *Upstream) eraIsOverLocked(modern bool) {
 // of them it ends.
 func (u *Upstream) outdateLocked(s *session) {
 	s.outdated = true
-	if u.modern == s {
-		u.modern = nil
-	}
+	s.leaveLink()
 	if p := s.pool; p != nil {
 		p.removeLocked(s)
 		close(p.freed) // whoever waits for a lane gets another session

@@ -107,7 +107,7 @@ func (h *hearing) count(counts *map[string]int, key string, n int) bool {
 }
 
 // replace ends a listen after the server has acknowledged the one in its place.
-func (u *Upstream) replace(old, next *listening) {
+func (u *Upstream) replace(l *link, old, next *listening) {
 	u.awaitAck(u.life, next)
 	if !u.spec.piped() {
 		t := time.NewTimer(drainFor)
@@ -118,7 +118,7 @@ func (u *Upstream) replace(old, next *listening) {
 		}
 	}
 	u.mu.Lock()
-	u.hearing.close(old)
+	l.hearing.close(old)
 	u.mu.Unlock()
 	old.cancel(errReplaced)
 }

@@ -68,8 +68,9 @@ func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 		watch("x:1")
 		change("x:1", 0) // the server has not read the new listen yet
 		synctest.Wait()
-		acknowledge <- struct{}{}
 		change("x:1", 0)
+		synctest.Wait()
+		acknowledge <- struct{}{}
 		synctest.Wait()
 		change("x:1", 0, 1)
 		synctest.Wait()

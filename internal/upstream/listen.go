@@ -68,16 +68,16 @@ func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
 }
 
 // unionLocked is what everybody together wants to hear.
-func (u *Upstream) unionLocked() mcp.SubscriptionFilter {
+func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{URIs: map[string]bool{}}
-	if u.opts.Changed != nil && u.modern != nil {
+	if u.opts.Changed != nil && l.session != nil {
 		// Somebody keeps our lists and learns of changes from us.
-		caps := u.modern.server.Hello().Capabilities
+		caps := l.session.server.Hello().Capabilities
 		all.Tools, all.Prompts, all.Resources = says(caps, "tools", "listChanged"), says(caps, "prompts", "listChanged"), says(caps, "resources", "listChanged")
 	}
 	for _, p := range u.pools {
-		if len(p.sessions) > 0 {
-			continue // they hear it from their session
+		if len(p.sessions) > 0 || p.scope != l.scope {
+			continue // they hear it from their session, or on another link
 		}
 		for _, w := range p.standing {
 			all.Tools = all.Tools || w.want.Tools
@@ -94,16 +94,16 @@ func (u *Upstream) unionLocked() mcp.SubscriptionFilter {
 // relisten brings the listen in line with what is wanted now: a new one is open
 // before the old one is closed, so that nothing is missed in between. It blocks
 // until the server has acknowledged, or for a few seconds.
-func (u *Upstream) relisten(ctx context.Context) {
+func (u *Upstream) relisten(ctx context.Context, on *link) {
 	u.mu.Lock()
-	if u.modern == nil || u.closed {
+	if on == nil || on.session == nil || u.closed {
 		u.mu.Unlock()
 		return
 	}
-	union := u.unionLocked()
+	union := u.unionLocked(on)
 	key := string(union.JSON())
-	old := u.listen
-	none := u.hasNoListenLocked(u.modern)
+	old := on.listen
+	none := u.hasNoListenLocked(on.session)
 	if old != nil && old.union == key && old.refused == none {
 		u.mu.Unlock()
 		u.awaitAck(ctx, old)
@@ -112,7 +112,7 @@ func (u *Upstream) relisten(ctx context.Context) {
 	var next *listening
 	switch {
 	case union.Empty():
-		u.stopListenLocked(errReplaced)
+		u.stopListenLocked(on, errReplaced)
 	case none:
 		next = &listening{union: key, acked: make(chan struct{}), cancel: func(error) {}, err: errNoListen, refused: true}
 		close(next.acked)
@@ -124,15 +124,15 @@ func (u *Upstream) relisten(ctx context.Context) {
 			if old != nil {
 				u.awaitAck(life, old) // the server may be about to say that it has no listen
 			}
-			u.keepListening(life, next)
+			u.keepListening(life, on, next)
 		})
 	}
-	u.listen = next
+	on.listen = next
 	if next != nil {
-		u.hearing.open(next)
+		on.hearing.open(next)
 	}
 	if next != nil && old != nil {
-		u.work.Go(func() { u.replace(old, next) })
+		u.work.Go(func() { u.replace(on, old, next) })
 	}
 	u.mu.Unlock()
 	if next != nil {
@@ -140,12 +140,12 @@ func (u *Upstream) relisten(ctx context.Context) {
 	}
 }
 
-// stopListenLocked ends every listen of the server.
-func (u *Upstream) stopListenLocked(cause error) {
-	for _, l := range u.hearing.listens {
+// stopListenLocked ends every listen of a link.
+func (u *Upstream) stopListenLocked(on *link, cause error) {
+	for _, l := range on.hearing.listens {
 		l.cancel(cause)
 	}
-	u.listen, u.hearing = nil, hearing{}
+	on.listen, on.hearing = nil, hearing{}
 }
 
 var errReplaced = errors.New("another listen has taken its place")
@@ -161,10 +161,10 @@ func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
 }
 
 // keepListening holds a listen open and opens it again when it breaks.
-func (u *Upstream) keepListening(ctx context.Context, l *listening) {
+func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 	wait := time.Second
 	for {
-		err := u.listenOnce(ctx, l)
+		err := u.listenOnce(ctx, on, l)
 		if ctx.Err() != nil || errors.Is(err, errEraChanged) || errors.Is(err, errNoListen) {
 			return // the next session, or whoever wants to hear of more, begins another
 		}
@@ -195,8 +195,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-func (u *Upstream) listenOnce(ctx context.Context, l *listening) error {
-	lease, err := u.acquire(ctx, nil, false)
+func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error {
+	lease, err := u.acquire(ctx, on.who, false)
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (u *Upstream) listenOnce(ctx context.Context, l *listening) error {
 	params := append(append([]byte(`{"notifications":`), l.union...), '}')
 	r := u.answerListen(s, mcp.MethodListen)
 	if r == nil {
-		r, err = s.server.Call(ctx, u.ownCall(mcp.MethodListen, params, nil), &listenCaller{u: u, l: l})
+		r, err = s.server.Call(ctx, u.ownCall(mcp.MethodListen, params, nil), &listenCaller{u: u, on: on, l: l})
 	}
 	switch {
 	case err != nil || r.Code() == 0:
@@ -239,8 +239,9 @@ func (l *listening) ackLocked(honoured mcp.SubscriptionFilter, err error) {
 
 // listenCaller hears what a listen delivers.
 type listenCaller struct {
-	u *Upstream
-	l *listening
+	u  *Upstream
+	on *link
+	l  *listening
 }
 
 func (s *listenCaller) Notify(b []byte) {
@@ -254,16 +255,16 @@ func (s *listenCaller) Notify(b []byte) {
 		s.l.ackLocked(got, nil)
 		if s.u.spec.piped() {
 			// What comes after this line comes on the new listen too; what came before has been heard.
-			s.u.hearing.closeBefore(s.l)
+			s.on.hearing.closeBefore(s.l)
 		}
 		s.u.mu.Unlock()
 		return
 	}
 	s.u.mu.Lock()
-	first := s.u.hearing.first(s.l, m)
+	first := s.on.hearing.first(s.l, m)
 	s.u.mu.Unlock()
 	if first {
-		s.u.heardByAll(m, 0)
+		s.u.heardByAll(s.on, m, 0)
 	}
 }
 
@@ -272,7 +273,7 @@ func (s *listenCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message,
 }
 
 // heardByAll takes a notice of a modern server; only is as of heard.
-func (u *Upstream) heardByAll(m *jsonrpc.Message, only uint64) {
+func (u *Upstream) heardByAll(on *link, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
 		u.forgetTools()
@@ -280,7 +281,7 @@ func (u *Upstream) heardByAll(m *jsonrpc.Message, only uint64) {
 	u.mu.Lock()
 	var to []*Subscriber
 	for _, p := range u.pools {
-		if len(p.sessions) > 0 {
+		if len(p.sessions) > 0 || p.scope != on.scope {
 			continue
 		}
 		to = append(to, u.audienceLocked(p, m, only, false)...)
@@ -295,10 +296,10 @@ func (u *Upstream) heardByAll(m *jsonrpc.Message, only uint64) {
 }
 
 // listenFor makes a modern server watch a resource for a legacy client.
-func (u *Upstream) listenFor(ctx context.Context, method, uri string) (*mcp.Reply, error) {
-	u.relisten(ctx)
+func (u *Upstream) listenFor(ctx context.Context, on *link, method, uri string) (*mcp.Reply, error) {
+	u.relisten(ctx, on)
 	u.mu.Lock()
-	l := u.listen
+	l := on.listen
 	u.mu.Unlock()
 	if method == mcp.MethodSubscribe && l != nil {
 		u.mu.Lock()
@@ -348,7 +349,7 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 		u.mu.Lock()
 		w.want.URIs = maps.Clone(want.URIs)
 		u.mu.Unlock()
-		u.relisten(ctx)
+		u.relisten(ctx, s.link)
 	case says(s.server.Hello().Capabilities, "resources", "subscribe"):
 		for _, uri := range slices.Sorted(maps.Keys(want.URIs)) {
 			if _, err := w.Subscribe(ctx, uri); err != nil {
@@ -362,11 +363,13 @@ func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mc
 }
 
 func (w *Subscriber) honouredLocked(s *session) mcp.SubscriptionFilter {
-	u := w.upstream
 	caps := s.server.Hello().Capabilities
 	can := func(path ...string) bool { return says(caps, path...) }
 	got := mcp.SubscriptionFilter{URIs: map[string]bool{}}
-	l := u.listen
+	var l *listening
+	if s.link != nil {
+		l = s.link.listen
+	}
 	if s.server.Revision().Can(mcp.Listen) && l != nil && l.refused {
 		return got // whatever it declares, it tells of nothing
 	}

@@ -178,16 +178,21 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool strin
 // that all clients see, then those for clients with the capabilities of f. What is not
 // known is read, through the session via unless that is nil.
 func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
+	scope := u.scopeOf(f)
 	u.mu.Lock()
-	own := u.setLocked(f)
+	own := u.setLocked(f, scope)
 	all, mine := u.tools[""], u.tools[own]
 	u.mu.Unlock()
+	scoped := scope != ""
+	if scoped {
+		all = nil // other credentials may see other tools
+	}
 	for _, t := range [...]*toolSpecs{all, mine} {
 		if t != nil && isClosed(t.done) && find(t) {
 			return
 		}
 	}
-	if via == nil || own == "" {
+	if !scoped && (via == nil || own == "") {
 		if t := u.toolsOf(ctx, nil, via); t != nil && find(t) || f == nil || !canBeAsked(f) {
 			return
 		}
@@ -199,11 +204,18 @@ func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *sessi
 
 // setLocked returns the set of capabilities that a client's sessions are opened with,
 // "" for those that declare nothing.
-func (u *Upstream) setLocked(f *mcp.ClientInfo) string {
-	if f == nil || u.spec.Isolation == Shared {
+func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
+	if f == nil {
 		return ""
 	}
-	return u.canon.of(f.Capabilities)
+	caps := ""
+	if u.spec.Isolation != Shared {
+		caps = u.canon.of(f.Capabilities)
+	}
+	if scope != "" {
+		return scope + "\x00" + caps
+	}
+	return caps
 }
 
 // maxToolSpecs bounds the sets of capabilities for which tools are known.
@@ -213,8 +225,9 @@ const maxToolSpecs = 16
 // f, who may be nil. It is nil when ctx ends before. They are read through the session
 // via, which the caller holds, or another one where via is nil.
 func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
+	scope := u.scopeOf(f)
 	u.mu.Lock()
-	key := u.setLocked(f)
+	key := u.setLocked(f, scope)
 	t := u.tools[key]
 	if t == nil && !u.closed {
 		t = &toolSpecs{done: make(chan struct{})}

@@ -101,7 +101,7 @@ func TestAServerWithoutListenIsAskedOnceOverHTTP(t *testing.T) {
 	}
 	watch(1)
 	u.mu.Lock()
-	u.modern.noListen = time.Now().Add(-2 * noListenFor)
+	u.links[""].session.noListen = time.Now().Add(-2 * noListenFor)
 	u.mu.Unlock()
 	watch(2)
 }

@@ -19,6 +19,7 @@ import (
 type pool struct {
 	key      string
 	seat     string        // whose they are, "" for whoever is nobody in particular
+	scope    string        // of the credentials that its sessions use
 	declared []byte        // the capabilities that its sessions are opened with
 	sessions []*session    // home first
 	opening  *opening      // the open that is under way, nil for none
@@ -40,15 +41,21 @@ const maxLanes = 16
 // pool, so nothing decides that no server could act on: not white space, the order of
 // members, or names that no revision knows. Where a client declares nothing that it
 // could be asked for all are alike, the session that nobody has opened yet included.
-func (u *Upstream) keyLocked(f *mcp.ClientInfo) string {
-	if f == nil || u.spec.Isolation == Shared {
+func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {
+	if f == nil {
 		return ""
 	}
-	caps := u.canon.of(f.Capabilities)
-	if f.Who.SeatKey() == "" {
-		return caps
+	key := ""
+	if u.spec.Isolation != Shared {
+		key = u.canon.of(f.Capabilities)
+		if seat := f.Who.SeatKey(); seat != "" {
+			key = seat + "\x00" + key
+		}
 	}
-	return f.Who.SeatKey() + "\x00" + caps
+	if scope != "" {
+		return scope + "\x00" + key
+	}
+	return key
 }
 
 // canon remembers the canonical form of the last few capabilities: those of a client
@@ -79,10 +86,11 @@ func (c *canon) of(caps []byte) string {
 }
 
 // newPoolLocked makes the pool for a key; f may be nil.
-func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo) *pool {
+func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo, scope string) *pool {
 	p := &pool{key: key, freed: make(chan struct{})}
 	if f != nil {
 		p.declared = u.capabilities(f)
+		p.scope = scope
 		if u.spec.Isolation != Shared {
 			p.seat = f.Who.SeatKey()
 		}
@@ -114,8 +122,8 @@ func canBeAsked(f *mcp.ClientInfo) bool { return mcp.Askable(f.Capabilities) }
 // server. A legacy client that can be asked keeps to its own era where the server
 // has it too, since questions are live there; for the others there is no
 // difference that they could see.
-func (u *Upstream) useModernLocked(f *mcp.ClientInfo) bool {
-	if u.modern == nil {
+func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
+	if l := u.links[scope]; l == nil || l.session == nil {
 		return false
 	}
 	return f == nil || !f.Revision.Legacy() || u.noLegacy || !canBeAsked(f)
@@ -125,8 +133,9 @@ func (u *Upstream) useModernLocked(f *mcp.ClientInfo) bool {
 // says that a call will run on it: then a lane is chosen such that questions can
 // be attributed. The caller must release the lease.
 func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool) (*Lease, error) {
+	scope := u.scopeOf(f)
 	for {
-		s, open, freed, err := u.pick(f, forCall)
+		s, open, freed, err := u.pick(f, scope, forCall)
 		if err != nil {
 			return nil, err
 		}
@@ -149,18 +158,23 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool)
 
 // pick returns a session, or what to wait for before trying again: an open, or a
 // lane that becomes free.
-func (u *Upstream) pick(f *mcp.ClientInfo, forCall bool) (s *session, open *opening, freed <-chan struct{}, err error) {
+func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
 		return nil, nil, nil, u.unavailable(errStopped, "removed")
 	}
-	if u.useModernLocked(f) {
-		u.modern.users++
-		u.watchStallLocked(u.modern)
-		return u.modern, nil, nil, nil
+	if u.useModernLocked(f, scope) {
+		s := u.links[scope].session
+		s.users++
+		if s.reap != nil {
+			s.reap.Stop()
+			s.reap = nil
+		}
+		u.watchStallLocked(s)
+		return s, nil, nil, nil
 	}
-	key := u.keyLocked(f)
+	key := u.keyLocked(f, scope)
 	p := u.pools[key]
 	if f == nil && (p == nil || len(p.sessions) == 0) {
 		// Our own questions, about its tools say, need no session of their own.
@@ -169,7 +183,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, forCall bool) (s *session, open *open
 		}
 	}
 	if p == nil {
-		p = u.newPoolLocked(key, f)
+		p = u.newPoolLocked(key, f, scope)
 	}
 	defer u.tidyLocked(p)
 	if s := u.chooseLocked(p, f, forCall); s != nil {
@@ -199,6 +213,9 @@ func (u *Upstream) pick(f *mcp.ClientInfo, forCall bool) (s *session, open *open
 			Message: fmt.Sprintf("server %q has as many sessions as it may have", u.spec.Name),
 		}
 	}
+	if l := u.links[p.scope]; l != nil && l.lastErr != nil && time.Now().Before(l.notBefore) {
+		return nil, nil, nil, l.lastErr
+	}
 	if wait := time.Until(u.notBefore); wait > 0 && u.lastErr != nil {
 		return nil, nil, nil, u.lastErr
 	}
@@ -210,7 +227,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, forCall bool) (s *session, open *open
 // there is none.
 func (u *Upstream) anyLocked() *pool {
 	for _, p := range u.pools {
-		if p.seat == "" && len(p.sessions) > 0 {
+		if p.seat == "" && p.scope == "" && len(p.sessions) > 0 {
 			return p
 		}
 	}
@@ -276,6 +293,7 @@ func (u *Upstream) release(s *session, called, look bool) {
 		close(p.freed)
 		p.freed = make(chan struct{})
 	}
+	u.endIdleLinkLocked(s)
 	kept := time.Until(s.keep)
 	spent := u.spec.Isolation == PerCall && s.taken
 	end := spent && s.users == 0 && p != nil && kept <= 0
@@ -475,10 +493,12 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		failed := u.failures > 0
 		if err != nil {
 			// It is for those who wait, not for whoever comes later.
-			u.failedLocked(err, why)
+			if !u.refusedScopeLocked(p, f, err) {
+				u.failedLocked(err, why)
+			}
 			o.err = err
 		} else {
-			u.openedLocked(p, s)
+			u.openedLocked(p, f, s)
 		}
 		p.opening = nil
 		u.tidyLocked(p)
@@ -500,7 +520,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	})
 }
 
-func (u *Upstream) openedLocked(p *pool, s *session) {
+func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 	u.failures, u.lastErr, u.notBefore = 0, nil, time.Time{}
 	s.opened = time.Now()
 	s.idle = s.opened
@@ -519,13 +539,19 @@ func (u *Upstream) openedLocked(p *pool, s *session) {
 		// first, and is modern all the same, has refused it.
 		u.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
 		s.pool = nil
-		if u.modern != nil {
+		scope := ""
+		if p != nil {
+			scope = p.scope
+		}
+		l := u.linkLocked(scope, f)
+		l.notBefore, l.lastErr = time.Time{}, nil
+		if l.session != nil {
 			// Another open was faster; one link is enough.
 			u.work.Go(func() { s.shut(u.polite, errSpare) })
 			return
 		}
-		u.modern = s
-		u.relistenSoonLocked()
+		l.session, s.link = s, l
+		u.relistenSoonLocked(l)
 		return
 	}
 	s.pool = p
@@ -565,9 +591,7 @@ func (u *Upstream) failedLocked(err error, why string) {
 // drop takes a session out of service; its calls fail by themselves.
 func (u *Upstream) drop(s *session, cause error) {
 	u.mu.Lock()
-	if u.modern == s {
-		u.modern = nil
-	}
+	s.leaveLink()
 	if s.pool != nil {
 		s.pool.removeLocked(s)
 		u.tidyLocked(s.pool)

@@ -91,8 +91,10 @@ func (u *Upstream) Report() Report {
 	if len(u.trace) > 0 {
 		r.Trace = strings.Split(strings.TrimSuffix(u.trace.String(), "\n"), "\n")
 	}
-	if u.modern != nil {
-		r.Sessions = append(r.Sessions, u.modern.reportLocked(Link))
+	for _, l := range u.linksLocked() {
+		x := l.session.reportLocked(Link)
+		x.Principal = l.scope
+		r.Sessions = append(r.Sessions, x)
 	}
 	for _, key := range slices.Sorted(maps.Keys(u.pools)) {
 		p := u.pools[key]
@@ -130,8 +132,8 @@ func (u *Upstream) Report() Report {
 		r.Sessions = append(r.Sessions, s.reportLocked(role))
 	}
 	r.LeftOut = maps.Clone(u.leftOut)
-	if u.listen != nil && !u.listen.refused {
-		all := u.unionLocked()
+	if l := u.links[""]; l != nil && l.listen != nil && !l.listen.refused {
+		all := u.unionLocked(l)
 		r.Listen = &all
 	}
 	return r

@@ -42,6 +42,7 @@ type session struct {
 
 	// Under Upstream.mu:
 	pool         *pool     // nil for the link to a modern server
+	link         *link     // nil for a legacy session
 	opened, idle time.Time // idle since the last release
 	taken        bool      // acquired, and not for a look alone
 	users        int       // acquired and not released
@@ -230,6 +231,12 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		offer.Pin = mcp.LatestLegacy // it speaks nothing else
 	}
 	u.mu.Unlock()
+	var credentials func(context.Context) ([]transport.HeaderField, error)
+	if scope := u.scopeOf(f); scope != "" {
+		credentials = func(ctx context.Context) ([]transport.HeaderField, error) {
+			return u.spec.Credentials.Headers(ctx, scope)
+		}
+	}
 	s := &session{shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
 	o := conn.Options{
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
@@ -261,13 +268,13 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		offer.SkipProbe = true
 		o.Posts = true
 		var pipe transport.Pipe
-		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{Header: u.header(), Limits: u.limits()}); err == nil {
+		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{Header: u.header(), Credentials: credentials, Limits: u.limits()}); err == nil {
 			s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
 		}
 	default:
 		u.step("connecting to " + u.shown())
 		var c *streamhttp.Client
-		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header(), Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }}); err == nil {
+		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header(), Credentials: credentials, Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }}); err == nil {
 			s.shared, s.pipe = false, false
 			s.server, err = conn.OpenHTTP(ctx, c, offer, o)
 		}
@@ -438,9 +445,7 @@ func (u *Upstream) cleanUp(s *session) {
 		s.stall.Stop()
 		s.stall = nil
 	}
-	if u.modern == s {
-		u.modern = nil
-	}
+	s.leaveLink()
 	p := s.pool
 	if p != nil {
 		p.removeLocked(s)
@@ -451,7 +456,7 @@ func (u *Upstream) cleanUp(s *session) {
 	if unexpected {
 		u.faultLocked("the server ended: " + why)
 	}
-	if unexpected && u.modern == nil && (p == nil || len(p.sessions) == 0) {
+	if unexpected && len(u.linksLocked()) == 0 && (p == nil || len(p.sessions) == 0) {
 		u.setStateLocked(Idle, "the server ended: "+why)
 	}
 	u.up = u.up && !(unexpected && len(u.sessionsLocked()) == 0)
@@ -465,5 +470,5 @@ func (u *Upstream) cleanUp(s *session) {
 	} else {
 		u.opts.Log.Info("connection to server ended", "server", u.spec.Name, "cause", why)
 	}
-	u.restore(p)
+	u.restore(p, s.link)
 }

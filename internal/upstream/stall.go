@@ -85,10 +85,10 @@ func (u *Upstream) setAsideLocked(s *session) {
 	u.stalledLocked(s)
 	s.server.Withdraw()
 	switch p := s.pool; {
-	case u.modern == s:
-		u.modern = nil
+	case s.current():
+		s.link.session = nil
 		u.leaving = append(u.leaving, s)
-		u.stopListenLocked(errStalled) // the next link gets one of its own
+		u.stopListenLocked(s.link, errStalled) // the next link gets one of its own
 	case p != nil:
 		close(p.freed) // whoever waits for a lane gets another session
 		p.freed = make(chan struct{})
@@ -108,12 +108,12 @@ func (u *Upstream) resumeLocked(s *session) {
 	u.sayLocked(slog.LevelInfo, "server reads again")
 	if i := slices.Index(u.leaving, s); i >= 0 && !s.outdated {
 		u.leaving = slices.Delete(u.leaving, i, i+1)
-		if u.modern != nil {
+		if s.link.session != nil {
 			u.outdateLocked(s)
 			return
 		}
-		u.modern = s
-		u.relistenSoonLocked()
+		s.link.session = s
+		u.relistenSoonLocked(s.link)
 	}
 	u.up = true
 	if u.status.State == Broken || u.status.State == Idle {

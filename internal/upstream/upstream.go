@@ -52,7 +52,9 @@ type Spec struct {
 	URL    string
 	Shown  string // what people may see of Command or URL; "" for the bare name
 	Header []Header
-	Kind   string // "http", "sse", or "" to find out
+	// Credentials sign the requests of each principal; nil leaves it at Header.
+	Credentials Credentials
+	Kind        string // "http", "sse", or "" to find out
 
 	Isolation Isolation
 	// OneClient says that one client alone uses the server, as it does on a pipe: what
@@ -146,7 +148,7 @@ type Upstream struct {
 	mu              sync.Mutex
 	pools           map[string]*pool
 	canon           canon
-	modern          *session // the one link to a modern server
+	links           map[string]*link // to a modern server, by credential scope
 	era             mcp.Revision
 	noLegacy        bool // a modern server that speaks nothing else
 	adapter         Adapter
@@ -165,8 +167,6 @@ type Upstream struct {
 	tracedAt        time.Time
 	tools           map[string]*toolSpecs // by the canonical capabilities of the clients that have them
 	leftOut         map[string]string     // tools that are not listed, and why
-	listen          *listening            // the newest
-	hearing         hearing               // all that are open
 	lines           []logLine             // of the log, that unlock writes
 	forwardings     []forwarding
 	forwardingBytes int
@@ -175,8 +175,6 @@ type Upstream struct {
 	nextLook        time.Time   // no second look before then
 	looks           int         // second looks in a row that found no change
 	leaving         []*session  // of an era that is over: in no pool, their calls still run
-	// relistening: a goroutine is about to bring listen in line.
-	relistening bool
 }
 
 // State is a word for how a server is.
@@ -214,7 +212,7 @@ type Status struct {
 
 // New returns an upstream that starts nothing yet.
 func New(spec Spec, o Options) *Upstream {
-	u := &Upstream{spec: spec, opts: o, pools: make(map[string]*pool), adapter: spec.Adapter}
+	u := &Upstream{spec: spec, opts: o, pools: make(map[string]*pool), links: make(map[string]*link), adapter: spec.Adapter}
 	if u.opts.Clean == nil {
 		u.opts.Clean = func(text string) string { return text }
 	}
@@ -262,8 +260,8 @@ func (u *Upstream) statusLocked() Status {
 			s.State, s.Since, s.Reason = Unresponsive, x.deaf, reasonDeaf
 		}
 	}
-	if u.modern != nil {
-		count(u.modern)
+	for _, l := range u.linksLocked() {
+		count(l.session)
 	}
 	for _, p := range u.pools {
 		for _, x := range p.sessions {
@@ -307,8 +305,8 @@ func (u *Upstream) Close(ctx context.Context) {
 
 func (u *Upstream) sessionsLocked() []*session {
 	var all []*session
-	if u.modern != nil {
-		all = append(all, u.modern)
+	for _, l := range u.linksLocked() {
+		all = append(all, l.session)
 	}
 	for _, p := range u.pools {
 		all = append(all, p.sessions...)
@@ -367,22 +365,22 @@ const (
 // Modern servers have no such sessions: what a client tells of its own changes is
 // a loss there, since each request describes the client anew.
 func (u *Upstream) Forward(f *mcp.ClientInfo, raw []byte, method string) {
-	if why := u.queueForwarding(f, raw, method); why != "" {
+	if why := u.queueForwarding(f, u.scopeOf(f), raw, method); why != "" {
 		u.lost(method, why)
 	}
 }
 
-func (u *Upstream) queueForwarding(f *mcp.ClientInfo, raw []byte, method string) (lost string) {
+func (u *Upstream) queueForwarding(f *mcp.ClientInfo, scope string, raw []byte, method string) (lost string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	x := forwarding{raw: raw, method: method}
-	if p := u.pools[u.keyLocked(f)]; p != nil {
+	if p := u.pools[u.keyLocked(f, scope)]; p != nil {
 		x.to = append(x.to, p.sessions...)
 	}
 	switch {
 	case u.closed:
 		return ""
-	case len(x.to) == 0 && u.useModernLocked(f):
+	case len(x.to) == 0 && u.useModernLocked(f, scope):
 		return "the server's revision has no notifications of clients"
 	case len(x.to) == 0:
 		return ""

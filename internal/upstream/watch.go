@@ -38,12 +38,13 @@ func (p *pool) leaveLocked(w *Subscriber) {
 // goroutine that reads the link, and must not block. asker is asked what the
 // server wants to know outside of calls, nil for nobody.
 func (u *Upstream) Stand(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
+	scope := u.scopeOf(f)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key := u.keyLocked(f)
+	key := u.keyLocked(f, scope)
 	p := u.pools[key]
 	if p == nil {
-		p = u.newPoolLocked(key, f)
+		p = u.newPoolLocked(key, f, scope)
 	}
 	w := &Subscriber{upstream: u, pool: p, facts: f, deliver: deliver, asker: asker, index: len(p.standing)}
 	p.standing = append(p.standing, w)
@@ -62,7 +63,7 @@ func (w *Subscriber) Close() {
 		}
 	}
 	defer u.mu.Unlock()
-	u.relistenSoonLocked()
+	u.relistenSoonLocked(u.links[w.pool.scope])
 	u.tidyLocked(w.pool)
 	if len(uris) == 0 || u.closed || len(w.pool.sessions) == 0 {
 		return // a server that is away need not be started to be told
@@ -83,20 +84,20 @@ func (w *Subscriber) Lists(tools, prompts, resources bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	w.want.Tools, w.want.Prompts, w.want.Resources = tools, prompts, resources
-	u.relistenSoonLocked()
+	u.relistenSoonLocked(u.links[w.pool.scope])
 }
 
 // relistenSoonLocked brings the listen in line without anybody waiting for it.
-func (u *Upstream) relistenSoonLocked() {
-	if u.modern == nil || u.closed || u.relistening {
+func (u *Upstream) relistenSoonLocked(l *link) {
+	if l == nil || l.session == nil || u.closed || l.relistening {
 		return
 	}
-	u.relistening = true
+	l.relistening = true
 	u.work.Go(func() {
 		u.mu.Lock()
-		u.relistening = false
+		l.relistening = false
 		u.mu.Unlock()
-		u.relisten(u.life)
+		u.relisten(u.life, l)
 	})
 }
 
@@ -172,7 +173,7 @@ func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri 
 	defer lease.Release()
 	s := lease.s
 	if s.server.Revision().Can(mcp.Listen) {
-		return u.listenFor(ctx, method, uri)
+		return u.listenFor(ctx, s.link, method, uri)
 	}
 	params := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
 	return s.server.Call(ctx, u.ownCall(method, params, w.facts), mcp.NoCaller{})
@@ -207,9 +208,9 @@ func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 		u.forgetTools()
 	}
 	u.mu.Lock()
-	if s.pool == nil && u.modern == s {
+	if s.current() {
 		u.mu.Unlock()
-		u.heardByAll(m, only)
+		u.heardByAll(s.link, m, only)
 		return
 	}
 	to := u.audienceLocked(p, m, only, s.level != 0)
@@ -336,13 +337,13 @@ func (u *Upstream) askStanding(ctx context.Context, p *pool, m *jsonrpc.Message)
 
 // restore brings the subscriptions of a lost session back, however long the server
 // takes to return.
-func (u *Upstream) restore(p *pool) {
+func (u *Upstream) restore(p *pool, l *link) {
 	if p == nil {
 		u.mu.Lock()
-		wanted := !u.unionLocked().Empty()
+		wanted := l != nil && !u.unionLocked(l).Empty()
 		u.mu.Unlock()
 		if wanted {
-			u.relisten(u.life)
+			u.relisten(u.life, l)
 		}
 		return
 	}

@@ -27,6 +27,10 @@ type Options struct {
 	// Header is sent on every request to the address's origin and nowhere else. A field
 	// named Host replaces the Host header.
 	Header []transport.HeaderField
+	// Credentials returns headers for one request, which replace those of Header with the
+	// same name. It may block, as long as ctx; its error says that the request is not
+	// sent. Nil adds none.
+	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	// UserAgent is sent unless Header has one; "" means "dragoman".
 	UserAgent string
 }
@@ -39,7 +43,8 @@ type Link struct {
 	url    *url.URL
 	host   string // "" unless configured
 	header http.Header
-	plan   *http.Request // copied for each request, so the URL is parsed only once
+	signed func(ctx context.Context) ([]transport.HeaderField, error) // nil for none
+	plan   *http.Request                                              // copied for each request, so the URL is parsed only once
 }
 
 // DefaultTransport returns a transport for many calls to few servers: it keeps idle
@@ -74,7 +79,7 @@ func New(address string, o Options) (*Link, error) {
 		return nil, errors.New("the URL has no host")
 	}
 	u.Fragment, u.RawFragment = "", ""
-	l := &Link{rt: o.HTTP, header: make(http.Header, len(o.Header)+2)}
+	l := &Link{rt: o.HTTP, header: make(http.Header, len(o.Header)+2), signed: o.Credentials}
 	if l.rt == nil {
 		l.own = DefaultTransport()
 		l.rt = l.own
@@ -174,6 +179,9 @@ func (l *Link) NewHeader(n int) http.Header {
 // With a body this applies to 307 and 308 only (RFC 9110 §15.4). Any other redirect is
 // returned as it is.
 func (l *Link) Send(ctx context.Context, method string, h http.Header, body []byte) (*Response, error) {
+	if err := l.sign(ctx, h); err != nil {
+		return nil, fmt.Errorf("%w: %w: %w", transport.ErrNotSent, transport.ErrCredentials, err)
+	}
 	r := &Response{}
 	r.payload.b = body
 	req := l.plan.WithContext(ctx)
@@ -208,6 +216,24 @@ func (l *Link) Send(ctx context.Context, method string, h http.Header, body []by
 			req.Body, _ = r.payload.again()
 		}
 	}
+}
+
+// sign sets the headers that the Credentials give for one request.
+func (l *Link) sign(ctx context.Context, h http.Header) error {
+	if l.signed == nil {
+		return nil
+	}
+	fields, err := l.signed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range fields {
+		if !validName(f.Name) || !validValue(f.Value) {
+			return fmt.Errorf("the credentials' header %q is invalid", f.Name) // its value may be a secret
+		}
+		h[textproto.CanonicalMIMEHeaderKey(f.Name)] = []string{f.Value}
+	}
+	return nil
 }
 
 // redirect returns the target of a redirect, nil if it is not followed.

@@ -25,10 +25,11 @@ var ErrTooLarge = transport.ErrTooLarge
 
 // ClientOptions configure a connection to a server. The zero value works.
 type ClientOptions struct {
-	// HTTP, Header and UserAgent are those of httplink.Options.
-	HTTP      http.RoundTripper
-	Header    []transport.HeaderField
-	UserAgent string
+	// HTTP, Header, Credentials and UserAgent are those of httplink.Options.
+	HTTP        http.RoundTripper
+	Header      []transport.HeaderField
+	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
+	UserAgent   string
 	// Limits bounds one message of the server. Bytes 0 means 16 MiB. They are always
 	// tolerant.
 	Limits jsonrpc.Limits
@@ -73,7 +74,7 @@ var errClosed = errors.New("the connection was closed")
 // here. Write returns a *transport.StatusError when the server refuses a message; the
 // Pipe stays usable.
 func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, error) {
-	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, Header: o.Header, UserAgent: o.UserAgent})
+	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, Header: o.Header, Credentials: o.Credentials, UserAgent: o.UserAgent})
 	if err != nil {
 		return nil, err
 	}

@@ -32,10 +32,11 @@ var (
 
 // ClientOptions configure a Client. The zero value works.
 type ClientOptions struct {
-	// HTTP, Header and UserAgent are those of httplink.Options.
-	HTTP      http.RoundTripper
-	Header    []transport.HeaderField
-	UserAgent string
+	// HTTP, Header, Credentials and UserAgent are those of httplink.Options.
+	HTTP        http.RoundTripper
+	Header      []transport.HeaderField
+	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
+	UserAgent   string
 	// Limits bounds one message of the server. Bytes 0 means 16 MiB. They are always
 	// tolerant.
 	Limits jsonrpc.Limits
@@ -60,7 +61,7 @@ type Client struct {
 
 // NewClient returns a Client for an http or https URL. It does not connect.
 func NewClient(url string, o ClientOptions) (*Client, error) {
-	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, Header: o.Header, UserAgent: o.UserAgent})
+	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, Header: o.Header, Credentials: o.Credentials, UserAgent: o.UserAgent})
 	if err != nil {
 		return nil, err
 	}

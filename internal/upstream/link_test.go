@@ -1,0 +1,207 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport"
+)
+
+// tokens are the credentials of a test: who has none of its own shares "".
+type tokens map[string]string
+
+func (t tokens) Scope(p *identity.Principal) string {
+	if t[p.Key()] == "" {
+		return ""
+	}
+	return p.Key()
+}
+
+func (t tokens) Headers(_ context.Context, scope string) ([]transport.HeaderField, error) {
+	if t[scope] == "none" {
+		return nil, errors.New("the token has expired")
+	}
+	return []transport.HeaderField{{Name: "authorization", Value: t[scope]}}, nil
+}
+
+// teller is a server over HTTP that tells who called: its tool's answer is the
+// Authorization header of the request, and a listen hears what its caller may.
+type teller struct {
+	modern  bool
+	refuses string
+
+	mu       sync.Mutex
+	opened   map[string]int // discover and initialize, by Authorization
+	sessions int
+	listens  map[string]func(uri string) // by Authorization
+}
+
+func (s *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	who := r.Header.Get("Authorization")
+	if who == s.refuses {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
+	if err != nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	const caps = `"capabilities":{"tools":{},"resources":{"subscribe":true}}`
+	switch {
+	case m.Kind != jsonrpc.Request:
+		w.WriteHeader(http.StatusAccepted)
+	case m.Method == mcp.MethodDiscover && s.modern:
+		s.count(who)
+		say(w, 200, string(ok(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],`+caps+`,"ttlMs":0,"cacheScope":"private"}`)))
+	case m.Method == mcp.MethodInitialize && !s.modern:
+		n := s.count(who)
+		w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", n))
+		say(w, 200, string(ok(m, `{"protocolVersion":"2025-11-25",`+caps+`,"serverInfo":{"name":"t","version":"1"}}`)))
+	case m.Method == mcp.MethodDiscover || m.Method == mcp.MethodInitialize:
+		say(w, 400, string(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"})))
+	case m.Method == mcp.MethodListen:
+		s.listen(w, r, m, who)
+	default:
+		say(w, 200, string(ok(m, `{"resultType":"complete","content":[{"type":"text","text":"`+who+`"}]}`)))
+	}
+}
+
+func (s *teller) count(who string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened == nil {
+		s.opened = map[string]int{}
+	}
+	s.opened[who]++
+	s.sessions++
+	return s.sessions
+}
+
+func (s *teller) listen(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, who string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	event := func(method, params string) {
+		_, _ = fmt.Fprintf(w, "data: %s\n\n", jsonrpc.AppendNotification(nil, method, []byte(params)))
+		w.(http.Flusher).Flush()
+	}
+	event(mcp.NoteAcknowledged, fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, m.ID, m.Param("notifications").Of(m.Raw)))
+	changes := make(chan string, 8)
+	s.mu.Lock()
+	if s.listens == nil {
+		s.listens = map[string]func(string){}
+	}
+	s.listens[who] = func(uri string) { changes <- uri }
+	s.mu.Unlock()
+	for {
+		select {
+		case uri := <-changes:
+			event(mcp.NoteResourceUpdated, fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"uri":%q}`, m.ID, uri))
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// Two credentials for one server give two links, one for each principal. Who has none of
+// its own shares the configured headers.
+func TestEachCredentialHasALinkOfItsOwn(t *testing.T) {
+	for _, modern := range []bool{true, false} {
+		s := &teller{modern: modern}
+		web := httptest.NewServer(s)
+		defer web.Close()
+		u := New(Spec{
+			Name: "web", URL: web.URL, Kind: "http", Header: []Header{{"Authorization", "shared"}},
+			Credentials: tokens{"anna": "annas", "ben": "bens"},
+		}, Options{})
+		defer u.Close(t.Context())
+		for range 2 {
+			for i, principal := range []string{"anna", "ben", "carl", ""} {
+				for _, rev := range []mcp.Revision{mcp.R20260728, mcp.R20251125} {
+					r, err := call(t, u, facts(rev, principal, "{}", uint64(i+1)), mcp.MethodCallTool, `{"name":"who"}`)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := map[string]string{"anna": "annas", "ben": "bens"}[principal]
+					if want == "" {
+						want = "shared"
+					}
+					if !strings.Contains(string(r.Msg.Raw), `"text":"`+want+`"`) {
+						t.Errorf("modern %t: %q is told %s", modern, principal, r.Msg.Raw)
+					}
+				}
+			}
+		}
+		s.mu.Lock()
+		if n := len(s.opened); n != 3 || s.opened["annas"] != 1 || s.opened["bens"] != 1 || modern && s.opened["shared"] != 1 {
+			t.Errorf("modern %t: opened %v", modern, s.opened)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Credentials that the server refuses, or that nobody can give, stop only those who use
+// them, and the server is not called broken for it.
+func TestRefusedCredentialsStopNobodyElse(t *testing.T) {
+	for _, modern := range []bool{true, false} {
+		s := &teller{modern: modern, refuses: "bens"}
+		web := httptest.NewServer(s)
+		defer web.Close()
+		u := New(Spec{
+			Name: "web", URL: web.URL, Kind: "http", Credentials: tokens{"anna": "annas", "ben": "bens", "carl": "none"},
+		}, Options{})
+		defer u.Close(t.Context())
+		for range 3 {
+			for _, principal := range []string{"ben", "carl"} {
+				if r, err := call(t, u, facts(mcp.R20260728, principal, "{}", 0), mcp.MethodCallTool, `{"name":"who"}`); err == nil {
+					t.Errorf("modern %t: %s has an answer: %s", modern, principal, r.Msg.Raw)
+				}
+			}
+			r, err := call(t, u, facts(mcp.R20260728, "anna", "{}", 0), mcp.MethodCallTool, `{"name":"who"}`)
+			if err != nil || !strings.Contains(string(r.Msg.Raw), "annas") {
+				t.Errorf("modern %t: the innocent call: %v", modern, err)
+			}
+		}
+		if st := u.Status(); st.State != Ready {
+			t.Errorf("modern %t: the server is %s: %s", modern, st.State, st.Reason)
+		}
+	}
+}
+
+// Subscriptions belong to the link of their credentials.
+func TestEachCredentialListensForItself(t *testing.T) {
+	s := &teller{modern: true}
+	web := httptest.NewServer(s)
+	defer web.Close()
+	u := New(Spec{Name: "web", URL: web.URL, Kind: "http", Credentials: tokens{"anna": "annas", "ben": "bens"}}, Options{})
+	defer u.Close(t.Context())
+	heard := map[string]chan string{}
+	for _, who := range []string{"anna", "ben"} {
+		heard[who] = make(chan string, 8)
+		w := u.Stand(facts(mcp.R20260728, who, "{}", 0), func(m *jsonrpc.Message) {
+			uri, _ := jsonrpc.Text(m.Raw, m.Param("uri"))
+			heard[who] <- uri
+		}, nil)
+		defer w.Close()
+		if _, err := w.Watch(t.Context(), mcp.SubscriptionFilter{URIs: map[string]bool{"x:1": true}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	n := len(s.listens)
+	s.listens["annas"]("x:1")
+	s.mu.Unlock()
+	if uri := <-heard["anna"]; uri != "x:1" || n != 2 || len(heard["ben"]) != 0 {
+		t.Errorf("heard %q on one of %d links; the other heard %d", uri, n, len(heard["ben"]))
+	}
+}
