@@ -155,8 +155,8 @@ func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (o
 		for _, s := range streams {
 			for len(s.next) > 0 {
 				switch m := s.event(); {
-				case m == nil:
-					t.Fatal("a stream has ended")
+				case m == nil, m.Kind != jsonrpc.Notification:
+					t.Fatalf("a stream has ended with %v", m)
 				case m.Method != mcp.NoteResourceUpdated:
 					others = append(others, m.Method)
 				case strings.Contains(string(m.Raw), uri):
