@@ -333,16 +333,16 @@ func onward(m *jsonrpc.Message) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
-// attach registers a legacy client with the servers it hears.
-// announced says that the lists are joined ones, of whose changes the servers know
-// only a part.
-func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, announced bool) (detach func()) {
+// attach registers a legacy client with the servers it hears. merged says that they are
+// behind one endpoint: changes of lists are also announced by the catalog, and a task's id
+// says which server it is of, even if the client hears one server only.
+func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, merged bool) (detach func()) {
 	out := &notifier{to: s, as: as}
 	for _, u := range from {
-		n.standing(f, r, out, u, len(from) == 1).Lists(true, true, true)
+		n.standing(f, r, out, u, !merged).Lists(true, true, true)
 	}
 	stop := func() {}
-	if announced {
+	if merged {
 		stop = n.hear(&hearer{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, audience: catalog.AudienceOf(f), tell: func(method string) {
 			out.put(nil, jsonrpc.NewNotification(method, nil))
 		}})
