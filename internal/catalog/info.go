@@ -12,13 +12,13 @@ import (
 // Identity is how Dragoman introduces itself when it stands for many servers.
 type Identity struct {
 	Name, Title, Version string
-	// Instructions returns our own text, "" for none or when it cannot be had: a
-	// text that fails must never fail a handshake. Nil means none.
+	// Instructions returns our own text, "" for none. It also returns "" if the text
+	// cannot be read, because that must not fail a handshake. Nil means none.
 	Instructions func(ctx context.Context) string
 	Join         InstructionsOrder
 }
 
-// InstructionsOrder says what becomes of the servers' own instructions.
+// InstructionsOrder says whether and where the servers' own instructions appear.
 type InstructionsOrder string
 
 // The ways to join instructions. The zero value is OwnFirst.
@@ -29,8 +29,8 @@ const (
 	UpstreamsOnly  InstructionsOrder = "upstreams-only"
 )
 
-// hello makes the introduction. The capabilities are those that can really be
-// served: the union of the servers', with what the gateway does itself.
+// hello returns our introduction. Its capabilities are the union of the servers', with
+// what the gateway does itself.
 func (f *Identity) hello(ctx context.Context, names []string, hellos []*mcp.ServerInfo) *mcp.ServerInfo {
 	return &mcp.ServerInfo{
 		Info:         f.info(),
@@ -47,8 +47,8 @@ func (f *Identity) info() []byte {
 	return append(jsonrpc.AppendQuote(append(out, `,"version":`...), f.Version), '}')
 }
 
-// instructions joins the texts; each server's stands under its name. It is nil
-// when there are none.
+// instructions joins the texts, each server's under a heading with its name. It returns
+// nil if there are none.
 func (f *Identity) instructions(ctx context.Context, names []string, hellos []*mcp.ServerInfo) []byte {
 	var own string
 	if f.Instructions != nil && f.Join != UpstreamsOnly {
@@ -80,9 +80,9 @@ func (f *Identity) instructions(ctx context.Context, names []string, hellos []*m
 	return jsonrpc.AppendQuote(nil, strings.Join(parts, "\n\n"))
 }
 
-// union returns the capabilities of all servers together. tools, prompts and
-// resources say listChanged because the joined lists change when a server comes
-// or goes, whatever the server itself says.
+// union returns the capabilities of all servers together. tools, prompts and resources
+// say listChanged whatever the servers say, because merged lists change when a server
+// comes or goes.
 func union(hellos []*mcp.ServerInfo) []byte {
 	var logging, completions, tools, prompts, resources, subscribe, tasks bool
 	for _, h := range hellos {
@@ -119,7 +119,7 @@ func union(hellos []*mcp.ServerInfo) []byte {
 	add(resources && !subscribe, `"resources":{"listChanged":true}`)
 	// In the words of 2025-11-25, which the codecs turn into the client's.
 	add(tasks, `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`)
-	// A gateway whose servers are all away still has tools when they come back.
+	// If all servers are away, there will be tools when they come back.
 	add(tools || len(out) == 1, `"tools":{"listChanged":true}`)
 	return append(out, '}')
 }

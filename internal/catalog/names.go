@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maxName is how long a name may be for the clients and models that read it.
+// maxName is the longest name, in bytes, that all clients and models accept.
 const maxName = 64
 
-// Names gives every item of every server a name of its own. It is a pure function
-// of the servers' names and their items, so names are the same whether there is
-// one server or fifty, and whatever the order they came in.
+// Names gives every item of every server a name of its own. A name depends on the
+// server's name and the item's alone, so it is the same whether there is one server or
+// fifty, in any order. The zero value is ready.
 type Names struct {
 	Separator string // "__" when empty
 }
@@ -23,13 +23,13 @@ func (n Names) separator() string {
 	return n.Separator
 }
 
-// Join returns the name under which a server's item is offered. It is injective:
-// where the plain form could be read in two ways, is too long, or has characters
-// that clients refuse, a hash of both parts takes the tail's place.
+// Join returns the name under which a server's item is offered. It is injective: if the
+// plain form could be read in two ways, is too long, or has characters that clients
+// refuse, it ends with a hash of both parts.
 func (n Names) Join(server, item string) string {
 	sep := n.separator()
 	plain := server + sep + item
-	// The first separator is the one that was put there, so it can be found again.
+	// The first separator is ours, so the name can be split again.
 	clear := strings.Index(plain, sep) == len(server) && !strings.HasSuffix(server, sep[:1]) && !strings.HasPrefix(item, sep[len(sep)-1:])
 	if clear && len(plain) <= maxName && safe(plain) && !hashed(plain) {
 		return plain
@@ -43,13 +43,13 @@ func (n Names) Join(server, item string) string {
 	return head + tail
 }
 
-// mayBe reports whether an offered name can belong to a server's item.
+// mayBe reports whether an offered name may be that of an item of a server.
 func (n Names) mayBe(server, offered string) bool {
 	return strings.HasPrefix(offered, clean(server+n.separator())) || hashed(offered)
 }
 
-// hashed reports whether a plain name looks like one with a hash; it gets one
-// then, so that the two kinds never meet.
+// hashed reports whether a name ends like one with a hash. A plain name that does gets a
+// hash as well, so that no plain name equals one with a hash.
 func hashed(s string) bool {
 	const n = 12
 	if len(s) < n || s[len(s)-n:len(s)-n+2] != "_h" {
