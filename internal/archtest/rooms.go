@@ -11,10 +11,10 @@ var layers = [][]string{
 	{"internal/dialect", "internal/transport"},
 	{"internal/handshake"},
 	{"internal/conn", "internal/downstream"},
-	{"internal/bridge", "internal/catalog"},
+	{"internal/bridge", "internal/catalog", "internal/policy"},
 	{
 		"internal/codex", "internal/config", "internal/console", "internal/demo", "internal/doctor", "internal/fake", "internal/gateway",
-		"internal/policy", "internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
+		"internal/store", "internal/tape", "internal/upstream", "internal/vault", "servers",
 	},
 	{"internal/runtime"},
 	{"internal/matrix"},

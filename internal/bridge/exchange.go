@@ -25,6 +25,7 @@ func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Res
 	if errors.Is(err, mcp.ErrChanged) {
 		reply, err = r.exchange(ctx, &v, a, res, k)
 	}
+	a.To = v.to
 	return reply, err
 }
 

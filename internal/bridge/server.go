@@ -40,6 +40,7 @@ type visit struct {
 	client *mcp.ClientInfo
 	need   mcp.Need
 	lease  Lease
+	to     mcp.Revision // of the last lease
 }
 
 // open returns the lease, acquiring one where there is none.
@@ -49,7 +50,7 @@ func (v *visit) open(ctx context.Context) (Lease, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.lease = l
+		v.lease, v.to = l, l.Revision()
 	}
 	return v.lease, nil
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -11,44 +12,64 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// begin gives a call its number and returns when it began, zero where nobody wants calls.
-func begin(events *event.Publisher, c *mcp.Call) (began time.Time) {
-	c.Number = events.NextCall()
-	if events.Wants(event.Call) {
+// begin gives a call its number and returns when it began, zero where nobody wants to know.
+func (x runner) begin(c *mcp.Call) (began time.Time) {
+	c.Number = x.bridge.Events.NextCall()
+	if len(x.policy) > 0 || x.bridge.Events.Wants(event.Call) {
 		began = time.Now()
 	}
 	return began
 }
 
-// called publishes that a call was answered.
-func called(events *event.Publisher, c *mcp.Attempt, began time.Time, reply *mcp.Reply, err error) {
+// end tells the policy and the subscribers of events that a call was answered. passed is
+// the number of steps that let it pass.
+func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, reply *mcp.Reply, err error) {
 	if began.IsZero() {
 		return
 	}
 	now := time.Now()
-	e := event.Event{
-		Kind: event.Call, Level: slog.LevelDebug, Time: now, Took: now.Sub(began),
-		Who: c.Client.Who, Server: c.Server, Method: short(c.Msg.Method), Name: short(subject(c)),
-		From: c.Client.Revision, In: len(c.Msg.Raw), Call: c.Number, Trace: c.TraceID(),
+	a := answerOf(r.Call, reply, err)
+	if a.To == mcp.Unknown && (err != nil || reply.Asks) {
+		a.To = r.To // the answer is in our words, but a server was asked
 	}
+	a.Took = now.Sub(began)
+	if passed > 0 {
+		r.asked.Server = r.Server // the bridge may have found it since
+		x.policy.Done(ctx, passed, &r.asked, &a)
+	}
+	if !x.bridge.Events.Wants(event.Call) {
+		return
+	}
+	x.bridge.Events.Publish(event.Event{
+		Kind: event.Call, Level: slog.LevelDebug, Time: now, Took: a.Took,
+		Who: r.Client.Who, Project: x.project, Server: r.Server, Method: short(r.Msg.Method), Name: short(subject(&r.Attempt)),
+		From: r.Client.Revision, To: a.To, Outcome: a.Outcome, Code: a.Code,
+		In: len(r.Msg.Raw), Out: a.Size, Call: r.Number, Trace: r.TraceID(),
+	})
+}
+
+// answerOf returns what is known of an answer.
+func answerOf(c *mcp.Call, reply *mcp.Reply, err error) policy.Answer {
+	a := policy.Answer{Reply: reply, Err: err}
 	if err != nil {
-		e.Outcome, e.Code = outcomeOf(err), dialect.Code(c.Call, mcp.Fail(err))
-	} else {
-		e.To, e.Code, e.Out = reply.From, dialect.Code(c.Call, reply), len(reply.Msg.Raw)
-		switch {
-		case e.Code == 0 && reply.Asks:
-			e.Outcome = event.Parked
-		case e.Code == 0:
-			e.Outcome = event.OK
-		case reply.From == mcp.Unknown:
-			e.Outcome = event.Refused
-		default:
-			e.Outcome = mcp.Failed
-		}
+		a.Reply, a.Outcome, a.Code = nil, outcomeOf(err), dialect.Code(c, mcp.Fail(err))
+		return a
 	}
-	events.Publish(e)
+	a.To, a.Code, a.Size = reply.From, dialect.Code(c, reply), len(reply.Msg.Raw)
+	switch {
+	case a.Code == 0 && reply.Asks:
+		a.Outcome = event.Parked
+	case a.Code == 0:
+		a.Outcome = event.OK
+	case reply.From == mcp.Unknown:
+		a.Outcome = event.Refused
+	default:
+		a.Outcome = mcp.Failed
+	}
+	return a
 }
 
 // subject returns the name that a call is about, "" for none.

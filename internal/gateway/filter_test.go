@@ -31,6 +31,8 @@ type paperLease struct {
 	paper *paper
 }
 
+func (l *paperLease) Revision() mcp.Revision { return mcp.R20260728 }
+
 func (l *paperLease) Release() {}
 
 func (l *paperLease) Call(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {

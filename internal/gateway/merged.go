@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 // maxRepeated bounds what is repeated of a client in an answer, in bytes.
@@ -23,6 +24,11 @@ const maxRepeated = 128
 // delays nobody.
 type Merged struct {
 	Bridge *bridge.Bridge
+	// Policy is asked about each call before it goes out; an empty one lets all pass.
+	Policy policy.Chain
+	// Project is the name of the project that the endpoint belongs to, for policy and
+	// events; "" is event.DefaultProject.
+	Project string
 	// Listens bounds the subscriptions/listen of all endpoints together; nil
 	// bounds those of this one alone.
 	Listens   *ListenQuota
@@ -101,7 +107,7 @@ func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo,
 
 // Call answers one request and publishes how it went.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	return runner{g.Bridge, g.Listens, &g.notices}.answer(ctx, g, c, k)
+	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
 }
 
 // resolve implements resolver. Unknown and hidden names get the same answer.

@@ -1,14 +1,17 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/bridge"
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
 // action is what is done with a request.
@@ -36,6 +39,7 @@ type route struct {
 	show   catalog.Filter // of Single: what the client sees; nil for all
 	owner  func(uri string) Upstream
 	resume bridge.Resume // what the client's requestState holds
+	asked  policy.Call   // what the steps of the policy see
 }
 
 func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
@@ -64,23 +68,46 @@ type resolver interface {
 // runner is what requests are run with.
 type runner struct {
 	bridge  *bridge.Bridge
+	policy  policy.Chain
+	project string
 	listens *ListenQuota
 	notices *notices
 }
 
-// answer resolves a request, runs it and publishes how it went.
+// answer resolves a request, asks the policy, runs the request, and tells the policy and
+// the subscribers of events how it went.
 func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	began := begin(x.bridge.Events, c)
+	began := x.begin(c)
 	var reply *mcp.Reply
+	passed := 0
 	r, err := by.resolve(ctx, c)
 	if err == nil && r.exchanged() {
+		// A retry is authorised again, so its state is opened before the policy is asked.
 		r.resume, err = x.bridge.Open(r.server, c)
+	}
+	if err == nil && len(x.policy) > 0 {
+		passed, err = x.admit(ctx, r)
 	}
 	if err == nil {
 		reply, err = x.run(ctx, r, k)
 	}
-	called(x.bridge.Events, &r.Attempt, began, reply, err)
+	x.end(ctx, r, passed, began, reply, err)
 	return reply, err
+}
+
+// admit asks the policy whether the request may go out.
+func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
+	if r.do == doTasks && r.Server == "" {
+		// The bridge finds the task again. Nothing is sent for it.
+		if t, err := x.bridge.FindTask(ctx, servers(r.all), r.Client, false, r.Name); err == nil {
+			r.Server = t.Server.Name()
+		}
+	}
+	r.asked = policy.Call{
+		Who: r.Client.Who, Project: cmp.Or(x.project, event.DefaultProject), Server: r.Server, Name: subject(&r.Attempt),
+		Args: r.Msg.At(r.Msg.Param("arguments")), Request: r.Call, Resumed: r.resume.Resumed(),
+	}
+	return x.policy.Admit(ctx, &r.asked)
 }
 
 // run does what a route says.

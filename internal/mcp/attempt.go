@@ -9,6 +9,8 @@ type Attempt struct {
 
 	// Server is the name of the server that the call is sent to, "" while it is not known.
 	Server string
+	// To is the revision of the session that the call was last sent in, Unknown before.
+	To Revision
 	// Name is what the call is about as the server knows it.
 	Name string
 	// Edits are the changes that the call needs whatever the server's revision: names

@@ -17,6 +17,7 @@ const defaultProject = "default"
 // project is a set of servers with the endpoints at which clients reach them. Its fields
 // but joined are guarded by Runtime.mu.
 type project struct {
+	name    string
 	joined  *mount // of all servers; lives as long as the Runtime
 	gateway *gateway.Merged
 	single  map[string]*mount          // by server name
@@ -50,8 +51,8 @@ type move struct {
 }
 
 // newProject makes a project without servers.
-func (r *Runtime) newProject() *project {
-	return &project{joined: r.newMount(""), single: make(map[string]*mount), singles: make(map[string]*gateway.Single)}
+func (r *Runtime) newProject(name string) *project {
+	return &project{name: name, joined: r.newMount(""), single: make(map[string]*mount), singles: make(map[string]*gateway.Single)}
 }
 
 // newMount makes a mount with the settings of the configuration of the start.
@@ -73,7 +74,7 @@ func (r *Runtime) newMount(name string) *mount {
 // settings of order. It returns what moves where, and notes in l what leaves.
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
-		Bridge: r.bridge, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Face: r.identity(s),
+		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Face: r.identity(s),
 		Prefixes: make(map[string]string), Expose: exposedOf(enabled...),
 	}
 	for i, x := range order {
@@ -100,7 +101,7 @@ func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, en
 			delete(gone, x.Name())
 			continue
 		}
-		h := &gateway.Single{Bridge: r.bridge, Listens: &r.listens, Upstream: x, Expose: exposedOf(enabled[i])}
+		h := &gateway.Single{Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Upstream: x, Expose: exposedOf(enabled[i])}
 		p.singles[x.Name()] = h
 		moves = append(moves, move{m, h, []*server{x}})
 	}

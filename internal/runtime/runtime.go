@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 	"github.com/dragoman-mcp/dragoman/internal/work"
@@ -36,6 +37,9 @@ type Options struct {
 	// Drain is how long calls of a removed server may take to end; 0 means DrainLimit.
 	Drain   time.Duration
 	Version string
+	// Policy is asked about each call: authorise, limit, confirm, redact, audit, in this
+	// order. It is empty so far, and lets all pass.
+	Policy policy.Chain
 }
 
 // Runtime is what a configuration has been turned into. Apply replaces the configuration
@@ -66,7 +70,7 @@ func New(o Options) *Runtime {
 	r.bridge = NewBridge(o.Events, o.Budget)
 	r.hooks = Hooks{Log: o.Log, Events: o.Events, Version: o.Version, Changed: r.changed}
 	r.newcomers.perSecond = o.Config.Limits.InitializePerSecond
-	r.projects = map[string]*project{defaultProject: r.newProject()}
+	r.projects = map[string]*project{defaultProject: r.newProject(defaultProject)}
 	return r
 }
 

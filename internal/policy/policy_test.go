@@ -1,0 +1,64 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+)
+
+var errNo = errors.New("no")
+
+// step writes down what it is asked, and refuses when it is told to.
+type step struct {
+	name    string
+	refuses bool
+	log     *[]string
+}
+
+func (s step) Before(context.Context, *Call) error {
+	*s.log = append(*s.log, "before "+s.name)
+	if s.refuses {
+		return errNo
+	}
+	return nil
+}
+
+func (s step) After(context.Context, *Call, *Answer) { *s.log = append(*s.log, "after "+s.name) }
+
+func TestChain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		refuses string // the step that refuses
+		passed  int
+		want    []string
+	}{
+		"all let it pass":   {"", 3, []string{"before a", "before b", "before c", "after c", "after b", "after a"}},
+		"the first refuses": {"a", 0, []string{"before a"}},
+		"the last refuses":  {"c", 2, []string{"before a", "before b", "before c", "after b", "after a"}},
+	} {
+		var log []string
+		var chain Chain
+		for _, s := range []string{"a", "b", "c"} {
+			chain = append(chain, step{s, s == tt.refuses, &log})
+		}
+		passed, err := chain.Admit(t.Context(), &Call{})
+		if passed != tt.passed || (err != nil) != (tt.refuses != "") {
+			t.Errorf("%s: %d passed, %v", name, passed, err)
+		}
+		chain.Done(t.Context(), passed, &Call{}, &Answer{Err: err})
+		if !slices.Equal(log, tt.want) {
+			t.Errorf("%s: %q", name, log)
+		}
+	}
+}
+
+func TestEmptyChainCostsNothing(t *testing.T) {
+	var chain Chain
+	call := &Call{}
+	if n := testing.AllocsPerRun(100, func() {
+		passed, _ := chain.Admit(t.Context(), call)
+		chain.Done(t.Context(), passed, call, nil)
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
