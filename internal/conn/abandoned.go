@@ -8,54 +8,53 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// abandonedCall is a call on a pipe that was given up and that the server may still speak
-// of: it has not heard of the end yet, or runs on regardless.
+// abandonedCall is a call on a pipe that nobody waits for any more but that the server may
+// still send messages about: it has not read the cancellation yet, or goes on regardless.
 type abandonedCall struct {
 	n            int64
-	conversation uint64 // whose call it was; 0 for a client that cannot be told from others
+	conversation uint64 // the client's; 0 for a client that cannot be told from others
 	until        time.Time
 }
 
-// The bounds of ghosts: how long one is believed in, and how many there are.
+// Bounds: how long an abandoned call is remembered, and how many of them.
 const (
-	hauntsFor = 10 * time.Second
-	maxGhosts = 256
+	abandonedFor = 10 * time.Second
+	maxAbandoned = 256
 )
 
-// hauntLocked takes note of a call that was given up.
-func (l *pipeConn) hauntLocked(n int64, call *mcp.Attempt) {
+// rememberAbandonedLocked remembers a call that was given up.
+func (l *pipeConn) rememberAbandonedLocked(n int64, call *mcp.Attempt) {
 	if call == nil || !counts(call) {
 		return
 	}
-	g := abandonedCall{n: n, conversation: call.Client.Conversation, until: time.Now().Add(hauntsFor)}
-	if len(l.ghosts) == maxGhosts {
-		// One that stands for two may be anybody's.
-		l.ghosts[maxGhosts-1] = abandonedCall{until: g.until}
+	g := abandonedCall{n: n, conversation: call.Client.Conversation, until: time.Now().Add(abandonedFor)}
+	if len(l.abandoned) == maxAbandoned {
+		// The last slot stands for several calls, which may be any client's.
+		l.abandoned[maxAbandoned-1] = abandonedCall{until: g.until}
 		return
 	}
-	l.ghosts = append(l.ghosts, g)
+	l.abandoned = append(l.abandoned, g)
 }
 
-// layLocked forgets the ghost of a call: its answer has come after all.
-func (l *pipeConn) layLocked(n int64) {
-	if i := slices.IndexFunc(l.ghosts, func(g abandonedCall) bool { return g.n == n }); i >= 0 && n != 0 {
-		l.ghosts = slices.Delete(l.ghosts, i, i+1)
+// forgetAbandonedLocked forgets an abandoned call whose answer has arrived late.
+func (l *pipeConn) forgetAbandonedLocked(n int64) {
+	if i := slices.IndexFunc(l.abandoned, func(g abandonedCall) bool { return g.n == n }); i >= 0 && n != 0 {
+		l.abandoned = slices.Delete(l.abandoned, i, i+1)
 	}
 }
 
-// ghostsLocked returns the calls that the server may still speak of.
-func (l *pipeConn) ghostsLocked() []abandonedCall {
-	if len(l.ghosts) > 0 {
+// abandonedLocked returns the calls that the server may still send messages about.
+func (l *pipeConn) abandonedLocked() []abandonedCall {
+	if len(l.abandoned) > 0 {
 		now := time.Now()
-		l.ghosts = slices.DeleteFunc(l.ghosts, func(g abandonedCall) bool { return now.After(g.until) })
+		l.abandoned = slices.DeleteFunc(l.abandoned, func(g abandonedCall) bool { return now.After(g.until) })
 	}
-	return l.ghosts
+	return l.abandoned
 }
 
-// log takes a log message. Nothing in it names its request, so only a call can be
-// meant that is alone, or whose neighbours are the same client's, those included
-// that were given up a moment ago. Where it may be of one client's call or
-// another's nobody gets it.
+// log handles a log message. A log message does not name its request, so it is delivered
+// only if one client has calls in flight, calls abandoned a moment ago included. If it may
+// belong to one client or another, no client gets it.
 func (l *pipeConn) log(m *jsonrpc.Message) {
 	if l.server.sessions.Broadcasts() {
 		l.logOfAll(m)
@@ -64,46 +63,45 @@ func (l *pipeConn) log(m *jsonrpc.Message) {
 	p, only, certain := l.about()
 	switch {
 	case !certain:
-		l.server.lose(nil, m.Method, "calls of several clients run and nothing in it says whose it is")
+		l.server.publishLoss(nil, m.Method, "several clients have calls in flight, and the message does not name its call")
 	case p != nil:
-		l.add(p, m, l.orphan)
+		l.add(p, m, l.takeUnattributed)
 	case l.server.opts.Notice != nil:
 		l.server.opts.Notice(m, only)
 	}
 }
 
-// logOfAll is log for a server that sends its messages to all of its sessions: the
-// calls of all of them count.
+// logOfAll is log for a server that broadcasts: it considers the calls of all sessions.
 func (l *pipeConn) logOfAll(m *jsonrpc.Message) {
 	var own attribution
-	l.tallyInto(&own)
-	switch where := l.server.sessions.log(&own); where {
+	l.addCallsTo(&own)
+	switch where := l.server.sessions.ownerOfLog(&own); where {
 	case unclear:
-		l.server.lose(nil, m.Method, "the server sends it to all of its sessions, and it does not name its call")
+		l.server.publishLoss(nil, m.Method, "the server broadcasts to all of its sessions, and the message does not name its call")
 	case here:
-		l.add(l.waiting(own.all.number()), m, l.orphan)
+		l.add(l.waiting(own.all.number()), m, l.takeUnattributed)
 	case nowhere:
-		l.orphan(m)
+		l.takeUnattributed(m)
 	case elsewhere:
-		// The session that it is for has a copy.
+		// The session that owns it has received a copy.
 	}
 }
 
-// about returns the call that a message is about which names none; nil for none,
-// and then the conversation that alone it can be about, 0 for any. certain is
-// false when it may be one client's or another's.
+// about returns the call that a message belongs to that does not name one. It returns nil
+// if no call is in flight, and then the only conversation that the message can concern, 0
+// for any. certain is false if it may belong to one client or another.
 func (l *pipeConn) about() (p *pending, only uint64, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var t attribution
-	l.tallyLocked(&t)
+	l.addCallsLocked(&t)
 	if t.all.mixed {
 		return nil, 0, false
 	}
 	if p = l.pending[t.all.number()]; p != nil {
 		only = p.call.Client.Conversation
 	}
-	for i, g := range l.ghostsLocked() {
+	for i, g := range l.abandonedLocked() {
 		if p == nil && i == 0 {
 			only = g.conversation
 		}

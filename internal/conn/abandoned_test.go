@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// TestLogsOfCallsGivenUp: what a server still says about a call that was given up is
-// not the neighbour's, and not everybody's.
+// TestLogsOfCallsGivenUp: a log message about an abandoned call goes neither to another
+// client's call nor to all clients.
 func TestLogsOfCallsGivenUp(t *testing.T) {
 	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`
 	stranger := &mcp.ClientInfo{Revision: mcp.R20260728, LogLevel: 2}
@@ -46,25 +46,25 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 		own, other := start(s, anna, toolCall), string(pipetest.Scan(t, w.Heard()[0]).ID)
 		w.Say(log)
 		if n := len(own.heard()); n != 1 {
-			t.Errorf("a further call of the same client heard %d", n)
+			t.Errorf("a second call of the same client got %d", n)
 		}
 		w.Say(`{"jsonrpc":"2.0","id":` + other + `,"result":{}}`)
 		bens := start(s, ben, toolCall)
 		w.Heard()
 		w.Say(log)
 		if n := len(bens.heard()); n != 0 {
-			t.Errorf("another's call heard %d", n)
+			t.Errorf("another client's call got %d", n)
 		}
 		expect(t, "another's call runs", "lost")
 
 		// The late answer says that it is over.
 		w.Say(`{"jsonrpc":"2.0","id":`+id+`,"result":{}}`, log)
 		if n := len(bens.heard()); n != 1 {
-			t.Errorf("after the late answer the other call heard %d", n)
+			t.Errorf("after the late answer the other call got %d", n)
 		}
 		bens.cancel(mcp.ErrCancelled)
 		w.Heard()
-		time.Sleep(hauntsFor + 1)
+		time.Sleep(abandonedFor + 1)
 		w.Say(log)
 		w.Heard()
 		expect(t, "after a while", "only 0")
@@ -74,18 +74,18 @@ func TestLogsOfCallsGivenUp(t *testing.T) {
 		w.Heard()
 		expect(t, "given up by somebody unknown", "lost")
 
-		for range maxGhosts + 10 {
+		for range maxAbandoned + 10 {
 			giveUp(anna)
 		}
 		l := s.link.(*pipeConn)
-		if n := len(l.ghosts); n != maxGhosts {
-			t.Errorf("%d ghosts", n)
+		if n := len(l.abandoned); n != maxAbandoned {
+			t.Errorf("%d abandoned calls", n)
 		}
-		time.Sleep(hauntsFor + 1)
+		time.Sleep(abandonedFor + 1)
 		w.Say(log)
 		w.Heard()
-		if expect(t, "after a while again", "only 0"); len(l.ghosts) != 0 {
-			t.Errorf("%d ghosts are left", len(l.ghosts))
+		if expect(t, "after a while again", "only 0"); len(l.abandoned) != 0 {
+			t.Errorf("%d abandoned calls are left", len(l.abandoned))
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// maxAllocs is what relaying one call may allocate: the call, the pipe's copies and
-// the server's part, which is played in the same process. 25 were measured.
+// maxAllocs bounds the allocations of relaying one call. They include the pipe's copies and
+// the server, which runs in the same process. 25 were measured.
 const maxAllocs = 32
 
 func TestAllocationsOfACall(t *testing.T) {
@@ -41,9 +41,9 @@ func TestAllocationsOfACall(t *testing.T) {
 	}
 	defer func() { _ = s.Close(nil) }()
 	m := pipetest.Scan(t, toolCall)
-	sink := &running{}
+	caller := &running{}
 	got := testing.AllocsPerRun(500, func() {
-		if _, err := s.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), anna)), sink); err != nil {
+		if _, err := s.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), anna)), caller); err != nil {
 			t.Error(err)
 		}
 	})

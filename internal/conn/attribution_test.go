@@ -22,15 +22,15 @@ func TestCallsGivenUpBeforeAreNotSent(t *testing.T) {
 		if !errors.As(err, &e) || e.Outcome != mcp.NotSent || e.Cause != "cancelled" || !errors.Is(err, transport.ErrNotSent) {
 			t.Errorf("got %v", err)
 		}
-		// Neither the call nor the cancellation of what was never sent.
+		// Neither the call nor a cancellation of it is sent.
 		if got := w.Heard(); len(got) != 0 {
-			t.Errorf("the server heard %q", got)
+			t.Errorf("the server got %q", got)
 		}
 	})
 }
 
-// TestWhoIsAskedBeside: what else is in flight when a question comes.
-func TestWhoIsAskedBeside(t *testing.T) {
+// TestRequestOwner: other calls in flight when a server request arrives.
+func TestRequestOwner(t *testing.T) {
 	const list = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
 	ours := func(line string) *mcp.Attempt {
 		c := mcp.NewAttempt(mcp.NewCall(pipetest.Scan(t, line), jsonrpc.Span{}, anna))
@@ -68,16 +68,16 @@ func TestWhoIsAskedBeside(t *testing.T) {
 				}
 				got.add(int64(i+1), test.calls[i])
 			}
-			if got.all.number() != test.any || got.asking() != test.asks || got.all.mixed != test.mixed {
-				t.Errorf("%s: any %d, asking %d, mixed %t", name, got.all.number(), got.asking(), got.all.mixed)
+			if got.all.number() != test.any || got.owner() != test.asks || got.all.mixed != test.mixed {
+				t.Errorf("%s: any %d, asking %d, mixed %t", name, got.all.number(), got.owner(), got.all.mixed)
 			}
 		}
 	}
 }
 
-// TestWhoIsAskedAboutATask: a question that names its task is never put to a call
-// that has nothing to do with it, even where that one runs alone.
-func TestWhoIsAskedAboutATask(t *testing.T) {
+// TestRequestOwnerOfTask: a server request that names its task is never delivered to an
+// unrelated call, even if that is the only one in flight.
+func TestRequestOwnerOfTask(t *testing.T) {
 	call := func(facts *mcp.ClientInfo, method, params string) *mcp.Attempt {
 		m := pipetest.Scan(t, `{"jsonrpc":"2.0","id":"c","method":"`+method+`","params":`+params+`}`)
 		return mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, facts))
@@ -105,8 +105,8 @@ func TestWhoIsAskedAboutATask(t *testing.T) {
 		for i, c := range test.calls {
 			got.add(int64(i+1), c)
 		}
-		if got.asking() != test.asks {
-			t.Errorf("%s: %d is asked", name, got.asking())
+		if got.owner() != test.asks {
+			t.Errorf("%s: %d is asked", name, got.owner())
 		}
 	}
 

@@ -20,9 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Options say how a conversation with a server is led. The zero value
-// works: nothing is heard outside of calls, and questions outside of calls are
-// refused.
+// Options configure a conversation with a server. The zero value works: it ignores
+// notifications outside of calls and refuses server requests outside of calls.
 type Options struct {
 	Name string // the server's configured name, for errors and logs
 
@@ -30,34 +29,35 @@ type Options struct {
 	// Implementation and ClientCapabilities objects. Nil capabilities mean none.
 	Info, Capabilities []byte
 
-	// Notice hears notifications that belong to no call; only is the one conversation
-	// that they can concern, 0 for any. It runs on the goroutine that reads the link
-	// and must not block.
+	// Notice gets notifications that belong to no call. only is the one conversation that
+	// they can concern, 0 for any. It runs on the goroutine that reads the connection and
+	// must not block.
 	Notice func(m *jsonrpc.Message, only uint64)
-	// Events gets what is delivered to nobody, because it may be one client's or
-	// another's or because no client should see it; and as a step of the handshake that a
-	// call was sent again because the server was not ready for it. Nil publishes nothing.
+	// Events gets a Loss for each message that is not delivered, because it may be one
+	// client's or another's or because no client should see it. It also gets a Handshake
+	// step when a call is retried because the server was not ready. Nil publishes nothing.
 	Events *event.Publisher
-	// Ask answers a server's request that could not be attributed to a call.
-	// mcp.ErrCannotAsk refuses it. It may block.
+	// Ask answers a server request that could not be attributed to a call. The error
+	// mcp.ErrCannotAsk refuses it. Ask may block.
 	Ask func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 
-	// Idle ends a call on which nothing has happened for this long, Hard one that
-	// has run this long in all. Zero means 60 s and 10 min; negative disables.
+	// Idle is the timeout of a call without any message from the server, Hard the timeout
+	// of a call in total. Zero means 60 s and 10 min; a negative value disables the
+	// timeout.
 	Idle, Hard time.Duration
-	// Times, unless nil, is asked for both at the beginning of each call.
+	// Times, if not nil, returns both timeouts at the start of each call.
 	Times func() (idle, hard time.Duration)
 
-	// Posts says that each message on the pipe is a request of its own, as with
-	// HTTP+SSE, which may last for longer than the answer takes.
+	// Posts says that each message on the pipe is an HTTP request of its own, as with
+	// HTTP+SSE. That request may outlast the answer.
 	Posts bool
 
-	// Params returns what a tool wants mirrored into headers, and whether the tool
-	// is known at all. Nil knows none.
+	// Params returns the tool arguments to mirror into headers, and whether the tool is
+	// known. A nil Params knows no tool.
 	Params func(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool)
 
-	// Sessions is what the server's sessions share. Nil is a server with this one
-	// session, whose ids are counted from 1.
+	// Sessions is what the sessions of one server share. Nil means that this is the only
+	// session; its ids count from 1.
 	Sessions *Sessions
 
 	Log *slog.Logger
@@ -69,63 +69,63 @@ type Conn struct {
 	link    clientTransport
 	opening atomic.Pointer[handshake.Outcome] // nil until the handshake is done
 
-	lacks map[string]bool // capabilities that the server has not declared; not written to
-	ready atomic.Bool     // it has answered a call, so that it is not waited for any more
+	lacks map[string]bool // not declared by the server; read-only
+	ready atomic.Bool     // the server has answered a call, so calls no longer wait for it to be ready
 
-	life     context.Context // the conversation's own; ends with its link
+	life     context.Context // ends with the link
 	end      context.CancelCauseFunc
-	sessions *Sessions // of the same server, this one included
+	sessions *Sessions // of the same server, including this one
 	used     used      // ids
 	running  atomic.Int64
 	asking   work.Group
-	slots    chan struct{} // one per question that is open
+	slots    chan struct{} // one per open server request
 
-	questionBytes atomic.Int64 // of the questions that are open
+	questionBytes atomic.Int64 // of the open server requests
 
 	mu      sync.Mutex
 	closing bool
-	asked   map[jsonrpc.ID]context.CancelCauseFunc // questions that the server may take back
+	asked   map[jsonrpc.ID]context.CancelCauseFunc // open server requests, which the server may cancel
 
-	backlog      [][]byte // answers that wait for the server, see respond
+	backlog      [][]byte // answers that wait for the server to read; see respond
 	backlogBytes int
 }
 
-// clientTransport is what the two kinds of clientTransport have in common for a conversation.
+// clientTransport is what pipeConn and httpConn have in common.
 type clientTransport interface {
-	// call sends a request and returns its answer. While it runs, what belongs to
-	// it is given to the flow, by the goroutine that called.
+	// call sends a request and returns its answer. Meanwhile it passes the call's messages
+	// to the flow, on the calling goroutine.
 	call(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error)
 	// post sends a notification or a response.
 	post(ctx context.Context, out *transport.Outgoing) error
-	// tell sends a notification or a response, without waiting for the server. It drops
-	// the message when too many wait already.
+	// tell queues a notification or a response without waiting for the server. It drops the
+	// message if the queue is full.
 	tell(body []byte) error
-	// cancels reports whether the server has to be told that a call was given up:
-	// hanging up does not say so.
+	// cancels reports whether a cancelled call needs a notification: closing the stream
+	// does not cancel it.
 	cancels() bool
-	// stalled returns for how long the server has read nothing although something
-	// waits for it, and whether it has read a part of a message.
+	// stalled returns for how long the server has not read although messages wait for it,
+	// and whether it has read part of a message.
 	stalled() (d time.Duration, midway bool)
-	// sent returns how many calls, listens aside, have been sent whole and have no
-	// answer.
+	// sent returns how many calls have been sent completely and have no answer, not
+	// counting listens.
 	sent() int
-	// withdraw gives up the calls of which nothing has been sent, as long as the
-	// server does not read.
+	// withdraw fails the calls of which nothing has been sent, for as long as the server
+	// does not read.
 	withdraw()
-	// silence returns for how long nothing was heard, and false where the link cannot
-	// tell: each call has a stream of its own there.
+	// silence returns the time since the server last sent anything. It returns false if
+	// that cannot be told because each call has its own stream.
 	silence() (time.Duration, bool)
 	close() error
 }
 
-// The bounds of the requests of one server that are open at once: a person may look at
-// a question for long. A single one may be as long as a message.
+// Bounds of the open requests of one server: a user may take long to answer. A single
+// request may be as long as a message.
 const (
 	maxQuestions     = 64
 	maxQuestionBytes = 16 << 20 // of all of them together
 )
 
-func newServer(o Options) *Conn {
+func newConn(o Options) *Conn {
 	s := &Conn{opts: o, sessions: o.Sessions, slots: make(chan struct{}, maxQuestions)}
 	if s.sessions == nil {
 		s.sessions = &Sessions{}
@@ -137,45 +137,46 @@ func newServer(o Options) *Conn {
 	return s
 }
 
-// Opening returns how the handshake went.
+// Opening returns the outcome of the handshake.
 func (s *Conn) Opening() *handshake.Outcome { return s.opening.Load() }
 
-// Revision returns the revision that is spoken.
+// Revision returns the negotiated revision.
 func (s *Conn) Revision() mcp.Revision { return s.opening.Load().Revision }
 
-// Hello returns what the server said of itself.
+// Hello returns what the server said about itself in the handshake.
 func (s *Conn) Hello() *mcp.ServerInfo { return &s.opening.Load().Hello }
 
-// Gone is closed when the link has ended; Err says why.
+// Gone is closed when the connection has ended; Err says why.
 func (s *Conn) Gone() <-chan struct{} { return s.life.Done() }
 
-// Err returns why the link has ended, nil while it stands.
+// Err returns why the connection has ended, nil while it is open.
 func (s *Conn) Err() error { return context.Cause(s.life) }
 
-// Running returns how many calls are in flight, listens aside.
+// Running returns how many calls are in flight, not counting listens.
 func (s *Conn) Running() int { return int(s.running.Load()) }
 
-// Silence returns for how long nothing at all was heard of the server, and false
-// where that says nothing, because its calls share no pipe.
+// Silence returns the time since the server last sent anything. It returns false over HTTP,
+// where calls do not share a stream and the time means nothing.
 func (s *Conn) Silence() (time.Duration, bool) { return s.link.silence() }
 
-// Stalled returns for how long the server has read nothing although something waits
-// for it, and whether it has read a part of a message. It is 0 where all is read, and
-// over HTTP, where each call has a connection of its own.
+// Stalled returns for how long the server has not read although messages wait for it, and
+// whether it has read part of a message. It is 0 if nothing waits, and over HTTP, where
+// each call has its own connection.
 func (s *Conn) Stalled() (d time.Duration, midway bool) { return s.link.stalled() }
 
-// Sent returns how many calls, listens aside, have been sent whole and have no answer.
+// Sent returns how many calls have been sent completely and have no answer, not counting
+// listens.
 func (s *Conn) Sent() int { return s.link.sent() }
 
-// Withdraw gives up all calls of which nothing has been sent, and those to come as
-// long as the server reads nothing: they fail as not sent, with ErrStalled.
+// Withdraw fails all calls of which nothing has been sent, and new calls until the server
+// reads again. Their error is ErrStalled, and they count as not sent.
 func (s *Conn) Withdraw() { s.link.withdraw() }
 
-// Call relays one call and blocks until its answer, the end of ctx, the end of
-// the link or the deadline. The error is a *mcp.Error, a server's own error is a
+// Call relays one call. It blocks until the answer, the end of ctx, the end of the
+// connection or a timeout. The error is a *mcp.Error; an error response of the server is a
 // Reply. Safe for concurrent use.
-func (s *Conn) Call(ctx context.Context, c *mcp.Attempt, sink mcp.Caller) (*mcp.Reply, error) {
-	if c.Msg.Method != mcp.MethodListen { // which would go on for ever
+func (s *Conn) Call(ctx context.Context, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
+	if c.Msg.Method != mcp.MethodListen { // a listen has no end
 		s.running.Add(1)
 		defer s.running.Add(-1)
 	}
@@ -184,15 +185,15 @@ func (s *Conn) Call(ctx context.Context, c *mcp.Attempt, sink mcp.Caller) (*mcp.
 		return reply, nil
 	}
 	if s.ready.Load() || opened.Revision.Modern() {
-		return s.attempt(ctx, opened, c, sink)
+		return s.attempt(ctx, opened, c, caller)
 	}
-	return s.untilReady(ctx, opened, c, sink)
+	return s.untilReady(ctx, opened, c, caller)
 }
 
-// attempt is Call once.
-func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, sink mcp.Caller) (*mcp.Reply, error) {
+// attempt sends the call once.
+func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
 	n := s.newID()
-	f := &flow{server: s, call: c, sink: sink, n: n}
+	f := &flow{server: s, call: c, caller: caller, n: n}
 	ctx, stop := f.limit(ctx)
 	defer stop()
 	f.ctx = ctx
@@ -208,7 +209,7 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 		if known {
 			out.Params = mirror.HeadersFor(specs, c.Msg.Raw, c.Msg.Param("arguments"))
 		} else {
-			// 2026-07-28 §Streamable HTTP: what is not recognised is forwarded.
+			// 2026-07-28 §Streamable HTTP: unrecognised headers are forwarded.
 			out.Params = c.Headers
 		}
 	}
@@ -235,8 +236,8 @@ func (s *Conn) attempt(ctx context.Context, opened *handshake.Outcome, c *mcp.At
 	return &mcp.Reply{Msg: answer, From: rev, Server: opened.Hello.Info, Status: f.status}, nil
 }
 
-// cancel tells the server that nobody waits for a call any more (§Cancellation, all
-// revisions; on pipes the modern ones too). It does not wait for the server.
+// cancel sends the server a cancellation of a call (§Cancellation, all revisions; modern
+// ones on pipes only). It does not wait for the server.
 func (s *Conn) cancel(n int64) {
 	if !s.link.cancels() {
 		return
@@ -245,7 +246,7 @@ func (s *Conn) cancel(n int64) {
 	s.respond(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, params))
 }
 
-// send sends a call that its client has not given up already.
+// send sends a call unless its context has ended already.
 func (s *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jsonrpc.Message, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", transport.ErrNotSent, context.Cause(ctx))
@@ -253,7 +254,7 @@ func (s *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jso
 	return s.link.call(ctx, out, f)
 }
 
-// Notify sends a notification in the server's own words; params may be nil.
+// Notify sends a notification with the given method and params; params may be nil.
 func (s *Conn) Notify(ctx context.Context, method string, params []byte) error {
 	if s.Opening().Dialect.Suppresses(method) {
 		return nil
@@ -263,10 +264,10 @@ func (s *Conn) Notify(ctx context.Context, method string, params []byte) error {
 	})
 }
 
-// Forward sends a client's notification as it is.
+// Forward sends a client's notification unchanged.
 func (s *Conn) Forward(ctx context.Context, raw []byte, method string) error {
 	if s.Opening().Dialect.Suppresses(method) {
-		s.lose(nil, method, "the server's dialect has no such notification")
+		s.publishLoss(nil, method, "the server does not support this notification")
 		return nil
 	}
 	return s.link.post(ctx, &transport.Outgoing{Body: raw, Method: method, Rules: s.rules()})
@@ -279,12 +280,12 @@ func (s *Conn) rules() *transport.Rules {
 	return &transport.Rules{}
 }
 
-// End says that the conversation is over without waiting for anything; whoever
-// owns it still has to Close it.
+// End marks the conversation as ended and waits for nothing. The owner still has to call
+// Close.
 func (s *Conn) End(cause error) { s.end(cause) }
 
-// Close ends the conversation and waits until nothing of it runs. The link is
-// closed; a child behind it is its owner's to stop.
+// Close ends the conversation and waits for all of its goroutines. It closes the
+// connection; stopping a child process behind it is up to its owner.
 func (s *Conn) Close(cause error) error {
 	if cause == nil {
 		cause = errClosed

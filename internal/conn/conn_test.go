@@ -18,8 +18,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// calling opens a conversation with a server that the script plays at w, in a
-// bubble. In the end the conversation is closed.
+// calling opens a conversation with a server that the script plays on w, in a synctest
+// bubble. It closes the conversation at the end.
 func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *pipetest.Wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *
 		})
 		first := w.Heard()
 		if len(first) != 1 {
-			t.Fatalf("heard %q", first)
+			t.Fatalf("got %q", first)
 		}
 		id := string(pipetest.Scan(t, first[0]).ID)
 		if id != "1" {
@@ -59,15 +59,15 @@ func calling(t *testing.T, rev mcp.Revision, o Options, script func(s *Conn, w *
 	})
 }
 
-// running is a call of a client that a test follows.
+// running is a call of a client whose messages a test checks.
 type running struct {
 	cancel context.CancelCauseFunc
-	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // of Ask; nil waits
+	answer func(m *jsonrpc.Message) (*jsonrpc.Message, error) // the answer of Ask; nil blocks
 
 	mu    sync.Mutex
 	notes []string
 	asked []string
-	taken []error // the causes of questions that ended without an answer
+	taken []error // causes of server requests that ended without an answer
 	reply *mcp.Reply
 	err   error
 	over  bool
@@ -94,7 +94,7 @@ func (r *running) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message
 	return nil, context.Cause(ctx)
 }
 
-// ended returns the answer's bytes and the error's cause, both "" while it runs.
+// ended returns the answer's bytes and the error's cause, both "" while the call runs.
 func (r *running) ended() (answer, cause string) {
 	synctest.Wait()
 	r.mu.Lock()
@@ -125,7 +125,7 @@ var (
 	ben  = &mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 2}
 )
 
-// start makes a call. Whoever calls it is in a bubble, which waits for its end.
+// start starts a call. It must run in a synctest bubble, which waits for its end.
 func start(s *Conn, facts *mcp.ClientInfo, line string) *running {
 	r := &running{}
 	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
@@ -214,7 +214,7 @@ func TestAnswersToNothing(t *testing.T) {
 	})
 }
 
-// odd returns what nobody could use, answers included.
+// odd returns how many messages could not be used, answers included.
 func odd(s *Conn) int64 { return s.sessions.Odd() + s.sessions.Unasked() }
 
 func TestGivingUp(t *testing.T) {
@@ -238,10 +238,10 @@ func TestProgress(t *testing.T) {
 		w.Say(progress("3", 1), progress("3", 0.5), progress(`"3"`, 2), progress("99", 3), progress(`"tok"`, 3), progress("2", 3))
 		got := a.heard()
 		if len(got) != 2 || !pipetest.Like(got[0], `{…"progressToken":"tok"…"progress":1}}`) || !pipetest.Like(got[1], `{…"progressToken":"tok"…"progress":2}}`) {
-			t.Errorf("heard %q", got)
+			t.Errorf("got %q", got)
 		}
 		if got := plain.heard(); len(got) != 0 {
-			t.Errorf("who did not ask for progress heard %q", got)
+			t.Errorf("the client that did not ask for progress got %q", got)
 		}
 		w.Say(`{"jsonrpc":"2.0","id":3,"result":{}}`, progress("3", 9), `{"jsonrpc":"2.0","id":2,"result":{}}`)
 		if got := a.heard(); len(got) != 0 {
@@ -271,7 +271,7 @@ func TestWhoIsAsked(t *testing.T) {
 	for name, test := range map[string]struct {
 		clients []*mcp.ClientInfo
 		line    string
-		want    int // the call that is asked, -1 for none
+		want    int // index of the call that gets the request, -1 for none
 	}{
 		"sole":                      {[]*mcp.ClientInfo{anna}, elicit, 0},
 		"sole and modern":           {[]*mcp.ClientInfo{modern}, elicit, 0},
@@ -309,8 +309,8 @@ func TestWhoIsAsked(t *testing.T) {
 	}
 }
 
-// TestAQuestionLosesItsToken: the token by which a server says whose its question is
-// belongs to this hop; the rest of _meta does not.
+// TestAQuestionLosesItsToken: the progress token of a server request is valid on this hop
+// only and is removed. The rest of _meta stays.
 func TestAQuestionLosesItsToken(t *testing.T) {
 	for meta, want := range map[string]string{
 		`"_meta":{"progressToken":2},`:            "",
@@ -343,13 +343,13 @@ func TestQuestionsOfAServer(t *testing.T) {
 		w.Want()
 		w.Say(elicit)
 		w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,…}}`)
-		// One is taken back: it is not answered, and there is room again.
+		// The server cancels one. It gets no answer, and its slot is free again.
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`, elicit)
 		w.Want()
-		if n := len(a.asked); n != maxQuestions+1 || len(a.taken) != 1 || !errors.Is(a.taken[0], errTakenBack) {
+		if n := len(a.asked); n != maxQuestions+1 || len(a.taken) != 1 || !errors.Is(a.taken[0], errServerCancelled) {
 			t.Errorf("asked %d times, taken back: %v", n, a.taken)
 		}
-		// With the answer the rest is over.
+		// The answer of the call ends the rest.
 		w.Say(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 		a.ended()
 		if got := w.Heard(); len(a.taken) != maxQuestions+1 || len(got) != maxQuestions {
@@ -383,17 +383,17 @@ func TestLogMessages(t *testing.T) {
 		a := start(s, anna, toolCall)
 		w.Say(log)
 		if got := a.heard(); len(got) != 1 || got[0] != log {
-			t.Errorf("heard %q", got)
+			t.Errorf("got %q", got)
 		}
 		start(s, ben, toolCall)
 		w.Say(log, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		if got := a.heard(); len(got) != 0 {
-			t.Errorf("heard %q", got)
+			t.Errorf("got %q", got)
 		}
 		if got := strings.Join(notices, " "); got != "notifications/message notifications/tools/list_changed" {
 			t.Errorf("noticed %s", got)
 		}
-		// It may be of either's call, so it is nobody's.
+		// It may belong to either call, so no client gets it.
 		if got := strings.Join(lost, " "); got != "notifications/message" {
 			t.Errorf("lost %s", got)
 		}
@@ -476,7 +476,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		w.Say(elicit)
 		_ = s.Close(nil)
 		if len(a.taken) != 1 {
-			t.Error("the question is open after Close")
+			t.Error("the server request is still open after Close")
 		}
 		if _, cause := a.ended(); cause != "exited" {
 			t.Errorf("ended with %q", cause)

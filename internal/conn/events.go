@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// lose publishes that something was delivered to nobody: a method or a kind of content,
-// and why. c is the call that it belongs to, nil if that is unknown.
-func (s *Conn) lose(c *mcp.Call, what, why string) {
+// publishLoss publishes that something was not delivered: what (a method or a kind of
+// content) and why. c is the call that it belongs to, nil if unknown.
+func (s *Conn) publishLoss(c *mcp.Call, what, why string) {
 	e := event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: s.opts.Name, Name: what, Detail: why}
 	if c != nil {
 		e.Who, e.Method, e.Call, e.From = c.Client.Who, c.Msg.Method, c.Number, c.Client.Revision

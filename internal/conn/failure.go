@@ -15,19 +15,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// ErrSessionLost is wrapped by the error of a call that the server refused
-// because it does not know our session any more. Nothing was executed.
+// ErrSessionLost is wrapped by the error of a call that the server refused because it no
+// longer knows our session. The call was not executed.
 var ErrSessionLost = errors.New("the server has lost the session")
 
-// ErrLinkOver is wrapped by the errors of calls on a pipe that has ended, with them
-// or before them: no further call can be sent there.
+// ErrLinkOver is wrapped by the errors of calls on a pipe that ended during or before the
+// call: no further call can be sent there.
 var ErrLinkOver = errors.New("the pipe to the server has ended")
 
-// ErrRemoved is wrapped by the cause of a Close that takes the server out of
-// service; it tells the calls that end with it.
+// ErrRemoved is wrapped by the cause of a Close that takes the server out of service. Calls
+// that end with it report it.
 var ErrRemoved = errors.New("the server was taken out of service")
 
-// failure says in one place what a call that got no answer is reported as.
+// failure returns the error that a client gets for a call without an answer.
 func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Error {
 	e := &mcp.Error{
 		Origin: mcp.FromGateway, Upstream: s.opts.Name, Outcome: mcp.OutcomeUnknown,
@@ -45,7 +45,7 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	case errors.Is(cause, mcp.ErrCancelled):
 		e.Cause, e.Message, e.Origin = "cancelled", "the request was cancelled", mcp.FromClient
 	case ctx.Err() != nil:
-		e.Cause, e.Message = "shutdown", "the request was ended before its answer came"
+		e.Cause, e.Message = "shutdown", "the request ended before the answer arrived"
 	case errors.Is(context.Cause(s.life), ErrRemoved):
 		e.Cause, e.Message = "removed", ErrRemoved.Error()
 	case errors.Is(err, streamhttp.ErrSessionLost):
@@ -55,7 +55,7 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message, e.Outcome = "session_lost", "the server has lost the session", mcp.NotSent
 		e.Err = errors.Join(ErrSessionLost, err)
 	case errors.Is(err, transport.ErrCredentials):
-		e.Cause, e.Message = "auth_required", "there are no credentials for this client at the server"
+		e.Cause, e.Message = "auth_required", "this client has no credentials for the server"
 	case errors.Is(err, transport.ErrStalled), errors.Is(context.Cause(s.life), transport.ErrStalled):
 		e.Cause, e.Message = "stalled", "the server has stopped reading"
 	case errors.As(err, &status):
@@ -65,11 +65,11 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	case errors.Is(err, transport.ErrTooLarge):
 		e.Cause, e.Message = "too_large", "the server's answer is too large"
 	case errors.Is(err, transport.ErrEndless):
-		e.Cause, e.Message = "too_large", "the server sent a message without end, and the connection was closed"
+		e.Cause, e.Message = "too_large", "the server sent a message far over the size limit, and the connection was closed"
 	case unusable(err) != "":
 		e.Cause, e.Message = "bad_response", "the server's answer is not valid: "+unusable(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.Is(err, io.ErrClosedPipe):
-		e.Cause, e.Message = "exited", "the server ended before its answer came"
+		e.Cause, e.Message = "exited", "the server exited before it answered"
 	default:
 		e.Cause, e.Message = networkCause(err)
 	}
@@ -77,7 +77,7 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 	return e
 }
 
-// status reads an HTTP status that is no answer.
+// status fills in e from an HTTP status that is not an answer.
 func (s *Conn) status(e *mcp.Error, st *transport.StatusError) {
 	e.RetryAfter = st.RetryAfter
 	e.Outcome = mcp.Failed
@@ -89,7 +89,7 @@ func (s *Conn) status(e *mcp.Error, st *transport.StatusError) {
 	case st.Status >= 500:
 		e.Cause, e.Message, e.Outcome = "server_error", "the server failed with an HTTP error", mcp.OutcomeUnknown
 	case st.Status >= 200 && st.Status < 300:
-		e.Cause, e.Message, e.Outcome = "bad_response", "the server's answer is no MCP message", mcp.OutcomeUnknown
+		e.Cause, e.Message, e.Outcome = "bad_response", "the server's answer is not an MCP message", mcp.OutcomeUnknown
 	default:
 		e.Cause, e.Message = "bad_response", "the server refused the request with an HTTP error"
 	}

@@ -14,42 +14,42 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// flow is what comes back for one call before its answer: it puts it into the
-// client's words and hands it on. The goroutine of the call uses it, and take may
-// be called by that of a standing stream beside it.
+// flow handles the messages of one call before its answer: it converts them for the client
+// and passes them on. It belongs to the goroutine of the call; take may also be called by
+// the goroutine of a standalone SSE stream.
 type flow struct {
 	server *Conn
 	call   *mcp.Attempt
-	sink   mcp.Caller
+	caller mcp.Caller
 	n      int64
-	ctx    context.Context // the call's; its end takes open questions back
+	ctx    context.Context // of the call; its end cancels open server requests
 
 	timer   *time.Timer
 	idle    time.Duration
 	hardEnd time.Time    // zero for none
-	status  int          // of the HTTP response that was an error's, 0 for none
-	open    atomic.Int32 // questions that wait for a person, who may take longer than the idle time
+	status  int          // HTTP status of an error response, 0 for none
+	open    atomic.Int32 // open server requests; a user may take longer than the idle timeout to answer
 
 	taking sync.Mutex    // held while a message is passed on: one at a time
 	over   bool          // the call has its answer
-	pace   *rate.Limiter // of progress; nil before the first
-	ahead  bool          // some of its progress was further than that of earlier attempts
+	pace   *rate.Limiter // limits progress; nil before the first
+	ahead  bool          // this attempt has passed on progress
 }
 
-// The deadlines of a call where the options say nothing.
+// Default timeouts of a call.
 const (
 	defaultIdle = 60 * time.Second
 	defaultHard = 10 * time.Minute
 )
 
 var (
-	errIdle   = errors.New("nothing was heard in time")
-	errHard   = errors.New("the call took too long in all")
+	errIdle   = errors.New("no message within the idle timeout")
+	errHard   = errors.New("the call exceeded its total timeout")
 	errClosed = errors.New("the connection to the server was closed")
 )
 
-// limit puts the deadlines on a call's context. A listen has none, and neither has
-// what waits for the end of a task, which the server must not answer before
+// limit applies the timeouts to the context of a call. subscriptions/listen has none.
+// Neither has tasks/result, which the server must not answer before the task has ended
 // (2025-11-25 §Tasks, "Result Retrieval" 3).
 func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 	if m := f.call.Msg.Method; m == mcp.MethodListen || m == mcp.MethodTaskResult {
@@ -76,7 +76,7 @@ func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 			case !f.hardEnd.IsZero() && !time.Now().Before(f.hardEnd):
 				cancel(errHard)
 			case f.open.Load() > 0:
-				f.alive()
+				f.resetIdle()
 			default:
 				cancel(errIdle)
 			}
@@ -90,7 +90,7 @@ func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// wait returns how long the call may go on if nothing more is heard.
+// wait returns the time until the call times out if no further message arrives.
 func (f *flow) wait() (time.Duration, bool) {
 	switch {
 	case f.hardEnd.IsZero():
@@ -101,8 +101,8 @@ func (f *flow) wait() (time.Duration, bool) {
 	return min(f.idle, time.Until(f.hardEnd)), true
 }
 
-// alive starts the idle time anew.
-func (f *flow) alive() {
+// resetIdle restarts the idle timeout.
+func (f *flow) resetIdle() {
 	if f.timer == nil {
 		return
 	}
@@ -111,14 +111,14 @@ func (f *flow) alive() {
 	}
 }
 
-// finish says that the call is over: nothing is passed on any more.
+// finish marks the call as ended: nothing is passed on any more.
 func (f *flow) finish() {
 	f.taking.Lock()
 	f.over = true
 	f.taking.Unlock()
 }
 
-// take passes on one message that belongs to the call.
+// take handles one message that belongs to the call.
 func (f *flow) take(m *jsonrpc.Message) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
@@ -129,22 +129,22 @@ func (f *flow) take(m *jsonrpc.Message) {
 		return
 	}
 	switch m.Kind {
-	case jsonrpc.Result, jsonrpc.Failure: // on the stream of another request
+	case jsonrpc.Result, jsonrpc.Failure: // an answer to another request, on this stream
 		f.server.unaskedMessage(m)
 		return
 	case jsonrpc.Request:
-		f.alive()
-		f.server.question(m, f)
+		f.resetIdle()
+		f.server.serveRequest(m, f)
 		return
 	}
-	f.alive()
+	f.resetIdle()
 	switch m.Method {
 	case mcp.NoteProgress:
 		f.takeProgress(m)
 	case mcp.NoteMessage:
 		f.takeLog(m)
 	case mcp.NoteCancelled:
-		f.server.takeBack(m)
+		f.server.cancelRequest(m)
 	default:
 		f.forward(m)
 	}
@@ -158,13 +158,13 @@ func (f *flow) trail() *jsonrpc.Trail {
 	return f.call.Trail
 }
 
-// forward passes on a notification. The one thing of this hop in it is the id of
-// the listen that it belongs to (2026-07-28 §Subscriptions, "Receiving
-// Notifications").
+// forward passes on a notification. It replaces the id of the listen that the notification
+// belongs to, the only part that is specific to this hop (2026-07-28 §Subscriptions,
+// "Receiving Notifications").
 func (f *flow) forward(m *jsonrpc.Message) {
 	if m.Method == mcp.NoteElicitComplete && !f.call.Client.Revision.Can(mcp.ElicitationIDs) {
-		// 2026-07-28 §Key Changes: removed, like the id that it names. The client learns
-		// of the end when it sends the call again.
+		// 2026-07-28 §Key Changes removes it together with the id that it names. The client
+		// learns of the completion when it retries the call.
 		return
 	}
 	meta := m.Param(mcp.KeyMeta)
@@ -174,17 +174,17 @@ func (f *flow) forward(m *jsonrpc.Message) {
 			f.server.opts.Notice(m, 0)
 			return
 		}
-		f.sink.Notify(m.Raw)
+		f.caller.Notify(m.Raw)
 		return
 	}
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhySubscription, at, []byte(f.call.Msg.ID))
-	f.sink.Notify(f.call.Trail.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
+	f.caller.Notify(f.call.Trail.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
 }
 
-// belongsToCall reports whether a notification on a call's stream is about the
-// call. List changes and updates may travel there too, and are everybody's; that a
-// task has changed is not about the call that it is told on.
+// belongsToCall reports whether a notification on a call's stream is about the call. List
+// changes and resource updates may arrive there too and concern all clients. A task status
+// notification is not about the call on whose stream it arrives.
 func belongsToCall(method string) bool {
 	switch method {
 	case mcp.NoteToolsChanged, mcp.NoteResourcesChanged, mcp.NotePromptsChanged, mcp.NoteResourceUpdated, mcp.NoteTaskStatus:
@@ -193,10 +193,11 @@ func belongsToCall(method string) bool {
 	return true
 }
 
-// takeProgress gives progress the client's token. What has no taker, goes backwards
-// or comes in floods is dropped. The value "MUST increase with each notification"
-// (§Progress, all revisions), also for a client whose call we send several times: a
-// later attempt is passed on once it is further than all earlier ones.
+// takeProgress passes on progress with the client's token. It drops progress that the
+// client did not ask for, that goes backwards, or that exceeds the rate limit. The value
+// "MUST increase with each notification" (§Progress, all revisions), also if we send a call
+// several times: progress of a retry is passed on only once it exceeds that of all earlier
+// attempts.
 func (f *flow) takeProgress(m *jsonrpc.Message) {
 	if f.call.Token.IsZero() {
 		return
@@ -223,14 +224,14 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 	}
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyProgressToken, at[0], f.call.Token.Of(f.call.Msg.Raw))
-	f.sink.Notify(f.call.Trail.Splice(make([]byte, 0, len(m.Raw)+32), m.Raw, &e))
+	f.caller.Notify(f.call.Trail.Splice(make([]byte, 0, len(m.Raw)+32), m.Raw, &e))
 }
 
-// takeLog passes on a log message that the client wants: a modern one only when
-// it asked for the level with this request (2026-07-28 §Logging), a legacy one
-// unless it chose a more severe level.
+// takeLog passes on a log message that the client wants. A modern client gets it only if
+// the request asked for the level (2026-07-28 §Logging), a legacy client unless it has set
+// a more severe level.
 func (f *flow) takeLog(m *jsonrpc.Message) {
 	if mcp.WantsLog(f.call.Client.Revision, f.call.Level, m) {
-		f.sink.Notify(m.Raw)
+		f.caller.Notify(m.Raw)
 	}
 }

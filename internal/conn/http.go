@@ -13,35 +13,35 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// Poster is the client half of Streamable HTTP as a conversation uses it.
+// Poster is the client side of Streamable HTTP.
 type Poster interface {
 	Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error)
 	Post(ctx context.Context, out *transport.Outgoing) error
-	// Listen keeps the standing stream of legacy revisions open until ctx ends or
-	// the server has none.
+	// Listen keeps the standalone SSE stream of legacy revisions open until ctx ends. It
+	// returns early if the server has none.
 	Listen(ctx context.Context, rules *transport.Rules, in transport.Inbox) error
-	// Terminate ends the session, where there is one.
+	// Terminate ends the session, if there is one.
 	Terminate(ctx context.Context, rules *transport.Rules) error
 }
 
-// httpConn is a link on which each call has an exchange of its own, so that the
-// stream tells what belongs to it.
+// httpConn is a connection on which each call has an HTTP exchange of its own. The stream
+// tells which call a message belongs to.
 type httpConn struct {
 	server    *Conn
 	http      Poster
 	listening sync.WaitGroup
-	open      context.Context // ends with close, and with it every call
+	open      context.Context // ends with close, which ends every call
 	shut      context.CancelFunc
-	courier   *transport.Courier // of what nobody waits for
+	courier   *transport.Courier // of messages that nobody waits for
 
-	asking chan struct{} // has room for who asks whether the session is still there
-	alive  time.Time     // when it last said so; belongs to whoever is asking
+	asking chan struct{} // semaphore of confirmLost
+	alive  time.Time     // when a ping was last answered; guarded by asking
 
 	mu    sync.Mutex
-	flows map[*flow]struct{} // calls in flight, where the server may ask beside them
+	flows map[*flow]struct{} // calls in flight, if the server may send requests on the standalone stream
 }
 
-func newPosted(s *Conn, h Poster) *httpConn {
+func newHTTPConn(s *Conn, h Poster) *httpConn {
 	l := &httpConn{server: s, http: h, asking: make(chan struct{}, 1)}
 	l.courier = transport.NewCourier(func(ctx context.Context, b []byte) error {
 		return l.http.Post(ctx, &transport.Outgoing{Body: b, Rules: s.rules()})
@@ -83,16 +83,16 @@ func (l *httpConn) call(ctx context.Context, out *transport.Outgoing, f *flow) (
 	if err != nil && errors.Is(context.Cause(ctx), errClosed) {
 		return nil, errClosed
 	}
-	if err == nil && l.server.lostAnswer(m) && l.isLost(ctx) {
+	if err == nil && l.server.answerSaysLost(m) && l.confirmLost(ctx) {
 		return nil, streamhttp.ErrSessionLost
 	}
 	var status *transport.StatusError
-	// 2025-03-26 §Transports, "Session Management": 404 needs no second word.
-	if errors.As(err, &status) && l.server.lost(status) && (status.Status == 404 || l.isLost(ctx)) {
+	// 2025-03-26 §Transports, "Session Management": a 404 needs no confirmation.
+	if errors.As(err, &status) && l.server.statusSaysLost(status) && (status.Status == 404 || l.confirmLost(ctx)) {
 		return nil, fmt.Errorf("%w: %w", streamhttp.ErrSessionLost, err)
 	}
 	if status != nil && status.Msg != nil && status.Msg.Kind == jsonrpc.Failure && !transient(status.Status) {
-		// An error answer is an answer, whatever its status.
+		// An error response is an answer, whatever its HTTP status.
 		f.status = status.Status
 		return answerTo(f.call.Trail, status.Msg, out.ID)
 	}
@@ -116,23 +116,23 @@ func (l *httpConn) leave(f *flow) {
 	delete(l.flows, f)
 }
 
-// asked takes a request of the server that came on the standing stream.
-func (l *httpConn) asked(m *jsonrpc.Message) {
-	switch n, where := l.server.whose(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
+// takeRequest handles a server request from the standalone stream.
+func (l *httpConn) takeRequest(m *jsonrpc.Message) {
+	switch n, where := l.server.ownerOf(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
 	case here:
 		if f := l.waiting(n); f != nil {
-			l.server.question(m, f)
+			l.server.serveRequest(m, f)
 			return
 		}
-		l.server.passOver(m, ended)
+		l.server.refuseOrDrop(m, ended)
 	case nowhere:
-		l.server.question(m, nil)
+		l.server.serveRequest(m, nil)
 	default:
-		l.server.passOver(m, where)
+		l.server.refuseOrDrop(m, where)
 	}
 }
 
-// waiting returns the call with the number n that is in flight, nil for none.
+// waiting returns the call in flight with the number n, nil for none.
 func (l *httpConn) waiting(n int64) *flow {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,9 +144,9 @@ func (l *httpConn) waiting(n int64) *flow {
 	return nil
 }
 
-// tallyInto implements member. What is said of a call comes on the call's stream, so
-// that none which was given up is spoken of elsewhere.
-func (l *httpConn) tallyInto(t *attribution) (abandoned bool) {
+// addCallsTo implements member. Messages about a call arrive on the call's own stream, so
+// none about an abandoned call arrives elsewhere.
+func (l *httpConn) addCallsTo(t *attribution) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for f := range l.flows {
@@ -155,7 +155,8 @@ func (l *httpConn) tallyInto(t *attribution) (abandoned bool) {
 	return false
 }
 
-// transient reports statuses that speak for the way, not for the server.
+// transient reports whether a status comes from an intermediary or a temporary condition
+// rather than from the MCP server.
 func transient(status int) bool {
 	switch status {
 	case 401, 403, 407, 429, 502, 503, 504:
@@ -164,7 +165,7 @@ func transient(status int) bool {
 	return false
 }
 
-// answerTo gives an error that came without an id the one of its request.
+// answerTo adds the request's id to an error response that has none.
 func answerTo(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	if !m.IDAt.IsZero() {
 		return m, nil
@@ -182,7 +183,7 @@ func (l *httpConn) post(ctx context.Context, out *transport.Outgoing) error {
 
 func (l *httpConn) tell(body []byte) error { return l.courier.Put(body) }
 
-// cancels implements link; a modern server has seen its stream closed.
+// cancels implements clientTransport. On modern servers closing the stream cancels.
 func (l *httpConn) cancels() bool { return !l.server.rules().CloseIsCancel }
 
 func (l *httpConn) stalled() (d time.Duration, midway bool) { return 0, false }
@@ -191,8 +192,8 @@ func (l *httpConn) sent() int { return 0 }
 
 func (l *httpConn) withdraw() {}
 
-// listen opens the standing stream on which a legacy server says what belongs to
-// no call (2025-03-26 §Transports, "Listening for Messages from the Server").
+// listen opens the standalone SSE stream, on which a legacy server sends messages that
+// belong to no call (2025-03-26 §Transports, "Listening for Messages from the Server").
 func (l *httpConn) listen() {
 	if !l.server.rules().Sessions {
 		return
@@ -201,14 +202,14 @@ func (l *httpConn) listen() {
 		err := l.http.Listen(l.server.life, l.server.rules(), func(m *jsonrpc.Message) {
 			switch {
 			case m.Kind == jsonrpc.Request:
-				l.asked(m)
+				l.takeRequest(m)
 			case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
 				l.server.unaskedMessage(m)
 			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteCancelled:
-				l.server.takeBack(m)
+				l.server.cancelRequest(m)
 			case m.Kind == jsonrpc.Notification && m.Method == mcp.NoteProgress:
-				// It belongs on the stream of its request, but there are servers on
-				// which the standing stream may be faster to take it.
+				// It belongs on the stream of its request, but on some servers the
+				// standalone stream takes it first.
 				if n, ok := number(m.Raw, m.Param("progressToken")); ok {
 					if f := l.waiting(n); f != nil {
 						f.take(m)
@@ -219,26 +220,26 @@ func (l *httpConn) listen() {
 			}
 		})
 		if err != nil && l.server.life.Err() == nil {
-			l.server.opts.Log.Debug("no standing stream", "server", l.server.opts.Name, "cause", err.Error())
+			l.server.opts.Log.Debug("server has no standalone SSE stream", "server", l.server.opts.Name, "cause", err.Error())
 		}
 	})
 }
 
-// farewell is how long close waits for what was queued and for the server's answer to
-// the DELETE.
-const farewell = 2 * time.Second
+// closeTimeout is how long close waits for queued messages, and for the answer to the
+// DELETE.
+const closeTimeout = 2 * time.Second
 
 // close ends the session in good order. The conversation's context has ended by now, so
-// this has a short time of its own.
+// close has a short timeout of its own.
 func (l *httpConn) close() error {
 	l.shut()
 	l.listening.Wait()
 	l.server.sessions.leave(l)
-	l.courier.Close(farewell)
+	l.courier.Close(closeTimeout)
 	if !l.server.rules().Sessions {
 		return nil
 	}
-	ctx, stop := context.WithTimeout(context.Background(), farewell)
+	ctx, stop := context.WithTimeout(context.Background(), closeTimeout)
 	defer stop()
 	_ = l.http.Terminate(ctx, l.server.rules())
 	return nil

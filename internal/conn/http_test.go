@@ -23,11 +23,11 @@ import (
 // fakePoster answers the handshake, and calls as the test says.
 type fakePoster struct {
 	rev mcp.Revision
-	// do answers a call; nil leaves it without an answer until ctx ends.
+	// do answers a call; nil gives no answer until ctx ends.
 	do func(out *transport.Outgoing) (*jsonrpc.Message, error)
-	// streams are notifications on a call's stream before its answer.
+	// streams are messages on a call's stream before its answer.
 	streams []string
-	// post, unless nil, decides on a message of ours that is no request.
+	// post, if not nil, handles our notifications and responses.
 	post func(ctx context.Context, body string) error
 
 	mu     sync.Mutex
@@ -129,16 +129,16 @@ func TestGivingUpOverHTTP(t *testing.T) {
 	}
 }
 
-// The end of a visit to a page is told to clients that know its id, and to nobody
-// else; what nobody knows is carried.
-func TestEndsOfVisits(t *testing.T) {
+// TestURLElicitationComplete: notifications/elicitation/complete goes only to clients whose
+// revision has elicitation ids. Unknown notifications are forwarded.
+func TestURLElicitationComplete(t *testing.T) {
 	const ended = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e"}}`
 	const odd = `{"jsonrpc":"2.0","method":"notifications/odd"}`
 	for rev, want := range map[mcp.Revision]int{mcp.R20251125: 2, mcp.R20260728: 1, mcp.R20250618: 1} {
 		posting(t, &fakePoster{rev: mcp.R20251125, streams: []string{ended, odd}}, func(s *Conn) {
 			r := start(s, &mcp.ClientInfo{Revision: rev, Conversation: 1}, toolCall)
 			if got := r.heard(); len(got) != want || got[want-1] != odd {
-				t.Errorf("%v: heard %q", rev, got)
+				t.Errorf("%v: got %q", rev, got)
 			}
 			r.cancel(mcp.ErrCancelled)
 			r.ended()
@@ -206,7 +206,8 @@ func TestErrorAnswersWithAStatus(t *testing.T) {
 			}
 		})
 	}
-	// Without sessions a 404 is nothing but the answer (2026-07-28 §Streamable HTTP).
+	// Without sessions a 404 is just the status of the answer (2026-07-28 §Streamable
+	// HTTP).
 	p := &fakePoster{rev: mcp.R20260728, do: func(*transport.Outgoing) (*jsonrpc.Message, error) {
 		return nil, &transport.StatusError{Status: 404, Msg: pipetest.Scan(t, `{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"no"}}`)}
 	}}

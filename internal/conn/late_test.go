@@ -15,23 +15,23 @@ import (
 const (
 	rootsAsked  = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
 	pingAsked   = `{"jsonrpc":"2.0","id":"p","method":"ping"}`
-	rootsDenied = `{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: the call that it belongs to has ended"}}`
+	rootsDenied = `{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: its call has ended"}}`
 	pong        = `{"jsonrpc":"2.0","id":"p","result":{}}`
 )
 
-// slowSink is a client that takes nothing before the test lets it.
-type slowSink struct {
+// slowCaller is a client that reads nothing until the test lets it.
+type slowCaller struct {
 	running
 	open chan struct{}
 }
 
-func (s *slowSink) Notify(b []byte) {
+func (s *slowCaller) Notify(b []byte) {
 	<-s.open
 	s.running.Notify(b)
 }
 
-// startWith is start with a sink of the test's own; done is closed at the end.
-func startWith(s *Conn, facts *mcp.ClientInfo, line string, sink mcp.Caller) (cancel context.CancelCauseFunc, done *sync.WaitGroup) {
+// startWith is start with a given caller; done is closed at the end.
+func startWith(s *Conn, facts *mcp.ClientInfo, line string, caller mcp.Caller) (cancel context.CancelCauseFunc, done *sync.WaitGroup) {
 	m, err := jsonrpc.Scan([]byte(line), jsonrpc.Limits{})
 	if err != nil {
 		panic(err)
@@ -39,36 +39,36 @@ func startWith(s *Conn, facts *mcp.ClientInfo, line string, sink mcp.Caller) (ca
 	c := mcp.NewAttempt(mcp.NewCall(m, m.Param(mcp.KeyMeta), facts))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done = &sync.WaitGroup{}
-	done.Go(func() { _, _ = s.Call(ctx, c, sink) })
+	done.Go(func() { _, _ = s.Call(ctx, c, caller) })
 	synctest.Wait()
 	return cancel, done
 }
 
-// TestQuestionsQueuedForACallThatIsGivenUpAreRefused: questions wait behind a client
-// that reads slowly, and then the client gives up. The server still gets an answer to
-// each. Which of the two the call sees first is chance, so it is tried many times.
+// TestQuestionsQueuedForACallThatIsGivenUpAreRefused: server requests wait behind a client
+// that reads slowly, and then the client cancels. The server still gets an answer to each.
+// Which of the two the call sees first is random, so the test tries many times.
 func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		neighbour := start(s, ben, listCall)
 		w.Heard()
 		for range 50 {
-			sink := &slowSink{open: make(chan struct{})}
-			cancel, done := startWith(s, anna, withTok, sink)
+			caller := &slowCaller{open: make(chan struct{})}
+			cancel, done := startWith(s, anna, withTok, caller)
 			id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 			w.Say(progress(id, 1), rootsAsked, pingAsked)
-			w.Want(pong) // it waits for no client
+			w.Want(pong) // does not wait for a client
 			cancel(mcp.ErrCancelled)
 			synctest.Wait()
-			close(sink.open)
+			close(caller.open)
 			done.Wait()
 			got := strings.Join(w.Heard(), "\n")
 			for _, want := range []string{rootsDenied, `"requestId":` + id} {
 				if !strings.Contains(got, want) {
-					t.Fatalf("the server heard\n%s\nwant in it\n%s", got, want)
+					t.Fatalf("the server got\n%s\nwant in it\n%s", got, want)
 				}
 			}
-			if len(sink.asked) != 0 {
-				t.Fatalf("a client that has given up was asked %q", sink.asked)
+			if len(caller.asked) != 0 {
+				t.Fatalf("a client that has given up was asked %q", caller.asked)
 			}
 		}
 		neighbour.cancel(nil)
@@ -78,8 +78,8 @@ func TestQuestionsQueuedForACallThatIsGivenUpAreRefused(t *testing.T) {
 
 const listCall = `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`
 
-// TestQuestionForACallThatHasJustLeft: the call ends between the look for the owner of
-// a question and the moment at which the question is queued.
+// TestQuestionForACallThatHasJustLeft: the call ends after a server request was attributed
+// to it and before the request is queued.
 func TestQuestionForACallThatHasJustLeft(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		l := s.link.(*pipeConn)
@@ -93,35 +93,35 @@ func TestQuestionForACallThatHasJustLeft(t *testing.T) {
 			}
 			r.cancel(mcp.ErrCancelled)
 			w.Heard()
-			l.add(p, m, l.orphan)
+			l.add(p, m, l.takeUnattributed)
 			switch got := w.Heard(); {
 			case m.Kind != jsonrpc.Request && len(got) != 0:
-				t.Errorf("%s: the server heard %q", line, got)
+				t.Errorf("%s: the server got %q", line, got)
 			case m.Kind == jsonrpc.Request && (len(got) != 1 || got[0] != rootsDenied && got[0] != pong):
-				t.Errorf("%s: the server heard %q", line, got)
+				t.Errorf("%s: the server got %q", line, got)
 			}
 		}
 	})
 }
 
-// TestQuestionsOverTheBoundAreRefused: more questions than are queued for one call.
+// TestQuestionsOverTheBoundAreRefused: more server requests than one call queues.
 func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
-		sink := &slowSink{open: make(chan struct{})}
-		cancel, done := startWith(s, anna, withTok, sink)
+		caller := &slowCaller{open: make(chan struct{})}
+		cancel, done := startWith(s, anna, withTok, caller)
 		id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 		w.Say(progress(id, 1))
 		for range maxEvents + maxQuestions {
 			w.Say(rootsAsked)
 		}
 		if got := w.Heard(); len(got) != 0 {
-			t.Fatalf("heard %q", got)
+			t.Fatalf("got %q", got)
 		}
 		w.Say(rootsAsked)
-		w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: too many messages wait for its client"}}`)
+		w.Want(`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"roots/list cannot be answered: too many messages are queued for its client"}}`)
 		cancel(mcp.ErrCancelled)
 		synctest.Wait()
-		close(sink.open)
+		close(caller.open)
 		done.Wait()
 		if got := w.Heard(); len(got) != maxEvents+maxQuestions+1 {
 			t.Errorf("%d answers and a cancellation, want %d", len(got), maxEvents+maxQuestions+1)
@@ -129,8 +129,8 @@ func TestQuestionsOverTheBoundAreRefused(t *testing.T) {
 	})
 }
 
-// TestQuestionAfterTheEndOnAStandingStream: over HTTP the standing stream may bring a
-// question for a call that ends meanwhile.
+// TestQuestionAfterTheEndOnAStandingStream: the standalone stream may deliver a request for
+// a call that ends at that moment.
 func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 	p := &fakePoster{rev: mcp.R20251125}
 	posting(t, p, func(s *Conn) {
@@ -143,7 +143,7 @@ func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 		r.ended()
 		p.posted()
 		f.take(pipetest.Scan(t, rootsAsked))
-		s.question(pipetest.Scan(t, rootsAsked), f)
+		s.serveRequest(pipetest.Scan(t, rootsAsked), f)
 		if got := p.posted(); len(got) != 2 || got[0] != rootsDenied || got[1] != rootsDenied {
 			t.Errorf("posted %q", got)
 		}
@@ -153,24 +153,25 @@ func TestQuestionAfterTheEndOnAStandingStream(t *testing.T) {
 	})
 }
 
-// TestAnAnswerAheadOfTheEndOfItsCall: an answer that is there when the call is given up
-// ends it. The server is not told of the end, and is not believed to go on.
+// TestAnAnswerAheadOfTheEndOfItsCall: if the answer has arrived when the call is cancelled,
+// it ends the call. The server gets no cancellation, and the call does not count as
+// abandoned.
 func TestAnAnswerAheadOfTheEndOfItsCall(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		for range 50 {
-			sink := &slowSink{open: make(chan struct{})}
-			cancel, done := startWith(s, anna, withTok, sink)
+			caller := &slowCaller{open: make(chan struct{})}
+			cancel, done := startWith(s, anna, withTok, caller)
 			id := string(pipetest.Scan(t, w.Heard()[0]).ID)
 			w.Say(progress(id, 1), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`+id+`,"progress":2}}`, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)
 			cancel(mcp.ErrCancelled)
 			synctest.Wait()
-			close(sink.open)
+			close(caller.open)
 			done.Wait()
 			if got := w.Heard(); len(got) != 0 {
-				t.Fatalf("the server heard %q", got)
+				t.Fatalf("the server got %q", got)
 			}
 		}
-		if n := len(s.link.(*pipeConn).ghosts); n != 0 {
+		if n := len(s.link.(*pipeConn).abandoned); n != 0 {
 			t.Errorf("%d calls are believed to go on", n)
 		}
 	})

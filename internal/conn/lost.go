@@ -13,10 +13,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// lost reports whether a status says, in some spelling, that the server no longer
-// knows our session: 404 (2025-03-26 §Transports, "Session Management") or the words
-// of servers that answer otherwise.
-func (s *Conn) lost(st *transport.StatusError) bool {
+// statusSaysLost reports whether an HTTP response says that the server no longer knows our
+// session: 404 (2025-03-26 §Transports, "Session Management"), or wording used by servers
+// that answer with another status.
+func (s *Conn) statusSaysLost(st *transport.StatusError) bool {
 	if !s.rules().Sessions {
 		return false
 	}
@@ -25,41 +25,41 @@ func (s *Conn) lost(st *transport.StatusError) bool {
 		return true
 	case 400, 409, 410, 412, 422:
 	default:
-		return false // credentials, haste, or no refusal
+		return false // credentials, rate limit, or not a refusal
 	}
 	if st.Msg == nil || st.Msg.Kind != jsonrpc.Failure {
 		return saysLost(string(st.Body[:min(len(st.Body), 4<<10)]))
 	}
 	switch code := errorCode(st.Msg); code {
 	case jsonrpc.CodeInvalidParams, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInternal, jsonrpc.CodeParse:
-		return false // about the request, whatever the words
+		return false // about the request, whatever the message says
 	}
 	return saysLost(errorMessage(st.Msg))
 }
 
-// codeNoSession is what servers of the TypeScript SDK answer in a session that they
-// do not know, some of them with a status of success.
+// codeNoSession is the error code of TypeScript SDK servers for an unknown session. Some
+// send it with status 200.
 const codeNoSession = -32001
 
-// lostAnswer is lost for an answer that came with a status of success.
-func (s *Conn) lostAnswer(m *jsonrpc.Message) bool {
+// answerSaysLost is statusSaysLost for an answer with a 2xx status.
+func (s *Conn) answerSaysLost(m *jsonrpc.Message) bool {
 	return m != nil && m.Kind == jsonrpc.Failure && s.rules().Sessions && errorCode(m) == codeNoSession && saysLost(errorMessage(m))
 }
 
-// The bounds of the question whether a session is still there: how long its answer
-// is believed, and how long it may take.
+// Bounds of confirmLost: how long the result of a ping is trusted, and the timeout of the
+// ping.
 const (
 	aliveFor     = 5 * time.Second
 	aliveTimeout = 10 * time.Second
 )
 
-// isLost reports whether the session is really lost after an answer that says so. A
-// tool may have sessions of its own, and a legacy server owns the codes from -32000
-// to -32099, so the session is asked itself: it is alive where it answers a ping,
-// which each legacy revision has. Calls that wonder at the same time share one ping.
-// Where the ping comes to nothing it is not known to be lost: a call that is sent
-// again by mistake would be executed twice.
-func (l *httpConn) isLost(ctx context.Context) bool {
+// confirmLost pings the server to find out whether the session is really lost after an
+// answer says so. A tool may have sessions of its own, and legacy servers may use the codes
+// from -32000 to -32099 for anything. Every legacy revision has ping; an answer to it means
+// that the session is alive. Concurrent calls share one ping. If the ping fails, the
+// session does not count as lost, because a call that is retried by mistake would be
+// executed twice.
+func (l *httpConn) confirmLost(ctx context.Context) bool {
 	select {
 	case l.asking <- struct{}{}:
 		defer func() { <-l.asking }()
@@ -74,8 +74,8 @@ func (l *httpConn) isLost(ctx context.Context) bool {
 	m, err := l.Exchange(ctx, mcp.MethodPing, nil, l.server.rules())
 	var status *transport.StatusError
 	switch {
-	case errors.As(err, &status) && l.server.lost(status), errors.Is(err, streamhttp.ErrSessionLost),
-		err == nil && l.server.lostAnswer(m):
+	case errors.As(err, &status) && l.server.statusSaysLost(status), errors.Is(err, streamhttp.ErrSessionLost),
+		err == nil && l.server.answerSaysLost(m):
 		return true
 	case err == nil, status != nil && status.Msg != nil && !transient(status.Status):
 		l.alive = time.Now()
@@ -84,16 +84,16 @@ func (l *httpConn) isLost(ctx context.Context) bool {
 	return false
 }
 
-// The words by which servers say that they do not know a session, and those of one
-// that was started anew and has but one session, which nobody has opened yet.
+// Wordings by which servers say that they do not know a session, or that they were
+// restarted and their only session is not initialized.
 var (
-	notThis = regexp.MustCompile(`\b(no|no valid|no such|invalid|unknown|unrecognized|find|missing|bad|stale)\b.{0,16}\bsession`)
-	thisNot = regexp.MustCompile(`\bsession\b.{0,64}?\b(not found|not exist|doesn't exist|not known|not valid|not active|expired|terminated|closed|ended|no longer|invalid|unknown|missing|lost)\b`)
+	negatedSession = regexp.MustCompile(`\b(no|no valid|no such|invalid|unknown|unrecognized|find|missing|bad|stale)\b.{0,16}\bsession`)
+	sessionEnded   = regexp.MustCompile(`\bsession\b.{0,64}?\b(not found|not exist|doesn't exist|not known|not valid|not active|expired|terminated|closed|ended|no longer|invalid|unknown|missing|lost)\b`)
 )
 
 func saysLost(text string) bool {
 	text = strings.ToLower(strings.ReplaceAll(text, "\n", " "))
-	return notThis.MatchString(text) || thisNot.MatchString(text) || strings.Contains(text, "server not initialized")
+	return negatedSession.MatchString(text) || sessionEnded.MatchString(text) || strings.Contains(text, "server not initialized")
 }
 
 func errorCode(m *jsonrpc.Message) int64 {

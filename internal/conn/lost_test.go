@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// TestU20_SessionIsLostInAnySpelling: what servers in the field answer in a session
-// that they do not know, and what only sounds like it.
+// TestU20_SessionIsLostInAnySpelling: what real servers answer for an unknown session, and
+// answers that only look like it.
 func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 	rpc := func(code, message string) string {
 		return `{"jsonrpc":"2.0","id":null,"error":{"code":` + code + `,"message":"` + message + `"}}`
@@ -69,7 +69,7 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 				pings = true
 				defer func() { pings = false }()
 				a = start(s, anna, toolCall)
-				time.Sleep(5 * time.Second) // one that is not ready is waited for
+				time.Sleep(5 * time.Second) // calls wait for a server that is not ready
 				a.ended()
 				if errors.Is(a.err, ErrSessionLost) && test.status != 404 {
 					t.Errorf("%v: %d %s: lost although the session answers: %v", rev, test.status, test.body, a.err)
@@ -79,9 +79,9 @@ func TestU20_SessionIsLostInAnySpelling(t *testing.T) {
 	}
 }
 
-// TestASessionThatAnswersIsNotLost: a tool with sessions of its own says that one of
-// them is not found, in the words of a server that has lost ours. Its client gets that
-// error, and the server is not asked each time whether our session is still there.
+// TestASessionThatAnswersIsNotLost: a tool reports that one of its own sessions is not
+// found, in the words of a server that has lost ours. Its client gets that error, and the
+// server is not pinged for each such error.
 func TestASessionThatAnswersIsNotLost(t *testing.T) {
 	const own = `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found: browser 7"}}`
 	for _, status := range []int{200, 400} {

@@ -7,20 +7,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// OpenPipe opens a conversation with the server at the other end of a pipe. It
-// takes the pipe over: on any error the pipe is closed. The error is one of
-// package handshake's.
+// OpenPipe opens a conversation with the server at the other end of a pipe. It takes
+// ownership of the pipe and closes it on any error. The errors are those of package
+// handshake.
 func OpenPipe(ctx context.Context, p transport.Pipe, offer handshake.Offer, o Options) (*Conn, error) {
-	s := newServer(o)
-	l := newPiped(s, p)
+	s := newConn(o)
+	l := newPipeConn(s, p)
 	offer.HTTP = false
 	return s.open(ctx, l, offer)
 }
 
-// OpenHTTP opens a conversation with the server at a Streamable HTTP endpoint.
+// OpenHTTP opens a conversation with the server at a Streamable HTTP endpoint. The errors
+// are those of package handshake.
 func OpenHTTP(ctx context.Context, h Poster, offer handshake.Offer, o Options) (*Conn, error) {
-	s := newServer(o)
-	l := newPosted(s, h)
+	s := newConn(o)
+	l := newHTTPConn(s, h)
 	offer.HTTP = true
 	s, err := s.open(ctx, l, offer)
 	if err != nil {

@@ -16,60 +16,60 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// pipeConn is a link on which all calls share one pipe, so that answers, progress
-// and questions must be told apart by their ids and tokens.
+// pipeConn is a connection on which all calls share one pipe. Answers, progress and server
+// requests are told apart by their ids and tokens.
 type pipeConn struct {
 	server  *Conn
 	pipe    transport.Pipe
 	reading sync.WaitGroup
 	sending work.Group // of sendBeside
-	born    time.Time
-	heard   atomic.Int64 // when something was last read, in nanoseconds since born
+	started time.Time
+	heard   atomic.Int64 // when something was last read, in nanoseconds since started
 
-	mu      sync.Mutex
-	pending map[int64]*pending
-	ghosts  []abandonedCall        // calls that were given up, oldest first
-	onLate  func(*jsonrpc.Message) // hears answers that were no longer waited for
-	unasked []*jsonrpc.Message     // results that answered nothing, until the handshake is over
-	onPush  func(*jsonrpc.Message) // hears further ones
-	settled bool                   // the handshake is over
-	left    time.Time              // when the last request was given up
-	ended   error                  // why the pipe has ended
-	quit    chan struct{}          // closed while calls that have not left are given up; see withdraw
-	stuck   time.Duration          // for how long the server had read nothing then; 0 while quit is open
+	mu        sync.Mutex
+	pending   map[int64]*pending
+	abandoned []abandonedCall        // calls that were given up, oldest first
+	onLate    func(*jsonrpc.Message) // gets answers that arrive after their request was given up
+	unasked   []*jsonrpc.Message     // results that match no request, until the handshake is over
+	onPush    func(*jsonrpc.Message) // gets further ones
+	settled   bool                   // the handshake is over
+	left      time.Time              // when the last request was given up
+	ended     error                  // why the pipe has ended
+	quit      chan struct{}          // closed while calls that have not been sent are failed; see withdraw
+	stuck     time.Duration          // how long the server had not read at that time; 0 while quit is open
 }
 
 // pending is a request that has no answer yet.
 type pending struct {
-	call *mcp.Attempt  // nil for the handshake's
+	call *mcp.Attempt  // nil for a request of the handshake
 	wake chan struct{} // one slot; signals that something was added
-	sent atomic.Bool   // it has left whole
+	sent atomic.Bool   // the request has been sent completely
 
 	// Under pipeConn.mu:
 	events []*jsonrpc.Message
 	bytes  int
 	answer *jsonrpc.Message
 	err    error
-	keep   bool // the answer still tells something when nobody waits any more
+	keep   bool // the answer is still of use when nobody waits any more
 	left   bool // nobody waits any more
 }
 
-// The bounds of what waits for a slow client.
+// Bounds of the queue of a slow client.
 const (
 	maxEvents     = 256
 	maxEventBytes = 1 << 20
 )
 
-func newPiped(s *Conn, p transport.Pipe) *pipeConn {
-	l := &pipeConn{server: s, pipe: p, born: time.Now(), pending: make(map[int64]*pending), quit: make(chan struct{})}
+func newPipeConn(s *Conn, p transport.Pipe) *pipeConn {
+	l := &pipeConn{server: s, pipe: p, started: time.Now(), pending: make(map[int64]*pending), quit: make(chan struct{})}
 	s.link = l
 	s.sessions.join(l)
 	l.reading.Go(l.read)
 	return l
 }
 
-// register enters a request. It returns the channel that is closed when the request
-// is to be given up unless some of it has left.
+// register registers a request. It returns the channel that is closed when the request must
+// fail unless part of it has been sent.
 func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,8 +86,8 @@ func (l *pipeConn) register(n int64, p *pending) (quit <-chan struct{}, err erro
 	return l.quit, nil
 }
 
-// abandon forgets a request whose answer nobody waits for any more. sent says that
-// the server may have got it.
+// abandon drops a request whose answer nobody waits for any more. sent says that the server
+// may have received it.
 func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 	l.mu.Lock()
 	events := p.events
@@ -99,11 +99,10 @@ func (l *pipeConn) abandon(n int64, p *pending, sent bool) {
 		delete(l.pending, n)
 	}
 	if !p.keep && sent {
-		l.hauntLocked(n, p.call)
+		l.rememberAbandonedLocked(n, p.call)
 	}
 	l.mu.Unlock()
-	// A notification needs no reader any more, but the server waits for the answer to
-	// its question.
+	// Notifications can be dropped, but the server waits for the answers to its requests.
 	for _, m := range events {
 		if m.Kind == jsonrpc.Request {
 			l.server.refuse(m, callEnded)
@@ -153,10 +152,10 @@ func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 	}
 }
 
-// sendBeside sends a request on a goroutine of its own, for a link on which the
-// answer can be there before the sending has come to an end: a server of HTTP+SSE
-// may say what became of a POST when it has dealt with its message. over is called
-// when the call is over. What is being sent then has a moment to end by itself.
+// sendBeside sends a request on its own goroutine, for a transport on which the answer may
+// arrive before Send returns: an HTTP+SSE server may answer a POST only after it has
+// processed the message. The caller calls over at the end of the call. A Send still running
+// then has 10 s to finish.
 func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pending) (over func()) {
 	sending, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	fail := func(err error) {
@@ -180,7 +179,7 @@ func (l *pipeConn) sendBeside(ctx context.Context, body []byte, n int64, p *pend
 	}
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	return func() {
-		if stop() { // the answer is there
+		if stop() { // the answer has arrived
 			time.AfterFunc(transport.AnswerTimeout, func() { cancel(errClosed) })
 		}
 	}
@@ -192,7 +191,7 @@ func (l *pipeConn) Exchange(ctx context.Context, method string, params []byte, _
 	p := &pending{wake: make(chan struct{}, 1), keep: true}
 	return l.run(ctx, jsonrpc.AppendRequest(nil, jsonrpc.IntID(n), method, params), n, p, func(m *jsonrpc.Message) {
 		if m.Kind == jsonrpc.Request {
-			l.server.question(m, nil)
+			l.server.serveRequest(m, nil)
 		}
 	})
 }
@@ -202,21 +201,22 @@ func (l *pipeConn) Post(ctx context.Context, method string, params []byte, _ *tr
 	return l.pipe.Send(ctx, nil, jsonrpc.AppendNotification(nil, method, params))
 }
 
-// OnLate says who hears late answers; see handshake.LateAnswers.
+// OnLate sets the function that gets late answers; see handshake.LateAnswers.
 func (l *pipeConn) OnLate(f func(*jsonrpc.Message)) {
 	l.mu.Lock()
 	l.onLate = f
 	l.mu.Unlock()
 }
 
-// The bounds of the results that are kept although they answer nothing. A server that
-// pushes one does so first of all, and that one may be as long as a message.
+// Bounds of the results kept although they match no request. A server that pushes a result
+// does so first of all, and the first one may be as long as a message.
 const (
 	maxUnasked      = 4
 	maxUnaskedBytes = 1 << 20
 )
 
-// OnUnasked says who hears results that answer nothing; see handshake.UnaskedAnswers.
+// OnUnasked sets the function that gets results that match no request; see
+// handshake.UnaskedAnswers.
 func (l *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
 	l.mu.Lock()
 	l.onPush = f
@@ -231,7 +231,7 @@ func (l *pipeConn) OnUnasked(f func(*jsonrpc.Message)) {
 	}
 }
 
-// push takes a result that answers nothing.
+// push handles a result that matches no request.
 func (l *pipeConn) push(m *jsonrpc.Message) {
 	l.mu.Lock()
 	f := l.onPush
@@ -272,7 +272,7 @@ func (l *pipeConn) close() error {
 
 func (l *pipeConn) stalled() (d time.Duration, midway bool) { return l.pipe.Stalled() }
 
-// sent returns how many calls have left whole and wait for their answers.
+// sent returns how many calls have been sent completely and wait for their answers.
 func (l *pipeConn) sent() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,8 +284,8 @@ func (l *pipeConn) sent() (n int) {
 	return n
 }
 
-// withdraw gives up the calls of which nothing has left, and those that come before
-// the server reads again.
+// withdraw fails the calls of which nothing has been sent, and new calls until the server
+// reads again.
 func (l *pipeConn) withdraw() {
 	d, _ := l.pipe.Stalled()
 	l.mu.Lock()
@@ -297,14 +297,14 @@ func (l *pipeConn) withdraw() {
 }
 
 func (l *pipeConn) silence() (time.Duration, bool) {
-	return time.Since(l.born) - time.Duration(l.heard.Load()), true
+	return time.Since(l.started) - time.Duration(l.heard.Load()), true
 }
 
 // read is the only reader of the pipe. It never waits for a client.
 func (l *pipeConn) read() {
 	for {
 		m, err := l.pipe.Read()
-		l.heard.Store(int64(time.Since(l.born)))
+		l.heard.Store(int64(time.Since(l.started)))
 		var refused *jsonrpc.Error
 		switch {
 		case errors.As(err, &refused):
@@ -318,7 +318,7 @@ func (l *pipeConn) read() {
 	}
 }
 
-// finish fails everything that waits.
+// finish fails all pending requests.
 func (l *pipeConn) finish(err error) {
 	l.mu.Lock()
 	l.ended = err
@@ -344,9 +344,9 @@ func (p *pending) signal() {
 func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 	switch m.Kind {
 	case jsonrpc.Result, jsonrpc.Failure:
-		l.answered(m)
+		l.takeAnswer(m)
 	case jsonrpc.Request:
-		l.asked(m)
+		l.takeRequest(m)
 	case jsonrpc.Notification:
 		switch m.Method {
 		case mcp.NoteProgress:
@@ -357,7 +357,7 @@ func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 				l.endListen(n)
 				return
 			}
-			l.server.takeBack(m)
+			l.server.cancelRequest(m)
 		default:
 			sub := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeySubscriptionID)
 			if !sub.IsZero() {
@@ -368,31 +368,31 @@ func (l *pipeConn) dispatch(m *jsonrpc.Message) {
 				l.log(m)
 				return
 			}
-			l.orphan(m)
+			l.takeUnattributed(m)
 		}
 	}
 }
 
-// asked takes a request of the server.
-func (l *pipeConn) asked(m *jsonrpc.Message) {
-	switch n, where := l.server.whose(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
+// takeRequest handles a request of the server.
+func (l *pipeConn) takeRequest(m *jsonrpc.Message) {
+	switch n, where := l.server.ownerOf(m, l, func(n int64) bool { return l.waiting(n) != nil }); where {
 	case here:
 		if p := l.waiting(n); p != nil {
-			l.add(p, m, l.orphan)
+			l.add(p, m, l.takeUnattributed)
 			return
 		}
-		l.server.passOver(m, ended)
+		l.server.refuseOrDrop(m, ended)
 	case nowhere:
-		l.orphan(m)
+		l.takeUnattributed(m)
 	default:
-		l.server.passOver(m, where)
+		l.server.refuseOrDrop(m, where)
 	}
 }
 
-// orphan takes what belongs to no call.
-func (l *pipeConn) orphan(m *jsonrpc.Message) {
+// takeUnattributed handles a message that belongs to no call.
+func (l *pipeConn) takeUnattributed(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
-		l.server.question(m, nil)
+		l.server.serveRequest(m, nil)
 		return
 	}
 	if l.server.opts.Notice != nil {
@@ -400,8 +400,8 @@ func (l *pipeConn) orphan(m *jsonrpc.Message) {
 	}
 }
 
-// add queues m for the call p, or gives it to other when there is none. A request
-// that cannot be queued is refused, because the server waits for its answer.
+// add queues m for the call p, or passes it to other if p is nil. A request that cannot be
+// queued is refused, because the server waits for its answer.
 func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Message)) {
 	if p == nil {
 		other(m)
@@ -412,8 +412,8 @@ func (l *pipeConn) add(p *pending, m *jsonrpc.Message, other func(*jsonrpc.Messa
 	}
 }
 
-// queue appends m to the events of p. It returns why it did not, "" when it did: p
-// may have been given up since its owner was looked up.
+// queue appends m to the events of p. It returns "" on success, otherwise the reason: p may
+// have been given up since it was looked up.
 func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -421,7 +421,7 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 		return callEnded
 	}
 	if m.Method == mcp.NoteProgress && len(p.events) > 0 && len(p.events) >= maxEvents/2 {
-		// Of a flood of progress only the newest matters.
+		// In a flood of progress only the newest matters.
 		if last := len(p.events) - 1; p.events[last].Method == mcp.NoteProgress {
 			p.bytes += len(m.Raw) - len(p.events[last].Raw)
 			p.events[last] = m
@@ -430,12 +430,12 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	}
 	full := len(p.events) >= maxEvents || p.bytes+len(m.Raw) > maxEventBytes && len(p.events) > 0
 	if m.Kind == jsonrpc.Request {
-		// The server waits for the answer, so a question is not lost in a flood of
-		// what it says beside.
+		// The server waits for the answer, so other messages must not crowd out its
+		// requests.
 		full = len(p.events) >= maxEvents+maxQuestions || p.bytes+len(m.Raw) > maxEventBytes+maxQuestionBytes && len(p.events) > 0
 	}
 	if full {
-		return "too many messages wait for its client"
+		return "too many messages are queued for its client"
 	}
 	p.events = append(p.events, m)
 	p.bytes += len(m.Raw)
@@ -443,15 +443,15 @@ func (l *pipeConn) queue(p *pending, m *jsonrpc.Message) (why string) {
 	return ""
 }
 
-func (l *pipeConn) answered(m *jsonrpc.Message) {
+func (l *pipeConn) takeAnswer(m *jsonrpc.Message) {
 	n, ok := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
 	l.mu.Lock()
 	p := l.pending[n]
 	if !ok || p == nil {
-		l.layLocked(n)
+		l.forgetAbandonedLocked(n)
 		l.mu.Unlock()
-		// No id, null or 0: an answer to a notification of ours, as some servers
-		// give; otherwise late or made up, and in a handshake perhaps pushed.
+		// Without an id, null or 0, it answers one of our notifications, which some servers
+		// do. Otherwise it is late or unsolicited; during the handshake it may be pushed.
 		l.logOdd("answer", string(m.ID))
 		if !l.server.unasked(n) && m.Kind == jsonrpc.Result {
 			l.push(m)
@@ -471,8 +471,8 @@ func (l *pipeConn) answered(m *jsonrpc.Message) {
 	}
 }
 
-// number reads an id or token of ours, even when it has come back as a string or
-// with a fraction of zero.
+// number parses an id or token of ours, even if it comes back as a string or with a zero
+// fraction.
 func number(raw []byte, at jsonrpc.Span) (int64, bool) {
 	if at.IsZero() {
 		return 0, false
@@ -497,15 +497,15 @@ func (l *pipeConn) waiting(n int64) *pending {
 	return l.pending[n]
 }
 
-// tallyInto implements member.
-func (l *pipeConn) tallyInto(t *attribution) (abandoned bool) {
+// addCallsTo implements member.
+func (l *pipeConn) addCallsTo(t *attribution) (abandoned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tallyLocked(t)
-	return len(l.ghostsLocked()) > 0
+	l.addCallsLocked(t)
+	return len(l.abandonedLocked()) > 0
 }
 
-func (l *pipeConn) tallyLocked(t *attribution) {
+func (l *pipeConn) addCallsLocked(t *attribution) {
 	for n, p := range l.pending {
 		if p.call != nil {
 			t.add(n, p.call)
@@ -532,12 +532,12 @@ func (l *pipeConn) endListen(n int64) {
 
 var errListenEnded = errors.New("the server ended the subscription")
 
-// noteOdd counts and logs a message that nobody could use.
+// noteOdd counts and logs a message that could not be used.
 func (l *pipeConn) noteOdd(what, detail string) {
 	l.server.sessions.NoteOdd()
 	l.logOdd(what, detail)
 }
 
 func (l *pipeConn) logOdd(what, detail string) {
-	l.server.opts.Log.Debug("message belongs to nothing", "server", l.server.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
+	l.server.opts.Log.Debug("unexpected message from server", "server", l.server.opts.Name, "what", excerpt.Name(what), "detail", excerpt.Name(detail))
 }

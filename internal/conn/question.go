@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// question answers a request of the server, on a goroutine of its own that Close
-// waits for. f is the call that it belongs to, nil when that is unknown.
-func (s *Conn) question(m *jsonrpc.Message, f *flow) {
+// serveRequest answers a request of the server on its own goroutine; Close waits for it. f
+// is the call that the request belongs to, nil if unknown.
+func (s *Conn) serveRequest(m *jsonrpc.Message, f *flow) {
 	if m.Method == mcp.MethodPing {
 		s.respond(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
@@ -32,9 +32,9 @@ func (s *Conn) question(m *jsonrpc.Message, f *flow) {
 	if m.Method == mcp.MethodElicit {
 		if why := mcp.URLProblem(m.Raw, m.Params); why != "" {
 			s.opts.Log.Warn("elicitation refused", "server", s.opts.Name, "cause", why)
-			s.lose(f.about(), m.Method, why)
+			s.publishLoss(f.about(), m.Method, why)
 			s.respond(jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
-				Code: jsonrpc.CodeInvalidParams, Message: "the elicitation is not shown to the user: " + why,
+				Code: jsonrpc.CodeInvalidParams, Message: "the elicitation was not shown to the user: " + why,
 			}))
 			return
 		}
@@ -42,14 +42,14 @@ func (s *Conn) question(m *jsonrpc.Message, f *flow) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		s.respond(refusal(m, "too many questions are open"))
+		s.respond(refusal(m, "too many requests are open"))
 		return
 	}
 	size := int64(len(m.Raw))
 	if all := s.questionBytes.Add(size); all > maxQuestionBytes && all > size {
 		s.questionBytes.Add(-size)
 		<-s.slots
-		s.respond(refusal(m, "the open questions of this server take up too much memory; answer some of them first"))
+		s.respond(refusal(m, "the open requests of this server use too much memory"))
 		return
 	}
 	done := func() {
@@ -82,16 +82,16 @@ func (s *Conn) question(m *jsonrpc.Message, f *flow) {
 		}()
 		answer, err := s.ask(ctx, m, f)
 		switch {
-		case errors.Is(err, errTakenBack):
+		case errors.Is(err, errServerCancelled):
 		case err != nil:
-			s.opts.Log.Warn("question refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
+			s.opts.Log.Warn("server request refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", err.Error())
 			s.deliver(refusal(m, err.Error()))
 		default:
 			var lost mcp.Losses
 			if opened := s.opening.Load(); opened != nil {
 				answer = dialect.ConvertAnswer(f.trail(), opened.Revision, m.Method, answer, &lost)
 				for _, l := range lost {
-					s.lose(f.about(), l.What, l.Why)
+					s.publishLoss(f.about(), l.What, l.Why)
 				}
 			}
 			s.deliver(answer.Raw)
@@ -99,11 +99,12 @@ func (s *Conn) question(m *jsonrpc.Message, f *flow) {
 	})
 }
 
-// callEnded is why a question is refused whose call ended before it was put.
-const callEnded = "the call that it belongs to has ended"
+// callEnded is the reason for refusing a server request whose call ended before it was
+// delivered.
+const callEnded = "its call has ended"
 
-// refuse answers a request of the server that is not given to a client. A ping gets its
-// normal answer: it belongs to the connection and not to a call.
+// refuse refuses a server request that is not delivered to any client. A ping gets its
+// normal answer, because it belongs to the connection and not to a call.
 func (s *Conn) refuse(m *jsonrpc.Message, why string) {
 	switch {
 	case m.Method == mcp.MethodPing:
@@ -113,9 +114,9 @@ func (s *Conn) refuse(m *jsonrpc.Message, why string) {
 	}
 }
 
-// mustNotAsk reports whether the server may send no requests at all, and logs the
-// one that it sent: 2026-07-28 §stdio, §Streamable HTTP: a modern server must not,
-// and must not be answered.
+// mustNotAsk reports whether the server must not send requests at all, and logs the one it
+// sent. 2026-07-28 §stdio and §Streamable HTTP: a modern server must not send requests, and
+// must not get a response.
 func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 	opened := s.opening.Load()
 	if opened == nil || opened.Revision.Can(mcp.AskedMidCall) {
@@ -125,7 +126,7 @@ func (s *Conn) mustNotAsk(m *jsonrpc.Message) bool {
 	return true
 }
 
-var errTakenBack = errors.New("the server took its question back")
+var errServerCancelled = errors.New("the server cancelled its request")
 
 func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc.Message, error) {
 	var answer *jsonrpc.Message
@@ -133,9 +134,9 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc.M
 	began := time.Now()
 	if f != nil {
 		f.open.Add(1)
-		answer, err = f.sink.Ask(ctx, withoutToken(f.trail(), m))
+		answer, err = f.caller.Ask(ctx, withoutToken(f.trail(), m))
 		f.open.Add(-1)
-		f.alive()
+		f.resetIdle()
 	} else if s.opts.Ask != nil {
 		answer, err = s.opts.Ask(ctx, m)
 	} else {
@@ -144,14 +145,14 @@ func (s *Conn) ask(ctx context.Context, m *jsonrpc.Message, f *flow) (*jsonrpc.M
 	if s.opts.Events.Wants(event.ServerRequest) {
 		s.opts.Events.Publish(event.Asked(s.opts.Name, f.about(), m, answer, began, err))
 	}
-	if err != nil && errors.Is(context.Cause(ctx), errTakenBack) {
-		return nil, errTakenBack
+	if err != nil && errors.Is(context.Cause(ctx), errServerCancelled) {
+		return nil, errServerCancelled
 	}
 	return answer, err
 }
 
-// withoutToken takes a progress token out of a question: tokens live on one hop, and
-// the client has no use for the one by which the server says whose question it is.
+// withoutToken removes the progress token from a server request. Tokens are valid on one
+// hop only, and the client has no use for the token that names its call.
 func withoutToken(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.Find(m.Raw, meta, mcp.KeyProgressToken).IsZero() {
@@ -159,7 +160,7 @@ func withoutToken(t *jsonrpc.Trail, m *jsonrpc.Message) *jsonrpc.Message {
 	}
 	from, gone := meta, mcp.KeyProgressToken
 	if single(jsonrpc.Members(m.Raw, meta)) {
-		from, gone = m.Params, mcp.KeyMeta // which held nothing else
+		from, gone = m.Params, mcp.KeyMeta // meta holds nothing else
 	}
 	var e jsonrpc.Edits
 	e.Object(mcp.WhyProgressToken, m.Raw, from, func(key []byte) bool { return string(key) == gone })
@@ -174,28 +175,28 @@ func single(members iter.Seq[jsonrpc.Member]) bool {
 	return n == 1
 }
 
-// takeBack ends a question that the server cancels (§Cancellation of the legacy
+// cancelRequest ends a server request that the server cancels (§Cancellation of the legacy
 // revisions: either side may).
-func (s *Conn) takeBack(m *jsonrpc.Message) {
+func (s *Conn) cancelRequest(m *jsonrpc.Message) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
 	s.mu.Lock()
 	cancel := s.asked[id]
 	s.mu.Unlock()
 	if cancel != nil {
-		cancel(errTakenBack)
+		cancel(errServerCancelled)
 	}
 }
 
-// The bounds of what waits for a server that does not read beside those that its link keeps.
+// Bounds of the backlog, which holds messages for a server that does not read in addition
+// to the queue of its transport.
 const (
 	maxBacklog      = 512
 	maxBacklogBytes = 1 << 20
 )
 
-// respond sends an answer to a request of the server, or a cancellation, and does not
-// wait for the server: its caller is the goroutine that reads the link or that of a
-// call. On a pipe the messages leave in order. A message is dropped when too many wait
-// already.
+// respond sends an answer to a server request, or a cancellation. It does not wait for the
+// server, because its caller reads the connection or runs a call. On a pipe the order is
+// kept. A message is dropped if the queue and the backlog are full.
 func (s *Conn) respond(body []byte) {
 	s.mu.Lock()
 	err := error(transport.ErrFull)
@@ -220,8 +221,8 @@ func (s *Conn) respond(body []byte) {
 	}
 }
 
-// deliverBacklog delivers the answers that respond has kept. An answer stays in the
-// backlog until it is delivered.
+// deliverBacklog delivers the messages in the backlog. A message stays in the backlog until
+// it is delivered.
 func (s *Conn) deliverBacklog() {
 	for {
 		s.mu.Lock()
@@ -240,9 +241,9 @@ func (s *Conn) deliverBacklog() {
 	}
 }
 
-// deliver answers a request of the server on a goroutine of the answer's own. On a
-// pipe it waits for as long as the conversation lasts, since a server that is busy
-// reads the answer later; over HTTP it waits for 10 s.
+// deliver sends an answer to a server request. It may block, so it needs its own goroutine.
+// On a pipe it blocks until the end of the conversation, since a busy server reads the
+// answer later; over HTTP it gives up after 10 s.
 func (s *Conn) deliver(body []byte) {
 	if err := s.link.post(s.life, &transport.Outgoing{Body: body, Rules: s.rules()}); err != nil {
 		s.undelivered(err)
@@ -250,7 +251,7 @@ func (s *Conn) deliver(body []byte) {
 }
 
 func (s *Conn) undelivered(err error) {
-	s.opts.Log.Debug("answer or cancellation was not delivered", "server", s.opts.Name, "cause", err.Error())
+	s.opts.Log.Debug("answer or cancellation not delivered", "server", s.opts.Name, "cause", err.Error())
 }
 
 func refusal(m *jsonrpc.Message, why string) []byte {

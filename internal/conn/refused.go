@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// refused takes a frame that the pipe refused with err because of why. Where it is
-// certain which request it answers, that one fails now: its answer will not come
-// again. Any other frame is counted, and the calls go on.
+// refused handles a frame that the pipe refused with err because of why. If the frame
+// certainly answers a particular request, that request fails now, because its answer will
+// not come again. Any other frame is counted, and the calls go on.
 func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 	var bad *transport.BadAnswer
 	if errors.As(err, &bad) && l.failWith(bad) {
@@ -23,15 +23,15 @@ func (l *pipeConn) refused(err error, why *jsonrpc.Error) {
 		return
 	}
 	if errors.Is(err, transport.ErrTooLarge) {
-		// It may have been anything, an answer that somebody waits for included.
-		l.server.opts.Log.Warn("message over the size limit skipped", "server", l.server.opts.Name, "cause", why.Message)
+		// It may have been an answer that somebody waits for.
+		l.server.opts.Log.Warn("skipped a message over the size limit", "server", l.server.opts.Name, "cause", why.Message)
 	}
 	l.noteOdd("refused", why.Message)
 }
 
-// batch takes an array of messages. A server of a revision that has batches may send
-// them (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them). From any
-// other it is a fault, and the requests that it answers fail now.
+// batch handles an array of messages. If the revision of the server has batches, it may
+// send them (2025-03-26 §Base Protocol, "Batching": a receiver MUST support them).
+// Otherwise it is an error, and the requests that the batch answers fail now.
 func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 	items, err := jsonrpc.ScanBatch(b.Raw, jsonrpc.Limits{Bytes: len(b.Raw), Tolerant: true, Names: mcp.MethodName})
 	if err != nil {
@@ -58,18 +58,18 @@ func (l *pipeConn) batch(b *transport.Batch, why *jsonrpc.Error) {
 	}
 }
 
-// failWith fails the request that a bad answer belongs to, and reports whether there
-// is one.
+// failWith fails the request that a bad answer belongs to, and reports whether there is
+// one.
 func (l *pipeConn) failWith(bad *transport.BadAnswer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n, ok := number([]byte(bad.ID), jsonrpc.Span{End: len(bad.ID)})
 	if !ok && bad.ID == "" && bad.TooLarge {
-		n = l.soleLocked()
+		n = l.soleRequestLocked()
 	}
 	p := l.pending[n]
 	if p == nil {
-		l.layLocked(n)
+		l.forgetAbandonedLocked(n)
 		return false
 	}
 	delete(l.pending, n)
@@ -78,26 +78,26 @@ func (l *pipeConn) failWith(bad *transport.BadAnswer) bool {
 	return true
 }
 
-// soleLocked returns the number of the request that alone can be answered now, 0 for
-// none. One that was given up a moment ago may still be.
-func (l *pipeConn) soleLocked() int64 {
+// soleRequestLocked returns the number of the only request that an answer can belong to, 0
+// if there is none or several. A request abandoned a moment ago may still be answered.
+func (l *pipeConn) soleRequestLocked() int64 {
 	sole := int64(0)
 	for n, p := range l.pending {
 		switch {
-		case p.call != nil && p.call.Msg.Method == mcp.MethodListen: // its answer is short
+		case p.call != nil && p.call.Msg.Method == mcp.MethodListen: // its answer is never large
 		case sole != 0:
 			return 0
 		default:
 			sole = n
 		}
 	}
-	if sole != 0 && !l.left.IsZero() && time.Since(l.left) < hauntsFor {
+	if sole != 0 && !l.left.IsZero() && time.Since(l.left) < abandonedFor {
 		return 0
 	}
 	return sole
 }
 
-// unusable says why the answer to a call could not be used, "" when err is another
+// unusable returns why the answer to a call could not be used, "" if err is another
 // failure.
 func unusable(err error) string {
 	var bad *transport.BadAnswer

@@ -11,56 +11,54 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Sessions is what all sessions with one server share.
+// Sessions is the state that all sessions with one server share.
 //
-// It counts their request ids, which are their progress tokens too. A wrapper that
-// makes an HTTP server of a program on stdio may send each answer to all of its
-// sessions, so that an id which two sessions use brings one the other's answer.
+// It counts their request ids, which are also their progress tokens. A wrapper that exposes
+// a stdio program over HTTP may send each answer to all of its sessions. If two sessions
+// used the same id, one would get the other's answer.
 //
-// It also notices such a server ("it broadcasts"): an answer arrives at a session that
-// has not asked. From then on a message that does not name its call is attributed
-// among the calls of all sessions, since each of them receives a copy.
+// It also detects such a server (the server "broadcasts"): an answer arrives at a session
+// that did not send the request. From then on a message that does not name its call is
+// attributed among the calls of all sessions, since each of them receives a copy.
 //
-// The zero Sessions counts from 1; NewSessions starts at random. Safe for concurrent
-// use.
+// The zero Sessions counts from 1; NewSessions starts at random. Safe for concurrent use.
 type Sessions struct {
-	first   int64 // no id of ours is below or equal
+	first   int64 // all our ids are greater
 	last    atomic.Int64
 	unasked atomic.Int64
 	odd     atomic.Int64
 
 	broadcasts atomic.Bool
 
-	mu      sync.Mutex
-	members map[member]struct{}
-	strange int    // answers to requests that nobody here has sent, while there are members
-	tell    func() // of OnBroadcast; nil once it was called
+	mu         sync.Mutex
+	members    map[member]struct{}
+	unknownIDs int    // answers with ids that we never sent; reset when the last session leaves
+	tell       func() // set by OnBroadcast; nil after its call
 }
 
-// member is one session, as the others see it.
+// member is one session as seen by Sessions.
 type member interface {
-	// tallyInto adds the session's calls in flight to t. It reports whether the server
-	// may still send messages about a call that was given up.
-	tallyInto(t *attribution) (abandoned bool)
+	// addCallsTo adds the session's calls in flight to t. It reports whether the server may
+	// still send messages about an abandoned call.
+	addCallsTo(t *attribution) (abandoned bool)
 }
 
-// The bounds of the first id. Ids stay below 2^31 for the first billion requests of a
-// process, because there are servers that read an id as a 32-bit integer. Below the
-// lower bound are the ids of clients that count from 0 or 1, which may be behind the
-// same wrapper.
+// Bounds of the first id. Ids stay below 2^31 for the first billion requests of a process,
+// because some servers read ids as 32-bit integers. Ids below the lower bound are left to
+// other clients behind the same wrapper that count from 0 or 1.
 const (
 	minFirstID = 1 << 20
 	maxFirstID = 1 << 30
 )
 
-// maxStrange is how many answers to unknown ids are a mistake of the server; one more
-// and it is taken to have other clients whose answers we receive.
-const maxStrange = 1
+// maxUnknown is how many answers to unknown ids count as mistakes of the server. One more
+// means that we receive the answers of other clients.
+const maxUnknown = 1
 
-// NewSessions returns a Sessions that counts from a random id, so that another process
-// behind the same wrapper uses other ids, and this one too after a restart: two
-// processes that send 10,000 requests each have an id in common once in 50,000 times,
-// and confuse calls only if both have it in flight at the same time.
+// NewSessions returns a Sessions that counts from a random id. Other processes behind the
+// same wrapper then use other ids, and so does this one after a restart. Two processes that
+// send 10,000 requests each share an id once in 50,000 times, and confuse calls only if
+// both have it in flight at the same time.
 func NewSessions() *Sessions {
 	s := &Sessions{first: minFirstID + rand.Int64N(maxFirstID-minFirstID)}
 	s.last.Store(s.first)
@@ -75,14 +73,14 @@ func (s *Sessions) OnBroadcast(f func()) {
 	s.tell = f
 }
 
-// Unasked returns how many answers matched no open request: late ones, repeated ones,
-// and those of other clients.
+// Unasked returns how many answers matched no open request: late ones, duplicates, and
+// those of other clients.
 func (s *Sessions) Unasked() int64 { return s.unasked.Load() }
 
-// NoteOdd counts a message of the server that could not be used.
+// NoteOdd counts a message from the server that could not be used.
 func (s *Sessions) NoteOdd() { s.odd.Add(1) }
 
-// Odd returns how many messages of the server could not be used: unreadable ones, and
+// Odd returns how many messages from the server could not be used: unreadable ones, and
 // those that belong to no call or must not be sent there. Unasked counts answers.
 func (s *Sessions) Odd() int64 { return s.odd.Load() }
 
@@ -99,8 +97,8 @@ func (s *Sessions) join(m member) {
 	s.members[m] = struct{}{}
 }
 
-// leave takes a session out, once or several times. What was learned of the server
-// ends with its last session: it may be another when it is opened again.
+// leave removes a session; calling it again has no effect. What was learned about the
+// server is reset with its last session, because the next one may be with another server.
 func (s *Sessions) leave(m member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,31 +107,31 @@ func (s *Sessions) leave(m member) {
 	}
 	delete(s.members, m)
 	if len(s.members) == 0 {
-		s.strange = 0
+		s.unknownIDs = 0
 		s.broadcasts.Store(false)
 	}
 }
 
-// issued reports whether n is an id that one of the sessions has used.
+// issued reports whether one of the sessions has used the id n.
 func (s *Sessions) issued(n int64) bool { return n > s.first && n <= s.last.Load() }
 
-// unknown takes note of an answer with the id n that arrived at a session which does
-// not wait for it. used says what the session knows: whether it has sent the request n.
-// It returns true for an answer that another session of ours has asked for.
+// unknown records an answer with the id n that arrived at a session that does not wait for
+// it. used says whether that session has sent a request n, and certain whether it still
+// knows. It returns true if another session of ours has sent the request.
 func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 	s.unasked.Add(1)
 	if n <= 0 || used || !certain {
-		// 0 and numbers below it are no ids of ours: an answer to a notification, as
-		// some servers give.
+		// We never use ids of 0 or less. Some servers send such an answer to a
+		// notification.
 		return false
 	}
 	anothers = s.issued(n)
 	s.mu.Lock()
 	if !anothers {
-		s.strange++
+		s.unknownIDs++
 	}
 	var tell func()
-	if anothers || s.strange > maxStrange {
+	if anothers || s.unknownIDs > maxUnknown {
 		s.broadcasts.Store(true)
 		tell, s.tell = s.tell, nil
 	}
@@ -148,49 +146,49 @@ func (s *Sessions) unknown(n int64, used, certain bool) (anothers bool) {
 type place int
 
 const (
-	nowhere   place = iota // to no call that runs
-	here                   // to a call of this session
-	elsewhere              // to a call of another session, which receives it too
-	unclear                // to one client's call or another's
-	ended                  // to a call that is over
+	nowhere   place = iota // no call in flight
+	here                   // a call of this session
+	elsewhere              // a call of another session, which receives it too
+	unclear                // one client's call or another's
+	ended                  // a call that is over
 )
 
-// question returns the number of the call that a request of the server belongs to, when
-// the request does not carry the token of a call. own are the calls of the session that
+// ownerOfRequest returns the number of the call that a server request belongs to if the
+// request does not carry the token of a call. own holds the calls of the session that
 // received it.
-func (s *Sessions) question(own *attribution) (int64, place) {
+func (s *Sessions) ownerOfRequest(own *attribution) (int64, place) {
 	if !s.Broadcasts() {
-		if n := own.asking(); n != 0 {
+		if n := own.owner(); n != 0 {
 			return n, here
 		}
 		return 0, nowhere
 	}
-	all, _, strangers, sessions := s.tally(own.task)
-	n := all.asking()
+	all, _, others, sessions := s.allCalls(own.task)
+	n := all.owner()
 	switch {
 	case n == 0 && all.empty():
-		if strangers {
-			return 0, elsewhere // nothing of ours runs
+		if others {
+			return 0, elsewhere // we have no call in flight
 		}
 		if sessions > 1 {
 			return 0, unclear
 		}
 		return 0, nowhere
-	case n == 0 || strangers:
+	case n == 0 || others:
 		return 0, unclear
-	case n == own.asking():
+	case n == own.owner():
 		return n, here
 	}
 	return 0, elsewhere
 }
 
-// log returns where a log message belongs which came to a session of a server that
-// broadcasts. own are the calls of the session.
-func (s *Sessions) log(own *attribution) place {
-	all, abandoned, strangers, _ := s.tally("")
+// ownerOfLog returns where a log message from a broadcasting server belongs. own holds the
+// calls of the session that received it.
+func (s *Sessions) ownerOfLog(own *attribution) place {
+	all, abandoned, others, _ := s.allCalls("")
 	n := all.all.number()
 	switch {
-	case strangers, all.all.mixed, abandoned:
+	case others, all.all.mixed, abandoned:
 		return unclear
 	case all.all.call == nil:
 		return nowhere
@@ -200,21 +198,21 @@ func (s *Sessions) log(own *attribution) place {
 	return elsewhere
 }
 
-// tally counts the calls of all sessions.
-func (s *Sessions) tally(task string) (t attribution, abandoned, strangers bool, sessions int) {
+// allCalls collects the calls of all sessions.
+func (s *Sessions) allCalls(task string) (t attribution, abandoned, others bool, sessions int) {
 	t.task = task
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for m := range s.members {
-		if m.tallyInto(&t) {
+		if m.addCallsTo(&t) {
 			abandoned = true
 		}
 	}
-	return t, abandoned, s.strange > maxStrange, len(s.members)
+	return t, abandoned, s.unknownIDs > maxUnknown, len(s.members)
 }
 
-// used are the ids that one session has used, as runs of numbers that follow each
-// other: with one session there is one run. The oldest runs are forgotten.
+// used holds the ids that one session has used, as runs of consecutive numbers. With one
+// session there is one run. The oldest runs are forgotten.
 type used struct {
 	mu   sync.Mutex
 	runs []run
@@ -225,7 +223,7 @@ type run struct{ from, to int64 }
 
 const maxRuns = 256
 
-// next takes the next id of the server for this session.
+// next assigns the session the next id of the server.
 func (u *used) next(s *Sessions) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -260,24 +258,24 @@ func (u *used) has(n int64) (yes, certain bool) {
 // newID returns the id of the next request.
 func (s *Conn) newID() int64 { return s.used.next(s.sessions) }
 
-// unasked takes an answer that nobody waits for. It returns true when another session
-// of the same server has asked for it.
+// unasked records an answer that nobody waits for. It returns true if another session of
+// the same server has sent the request.
 func (s *Conn) unasked(n int64) (anothers bool) {
 	used, certain := s.used.has(n)
 	return s.sessions.unknown(n, used, certain)
 }
 
-// unaskedMessage is unasked for an answer as it came.
+// unaskedMessage is unasked for the answer m.
 func (s *Conn) unaskedMessage(m *jsonrpc.Message) {
 	n, _ := number([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
 	s.unasked(n)
 }
 
-// whose returns the number of the call that a request of the server belongs to: the
-// one that its progress token names, else the one that alone can be meant. own are
-// the calls of the session link, and has reports whether one of them has a number.
-func (s *Conn) whose(m *jsonrpc.Message, link member, has func(n int64) bool) (int64, place) {
-	if m.Method == mcp.MethodPing { // which each session answers, and no call
+// ownerOf returns the number of the call that a server request belongs to: the call that
+// its progress token names, else the only call it can belong to. link is the session that
+// received it; has reports whether link has a call with a given number.
+func (s *Conn) ownerOf(m *jsonrpc.Message, link member, has func(n int64) bool) (int64, place) {
+	if m.Method == mcp.MethodPing { // answered by the session itself
 		return 0, nowhere
 	}
 	token, task := jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken), taskOf(m)
@@ -290,32 +288,32 @@ func (s *Conn) whose(m *jsonrpc.Message, link member, has func(n int64) bool) (i
 		case used && task == "":
 			return 0, ended
 		case used:
-			// 2025-11-25 §Tasks: the token of the call that made a task stays valid.
+			// 2025-11-25 §Tasks: the token of the call that created a task stays valid.
 		case certain && s.sessions.issued(n):
 			return 0, elsewhere
 		}
-		// A token of the server's own: it would hear of the progress of its question.
+		// Otherwise the token is the server's own: it wants progress of its request.
 	}
 	own := attribution{task: task}
-	link.tallyInto(&own)
-	return s.sessions.question(&own)
+	link.addCallsTo(&own)
+	return s.sessions.ownerOfRequest(&own)
 }
 
-// passOver refuses or drops a request of the server that is not given to any client
-// here.
-func (s *Conn) passOver(m *jsonrpc.Message, where place) {
+// refuseOrDrop refuses or drops a server request that is not delivered to any client here.
+func (s *Conn) refuseOrDrop(m *jsonrpc.Message, where place) {
 	if where == ended {
 		s.refuse(m, callEnded)
 		return
 	}
 	if where == unclear {
-		s.opts.Log.Warn("question refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", whyUnclear)
+		s.opts.Log.Warn("server request refused", "server", s.opts.Name, "method", excerpt.Name(m.Method), "cause", whyUnclear)
 		s.refuse(m, whyUnclear)
 		return
 	}
-	// The session that it is for has a copy. To refuse it here would answer it there.
-	s.opts.Log.Debug("question for another session dropped", "server", s.opts.Name, "method", excerpt.Name(m.Method))
+	// The session that owns it has received a copy. A refusal from here would count as its
+	// answer.
+	s.opts.Log.Debug("server request for another session dropped", "server", s.opts.Name, "method", excerpt.Name(m.Method))
 }
 
-// whyUnclear is why a question of a server that broadcasts is refused.
-const whyUnclear = "the server sends its questions to all of its sessions, and this one does not name its call"
+// whyUnclear is why a request of a broadcasting server is refused.
+const whyUnclear = "the server sends its requests to all of its sessions, and this one does not name its call"

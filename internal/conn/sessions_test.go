@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// TestFirstIDs: they fit into 32 bits for a billion requests, keep away from those of
-// clients that count from 0, and differ from process to process.
+// TestFirstIDs: first ids fit into 32 bits for a billion requests, are far from those of
+// clients that count from 0, and differ between processes.
 func TestFirstIDs(t *testing.T) {
 	seen := map[int64]bool{}
 	for range 1000 {
@@ -29,7 +29,7 @@ func TestFirstIDs(t *testing.T) {
 	}
 }
 
-// TestWhoseAnIDIs: a session knows its own ids from those of others.
+// TestWhoseAnIDIs: a session tells its own ids from those of other sessions.
 func TestWhoseAnIDIs(t *testing.T) {
 	s := NewSessions()
 	var a, b used
@@ -53,7 +53,7 @@ func TestWhoseAnIDIs(t *testing.T) {
 			t.Errorf("%d was never used", n)
 		}
 	}
-	// The oldest are forgotten, and then nothing is said of them.
+	// The oldest ids are forgotten and then not certain.
 	for range 2 * maxRuns {
 		a.next(s)
 		b.next(s)
@@ -71,8 +71,8 @@ func TestWhoseAnIDIs(t *testing.T) {
 	}
 }
 
-// TestAnswersThatSayNothingOfTheServer: answers that come late or twice, or answer a notification,
-// are counted and say nothing of the server.
+// TestAnswersThatSayNothingOfTheServer: late and duplicate answers and answers to
+// notifications are counted. They do not make the server count as broadcasting.
 func TestAnswersThatSayNothingOfTheServer(t *testing.T) {
 	o := Options{Sessions: &Sessions{}}
 	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
@@ -108,8 +108,8 @@ func TestAnswersThatSayNothingOfTheServer(t *testing.T) {
 	}
 }
 
-// TestTokenOfACallThatIsOver: a question names a call that has its answer. It is not put
-// to the call of somebody else that is alone now.
+// TestTokenOfACallThatIsOver: a server request names a call that has its answer. It is not
+// delivered to another client's call, even if that is now the only one.
 func TestTokenOfACallThatIsOver(t *testing.T) {
 	calling(t, mcp.R20251125, Options{}, func(s *Conn, w *pipetest.Wire) {
 		start(s, anna, withTok)
@@ -122,14 +122,14 @@ func TestTokenOfACallThatIsOver(t *testing.T) {
 		if len(bens.asked) != 0 {
 			t.Errorf("ben was asked %q", bens.asked)
 		}
-		// A token of the server's own says nothing.
+		// A token of the server's own names no call.
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":"mine"}}}`)
 		if len(bens.asked) != 1 {
 			t.Errorf("ben was asked %q", bens.asked)
 		}
 		bens.cancel(mcp.ErrCancelled)
 		w.Heard()
-		// That of the call which made a task stays valid (2025-11-25 §Tasks).
+		// The token of the call that created a task stays valid (2025-11-25 §Tasks).
 		waits := start(s, anna, `{"jsonrpc":"2.0","id":"r","method":"tasks/result","params":{"taskId":"t1"}}`)
 		w.Heard()
 		w.Say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m","_meta":{"progressToken":` + id + `,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}`)
@@ -141,8 +141,8 @@ func TestTokenOfACallThatIsOver(t *testing.T) {
 	})
 }
 
-// TestBroadcastingOverHTTP: a server sends what belongs to one session on the streams
-// of another too, be it that of a call or the standing one.
+// TestBroadcastingOverHTTP: a server sends messages of one session also to another, on the
+// stream of a call or on the standalone stream.
 func TestBroadcastingOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()
@@ -174,13 +174,13 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 		}
 		both(progress(id, 1))
 		if a, b := annas.heard(), bens.heard(); len(a) != 1 || len(b) != 0 {
-			t.Errorf("anna heard %q, ben %q", a, b)
+			t.Errorf("anna got %q, ben %q", a, b)
 		}
 		both(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"progressToken":` + id + `}}}`)
 		if len(annas.asked) != 1 || len(bens.asked) != 0 || len(p1.posted())+len(p2.posted()) != 0 {
 			t.Errorf("anna was asked %q, ben %q", annas.asked, bens.asked)
 		}
-		// Nothing is known of the server so far, and each stream has its own session.
+		// The server is not known to broadcast yet, and each stream has its own session.
 		both(rootsAsked)
 		if len(annas.asked) != 2 || len(bens.asked) != 1 {
 			t.Errorf("anna was asked %q, ben %q", annas.asked, bens.asked)
@@ -191,7 +191,7 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 			t.Errorf("told %d times, %d not asked for", told, shared.Unasked())
 		}
 		both(strings.Replace(rootsAsked, `"q"`, `"r"`, 1))
-		if got := append(p1.posted(), p2.posted()...); len(annas.asked) != 2 || len(bens.asked) != 1 || len(got) != 2 || !strings.Contains(got[0], "sends its questions to all") {
+		if got := append(p1.posted(), p2.posted()...); len(annas.asked) != 2 || len(bens.asked) != 1 || len(got) != 2 || !strings.Contains(got[0], "sends its requests to all") {
 			t.Errorf("anna was asked %q, ben %q; the server got %q", annas.asked, bens.asked, got)
 		}
 		bens.cancel(mcp.ErrCancelled)
@@ -206,14 +206,14 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 	})
 }
 
-// TestAnswersOfAnotherSessionAreNoManifest: while a session is opened, a list of tools
-// that another session has asked for is not taken for one that the server pushes.
+// TestAnswersOfAnotherSessionAreNoManifest: while a session opens, a tool list that another
+// session has requested does not count as pushed by the server.
 func TestAnswersOfAnotherSessionAreNoManifest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()
 		near, far := inmem.Pipe()
-		s, other := newServer(Options{Sessions: shared}), newServer(Options{Sessions: shared})
-		l := newPiped(s, near)
+		s, other := newConn(Options{Sessions: shared}), newConn(Options{Sessions: shared})
+		l := newPipeConn(s, near)
 		for _, id := range []string{string(jsonrpc.IntID(other.newID())), "null"} {
 			if err := far.Write([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"tools":[]}}`)); err != nil {
 				t.Fatal(err)

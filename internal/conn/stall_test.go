@@ -23,8 +23,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// TestServerThatTakesNoAnswers by POST: neither its own call nor another's waits for
-// that, within any limit, and it is given each answer for ten seconds only.
+// TestServerThatTakesNoAnswers by POST: no call waits for the server to accept our answers,
+// and each answer is tried for ten seconds only.
 func TestServerThatTakesNoAnswers(t *testing.T) {
 	const ping, asks = `{"jsonrpc":"2.0","id":"p","method":"ping"}`, `{"jsonrpc":"2.0","id":"q","method":"x/ask"}`
 	for name, stream := range map[string][]string{"ping": {ping}, "a question": {asks}, "many": slices.Repeat([]string{ping, asks}, 200)} {
@@ -59,7 +59,7 @@ func TestServerThatTakesNoAnswers(t *testing.T) {
 				}
 				limit := defaultIdle
 				if name != "ping" {
-					limit = defaultHard // a person may take long to answer
+					limit = defaultHard // a user may take long to answer
 				}
 				time.Sleep(limit)
 				if _, cause := held.ended(); cause != "timeout" {
@@ -74,7 +74,7 @@ func TestServerThatTakesNoAnswers(t *testing.T) {
 				p.mu.Unlock()
 				begun = time.Now()
 				_ = s.Close(nil)
-				if d := time.Since(begun); d > 2*farewell {
+				if d := time.Since(begun); d > 2*closeTimeout {
 					t.Errorf("Close took %v", d)
 				}
 			})
@@ -82,9 +82,9 @@ func TestServerThatTakesNoAnswers(t *testing.T) {
 	}
 }
 
-// TestPostThatDoesNotEnd over HTTP+SSE: a server may answer on its stream, and ask
-// before that, while the POST of the call is still open; and a POST that it never
-// accepts holds nobody else.
+// TestPostThatDoesNotEnd over HTTP+SSE: a server may answer on its stream, and send
+// requests before that, while the POST of the call is still open. A POST that it never
+// accepts does not delay other calls.
 func TestPostThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream, events := io.Pipe()
@@ -156,7 +156,7 @@ func TestPostThatDoesNotEnd(t *testing.T) {
 		begun := time.Now()
 		_ = s.Close(nil)
 		_ = events.Close()
-		if d := time.Since(begun); d > farewell {
+		if d := time.Since(begun); d > closeTimeout {
 			t.Errorf("Close took %v", d)
 		}
 	})
@@ -166,8 +166,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// stuckServer is a server over HTTP that reads no body of a POST while stuck is set,
-// until it is let go.
+// stuckServer is an HTTP server that does not read the body of a POST while stuck is set,
+// until letGo is closed.
 type stuckServer struct {
 	sse    bool // speaks HTTP+SSE instead of Streamable HTTP
 	stuck  atomic.Bool
@@ -215,8 +215,7 @@ func (s *stuckServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// TestU16_ServerThatReadsNoBody over HTTP: the one call waits, for as long as its
-// deadline allows, and nobody else does.
+// TestU16_ServerThatReadsNoBody over HTTP: only the one call waits, until its timeout.
 func TestU16_ServerThatReadsNoBody(t *testing.T) {
 	for _, overSSE := range []bool{false, true} {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, 59 * time.Second, time.Hour} {
@@ -271,13 +270,13 @@ func TestU16_ServerThatReadsNoBody(t *testing.T) {
 						}
 						begun = time.Now()
 						_ = s.Close(nil)
-						if d := time.Since(begun); d > 2*farewell {
+						if d := time.Since(begun); d > 2*closeTimeout {
 							t.Errorf("Close took %v", d)
 						}
 						tr.CloseIdleConnections()
 						_ = web.Close()
 						all.Wait()
-						time.Sleep(time.Second) // in which the server's connections end
+						time.Sleep(time.Second) // for the server's connections to end
 					})
 				})
 			}

@@ -14,13 +14,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// What is in this file keeps from a server what it cannot bear: calls that it has
-// not offered to answer, or is known to die of, and calls that come too early.
+// This file protects servers from calls that they cannot handle: methods whose capability
+// they have not declared, requests that crash them, and calls that come too early.
 
-// undeclared returns the capabilities that a legacy server has not declared although
-// it has declared others, nil for none. Of one that declares nothing at all nothing
-// follows: there are servers that leave it out and have tools. A modern one answers
-// what it does not have.
+// undeclared returns the capabilities that a legacy server has not declared although it has
+// declared others, nil for none. A server that declares nothing at all may still have them:
+// some servers have tools and leave the capabilities out. Modern servers answer methods
+// that they do not have with an error, so it returns nil for them.
 func undeclared(o *handshake.Outcome) map[string]bool {
 	if !o.Revision.Legacy() {
 		return nil
@@ -37,7 +37,7 @@ func undeclared(o *handshake.Outcome) map[string]bool {
 	lacks := map[string]bool{}
 	for _, name := range []string{"tools", "prompts", "resources", "logging", "completions"} {
 		if name == "completions" && !o.Revision.Can(mcp.Completions) {
-			continue // nobody could declare it
+			continue // the revision does not have it
 		}
 		if jsonrpc.Find(caps, jsonrpc.Whole(caps), name).IsZero() {
 			lacks[name] = true
@@ -46,14 +46,13 @@ func undeclared(o *handshake.Outcome) map[string]bool {
 	return lacks
 }
 
-// suppress answers a call that is not to be sent, nil where it is.
+// suppress returns the reply to a call that must not be sent, nil if the call may be sent.
 func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 	m := c.Msg
 	switch {
 	case m.Method == mcp.MethodCallTool:
 		if m.Params.IsZero() && opened.Revision.Legacy() {
-			// Servers die of it that look for the name without looking whether there
-			// are parameters.
+			// Some servers crash if they look up the name without checking for params.
 			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"})
 		}
 	case m.Method == mcp.MethodListTools && opened.Tools != nil:
@@ -63,8 +62,8 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 		return mcp.Fail(mcp.MethodNotFound(excerpt.Name(m.Method)))
 	}
 	if c.Method != nil && len(s.lacks) > 0 && s.lacks[c.Method.Capability] {
-		// §Lifecycle, "Operation", of all legacy revisions: only what was negotiated is
-		// used. Some servers never answer the rest.
+		// §Lifecycle, "Operation", of all legacy revisions: only negotiated capabilities
+		// are used. Some servers never answer other requests.
 		e := mcp.MethodNotFound(excerpt.Name(m.Method))
 		e.Message += " (the server offers no " + c.Method.Capability + ")"
 		return mcp.Fail(e)
@@ -72,7 +71,7 @@ func (s *Conn) suppress(opened *handshake.Outcome, c *mcp.Attempt) *mcp.Reply {
 	return nil
 }
 
-// tooLong is the error of a call that the server would die of reading.
+// tooLong returns the error for a call that is longer than the server can read.
 func (s *Conn) tooLong(c *mcp.Attempt, p *dialect.Profile, size int) *mcp.Error {
 	return &mcp.Error{
 		Code: jsonrpc.CodeInvalidParams, Origin: mcp.FromClient, Upstream: s.opts.Name, Cause: "too_large", Outcome: mcp.NotSent,
@@ -81,13 +80,13 @@ func (s *Conn) tooLong(c *mcp.Attempt, p *dialect.Profile, size int) *mcp.Error 
 	}
 }
 
-// untilReady is Call while the server has answered none yet: one that says that it
-// has not taken in notifications/initialized is asked again, three times at most.
-// What it refused so it has not looked at.
-func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, sink mcp.Caller) (*mcp.Reply, error) {
+// untilReady is Call while the server has not answered any call yet. A server that says it
+// has not processed notifications/initialized is retried, three times at most. It has not
+// executed a call that it refused this way.
+func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp.Attempt, caller mcp.Caller) (*mcp.Reply, error) {
 	var reply *mcp.Reply
 	wait := func(ctx context.Context, d time.Duration) error {
-		s.waiting(reply, c, d)
+		s.logNotReady(reply, c, d)
 		t := time.NewTimer(d)
 		defer t.Stop()
 		select {
@@ -99,7 +98,7 @@ func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp
 	}
 	m, err := handshake.UntilReady(ctx, wait, opened.NotReady, func() (*jsonrpc.Message, error) {
 		var err error
-		if reply, err = s.attempt(ctx, opened, c, sink); err != nil {
+		if reply, err = s.attempt(ctx, opened, c, caller); err != nil {
 			return nil, err
 		}
 		return reply.Msg, nil
@@ -113,9 +112,9 @@ func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp
 	return reply, nil
 }
 
-func (s *Conn) waiting(reply *mcp.Reply, c *mcp.Attempt, d time.Duration) {
+func (s *Conn) logNotReady(reply *mcp.Reply, c *mcp.Attempt, d time.Duration) {
 	said, _ := jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.Msg.Error, "message"))
-	text := fmt.Sprintf("%s -> error %d %q; it waits for %s, so again in %s", excerpt.Name(c.Msg.Method), reply.Code(), excerpt.Name(said), mcp.NoteInitialized, d)
+	text := fmt.Sprintf("%s -> error %d %q; the server waits for %s; retrying in %s", excerpt.Name(c.Msg.Method), reply.Code(), excerpt.Name(said), mcp.NoteInitialized, d)
 	s.opts.Log.Info("server is not ready", "server", s.opts.Name, "step", text)
 	s.opts.Events.Publish(event.Event{
 		Kind: event.Handshake, Level: slog.LevelInfo, Who: c.Client.Who, Server: s.opts.Name, Method: c.Msg.Method,

@@ -108,7 +108,7 @@ func maskMetrics(text string) string {
 
 var (
 	logTime = regexp.MustCompile(`^time=\S+ `)
-	logRace = regexp.MustCompile(`msg="(answer or cancellation was not delivered|message belongs to nothing|listen ended)"`)
+	logRace = regexp.MustCompile(`msg="(answer or cancellation not delivered|unexpected message from server|listen ended)"`)
 	logVary = regexp.MustCompile(`(pid|port|remote|took|after)=\S+|127\.0\.0\.1:\d+`)
 )
 
