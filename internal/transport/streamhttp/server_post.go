@@ -80,7 +80,7 @@ func (s *Server) refuseAnswer(h headers, who *identity.Principal, err error) {
 	if _, bad := err.(*transport.BadAnswer); !bad || h.session == "" {
 		return
 	}
-	if ses, err := s.acquire(h.session, who); err == nil {
+	if ses, missing := s.acquire(h.session, who); missing == nil {
 		transport.Refuse(ses.conv, err)
 		ses.release(s.now())
 	}
