@@ -68,7 +68,7 @@ var waitGroupRooms = []string{
 }
 
 var waitGroupFields = map[string]string{
-	"internal/downstream/door.go":                      "added to by the reader of the pipe alone, which waits",
+	"internal/downstream/pipe.go":                      "added to by the reader of the pipe alone, which waits",
 	"internal/conn/pipe.go":                            "added to once, before anybody has the link",
 	"internal/conn/http.go":                            "added to once, before anybody has the conversation",
 	"internal/transport/sse/server.go":                 "handlers of net/http lend themselves, under the lock under which Close refuses them",

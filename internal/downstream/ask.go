@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// ask is a request of a server that we put to a client and that has no answer
-// yet. It is resolved exactly once.
+// ask is a server request that was sent to a client and has no answer yet. It is resolved
+// exactly once.
 type ask struct {
 	done  chan struct{} // closed by resolve
 	reply *jsonrpc.Message
@@ -26,20 +26,20 @@ func (a *ask) resolve(m *jsonrpc.Message, err error) {
 	close(a.done)
 }
 
-// maxAsks bounds the questions that one client has open.
+// maxAsks bounds the open server requests of one client.
 const maxAsks = 64
 
-// put sends a server's request to the client through send and waits. call is the one in
-// which the client is asked, nil for none. tell sends what nobody waits for.
-func (c *Session) put(ctx context.Context, call *mcp.Call, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
+// askClient sends a server request to the client through send and waits for the answer. call is
+// the call that it belongs to, nil for none. tell sends messages that nobody waits for.
+func (c *Session) askClient(ctx context.Context, call *mcp.Call, m *jsonrpc.Message, send func(context.Context, []byte) error, tell func([]byte) error) (*jsonrpc.Message, error) {
 	var t *jsonrpc.Trail
 	if call != nil {
 		t = call.Trail
 	}
-	if f := c.facts.Load(); f != nil {
+	if f := c.info.Load(); f != nil {
 		var lost mcp.Losses
 		m = dialect.ConvertRequest(t, f.Revision, m, &lost)
-		c.lost(call, lost)
+		c.publishLosses(call, lost)
 	}
 	if !c.declares(m.Method) {
 		return nil, mcp.ErrCannotAsk
@@ -72,12 +72,12 @@ func (c *Session) put(ctx context.Context, call *mcp.Call, m *jsonrpc.Message, s
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
-		// §Cancellation: whoever asked may take the question back.
+		// §Cancellation: the sender may cancel its request.
 		note := jsonrpc.AppendNotification(nil, mcp.NoteCancelled,
 			append(append([]byte(`{"requestId":`), id...), `,"reason":"the call that needed it has ended"}`...))
 		if errors.Is(tell(note), errAnswered) && c.out != nil {
-			// The answer has overtaken it, and a person may still be looking at the
-			// question.
+			// The answer of the call was faster, and the user may still be looking at the
+			// request.
 			_ = c.out.Send(note)
 		}
 	}
@@ -87,29 +87,29 @@ func (c *Session) put(ctx context.Context, call *mcp.Call, m *jsonrpc.Message, s
 	return nil, err
 }
 
-// declares reports whether the client has said that it can be asked this. A session
-// with a server may be shared by clients that can do different things, and a client
-// must not be asked what it has not declared (2025-11-25 §Lifecycle, "Operation").
-// What we do not know goes through.
+// declares reports whether the client has declared the capability for a server request.
+// Clients with different capabilities may share a session with a server, and a client must
+// not get requests that it has not declared (2025-11-25 §Lifecycle, "Operation"). Unknown
+// methods are allowed.
 func (c *Session) declares(method string) bool {
 	capability := mcp.AskCapability(method)
-	f := c.facts.Load()
+	f := c.info.Load()
 	if capability == "" || f == nil {
 		return true
 	}
 	return !jsonrpc.Find(f.Capabilities, jsonrpc.Whole(f.Capabilities), capability).IsZero()
 }
 
-// withID gives an answer the id under which the server knows its question.
+// withID returns an answer with the id that the server used for its request.
 func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	e.Replace(mcp.WhyID, m.IDAt, []byte(id))
 	return mcp.Rewrite(t, m, &e)
 }
 
-// answered resolves the question that a client's response belongs to. Others are
-// dropped: answers that come twice, late, or to nothing.
-func (c *Session) answered(m *jsonrpc.Message) {
+// takeResponse resolves the server request that a client's response belongs to. It drops
+// duplicate, late and unknown responses.
+func (c *Session) takeResponse(m *jsonrpc.Message) {
 	n, ok := jsonrpc.Int([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
 	if !ok {
 		return
@@ -123,8 +123,8 @@ func (c *Session) answered(m *jsonrpc.Message) {
 	}
 }
 
-// Refuse fails the question that a client's answer belongs to which is not a
-// message; see transport.Refuser.
+// Refuse fails the server request whose answer from the client could not be read; see
+// transport.Refuser.
 func (c *Session) Refuse(bad *transport.BadAnswer) {
 	n, ok := jsonrpc.Int([]byte(bad.ID), jsonrpc.Span{End: len(bad.ID)})
 	if !ok {
@@ -139,8 +139,8 @@ func (c *Session) Refuse(bad *transport.BadAnswer) {
 	}
 }
 
-// requestCaller is the way back to a client while one of its requests runs. It keeps
-// the order of what is written, and lets nothing follow the answer.
+// requestCaller sends messages to a client while one of its requests runs. It keeps their
+// order and sends nothing after the answer.
 type requestCaller struct {
 	client    *Session
 	call      *mcp.Call
@@ -153,7 +153,7 @@ type requestCaller struct {
 
 func (s *requestCaller) Notify(b []byte) { _ = s.tell(b) }
 
-// tell passes on an event that the client can do without.
+// tell sends a message that may be dropped.
 func (s *requestCaller) tell(b []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -166,7 +166,8 @@ func (s *requestCaller) tell(b []byte) error {
 	return s.responder.Event(b)
 }
 
-// send passes on an event that is needed until ctx ends, which is before the answer.
+// send sends a message that must arrive. It gives up when ctx ends, which is before the
+// answer.
 func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	q, ok := s.responder.(transport.Queuer)
 	if !ok {
@@ -178,8 +179,8 @@ func (s *requestCaller) send(ctx context.Context, b []byte) error {
 	if finished {
 		return errAnswered
 	}
-	// Not under the lock: the client may read nothing, and neither what nobody waits
-	// for nor the answer must wait for this.
+	// Not under the lock: a client that does not read must not delay the answer or messages
+	// that may be dropped.
 	return q.Send(ctx, b)
 }
 
@@ -193,7 +194,7 @@ func (s *requestCaller) finish(b []byte, code int64) {
 	_ = s.responder.Finish(b, code)
 }
 
-// postpone says that the answer which follows refuses the request for now.
+// postpone announces that the answer asks the client to retry later.
 func (s *requestCaller) postpone(after time.Duration) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -202,23 +203,23 @@ func (s *requestCaller) postpone(after time.Duration) {
 	}
 }
 
-var errAnswered = errors.New("the request has its answer")
+var errAnswered = errors.New("the request has been answered")
 
 func (s *requestCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if !s.live {
 		return nil, mcp.ErrCannotAsk
 	}
-	return s.client.put(ctx, s.call, m, s.send, s.tell)
+	return s.client.askClient(ctx, s.call, m, s.send, s.tell)
 }
 
-// sessionSubscriber is the way to a legacy client outside of any request.
+// sessionSubscriber sends messages to a legacy client outside of any request.
 type sessionSubscriber struct{ client *Session }
 
-func (s sessionSubscriber) ClientInfo() *mcp.ClientInfo { return s.client.facts.Load() }
+func (s sessionSubscriber) ClientInfo() *mcp.ClientInfo { return s.client.info.Load() }
 
 func (s sessionSubscriber) Notify(b []byte) { _ = s.client.out.Send(b) }
 
 func (s sessionSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	out := s.client.out
-	return s.client.put(ctx, nil, m, func(_ context.Context, b []byte) error { return out.Send(b) }, out.Send)
+	return s.client.askClient(ctx, nil, m, func(_ context.Context, b []byte) error { return out.Send(b) }, out.Send)
 }

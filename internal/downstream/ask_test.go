@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// asker is a host whose tool asks its client and answers with the answer.
+// asker is a handler with a tool that sends its client a request and returns the answer.
 type asker struct {
-	give context.CancelCauseFunc // ends the question
+	give context.CancelCauseFunc // cancels the server request
 
 	mu      sync.Mutex
 	answers []string
@@ -36,27 +36,27 @@ func (a *asker) call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply
 	return mcp.Answer([]byte(`{"asked":true}`)), nil
 }
 
-// The fake server's question is the call's own message: what matters is its id.
+// The fake server sends the call itself as its request: only the id matters.
 const asking = `{"jsonrpc":"2.0","id":"srv","method":"tools/call","params":{"name":"x"}}`
 
 func TestAsking(t *testing.T) {
 	a := &asker{}
-	greeted(t, &fakeHost{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
+	visitLegacy(t, &fakeHandler{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
-		// To nothing, to another, under another spelling: dropped.
+		// Answers to unknown ids, or with another spelling of the id, are dropped.
 		w.Say(`{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","id":"srv","result":{}}`, `{"jsonrpc":"2.0","id":0,"result":{}}`,
 			`{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":"x"}}`)
 		w.Want()
 		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
 		w.Want(`{"jsonrpc":"2.0","id":"srv","result":{"asked":true}}`)
-		// Twice and late.
+		// A duplicate and a late answer are dropped.
 		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`)
 		w.Want()
 		if len(a.answers) != 1 || a.answers[0] != `{"jsonrpc":"2.0","id":"srv","result":{"action":"accept"}}` {
 			t.Errorf("answered %q", a.answers)
 		}
-		// Ids are not used again, and an error is an answer.
+		// Ids are not reused, and an error is an answer.
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":2,…`)
 		w.Say(`{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"no"}}`)
@@ -69,7 +69,7 @@ func TestAsking(t *testing.T) {
 
 func TestAQuestionTakenBack(t *testing.T) {
 	a := &asker{}
-	greeted(t, &fakeHost{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
+	visitLegacy(t, &fakeHandler{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
 		w.Say(asking)
 		w.Want(`{"jsonrpc":"2.0","id":1,…`)
 		a.give(context.Canceled)
@@ -77,25 +77,25 @@ func TestAQuestionTakenBack(t *testing.T) {
 		w.Say(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
 		w.Want()
 		if len(a.errs) != 1 || !errors.Is(a.errs[0], context.Canceled) {
-			t.Errorf("asking ended with %v", a.errs)
+			t.Errorf("the request ended with %v", a.errs)
 		}
 	})
 }
 
-// A question is asked on behalf of a call by a goroutine that the call does not
-// wait for; when the answer is there first the client must still hear that nobody
-// wants to know any more.
+// TestAQuestionThatOutlivesItsCall: a goroutine that the call does not wait for sends the
+// client a request. If the call's answer is first, the client still gets the cancellation
+// of the request.
 func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 	var asked sync.WaitGroup
 	var cancel context.CancelCauseFunc
-	h := &fakeHost{on: calls{mcp.MethodCallTool: func(_ context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	h := &fakeHandler{on: calls{mcp.MethodCallTool: func(_ context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		var ctx context.Context
 		ctx, cancel = context.WithCancelCause(context.Background())
 		asked.Go(func() { _, _ = s.Ask(ctx, c.Msg) })
-		synctest.Wait() // it is put, and the only one to wait for is the test
+		synctest.Wait() // the request has been sent, and only the test waits
 		return mcp.Answer([]byte(`{}`)), nil
 	}}}
-	greeted(t, h, func(w *pipetest.Wire) {
+	visitLegacy(t, h, func(w *pipetest.Wire) {
 		if err := w.Pipe.Write([]byte(asking)); err != nil {
 			t.Fatal(err)
 		}
@@ -109,12 +109,12 @@ func TestAQuestionThatOutlivesItsCall(t *testing.T) {
 
 func TestCloseEndsQuestions(t *testing.T) {
 	a := &asker{}
-	greeted(t, &fakeHost{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
+	visitLegacy(t, &fakeHandler{on: calls{mcp.MethodCallTool: a.call}}, func(w *pipetest.Wire) {
 		w.Say(asking)
 		_ = w.Pipe.Close()
 	})
 	if len(a.errs) != 1 {
-		t.Errorf("asking ended with %v", a.errs)
+		t.Errorf("the request ended with %v", a.errs)
 	}
 }
 
@@ -123,11 +123,12 @@ func declaring(capabilities string) string {
 	return strings.Replace(hello25, `"capabilities":{}`, `"capabilities":`+capabilities, 1)
 }
 
-// TestNobodyIsAskedWhatItHasNotDeclared, over whatever session the question comes:
-// one with a server may be shared by clients that can do different things.
+// TestNobodyIsAskedWhatItHasNotDeclared: clients with different capabilities may share a
+// session with a server. A client gets only requests that it has declared, whichever way
+// they come.
 func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
 	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
-		h := &fakeHost{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+		h := &fakeHandler{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			_, err := s.Ask(ctx, pipetest.Scan(t, elicit))
 			return nil, err
 		}}}
@@ -142,9 +143,9 @@ func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
 				}
 			}
 			if questions != want {
-				t.Errorf("%s: %d questions", capabilities, questions)
+				t.Errorf("%s: %d requests", capabilities, questions)
 			}
-			ctx, stop := context.WithTimeout(context.Background(), time.Second) // of the bubble
+			ctx, stop := context.WithTimeout(context.Background(), time.Second) // belongs to the synctest bubble
 			defer stop()
 			if _, err := h.standing.Ask(ctx, pipetest.Scan(t, elicit)); errors.Is(err, mcp.ErrCannotAsk) != (want == 0) {
 				t.Errorf("%s, outside of a call: %v", capabilities, err)
@@ -154,7 +155,7 @@ func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
 }
 
 func TestTooManyQuestions(t *testing.T) {
-	h := &fakeHost{}
+	h := &fakeHandler{}
 	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		w.Say(declaring(`{"elicitation":{}}`), ready)
 		w.Heard()
@@ -165,7 +166,7 @@ func TestTooManyQuestions(t *testing.T) {
 			all.Go(func() { _, _ = h.standing.Ask(ctx, m) })
 		}
 		if got := w.Heard(); len(got) != maxAsks {
-			t.Errorf("%d questions", len(got))
+			t.Errorf("%d requests", len(got))
 		}
 		if _, err := h.standing.Ask(ctx, m); !errors.Is(err, mcp.ErrCannotAsk) {
 			t.Errorf("one more: %v", err)
@@ -173,25 +174,25 @@ func TestTooManyQuestions(t *testing.T) {
 		cancel()
 		all.Wait()
 		if got := w.Heard(); len(got) != maxAsks {
-			t.Errorf("%d taken back", len(got))
+			t.Errorf("%d cancelled", len(got))
 		}
 	})
 }
 
 func TestNothingFollowsTheAnswer(t *testing.T) {
 	var kept mcp.Caller
-	h := &fakeHost{on: calls{mcp.MethodCallTool: func(_ context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+	h := &fakeHandler{on: calls{mcp.MethodCallTool: func(_ context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		kept = s
 		s.Notify([]byte(progress("1", 1)))
 		return mcp.Answer([]byte(`{}`)), nil
 	}}}
-	greeted(t, h, func(w *pipetest.Wire) {
+	visitLegacy(t, h, func(w *pipetest.Wire) {
 		w.Say(asking)
 		w.Want(progress("1", 1), `{"jsonrpc":"2.0","id":"srv","result":{}}`)
 		kept.Notify([]byte(progress("1", 2)))
 		w.Want()
 		if _, err := kept.Ask(context.Background(), pipetest.Scan(t, elicit)); err == nil {
-			t.Error("asked after the answer")
+			t.Error("sent a request after the answer")
 		}
 		w.Want()
 	})

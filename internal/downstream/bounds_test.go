@@ -8,13 +8,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// long is so many bytes of text.
+// long returns n bytes of text.
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestASessionKeepsLittleOfItsClient: a legacy client that says of itself as much as a
-// message may hold has a session, which keeps a bounded part of it.
+// TestASessionKeepsLittleOfItsClient: a legacy client may send capabilities and info as
+// long as a message. Its session keeps a bounded part.
 func TestASessionKeepsLittleOfItsClient(t *testing.T) {
-	h := &fakeHost{}
+	h := &fakeHandler{}
 	var lost []string
 	events := &event.Publisher{}
 	events.Tap(event.Of(event.Loss), func(e event.Event) { lost = append(lost, e.Name+": "+e.Detail) })

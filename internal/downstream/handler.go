@@ -7,17 +7,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Handler is what stands behind a client's conversation and answers it: the gateway.
+// Handler answers the requests of a client. The gateway implements it.
 type Handler interface {
-	// Hello returns what a client is told when it opens. It may block until the
-	// servers behind have answered, or as long as ctx.
+	// Hello returns what a client gets at the handshake. It may block until the servers
+	// have answered or ctx ends.
 	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
-	// Call answers one request, every method but those of the handshake itself.
-	// The error is turned into a Failure with mcp.Wire.
+	// Call answers one request; methods of the handshake itself do not get here. mcp.Wire
+	// converts the error.
 	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
-	// Notify takes a client's notification that is not about our own conversation.
+	// Notify handles a client's notification that is not about the conversation itself.
 	Notify(ctx context.Context, f *mcp.ClientInfo, m *jsonrpc.Message)
-	// Subscribe says that a legacy client has finished its handshake and hears
-	// standing notices from now on. detach is called once, when it is gone.
+	// Subscribe registers a legacy client that has finished its handshake, so that it gets
+	// notifications outside of its requests. detach is called once, at the end of the
+	// conversation.
 	Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func())
 }

@@ -15,56 +15,56 @@ import (
 
 // initialize answers the handshake of the legacy revisions (§Lifecycle).
 func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Opening, r transport.Responder) {
-	if c.facts.Load() != nil && c.number != 0 && c.facts.Load().Info != nil {
+	if c.info.Load() != nil && c.number != 0 && c.info.Load().Info != nil {
 		c.fail(m.ID, r, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this session is already initialized"})
 		return
 	}
 	start := time.Now()
-	f, bad := c.offered(m)
+	f, bad := c.readInitialize(m)
 	if bad != nil {
-		c.opened(m.Method, &mcp.ClientInfo{}, start, bad)
+		c.publishHandshake(m.Method, &mcp.ClientInfo{}, start, bad)
 		c.fail(m.ID, r, bad)
 		return
 	}
 	call := mcp.NewCall(m, o.Meta, f)
 	bare := m.Params.IsZero()
 	c.manifest.Store(bare)
-	h, err := c.reception.Host.Hello(ctx, f)
+	h, err := c.endpoint.Host.Hello(ctx, f)
 	var tools [][]byte
 	if err == nil && bare {
 		tools, err = c.allTools(ctx, f, h)
 	}
-	c.opened(m.Method, f, start, err)
+	c.publishHandshake(m.Method, f, start, err)
 	if err != nil {
 		reply := mcp.Fail(err)
 		_ = r.Finish(encode(call, reply), dialect.Code(call, reply))
 		return
 	}
-	c.facts.Store(f)
+	c.info.Store(f)
 	result := dialect.Hello(f.Revision, h)
 	if bare {
 		result = dialect.Superset(result, tools)
 	}
 	_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, result), 0)
-	// Clients are known that never send notifications/initialized; everything but
-	// standing notices works for them.
+	// attach is not called here; notifications/initialized does that. Some clients never
+	// send it. For them everything works but notifications outside of requests.
 }
 
-// offered reads what a client offers at initialize and settles the revision.
-func (c *Session) offered(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.Error) {
+// readInitialize reads a client's initialize and chooses the revision.
+func (c *Session) readInitialize(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.Error) {
 	var at [3]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Params, []string{"protocolVersion", "capabilities", "clientInfo"}, at[:])
 	date, isText := jsonrpc.Text(m.Raw, at[0])
 	if !at[0].IsZero() && !isText {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "protocolVersion must be a string"}
 	}
-	rev, ok := c.reception.settle(date)
+	rev, ok := c.endpoint.settle(date)
 	if !ok {
-		return nil, c.reception.refuseVersion(date)
+		return nil, c.endpoint.refuseVersion(date)
 	}
 	f := &mcp.ClientInfo{
 		Revision:     rev,
-		Info:         []byte(nameless),
+		Info:         []byte(unknownClient),
 		Who:          c.who,
 		Conversation: c.number,
 		Remote:       c.remote,
@@ -73,23 +73,23 @@ func (c *Session) offered(m *jsonrpc.Message) (*mcp.ClientInfo, *jsonrpc.Error) 
 		f.Capabilities = at[1].Of(m.Raw)
 	}
 	if jsonrpc.KindOf(m.Raw, at[2]) == '{' {
-		f.Info = named(at[2].Of(m.Raw))
+		f.Info = withRequired(at[2].Of(m.Raw))
 	}
 	if len(f.Info) > mcp.MaxOwnInfo {
-		c.lost(nil, mcp.Losses{{What: m.Method, Why: "clientInfo is too long; only its name and version are kept"}})
+		c.publishLosses(nil, mcp.Losses{{What: m.Method, Why: "clientInfo is too long; only its name and version are kept"}})
 	}
 	if len(f.Capabilities) > mcp.MaxOwnCapabilities {
-		c.lost(nil, mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; only the known ones are kept"}})
+		c.publishLosses(nil, mcp.Losses{{What: m.Method, Why: "the client's capabilities are too long; only the known ones are kept"}})
 	}
-	return f.Own(), nil // the session must not keep the whole request alive
+	return f.Own(), nil // the session must not keep the memory of the whole request
 }
 
-// nameless is the Implementation object of a client that does not say what it is. Its
-// two members are required in every revision, and modern servers insist.
-const nameless = `{"name":"unknown","version":"0"}`
+// unknownClient is the Implementation object of a client that does not send one. Both members
+// are required in every revision, and modern servers insist on them.
+const unknownClient = `{"name":"unknown","version":"0"}`
 
-// named returns an Implementation object with what is required in it.
-func named(info []byte) []byte {
+// withRequired returns an Implementation object with the required members added.
+func withRequired(info []byte) []byte {
 	var at [2]jsonrpc.Span
 	jsonrpc.FindAll(info, jsonrpc.Whole(info), []string{"name", "version"}, at[:])
 	var set []jsonrpc.Field
@@ -107,9 +107,8 @@ func named(info []byte) []byte {
 	return jsonrpc.Splice(nil, info, &e)
 }
 
-// settle answers an offered date with the revision to speak (2025-11-25
-// §Lifecycle, "Version Negotiation": the same one if we support it, otherwise the
-// newest that we do).
+// settle returns the revision to use for an offered date (2025-11-25 §Lifecycle, "Version
+// Negotiation": the same one if we support it, otherwise the newest that we do).
 func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
 	offered, known := mcp.ParseRevision(date)
 	best := mcp.Unknown
@@ -127,18 +126,18 @@ func (r *Endpoint) settle(date string) (mcp.Revision, bool) {
 	return best, !r.Strict && best != mcp.Unknown
 }
 
-// everything is all that we speak.
-var everything = mcp.Revisions()
+// allRevisions holds all revisions that we support.
+var allRevisions = mcp.Revisions()
 
-// speaks returns the revisions that clients may speak, newest first.
+// speaks returns the revisions that clients may use, newest first.
 func (r *Endpoint) speaks() []mcp.Revision {
 	if r.Revisions == nil {
-		return everything
+		return allRevisions
 	}
 	return r.Revisions
 }
 
-// accepted returns those of them that initialize agrees to.
+// accepted returns those of them that initialize may agree on.
 func (r *Endpoint) accepted() []mcp.Revision {
 	var out []mcp.Revision
 	for _, rev := range r.speaks() {
@@ -149,8 +148,8 @@ func (r *Endpoint) accepted() []mcp.Revision {
 	return out
 }
 
-// refuseVersion is the strict mode's answer. It names the versions in every
-// spelling that clients are known to read.
+// refuseVersion returns the error of the strict mode. It lists the versions under every
+// name that known clients read.
 func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	list := []byte{'['}
 	for i, rev := range r.accepted() {
@@ -169,10 +168,10 @@ func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Unsupported protocol version", Data: d}
 }
 
-// opened publishes the handshake of a client that took from start until now. method is
-// initialize or server/discover, and err why it failed.
-func (c *Session) opened(method string, f *mcp.ClientInfo, start time.Time, err error) {
-	if !c.reception.Events.Wants(event.Handshake) {
+// publishHandshake publishes the handshake of a client that began at start. method is initialize or
+// server/discover; err is why it failed.
+func (c *Session) publishHandshake(method string, f *mcp.ClientInfo, start time.Time, err error) {
+	if !c.endpoint.Events.Wants(event.Handshake) {
 		return
 	}
 	name, _ := jsonrpc.Text(f.Info, jsonrpc.Find(f.Info, jsonrpc.Whole(f.Info), "name"))
@@ -183,5 +182,5 @@ func (c *Session) opened(method string, f *mcp.ClientInfo, start time.Time, err 
 	if err != nil {
 		e.Outcome, e.Code = mcp.Failed, mcp.Wire(err).Code
 	}
-	c.reception.Events.Publish(e)
+	c.endpoint.Events.Publish(e)
 }

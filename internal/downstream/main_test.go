@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// fakeHost answers by method, and everything else with what it was asked.
-type fakeHost struct {
+// fakeHandler answers by method, and all other requests with their own params.
+type fakeHandler struct {
 	on map[string]func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 
 	mu       sync.Mutex
@@ -29,14 +29,14 @@ type fakeHost struct {
 	detached int
 }
 
-func (h *fakeHost) Hello(_ context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
+func (h *fakeHandler) Hello(_ context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hellos = append(h.hellos, f)
 	return &mcp.ServerInfo{Info: []byte(`{"name":"host","version":"1"}`), Capabilities: []byte(`{"tools":{}}`)}, nil
 }
 
-func (h *fakeHost) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+func (h *fakeHandler) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	h.mu.Lock()
 	h.calls = append(h.calls, c.Msg.Method)
 	h.mu.Unlock()
@@ -46,13 +46,13 @@ func (h *fakeHost) Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Re
 	return mcp.Answer([]byte(`{"method":"` + c.Msg.Method + `"}`)), nil
 }
 
-func (h *fakeHost) Notify(_ context.Context, _ *mcp.ClientInfo, m *jsonrpc.Message) {
+func (h *fakeHandler) Notify(_ context.Context, _ *mcp.ClientInfo, m *jsonrpc.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.notices = append(h.notices, m.Method)
 }
 
-func (h *fakeHost) Subscribe(_ *mcp.ClientInfo, s mcp.Subscriber) func() {
+func (h *fakeHandler) Subscribe(_ *mcp.ClientInfo, s mcp.Subscriber) func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.standing = s
@@ -63,8 +63,8 @@ func (h *fakeHost) Subscribe(_ *mcp.ClientInfo, s mcp.Subscriber) func() {
 	}
 }
 
-// visit serves a client on a pipe in a bubble. After script the client hangs up,
-// and the conversation has to end by itself without an error.
+// visit serves a client on a pipe in a synctest bubble. After script the client closes its
+// end, and the conversation must end without an error.
 func visit(t *testing.T, r *Endpoint, script func(w *pipetest.Wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,8 +89,8 @@ const (
 	modernly = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 )
 
-// greeted is visit after a legacy handshake.
-func greeted(t *testing.T, h *fakeHost, script func(w *pipetest.Wire)) {
+// visitLegacy is visit after a legacy handshake.
+func visitLegacy(t *testing.T, h *fakeHandler, script func(w *pipetest.Wire)) {
 	t.Helper()
 	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		w.Say(hello25, ready)
@@ -99,8 +99,8 @@ func greeted(t *testing.T, h *fakeHost, script func(w *pipetest.Wire)) {
 	})
 }
 
-// gate is a call that waits until it is opened or cancelled. Its channel is made by
-// whoever comes first, in the bubble of the test.
+// gate is a call that blocks until it is opened or cancelled. Its channel is made on first
+// use, in the bubble of the test.
 type gate struct {
 	once   sync.Once
 	way    chan struct{}

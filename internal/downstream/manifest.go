@@ -11,44 +11,44 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Clients are known that say nothing of themselves, read their tools from the result
-// of initialize and never ask again, never send notifications/initialized, and end
-// with a notification instead of the end of input. They are told by initialize
-// without params, which every revision requires.
+// Some clients send initialize without params, which every revision requires. They read
+// their tools from the result of initialize and never list them, never send
+// notifications/initialized, and announce their end with a notification instead of closing
+// stdin. The missing params identify them.
 
-// noteShutdown is how such a client says that it ends; it waits for our end a few
-// seconds.
+// noteShutdown is the notification by which such a client announces its end. It then waits
+// a few seconds for us to exit.
 const noteShutdown = "shutdown"
 
-// ErrShutdown is returned by ServePipe when the client has said that it ends. It
-// waits for our end, and not for long.
-var ErrShutdown = errors.New("the client has said that it ends")
+// ErrShutdown is returned by ServePipe when the client has announced its end. The client
+// waits only briefly for us to exit.
+var ErrShutdown = errors.New("the client has announced its end")
 
-// The bounds of what is put into the answer to initialize.
+// Bounds of the tools in the result of initialize.
 const (
-	toolsPatience = 20 * time.Second // such clients have 30 s
-	maxToolPages  = 200
-	maxToolBytes  = 16 << 20
+	toolsTimeout = 20 * time.Second // such clients time out after 30 s
+	maxToolPages = 200
+	maxToolBytes = 16 << 20
 )
 
-// allTools reads the list of tools to its end, as this client would be told it.
+// allTools reads the whole list of tools as this client would get it.
 func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.ServerInfo) ([][]byte, error) {
 	if caps := h.Capabilities; len(caps) > 2 && jsonrpc.Find(caps, jsonrpc.Whole(caps), "tools").IsZero() {
 		return nil, nil
 	}
-	ctx, stop := context.WithTimeout(ctx, toolsPatience)
+	ctx, stop := context.WithTimeout(ctx, toolsTimeout)
 	defer stop()
 	var all [][]byte
 	var params []byte
 	for page, size := 0, 0; page < maxToolPages && size < maxToolBytes; page++ {
 		call := mcp.NewCall(jsonrpc.NewRequest("0", mcp.MethodListTools, params), jsonrpc.Span{}, f)
 		call.Once, call.Ours = true, true
-		reply, err := c.reception.Host.Call(ctx, call, mcp.NoCaller{})
+		reply, err := c.endpoint.Host.Call(ctx, call, mcp.NoCaller{})
 		if err != nil {
 			return nil, err
 		}
 		out := dialect.Reply(nil, call, reply)
-		c.lost(call, reply.Losses)
+		c.publishLosses(call, reply.Losses)
 		list, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1, Depth: 256, Tokens: 4 << 20, Tolerant: true})
 		if err != nil {
 			return nil, err

@@ -19,31 +19,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Endpoint is how the clients of one endpoint are received. Its fields are not
-// written to after the first Accept.
+// Endpoint accepts the clients of one endpoint. Its fields must not change after the first
+// Accept.
 type Endpoint struct {
 	Host Handler
-	// Revisions lists the revisions that clients may speak, newest first; nil means
-	// all. A modern request of another revision is refused. initialize with another
-	// one is refused with Strict, and otherwise offered the newest legacy one of the
-	// list, if there is any.
+	// Revisions lists the revisions that clients may use, newest first; nil means all. A
+	// modern request of another revision is refused. initialize with another revision is
+	// refused if Strict is set. Otherwise it gets the newest legacy revision of the list,
+	// if there is one.
 	Revisions []mcp.Revision
 	Strict    bool
-	// Events gets each handshake, and each loss of what a client's revision cannot
-	// express. Nil publishes nothing.
+	// Events gets each handshake, and each loss that a client's revision causes. Nil
+	// publishes nothing.
 	Events *event.Publisher
-	// Budget is what the messages of all clients may hold; nil bounds nothing. On HTTP
-	// the doors count what they read themselves.
+	// Budget bounds the bytes of the messages of all clients; nil means no bound. On HTTP
+	// the transport counts what it reads.
 	Budget *transport.Budget
 	Log    *slog.Logger
 
-	singles atomic.Int64 // requests that are a conversation by themselves and run
+	singles atomic.Int64 // running requests without a conversation
 	mu      sync.Mutex
 	open    map[string]int // conversations by transport
 }
 
-// Conversations returns how many conversations there are, by transport, and how
-// many requests run that are one by themselves, as modern ones over HTTP are.
+// Conversations returns the number of conversations by transport, and the number of running
+// requests that are a conversation by themselves, as modern HTTP requests are.
 func (r *Endpoint) Conversations() (byTransport map[string]int, requests int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,14 +59,14 @@ func (r *Endpoint) count(transport string, n int) {
 	r.open[transport] += n
 }
 
-// conversations counts the conversations of the process. Endpoints share servers,
-// and a server's questions go to the client that they belong to by this number: it
-// must not mean one client at one endpoint and another at the next.
+// conversations counts the conversations of the process. Endpoints share servers, and
+// server requests are routed to clients by this number, so it must be unique across
+// endpoints.
 var conversations atomic.Uint64
 
-// Accept begins a conversation with a client; see transport.Acceptor.
+// Accept starts a conversation with a client; see transport.Acceptor.
 func (r *Endpoint) Accept(p transport.Peer, out transport.Outbox) transport.Conversation {
-	c := &Session{reception: r, who: p.Who, remote: p.Remote, out: out}
+	c := &Session{endpoint: r, who: p.Who, remote: p.Remote, out: out}
 	if out != nil {
 		c.number = conversations.Add(1)
 		c.transport = p.Transport
@@ -78,18 +78,18 @@ func (r *Endpoint) Accept(p transport.Peer, out transport.Outbox) transport.Conv
 // Session is our conversation with one client: a legacy session, a pipe on which
 // both eras may be spoken, or a single modern HTTP request.
 type Session struct {
-	reception *Endpoint
+	endpoint  *Endpoint
 	who       *identity.Principal
 	remote    string
 	transport string
 	out       transport.Outbox // nil for a single request
 	number    uint64
-	manifest  atomic.Bool // it opened as the manifest's clients do
+	manifest  atomic.Bool // it sent initialize without params; see manifest.go
 
-	facts atomic.Pointer[mcp.ClientInfo] // set by initialize; nil before
+	info atomic.Pointer[mcp.ClientInfo] // set by initialize; nil before
 
 	mu       sync.Mutex
-	closed   error // why, once the conversation has ended
+	closed   error // why the conversation has ended; nil before
 	inflight map[jsonrpc.ID]*inflight
 	arriving map[*inflight]struct{}
 	asks     map[int64]*ask
@@ -102,8 +102,8 @@ type inflight struct {
 	id     jsonrpc.ID
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	listen bool // it ends with nothing but its client
-	over   bool // the client has cancelled it; under Client.mu
+	listen bool // ends only with its client
+	over   bool // cancelled by the client; under Session.mu
 }
 
 func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
@@ -112,13 +112,12 @@ func newInflight(ctx context.Context, m *jsonrpc.Message) *inflight {
 	return f
 }
 
-// Expect takes note of a request before it is served, which what it returns does,
-// so that a cancellation right behind it finds it although it is served elsewhere;
-// see transport.Expecter. Each request has a note of its own, and not each id: a
-// client may use the id of a request anew that it has cancelled, while that one is
-// still waiting for its turn.
+// Expect registers a request before the returned function serves it, so that a cancellation
+// right behind the request finds it; see transport.Expecter. It registers requests and not
+// ids, because a client may reuse the id of a request that it has cancelled before the
+// request got its turn.
 func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transport.Responder) {
-	if c.out == nil || in.Msg.Method == mcp.MethodInitialize { // which is not to be cancelled
+	if c.out == nil || in.Msg.Method == mcp.MethodInitialize { // initialize cannot be cancelled
 		return func(r transport.Responder) { c.Request(ctx, in, r) }
 	}
 	f := newInflight(ctx, in.Msg)
@@ -130,7 +129,7 @@ func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transp
 	c.mu.Unlock()
 	return func(r transport.Responder) {
 		defer f.cancel(nil)
-		defer func() { // some, as ping, are served without ever being in flight
+		defer func() { // some requests, like ping, are served without being in flight
 			c.mu.Lock()
 			delete(c.arriving, f)
 			c.mu.Unlock()
@@ -139,19 +138,19 @@ func (c *Session) Expect(ctx context.Context, in transport.Incoming) func(transp
 	}
 }
 
-// Facts returns what initialize told, nil before it.
-func (c *Session) Facts() *mcp.ClientInfo { return c.facts.Load() }
+// ClientInfo returns the client as described by initialize, nil before.
+func (c *Session) ClientInfo() *mcp.ClientInfo { return c.info.Load() }
 
 // Request serves one request; see transport.Conversation.
 func (c *Session) Request(ctx context.Context, in transport.Incoming, r transport.Responder) {
 	c.request(ctx, in, r, nil)
 }
 
-// request serves one request; noted is what Expect knows of it, or nil.
-func (c *Session) request(ctx context.Context, in transport.Incoming, r transport.Responder, noted *inflight) {
+// request serves one request. expected is its entry from Expect, or nil.
+func (c *Session) request(ctx context.Context, in transport.Incoming, r transport.Responder, expected *inflight) {
 	if c.out == nil {
-		c.reception.singles.Add(1)
-		defer c.reception.singles.Add(-1)
+		c.endpoint.singles.Add(1)
+		defer c.endpoint.singles.Add(-1)
 	}
 	opening, bad := in.Opening, (*jsonrpc.Error)(nil)
 	if opening.Revision == mcp.Unknown {
@@ -165,21 +164,20 @@ func (c *Session) request(ctx context.Context, in transport.Incoming, r transpor
 		return
 	}
 	if opening.Revision.Modern() {
-		c.modern(ctx, in, opening, r, noted)
+		c.modern(ctx, in, opening, r, expected)
 		return
 	}
-	c.legacy(ctx, in, opening, r, noted)
+	c.legacy(ctx, in, opening, r, expected)
 }
 
-// enter puts a request into the table of those in flight. Only conversations that
-// outlive a request need one. noted is what Expect knows of it, or nil. leave takes
-// it out again and reports whether the client has cancelled it until then; further
-// calls say the same.
-func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, noted *inflight) (_ context.Context, leave func() (cancelled bool), _ *jsonrpc.Error) {
+// enter adds a request to the table of requests in flight, which only conversations that
+// outlive a request need. expected is its entry from Expect, or nil. leave removes the request
+// and reports whether the client has cancelled it; further calls return the same.
+func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, expected *inflight) (_ context.Context, leave func() (cancelled bool), _ *jsonrpc.Error) {
 	if c.out == nil {
 		return ctx, func() bool { return false }, nil
 	}
-	f := noted
+	f := expected
 	if f == nil {
 		f = newInflight(ctx, m)
 	}
@@ -201,12 +199,12 @@ func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, noted *inflight
 		return over
 	}
 	if f.over {
-		// Its id is free already.
+		// The client cancelled it, and its id is free already.
 		return f.ctx, leave, nil
 	}
 	if _, dup := c.inflight[f.id]; dup {
 		f.cancel(nil)
-		// §Base, all revisions: an id must not be used again while in flight.
+		// §Base, all revisions: an id must not be reused while it is in flight.
 		return ctx, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still running"}
 	}
 	if c.inflight == nil {
@@ -216,30 +214,30 @@ func (c *Session) enter(ctx context.Context, m *jsonrpc.Message, noted *inflight
 	return f.ctx, leave, nil
 }
 
-func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
+func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, expected *inflight) {
 	m := in.Msg
 	if method := mcp.LookupMethod(m.Method); method != nil && !method.In(o.Revision) {
-		// Removed methods, whoever stands behind us (2026-07-28 §Changelog).
+		// Removed methods are refused whatever the server speaks (2026-07-28 §Changelog).
 		c.fail(m.ID, r, mcp.MethodNotFound(m.Method))
 		return
 	}
-	if !slices.Contains(c.reception.speaks(), o.Revision) {
-		c.fail(m.ID, r, mcp.UnsupportedAmong(m.ID, o.Revision.String(), c.reception.speaks()))
+	if !slices.Contains(c.endpoint.speaks(), o.Revision) {
+		c.fail(m.ID, r, mcp.UnsupportedAmong(m.ID, o.Revision.String(), c.endpoint.speaks()))
 		return
 	}
-	ctx, leave, bad := c.enter(ctx, m, noted)
+	ctx, leave, bad := c.enter(ctx, m, expected)
 	if bad != nil {
 		c.fail(m.ID, r, bad)
 		return
 	}
 	defer leave()
-	call := mcp.NewCall(m, o.Meta, c.perRequest(m, o))
+	call := mcp.NewCall(m, o.Meta, c.clientOf(m, o))
 	call.Headers, call.HTTP = in.Params, in.HTTP
 	call.Level = call.Client.LogLevel
 	if m.Method == mcp.MethodDiscover {
 		start := time.Now()
-		h, err := c.reception.Host.Hello(ctx, call.Client)
-		c.opened(mcp.MethodDiscover, call.Client, start, err)
+		h, err := c.endpoint.Host.Hello(ctx, call.Client)
+		c.publishHandshake(mcp.MethodDiscover, call.Client, start, err)
 		leave()
 		if err != nil {
 			reply := mcp.Fail(err)
@@ -248,8 +246,8 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 		}
 		own := *h
 		own.Versions = own.Versions[:0:0]
-		for _, rev := range c.reception.speaks() {
-			// What we speak, not what the server speaks: that is the point of us.
+		for _, rev := range c.endpoint.speaks() {
+			// What we speak, not what the server speaks.
 			own.Versions = append(own.Versions, rev.String())
 		}
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
@@ -258,10 +256,10 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r}, leave)
 }
 
-// perRequest reads what a modern request says of its sender.
-func (c *Session) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientInfo {
+// clientOf reads what a modern request says about its client.
+func (c *Session) clientOf(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientInfo {
 	var at [3]jsonrpc.Span
-	jsonrpc.FindAll(m.Raw, o.Meta, perRequestKeys, at[:])
+	jsonrpc.FindAll(m.Raw, o.Meta, clientKeys, at[:])
 	f := &mcp.ClientInfo{
 		Revision:     o.Revision,
 		Info:         at[0].Of(m.Raw),
@@ -277,11 +275,11 @@ func (c *Session) perRequest(m *jsonrpc.Message, o mcp.Opening) *mcp.ClientInfo 
 	return f
 }
 
-var perRequestKeys = []string{mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
+var clientKeys = []string{mcp.KeyClientInfo, mcp.KeyClientCaps, mcp.KeyLogLevel}
 
-func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, noted *inflight) {
+func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Opening, r transport.Responder, expected *inflight) {
 	m := in.Msg
-	facts := c.facts.Load()
+	info := c.info.Load()
 	switch {
 	case m.Method == mcp.MethodInitialize:
 		c.initialize(ctx, m, o, r)
@@ -289,39 +287,39 @@ func (c *Session) legacy(ctx context.Context, in transport.Incoming, o mcp.Openi
 	case m.Method == mcp.MethodPing:
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, []byte("{}")), 0)
 		return
-	case facts == nil:
-		// Reference servers answer any request before initialize, and clients rely
-		// on it; so they are served as what a client without a version is.
-		facts = c.adopt(o.Revision)
+	case info == nil:
+		// Reference servers answer any request before initialize, and clients rely on that.
+		// So serve it with the revision of a client that names no version.
+		info = c.adopt(o.Revision)
 	}
 	leave, bad := func() bool { return false }, (*jsonrpc.Error)(nil)
-	if !in.HTTP || facts.Info != nil || noted != nil {
-		// Who never opened a session over HTTP has nothing to cancel by, and many use
-		// one id for all of their requests; each has a response of its own.
-		ctx, leave, bad = c.enter(ctx, m, noted)
+	if !in.HTTP || info.Info != nil || expected != nil {
+		// A client that never opened a session over HTTP cannot cancel, and many use one id
+		// for all requests. Each has a response of its own.
+		ctx, leave, bad = c.enter(ctx, m, expected)
 	}
 	if bad != nil {
 		c.fail(m.ID, r, bad)
 		return
 	}
 	defer leave()
-	call := mcp.NewCall(m, o.Meta, facts)
+	call := mcp.NewCall(m, o.Meta, info)
 	switch m.Method {
 	case mcp.MethodSetLevel:
-		c.setLevel(m, facts)
+		c.setLevel(m, info)
 	case mcp.MethodSubscribe:
-		// Clients are known that never send notifications/initialized; who
-		// subscribes wants to hear.
+		// Some clients never send notifications/initialized. A client that subscribes wants
+		// notifications.
 		c.attach()
 	}
 	c.serve(ctx, call, &requestCaller{client: c, call: call, responder: r, live: true}, leave)
 }
 
-// adopt makes a session for a client that never asked for one.
+// adopt returns the client info for a client that has not sent initialize.
 func (c *Session) adopt(rev mcp.Revision) *mcp.ClientInfo {
 	f := &mcp.ClientInfo{Revision: rev, Who: c.who, Conversation: c.number, Remote: c.remote}
-	if !c.facts.CompareAndSwap(nil, f) {
-		return c.facts.Load()
+	if !c.info.CompareAndSwap(nil, f) {
+		return c.info.Load()
 	}
 	return f
 }
@@ -331,23 +329,23 @@ func (c *Session) setLevel(m *jsonrpc.Message, old *mcp.ClientInfo) {
 	if level, ok := mcp.ParseLogLevel(s); ok {
 		f := *old
 		f.LogLevel = level
-		c.facts.Store(&f)
+		c.info.Store(&f)
 	}
 }
 
-// serve runs a call to its end. It leaves the table of those in flight before it
-// answers: a client that has read the answer may use the id again.
+// serve runs a call to its end. It removes the call from the table of requests in flight
+// before it answers, because a client that has the answer may reuse the id.
 func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, leave func() (cancelled bool)) {
 	var reply *mcp.Reply
 	var err error
 	if utf8.ValidString(call.Name) {
-		reply, err = c.reception.Host.Call(ctx, call, s)
+		reply, err = c.endpoint.Host.Call(ctx, call, s)
 	} else {
-		// What a call is routed by must be a text that others can read and write.
+		// Names route the call, so they must be valid text.
 		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: call.Method.NameKey + " has half of a surrogate pair"}
 	}
 	if err != nil {
-		err = cutOff(ctx, err)
+		err = shutdownError(ctx, err)
 		reply = mcp.Fail(err)
 		var e *mcp.Error
 		if errors.As(err, &e) && e.TooMany {
@@ -355,29 +353,29 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 		}
 	}
 	if leave() {
-		// §Cancellation, all revisions: no answer for a request that was cancelled.
+		// §Cancellation, all revisions: a cancelled request gets no answer.
 		s.finish(nil, 0)
 		return
 	}
-	// A client that reads slowly holds its answer here, whatever was let in meanwhile.
+	// A client that reads slowly keeps its answer in memory here.
 	size := int64(len(reply.Msg.Raw))
-	c.reception.Budget.Hold(size)
-	defer c.reception.Budget.Give(size)
+	c.endpoint.Budget.Hold(size)
+	defer c.endpoint.Budget.Give(size)
 	buf := jsonrpc.GetBuffer(len(reply.Msg.Raw) + 256)
 	out := dialect.Reply(*buf, call, reply)
 	s.finish(out, dialect.Code(call, reply))
 	jsonrpc.PutBuffer(buf, out)
-	c.lost(call, reply.Losses)
+	c.publishLosses(call, reply.Losses)
 }
 
-// lost publishes the losses of a call, which is nil where none caused them.
-func (c *Session) lost(call *mcp.Call, all mcp.Losses) {
+// publishLosses publishes the losses of a call, nil for losses outside of calls.
+func (c *Session) publishLosses(call *mcp.Call, all mcp.Losses) {
 	for _, l := range all {
 		e := event.Event{Kind: event.Loss, Level: slog.LevelDebug, Who: c.who, Name: l.What, Detail: l.Why}
 		if call != nil {
 			e.Method, e.Call, e.From = call.Msg.Method, call.Number, call.Client.Revision
 		}
-		c.reception.Events.Publish(e)
+		c.endpoint.Events.Publish(e)
 	}
 }
 
@@ -389,32 +387,31 @@ func (c *Session) fail(id jsonrpc.ID, r transport.Responder, e *jsonrpc.Error) {
 	_ = r.Finish(jsonrpc.AppendError(nil, id, e), e.Code)
 }
 
-// OneWay takes a notification or a response; see transport.Conversation.
+// OneWay handles a notification or a response; see transport.Conversation.
 func (c *Session) OneWay(ctx context.Context, in transport.Incoming) error {
 	m := in.Msg
 	if m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure {
-		c.answered(m)
+		c.takeResponse(m)
 		return nil
 	}
 	switch m.Method {
 	case mcp.NoteCancelled:
-		c.cancelled(m)
+		c.cancelRequest(m)
 	case mcp.NoteInitialized:
 		c.attach()
 	default:
-		f := c.facts.Load()
+		f := c.info.Load()
 		if f == nil || m.Method == noteShutdown && c.manifest.Load() {
 			return nil
 		}
-		c.reception.Host.Notify(ctx, f, m)
+		c.endpoint.Host.Notify(ctx, f, m)
 	}
 	return nil
 }
 
-// cancelled ends the request that a notification names, and frees its id: nothing
-// will answer it any more. Unknown and finished ones are ignored (§Cancellation, all
-// revisions).
-func (c *Session) cancelled(m *jsonrpc.Message) {
+// cancelRequest cancels the request that a notification names and frees its id. It ignores
+// unknown and finished requests (§Cancellation, all revisions).
+func (c *Session) cancelRequest(m *jsonrpc.Message) {
 	id := jsonrpc.ID(m.Param("requestId").Of(m.Raw))
 	var all []*inflight
 	c.mu.Lock()
@@ -438,7 +435,7 @@ func (c *Session) cancelled(m *jsonrpc.Message) {
 }
 
 func (c *Session) attach() {
-	f := c.facts.Load()
+	f := c.info.Load()
 	if f == nil || c.out == nil {
 		return
 	}
@@ -449,7 +446,7 @@ func (c *Session) attach() {
 	}
 	c.detach = func() {}
 	c.mu.Unlock()
-	detach := c.reception.Host.Subscribe(f, sessionSubscriber{c})
+	detach := c.endpoint.Host.Subscribe(f, sessionSubscriber{c})
 	c.mu.Lock()
 	if c.closed == nil {
 		c.detach, detach = detach, nil
@@ -460,7 +457,7 @@ func (c *Session) attach() {
 	}
 }
 
-// endListens ends what would go on for as long as the client is there.
+// endListens ends the listens, which would run for as long as the client is there.
 func (c *Session) endListens(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -474,7 +471,7 @@ func (c *Session) endListens(cause error) {
 // Close ends the conversation; see transport.Conversation.
 func (c *Session) Close(cause error) {
 	if cause == nil {
-		cause = errors.New("the client is gone")
+		cause = errors.New("the client has disconnected")
 	}
 	c.mu.Lock()
 	if c.closed != nil {
@@ -486,7 +483,7 @@ func (c *Session) Close(cause error) {
 	c.inflight, c.asks, c.detach = nil, nil, nil
 	c.mu.Unlock()
 	if c.out != nil {
-		c.reception.count(c.transport, -1)
+		c.endpoint.count(c.transport, -1)
 	}
 	for _, f := range inflight {
 		f.cancel(cause)
@@ -499,9 +496,9 @@ func (c *Session) Close(cause error) {
 	}
 }
 
-// cutOff returns the error of a call whose context has ended. When this process is
+// shutdownError returns the error of a call whose context has ended. When this process is
 // stopping, the error says so and keeps the known outcome of the call.
-func cutOff(ctx context.Context, err error) error {
+func shutdownError(ctx context.Context, err error) error {
 	if !errors.Is(context.Cause(ctx), mcp.ErrShutdown) {
 		return err
 	}

@@ -19,8 +19,8 @@ func TestIDsInFlight(t *testing.T) {
 	for name, method := range map[string]string{"call": mcp.MethodCallTool, "listen": mcp.MethodListen} {
 		t.Run(name, func(t *testing.T) {
 			g := &gate{}
-			h := &fakeHost{on: calls{method: g.call}}
-			greeted(t, h, func(w *pipetest.Wire) {
+			h := &fakeHandler{on: calls{method: g.call}}
+			visitLegacy(t, h, func(w *pipetest.Wire) {
 				line := `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{"name":"x"}}`
 				if method == mcp.MethodListen {
 					line = `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + modernly + `}}`
@@ -34,9 +34,9 @@ func TestIDsInFlight(t *testing.T) {
 				synctest.Wait()
 				got := w.Heard()
 				if len(got) != 2 || !strings.Contains(strings.Join(got, ""), `"id":7,"result"`) || !strings.Contains(strings.Join(got, ""), `"id":"7","result"`) {
-					t.Errorf("heard %q", got)
+					t.Errorf("got %q", got)
 				}
-				// Retired, it is free again.
+				// After the answer the id is free again.
 				w.Say(line)
 				w.Want(`{"jsonrpc":"2.0","id":7,"result":{…}}`)
 			})
@@ -45,8 +45,8 @@ func TestIDsInFlight(t *testing.T) {
 }
 
 func TestSecondInitialize(t *testing.T) {
-	h := &fakeHost{}
-	greeted(t, h, func(w *pipetest.Wire) {
+	h := &fakeHandler{}
+	visitLegacy(t, h, func(w *pipetest.Wire) {
 		w.Say(strings.Replace(hello25, "2025-11-25", "2024-11-05", 1))
 		w.Want(`{"jsonrpc":"2.0","id":"i","error":{"code":-32600,…}}`)
 		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
@@ -70,10 +70,10 @@ func TestVersionsAtInitialize(t *testing.T) {
 		`null`:         `"error":{"code":-32602,…}}`,
 		`["x"]`:        `"error":{"code":-32602,…}}`,
 	} {
-		visit(t, &Endpoint{Host: &fakeHost{}}, func(w *pipetest.Wire) {
+		visit(t, &Endpoint{Host: &fakeHandler{}}, func(w *pipetest.Wire) {
 			w.Say(strings.Replace(hello25, `"2025-11-25"`, version, 1))
 			w.Want(`{"jsonrpc":"2.0","id":"i",` + want)
-			w.Say(hello25) // what was refused can be tried again
+			w.Say(hello25) // the client may try again after a refusal
 			if got := w.Heard(); len(got) != 1 || strings.Contains(want, "result") == strings.Contains(got[0], "result") {
 				t.Errorf("after %s: %q", version, got)
 			}
@@ -91,11 +91,11 @@ func TestStrictVersions(t *testing.T) {
 		"all":    {nil, all},
 	} {
 		t.Run(name, func(t *testing.T) {
-			visit(t, &Endpoint{Host: &fakeHost{}, Revisions: test.legacy, Strict: true}, func(w *pipetest.Wire) {
+			visit(t, &Endpoint{Host: &fakeHandler{}, Revisions: test.legacy, Strict: true}, func(w *pipetest.Wire) {
 				w.Say(strings.Replace(hello25, "2025-11-25", "1.0\u202e", 1))
 				got := w.Heard()
 				if len(got) != 1 {
-					t.Fatalf("heard %q", got)
+					t.Fatalf("got %q", got)
 				}
 				m := pipetest.Scan(t, got[0])
 				for key, want := range map[string]string{
@@ -131,11 +131,11 @@ func TestStrictVersions(t *testing.T) {
 
 func TestCancelledByTheClient(t *testing.T) {
 	g := &gate{}
-	h := &fakeHost{on: calls{mcp.MethodCallTool: g.call}}
+	h := &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}
 	cancel := func(id string) string {
 		return `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"r"}}`
 	}
-	greeted(t, h, func(w *pipetest.Wire) {
+	visitLegacy(t, h, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`)
 		w.Want(`{"jsonrpc":"2.0","id":1,"result":…}`)
 		w.Say(cancel(`1`), cancel(`99`), cancel(`"i"`), cancel(`"2"`), cancel(`null`), cancel(`{}`),
@@ -152,26 +152,26 @@ func TestCancelledByTheClient(t *testing.T) {
 		w.Say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 		w.Want(`{"jsonrpc":"2.0","id":2,"result":…}`)
 		if len(h.notices) != 0 {
-			t.Errorf("the host has heard %q", h.notices)
+			t.Errorf("the handler got %q", h.notices)
 		}
 	})
 }
 
-// answers are what a responder was given.
+// answers collects what a responder gets.
 type answers struct{ got []string }
 
 func (a *answers) Event(b []byte) error           { a.got = append(a.got, string(b)); return nil }
 func (a *answers) Finish(b []byte, _ int64) error { a.got = append(a.got, string(b)); return nil }
 func (a *answers) Send(b []byte) error            { return a.Event(b) }
 
-// TestCancelledBeforeItsTurn: a request is cancelled before anybody serves it, and
-// its id used anew at once. In whatever order the two are served then, the first
-// has no answer and reaches nobody, and the second is not taken for it.
+// TestCancelledBeforeItsTurn: a request is cancelled before it is served, and its id is
+// reused at once. In whatever order the two are served, the first is not executed and gets
+// no answer, and the second is not mistaken for it.
 func TestCancelledBeforeItsTurn(t *testing.T) {
 	for name, order := range map[string][]int{"first first": {0, 1}, "second first": {1, 0}} {
 		t.Run(name, func(t *testing.T) {
 			live := 0
-			h := &fakeHost{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
+			h := &fakeHandler{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, _ mcp.Caller) (*mcp.Reply, error) {
 				if ctx.Err() == nil {
 					live++
 				}
@@ -190,7 +190,7 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 				serve[i](&got[i])
 			}
 			if live != 0 {
-				t.Error("the host was given a call that nobody cancels any more")
+				t.Error("the handler got a call that was cancelled before")
 			}
 			if len(got[0].got) != 1 || got[0].got[0] != "" {
 				t.Errorf("the cancelled request was answered with %q", got[0].got)
@@ -202,29 +202,29 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 	}
 }
 
-// TestIDOfACancelledRequestIsFree although the host takes its time to end it.
+// TestIDOfACancelledRequestIsFree although the handler has not returned yet.
 func TestIDOfACancelledRequestIsFree(t *testing.T) {
 	var g gate
-	h := &fakeHost{on: calls{mcp.MethodCallTool: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
+	h := &fakeHandler{on: calls{mcp.MethodCallTool: func(context.Context, *mcp.Call, mcp.Caller) (*mcp.Reply, error) {
 		<-g.open()
 		return mcp.Answer([]byte(`{}`)), nil
 	}}}
-	greeted(t, h, func(w *pipetest.Wire) {
+	visitLegacy(t, h, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`,
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
 			`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
 		w.Want(`{"jsonrpc":"2.0","id":7,"result":{"method":"tools/list"…}}`)
 		close(g.open())
-		w.Want() // no answer to what was cancelled
+		w.Want() // no answer to the cancelled request
 	})
 }
 
-// TestW11_PipesShedToo: a request that is too much beside those that run is refused,
-// and all that is held is given back.
+// TestW11_PipesShedToo: a request that exceeds the budget is refused, and the budget is
+// released at the end.
 func TestW11_PipesShedToo(t *testing.T) {
 	var g gate
 	budget := transport.NewBudget(300)
-	visit(t, &Endpoint{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {
 		w.Say(hello25, ready)
 		w.Heard()
 		if s := budget.State(); s.Held != 0 {
@@ -243,16 +243,16 @@ func TestW11_PipesShedToo(t *testing.T) {
 	})
 }
 
-// slowHello is a host whose servers take their time.
+// slowHello is a handler whose servers are slow to start.
 type slowHello struct {
-	fakeHost
+	fakeHandler
 	gate gate
 }
 
 func (h *slowHello) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	select {
 	case <-h.gate.open():
-		return h.fakeHost.Hello(ctx, f)
+		return h.fakeHandler.Hello(ctx, f)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -269,33 +269,33 @@ func TestInitializeIsNotCancelled(t *testing.T) {
 }
 
 func TestUnknownNotifications(t *testing.T) {
-	h := &fakeHost{}
-	greeted(t, h, func(w *pipetest.Wire) {
+	h := &fakeHandler{}
+	visitLegacy(t, h, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/foo"}`, `{"jsonrpc":"2.0","method":"tools/list"}`,
 			`{"jsonrpc":"2.0","method":"foo","params":{"_meta":{}}}`)
 		w.Want()
 		if got := strings.Join(h.notices, " "); got != "notifications/foo tools/list foo" {
-			t.Errorf("the host has heard %s", got)
+			t.Errorf("the handler got %s", got)
 		}
 		if len(h.calls) != 0 {
-			t.Errorf("the host was called: %q", h.calls)
+			t.Errorf("the handler was called: %q", h.calls)
 		}
 	})
-	// Before the handshake nobody hears them.
-	h = &fakeHost{}
+	// Before the handshake they are dropped.
+	h = &fakeHandler{}
 	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/foo"}`)
 		w.Want()
 	})
 	if len(h.notices) != 0 {
-		t.Errorf("the host has heard %q", h.notices)
+		t.Errorf("the handler got %q", h.notices)
 	}
 }
 
 func TestBatches(t *testing.T) {
 	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/foo"},{"jsonrpc":"2.0","id":9,"result":{}}]`
 	for date, known := range map[string]bool{"2024-11-05": false, "2025-03-26": true, "2025-06-18": false, "2025-11-25": false} {
-		h := &fakeHost{}
+		h := &fakeHandler{}
 		visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 			w.Say(batch)
 			if got := w.Heard(); len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) {
@@ -307,18 +307,18 @@ func TestBatches(t *testing.T) {
 			got := w.Heard()
 			if !known {
 				if len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) || len(h.calls)+len(h.notices) != 0 {
-					t.Errorf("%s: heard %q, calls %q, notices %q", date, got, h.calls, h.notices)
+					t.Errorf("%s: got %q, calls %q, notices %q", date, got, h.calls, h.notices)
 				}
 				return
 			}
 			if len(got) != 1 || strings.Count(got[0], `"result"`) != 2 || len(h.notices) != 1 {
-				t.Fatalf("heard %q", got)
+				t.Fatalf("got %q", got)
 			}
 			items, err := jsonrpc.ScanBatch([]byte(got[0]), jsonrpc.Limits{})
 			if err != nil || len(items) != 2 {
 				t.Errorf("%d answers, %v", len(items), err)
 			}
-			// Of notifications alone there is no answer, and a bad member has its own.
+			// Notifications alone get no answer, and an invalid message gets its own error.
 			w.Say(`[{"jsonrpc":"2.0","method":"notifications/foo"}]`)
 			w.Want()
 			w.Say(`[1,{"jsonrpc":"2.0","id":3,"method":"ping"}]`)
@@ -331,7 +331,7 @@ func TestBatches(t *testing.T) {
 
 func TestBatchWithACancelledCall(t *testing.T) {
 	g := &gate{}
-	visit(t, &Endpoint{Host: &fakeHost{on: calls{mcp.MethodCallTool: g.call}}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}}, func(w *pipetest.Wire) {
 		w.Say(strings.Replace(hello25, "2025-11-25", "2025-03-26", 1))
 		w.Heard()
 		w.Say(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}]`)
@@ -343,16 +343,16 @@ func TestBatchWithACancelledCall(t *testing.T) {
 
 func TestEndOfInput(t *testing.T) {
 	g := &gate{}
-	h := &fakeHost{on: calls{mcp.MethodCallTool: g.call, mcp.MethodListen: g.call}}
+	h := &fakeHandler{on: calls{mcp.MethodCallTool: g.call, mcp.MethodListen: g.call}}
 	start := time.Time{}
-	greeted(t, h, func(w *pipetest.Wire) {
+	visitLegacy(t, h, func(w *pipetest.Wire) {
 		for _, id := range []string{"1", "2", "3"} {
 			w.Say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"x"}}`)
 		}
 		w.Want()
 		start = time.Now()
 		_ = w.Pipe.Close()
-		time.Sleep(lastWords - time.Nanosecond)
+		time.Sleep(drainTimeout - time.Nanosecond)
 		if n := len(g.ended()); n != 0 {
 			t.Errorf("%d calls cancelled at once", n)
 		}
@@ -366,7 +366,7 @@ func TestEndOfInput(t *testing.T) {
 				t.Errorf("cancelled with %v", err)
 			}
 		}
-		if took := time.Since(start); took != lastWords {
+		if took := time.Since(start); took != drainTimeout {
 			t.Errorf("took %v", took)
 		}
 	})
@@ -376,20 +376,20 @@ func TestEndOfInput(t *testing.T) {
 }
 
 func TestRemovedMethods(t *testing.T) {
-	h := &fakeHost{}
+	h := &fakeHandler{}
 	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
 			w.Say(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + modernly + `}}`)
 			w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,…}}`)
 		}
 		if len(h.calls)+len(h.hellos) != 0 {
-			t.Errorf("the host was asked: %q", h.calls)
+			t.Errorf("the handler was called: %q", h.calls)
 		}
 	})
 }
 
 func TestBothErasOnOnePipe(t *testing.T) {
-	h := &fakeHost{}
+	h := &fakeHandler{}
 	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
 		w.Say(hello26)
 		w.Want(`{"jsonrpc":"2.0","id":"d","result":{…"supportedVersions":…}}`)
@@ -413,7 +413,7 @@ func TestHandshakesAreObserved(t *testing.T) {
 		}
 		seen = append(seen, e.Name+"/refused")
 	})
-	visit(t, &Endpoint{Host: &fakeHost{}, Events: events, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Host: &fakeHandler{}, Events: events, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
 		w.Say(hello25, strings.NewReplacer("2025-11-25", "2025-06-18", `"name":"c"`, `"name":"c\n\u001b]0;x"`).Replace(hello25), hello26)
 		w.Heard()
 	})
@@ -423,7 +423,7 @@ func TestHandshakesAreObserved(t *testing.T) {
 }
 
 func TestModernRevisionMustBeAccepted(t *testing.T) {
-	host := &fakeHost{}
+	host := &fakeHandler{}
 	visit(t, &Endpoint{Host: host, Revisions: []mcp.Revision{mcp.R20251125}}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}`)

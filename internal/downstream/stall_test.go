@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// halting is a client on a pipe that reads only when a test says so.
-type halting struct {
+// pausingClient is a client on a pipe that reads only when a test says so.
+type pausingClient struct {
 	t    *testing.T
 	far  *netsim.Conn
 	in   *bufio.Reader
@@ -26,10 +26,10 @@ type halting struct {
 	err  error // what it returned
 }
 
-// halts serves a client on a pipe that holds so many bytes.
-func halts(ctx context.Context, t *testing.T, r *Endpoint, all *sync.WaitGroup, room int) *halting {
+// startPausing serves a client on a pipe with a buffer of room bytes.
+func startPausing(ctx context.Context, t *testing.T, r *Endpoint, all *sync.WaitGroup, room int) *pausingClient {
 	near, far := netsim.NewLink(netsim.Options{Buffer: room})
-	h := &halting{t: t, far: far, in: bufio.NewReaderSize(far, 4<<20)}
+	h := &pausingClient{t: t, far: far, in: bufio.NewReaderSize(far, 4<<20)}
 	all.Go(func() {
 		h.err = r.ServePipe(ctx, stdio.NewPipe(near, near, stdio.Options{}), transport.Peer{Transport: "stdio"})
 		h.over = true
@@ -37,14 +37,14 @@ func halts(ctx context.Context, t *testing.T, r *Endpoint, all *sync.WaitGroup, 
 	return h
 }
 
-func (h *halting) say(line string) {
+func (h *pausingClient) say(line string) {
 	if _, err := h.far.Write([]byte(line + "\n")); err != nil {
 		h.t.Fatal(err)
 	}
 	synctest.Wait()
 }
 
-func (h *halting) read() string {
+func (h *pausingClient) read() string {
 	h.t.Helper()
 	_ = h.far.SetReadDeadline(time.Now().Add(time.Second))
 	line, err := h.in.ReadString('\n')
@@ -54,23 +54,24 @@ func (h *halting) read() string {
 	return line
 }
 
-// visitors are the two eras of a client on a pipe: its first line, and the beginning
-// of each further request.
-var visitors = map[string]struct{ hello, meta string }{"legacy": {hello25, ""}, "modern": {hello26, modernly + ","}}
+// eras holds, for each era, the first line of a client on a pipe and the start of the
+// params of its further requests.
+var eras = map[string]struct{ hello, meta string }{"legacy": {hello25, ""}, "modern": {hello26, modernly + ","}}
 
-func (h *halting) open(era string) {
-	h.say(visitors[era].hello)
+func (h *pausingClient) open(era string) {
+	h.say(eras[era].hello)
 	h.read()
 }
 
-func (h *halting) call(era string, id any, name string) {
-	h.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{%s"name":%q}}`, id, visitors[era].meta, name))
+func (h *pausingClient) call(era string, id any, name string) {
+	h.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"method":"tools/call","params":{%s"name":%q}}`, id, eras[era].meta, name))
 }
 
-// chatty is a host whose tool "big" answers with a mebibyte, and whose tool "chatty"
-// says a lot first. ended hears of the end of each call.
-func chatty(ended func(name string)) *fakeHost {
-	return &fakeHost{on: calls{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
+// chatty is a handler with three tools: "big" answers with 1 MiB, "chatty" sends many log
+// messages first, and "asks" sends the client a request. ended is called at the end of each
+// call.
+func chatty(ended func(name string)) *fakeHandler {
+	return &fakeHandler{on: calls{mcp.MethodCallTool: func(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		defer ended(c.Name)
 		text := "small"
 		switch c.Name {
@@ -90,12 +91,11 @@ func chatty(ended func(name string)) *fakeHost {
 	}}}
 }
 
-// room is how much a pipe holds, less than what a tool says.
+// room is the buffer of a pipe by tool, smaller than what the tool sends.
 var room = map[string]int{"small": 16, "asks": 16, "big": 4 << 10, "chatty": 4 << 10}
 
-// TestS11_ClientThatStopsReading for a while gets all of its answers when it goes on,
-// whatever waits for it; a second client notices nothing, and no call is held by it
-// once it has been answered.
+// TestS11_ClientThatStopsReading for a while gets all of its answers when it reads again. A
+// second client is not affected, and no call is blocked once it is answered.
 func TestS11_ClientThatStopsReading(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		for _, pause := range []time.Duration{time.Second, 11 * time.Second, time.Minute, time.Hour} {
@@ -109,8 +109,8 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 								ended++
 							}
 						})}
-						h := halts(t.Context(), t, r, &all, room[tool])
-						other := halts(t.Context(), t, r, &all, 64<<10)
+						h := startPausing(t.Context(), t, r, &all, room[tool])
+						other := startPausing(t.Context(), t, r, &all, 64<<10)
 						h.open(era)
 						other.open("legacy")
 						begun := time.Now()
@@ -126,7 +126,7 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 							time.Sleep(pause / 10)
 							synctest.Wait()
 						}
-						patient := pause <= hintStalled // all of a burst is still waited for
+						patient := pause <= hintStalled // the whole burst is still waited for
 						if ended != 3 && !(patient && tool == "chatty") {
 							t.Errorf("%d of 3 calls have ended", ended)
 						}
@@ -160,13 +160,13 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 	}
 }
 
-// TestS11_ClientThatNeverReadsAgain does not keep the program alive: the end of its
-// input ends the conversation, and so does a signal; a question that it does not read
-// ends with its call.
+// TestS11_ClientThatNeverReadsAgain does not keep the program alive: the end of its input
+// and a signal both end the conversation. A server request that it does not read ends with
+// its call.
 func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
-	for name, end := range map[string]func(h *halting, stop func()){
-		"end of input": func(h *halting, _ func()) { _ = h.far.CloseWrite() },
-		"signal":       func(_ *halting, stop func()) { stop() },
+	for name, end := range map[string]func(h *pausingClient, stop func()){
+		"end of input": func(h *pausingClient, _ func()) { _ = h.far.CloseWrite() },
+		"signal":       func(_ *pausingClient, stop func()) { stop() },
 	} {
 		for _, tool := range []string{"small", "big", "chatty", "asks"} {
 			t.Run(name+" "+tool, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 					r := &Endpoint{Host: chatty(func(string) { ended = time.Now() })}
 					ctx, stop := context.WithCancel(t.Context())
 					defer stop()
-					h := halts(ctx, t, r, &all, room[tool])
+					h := startPausing(ctx, t, r, &all, room[tool])
 					h.open("legacy")
 					begun := time.Now()
 					for id := range 3 {
@@ -190,7 +190,7 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 					begun = time.Now()
 					end(h, stop)
 					all.Wait()
-					if d := time.Since(begun); d > lastWords+farewell {
+					if d := time.Since(begun); d > drainTimeout+stopTimeout {
 						t.Errorf("ended after %v", d)
 					}
 					_ = h.far.Close()
@@ -200,8 +200,8 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 	}
 }
 
-// TestClientThatTakesNoAnswers: one that has closed its reading end and goes on
-// writing is told so by the end of the conversation.
+// TestClientThatTakesNoAnswers: if a client has closed its reading end and goes on writing,
+// the conversation ends with an error that says so.
 func TestClientThatTakesNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
@@ -211,28 +211,28 @@ func TestClientThatTakesNoAnswers(t *testing.T) {
 		all.Go(func() {
 			err = r.ServePipe(t.Context(), stdio.NewPipe(near, near, stdio.Options{}), transport.Peer{Transport: "stdio"})
 		})
-		h := &halting{t: t, far: far, in: bufio.NewReader(far)}
+		h := &pausingClient{t: t, far: far, in: bufio.NewReader(far)}
 		h.open("legacy")
 		for id := range 10 {
 			h.call("legacy", id, "small")
 		}
 		begun := time.Now()
 		all.Wait()
-		if err == nil || !strings.Contains(err.Error(), "no longer accepts answers") || time.Since(begun) > lastWords+farewell {
+		if err == nil || !strings.Contains(err.Error(), "no longer accepts answers") || time.Since(begun) > drainTimeout+stopTimeout {
 			t.Errorf("after %v: %v", time.Since(begun), err)
 		}
 		_ = far.Close()
 	})
 }
 
-// TestClientThatReadsSlowlyAfterItsEnd: one that has closed its end and reads on gets all
-// of its answers, however slowly; one that stops reading is named as the reason.
+// TestClientThatReadsSlowlyAfterItsEnd: a client that has closed its end and keeps reading
+// gets all of its answers, however slowly. If it stops reading, the error says so.
 func TestClientThatReadsSlowlyAfterItsEnd(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"slowly": 200 * time.Millisecond, "not at all": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var all sync.WaitGroup
-				h := halts(t.Context(), t, &Endpoint{Host: chatty(func(string) {})}, &all, 64<<10)
+				h := startPausing(t.Context(), t, &Endpoint{Host: chatty(func(string) {})}, &all, 64<<10)
 				h.open("legacy")
 				for id := range 3 {
 					h.call("legacy", id, "big")

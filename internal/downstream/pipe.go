@@ -13,36 +13,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// maxAtOnce bounds the requests of one pipe that run at the same time.
+// maxAtOnce bounds the concurrent requests of one pipe.
 const maxAtOnce = 1024
 
-// The patience of ServePipe.
+// Timeouts of ServePipe.
 const (
-	// lastWords is how long the requests of a client that has closed its end may go
-	// on: it may have piped in a few lines and still read.
-	lastWords = time.Second
-	// farewell is how long a client that is still there may take to read that we
-	// have ended.
-	farewell = 2 * time.Second
-	// A client that reads slowly has more time for as long as it goes on reading:
-	// slowEnd in all once it has closed its end, slowStop once we are told to stop.
+	// drainTimeout is how long requests may run after the client has closed its end: it may
+	// have piped in a few lines and still read the answers.
+	drainTimeout = time.Second
+	// stopTimeout is how long a client may take to read the last answers after we have
+	// ended.
+	stopTimeout = 2 * time.Second
+	// A client that reads slowly gets more time while it keeps reading: slowEnd in total
+	// after it has closed its end, slowStop after we are told to stop.
 	slowEnd  = 30 * time.Second
 	slowStop = 10 * time.Second
 )
 
-// ServePipe leads the conversation with the client at the other end of a pipe. It
-// returns nil when the client closed its end, ErrShutdown when it said that it ends,
-// and otherwise what broke the pipe or the cause of ctx; by then everything that the
-// conversation started is over. The pipe is closed.
+// ServePipe serves the client at the other end of a pipe. It returns nil when the client
+// has closed its end, ErrShutdown when the client has announced its end, and otherwise the
+// error of the pipe or the cause of ctx. When it returns, all goroutines of the
+// conversation have ended and the pipe is closed.
 //
-// A client that stops reading is waited for without a limit: it may be halted in a
-// debugger. Its answers wait in their requests, progress and the like in the pipe's
-// queue and beyond that nowhere; when 1024 requests wait nothing more is read. The
-// end of its input or of ctx still ends the conversation within seconds, or within half a
-// minute while it reads on slowly. If it stops reading with answers on their way after
-// it closed its end, the error says so.
+// There is no timeout for a client that stops reading: it may be halted in a debugger.
+// Answers wait in their requests, and progress and the like in the bounded queue of the
+// pipe. When 1024 requests wait, nothing more is read. The end of input or of ctx still
+// ends the conversation within seconds, or within half a minute while the client keeps
+// reading slowly. If the client has closed its end and stops reading before it has all
+// answers, the error says so.
 func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transport.Peer) error {
-	d := &door{pipe: p, slots: make(chan struct{}, maxAtOnce), broken: make(chan error, 1)}
+	d := &pipeServer{pipe: p, slots: make(chan struct{}, maxAtOnce), broken: make(chan error, 1)}
 	d.conversation = r.Accept(from, pipeOutbox{p}).(*Session)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -50,9 +50,9 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 	watching.Go(func() {
 		select {
 		case err := <-d.broken:
-			// A client that has ended closes both directions, and which of the two is
-			// noticed first means nothing.
-			late := time.NewTimer(lastWords)
+			// A client that exits closes both directions. Which one is noticed first does
+			// not matter.
+			late := time.NewTimer(drainTimeout)
 			defer late.Stop()
 			select {
 			case <-late.C:
@@ -61,17 +61,17 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 			}
 		case <-ctx.Done():
 		}
-		// Requests end with ctx and say so; then nothing is read any more.
+		// The requests end with ctx and send their errors. After that nothing is read.
 		<-ctx.Done()
-		d.awaitIdle(farewell, slowStop)
+		d.awaitIdle(stopTimeout, slowStop)
 		_ = p.Close()
 	})
 	err := d.read(ctx)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
-	} else if err == nil { // what still runs is not waited for after ErrShutdown
+	} else if err == nil { // after ErrShutdown running requests are not waited for
 		d.conversation.endListens(errGone)
-		if !d.awaitIdle(lastWords, slowEnd) && d.unread() {
+		if !d.awaitIdle(drainTimeout, slowEnd) && d.unread() {
 			err = errUnread
 		}
 	}
@@ -82,33 +82,33 @@ func (r *Endpoint) ServePipe(ctx context.Context, p transport.Pipe, from transpo
 	return err
 }
 
-var errGone = errors.New("the client is gone")
+var errGone = errors.New("the client has disconnected")
 
-// errUnread ends a conversation whose client has closed its end and does not read what
-// it asked for.
+// errUnread ends a conversation whose client has closed its end and does not read its
+// answers.
 var errUnread = errors.New("the client closed its end and stopped reading: not all answers were delivered")
 
-// door takes messages from a pipe to its conversation.
-type door struct {
+// pipeServer passes messages from a pipe to its conversation.
+type pipeServer struct {
 	pipe         transport.Pipe
 	conversation *Session
 	running      sync.WaitGroup
-	crowded      bool          // no slot became free in time. Of read
-	slots        chan struct{} // one is taken by each request that runs
-	broken       chan error    // has room for why nothing can be written any more
-	opening      chan struct{} // closed when initialize is answered; nil while there is none. Of read
+	slotsFull    bool          // no slot became free in time; owned by read
+	slots        chan struct{} // one per running request
+	broken       chan error    // one slot; the error that broke writing
+	opening      chan struct{} // closed when initialize has been answered; nil if none runs; owned by read
 }
 
-// unread reports whether something is on its way that the client does not take.
-func (d *door) unread() bool {
+// unread reports whether the client has not read everything.
+func (d *pipeServer) unread() bool {
 	stalled, midway := d.pipe.Stalled()
 	return stalled > 0 || midway
 }
 
-// awaitIdle waits until no request runs, for as long as patience. While answers are on
-// their way and the client goes on reading, that time begins anew, up to most in all. It
-// reports whether no request runs any more.
-func (d *door) awaitIdle(patience, most time.Duration) bool {
+// awaitIdle waits until no request runs, for at most patience. While the client keeps
+// reading, that time restarts, up to most in total. It reports whether no request runs any
+// more.
+func (d *pipeServer) awaitIdle(patience, most time.Duration) bool {
 	began := time.Now()
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -134,9 +134,9 @@ func (d *door) awaitIdle(patience, most time.Duration) bool {
 	return true
 }
 
-// write writes to the client, however long it reads nothing. Only the end of the
-// conversation breaks it off.
-func (d *door) write(b []byte) error {
+// write writes to the client. It blocks for as long as the client does not read; only the
+// end of the conversation interrupts it.
+func (d *pipeServer) write(b []byte) error {
 	err := d.pipe.Write(b)
 	if err != nil {
 		select {
@@ -147,16 +147,16 @@ func (d *door) write(b []byte) error {
 	return err
 }
 
-// slot takes the slot of one request. Where all are taken it waits a moment, because a
-// client that sends without pause may only be faster than its answers are written. One
-// whose requests really run for long waits no further time until a slot is free.
-func (d *door) slot(ctx context.Context) bool {
+// slot takes the slot of one request and reports whether there was one. If all are taken,
+// it waits a moment, because the client may only be faster than its answers are written. If
+// that did not help, later calls return at once until a slot is free.
+func (d *pipeServer) slot(ctx context.Context) bool {
 	select {
 	case d.slots <- struct{}{}:
-		d.crowded = false
+		d.slotsFull = false
 		return true
 	default:
-		if d.crowded {
+		if d.slotsFull {
 			return false
 		}
 	}
@@ -166,18 +166,18 @@ func (d *door) slot(ctx context.Context) bool {
 	case d.slots <- struct{}{}:
 		return true
 	case <-late.C:
-		d.crowded = true
+		d.slotsFull = true
 	case <-ctx.Done():
 	}
 	return false
 }
 
-// reply answers what the reader has refused. A client that reads gets the answer
-// before anything more is read from it, so that one that sends without pause is held
-// to the pace of its answers. When it does not read the answer is queued, and beyond
-// that it takes the place of a request, for which the reader waits: so that no answer
-// is lost, and the end of input is noticed.
-func (d *door) reply(ctx context.Context, b []byte) {
+// reply sends the error for a message that the reader refused. If the client reads, the
+// error is written before the next message is read, which slows down a client that sends
+// without pause. If the client does not read, the error is queued. If the queue is full, it
+// takes the slot of a request and the reader waits for one. So no error is lost, and the
+// end of input is still noticed.
+func (d *pipeServer) reply(ctx context.Context, b []byte) {
 	if stalled, _ := d.pipe.Stalled(); stalled < hintStalled {
 		patient, stop := context.WithTimeout(ctx, hintStalled)
 		err := d.pipe.Send(patient, nil, b)
@@ -204,17 +204,17 @@ type pipeOutbox struct{ pipe transport.Pipe }
 
 func (o pipeOutbox) Send(b []byte) error { return hint(o.pipe, b) }
 
-// How long a message that the client can do without waits for a client that reads
-// slowly, and after what time a client is taken for one that does not read.
+// How long an optional message waits for a client that reads slowly, and after what time a
+// client counts as not reading.
 const (
 	hintGrace   = 100 * time.Millisecond
 	hintStalled = time.Second
 	slotGrace   = 100 * time.Millisecond // for which the reader waits for a slot
 )
 
-// hint writes a message that the client can do without, such as progress. It gives a
-// client that reads a moment to accept a burst. It drops the message when that is not
-// enough, or when the client does not read.
+// hint writes an optional message such as progress. If the queue is full, it waits a moment
+// for a client that reads. It drops the message if that does not help or the client does
+// not read.
 func hint(p transport.Pipe, b []byte) error {
 	err := p.Queue(b)
 	if !errors.Is(err, transport.ErrFull) {
@@ -228,22 +228,22 @@ func hint(p transport.Pipe, b []byte) error {
 	return p.Send(ctx, nil, b)
 }
 
-// read is the pipe's only reader. It returns nil at the end of input.
-func (d *door) read(ctx context.Context) error {
+// read is the only reader of the pipe. It returns nil at the end of input.
+func (d *pipeServer) read(ctx context.Context) error {
 	for {
 		m, err := d.pipe.Read()
 		var batch *transport.Batch
 		var refused *jsonrpc.Error
 		final := err != nil && !errors.As(err, &batch) && !errors.As(err, &refused)
-		if d.ends(m, err) {
+		if d.isShutdown(m, err) {
 			return ErrShutdown
 		}
 		if d.opening != nil && !final {
-			// What follows on the pipe is spoken in the revision agreed on there.
+			// The messages after initialize depend on the revision that it negotiates.
 			<-d.opening
 			d.opening = nil
-			if d.ends(m, err) {
-				return ErrShutdown // it was not known before what client this is
+			if d.isShutdown(m, err) {
+				return ErrShutdown // the kind of client was not known before
 			}
 		}
 		switch {
@@ -262,8 +262,8 @@ func (d *door) read(ctx context.Context) error {
 	}
 }
 
-// ends reports whether a message is the last of a client that ends with one.
-func (d *door) ends(m *jsonrpc.Message, err error) bool {
+// isShutdown reports whether m is the shutdown notification of a client that sends one.
+func (d *pipeServer) isShutdown(m *jsonrpc.Message, err error) bool {
 	return err == nil && m.Kind == jsonrpc.Notification && m.Method == noteShutdown && d.conversation.manifest.Load()
 }
 
@@ -271,11 +271,11 @@ func (d *door) ends(m *jsonrpc.Message, err error) bool {
 type responder interface {
 	transport.Responder
 	transport.Queuer
-	// refuse is Finish on the goroutine that reads, which must not wait for the client.
+	// refuse is Finish for the goroutine that reads, which must not wait for the client.
 	refuse(ctx context.Context, b []byte)
 }
 
-func (d *door) message(ctx context.Context, m *jsonrpc.Message, r responder) {
+func (d *pipeServer) message(ctx context.Context, m *jsonrpc.Message, r responder) {
 	in := transport.Incoming{Msg: m}
 	if m.Kind != jsonrpc.Request {
 		_ = d.conversation.OneWay(ctx, in)
@@ -288,7 +288,7 @@ func (d *door) message(ctx context.Context, m *jsonrpc.Message, r responder) {
 		r.refuse(ctx, jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many requests are running"}))
 		return
 	}
-	budget, size := d.conversation.reception.Budget, int64(len(m.Raw))
+	budget, size := d.conversation.endpoint.Budget, int64(len(m.Raw))
 	if !budget.Take(size) {
 		<-d.slots
 		r.refuse(ctx, jsonrpc.AppendError(nil, m.ID, mcp.Wire(mcp.Overloaded())))
@@ -296,8 +296,8 @@ func (d *door) message(ctx context.Context, m *jsonrpc.Message, r responder) {
 	}
 	done := func() { budget.Give(size); <-d.slots }
 	if m.Method == mcp.MethodInitialize {
-		// It may take as long as the server behind, and the end of input must be seen
-		// meanwhile.
+		// It may take as long as the servers take to start, and the end of input must be
+		// noticed meanwhile.
 		opening := make(chan struct{})
 		d.opening = opening
 		done = func() { budget.Give(size); <-d.slots; close(opening) }
@@ -309,43 +309,42 @@ func (d *door) message(ctx context.Context, m *jsonrpc.Message, r responder) {
 	})
 }
 
-// errorID returns the id of an error about a message that could not be read:
-// null in the revisions that want it, otherwise none (2026-07-28 §Base, "Error
-// Responses").
-func (d *door) errorID(known jsonrpc.ID) jsonrpc.ID {
+// errorID returns the id for an error about an unreadable message: null in the revisions
+// that require it, otherwise none (2026-07-28 §Base, "Error Responses").
+func (d *pipeServer) errorID(known jsonrpc.ID) jsonrpc.ID {
 	if known != "" {
 		return known
 	}
-	if f := d.conversation.Facts(); f != nil && f.Revision.Can(mcp.NullIDErrors) {
+	if f := d.conversation.ClientInfo(); f != nil && f.Revision.Can(mcp.NullIDErrors) {
 		return "null"
 	}
 	return ""
 }
 
 // lineResponder answers on the pipe.
-type lineResponder struct{ door *door }
+type lineResponder struct{ server *pipeServer }
 
-func (r lineResponder) Event(b []byte) error { return r.door.write(b) }
+func (r lineResponder) Event(b []byte) error { return r.server.write(b) }
 
-func (r lineResponder) Queue(b []byte) error { return hint(r.door.pipe, b) }
+func (r lineResponder) Queue(b []byte) error { return hint(r.server.pipe, b) }
 
 func (r lineResponder) Send(ctx context.Context, b []byte) error {
-	return r.door.pipe.Send(ctx, nil, b)
+	return r.server.pipe.Send(ctx, nil, b)
 }
 
-func (r lineResponder) refuse(ctx context.Context, b []byte) { r.door.reply(ctx, b) }
+func (r lineResponder) refuse(ctx context.Context, b []byte) { r.server.reply(ctx, b) }
 
 func (r lineResponder) Finish(b []byte, _ int64) error {
 	if len(b) == 0 {
 		return nil
 	}
-	return r.door.write(b)
+	return r.server.write(b)
 }
 
-// batch serves an array of messages to a client of the one revision that has
-// them, and refuses it to others (2025-03-26 §Base Protocol, "Batching").
-func (d *door) batch(ctx context.Context, b *transport.Batch) {
-	f := d.conversation.Facts()
+// batch handles an array of messages. Only one revision has batches; clients of other
+// revisions get an error (2025-03-26 §Base Protocol, "Batching").
+func (d *pipeServer) batch(ctx context.Context, b *transport.Batch) {
+	f := d.conversation.ClientInfo()
 	if f == nil || !f.Revision.Can(mcp.Batches) {
 		var refused *jsonrpc.Error
 		errors.As(b, &refused)
@@ -360,7 +359,7 @@ func (d *door) batch(ctx context.Context, b *transport.Batch) {
 		}
 		return
 	}
-	answers := &batchAnswers{door: d, left: len(items)}
+	answers := &batchAnswers{server: d, left: len(items)}
 	for _, item := range items {
 		r := &batchResponder{all: answers}
 		if item.Err != nil {
@@ -372,17 +371,16 @@ func (d *door) batch(ctx context.Context, b *transport.Batch) {
 	}
 }
 
-// batchAnswers collects the answers to a batch and writes them when the last one
-// is there.
+// batchAnswers collects the answers to a batch and writes them together after the last one.
 type batchAnswers struct {
-	door *door
+	server *pipeServer
 
 	mu   sync.Mutex
 	out  []byte
 	left int
 }
 
-// add adds an answer, and returns the whole when it was the last.
+// add adds an answer. After the last answer it returns the whole array.
 func (a *batchAnswers) add(b []byte) (whole []byte) {
 	a.mu.Lock()
 	if len(b) > 0 {
@@ -403,12 +401,12 @@ func (a *batchAnswers) add(b []byte) (whole []byte) {
 
 type batchResponder struct{ all *batchAnswers }
 
-func (r *batchResponder) Event(b []byte) error { return r.all.door.write(b) }
+func (r *batchResponder) Event(b []byte) error { return r.all.server.write(b) }
 
-func (r *batchResponder) Queue(b []byte) error { return hint(r.all.door.pipe, b) }
+func (r *batchResponder) Queue(b []byte) error { return hint(r.all.server.pipe, b) }
 
 func (r *batchResponder) Send(ctx context.Context, b []byte) error {
-	return r.all.door.pipe.Send(ctx, nil, b)
+	return r.all.server.pipe.Send(ctx, nil, b)
 }
 
 func (r *batchResponder) Finish(b []byte, _ int64) error {
@@ -416,14 +414,14 @@ func (r *batchResponder) Finish(b []byte, _ int64) error {
 	if whole == nil {
 		return nil
 	}
-	return r.all.door.write(whole)
+	return r.all.server.write(whole)
 }
 
 func (r *batchResponder) refuse(ctx context.Context, b []byte) {
 	if whole := r.all.add(b); whole != nil {
-		r.all.door.reply(ctx, whole)
+		r.all.server.reply(ctx, whole)
 	}
 }
 
-// done counts a member that has no answer.
+// done counts a message of the batch that has no answer.
 func (r *batchResponder) done(ctx context.Context) { r.refuse(ctx, nil) }
