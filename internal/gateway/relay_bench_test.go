@@ -23,9 +23,10 @@ import (
 // relayed is a client of a whole Dragoman, both ends over pipes within
 // the process, with the framing of stdio. Its server answers every call with the same words.
 type relayed struct {
-	t   testing.TB
-	out io.Writer
-	in  *bufio.Reader
+	t    testing.TB
+	out  io.Writer
+	in   *bufio.Reader
+	line []byte // a call of about 1 KiB
 }
 
 // osPipe returns the ends of a pipe of the system, which is what stdio is.
@@ -38,7 +39,13 @@ func osPipe(t testing.TB) (r, w *os.File) {
 	return r, w
 }
 
-func newRelayed(t testing.TB) *relayed {
+// pairing is who speaks with whom over a Dragoman.
+type pairing struct {
+	client, server bool   // of the newer era
+	caps           string // the client's capabilities
+}
+
+func newRelayed(t testing.TB, with pairing) *relayed {
 	t.Helper()
 	fromClient, toUs := osPipe(t)
 	fromUs, toClient := osPipe(t)
@@ -51,7 +58,7 @@ func newRelayed(t testing.TB) *relayed {
 	reception := &downstream.Endpoint{Host: &gateway.Single{Bridge: relay, Upstream: server{u}}}
 	var running sync.WaitGroup
 	running.Go(func() {
-		answerAll(t, atServer, toGateway)
+		answerAll(t, with.server, atServer, toGateway)
 	})
 	running.Go(func() {
 		_ = reception.ServePipe(context.Background(), stdio.NewPipe(fromClient, toClient, pipeOptions), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
@@ -66,7 +73,13 @@ func newRelayed(t testing.TB) *relayed {
 		}
 	})
 	r := &relayed{t: t, out: toUs, in: bufio.NewReaderSize(fromUs, 1<<16)}
-	r.exchange([]byte(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n"))
+	meta := ""
+	if with.client {
+		meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + with.caps + `}`
+	} else {
+		r.exchange([]byte(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + with.caps + `,"clientInfo":{"name":"c","version":"1"}}}` + "\n"))
+	}
+	r.line = []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{"body":"` + strings.Repeat(answerText, 20) + `"}` + meta + `}}` + "\n")
 	return r
 }
 
@@ -74,9 +87,14 @@ const answerText = "The quick brown fox jumps over the lazy dog. "
 
 // answerAll is the server. It does little itself, so that what is measured is
 // what lies between.
-func answerAll(t testing.TB, from io.Reader, to io.Writer) {
+func answerAll(t testing.TB, modern bool, from io.Reader, to io.Writer) {
 	in := bufio.NewReaderSize(from, 1<<16)
-	result := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat(answerText, 20) + `"}]}`)
+	typed := ""
+	if modern {
+		typed = `"resultType":"complete",`
+	}
+	result := []byte(`{` + typed + `"content":[{"type":"text","text":"` + strings.Repeat(answerText, 20) + `"}]}`)
+	discovered := []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`)
 	hello := []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`)
 	var out []byte
 	for {
@@ -92,6 +110,10 @@ func answerAll(t testing.TB, from io.Reader, to io.Writer) {
 		switch {
 		case m.Kind != jsonrpc.Request:
 			continue
+		case m.Method == "server/discover" && modern:
+			out = jsonrpc.AppendResult(out[:0], m.ID, discovered)
+		case m.Method == "server/discover" || m.Method == "initialize" && modern:
+			out = jsonrpc.AppendError(out[:0], m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"})
 		case m.Method == "initialize":
 			out = jsonrpc.AppendResult(out[:0], m.ID, hello)
 		default:
@@ -116,38 +138,58 @@ func (r *relayed) exchange(line []byte) []byte {
 	return answer
 }
 
-// oneCall is a call of about 1 KiB and how its answer begins.
-var oneCall = []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{"body":"` + strings.Repeat(answerText, 20) + `"}}}` + "\n")
-
 func (r *relayed) call() {
-	if got := r.exchange(oneCall); !bytes.HasPrefix(got, []byte(`{"jsonrpc":"2.0","id":7,"result":{"content":[`)) {
+	if got := r.exchange(r.line); !bytes.HasPrefix(got, []byte(`{"jsonrpc":"2.0","id":7,"result":{`)) || !bytes.Contains(got, []byte(`"content":[`)) {
 		r.t.Fatalf("got %s", got)
 	}
+}
+
+// pairings are those whose calls have a budget, with the most allocations of one call: of
+// both hops, and of the server of the test, which reads a message too.
+var pairings = []struct {
+	name string
+	pairing
+	most float64
+}{
+	{"legacy client, legacy server", pairing{caps: `{}`}, 45},
+	{"legacy client, modern server", pairing{server: true, caps: `{}`}, 50},
+	{"modern client, legacy server", pairing{client: true, caps: `{}`}, 55},
+	{"modern client, modern server", pairing{client: true, server: true, caps: `{}`}, 55},
+	// A call in which the client may be asked runs on a goroutine of its own.
+	{"modern client that can be asked, legacy server", pairing{client: true, caps: `{"elicitation":{}}`}, 65},
+	// No server of the newer era asks in mid-call.
+	{"modern client that can be asked, modern server", pairing{client: true, server: true, caps: `{"elicitation":{}}`}, 55},
 }
 
 // BenchmarkRelay is one call after the other from a client's write to its read.
 // Both parties and four crossings of a pipe are part of it.
 func BenchmarkRelay(b *testing.B) {
-	b.Run("pipe", func(b *testing.B) {
-		r := newRelayed(b)
-		b.SetBytes(int64(len(oneCall)))
-		b.ReportAllocs()
-		for b.Loop() {
-			r.call()
-		}
-	})
+	for _, p := range pairings {
+		b.Run(p.name, func(b *testing.B) {
+			r := newRelayed(b, p.pairing)
+			b.SetBytes(int64(len(r.line)))
+			b.ReportAllocs()
+			for b.Loop() {
+				r.call()
+			}
+		})
+	}
 }
 
-// TestRelayAllocs holds a call over two pipes to a budget. The server of the test
-// takes its share of it, for the message that it reads.
+// TestRelayAllocs holds a call over two pipes to a budget.
 func TestRelayAllocs(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	r := newRelayed(t)
-	const most = 45 // one of them is the id, which has more than two digits
-	if n := testing.AllocsPerRun(500, r.call); n > most {
-		t.Errorf("a call allocates %v times, want at most %v", n, most)
+	for _, p := range pairings {
+		t.Run(p.name, func(t *testing.T) {
+			r := newRelayed(t, p.pairing)
+			n := testing.AllocsPerRun(500, r.call)
+			t.Logf("%v allocations", n)
+			if n > p.most {
+				t.Errorf("a call allocates %v times, want at most %v", n, p.most)
+			}
+		})
 	}
 }
 
