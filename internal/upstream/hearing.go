@@ -9,9 +9,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// drainFor is how long the old listen of a server over HTTP stays open after the new one
-// has been acknowledged. The two are streams of their own: what the server wrote to the
-// old one before it knew the new one can arrive after the acknowledgement.
+// drainFor is how long the old listen stays open after the new one has been acknowledged.
+// Over HTTP the two are streams of their own: what the server wrote to the old one before
+// it knew the new one can arrive after the acknowledgement. On a pipe a server may
+// acknowledge a listen a moment before it reports to it.
 const drainFor = time.Second
 
 // mostCounted bounds what hearing remembers. Beyond it a notification may be delivered
@@ -63,13 +64,6 @@ func (h *hearing) close(l *listening) {
 	}
 }
 
-// closeBefore closes the listens that are older than l.
-func (h *hearing) closeBefore(l *listening) {
-	for len(h.listens) > 0 && h.listens[0] != l && slices.Contains(h.listens, l) {
-		h.close(h.listens[0])
-	}
-}
-
 // first reports whether m has to be delivered: l is open, and no other listen has
 // brought m before.
 func (h *hearing) first(l *listening, m *jsonrpc.Message) bool {
@@ -109,13 +103,11 @@ func (h *hearing) count(counts *map[string]int, key string, n int) bool {
 // replace ends a listen after the server has acknowledged the one in its place.
 func (u *Upstream) replace(l *link, old, next *listening) {
 	u.awaitAck(u.life, next)
-	if !u.spec.piped() {
-		t := time.NewTimer(drainFor)
-		select {
-		case <-t.C:
-		case <-u.life.Done():
-			t.Stop()
-		}
+	t := time.NewTimer(drainFor)
+	select {
+	case <-t.C:
+	case <-u.life.Done():
+		t.Stop()
 	}
 	u.mu.Lock()
 	l.hearing.close(old)

@@ -95,7 +95,6 @@ func (s *teller) listen(w http.ResponseWriter, r *http.Request, m *jsonrpc.Messa
 		_, _ = fmt.Fprintf(w, "data: %s\n\n", jsonrpc.AppendNotification(nil, method, []byte(params)))
 		w.(http.Flusher).Flush()
 	}
-	event(mcp.NoteAcknowledged, fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, m.ID, m.Param("notifications").Of(m.Raw)))
 	changes := make(chan string, 8)
 	s.mu.Lock()
 	if s.listens == nil {
@@ -103,6 +102,7 @@ func (s *teller) listen(w http.ResponseWriter, r *http.Request, m *jsonrpc.Messa
 	}
 	s.listens[who] = func(uri string) { changes <- uri }
 	s.mu.Unlock()
+	event(mcp.NoteAcknowledged, fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, m.ID, m.Param("notifications").Of(m.Raw)))
 	for {
 		select {
 		case uri := <-changes:

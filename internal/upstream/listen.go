@@ -253,10 +253,6 @@ func (s *listenCaller) Notify(b []byte) {
 		got, _ := mcp.ParseSubscriptionFilter(m.Raw, m.Param("notifications"))
 		s.u.mu.Lock()
 		s.l.ackLocked(got, nil)
-		if s.u.spec.piped() {
-			// What comes after this line comes on the new listen too; what came before has been heard.
-			s.on.hearing.closeBefore(s.l)
-		}
 		s.u.mu.Unlock()
 		return
 	}
