@@ -24,19 +24,21 @@ const StopLimit = 10 * time.Second
 
 // server makes an *upstream.Upstream what the gateway asks for, and counts who may still
 // use it: the current configuration, each generation that can reach it and is not idle,
-// and calls that run. Calls are counted because one that is parked outlives the request,
-// and with it the generation, in which it began.
+// and leases. Leases are counted because a parked call outlives the request, and with it
+// the generation, in which it began.
 type server struct {
 	*upstream.Upstream
-	users atomic.Int64
-	once  sync.Once
-	idle  chan struct{} // closed when nobody may use it any more
+	users   atomic.Int64
+	once    sync.Once
+	idle    chan struct{} // closed when nobody may use it any more
+	leaving func()        // release, made once so that a lease allocates nothing for it
 }
 
 // newServer returns a server with one user.
 func newServer(u *upstream.Upstream) *server {
 	s := &server{Upstream: u, idle: make(chan struct{})}
 	s.users.Store(1)
+	s.leaving = s.release
 	return s
 }
 
@@ -51,13 +53,6 @@ func (s *server) release() {
 // ForGateway returns an upstream as the gateway uses it.
 func ForGateway(u *upstream.Upstream) gateway.Upstream { return newServer(u) }
 
-// Call implements gateway.Upstream.
-func (s *server) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
-	s.hold()
-	defer s.release()
-	return s.Upstream.Call(ctx, c, k)
-}
-
 // Subscribe implements gateway.Upstream.
 func (s *server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
 	return s.Upstream.Stand(f, deliver, asker)
@@ -65,10 +60,13 @@ func (s *server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), as
 
 // Acquire implements bridge.Server.
 func (s *server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (bridge.Lease, error) {
+	s.hold()
 	l, err := s.Upstream.Acquire(ctx, f, need)
 	if err != nil {
+		s.release()
 		return nil, err
 	}
+	l.OnRelease(s.leaving)
 	return l, nil
 }
 

@@ -22,6 +22,8 @@ type Lease struct {
 	look   bool // nothing was sent, so that a session of isolation "call" is as new
 	rev    mcp.Revision
 	tasks  mcp.TaskForm
+
+	released func() // see OnRelease; nil for none
 }
 
 // Acquire returns a session for the client f, opening one where none fits. It waits while
@@ -81,8 +83,20 @@ func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
 	return facts
 }
 
+// OnRelease sets what the first Release calls. It must be set before the lease is used, and
+// must not block.
+func (l *Lease) OnRelease(f func()) { l.released = f }
+
 // Release gives the session back. It may be called several times.
 func (l *Lease) Release() {
+	l.giveBack()
+	if f := l.released; f != nil {
+		l.released = nil
+		f()
+	}
+}
+
+func (l *Lease) giveBack() {
 	if s := l.s; s != nil {
 		l.s = nil
 		l.u.release(s, l.lane, l.look)
@@ -118,7 +132,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			u.noteListen(s, a.Msg.Method, reply)
 		}
 		if try == 0 && foreign(s, reply, err) {
-			l.Release()
+			l.giveBack()
 			if !u.eraChanged(ctx, s) || !notExecuted(s, a.Call, reply) {
 				return reply, err
 			}
@@ -152,7 +166,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 
 // again takes another session in place of the one that could not answer.
 func (l *Lease) again(ctx context.Context) error {
-	l.Release()
+	l.giveBack()
 	next, err := l.u.acquire(ctx, l.client, l.need.ForCall)
 	if err != nil {
 		return err
@@ -183,7 +197,7 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 		if try > 0 || ctx.Err() != nil || !errors.Is(err, conn.ErrSessionLost) {
 			return nil, err
 		}
-		l.Release()
+		l.giveBack()
 		next := u.acquireSession(l.client, l.need)
 		if next == nil {
 			if u.spec.piped() || a.Msg.Method == mcp.MethodCallTool {
