@@ -34,6 +34,14 @@ var codecs = [...]codec{
 	mcp.R20260728: r20260728,
 }
 
+// quotedDates are the revisions as JSON strings. They are not written to.
+var quotedDates = func() (all [len(codecs)][]byte) {
+	for r := range codecs {
+		all[r] = quote(mcp.Revision(r).String())
+	}
+	return all
+}()
+
 func of(r mcp.Revision) codec {
 	if r == mcp.Unknown || int(r) >= len(codecs) {
 		return codecs[mcp.Assumed]
@@ -59,7 +67,7 @@ func Hello(to mcp.Revision, h *mcp.ServerInfo) []byte { return of(to).hello(with
 // (2026-07-28 §Base, "Per-request protocol fields").
 func PerRequest(rev mcp.Revision, info, capabilities []byte) []jsonrpc.Field {
 	f := make([]jsonrpc.Field, 0, 4)
-	f = append(f, jsonrpc.Field{Key: mcp.KeyVersion, Value: quote(rev.String())})
+	f = append(f, jsonrpc.Field{Key: mcp.KeyVersion, Value: quotedDates[rev]})
 	if info != nil {
 		f = append(f, jsonrpc.Field{Key: mcp.KeyClientInfo, Value: info})
 	}

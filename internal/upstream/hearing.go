@@ -64,6 +64,15 @@ func (h *hearing) close(l *listening) {
 	}
 }
 
+// before takes out the listens that are older than l, and returns them.
+func (h *hearing) before(l *listening) (older []*listening) {
+	for slices.Contains(h.listens, l) && h.listens[0] != l {
+		older = append(older, h.listens[0])
+		h.close(h.listens[0])
+	}
+	return older
+}
+
 // first reports whether m has to be delivered: l is open, and no other listen has
 // brought m before.
 func (h *hearing) first(l *listening, m *jsonrpc.Message) bool {
@@ -103,6 +112,11 @@ func (h *hearing) count(counts *map[string]int, key string, n int) bool {
 // replace ends a listen after the server has acknowledged the one in its place.
 func (u *Upstream) replace(l *link, old, next *listening) {
 	u.awaitAck(u.life, next)
+	u.mu.Lock()
+	for _, l := range l.hearing.before(old) {
+		l.cancel(errReplaced) // two are open at a time: this one, and the one in its place
+	}
+	u.mu.Unlock()
 	t := time.NewTimer(drainFor)
 	select {
 	case <-t.C:
