@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/daemon"
 )
 
 // begin shows what is being waited for, unless nobody wants to know.
@@ -28,7 +29,7 @@ func interrupted(ctx context.Context, err error) error {
 // connect opens a conversation and, where the user wants to see it, shows how.
 func (a *app) connect(ctx context.Context, s config.Server, answer func(string, []byte) ([]byte, string)) (Session, error) {
 	a.begin()
-	session, err := a.backend.Connect(ctx, ConnectOptions{
+	session, err := a.backend.Connect(ctx, daemon.ConnectOptions{
 		Server: s, Log: a.log, Progress: a.status.Step, Answer: answer, Version: version(),
 	})
 	if err != nil {

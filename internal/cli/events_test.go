@@ -41,7 +41,7 @@ type eventLine struct {
 // file of eventsVar, a line of JSON each.
 func eventsBackend() Backend {
 	b := Daemon()
-	b.Run = func(ctx context.Context, o RunOptions) (err error) {
+	b.Run = func(ctx context.Context, o daemon.RunOptions) (err error) {
 		f, err := os.Create(os.Getenv(eventsVar))
 		if err != nil {
 			return err
@@ -56,10 +56,8 @@ func eventsBackend() Backend {
 			writing.Wait()
 			err = errors.Join(err, missed, f.Close())
 		}()
-		return daemon.Run(ctx, daemon.RunOptions{
-			Server: o.Server, Listen: o.Listen, Log: o.Log, Progress: o.Progress, Trace: o.Trace,
-			Ready: o.Ready, Version: o.Version, Events: events,
-		})
+		o.Events = events
+		return daemon.Run(ctx, o)
 	}
 	return b
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 var listKinds = []string{"tools", "resources", "prompts", "templates"}
@@ -62,7 +63,7 @@ exit code is 1 when the list is empty because of them.`,
 			if err != nil {
 				return err
 			}
-			var l List
+			var l runtime.List
 			err = a.talk(c.Context(), server, nil, func(s Session) error {
 				a.status.Step(server.Name, "listing "+kind)
 				l, err = a.listWhole(c.Context(), s, server.Name, kind, nil)

@@ -17,8 +17,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
@@ -84,11 +86,11 @@ func fakeBackend() Backend {
 		}
 	}
 	return Backend{
-		Run: func(ctx context.Context, o RunOptions) error {
+		Run: func(ctx context.Context, o daemon.RunOptions) error {
 			if err := fail(); err != nil {
 				return err
 			}
-			fmt.Fprintf(o.Stdout, "run %s listen=%q\n", describe(o.Server), o.Listen)
+			fmt.Fprintf(os.Stdout, "run %s listen=%q\n", describe(o.Server), o.Listen)
 			if o.Listen != "" {
 				o.Ready("http://" + o.Listen + "/mcp")
 			}
@@ -97,19 +99,19 @@ func fakeBackend() Backend {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}
-			_, err := io.Copy(o.Stdout, o.Stdin)
+			_, err := io.Copy(os.Stdout, os.Stdin)
 			return err
 		},
-		Serve: func(_ context.Context, o ServeOptions) error {
+		Serve: func(_ context.Context, o daemon.ServeOptions) error {
 			if err := fail(); err != nil {
 				return err
 			}
-			fmt.Fprintf(o.Stdout, "serve file=%q servers=%d listen=%q stdio=%t\n",
+			fmt.Fprintf(os.Stdout, "serve file=%q servers=%d listen=%q stdio=%t\n",
 				o.ConfigPath, len(o.Config.Servers), o.Listen, o.Stdio)
-			o.Ready(Endpoints{MCP: "http://" + o.Config.Listen + "/mcp", Console: "http://" + o.Config.Listen + "/console/"})
+			o.Ready("http://" + o.Config.Listen + "/mcp")
 			return nil
 		},
-		Connect: func(ctx context.Context, o ConnectOptions) (Session, error) {
+		Connect: func(ctx context.Context, o daemon.ConnectOptions) (Session, error) {
 			o.Progress(o.Server.Name, "starting")
 			if wait := os.Getenv("FAKE_WAIT"); wait != "" {
 				fmt.Fprintln(os.Stderr, "waiting")
@@ -128,7 +130,7 @@ func fakeBackend() Backend {
 			}
 			return &fakeSession{o: o, fail: fail}, nil
 		},
-		Record: func(_ context.Context, o RecordOptions) (int, error) {
+		Record: func(_ context.Context, o daemon.RecordOptions) (int, error) {
 			fmt.Printf("record %s listen=%q\n", describe(o.Server), o.Listen)
 			if o.Server.URL != "" {
 				o.Ready("http://" + o.Listen + "/mcp")
@@ -137,7 +139,7 @@ func fakeBackend() Backend {
 			code, _ := strconv.Atoi(os.Getenv("FAKE_CODE"))
 			return code, fail()
 		},
-		Replay: func(_ context.Context, o ReplayOptions) ([]tape.Difference, error) {
+		Replay: func(_ context.Context, o daemon.ReplayOptions) ([]tape.Difference, error) {
 			fmt.Printf("replay http=%t listen=%q timeout=%s strict=%t\n", o.Tape.HTTP(), o.Listen, o.Timeout, o.Strict)
 			if o.Server != nil {
 				fmt.Println("to " + describe(*o.Server))
@@ -179,13 +181,13 @@ func describe(s config.Server) string {
 }
 
 type fakeSession struct {
-	o    ConnectOptions
+	o    daemon.ConnectOptions
 	fail func() error
 }
 
-func (s *fakeSession) List(_ context.Context, kind string) (List, error) {
+func (s *fakeSession) List(_ context.Context, kind string) (runtime.List, error) {
 	raw := []byte(os.Getenv("FAKE_ITEMS"))
-	l := List{Failed: strings.Fields(os.Getenv("FAKE_FAILED"))}
+	l := runtime.List{Failed: strings.Fields(os.Getenv("FAKE_FAILED"))}
 	if raw == nil || kind == "prompts" {
 		return l, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
@@ -74,7 +75,7 @@ server more than once. The exit code is that of the command.`,
 			if address != "" {
 				a.warnOpen(c.Context(), listen)
 			}
-			code, err := a.backend.Record(c.Context(), RecordOptions{
+			code, err := a.backend.Record(c.Context(), daemon.RecordOptions{
 				Server: server, Listen: listen, Tape: out, Log: a.log, Stderr: &childLines{a.status, server.Name},
 				About: fmt.Sprintf("Recorded by dragoman %s on %s.\n%s", version(), time.Now().UTC().Format(time.DateTime+" UTC"), about(server)),
 				Ready: func(endpoint string) {
@@ -186,7 +187,7 @@ each of which is printed.`,
 			if err != nil {
 				return withHint(fmt.Errorf("%s is not a tape: %w", clean(args[0]), err), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
-			o := ReplayOptions{Tape: played, Listen: listen, Log: a.log, Options: tape.Options{Timeout: timeout, Strict: strict}}
+			o := daemon.ReplayOptions{Tape: played, Listen: listen, Log: a.log, Options: tape.Options{Timeout: timeout, Strict: strict}}
 			if o.Server, err = a.replayTarget(c, &t, args[1:]); err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/daemon"
 )
 
 const openFlag = "allow-unauthenticated-network-access"
@@ -96,9 +97,9 @@ alone.`,
 				a.warnOpen(c.Context(), listen)
 				a.begin()
 			}
-			err = a.backend.Run(c.Context(), RunOptions{
+			err = a.backend.Run(c.Context(), daemon.RunOptions{
 				Server: server, Listen: listen, Log: a.log, Progress: a.status.Step,
-				Trace: a.tracer(), Stdin: a.stdin, Stdout: a.stdout, Version: version(),
+				Trace: a.tracer(), Version: version(),
 				Ready: func(endpoint string) {
 					a.status.End()
 					if !a.quiet {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/daemon"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -72,22 +73,17 @@ standard error for people.`,
 			}
 			a.warnOpen(c.Context(), address)
 			a.begin()
-			err := a.backend.Serve(c.Context(), ServeOptions{
+			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Stdio: stdio,
-				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Stdin: a.stdin, Stdout: a.stdout, Version: version(), Dump: a.status,
-				Ready: func(e Endpoints) {
+				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.status,
+				Ready: func(endpoint string) {
 					a.status.End()
 					if a.quiet {
 						return
 					}
-					if e.MCP != "" {
-						a.status.Printf("MCP clients connect to %s", reachable(e.MCP))
-						if demo {
-							a.showTrial(reachable(e.MCP))
-						}
-					}
-					if e.Console != "" {
-						a.status.Printf("the console is at %s", reachable(e.Console))
+					a.status.Printf("MCP clients connect to %s", reachable(endpoint))
+					if demo {
+						a.showTrial(reachable(endpoint))
 					}
 				},
 			})

@@ -12,8 +12,10 @@ import (
 
 	"github.com/lmittmann/tint"
 
+	"github.com/dragoman-mcp/dragoman/internal/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 // forged is what a hostile peer writes wherever it may write something: it leaves
@@ -23,7 +25,7 @@ const forged = "bad\r\ndragoman: hint: FORGED \x1b[2J\u009b2J\\x1b[2J\u202e\u202
 
 // hostileSession is a conversation with a peer that writes forged everywhere.
 type hostileSession struct {
-	o    ConnectOptions
+	o    daemon.ConnectOptions
 	fail error
 }
 
@@ -32,8 +34,8 @@ func hostileItem() []byte {
 	return fmt.Appendf(nil, `{"name":%s,"uri":%s,"uriTemplate":%s,"title":%s,"description":%s,"inputSchema":{"type":"object"}}`, f, f, f, f, f)
 }
 
-func (s *hostileSession) List(context.Context, string) (List, error) {
-	return List{Items: [][]byte{hostileItem()}, Failed: []string{forged}}, nil
+func (s *hostileSession) List(context.Context, string) (runtime.List, error) {
+	return runtime.List{Items: [][]byte{hostileItem()}, Failed: []string{forged}}, nil
 }
 
 func (s *hostileSession) Call(_ context.Context, _ string, _ []byte, onProgress func(float64, float64, string)) ([]byte, error) {
@@ -92,7 +94,7 @@ func TestPeersCannotSpeakAsDragoman(t *testing.T) {
 	} {
 		var out, said bytes.Buffer
 		a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
-		a.backend = Backend{Connect: func(_ context.Context, o ConnectOptions) (Session, error) {
+		a.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) {
 			if c.connect != nil {
 				return nil, c.connect
 			}
@@ -114,7 +116,7 @@ func TestListOfHostileServer(t *testing.T) {
 	for _, args := range [][]string{{"list", "http://h"}, {"list", "resources", "http://h"}, {"list", "templates", "http://h"}, {"list", "--json", "http://h"}} {
 		var out, said bytes.Buffer
 		a := &app{stdout: &out, screen: true, env: noEnv, status: newStatus(&said, false, noEnv)}
-		a.backend = Backend{Connect: func(_ context.Context, o ConnectOptions) (Session, error) { return &hostileSession{o: o}, nil }}
+		a.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) { return &hostileSession{o: o}, nil }}
 		if code := a.main(args); code != exitOK {
 			t.Errorf("%q: exit code %d: %s", args, code, said.String())
 		}

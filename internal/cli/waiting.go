@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 // How long a list is waited for. A gateway lists what it has, and says which servers are
@@ -22,7 +23,7 @@ const (
 // listWhole lists what a server has. Behind a gateway whose servers are starting it asks
 // again until the list is whole, enough says that what there is will do, or the time is
 // over. A nil enough wants all.
-func (a *app) listWhole(ctx context.Context, s Session, server, kind string, enough func(items [][]byte) bool) (List, error) {
+func (a *app) listWhole(ctx context.Context, s Session, server, kind string, enough func(items [][]byte) bool) (runtime.List, error) {
 	began := time.Now()
 	for {
 		l, err := s.List(ctx, kind)
@@ -78,7 +79,7 @@ func (e *missingError) Hint() string {
 }
 
 // whyMissing says which servers are missing and why, "" when none is.
-func whyMissing(l List) string {
+func whyMissing(l runtime.List) string {
 	var parts []string
 	are := "is"
 	if len(l.Starting) > 1 {
@@ -95,7 +96,7 @@ func whyMissing(l List) string {
 
 // printList prints a list, and says what is missing in it. A list that is empty because
 // servers are missing is an error.
-func (a *app) printList(server, kind string, l List, asJSON bool) error {
+func (a *app) printList(server, kind string, l runtime.List, asJSON bool) error {
 	why := whyMissing(l)
 	if len(l.Items) > 0 || asJSON {
 		print := func() error { return a.printTable(rowsOf(kind, l.Items)) }

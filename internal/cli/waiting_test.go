@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
 // startingSession is a conversation with a gateway behind which servers start: lists
@@ -24,11 +25,11 @@ type startingSession struct {
 
 type listAt struct {
 	after time.Duration
-	list  List
+	list  runtime.List
 	err   error
 }
 
-func (s *startingSession) List(context.Context, string) (List, error) {
+func (s *startingSession) List(context.Context, string) (runtime.List, error) {
 	s.asked++
 	now := s.lists[0]
 	for _, l := range s.lists {
@@ -67,29 +68,29 @@ func TestListOfStartingGateway(t *testing.T) {
 		said   []string
 		silent bool
 	}{
-		"all are there": {lists: []listAt{{0, List{Items: tools("x")}, nil}}, out: "x\n", silent: true},
-		"nothing there": {lists: []listAt{{0, List{}, nil}}, said: []string{"h has no tools"}},
-		"starts soon": {lists: []listAt{{0, List{Starting: []string{"slow"}}, nil}, {8 * time.Second, List{Items: tools("slow__x")}, nil}},
+		"all are there": {lists: []listAt{{0, runtime.List{Items: tools("x")}, nil}}, out: "x\n", silent: true},
+		"nothing there": {lists: []listAt{{0, runtime.List{}, nil}}, said: []string{"h has no tools"}},
+		"starts soon": {lists: []listAt{{0, runtime.List{Starting: []string{"slow"}}, nil}, {8 * time.Second, runtime.List{Items: tools("slow__x")}, nil}},
 			took: 9 * time.Second, out: "slow__x\n"},
-		"a part starts soon": {lists: []listAt{{0, List{Items: tools("q__x"), Starting: []string{"slow"}}, nil}, {8 * time.Second, List{Items: tools("q__x", "slow__x")}, nil}},
+		"a part starts soon": {lists: []listAt{{0, runtime.List{Items: tools("q__x"), Starting: []string{"slow"}}, nil}, {8 * time.Second, runtime.List{Items: tools("q__x", "slow__x")}, nil}},
 			took: 9 * time.Second, out: "slow__x\n"},
-		"never starts": {lists: []listAt{{0, List{Starting: []string{"slow", "odd\nname"}}, nil}, {never, List{}, nil}},
+		"never starts": {lists: []listAt{{0, runtime.List{Starting: []string{"slow", "odd\nname"}}, nil}, {never, runtime.List{}, nil}},
 			took: startWait + time.Second, code: errMissing, said: []string{`error: h lists no tools: slow, "odd name" are still starting`, "hint: "}},
-		"a part never starts": {lists: []listAt{{0, List{Items: tools("q__x"), Starting: []string{"slow"}}, nil}, {never, List{}, nil}},
+		"a part never starts": {lists: []listAt{{0, runtime.List{Items: tools("q__x"), Starting: []string{"slow"}}, nil}, {never, runtime.List{}, nil}},
 			took: startWait + time.Second, out: "q__x\n", said: []string{"note: slow is still starting, and its tools are missing here"}},
-		"fails": {lists: []listAt{{0, List{Failed: []string{"broken"}}, nil}},
+		"fails": {lists: []listAt{{0, runtime.List{Failed: []string{"broken"}}, nil}},
 			code: errMissing, said: []string{"error: h lists no tools: broken could not be opened"}},
-		"a part fails": {lists: []listAt{{0, List{Items: tools("q__x"), Failed: []string{"broken"}}, nil}},
+		"a part fails": {lists: []listAt{{0, runtime.List{Items: tools("q__x"), Failed: []string{"broken"}}, nil}},
 			out: "q__x\n", said: []string{"note: broken could not be opened, and its tools are missing here"}},
-		"fails while it is waited for": {lists: []listAt{{0, List{Starting: []string{"slow"}}, nil}, {8 * time.Second, List{Failed: []string{"slow"}}, nil}},
+		"fails while it is waited for": {lists: []listAt{{0, runtime.List{Starting: []string{"slow"}}, nil}, {8 * time.Second, runtime.List{Failed: []string{"slow"}}, nil}},
 			took: 9 * time.Second, code: errMissing, said: []string{"slow could not be opened"}},
-		"an error later": {lists: []listAt{{0, List{Starting: []string{"slow"}}, nil}, {8 * time.Second, List{}, errors.New("gone")}},
+		"an error later": {lists: []listAt{{0, runtime.List{Starting: []string{"slow"}}, nil}, {8 * time.Second, runtime.List{}, errors.New("gone")}},
 			took: 9 * time.Second, said: []string{"error: gone"}},
-		"empty, and will change": {lists: []listAt{{0, List{Changes: true}, nil}, {2 * time.Second, List{Items: tools("late"), Changes: true}, nil}},
+		"empty, and will change": {lists: []listAt{{0, runtime.List{Changes: true}, nil}, {2 * time.Second, runtime.List{Items: tools("late"), Changes: true}, nil}},
 			took: growWait, out: "late\n"},
-		"empty, and could change": {lists: []listAt{{0, List{Changes: true}, nil}},
+		"empty, and could change": {lists: []listAt{{0, runtime.List{Changes: true}, nil}},
 			took: growWait + time.Second, said: []string{"h has no tools yet; it says that this may change"}},
-		"json": {lists: []listAt{{0, List{Starting: []string{"slow"}}, nil}, {never, List{}, nil}}, args: []string{"--json"},
+		"json": {lists: []listAt{{0, runtime.List{Starting: []string{"slow"}}, nil}, {never, runtime.List{}, nil}}, args: []string{"--json"},
 			took: startWait + time.Second, code: errMissing, out: "[]\n", said: []string{"still starting"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,10 +140,10 @@ func TestCallOfStartingServer(t *testing.T) {
 		took  time.Duration
 		args  string
 	}{
-		"its server starts": {[]listAt{{0, List{Starting: []string{"slow", "slower"}}, nil}, {8 * time.Second, List{Items: tools("slow__x"), Starting: []string{"slower"}}, nil}},
+		"its server starts": {[]listAt{{0, runtime.List{Starting: []string{"slow", "slower"}}, nil}, {8 * time.Second, runtime.List{Items: tools("slow__x"), Starting: []string{"slower"}}, nil}},
 			9 * time.Second, `{"a":1}`},
-		"another starts": {[]listAt{{0, List{Items: tools("slow__x"), Starting: []string{"slower"}}, nil}}, 0, `{"a":1}`},
-		"it never comes": {[]listAt{{0, List{Starting: []string{"slow"}}, nil}}, startWait + time.Second, `{"a":"1"}`},
+		"another starts": {[]listAt{{0, runtime.List{Items: tools("slow__x"), Starting: []string{"slower"}}, nil}}, 0, `{"a":1}`},
+		"it never comes": {[]listAt{{0, runtime.List{Starting: []string{"slow"}}, nil}}, startWait + time.Second, `{"a":"1"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -30,9 +30,9 @@ type RunOptions struct {
 	Listen string // "" serves standard input and output
 	Log    *slog.Logger
 	// Progress hears what is being done while somebody waits; an empty step says
-	// that it is over.
+	// that it is over. Any goroutine may call it. Nil is allowed.
 	Progress func(server, step string)
-	// Trace hears how the handshakes with the server went.
+	// Trace hears how the handshakes with the server went. Nil is allowed.
 	Trace func(server, trace string)
 	// Stdin and Stdout take the place of the process's own, for tests.
 	Stdin   io.Reader
