@@ -386,7 +386,7 @@ func (w *whole) join(principal string, client, server transport.Pipe) *near {
 }
 
 func (w *whole) joinAs(who *identity.Principal, client, server transport.Pipe) *near {
-	reception := &downstream.Endpoint{Host: w.host}
+	reception := &downstream.Endpoint{Host: unwritten{w.host, w.t}}
 	w.running.Go(func() {
 		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: who})
 	})
