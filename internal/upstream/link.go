@@ -53,6 +53,7 @@ func (u *Upstream) scopeOf(f *mcp.ClientInfo) string {
 func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
 	l := u.links[scope]
 	if l == nil {
+		u.dropUnusedLinksLocked()
 		l = &link{scope: scope}
 		if scope != "" && f != nil {
 			l.who = &mcp.ClientInfo{Revision: mcp.Latest, Who: f.Who}
@@ -60,6 +61,23 @@ func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
 		u.links[scope] = l
 	}
 	return l
+}
+
+// maxUnusedLinks bounds the links without a session: of scopes that were refused, or that
+// nobody has used for a while.
+const maxUnusedLinks = 256
+
+// dropUnusedLinksLocked makes room for a further link: those go that hold nothing.
+func (u *Upstream) dropUnusedLinksLocked() {
+	if len(u.links) < maxUnusedLinks {
+		return
+	}
+	now := time.Now()
+	for scope, l := range u.links {
+		if l.session == nil && l.listen == nil && now.After(l.notBefore) {
+			delete(u.links, scope)
+		}
+	}
 }
 
 // current reports whether a session is the one of its link. Upstream.mu is held.

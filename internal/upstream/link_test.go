@@ -205,3 +205,17 @@ func TestEachCredentialListensForItself(t *testing.T) {
 		t.Errorf("heard %q on one of %d links; the other heard %d", uri, n, len(heard["ben"]))
 	}
 }
+
+// Links of scopes that nobody uses are forgotten.
+func TestUnusedLinksAreBounded(t *testing.T) {
+	u := New(Spec{Name: "web", URL: "http://127.0.0.1:1", Kind: "http"}, Options{})
+	defer u.Close(t.Context())
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range 10 * maxUnusedLinks {
+		u.linkLocked(fmt.Sprint(i), facts(mcp.R20260728, fmt.Sprint(i), "{}", 0))
+	}
+	if n := len(u.links); n > maxUnusedLinks {
+		t.Errorf("%d links are kept", n)
+	}
+}
