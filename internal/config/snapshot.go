@@ -3,6 +3,7 @@ package config
 import (
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -191,6 +192,11 @@ type Expose struct {
 	Tools, Prompts, Resources Filter // resources by URI, tools and prompts by the server's own name
 }
 
+// Equal reports whether e and f select the same names with the same patterns.
+func (e Expose) Equal(f Expose) bool {
+	return e.Tools.equal(f.Tools) && e.Prompts.equal(f.Prompts) && e.Resources.equal(f.Resources)
+}
+
 // IsZero reports whether everything is exposed.
 func (e Expose) IsZero() bool {
 	for _, f := range []Filter{e.Tools, e.Prompts, e.Resources} {
@@ -210,6 +216,10 @@ type Filter struct {
 // Allows reports whether the filter lets name pass.
 func (f Filter) Allows(name string) bool {
 	return !matchesAny(f.Deny, name) && (len(f.Allow) == 0 || matchesAny(f.Allow, name))
+}
+
+func (f Filter) equal(g Filter) bool {
+	return slices.Equal(f.Allow, g.Allow) && slices.Equal(f.Deny, g.Deny)
 }
 
 func nameOf(names []string, i int) string {

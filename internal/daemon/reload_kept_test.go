@@ -14,8 +14,7 @@ import (
 )
 
 // keptKinds are kinds of change, and what of a server's own endpoint outlives them: its
-// sessions, and what clients have open there. A server that is shown in part gets a new
-// endpoint each time.
+// sessions, and what clients have open there.
 var keptKinds = []struct {
 	name           string
 	sessions, open bool
@@ -27,7 +26,10 @@ var keptKinds = []struct {
 	{"timeouts", true, true, nil, func(r *reloading) string { return r.with("{callTimeout: 50s}", "old", "new") }},
 	{"settings", false, false, nil, func(r *reloading) string { return r.text(`, headers: {X-Version: "2"}`, "old", "new") }},
 	{"less is shown", true, false, nil, shownBut("nothing")},
-	{"as much is shown", true, false, shownBut("nothing"), func(r *reloading) string { return shownBut("nothing")(r) + "# more\n" }},
+	{"as much is shown", true, true, shownBut("nothing"), func(r *reloading) string { return shownBut("nothing")(r) + "# more\n" }},
+	{"a server more, and as much is shown", true, true, shownBut("nothing"), func(r *reloading) string {
+		return strings.Replace(shownBut("nothing")(r), "mcpServers:\n", fmt.Sprintf("mcpServers:\n  extra: {url: %q}\n", r.urls["extra"]), 1)
+	}},
 	{"more is shown", true, false, shownBut("nothing"), func(r *reloading) string { return r.text("", "old", "new") }},
 }
 

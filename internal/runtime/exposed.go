@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"maps"
+
 	"github.com/dragoman-mcp/dragoman/internal/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
@@ -20,6 +22,13 @@ func exposedOf(all ...config.Server) catalog.Filter {
 		return nil
 	}
 	return out
+}
+
+// sameExposed reports whether two filters of exposedOf show the same.
+func sameExposed(a, b catalog.Filter) bool {
+	x, _ := a.(exposed)
+	y, _ := b.(exposed)
+	return maps.EqualFunc(x, y, config.Expose.Equal)
 }
 
 // Shows implements catalog.Filter.

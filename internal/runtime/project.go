@@ -96,7 +96,7 @@ func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, en
 			m = r.newMount(x.Name())
 			p.single[x.Name()] = m
 		}
-		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && h.Expose == nil && enabled[i].Expose.IsZero() {
+		if h := gone[x.Name()]; h != nil && h.Upstream == gateway.Upstream(x) && sameExposed(h.Expose, exposedOf(enabled[i])) {
 			p.singles[x.Name()] = h
 			delete(gone, x.Name())
 			continue
