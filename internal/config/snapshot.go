@@ -3,6 +3,7 @@ package config
 import (
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -30,6 +31,10 @@ type Snapshot struct {
 	// reach, although clients do not authenticate. See CheckListen.
 	AllowUnauthenticatedNetworkAccess bool
 }
+
+// Equal reports whether s and t configure the same. Comments and the order of keys in the
+// file make no difference.
+func (s *Snapshot) Equal(t *Snapshot) bool { return reflect.DeepEqual(s, t) }
 
 // Server returns the server with the given name.
 func (s *Snapshot) Server(name string) (Server, bool) {

@@ -58,7 +58,10 @@ func TestReloadKeeps(t *testing.T) {
 				t.Helper()
 				r.write(t, text)
 				changes++
-				r.waitLog(t, "configuration taken over", changes)
+				await(t, "the change is read", 10*time.Second, func() bool {
+					log := r.log.String()
+					return strings.Count(log, "configuration taken over")+strings.Count(log, "configuration is unchanged") >= changes
+				})
 			}
 			settle()
 			if kind.before != nil {

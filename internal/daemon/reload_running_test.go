@@ -34,6 +34,7 @@ type reloading struct {
 	*written
 	urls map[string]string // by server name
 	n    int               // changes so far
+	last string            // content of the file
 }
 
 func serveReloading(t *testing.T) *reloading {
@@ -62,7 +63,8 @@ func serveReloading(t *testing.T) *reloading {
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(heard) })
-	r.written = serveFile(t, r.text("", "old", "new"))
+	r.last = r.text("", "old", "new")
+	r.written = serveFile(t, r.last)
 	return r
 }
 
@@ -84,10 +86,16 @@ func (r *reloading) with(settings string, names ...string) string {
 	return strings.Replace(r.text("", names...), "dragoman: {", "dragoman: {servers: {"+strings.Join(all, ", ")+"}, ", 1)
 }
 
-// change writes a configuration and returns when it has been taken over.
+// change writes a configuration and returns when it has been taken over, or found to be the
+// same as before.
 func (r *reloading) change(text string) {
 	r.t.Helper()
-	taken := func() int { return strings.Count(r.log.String(), "configuration taken over") }
+	said := "configuration taken over"
+	if text == r.last {
+		said = "configuration is unchanged"
+	}
+	r.last = text
+	taken := func() int { return strings.Count(r.log.String(), said) }
 	before := taken()
 	r.write(r.t, text)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
@@ -100,11 +108,12 @@ func (r *reloading) change(text string) {
 type changeKind struct {
 	name string
 	gone bool
+	same bool // nothing is replaced, and listens go on
 	text func(r *reloading) string
 }
 
 var changeKinds = []changeKind{
-	{name: "nothing", text: func(r *reloading) string { return r.text("", "old", "new") }},
+	{name: "nothing", same: true, text: func(r *reloading) string { return r.text("", "old", "new") }},
 	{name: "settings", text: func(r *reloading) string {
 		r.n++
 		return r.text(fmt.Sprintf(", headers: {X-Version: \"%d\"}", r.n), "old", "new")
@@ -299,15 +308,19 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 			}
 			asked.Wait()
 			r.change(kind.text(r))
-			for m := listen.event(); ; m = listen.event() {
+			for over := kind.same; !over; {
+				m := listen.event()
 				if m == nil || m.Kind == jsonrpc.Failure {
 					t.Errorf("the listen ended with %v", m)
 				}
-				if m == nil || m.Kind != jsonrpc.Notification {
-					break
-				}
+				over = m == nil || m.Kind != jsonrpc.Notification
 			}
 			time.Sleep(heldOver)
+			for kind.same && len(listen.next) > 0 {
+				if m := listen.event(); m == nil || m.Kind != jsonrpc.Notification {
+					t.Fatalf("nothing has changed, and the listen ended with %v", m)
+				}
+			}
 			close(goOn)
 			playing.Wait()
 		})

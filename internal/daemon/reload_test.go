@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -149,6 +152,79 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	w.waitLog(t, "change only with a restart\" settings=revisions", 1)
 }
 
+// TestSignalBeforeReady: a SIGHUP that comes as soon as Serve says that it is ready has the
+// file read again. It must not end the program.
+func TestSignalBeforeReady(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the watch cannot begin in between
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP)
+	defer signal.Stop(heard)
+	u, other := child(t, "u", "legacy"), child(t, "other", "legacy")
+	path := filepath.Join(t.TempDir(), "dragoman.yaml")
+	w := &written{path: path}
+	w.write(t, text(u))
+	s, problems := config.Load(path)
+	if s == nil {
+		t.Fatal(problems.Err())
+	}
+	w.write(t, text(u, other)) // before the watch begins, so that only the signal tells
+	w.rig = serve(t, s, func(o *ServeOptions) {
+		ready := o.Ready
+		o.ConfigPath = path
+		o.Ready = func(mcp string) {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+				t.Error(err)
+			}
+			ready(mcp)
+		}
+	})
+	w.waitLog(t, "configuration taken over", 1)
+	w.call("/mcp", "other__echo", "{}").wantText(t, "{}")
+}
+
+// TestReloadTwice: a changed file and a SIGHUP for the same change replace what runs once.
+// What a client has opened after the change stays, whoever has told of the change second.
+func TestReloadTwice(t *testing.T) {
+	u, other := child(t, "u", "legacy"), child(t, "other", "modern")
+	w := serveFile(t, text(u))
+	w.call("/mcp", "u__echo", "{}").wantText(t, "{}") // the watch has begun
+	w.write(t, text(u, other))
+	w.waitLog(t, "configuration taken over", 1)
+	session := w.initialize("/mcp", "2025-11-25", "{}")
+	events := w.open("GET", "/mcp", "", "Mcp-Session-Id", session)
+	listen := w.open("POST", "/mcp", modernBody(`"l"`, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`), modernHeader(mcp.MethodListen, "")...)
+	if m := listen.event(); m == nil || m.Method != mcp.NoteAcknowledged {
+		t.Fatalf("the listen began with %v", m)
+	}
+	await(t, "all is listed", 20*time.Second, func() bool {
+		a := w.modern("/mcp", "1", "tools/list", "", "")
+		return strings.Contains(a.body, "u__echo") && strings.Contains(a.body, "other__echo")
+	})
+	for len(events.next) > 0 {
+		events.event()
+	}
+	for i := range 2 {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		w.waitLog(t, "configuration is unchanged", i+1)
+	}
+	w.write(t, text(u, other)+"# only a comment\n")
+	w.waitLog(t, "configuration is unchanged", 3)
+	w.post("/mcp", toolCall("5", "u__echo", `{"v":1}`), "Mcp-Session-Id", session).wantText(t, `{"v":1}`)
+	for name, s := range map[string]*stream{"listen": listen, "events": events} {
+		for len(s.next) > 0 {
+			if m := s.event(); m == nil || m.Kind != jsonrpc.Notification {
+				t.Errorf("%s has ended with %v", name, m)
+				break
+			}
+		}
+	}
+	if n := strings.Count(w.log.String(), "configuration taken over"); n != 1 {
+		t.Errorf("taken over %d times", n)
+	}
+}
+
 // TestEmptyFile: a file that becomes empty, as a full disk or a crashed editor leaves
 // it, retires nobody. One that says that it has no servers does when it stays so.
 func TestEmptyFile(t *testing.T) {
@@ -206,7 +282,7 @@ func TestEmptyFile(t *testing.T) {
 		w.write(t, "mcpServers: {}\n")
 		w.waitLog(t, "has no servers any more", 1)
 		w.write(t, text(u)+"# again\n")
-		w.waitLog(t, "configuration taken over", 1)
+		w.waitLog(t, "configuration is unchanged", 1)
 		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
 		if n := len(u.pids(t)); n != 1 {
 			t.Errorf("the server was started %d times", n)

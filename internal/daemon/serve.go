@@ -58,6 +58,12 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	limited, flush := limitLog(plain)
 	defer flush()
 	o.Log = limited
+	reload := make(chan os.Signal, 1)
+	if o.ConfigPath != "" {
+		// A signal that nobody waits for would end the program.
+		notifyReload(reload)
+		defer signal.Stop(reload)
+	}
 	address := o.Config.Listen
 	if o.Listen != "" {
 		address = o.Listen
@@ -72,7 +78,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	defer running.Wait()
 	defer cancel()
 	if o.ConfigPath != "" {
-		running.Go(func() { d.watch(ctx) })
+		running.Go(func() { d.watch(ctx, reload) })
 	}
 	if o.Dump != nil {
 		asked := make(chan os.Signal, 1)
@@ -169,13 +175,11 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
-// watch takes over a changed configuration: when the file changes, and on SIGHUP.
-func (d *daemon) watch(ctx context.Context) {
+// watch takes over a changed configuration: when the file changes, and when hup delivers a
+// SIGHUP. A configuration that equals the current one changes nothing.
+func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	hup := make(chan os.Signal, 1)
-	notifyReload(hup)
-	defer signal.Stop(hup)
 	reload := make(chan struct{}, 1)
 	running.Go(func() {
 		err := config.Watch(ctx, d.opts.ConfigPath, func([]byte) {
@@ -207,6 +211,10 @@ func (d *daemon) watch(ctx context.Context) {
 			continue
 		}
 		if empty.refuses(d.runtime.Current(), s, sure) {
+			continue
+		}
+		if s.Equal(d.runtime.Current()) {
+			d.log.Info("configuration is unchanged")
 			continue
 		}
 		d.runtime.Apply(s)
