@@ -28,7 +28,7 @@ import (
 type server struct{ *upstream.Upstream }
 
 func (s server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
-	return s.Upstream.Stand(f, deliver, asker)
+	return s.Upstream.Subscribe(f, deliver, asker)
 }
 
 func (s server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (bridge.Lease, error) {

@@ -55,7 +55,7 @@ func ForGateway(u *upstream.Upstream) gateway.Upstream { return newServer(u) }
 
 // Subscribe implements gateway.Upstream.
 func (s *server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
-	return s.Upstream.Stand(f, deliver, asker)
+	return s.Upstream.Subscribe(f, deliver, asker)
 }
 
 // Acquire implements bridge.Server.

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// watcher is an adapter that adapts nothing and counts what passes.
+// watcher is an adapter that changes nothing and counts messages.
 type watcher struct {
 	refuse          error
 	admitted        atomic.Int64
@@ -50,9 +50,9 @@ func (p *watched) Close() error {
 	return p.Pipe.Close()
 }
 
-// TestAdapterStandsBeforeTheChild: the adapter has a say in each start, what it
-// returns is spoken over and closed, nobody is probed, and clients that can be
-// asked share the child, since its questions name their calls.
+// TestAdapterStandsBeforeTheChild: the adapter is asked before each start, its pipe is used
+// and closed, the server is not probed, and clients that can be asked share the child,
+// since its server requests name their calls.
 func TestAdapterStandsBeforeTheChild(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -63,8 +63,8 @@ func TestAdapterStandsBeforeTheChild(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 5 {
 		wait.Go(func() {
-			facts := &mcp.ClientInfo{Revision: mcp.R20260728, Capabilities: []byte(`{"elicitation":{}}`), Conversation: uint64(i)}
-			if _, err := call(t, u, facts, mcp.MethodCallTool, `{"name":"pid"}`); err != nil {
+			info := &mcp.ClientInfo{Revision: mcp.R20260728, Capabilities: []byte(`{"elicitation":{}}`), Conversation: uint64(i)}
+			if _, err := call(t, u, info, mcp.MethodCallTool, `{"name":"pid"}`); err != nil {
 				t.Error(err)
 			}
 		})
@@ -93,8 +93,8 @@ func TestAdapterRefusesAStart(t *testing.T) {
 	}
 }
 
-// TestDialectIsRecognised: a child that answers initialize in a dialect is started
-// again with the adapter for it; where there is none the handshake's word stands.
+// TestDialectIsRecognised: a child that answers initialize in a dialect is restarted with
+// the adapter for it. Without an adapter the error of the handshake stays.
 func TestDialectIsRecognised(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -120,7 +120,7 @@ func TestDialectIsRecognised(t *testing.T) {
 	}
 }
 
-// translator makes an MCP answer of the app-server's.
+// translator turns the app-server's answer to initialize into an MCP answer.
 type translator struct{ watcher }
 
 func (w *translator) Adapt(p transport.Pipe) transport.Pipe {

@@ -10,10 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestSubscriptionsOfOneClientAreBounded: a client that watches ever more resources, or
-// resources with ever longer URIs, is refused at a bound, by whichever era the server
-// is. What it watches already may be watched again and left, and another client is not
-// concerned.
+// TestSubscriptionsOfOneClientAreBounded: the number and length of URIs that one client
+// watches is bounded, for servers of both eras. Watched resources may be watched again and
+// unsubscribed, and other clients are not affected.
 func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for name, x := range map[string]struct {
@@ -24,9 +23,9 @@ func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 			"long": {func(n int) string { return fmt.Sprintf("x:%d%s", n, strings.Repeat("y", 64<<10-8)) }, 4},
 		} {
 			t.Run(fmt.Sprintf("%s_modern_%t", name, modern), func(t *testing.T) {
-				h := &house{legacy: !modern, modern: modern}
+				h := &program{legacy: !modern, modern: modern}
 				if modern {
-					h.on = func(l *line, m *jsonrpc.Message) []byte {
+					h.on = func(l *process, m *jsonrpc.Message) []byte {
 						if m.Method != mcp.MethodListen {
 							return nil
 						}
@@ -39,12 +38,12 @@ func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 					if _, err := u.Hello(t.Context(), legacyClient); err != nil {
 						t.Fatal(err)
 					}
-					greedy := u.Stand(legacyClient, func(*jsonrpc.Message) {}, nil)
-					other := u.Stand(facts(mcp.R20251125, "", "{}", 2), func(*jsonrpc.Message) {}, nil)
+					greedy := u.Subscribe(legacyClient, func(*jsonrpc.Message) {}, nil)
+					other := u.Subscribe(info(mcp.R20251125, "", "{}", 2), func(*jsonrpc.Message) {}, nil)
 					u.mu.Lock()
 					greedy.want.URIs = map[string]bool{}
 					for n := range x.fit - 1 {
-						greedy.want.URIs[x.uri(n)] = true // as if by so many requests
+						greedy.want.URIs[x.uri(n)] = true // stands for as many requests
 					}
 					u.mu.Unlock()
 					if _, err := greedy.Subscribe(t.Context(), x.uri(x.fit-1)); err != nil {
@@ -76,17 +75,17 @@ func TestSubscriptionsOfOneClientAreBounded(t *testing.T) {
 	}
 }
 
-// TestForwardingsAreBoundedInBytes: notifications of clients that wait for a server
-// which takes none.
+// TestForwardingsAreBoundedInBytes: the queue of client notifications for a server that
+// does not read them.
 func TestForwardingsAreBoundedInBytes(t *testing.T) {
-	h := &house{legacy: true}
-	f := facts(mcp.R20251125, "", canElicit, 1)
+	h := &program{legacy: true}
+	f := info(mcp.R20251125, "", canElicit, 1)
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		if _, err := u.Hello(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
 		u.mu.Lock()
-		u.isForwarding = true // and it never comes to an end
+		u.isForwarding = true // pretends that forwardAll runs forever
 		u.mu.Unlock()
 		raw := []byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"` + strings.Repeat("x", 300<<10) + `"}}`)
 		for range 2 * maxForwardings {

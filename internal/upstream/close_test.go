@@ -10,15 +10,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestCloseInMidWork: a server is closed while clients of both eras call, list,
-// subscribe, stand and leave, in every isolation. When Close returns nothing is left
-// of it, whatever was just being released or started. It is for the race detector.
+// TestCloseInMidWork: a server is closed while clients of both eras call, list, subscribe
+// and disconnect, with every isolation. When Close returns, nothing is left running. The
+// test is for the race detector.
 func TestCloseInMidWork(t *testing.T) {
 	for _, isolation := range []Isolation{Auto, Shared, PerCall} {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s_modern_%t", isolation, modern), func(t *testing.T) {
 				for n := range 60 {
-					h := &house{legacy: true, modern: modern}
+					h := &program{legacy: true, modern: modern}
 					bubble(t, h, Spec{Isolation: isolation}, func(t *testing.T, u *Upstream) { busy(t, u, n) })
 				}
 			})
@@ -26,7 +26,7 @@ func TestCloseInMidWork(t *testing.T) {
 	}
 }
 
-// busy makes a full house and closes it in the midst; n varies when.
+// busy starts many operations and closes the server meanwhile; n varies when.
 func busy(t *testing.T, u *Upstream, n int) {
 	var wait sync.WaitGroup
 	done, closed := make(chan struct{}), make(chan struct{})
@@ -44,11 +44,11 @@ func busy(t *testing.T, u *Upstream, n int) {
 		})
 	}
 	for i := range 3 {
-		f := facts(mcp.R20251125, fmt.Sprint("p", i), canElicit, uint64(i+1))
+		f := info(mcp.R20251125, fmt.Sprint("p", i), canElicit, uint64(i+1))
 		do(func() { _, _ = call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`) })
 		do(func() { _, _, _ = u.List(t.Context(), f, mcp.MethodListTools) })
 		do(func() {
-			w := u.Stand(f, func(*jsonrpc.Message) {}, nil)
+			w := u.Subscribe(f, func(*jsonrpc.Message) {}, nil)
 			w.Lists(true, true, true)
 			_, _ = w.Subscribe(t.Context(), "file:///a")
 			u.Forward(f, []byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`), mcp.NoteRootsChanged)

@@ -11,65 +11,63 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// A deploy can replace a server by one of the other era. Its refusals look like
-// errors of a server that has not changed: a legacy server owns the codes from
-// -32000 to -32099, and a modern one may answer 400 for reasons of its own. So an
-// answer of that kind is a doubt, not a proof. The proof is a second session: only
-// when it turns out to be of the other era are the sessions of the old one taken out
-// of service, and even then the calls that run on them go on.
+// A deployment can replace a server by one of the other era. The errors of the new server
+// look like errors of an unchanged one: a legacy server may use the codes from -32000 to
+// -32099 for anything, and a modern one may answer 400 for its own reasons. So such an
+// answer is only a hint. To verify it, a second session is opened. Only if that is of the
+// other era are the old sessions taken out of service, and even then their running calls
+// continue.
 
-// The pauses between second looks that find no change: the first, and the longest
-// one after it has doubled. A server that answers every call with such an error is
-// not asked each time; one that has really changed is found out within the pause.
+// Pauses between era checks that find no change: the first, and the maximum after doubling.
+// A server that answers every call with such an error is not checked each time. A real
+// change is detected within the pause.
 const (
-	lookPause    = 30 * time.Second
-	maxLookPause = 10 * time.Minute
+	eraCheckPause    = 30 * time.Second
+	maxEraCheckPause = 10 * time.Minute
 )
 
-var errEraChanged = errors.New("the server speaks another era now")
+var errEraChanged = errors.New("the server now speaks another era")
 
-// secondLook is one look that several calls may wait for.
-type secondLook struct {
+// eraCheck is one check that several calls may wait for.
+type eraCheck struct {
 	done    chan struct{} // closed when changed is set
 	changed bool
 }
 
-// foreign reports whether an answer to a call could be that of a server which now
+// maybeOtherEra reports whether an answer to a call could come from a server that now
 // speaks the other era.
-func foreign(s *session, r *mcp.Reply, err error) bool {
+func maybeOtherEra(s *session, r *mcp.Reply, err error) bool {
 	modern := s.server.Revision().Modern()
 	switch {
 	case err != nil:
-		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": what is no modern
-		// error comes from a legacy server. A session that is lost is no doubt.
+		// 2026-07-28 §Streamable HTTP, "Backward Compatibility": a 4xx without a modern
+		// error comes from a legacy server. A lost session is not a hint.
 		var status *transport.StatusError
-		return modern && errors.As(err, &status) && refusal(status.Status)
+		return modern && errors.As(err, &status) && isRefusal(status.Status)
 	case modern:
 		switch r.Code() {
 		case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, jsonrpc.CodeInternal, jsonrpc.CodeParse:
-			return false // modern servers have a status for these
+			return false // modern servers answer these with a status
 		}
-		return refusal(r.Status) && !mcp.IsModernCode(r.Code())
+		return isRefusal(r.Status) && !mcp.IsModernCode(r.Code())
 	}
 	return r.Code() == mcp.CodeUnsupportedVersion || r.Code() == mcp.CodeHeaderMismatch
 }
 
-// refusal reports the statuses by which a server of the other era refuses a
-// request.
-func refusal(status int) bool { return status == 400 || status == 404 || status == 405 }
+// isRefusal reports whether a server of the other era refuses requests with this status.
+func isRefusal(status int) bool { return status == 400 || status == 404 || status == 405 }
 
-// notExecuted reports whether a call may be sent again after the server that gave
-// the answer r has proved to be of the other era. r is nil where the answer was a
-// bare HTTP status.
+// notExecuted reports whether a call may be retried after the server that gave the answer r
+// turned out to be of the other era. r is nil if the answer was a bare HTTP status.
 func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 	switch {
 	case r == nil, s.server.Revision().Modern():
-		return true // foreign has seen the status by which a request is refused as a whole
+		return true // maybeOtherEra has seen a status that refuses the whole request
 	case c.Method != nil && c.Method.ReadOnly:
 		return true
-	case refusal(r.Status):
-		// 2026-07-28 §Streamable HTTP, "Protocol Version Header" and "Server
-		// Validation": 400. A legacy server answers 200 to what it has executed.
+	case isRefusal(r.Status):
+		// 2026-07-28 §Streamable HTTP, "Protocol Version Header" and "Server Validation":
+		// 400. A legacy server answers 200 to a call that it has executed.
 		return true
 	}
 	// 2026-07-28 §Versioning, "Protocol Version Negotiation": the error lists the
@@ -87,26 +85,25 @@ func notExecuted(s *session, c *mcp.Call, r *mcp.Reply) bool {
 	return false
 }
 
-// eraChanged reports whether the server speaks the other era than the session s. It
-// opens a second session to find out, or waits for whoever does so already; s serves
-// everybody until then. It says false without a look while the last one, which found
-// no change, is recent.
+// eraChanged reports whether the server now speaks another era than the session s. It opens
+// a second session to find out, or waits for a check that is running; s stays in use until
+// then. If a recent check found no change, it returns false without another one.
 func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 	u.mu.Lock()
-	l := u.looking
+	l := u.eraChecking
 	switch {
 	case s.outdated:
 		u.mu.Unlock()
 		return true
 	case l != nil:
 	case u.closed, u.spec.Pin != mcp.Unknown, u.adapter != nil,
-		time.Now().Before(u.nextLook), time.Now().Before(u.notBefore):
+		time.Now().Before(u.nextEraCheck), time.Now().Before(u.notBefore):
 		u.mu.Unlock()
 		return false
 	default:
-		l = &secondLook{done: make(chan struct{})}
-		u.looking = l
-		u.work.Go(func() { u.lookAgain(s, l) })
+		l = &eraCheck{done: make(chan struct{})}
+		u.eraChecking = l
+		u.work.Go(func() { u.checkEra(s, l) })
 	}
 	u.mu.Unlock()
 	select {
@@ -117,19 +114,19 @@ func (u *Upstream) eraChanged(ctx context.Context, s *session) bool {
 	}
 }
 
-// lookAgain opens a second session on nobody's behalf. One that proves the change to
-// a modern server is the link to it from now on; any other has served its purpose.
-func (u *Upstream) lookAgain(s *session, l *secondLook) {
-	u.opts.Log.Debug("a second session is opened: the server may have changed its era", "server", u.spec.Name)
+// checkEra opens a second session that is independent of any client. If the server has
+// become modern, that session is the new link; otherwise it is closed.
+func (u *Upstream) checkEra(s *session, l *eraCheck) {
+	u.opts.Log.Debug("opening a second session to check the era of the server", "server", u.spec.Name)
 	next, err := u.open(u.life, &pool{}, nil, true)
 	u.mu.Lock()
 	modern := s.server.Revision().Modern()
 	if l.changed = err == nil && next.provesChangeFrom(modern); l.changed {
 		u.eraIsOverLocked(modern)
-		u.nextLook, u.looks = time.Time{}, 0
+		u.nextEraCheck, u.eraChecks = time.Time{}, 0
 	} else {
-		u.nextLook = time.Now().Add(min(lookPause<<min(u.looks, 8), maxLookPause))
-		u.looks++
+		u.nextEraCheck = time.Now().Add(min(eraCheckPause<<min(u.eraChecks, 8), maxEraCheckPause))
+		u.eraChecks++
 	}
 	kept := l.changed && !modern && !u.closed && u.linkLocked("", nil).session == nil
 	if kept {
@@ -137,10 +134,10 @@ func (u *Upstream) lookAgain(s *session, l *secondLook) {
 		u.up = true
 		u.starts++
 	}
-	u.looking = nil
+	u.eraChecking = nil
 	u.mu.Unlock()
 	if err == nil && !kept {
-		next.shut(u.polite, errSpare)
+		next.shut(u.graceful, errNotNeeded)
 	}
 	if l.changed {
 		u.opts.Log.Info("the server has changed its era", "server", u.spec.Name)
@@ -152,9 +149,9 @@ func (u *Upstream) lookAgain(s *session, l *secondLook) {
 	close(l.done)
 }
 
-// provesChangeFrom reports whether a session that was just opened shows that the
-// server has left the era that was spoken before. A modern server that still has the
-// legacy era has not: its legacy sessions go on.
+// provesChangeFrom reports whether a newly opened session shows that the server has left
+// the previous era. A modern server that also speaks the legacy era has not left it: its
+// legacy sessions continue.
 func (s *session) provesChangeFrom(modern bool) bool {
 	if modern || !s.server.Revision().Modern() {
 		return s.server.Revision().Modern() != modern
@@ -162,8 +159,8 @@ func (s *session) provesChangeFrom(modern bool) bool {
 	return s.legacyFirst || !offersLegacy(s.server.Hello().Versions)
 }
 
-// eraIsOverLocked takes all sessions of an era out of service and forgets everything
-// that was learned about it.
+// eraIsOverLocked takes all sessions of an era out of service and resets everything that
+// was learned about it.
 func (u *Upstream) eraIsOverLocked(modern bool) {
 	u.era, u.sse, u.noLegacy, u.silent, u.up = mcp.Unknown, false, false, false, false
 	if modern {
@@ -187,24 +184,24 @@ func (u *Upstream) eraIsOverLocked(modern bool) {
 	}
 }
 
-// outdateLocked takes a session out of service. Its calls go on, and with the last
-// of them it ends.
+// outdateLocked takes a session out of service. Its calls continue, and it ends with the
+// last of them.
 func (u *Upstream) outdateLocked(s *session) {
 	s.outdated = true
 	s.leaveLink()
 	if p := s.pool; p != nil {
 		p.removeLocked(s)
-		close(p.freed) // whoever waits for a lane gets another session
+		close(p.freed) // callers that wait for an exclusive session get another one
 		p.freed = make(chan struct{})
 		u.tidyLocked(p)
 	}
 	u.leaving = append(u.leaving, s)
 	if s.users == 0 {
-		u.work.Go(func() { s.shut(u.polite, errEraChanged) })
+		u.work.Go(func() { s.shut(u.graceful, errEraChanged) })
 	}
 }
 
-// watchesLocked reports whether anybody in the pool watches a resource.
+// watchesLocked reports whether any subscriber of the pool watches a resource.
 func (p *pool) watchesLocked() bool {
-	return slices.ContainsFunc(p.standing, func(w *Subscriber) bool { return len(w.want.URIs) > 0 })
+	return slices.ContainsFunc(p.subscribers, func(w *Subscriber) bool { return len(w.want.URIs) > 0 })
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// deployed is a server on HTTP that changes its era while nobody looks.
+// deployed is an HTTP server that can change its era.
 type deployed struct {
 	mu     sync.Mutex
 	modern bool
-	answer func(w http.ResponseWriter, m *jsonrpc.Message) bool // of calls; nil for the usual
-	foul   func(w http.ResponseWriter)                          // a legacy one's to what is modern
-	hold   func(m *jsonrpc.Message)                             // waits before an answer; nil for never
+	answer func(w http.ResponseWriter, m *jsonrpc.Message) bool // answers calls; nil for the usual answer
+	foul   func(w http.ResponseWriter)                          // how a legacy server answers modern requests
+	hold   func(m *jsonrpc.Message)                             // blocks an answer; nil for never
 	opened int
-	calls  int // that were executed
+	calls  int // executed calls
 }
 
 func (s *deployed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +86,7 @@ func say(w http.ResponseWriter, status int, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-func foulWith(status int, contentType, body string) func(http.ResponseWriter) {
+func badAnswer(status int, contentType, body string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(status)
@@ -94,18 +94,18 @@ func foulWith(status int, contentType, body string) func(http.ResponseWriter) {
 	}
 }
 
-// fouls are what legacy servers are known to answer to a modern request.
-var fouls = map[string]func(http.ResponseWriter){
-	"TypeScript":   foulWith(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`),
-	"Python":       foulWith(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Missing session ID"}}`),
-	"Go":           foulWith(400, "text/plain", "unsupported protocol version"),
-	"mcp-go":       foulWith(404, "text/plain", "Invalid session ID"),
-	"nothing":      foulWith(405, "", ""),
-	"a web server": foulWith(404, "text/html", "<html>not found</html>"),
+// badAnswers holds the known answers of legacy servers to a modern request.
+var badAnswers = map[string]func(http.ResponseWriter){
+	"TypeScript":   badAnswer(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`),
+	"Python":       badAnswer(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: Missing session ID"}}`),
+	"Go":           badAnswer(400, "text/plain", "unsupported protocol version"),
+	"mcp-go":       badAnswer(404, "text/plain", "Invalid session ID"),
+	"nothing":      badAnswer(405, "", ""),
+	"a web server": badAnswer(404, "text/html", "<html>not found</html>"),
 }
 
 func TestT14_EraAfterADeploy(t *testing.T) {
-	for name, foul := range fouls {
+	for name, foul := range badAnswers {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			s := &deployed{modern: true, foul: foul}
 			web := httptest.NewServer(s)
@@ -145,10 +145,10 @@ func (s *deployed) deploy(modern bool) {
 	s.modern = modern
 }
 
-// TestRefusalOfTheSameEraIsNotSentAgain: a modern server that executes a tool and
-// answers as only a legacy one should has executed it once.
+// TestRefusalOfTheSameEraIsNotSentAgain: a modern server executes a tool and answers as
+// only a legacy server should. The call is not retried.
 func TestRefusalOfTheSameEraIsNotSentAgain(t *testing.T) {
-	for name, foul := range fouls {
+	for name, foul := range badAnswers {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			s := &deployed{modern: true, foul: foul}
 			s.answer = func(w http.ResponseWriter, m *jsonrpc.Message) bool {
@@ -172,13 +172,13 @@ func TestRefusalOfTheSameEraIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestT14_EraAfterADeployOnStdio: the program behind a pipe is replaced by one of
-// the other era, and back, between calls and in the midst of one. The next process
-// is found out, and no call runs twice: one that was cut short is never sent again.
+// TestT14_EraAfterADeployOnStdio: the program behind a pipe is replaced by one of the other
+// era, and back, between calls and during one. The era of the new process is detected, and
+// no call runs twice: an interrupted call is never retried.
 func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 	for name, client := range map[string]*mcp.ClientInfo{"modern_client": modernClient, "legacy_client": legacyClient} {
 		t.Run(name, func(t *testing.T) {
-			h := &house{legacy: true}
+			h := &program{legacy: true}
 			bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 				release := make(chan struct{})
 				defer close(release)
@@ -210,7 +210,7 @@ func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 					deploy(false)
 					works(false)
 				}
-				// In the midst of a call.
+				// During a call.
 				for _, modern := range []bool{true, false} {
 					h.on = held(release)
 					cut := make(chan error, 1)
@@ -233,13 +233,12 @@ func TestT14_EraAfterADeployOnStdio(t *testing.T) {
 	}
 }
 
-// probed is a server on HTTP with sessions of the old era, that answers the probe as
-// it likes, and with modern words only when it says so.
+// probed is a legacy HTTP server with sessions that answers probes in a given way.
 type probed struct {
 	probe func(w http.ResponseWriter, m *jsonrpc.Message)
 
 	mu      sync.Mutex
-	down    func(w http.ResponseWriter) // answers everything, nil for nobody
+	down    func(w http.ResponseWriter) // answers everything; nil if the server is up
 	modern  bool
 	session int
 	probes  int
@@ -279,7 +278,7 @@ func (s *probed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// change changes the server and returns how often it was probed until then.
+// change changes the server and returns how often it had been probed before.
 func (s *probed) change(f func()) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,9 +286,9 @@ func (s *probed) change(f func()) int {
 	return s.probes
 }
 
-// TestT13_OverHTTP: a legacy server answers the probe in each way that was seen in
-// the field. It is opened by initialize; and when its session is lost, it is probed
-// again exactly if the first answer told nothing of its era.
+// TestT13_OverHTTP: a legacy server answers the probe in each way that real servers do. It
+// is opened by initialize. When its session is lost, it is probed again exactly if the
+// first answer said nothing about its era.
 func TestT13_OverHTTP(t *testing.T) {
 	refusal := func(status int, code int64) func(http.ResponseWriter, *jsonrpc.Message) {
 		return func(w http.ResponseWriter, m *jsonrpc.Message) {
@@ -297,11 +296,11 @@ func TestT13_OverHTTP(t *testing.T) {
 		}
 	}
 	page := func(status int) func(http.ResponseWriter, *jsonrpc.Message) {
-		return func(w http.ResponseWriter, _ *jsonrpc.Message) { foulWith(status, "text/html", "<html>no</html>")(w) }
+		return func(w http.ResponseWriter, _ *jsonrpc.Message) { badAnswer(status, "text/html", "<html>no</html>")(w) }
 	}
 	for name, x := range map[string]struct {
 		probe  func(http.ResponseWriter, *jsonrpc.Message)
-		forget bool // nothing is remembered
+		forget bool // the era is not remembered
 	}{
 		"-32601 at 200": {refusal(200, -32601), false},
 		"-32601 at 400": {refusal(400, -32601), false},
@@ -348,14 +347,14 @@ func TestT13_OverHTTP(t *testing.T) {
 	}
 }
 
-// TestT13_InconclusiveIsForgotten: a server that wants credentials or is not there
-// has said nothing of its era. When it can be reached it is probed, whichever it is.
+// TestT13_InconclusiveIsForgotten: a server that wants credentials or is down says nothing
+// about its era. When it becomes available, it is probed.
 func TestT13_InconclusiveIsForgotten(t *testing.T) {
 	for _, status := range []int{401, 403, 407, 429, 502, 503, 504} {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d_then_modern_%t", status, modern), func(t *testing.T) {
 				s := &probed{modern: modern, down: func(w http.ResponseWriter) { w.WriteHeader(status) }}
-				s.probe = func(w http.ResponseWriter, m *jsonrpc.Message) { foulWith(404, "text/html", "no")(w) }
+				s.probe = func(w http.ResponseWriter, m *jsonrpc.Message) { badAnswer(404, "text/html", "no")(w) }
 				web := httptest.NewServer(s)
 				defer web.Close()
 				u := New(Spec{Name: "web", URL: web.URL + "/mcp", Kind: "http"}, Options{})
@@ -369,7 +368,7 @@ func TestT13_InconclusiveIsForgotten(t *testing.T) {
 				if u.era != mcp.Unknown {
 					t.Errorf("remembered is %s", u.era)
 				}
-				u.notBefore = time.Time{} // no pause before the next attempt
+				u.notBefore = time.Time{} // no back-off
 				u.mu.Unlock()
 				before := s.change(func() { s.down = nil })
 				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
@@ -383,14 +382,13 @@ func TestT13_InconclusiveIsForgotten(t *testing.T) {
 	}
 }
 
-// TestT13_SilenceProvesNothing: a server on stdio that says nothing to the probe is
-// opened by initialize after 3 s, and its next process without that wait. The silence
-// is remembered and no era for it: the process after that is modern, and is
-// found to be.
+// TestT13_SilenceProvesNothing: a server on stdio that does not answer the probe is opened
+// by initialize after 3 s, and its next process without that wait. The timeout is
+// remembered but no era: the process after that is modern and detected as such.
 func TestT13_SilenceProvesNothing(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	mute := true
-	h.on = func(_ *line, m *jsonrpc.Message) []byte {
+	h.on = func(_ *process, m *jsonrpc.Message) []byte {
 		if m.Method == mcp.MethodDiscover && mute {
 			return silent
 		}

@@ -9,21 +9,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A server at the other end of a pipe can be there and do nothing: stopped, swapped
-// out, caught in a loop. Its calls end with their deadlines. While calls run on a
-// session and nothing at all is heard from it, it is asked whether it is there; one
-// that does not answer is said to be unresponsive until it says anything. When it
-// has been silent for twice as long as a call may be, it is ended, its process group
-// with it, and the next call starts it anew.
+// A server at the other end of a pipe can run and do nothing: stopped, swapped out, or in
+// an endless loop. Its calls time out. If a session has calls in flight and nothing arrives
+// from the server, the server is pinged. If the ping is not answered, the server is
+// reported as unresponsive until it sends anything. After it has been silent for twice the
+// idle timeout of a call, its process group is killed, and the next call restarts it.
 
 const (
-	// defaultSilence and two thirds of it for the answer to a ping are 25 s.
-	defaultSilence = 15 * time.Second
-	defaultIdle    = 60 * time.Second // conn.Options.Idle, where it is 0
-	reasonDeaf     = "calls wait, nothing is heard from it, and it does not answer a ping"
+	// Together with two thirds of it for the answer to the ping this makes 25 s.
+	defaultSilence     = 15 * time.Second
+	defaultIdle        = 60 * time.Second // default of conn.Options.Idle
+	reasonUnresponsive = "calls are waiting, the server sends nothing, and it does not answer a ping"
 )
 
-var errDeaf = errors.New("it did not answer any more")
+var errUnresponsive = errors.New("the server stopped responding")
 
 func (u *Upstream) silence() time.Duration {
 	if u.spec.Silence > 0 {
@@ -32,8 +31,8 @@ func (u *Upstream) silence() time.Duration {
 	return defaultSilence
 }
 
-// watch sees to it that a session is looked at on which a call is about to run. The
-// timer goes on by itself for as long as calls run, so that those in a row share it.
+// watch starts the watch timer of a session that is about to run a call. The timer restarts
+// itself while calls run, so consecutive calls share it.
 func (u *Upstream) watch(s *session) {
 	if !s.shared || s.watched.Load() {
 		return
@@ -43,7 +42,7 @@ func (u *Upstream) watch(s *session) {
 	if s.watch == nil && !u.closed {
 		s.watched.Store(true)
 		s.watchedFrom = time.Now()
-		s.watch = time.AfterFunc(u.silence(), func() { u.look(s) })
+		s.watch = time.AfterFunc(u.silence(), func() { u.checkSilence(s) })
 	}
 }
 
@@ -55,8 +54,8 @@ func (u *Upstream) unwatchLocked(s *session) {
 	s.watched.Store(false)
 }
 
-// look is what the timer does.
-func (u *Upstream) look(s *session) {
+// checkSilence runs when the watch timer fires.
+func (u *Upstream) checkSilence(s *session) {
 	u.mu.Lock()
 	defer u.unlock()
 	silent, known := u.silentLocked(s)
@@ -64,48 +63,47 @@ func (u *Upstream) look(s *session) {
 	case s.watch == nil || u.closed || !known || s.server.Err() != nil:
 		u.unwatchLocked(s)
 	case silent < u.silence():
-		u.hearsLocked(s)
-		u.againLocked(s, u.silence()-silent)
-	case s.server.Running() == 0 && s.deaf.IsZero():
-		u.againLocked(s, u.silence())
-	case !s.deaf.IsZero() && u.lastsTooLong(silent):
+		u.markResponsiveLocked(s)
+		u.rewatchLocked(s, u.silence()-silent)
+	case s.server.Running() == 0 && s.unresponsiveSince.IsZero():
+		u.rewatchLocked(s, u.silence())
+	case !s.unresponsiveSince.IsZero() && u.lastsTooLong(silent):
 		u.unwatchLocked(s)
-		u.work.Go(func() { u.drop(s, errDeaf) })
+		u.work.Go(func() { u.drop(s, errUnresponsive) })
 	default:
 		u.work.Go(func() { u.probe(s) })
 	}
 }
 
-// silentLocked returns for how long the server has said nothing that it could have
-// said to a call: not since before somebody looked.
+// silentLocked returns for how long the server has sent nothing, counted at most from the
+// start of the watch.
 func (u *Upstream) silentLocked(s *session) (time.Duration, bool) {
 	silent, known := s.server.Silence()
 	return min(silent, time.Since(s.watchedFrom)), known
 }
 
-// againLocked has the session looked at again, unless no call runs there or is about
-// to: whoever holds it may have found it watched and relies on that.
-func (u *Upstream) againLocked(s *session, after time.Duration) {
-	if s.server.Running() == 0 && s.deaf.IsZero() {
+// rewatchLocked restarts the watch timer, unless no call runs on the session or is about
+// to: whoever holds the session may have found the timer running and relies on it.
+func (u *Upstream) rewatchLocked(s *session, after time.Duration) {
+	if s.server.Running() == 0 && s.unresponsiveSince.IsZero() {
 		if s.users == 0 {
 			u.unwatchLocked(s)
 			return
 		}
-		s.watchedFrom = time.Now() // nothing is owed so far
+		s.watchedFrom = time.Now() // nothing is expected yet
 	}
 	s.watch.Reset(after)
 }
 
-func (u *Upstream) hearsLocked(s *session) {
-	if !s.deaf.IsZero() {
-		s.deaf = time.Time{}
-		u.sayLocked(slog.LevelInfo, "server answers again")
+func (u *Upstream) markResponsiveLocked(s *session) {
+	if !s.unresponsiveSince.IsZero() {
+		s.unresponsiveSince = time.Time{}
+		u.logLocked(slog.LevelInfo, "server answers again")
 	}
 }
 
-// lastsTooLong reports whether every call that could have waited for so long has
-// given up. One that waits for the result of a task has no deadline of its own: it
-// ends with the session then.
+// lastsTooLong reports whether every call that waited for so long has timed out.
+// tasks/result has no timeout; it ends with the session then.
 func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	idle := u.times.Load().Idle
 	if idle == 0 {
@@ -114,9 +112,8 @@ func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	return idle > 0 && silent >= 2*idle
 }
 
-// probe asks the server whether it is there; any answer will do. The modern
-// revisions have no ping (2026-07-28 §Changelog), and every server of theirs has
-// server/discover.
+// probe pings the server; any answer counts. The modern revisions have no ping (2026-07-28
+// §Changelog), so modern servers get server/discover, which all of them have.
 func (u *Upstream) probe(s *session) {
 	method := mcp.MethodPing
 	if s.server.Revision().Modern() {
@@ -132,11 +129,11 @@ func (u *Upstream) probe(s *session) {
 	case s.watch == nil || u.closed || s.server.Err() != nil:
 		return
 	case err == nil || silent < u.silence():
-		u.hearsLocked(s)
-	case s.deaf.IsZero():
-		s.deaf = time.Now()
-		u.faultLocked(reasonDeaf)
-		u.sayLocked(slog.LevelWarn, "server does not answer", "silent for", silent.Round(time.Millisecond).String())
+		u.markResponsiveLocked(s)
+	case s.unresponsiveSince.IsZero():
+		s.unresponsiveSince = time.Now()
+		u.faultLocked(reasonUnresponsive)
+		u.logLocked(slog.LevelWarn, "server does not answer", "silent_for", silent.Round(time.Millisecond).String())
 	}
-	u.againLocked(s, u.silence()/3)
+	u.rewatchLocked(s, u.silence()/3)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// stopped is a house whose processes do nothing while still is set.
-func stopped(h *house, still *atomic.Bool) {
-	h.on = func(_ *line, m *jsonrpc.Message) []byte {
+// stopped makes the processes of a program do nothing while still is set.
+func stopped(h *program, still *atomic.Bool) {
+	h.on = func(_ *process, m *jsonrpc.Message) []byte {
 		if still.Load() {
 			return silent
 		}
@@ -23,10 +23,10 @@ func stopped(h *house, still *atomic.Bool) {
 	}
 }
 
-// TestU09_ServerThatDoesNothingIsSaidTo within half a minute, its calls end with
-// their deadlines, and one that never comes back is started anew.
+// TestU09_ServerThatDoesNothingIsSaidTo is reported within half a minute. Its calls time
+// out, and a server that never comes back is restarted.
 func TestU09_ServerThatDoesNothingIsSaidTo(t *testing.T) {
-	for name, h := range map[string]*house{"legacy": {legacy: true}, "modern": {modern: true}} {
+	for name, h := range map[string]*program{"legacy": {legacy: true}, "modern": {modern: true}} {
 		t.Run(name, func(t *testing.T) {
 			var still atomic.Bool
 			stopped(h, &still)
@@ -82,9 +82,9 @@ func TestU09_ServerThatDoesNothingIsSaidTo(t *testing.T) {
 	}
 }
 
-// TestU09_ServerThatComesBackIsReady as soon as it says anything.
+// TestU09_ServerThatComesBackIsReady as soon as it sends anything.
 func TestU09_ServerThatComesBackIsReady(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	var still atomic.Bool
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		stopped(h, &still)
@@ -112,10 +112,10 @@ func TestU09_ServerThatComesBackIsReady(t *testing.T) {
 	})
 }
 
-// TestSlowCallsAreNoSilence: a server that answers pings, or says how far it is, is
-// left alone however long its call takes, and one without calls is never asked.
+// TestSlowCallsAreNoSilence: a server that answers pings or sends progress is left alone
+// however long its call takes. One without calls is never pinged.
 func TestSlowCallsAreNoSilence(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	bubble(t, h, Spec{Idle: 20 * time.Minute, Hard: time.Hour}, func(t *testing.T, u *Upstream) {
 		release := make(chan struct{})
 		h.on = held(release)
@@ -146,11 +146,11 @@ func TestSlowCallsAreNoSilence(t *testing.T) {
 	})
 }
 
-// TestLevelComesBackWithTheServer: a new session is told what the one before knew,
+// TestLevelComesBackWithTheServer: a new session gets the log level of the one before,
 // before anything else.
 func TestLevelComesBackWithTheServer(t *testing.T) {
-	h := &house{legacy: true}
-	h.on = func(_ *line, m *jsonrpc.Message) []byte {
+	h := &program{legacy: true}
+	h.on = func(_ *process, m *jsonrpc.Message) []byte {
 		if m.Method == mcp.MethodInitialize {
 			return ok(m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"h","version":"1"}}`)
 		}
@@ -161,7 +161,7 @@ func TestLevelComesBackWithTheServer(t *testing.T) {
 			f := *legacyClient
 			f.Conversation += uint64(level)
 			f.LogLevel = level
-			w := u.Stand(&f, nil, standsAs{facts: &f})
+			w := u.Subscribe(&f, nil, subscriber{info: &f})
 			defer w.Close()
 		}
 		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
@@ -191,10 +191,10 @@ func mustLevel(t *testing.T, name string) mcp.LogLevel {
 	return l
 }
 
-// standsAs is a client that stands at a server and says nothing.
-type standsAs struct {
-	sink
-	facts *mcp.ClientInfo
+// subscriber is a client that subscribes and declares nothing.
+type subscriber struct {
+	noCaller
+	info *mcp.ClientInfo
 }
 
-func (s standsAs) ClientInfo() *mcp.ClientInfo { return s.facts }
+func (s subscriber) ClientInfo() *mcp.ClientInfo { return s.info }

@@ -10,8 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// spellings returns n ways to declare form elicitation and roots, no two with the same
-// bytes.
+// spellings returns n ways to declare form elicitation and roots, all with different bytes.
 func spellings(n int) []string {
 	out := []string{
 		`{"elicitation":{},"roots":{"listChanged":false}}`, `{ "roots" : { }, "elicitation" : { "form" : { } } }`,
@@ -32,28 +31,27 @@ func spellings(n int) []string {
 	return out
 }
 
-// TestSpellingsOfCapabilitiesStartNoProcesses: clients that declare the same in other
-// bytes share a session, which declares what all of them have said and nothing else.
-// Another client's call on it does not notice.
+// TestSpellingsOfCapabilitiesStartNoProcesses: clients that declare the same capabilities
+// in other bytes share a session, which declares exactly those capabilities.
 func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.R20251125, mcp.R20260728} {
-		h := &house{legacy: true}
+		h := &program{legacy: true}
 		bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 			release := make(chan struct{})
 			var wait sync.WaitGroup
 			all := spellings(40)
 			h.on = held(release)
 			wait.Go(func() {
-				if _, err := call(t, u, facts(r, "", all[0], 9), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				if _, err := call(t, u, info(r, "", all[0], 9), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 					t.Errorf("the innocent call: %v", err)
 				}
 			})
 			for i, caps := range all {
-				f := facts(r, "", caps, uint64(10+i))
+				f := info(r, "", caps, uint64(10+i))
 				if _, _, err := u.List(t.Context(), f, mcp.MethodListTools); err != nil {
 					t.Fatalf("%s: %v", caps, err)
 				}
-				u.Stand(f, func(*jsonrpc.Message) {}, nil).Close()
+				u.Subscribe(f, func(*jsonrpc.Message) {}, nil).Close()
 			}
 			if n := len(h.all()); n != 1 {
 				t.Errorf("%d processes for 40 spellings", n)
@@ -67,11 +65,11 @@ func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 			}
 			close(release)
 			wait.Wait()
-			// What a server could act on makes another session.
+			// A difference that a server could act on makes another session.
 			for i, caps := range []string{
 				`{"elicitation":{"url":{}},"roots":{}}`, `{"elicitation":{},"roots":{"listChanged":true}}`, `{"elicitation":{}}`, `{}`, `{"experimental":{}}`,
 			} {
-				if _, _, err := u.List(t.Context(), facts(r, "", caps, uint64(80+i)), mcp.MethodListTools); err != nil {
+				if _, _, err := u.List(t.Context(), info(r, "", caps, uint64(80+i)), mcp.MethodListTools); err != nil {
 					t.Fatalf("%s: %v", caps, err)
 				}
 			}
@@ -82,14 +80,13 @@ func TestSpellingsOfCapabilitiesStartNoProcesses(t *testing.T) {
 	}
 }
 
-// TestKeysOfPoolsAreBounded: whatever a client declares, what a pool keeps of it is
-// short.
+// TestKeysOfPoolsAreBounded: the key of a pool is short whatever a client declares.
 func TestKeysOfPoolsAreBounded(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		for _, filler := range []string{`"x":"` + strings.Repeat("y", 1<<20) + `"`, strings.Repeat(`"k":{},`, 1) + `"` + strings.Repeat("z", 1<<16) + `":{}`} {
 			caps := `{"elicitation":{` + filler + `},"sampling":{"tools":{` + filler + `}},"experimental":{` + filler + `}}`
-			if _, err := call(t, u, facts(mcp.R20260728, "", caps, 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			if _, err := call(t, u, info(mcp.R20260728, "", caps, 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -111,16 +108,16 @@ func TestKeysOfPoolsAreBounded(t *testing.T) {
 	})
 }
 
-// TestOneClientIsDeclaredInItsOwnWords: what no revision knows reaches the server where
-// nobody else shares it, and starts no process for each spelling there either.
+// TestOneClientIsDeclaredInItsOwnWords: unknown capabilities reach a server that only one
+// client uses. Spellings start no further processes there either.
 func TestOneClientIsDeclaredInItsOwnWords(t *testing.T) {
 	for _, caps := range []string{
 		`{"elicitation":{"later":{"n":1e400}},"experimental":{"a/b":{}},"x":[1]}`,
 		`{"experimental":{"a/b":{}}}`,
 	} {
-		h := &house{legacy: true}
+		h := &program{legacy: true}
 		bubble(t, h, Spec{OneClient: true}, func(t *testing.T, u *Upstream) {
-			if _, err := call(t, u, facts(mcp.R20251125, "", caps, 1), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			if _, err := call(t, u, info(mcp.R20251125, "", caps, 1), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
 			}
 			if got := h.all()[0].last(mcp.MethodInitialize); !strings.Contains(got, `"capabilities":`+caps+`,`) {
@@ -128,7 +125,7 @@ func TestOneClientIsDeclaredInItsOwnWords(t *testing.T) {
 			}
 			for i := range 40 {
 				other := strings.Replace(caps, "{", fmt.Sprintf(`{"y%d":{},`, i), 1)
-				if _, err := call(t, u, facts(mcp.R20260728, "", other, 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+				if _, err := call(t, u, info(mcp.R20260728, "", other, 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -10,24 +10,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Lease is a session of the server for one call: what it says of the server and the call
-// are of the same session. It belongs to one goroutine at a time. It is not held while a
-// person is waited for or a task is polled, since a pool has few sessions.
+// Lease is a session of the server, reserved for one call. What it tells about the server
+// and the call itself use the same session. It belongs to one goroutine at a time. It is
+// not held while waiting for a user or polling a task, since a pool has few sessions.
 type Lease struct {
-	u      *Upstream
-	s      *session // nil once it is released
-	client *mcp.ClientInfo
-	need   mcp.Need
-	lane   bool // it counts among the calls of the session's lane
-	look   bool // nothing was sent, so that a session of isolation "call" is as new
-	rev    mcp.Revision
-	tasks  mcp.TaskForm
+	u       *Upstream
+	s       *session // nil after Release
+	client  *mcp.ClientInfo
+	need    mcp.Need
+	counted bool // it counts in the calls of the session
+	unused  bool // nothing was sent yet, so a session of isolation "call" can still be used
+	rev     mcp.Revision
+	tasks   mcp.TaskForm
 
 	released func() // see OnRelease; nil for none
 }
 
-// Acquire returns a session for the client f, opening one where none fits. It waits while
-// all are in use, as long as ctx. The caller must call Release.
+// Acquire returns a session for the client f and opens one if necessary. If all are in use,
+// it waits until ctx ends. The caller must call Release.
 func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (*Lease, error) {
 	if need.Session != 0 {
 		if l := u.acquireSession(f, need); l != nil {
@@ -36,58 +36,58 @@ func (u *Upstream) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need
 		if u.spec.piped() {
 			return nil, u.sessionOver()
 		}
-		// What is behind HTTP may still have the task.
+		// An HTTP server may still have the task in another session.
 	}
 	l, err := u.acquire(ctx, f, need.ForCall)
 	if err != nil {
 		return nil, err
 	}
-	l.need, l.look = need, true
+	l.need, l.unused = need, true
 	return l, nil
 }
 
-// sessionOver is the error of a request about a task whose session is over: a process has
-// ended with it, and its tasks.
+// sessionOver returns the error for a request about a task whose session has ended: its
+// process has exited with its tasks.
 func (u *Upstream) sessionOver() error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 		Message: fmt.Sprintf("Task not found: the session of server %q that had it is over", u.spec.Name)}
 }
 
-// newLease returns a lease of a session that was acquired.
-func (u *Upstream) newLease(s *session, f *mcp.ClientInfo, lane bool) *Lease {
+// newLease returns a lease of an acquired session.
+func (u *Upstream) newLease(s *session, f *mcp.ClientInfo, counted bool) *Lease {
 	l := &Lease{u: u, client: f}
-	l.take(s, lane)
+	l.take(s, counted)
 	return l
 }
 
-func (l *Lease) take(s *session, lane bool) {
-	l.s, l.lane = s, lane
+func (l *Lease) take(s *session, counted bool) {
+	l.s, l.counted = s, counted
 	l.rev, l.tasks = s.server.Revision(), s.tasks
 }
 
-// Revision returns what the session speaks.
+// Revision returns the revision of the session.
 func (l *Lease) Revision() mcp.Revision { return l.rev }
 
-// Tasks returns in which form the server has tasks in this session.
+// Tasks returns the form in which the server supports tasks in this session.
 func (l *Lease) Tasks() mcp.TaskForm { return l.tasks }
 
-// Tool returns what the server's list says of a tool. Where the list is not known it is
-// read through this session.
+// Tool returns what the server's tool list says about a tool. If the list is not known, it
+// is read through this session.
 func (l *Lease) Tool(ctx context.Context, name string) mcp.ToolFacts {
-	var facts mcp.ToolFacts
+	var info mcp.ToolFacts
 	l.u.lookUpTool(ctx, l.client, l.s, func(t *toolSpecs) bool {
-		facts.Params, facts.Known = t.params[name]
-		facts.Support = t.tasks[name]
-		return facts.Known || facts.Support != mcp.TaskForbidden
+		info.Params, info.Known = t.params[name]
+		info.Support = t.tasks[name]
+		return info.Known || info.Support != mcp.TaskForbidden
 	})
-	return facts
+	return info
 }
 
 // OnRelease sets what the first Release calls. It must be set before the lease is used, and
 // must not block.
 func (l *Lease) OnRelease(f func()) { l.released = f }
 
-// Release gives the session back. It may be called several times.
+// Release gives the session back. Further calls have no effect.
 func (l *Lease) Release() {
 	l.giveBack()
 	if f := l.released; f != nil {
@@ -99,16 +99,15 @@ func (l *Lease) Release() {
 func (l *Lease) giveBack() {
 	if s := l.s; s != nil {
 		l.s = nil
-		l.u.release(s, l.lane, l.look)
+		l.u.release(s, l.counted, l.unused)
 	}
 }
 
-// Call sends a call and waits for its answer; see conn.Conn.Call. One that provably did
-// not arrive, or that is read-only, is sent once more through another session, which the
-// lease has from then on; the error is mcp.ErrChanged where the attempt does not fit that
-// one.
+// Call sends a call and waits for its answer; see conn.Conn.Call. A call that provably did
+// not arrive or is read-only is retried once in another session, which the lease keeps. The
+// error is mcp.ErrChanged if the attempt does not fit that session.
 func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
-	l.look = false
+	l.unused = false
 	if l.need.Session != 0 {
 		return l.callInSession(ctx, a, k)
 	}
@@ -122,7 +121,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 		u.watch(s)
 		reply, err := s.server.Call(ctx, a, s.related(a.Trail, k))
 		if err == nil && u.missesHeader(s, a, reply) {
-			// Its tool's schema has changed since we read it (2026-07-28 §Streamable
+			// The schema of the tool has changed since we read it (2026-07-28 §Streamable
 			// HTTP, "Client Behavior").
 			u.forgetTools()
 			reply, err = s.server.Call(ctx, a, k)
@@ -131,7 +130,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			u.remember(s, a, reply)
 			u.noteListen(s, a.Msg.Method, reply)
 		}
-		if try == 0 && foreign(s, reply, err) {
+		if try == 0 && maybeOtherEra(s, reply, err) {
 			l.giveBack()
 			if !u.eraChanged(ctx, s) || !notExecuted(s, a.Call, reply) {
 				return reply, err
@@ -157,14 +156,14 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 		if e.Cause == "auth_required" || e.Cause == "overloaded" {
 			return nil, err
 		}
-		u.opts.Log.Info("call is sent again", "server", u.spec.Name, "cause", e.Cause)
+		u.opts.Log.Info("retrying call", "server", u.spec.Name, "cause", e.Cause)
 		if err := l.again(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// again takes another session in place of the one that could not answer.
+// again replaces the session that failed by another one.
 func (l *Lease) again(ctx context.Context) error {
 	l.giveBack()
 	next, err := l.u.acquire(ctx, l.client, l.need.ForCall)
@@ -172,15 +171,15 @@ func (l *Lease) again(ctx context.Context) error {
 		return err
 	}
 	rev, tasks := l.rev, l.tasks
-	l.take(next.s, next.lane)
+	l.take(next.s, next.counted)
 	if l.rev.Modern() != rev.Modern() || l.tasks != tasks {
 		return mcp.ErrChanged
 	}
 	return nil
 }
 
-// callInSession sends a call that only one session can answer. Where it is over a
-// process has ended with it, and its tasks; what is behind HTTP may still have them.
+// callInSession sends a call that only one session can answer. If that session is over on a
+// pipe, the process has exited with its tasks. An HTTP server may still have them.
 func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	u := l.u
 	for try := 0; ; try++ {
@@ -207,13 +206,13 @@ func (l *Lease) callInSession(ctx context.Context, a *mcp.Attempt, k mcp.Caller)
 				return nil, err
 			}
 		}
-		l.take(next.s, next.lane)
+		l.take(next.s, next.counted)
 	}
 }
 
-// Call acquires a session, sends one call through it and gives it back: for what needs
-// to know nothing of the session before. The call is made anew, once, where the server
-// has changed in between.
+// Call acquires a session, sends one call and releases the session. Callers that need to
+// know nothing about the session beforehand use it. If the server has changed in between,
+// the call is rebuilt once.
 func (u *Upstream) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	l, err := u.Acquire(ctx, c.Client, mcp.NeedOf(c))
 	if err != nil {

@@ -12,36 +12,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Credentials say with what the requests of a principal to one server are signed. They are
-// safe for concurrent use, and for servers over HTTP only.
+// Credentials authorise the requests of principals to one HTTP server. Safe for concurrent
+// use.
 type Credentials interface {
-	// Scope returns the key of what a principal's requests share: sessions, subscriptions
-	// and lists are never shared between two scopes. "" is what all share who have no
-	// credentials of their own. It is called several times for each call.
+	// Scope returns the credential scope of a principal. Sessions, subscriptions and lists
+	// are never shared between scopes. All principals without credentials of their own
+	// share the scope "". It is called several times for each call.
 	Scope(p *identity.Principal) string
-	// Headers returns the headers of one request in a scope, which replace the configured
-	// ones of the same name. It is called for each HTTP request and may block, as long as
-	// ctx. An error says that the request is not sent.
+	// Headers returns the headers of one HTTP request in a scope. They replace configured
+	// headers of the same name. It is called for each request and may block until ctx ends.
+	// After an error the request is not sent.
 	Headers(ctx context.Context, scope string) ([]transport.HeaderField, error)
 }
 
-// link is the one conversation with a modern server that all clients of a credential scope
-// share, with its subscriptions. Upstream.mu guards it.
+// link is the connection to a modern server that all clients of a credential scope share,
+// with its subscriptions. Guarded by Upstream.mu.
 type link struct {
 	scope   string
-	who     *mcp.ClientInfo // stands for the scope in requests of our own; nil for ""
-	session *session        // nil while there is none
+	who     *mcp.ClientInfo // represents the scope in our own requests; nil for ""
+	session *session        // nil if there is none
 
-	listen      *listening // the newest
-	hearing     hearing    // all that are open
-	relistening bool       // a goroutine is about to bring listen in line
+	listen      *listening // the newest listen, nil for none
+	listenSet   listenSet  // all open listens
+	relistening bool       // a goroutine is about to update listen
 
-	// The back-off of credentials that the server refuses: others are not held up.
+	// Back-off after the server has refused the credentials. Other scopes are not affected.
 	notBefore time.Time
 	lastErr   error
 }
 
-// scopeOf returns the credential scope of a client, "" for nobody in particular.
+// scopeOf returns the credential scope of a client, "" for the shared one.
 func (u *Upstream) scopeOf(f *mcp.ClientInfo) string {
 	if u.spec.Credentials == nil || f == nil || u.spec.piped() {
 		return ""
@@ -49,7 +49,8 @@ func (u *Upstream) scopeOf(f *mcp.ClientInfo) string {
 	return u.spec.Credentials.Scope(f.Who)
 }
 
-// linkLocked returns the link of a scope, which may have no session; f is a client of it.
+// linkLocked returns the link of a scope and creates it if necessary. The link may have no
+// session. f is a client of the scope, or nil.
 func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
 	l := u.links[scope]
 	if l == nil {
@@ -63,11 +64,11 @@ func (u *Upstream) linkLocked(scope string, f *mcp.ClientInfo) *link {
 	return l
 }
 
-// maxUnusedLinks bounds the links without a session: of scopes that were refused, or that
-// nobody has used for a while.
+// maxUnusedLinks bounds the links without a session: of scopes whose credentials were
+// refused, or that have been idle.
 const maxUnusedLinks = 256
 
-// dropUnusedLinksLocked makes room for a further link: those go that hold nothing.
+// dropUnusedLinksLocked removes links without a session to make room for another one.
 func (u *Upstream) dropUnusedLinksLocked() {
 	if len(u.links) < maxUnusedLinks {
 		return
@@ -80,17 +81,17 @@ func (u *Upstream) dropUnusedLinksLocked() {
 	}
 }
 
-// current reports whether a session is the one of its link. Upstream.mu is held.
+// current reports whether s is the session of its link. Upstream.mu must be held.
 func (s *session) current() bool { return s.link != nil && s.link.session == s }
 
-// leaveLink takes a session out of its link. Upstream.mu is held.
+// leaveLink removes the session from its link. Upstream.mu must be held.
 func (s *session) leaveLink() {
 	if s.current() {
 		s.link.session = nil
 	}
 }
 
-// linksLocked returns the links that have a session, in the order of their scopes.
+// linksLocked returns the links that have a session, sorted by scope.
 func (u *Upstream) linksLocked() []*link {
 	var all []*link
 	for _, l := range u.links {
@@ -107,8 +108,8 @@ func (u *Upstream) linksLocked() []*link {
 	return all
 }
 
-// endIdleLinkLocked ends the link of a scope that nobody has used for a while: there may
-// be as many scopes as people.
+// endIdleLinkLocked ends the link of a scope that has been idle for a while: there may be
+// as many scopes as users.
 func (u *Upstream) endIdleLinkLocked(s *session) {
 	l := s.link
 	if l == nil || l.scope == "" || s.users > 0 || s.reap != nil || u.closed || !s.current() {
@@ -123,13 +124,13 @@ func (u *Upstream) endIdleLinkLocked(s *session) {
 		u.stopListenLocked(l, errIdleSession)
 		delete(u.links, l.scope)
 		l.session = nil
-		u.work.Go(func() { s.shut(u.polite, errIdleSession) })
+		u.work.Go(func() { s.shut(u.graceful, errIdleSession) })
 	})
 }
 
-// refusedScopeLocked keeps a scope whose credentials the server refuses from trying again
-// at once, and reports whether err says so. The server itself is not at fault, and the
-// other scopes are not held up.
+// refusedScopeLocked starts the back-off of a scope if err says that the server refuses its
+// credentials, and reports whether it does. The server does not count as failed, and other
+// scopes are not affected.
 func (u *Upstream) refusedScopeLocked(p *pool, f *mcp.ClientInfo, err error) bool {
 	var e *handshake.Error
 	refused := errors.As(err, &e) && e.Cause == handshake.CauseAuth || errors.Is(err, transport.ErrCredentials)
@@ -147,5 +148,5 @@ func (u *Upstream) refusedScopeLocked(p *pool, f *mcp.ClientInfo, err error) boo
 	return true
 }
 
-// scopePause is how long credentials that were refused are not tried again.
+// scopePause is the back-off after refused credentials.
 const scopePause = 5 * time.Second

@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// tokens are the credentials of a test: who has none of its own shares "".
+// tokens are the credentials of a test, by subject; principals without an entry share "".
 type tokens map[string]string
 
 func (t tokens) Scope(p *identity.Principal) string {
@@ -34,8 +34,8 @@ func (t tokens) Headers(_ context.Context, scope string) ([]transport.HeaderFiel
 	return []transport.HeaderField{{Name: "authorization", Value: t[scope]}}, nil
 }
 
-// teller is a server over HTTP that tells who called: its tool's answer is the
-// Authorization header of the request, and a listen hears what its caller may.
+// teller is an HTTP server that tells who called: its tool answers with the Authorization
+// header of the request, and a listen gets what its caller may see.
 type teller struct {
 	modern  bool
 	refuses string
@@ -113,8 +113,8 @@ func (s *teller) listen(w http.ResponseWriter, r *http.Request, m *jsonrpc.Messa
 	}
 }
 
-// Two credentials for one server give two links, one for each principal. Who has none of
-// its own shares the configured headers.
+// TestEachCredentialHasALinkOfItsOwn: two credentials for one server make two links, one
+// for each principal. Principals without credentials share the configured headers.
 func TestEachCredentialHasALinkOfItsOwn(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		s := &teller{modern: modern}
@@ -128,7 +128,7 @@ func TestEachCredentialHasALinkOfItsOwn(t *testing.T) {
 		for range 2 {
 			for i, principal := range []string{"anna", "ben", "carl", ""} {
 				for _, rev := range []mcp.Revision{mcp.R20260728, mcp.R20251125} {
-					r, err := call(t, u, facts(rev, principal, "{}", uint64(i+1)), mcp.MethodCallTool, `{"name":"who"}`)
+					r, err := call(t, u, info(rev, principal, "{}", uint64(i+1)), mcp.MethodCallTool, `{"name":"who"}`)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -150,8 +150,8 @@ func TestEachCredentialHasALinkOfItsOwn(t *testing.T) {
 	}
 }
 
-// Credentials that the server refuses, or that nobody can give, stop only those who use
-// them, and the server is not called broken for it.
+// TestRefusedCredentialsStopNobodyElse: refused or unavailable credentials stop only the
+// principals that use them, and the server does not count as failed.
 func TestRefusedCredentialsStopNobodyElse(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		s := &teller{modern: modern, refuses: "bens"}
@@ -163,11 +163,11 @@ func TestRefusedCredentialsStopNobodyElse(t *testing.T) {
 		defer u.Close(t.Context())
 		for range 3 {
 			for _, principal := range []string{"ben", "carl"} {
-				if r, err := call(t, u, facts(mcp.R20260728, principal, "{}", 0), mcp.MethodCallTool, `{"name":"who"}`); err == nil {
+				if r, err := call(t, u, info(mcp.R20260728, principal, "{}", 0), mcp.MethodCallTool, `{"name":"who"}`); err == nil {
 					t.Errorf("modern %t: %s has an answer: %s", modern, principal, r.Msg.Raw)
 				}
 			}
-			r, err := call(t, u, facts(mcp.R20260728, "anna", "{}", 0), mcp.MethodCallTool, `{"name":"who"}`)
+			r, err := call(t, u, info(mcp.R20260728, "anna", "{}", 0), mcp.MethodCallTool, `{"name":"who"}`)
 			if err != nil || !strings.Contains(string(r.Msg.Raw), "annas") {
 				t.Errorf("modern %t: the innocent call: %v", modern, err)
 			}
@@ -178,7 +178,8 @@ func TestRefusedCredentialsStopNobodyElse(t *testing.T) {
 	}
 }
 
-// Subscriptions belong to the link of their credentials.
+// TestEachCredentialListensForItself: subscriptions belong to the link of their
+// credentials.
 func TestEachCredentialListensForItself(t *testing.T) {
 	s := &teller{modern: true}
 	web := httptest.NewServer(s)
@@ -188,7 +189,7 @@ func TestEachCredentialListensForItself(t *testing.T) {
 	heard := map[string]chan string{}
 	for _, who := range []string{"anna", "ben"} {
 		heard[who] = make(chan string, 8)
-		w := u.Stand(facts(mcp.R20260728, who, "{}", 0), func(m *jsonrpc.Message) {
+		w := u.Subscribe(info(mcp.R20260728, who, "{}", 0), func(m *jsonrpc.Message) {
 			uri, _ := jsonrpc.Text(m.Raw, m.Param("uri"))
 			heard[who] <- uri
 		}, nil)
@@ -202,7 +203,7 @@ func TestEachCredentialListensForItself(t *testing.T) {
 	s.listens["annas"]("x:1")
 	s.mu.Unlock()
 	if uri := <-heard["anna"]; uri != "x:1" || n != 2 || len(heard["ben"]) != 0 {
-		t.Errorf("heard %q on one of %d links; the other heard %d", uri, n, len(heard["ben"]))
+		t.Errorf("got %q on one of %d links; the other heard %d", uri, n, len(heard["ben"]))
 	}
 }
 
@@ -213,7 +214,7 @@ func TestUnusedLinksAreBounded(t *testing.T) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i := range 10 * maxUnusedLinks {
-		u.linkLocked(fmt.Sprint(i), facts(mcp.R20260728, fmt.Sprint(i), "{}", 0))
+		u.linkLocked(fmt.Sprint(i), info(mcp.R20260728, fmt.Sprint(i), "{}", 0))
 	}
 	if n := len(u.links); n > maxUnusedLinks {
 		t.Errorf("%d links are kept", n)

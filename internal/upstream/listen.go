@@ -11,35 +11,35 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// listening is the one subscriptions/listen that stands for all who want to hear
-// of a modern server's changes (2026-07-28 §Subscriptions).
+// listening is one subscriptions/listen to a modern server, on behalf of all subscribers
+// (2026-07-28 §Subscriptions).
 type listening struct {
-	union  string // what it asks for, as a key
+	union  string // the subscription filter, as a key
 	cancel context.CancelCauseFunc
-	acked  chan struct{} // closed when the server has acknowledged, or the listen has ended
+	acked  chan struct{} // closed when the server has acknowledged or the listen has ended
 
 	// Under Upstream.mu, set before acked is closed:
 	honoured mcp.SubscriptionFilter
 	err      error
-	refused  bool           // the server has no such method, and nobody keeps this listen
-	heard    map[string]int // see hearing
+	refused  bool           // the server does not have the method; no goroutine keeps this listen open
+	received map[string]int // see listenSet
 }
 
 // errNoListen ends a listen for good: the server does not have the method.
 var errNoListen = errors.New("the server does not support subscriptions/listen")
 
-// noListenFor is how long a server over HTTP that has no subscriptions/listen is not
-// asked for it again. One on a pipe is not asked again for as long as its process lives.
+// noListenFor is how long an HTTP server without subscriptions/listen is not asked again. A
+// server on a pipe is not asked again during the life of its process.
 const noListenFor = time.Hour
 
-// hasNoListenLocked reports whether the server behind a session is known to have no
+// hasNoListenLocked reports whether the server of a session is known not to have
 // subscriptions/listen.
 func (u *Upstream) hasNoListenLocked(s *session) bool {
 	return !s.noListen.IsZero() && (u.spec.piped() || time.Since(s.noListen) < noListenFor)
 }
 
-// noteListen remembers that a server answers subscriptions/listen with -32601. r is nil
-// where there is no answer.
+// noteListen remembers that a server answers subscriptions/listen with -32601. r is nil if
+// there is no answer.
 func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
 	if method != mcp.MethodListen || r == nil || r.Code() != jsonrpc.CodeMethodNotFound {
 		return
@@ -53,8 +53,8 @@ func (u *Upstream) noteListen(s *session, method string, r *mcp.Reply) {
 	}
 }
 
-// answerListen answers subscriptions/listen for a server that is known not to have it,
-// nil where it has to be asked.
+// answerListen answers subscriptions/listen for a server that is known not to have it. It
+// returns nil if the server must be asked.
 func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
 	if method != mcp.MethodListen {
 		return nil
@@ -67,19 +67,19 @@ func (u *Upstream) answerListen(s *session, method string) *mcp.Reply {
 	return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + mcp.MethodListen})
 }
 
-// unionLocked is what everybody together wants to hear.
+// unionLocked returns the union of all subscriptions on a link.
 func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	all := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	if u.opts.Changed != nil && l.session != nil {
-		// Somebody keeps our lists and learns of changes from us.
+		// The owner of Options.Changed caches lists and relies on these notifications.
 		caps := l.session.server.Hello().Capabilities
 		all.Tools, all.Prompts, all.Resources = says(caps, "tools", "listChanged"), says(caps, "prompts", "listChanged"), says(caps, "resources", "listChanged")
 	}
 	for _, p := range u.pools {
 		if len(p.sessions) > 0 || p.scope != l.scope {
-			continue // they hear it from their session, or on another link
+			continue // they get notifications from their session, or on another link
 		}
-		for _, w := range p.standing {
+		for _, w := range p.subscribers {
 			all.Tools = all.Tools || w.want.Tools
 			all.Prompts = all.Prompts || w.want.Prompts
 			all.Resources = all.Resources || w.want.Resources
@@ -91,9 +91,9 @@ func (u *Upstream) unionLocked(l *link) mcp.SubscriptionFilter {
 	return all
 }
 
-// relisten brings the listen in line with what is wanted now: a new one is open
-// before the old one is closed, so that nothing is missed in between. It blocks
-// until the server has acknowledged, or for a few seconds.
+// relisten updates the listen to the current union of subscriptions. It opens a new listen
+// before it closes the old one, so that no notification is missed. It blocks until the
+// server has acknowledged, at most a few seconds.
 func (u *Upstream) relisten(ctx context.Context, on *link) {
 	u.mu.Lock()
 	if on == nil || on.session == nil || u.closed {
@@ -122,14 +122,14 @@ func (u *Upstream) relisten(ctx context.Context, on *link) {
 		life, next.cancel = context.WithCancelCause(u.life)
 		u.work.Go(func() {
 			if old != nil {
-				u.awaitAck(life, old) // the server may be about to say that it has no listen
+				u.awaitAck(life, old) // the server may be about to answer that it has no listen
 			}
 			u.keepListening(life, on, next)
 		})
 	}
 	on.listen = next
 	if next != nil {
-		on.hearing.open(next)
+		on.listenSet.open(next)
 	}
 	if next != nil && old != nil {
 		u.work.Go(func() { u.replace(on, old, next) })
@@ -140,15 +140,15 @@ func (u *Upstream) relisten(ctx context.Context, on *link) {
 	}
 }
 
-// stopListenLocked ends every listen of a link.
+// stopListenLocked ends all listens of a link.
 func (u *Upstream) stopListenLocked(on *link, cause error) {
-	for _, l := range on.hearing.listens {
+	for _, l := range on.listenSet.listens {
 		l.cancel(cause)
 	}
-	on.listen, on.hearing = nil, hearing{}
+	on.listen, on.listenSet = nil, listenSet{}
 }
 
-var errReplaced = errors.New("another listen has taken its place")
+var errReplaced = errors.New("replaced by another listen")
 
 func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
 	t := time.NewTimer(5 * time.Second)
@@ -160,16 +160,16 @@ func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
 	}
 }
 
-// keepListening holds a listen open and opens it again when it breaks.
+// keepListening keeps a listen open and reopens it when it breaks.
 func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 	wait := time.Second
 	for {
 		err := u.listenOnce(ctx, on, l)
 		if ctx.Err() != nil || errors.Is(err, errEraChanged) || errors.Is(err, errNoListen) {
-			return // the next session, or whoever wants to hear of more, begins another
+			return // the next session or subscription starts another
 		}
 		if isClosed(l.acked) && l.err == nil {
-			// What has changed while nobody listened is unknown.
+			// Changes may have been missed in between.
 			wait = time.Second
 			u.forgetTools()
 			if u.opts.Changed != nil {
@@ -216,7 +216,7 @@ func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error
 		err = errNoListen
 		u.noteListen(s, mcp.MethodListen, r)
 	default:
-		err = errors.New("the server refuses to be listened to")
+		err = errors.New("the server refused subscriptions/listen")
 	}
 	u.mu.Lock()
 	if errors.Is(err, errNoListen) {
@@ -227,7 +227,8 @@ func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error
 	return err
 }
 
-// ackLocked is called under Upstream.mu; only the first call counts.
+// ackLocked sets the outcome and closes acked; only the first call has an effect.
+// Upstream.mu must be held.
 func (l *listening) ackLocked(honoured mcp.SubscriptionFilter, err error) {
 	select {
 	case <-l.acked:
@@ -237,7 +238,7 @@ func (l *listening) ackLocked(honoured mcp.SubscriptionFilter, err error) {
 	}
 }
 
-// listenCaller hears what a listen delivers.
+// listenCaller receives the notifications of a listen.
 type listenCaller struct {
 	u  *Upstream
 	on *link
@@ -257,10 +258,10 @@ func (s *listenCaller) Notify(b []byte) {
 		return
 	}
 	s.u.mu.Lock()
-	first := s.on.hearing.first(s.l, m)
+	first := s.on.listenSet.first(s.l, m)
 	s.u.mu.Unlock()
 	if first {
-		s.u.heardByAll(s.on, m, 0)
+		s.u.deliverModern(s.on, m, 0)
 	}
 }
 
@@ -268,8 +269,9 @@ func (s *listenCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message,
 	return nil, mcp.ErrCannotAsk
 }
 
-// heardByAll takes a notice of a modern server; only is as of heard.
-func (u *Upstream) heardByAll(on *link, m *jsonrpc.Message, only uint64) {
+// deliverModern delivers a notification of a modern server. only is the one conversation
+// that it can concern, 0 for any.
+func (u *Upstream) deliverModern(on *link, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
 		u.forgetTools()
@@ -291,7 +293,7 @@ func (u *Upstream) heardByAll(on *link, m *jsonrpc.Message, only uint64) {
 	}
 }
 
-// listenFor makes a modern server watch a resource for a legacy client.
+// listenFor makes a modern server watch a resource for a legacy client, or stop.
 func (u *Upstream) listenFor(ctx context.Context, on *link, method, uri string) (*mcp.Reply, error) {
 	u.relisten(ctx, on)
 	u.mu.Lock()
@@ -302,13 +304,13 @@ func (u *Upstream) listenFor(ctx context.Context, on *link, method, uri string) 
 		refused := l.err != nil || isClosed(l.acked) && !l.honoured.URIs[uri]
 		u.mu.Unlock()
 		if refused {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the server does not watch this resource"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the server does not support subscriptions to this resource"}
 		}
 	}
 	return mcp.Answer([]byte("{}")), nil
 }
 
-// says reports whether capabilities have true at a path.
+// says reports whether the value at a path of the capabilities is true.
 func says(caps []byte, path ...string) bool {
 	at := jsonrpc.Whole(caps)
 	for _, k := range path {
@@ -326,15 +328,15 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Watch says what w wants to hear from now on, and returns the part of it that the
-// server has agreed to tell: by its acknowledgement of one listen where it is
-// modern, by its capabilities and the answer for each resource where not.
+// Watch sets the subscriptions of w. It returns the part that the server supports:
+// according to its acknowledgement if it is modern, otherwise according to its capabilities
+// and its answer for each resource.
 func (w *Subscriber) Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error) {
 	u := w.upstream
 	u.mu.Lock()
 	w.want.Tools, w.want.Prompts, w.want.Resources = want.Tools, want.Prompts, want.Resources
 	u.mu.Unlock()
-	lease, err := u.acquire(ctx, w.facts, false)
+	lease, err := u.acquire(ctx, w.info, false)
 	if err != nil {
 		return mcp.SubscriptionFilter{}, err
 	}
@@ -367,7 +369,7 @@ func (w *Subscriber) honouredLocked(s *session) mcp.SubscriptionFilter {
 		l = s.link.listen
 	}
 	if s.server.Revision().Can(mcp.Listen) && l != nil && l.refused {
-		return got // whatever it declares, it tells of nothing
+		return got // whatever it declares, it sends no notifications
 	}
 	if s.server.Revision().Can(mcp.Listen) && l != nil && isClosed(l.acked) && l.err == nil {
 		got.Tools, got.Prompts, got.Resources = l.honoured.Tools, l.honoured.Prompts, l.honoured.Resources

@@ -14,37 +14,37 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// The bounds of a list that is walked to its end.
+// Bounds of a list.
 const (
 	maxPages     = 1000
 	maxListBytes = 16 << 20
 )
 
-// List walks a list to its end on behalf of f, who may be nil, and returns the
-// items as the server wrote them. complete is false when a bound was hit or the
-// cursor went in circles; what was read until then is returned.
+// List reads a whole list on behalf of f, which may be nil, and returns the items as the
+// server wrote them. complete is false if a bound was reached or a cursor repeated; the
+// items read until then are returned.
 func (u *Upstream) List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error) {
 	return u.ListPages(ctx, f, method, func(*jsonrpc.Message) {})
 }
 
-// ListPages is List that shows each page as well, an answer with a result.
+// ListPages is List that also passes each page to page. A page is a response with a result.
 func (u *Upstream) ListPages(ctx context.Context, f *mcp.ClientInfo, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	shown := false
 	show := func(m *jsonrpc.Message) { shown = true; page(m) }
 	items, complete, err = u.listPages(ctx, f, nil, method, show)
 	if errors.Is(err, transport.ErrStalled) && !shown && ctx.Err() == nil {
-		// Its session was set aside, and there is another one.
+		// The session was set aside. Use another one.
 		items, complete, err = u.listPages(ctx, f, nil, method, show)
 	}
 	return items, complete, err
 }
 
-// listPages is ListPages once. It uses the session via, which somebody else holds, or one of
-// its own where via is nil.
+// listPages is ListPages without a retry. It uses the session via, which the caller holds,
+// or acquires one if via is nil.
 func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *session, method string, page func(*jsonrpc.Message)) (items [][]byte, complete bool, err error) {
 	info := mcp.LookupMethod(method)
 	if info == nil || info.ListKey == "" {
-		return nil, false, fmt.Errorf("%s is no list", method)
+		return nil, false, fmt.Errorf("%s is not a list method", method)
 	}
 	s := via
 	if s == nil {
@@ -100,8 +100,8 @@ func (u *Upstream) listPages(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	return items, false, nil
 }
 
-// mayList refuses a tool whose x-mcp-header is invalid, as a client of Streamable
-// HTTP must (2026-07-28 §Streamable HTTP, "Schema Extension"), and notes why.
+// mayList rejects a tool whose x-mcp-header is invalid, as a Streamable HTTP client must
+// (2026-07-28 §Streamable HTTP, "Schema Extension"), and stores the reason in left.
 func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, tool, "inputSchema"))
 	if err != nil && len(left) < maxLeftOut {
@@ -111,16 +111,16 @@ func mayList(raw []byte, tool jsonrpc.Span, left map[string]string) bool {
 	return err == nil
 }
 
-// The bounds of what is kept of tools that are left out.
+// Bounds of what is remembered of tools that are left out.
 const (
 	maxLeftOut  = 100
 	maxToolName = 128 // bytes
 )
 
-// leaveOut logs which tools are left out and why, each once, because lists are read
-// again and again. whole is true when the list was read without an error, so that tools
-// that are no longer in it are forgotten. some is true for a list that only some
-// clients see, which says nothing about tools that are not in it.
+// leaveOut logs each tool that is left out once, because lists are read again and again.
+// whole says that the list was read without an error; then tools that are no longer in it
+// are forgotten. some says that only some clients see this list; then it says nothing about
+// tools that are not in it.
 func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 	u.mu.Lock()
 	before := u.leftOut
@@ -144,28 +144,28 @@ func (u *Upstream) leaveOut(left map[string]string, whole, some bool) {
 			continue
 		}
 		u.opts.Log.Warn("tool left out: its x-mcp-header is invalid", "server", u.spec.Name, "tool", name, "cause", left[name])
-		u.lost(mcp.MethodListTools, "the x-mcp-header of a tool is invalid")
+		u.publishLoss(mcp.MethodListTools, "the x-mcp-header of a tool is invalid")
 	}
 }
 
-// toolSpecs is what the server's tools want mirrored into headers, and what they
-// say of tasks.
+// toolSpecs holds what the server's tools want mirrored into headers, and their support for
+// tasks.
 type toolSpecs struct {
 	done   chan struct{} // closed when the others are set
 	params map[string][]mirror.Param
-	tasks  map[string]mcp.TaskSupport // of those that say anything
+	tasks  map[string]mcp.TaskSupport // tools that declare it
 }
 
-// forgetTools forgets what is known of the tools, of all clients.
+// forgetTools drops what is known about the tools, for all clients.
 func (u *Upstream) forgetTools() {
 	u.mu.Lock()
 	u.tools = nil
 	u.mu.Unlock()
 }
 
-// ToolParams returns which arguments a tool wants mirrored into headers, and
-// whether the server has such a tool for the client f, who may be nil. It reads the
-// tools once and again after they have changed.
+// ToolParams returns the arguments that a tool wants mirrored into headers, and whether the
+// server has the tool for the client f, which may be nil. It reads the tools once, and
+// again after a change.
 func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool string) (params []mirror.Param, known bool) {
 	u.lookUpTool(ctx, f, nil, func(t *toolSpecs) bool {
 		params, known = t.params[tool]
@@ -174,9 +174,9 @@ func (u *Upstream) ToolParams(ctx context.Context, f *mcp.ClientInfo, tool strin
 	return params, known
 }
 
-// lookUpTool calls find with what is known of the tools until it returns true: the tools
-// that all clients see, then those for clients with the capabilities of f. What is not
-// known is read, through the session via unless that is nil.
+// lookUpTool calls find with the known tools until it returns true: first the tools that
+// all clients see, then those for clients with the capabilities of f. Unknown lists are
+// read through the session via, or another one if via is nil.
 func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *session, find func(*toolSpecs) bool) {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -202,8 +202,8 @@ func (u *Upstream) lookUpTool(ctx context.Context, f *mcp.ClientInfo, via *sessi
 	}
 }
 
-// setLocked returns the set of capabilities that a client's sessions are opened with,
-// "" for those that declare nothing.
+// setLocked returns the key of the tools that a client sees: its scope and the capabilities
+// of its sessions. It is "" for clients that declare nothing.
 func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
@@ -218,12 +218,12 @@ func (u *Upstream) setLocked(f *mcp.ClientInfo, scope string) string {
 	return caps
 }
 
-// maxToolSpecs bounds the sets of capabilities for which tools are known.
+// maxToolSpecs bounds the number of capability sets whose tools are cached.
 const maxToolSpecs = 16
 
-// toolsOf returns what is known of the tools of the clients with the capabilities of
-// f, who may be nil. It is nil when ctx ends before. They are read through the session
-// via, which the caller holds, or another one where via is nil.
+// toolsOf returns the tools of clients with the capabilities of f, which may be nil. It
+// returns nil if ctx ends first. The tools are read through the session via, which the
+// caller holds, or another one if via is nil.
 func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session) *toolSpecs {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
@@ -237,9 +237,9 @@ func (u *Upstream) toolsOf(ctx context.Context, f *mcp.ClientInfo, via *session)
 		u.tools[key] = t
 		f = f.Own()
 		if via != nil {
-			via.users++ // its holder may give it back before the list is read
+			via.users++ // its holder may release it before the list is read
 		}
-		// Not for as long as its first caller has patience: others wait too.
+		// Not with the caller's ctx: others wait too.
 		u.work.Go(func() {
 			ctx, stop := context.WithTimeout(u.life, 30*time.Second)
 			defer stop()
@@ -293,8 +293,8 @@ func (u *Upstream) loadTools(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	}
 }
 
-// listTools reads the list of tools through the session via, or another one where via is
-// nil or cannot answer.
+// listTools reads the tool list through the session via, or another one if via is nil or
+// its session is over.
 func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *session) ([][]byte, error) {
 	if via != nil {
 		items, _, err := u.listPages(ctx, f, via, mcp.MethodListTools, func(*jsonrpc.Message) {})
@@ -306,7 +306,7 @@ func (u *Upstream) listTools(ctx context.Context, f *mcp.ClientInfo, via *sessio
 	return items, err
 }
 
-// paramsOf is ToolParams for the headers that we send. A pipe has none.
+// paramsOf is ToolParams for the headers that we send. Pipes have no headers.
 func (u *Upstream) paramsOf(ctx context.Context, f *mcp.ClientInfo, tool string) ([]mirror.Param, bool) {
 	if u.spec.piped() {
 		return nil, false

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestToolWithAnInvalidHeaderIsToldOnce: it alone is left out, the report says why
-// for as long as it is so, and reading the list again says nothing new.
+// TestToolWithAnInvalidHeaderIsToldOnce: only that tool is left out, the report says why
+// for as long as it is so, and reading the list again logs nothing new.
 func TestToolWithAnInvalidHeaderIsToldOnce(t *testing.T) {
 	var mended atomic.Bool
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,9 +73,9 @@ func TestToolWithAnInvalidHeaderIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestParamsOfToolsForSomeClients: a tool that a server lists only for clients with
-// certain capabilities gets its headers like any other, from clients of both eras, and
-// such a list says nothing of the tools that are left out of everybody's.
+// TestParamsOfToolsForSomeClients: a tool that a server lists only for clients with certain
+// capabilities gets its headers like any other, from clients of both eras. Such a list says
+// nothing about tools left out of the common list.
 func TestParamsOfToolsForSomeClients(t *testing.T) {
 	const mirrored = `"inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}`
 	var lists atomic.Int32

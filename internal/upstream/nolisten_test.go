@@ -13,13 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestAServerWithoutListenIsAskedOnce: a modern server answers subscriptions/listen
-// with -32601. It is not asked again while its process lives, whoever wants to hear of
-// what; the next process is. Calls go on meanwhile, and the report says that nothing is
-// listened to.
+// TestAServerWithoutListenIsAskedOnce: a modern server answers subscriptions/listen with
+// -32601. It is not asked again during the life of its process; the next process is. Calls
+// work meanwhile, and the report shows no listen.
 func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
-	h := &house{modern: true}
-	h.on = func(_ *line, m *jsonrpc.Message) []byte {
+	h := &program{modern: true}
+	h.on = func(_ *process, m *jsonrpc.Message) []byte {
 		if m.Method != mcp.MethodListen {
 			return nil
 		}
@@ -30,12 +29,12 @@ func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
 		round := func(want int) {
 			t.Helper()
 			for range 3 {
-				a := u.Stand(modernClient, func(*jsonrpc.Message) {}, nil)
+				a := u.Subscribe(modernClient, func(*jsonrpc.Message) {}, nil)
 				got, err := a.Watch(t.Context(), mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{"x:1": true}})
 				if err != nil || !got.Empty() {
 					t.Errorf("agreed to %+v, %v", got, err)
 				}
-				b := u.Stand(legacyClient, func(*jsonrpc.Message) {}, nil)
+				b := u.Subscribe(legacyClient, func(*jsonrpc.Message) {}, nil)
 				b.Lists(true, true, true)
 				if _, err := b.Subscribe(t.Context(), "x:2"); err == nil {
 					t.Error("subscribed to what nobody watches")
@@ -65,7 +64,8 @@ func TestAServerWithoutListenIsAskedOnce(t *testing.T) {
 	})
 }
 
-// TestAServerWithoutListenIsAskedOnceOverHTTP, and again after an hour at the earliest.
+// TestAServerWithoutListenIsAskedOnceOverHTTP: it is asked again after an hour at the
+// earliest.
 func TestAServerWithoutListenIsAskedOnceOverHTTP(t *testing.T) {
 	var asked atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func TestAServerWithoutListenIsAskedOnceOverHTTP(t *testing.T) {
 	watch := func(want int64) {
 		t.Helper()
 		for _, uri := range []string{"x:1", "x:2", "x:3"} {
-			w := u.Stand(modernClient, func(*jsonrpc.Message) {}, nil)
+			w := u.Subscribe(modernClient, func(*jsonrpc.Message) {}, nil)
 			if got, err := w.Watch(t.Context(), mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{uri: true}}); err != nil || !got.Empty() {
 				t.Errorf("agreed to %+v, %v", got, err)
 			}

@@ -14,18 +14,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ownErrors are errors of a server's own that look like a refusal by a server of the
-// other era. JSON-RPC leaves -32000 to -32099 to the server.
+// ownErrors are errors of a server's own that look like refusals by a server of the other
+// era. JSON-RPC leaves -32000 to -32099 to the server.
 var ownErrors = map[string]string{
 	"-32020":               `{"code":-32020,"message":"quota exceeded"}`,
 	"-32022":               `{"code":-32022,"message":"unsupported version of the document"}`,
 	"-32022 with its data": `{"code":-32022,"message":"m","data":{"supported":["2026-07-28"],"requested":"x"}}`,
 }
 
-// odd answers the tool "odd" with an error of the server's own and keeps the tool
-// "slow" waiting until release is closed.
-func odd(release <-chan struct{}, code string) func(*line, *jsonrpc.Message) []byte {
-	return func(l *line, m *jsonrpc.Message) []byte {
+// odd answers the tool "odd" with an error of the server's own, and blocks the tool "slow"
+// until release is closed.
+func odd(release <-chan struct{}, code string) func(*process, *jsonrpc.Message) []byte {
+	return func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != mcp.MethodCallTool {
 			return nil
 		}
@@ -36,16 +36,16 @@ func odd(release <-chan struct{}, code string) func(*line, *jsonrpc.Message) []b
 	}
 }
 
-// TestOwnErrorCodesEndNoSession: the tool of a legacy server answers with a code of
-// the server's own. Its caller gets that error, the call of another client on the
-// same session goes on, the server is said to be ready, and a server that always
-// answers so is looked at now and then only.
+// TestOwnErrorCodesEndNoSession: a tool of a legacy server answers with a code of the
+// server's own. Its caller gets that error, the call of another client on the same session
+// continues, and the server stays ready. A server that always answers so is checked only
+// now and then.
 func TestOwnErrorCodesEndNoSession(t *testing.T) {
 	for name, code := range ownErrors {
 		for _, dual := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s_dual_%t", strings.ReplaceAll(name, " ", "_"), dual), func(t *testing.T) {
-				h := &house{legacy: true, modern: dual}
-				one, other := facts(mcp.R20251125, "", canElicit, 1), facts(mcp.R20251125, "", canElicit, 1)
+				h := &program{legacy: true, modern: dual}
+				one, other := info(mcp.R20251125, "", canElicit, 1), info(mcp.R20251125, "", canElicit, 1)
 				if !dual {
 					one, other = legacyClient, modernClient
 				}
@@ -104,8 +104,8 @@ func TestOwnErrorCodesEndNoSession(t *testing.T) {
 	}
 }
 
-// TestOwnErrorCodesEndNoSessionOverHTTP is the same over HTTP, for both eras: the
-// statuses of the other era's refusals included.
+// TestOwnErrorCodesEndNoSessionOverHTTP is the same over HTTP for both eras, including the
+// statuses of the other era's refusals.
 func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 	type answer struct {
 		modern bool
@@ -119,13 +119,13 @@ func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 			}}
 		}
 	}
-	for name, foul := range fouls {
+	for name, foul := range badAnswers {
 		answers["modern "+name] = answer{true, func(w http.ResponseWriter, _ *jsonrpc.Message) { foul(w) }}
 	}
 	for name, a := range answers {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			release, arrived := make(chan struct{}), make(chan struct{})
-			s := &deployed{modern: a.modern, foul: fouls["Go"], hold: func(m *jsonrpc.Message) {
+			s := &deployed{modern: a.modern, foul: badAnswers["Go"], hold: func(m *jsonrpc.Message) {
 				if strings.Contains(string(m.Raw), `"slow"`) {
 					close(arrived)
 					<-release
@@ -169,14 +169,14 @@ func TestOwnErrorCodesEndNoSessionOverHTTP(t *testing.T) {
 	}
 }
 
-// TestT14_RunningCallsSurviveTheDeploy: a call runs on a server of one era, the next
-// one meets a server of the other. The second is sent again in the new words, and the
-// first gets its answer.
+// TestT14_RunningCallsSurviveTheDeploy: one call runs on a server of one era, the next call
+// meets a server of the other. The second is converted and retried, and the first gets its
+// answer.
 func TestT14_RunningCallsSurviveTheDeploy(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		t.Run(fmt.Sprintf("from_modern_%t", modern), func(t *testing.T) {
 			release, arrived := make(chan struct{}), make(chan struct{})
-			s := &deployed{modern: modern, foul: fouls["Go"], hold: func(m *jsonrpc.Message) {
+			s := &deployed{modern: modern, foul: badAnswers["Go"], hold: func(m *jsonrpc.Message) {
 				if strings.Contains(string(m.Raw), `"slow"`) {
 					close(arrived)
 					<-release

@@ -14,33 +14,32 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// pool holds the sessions that may serve the same clients. Its fields are
-// guarded by Upstream.mu.
+// pool holds the sessions that may serve the same clients. Guarded by Upstream.mu.
 type pool struct {
-	key      string
-	seat     string        // whose they are, "" for whoever is nobody in particular
-	scope    string        // of the credentials that its sessions use
-	declared []byte        // the capabilities that its sessions are opened with
-	sessions []*session    // home first
-	opening  *opening      // the open that is under way, nil for none
-	freed    chan struct{} // closed when a lane may have become free
-	standing []*Subscriber
+	key         string
+	seat        string        // the principal's seat; "" for anonymous clients
+	scope       string        // credential scope of its sessions
+	declared    []byte        // capabilities that its sessions declare
+	sessions    []*session    // home first
+	opening     *opening      // the open in progress, nil for none
+	freed       chan struct{} // closed when an exclusive session may have become free
+	subscribers []*Subscriber
 }
 
 // opening is an open that several callers may wait for.
 type opening struct {
-	done chan struct{} // closed when it is over and err is set
+	done chan struct{} // closed when err is set
 	err  error
 }
 
-// maxLanes bounds the sessions of one pool; further calls wait for a free one.
-const maxLanes = 16
+// maxSessionsPerPool bounds the sessions of one pool; further calls wait for a free one.
+const maxSessionsPerPool = 16
 
-// keyLocked returns the pool that a client's calls belong to: whose they are, and the
-// canonical form of what it declares. A legacy server may start a process for each
-// pool, so nothing decides that no server could act on: not white space, the order of
-// members, or names that no revision knows. Where a client declares nothing that it
-// could be asked for all are alike, the session that nobody has opened yet included.
+// keyLocked returns the key of the pool for a client's calls: its seat, and the canonical
+// form of its capabilities. A legacy server may start a process for each pool, so
+// differences that no server could act on do not count: white space, the order of members,
+// unknown names. All clients without capabilities for server requests share a key, also
+// with our own calls.
 func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {
 	if f == nil {
 		return ""
@@ -58,14 +57,14 @@ func (u *Upstream) keyLocked(f *mcp.ClientInfo, scope string) string {
 	return key
 }
 
-// canon remembers the canonical form of the last few capabilities: those of a client
-// are the same in each of its calls.
+// canon caches the canonical form of the last few capabilities: a client sends the same in
+// each call.
 type canon struct {
 	last [4]struct{ raw, canonical string }
 	next int
 }
 
-// maxRemembered bounds the capabilities that a canon remembers, in bytes each.
+// maxRemembered bounds the capabilities that a canon caches, in bytes each.
 const maxRemembered = 2 << 10
 
 func (c *canon) of(caps []byte) string {
@@ -85,7 +84,7 @@ func (c *canon) of(caps []byte) string {
 	return canonical
 }
 
-// newPoolLocked makes the pool for a key; f may be nil.
+// newPoolLocked creates the pool for a key; f may be nil.
 func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo, scope string) *pool {
 	p := &pool{key: key, freed: make(chan struct{})}
 	if f != nil {
@@ -99,11 +98,10 @@ func (u *Upstream) newPoolLocked(key string, f *mcp.ClientInfo, scope string) *p
 	return p
 }
 
-// capabilities returns the capabilities that are declared to a legacy server on behalf
-// of f. A session may serve other clients after f, and a capability that a client does
-// not have must never be declared on its behalf. So it returns the canonical form,
-// which all clients of the pool share. A server for one client alone gets that client's
-// own bytes.
+// capabilities returns the capabilities to declare to a legacy server on behalf of f. A
+// session may later serve other clients, and a capability that a client does not have must
+// never be declared on its behalf. So it returns the canonical form, which all clients of
+// the pool share. A server for one client alone gets that client's own bytes.
 func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
 	switch {
 	case f == nil:
@@ -114,14 +112,12 @@ func (u *Upstream) capabilities(f *mcp.ClientInfo) []byte {
 	return mcp.CanonicalCapabilities(f.Capabilities)
 }
 
-// canBeAsked reports whether a client has declared anything that a server may ask
-// it for.
+// canBeAsked reports whether a client has declared a capability for server requests.
 func canBeAsked(f *mcp.ClientInfo) bool { return mcp.Askable(f.Capabilities) }
 
-// useModernLocked reports whether a client is served over the link to a modern
-// server. A legacy client that can be asked keeps to its own era where the server
-// has it too, since questions are live there; for the others there is no
-// difference that they could see.
+// useModernLocked reports whether a client is served over the link to a modern server. A
+// legacy client that can be asked uses the legacy era if the server has it too, because
+// server requests are live there. For other clients it makes no visible difference.
 func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
 	if l := u.links[scope]; l == nil || l.session == nil {
 		return false
@@ -129,9 +125,9 @@ func (u *Upstream) useModernLocked(f *mcp.ClientInfo, scope string) bool {
 	return f == nil || !f.Revision.Legacy() || u.noLegacy || !canBeAsked(f)
 }
 
-// acquire returns a session for a client, opening one when none fits. forCall
-// says that a call will run on it: then a lane is chosen such that questions can
-// be attributed. The caller must release the lease.
+// acquire returns a session for a client and opens one if necessary. forCall says that a
+// call will run on it; then the session is chosen so that server requests can be
+// attributed. The caller must release the lease.
 func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool) (*Lease, error) {
 	scope := u.scopeOf(f)
 	for {
@@ -156,8 +152,8 @@ func (u *Upstream) acquire(ctx context.Context, f *mcp.ClientInfo, forCall bool)
 	}
 }
 
-// pick returns a session, or what to wait for before trying again: an open, or a
-// lane that becomes free.
+// pick returns a session, or what to wait for before the next attempt: an open, or a free
+// exclusive session.
 func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *session, open *opening, freed <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -177,7 +173,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 	key := u.keyLocked(f, scope)
 	p := u.pools[key]
 	if f == nil && (p == nil || len(p.sessions) == 0) {
-		// Our own questions, about its tools say, need no session of their own.
+		// Our own requests, such as for its tools, do not need a session of their own.
 		if q := u.anyLocked(); q != nil {
 			p = q
 		}
@@ -203,14 +199,14 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 	if p.opening != nil {
 		return nil, p.opening, nil, nil
 	}
-	if len(p.sessions) >= maxLanes && !u.retireKeptLocked(p) {
+	if len(p.sessions) >= maxSessionsPerPool && !u.retireKeptLocked(p) {
 		return nil, nil, p.freed, nil
 	}
 	if !u.roomLocked(p) {
 		return nil, nil, nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.spec.Name, Cause: "overloaded", Outcome: mcp.NotSent, Retryable: true,
 			RetryAfter: time.Second, Op: "open " + u.spec.Name,
-			Message: fmt.Sprintf("server %q has as many sessions as it may have", u.spec.Name),
+			Message: fmt.Sprintf("server %q has reached its limit of sessions", u.spec.Name),
 		}
 	}
 	if l := u.links[p.scope]; l != nil && l.lastErr != nil && time.Now().Before(l.notBefore) {
@@ -223,8 +219,7 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 	return nil, p.opening, nil, nil
 }
 
-// anyLocked returns a pool of nobody in particular that has a session, nil when
-// there is none.
+// anyLocked returns an anonymous pool that has a session, nil if there is none.
 func (u *Upstream) anyLocked() *pool {
 	for _, p := range u.pools {
 		if p.seat == "" && p.scope == "" && len(p.sessions) > 0 {
@@ -234,8 +229,8 @@ func (u *Upstream) anyLocked() *pool {
 	return nil
 }
 
-// chooseLocked returns a session of the pool that may take the call, nil when a
-// further one is needed.
+// chooseLocked returns a session of the pool that may take the call, nil if another one is
+// needed.
 func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *session {
 	if u.spec.Isolation == PerCall {
 		for _, s := range p.sessions {
@@ -245,7 +240,7 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 		}
 		return nil
 	}
-	i := slices.IndexFunc(p.sessions, (*session).reads)
+	i := slices.IndexFunc(p.sessions, (*session).isReading)
 	if i < 0 {
 		return nil
 	}
@@ -253,9 +248,9 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 	if !forCall || f == nil || !home.shared || u.spec.Isolation == Shared || !canBeAsked(f) {
 		return home
 	}
-	// On a shared pipe a question belongs to the one client whose calls run there.
-	// The home session comes first, since it holds what the server remembers; a
-	// client that is a conversation stays with the session of its last call.
+	// On a shared pipe a server request belongs to the one client whose calls run there.
+	// Prefer the home session, because it holds the server's state. A client with a
+	// conversation keeps the session of its last call.
 	var free *session
 	for _, s := range p.sessions[i:] {
 		switch {
@@ -263,24 +258,24 @@ func (u *Upstream) chooseLocked(p *pool, f *mcp.ClientInfo, forCall bool) *sessi
 		case s.calls == 0 && (free == nil || f.Conversation != 0 && s.owner == f.Conversation):
 			free = s
 		case s.calls > 0 && f.Revision.Legacy() && s.owner == f.Conversation:
-			// A legacy client hears questions for the whole of itself. A modern one
-			// hears them as the answer to one call, so that call must be alone.
+			// A legacy client takes server requests for its whole conversation. A modern
+			// one takes them as the result of one call, so that call must be alone.
 			return s
 		}
 	}
 	return free
 }
 
-func (s *session) reads() bool { return !s.stuck }
+func (s *session) isReading() bool { return !s.stuck }
 
-// release gives back a session that was acquired; called says that it was for a call
-// that counts in the session's lane, look that nothing was sent.
-func (u *Upstream) release(s *session, called, look bool) {
+// release gives back an acquired session. called says that it counted as a call of the
+// session, unused that nothing was sent.
+func (u *Upstream) release(s *session, called, unused bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s.users--
-	if look && u.spec.Isolation == PerCall {
-		s.taken = false // it is the next call's
+	if unused && u.spec.Isolation == PerCall {
+		s.taken = false // the next call may use it
 	}
 	if called {
 		s.calls--
@@ -303,11 +298,11 @@ func (u *Upstream) release(s *session, called, look bool) {
 	} else if end {
 		p.removeLocked(s)
 	} else if p != nil && s.users == 0 && s.reap == nil && !u.closed {
-		// A session that has ended meanwhile is in its pool no more.
+		// A session that has ended is no longer in its pool.
 		if i := slices.Index(p.sessions, s); i >= 0 {
 			wait := homeIdle
 			if i > 0 || u.spec.Isolation == PerCall {
-				wait = laneIdle
+				wait = exclusiveIdle
 			}
 			if spent {
 				wait = kept
@@ -318,29 +313,28 @@ func (u *Upstream) release(s *session, called, look bool) {
 	}
 	if end {
 		// Under the lock: Close finds the session in its pool, or waits for this.
-		u.work.Go(func() { s.shut(u.polite, cause) })
+		u.work.Go(func() { s.shut(u.graceful, cause) })
 	}
 }
 
-// How long sessions are kept that nobody uses: one beside the home session for the
-// next call that needs one, and a home session, which holds the server's state,
-// for its clients to come back to.
+// How long idle sessions are kept: exclusive ones for the next call that needs one, and
+// home sessions, which hold the server's state, until their clients return.
 const (
-	laneIdle = time.Minute
-	homeIdle = 15 * time.Minute
+	exclusiveIdle = time.Minute
+	homeIdle      = 15 * time.Minute
 )
 
-// maxSessions bounds the sessions of one server over all pools: pools are keyed by
-// what clients say of themselves. Of these one principal may have maxPerPrincipal,
-// so that whoever says many different things of itself keeps nobody else out. Where
-// nobody has to say who they are there is but one, and only the first bound.
+// maxSessions bounds the sessions of one server over all pools, because the keys of pools
+// depend on what clients declare. maxPerPrincipal bounds the share of one principal, so
+// that a principal with many capability sets does not lock out others. Anonymous clients
+// are all one principal; only the first bound applies to them.
 const (
 	maxSessions     = 64
 	maxPerPrincipal = 24
 )
 
-// reapIdle ends a session that has been idle. A home session that somebody stands
-// at is looked at again later; a pool without sessions is forgotten.
+// reapIdle ends an idle session. A home session with subscribers is checked again later. A
+// pool without sessions is removed.
 func (u *Upstream) reapIdle(s *session, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -348,7 +342,7 @@ func (u *Upstream) reapIdle(s *session, wait time.Duration) {
 	if u.closed || s.users > 0 || s.reap == nil || p == nil {
 		return
 	}
-	if len(p.standing) > 0 && len(p.sessions) > 0 && p.sessions[0] == s && u.spec.Isolation != PerCall {
+	if len(p.subscribers) > 0 && len(p.sessions) > 0 && p.sessions[0] == s && u.spec.Isolation != PerCall {
 		s.reap.Reset(wait)
 		return
 	}
@@ -367,20 +361,20 @@ func (u *Upstream) retireLocked(s *session) {
 		s.reap = nil
 	}
 	u.tidyLocked(p)
-	u.work.Go(func() { s.shut(u.polite, errIdleSession) })
+	u.work.Go(func() { s.shut(u.graceful, errIdleSession) })
 }
 
-// tidyLocked forgets a pool that nobody needs: its key is what a client says of
-// itself, as long as a message.
+// tidyLocked removes a pool that is not needed any more. Its key may be as long as a
+// message.
 func (u *Upstream) tidyLocked(p *pool) {
-	if len(p.sessions) == 0 && len(p.standing) == 0 && p.opening == nil && u.pools[p.key] == p {
+	if len(p.sessions) == 0 && len(p.subscribers) == 0 && p.opening == nil && u.pools[p.key] == p {
 		delete(u.pools, p.key)
 	}
 }
 
-// retireKeptLocked ends that session of a full pool which is there for its tasks
-// alone and has the shortest time to live; false when there is none. Who asks for
-// many tasks keeps nobody from calls.
+// retireKeptLocked ends the session of a full pool that exists only for its tasks and has
+// the shortest time to live. It returns false if there is none. So tasks do not keep other
+// clients from calls.
 func (u *Upstream) retireKeptLocked(p *pool) bool {
 	var soonest *session
 	for _, s := range p.sessions {
@@ -391,15 +385,15 @@ func (u *Upstream) retireKeptLocked(p *pool) bool {
 	if soonest == nil {
 		return false
 	}
-	u.work.Go(func() { u.lost("tasks", "a session that held some had to make room for calls") })
+	u.work.Go(func() { u.publishLoss("tasks", "a session with tasks was ended to make room for calls") })
 	u.retireLocked(soonest)
 	return true
 }
 
-// roomLocked reports whether the pool may open one more session, and makes room by
-// ending an idle one: of the same principal where that one has its share, otherwise
-// of anybody. A home session goes only after all lanes, and none that somebody
-// stands at; the one that has been idle for longest goes first.
+// roomLocked reports whether the pool may open one more session. If necessary it ends an
+// idle session: one of the same principal if that has reached its share, otherwise any.
+// Exclusive sessions go before home sessions, those idle for longest go first, and home
+// sessions with subscribers stay.
 func (u *Upstream) roomLocked(p *pool) bool {
 	all, own := 0, 0
 	var idle, ownIdle *session
@@ -416,7 +410,7 @@ func (u *Upstream) roomLocked(p *pool) bool {
 		}
 		for i, s := range q.sessions {
 			home := i == 0
-			if s.users > 0 || home && len(q.standing) > 0 {
+			if s.users > 0 || home && len(q.subscribers) > 0 {
 				continue
 			}
 			if idle == nil || sooner(s, home, idle, idleIsHome) {
@@ -440,10 +434,10 @@ func (u *Upstream) roomLocked(p *pool) bool {
 	return true
 }
 
-// sooner reports whether an idle session is to go before another.
+// sooner reports whether an idle session ends before another.
 func sooner(s *session, home bool, than *session, thanHome bool) bool {
 	if held := s.keep.After(time.Now()); held != than.keep.After(time.Now()) {
-		return !held // tasks would end with it
+		return !held // its tasks would end with it
 	}
 	if home != thanHome {
 		return thanHome
@@ -453,7 +447,7 @@ func sooner(s *session, home bool, than *session, thanHome bool) bool {
 
 var errIdleSession = errors.New("the session was idle")
 
-var errCallOver = errors.New("the call is over and the session was for it alone")
+var errCallOver = errors.New("the only call of this session has ended")
 
 func (p *pool) removeLocked(s *session) {
 	if s.reap != nil {
@@ -468,8 +462,8 @@ func (p *pool) removeLocked(s *session) {
 	}
 }
 
-// openLocked starts an open for the pool. It goes on when its first caller gives
-// up, since others may wait for it too.
+// openLocked starts an open for the pool. The open continues if its first caller gives up,
+// because others may wait for it too.
 func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	o := &opening{done: make(chan struct{})}
 	p.opening = o
@@ -488,11 +482,11 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		if err == nil && u.closed {
 			err = u.unavailable(errStopped, "removed")
 			why = reasonOf(err)
-			defer s.shut(u.polite, errStopped)
+			defer s.shut(u.graceful, errStopped)
 		}
 		failed := u.failures > 0
 		if err != nil {
-			// It is for those who wait, not for whoever comes later.
+			// For the callers that wait now, not for later ones.
 			if !u.refusedScopeLocked(p, f, err) {
 				u.failedLocked(err, why)
 			}
@@ -506,8 +500,8 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		if err == nil && !u.up {
 			u.up = true
 			u.starts++
-			// Who reads its lists for the first time has made it start and reads them now;
-			// nothing that was read before can have changed.
+			// At the first start the reader of the lists has caused the start and reads
+			// them now. Nothing read before can have changed.
 			changed = failed || u.starts > 1
 		}
 		lines := u.takeLinesLocked()
@@ -531,12 +525,13 @@ func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 	}
 	u.setStateLocked(Ready, "")
 	if slices.ContainsFunc(opened.Findings, func(f handshake.Finding) bool { return f.Code == handshake.FoundSilentProbe }) {
-		// It took long, and told nothing; what initialize is refused with still may.
+		// The probe timed out and told nothing about the era; the error of an initialize
+		// might.
 		u.silent = true
 	}
 	if opened.Revision.Modern() {
-		// What a server lists is not what it does: one that was offered initialize
-		// first, and is modern all the same, has refused it.
+		// The listed versions are not always true: a modern server that was sent initialize
+		// first has refused it.
 		u.noLegacy = s.legacyFirst || !offersLegacy(opened.Hello.Versions)
 		s.pool = nil
 		scope := ""
@@ -546,8 +541,8 @@ func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 		l := u.linkLocked(scope, f)
 		l.notBefore, l.lastErr = time.Time{}, nil
 		if l.session != nil {
-			// Another open was faster; one link is enough.
-			u.work.Go(func() { s.shut(u.polite, errSpare) })
+			// Another open was faster, and one link is enough.
+			u.work.Go(func() { s.shut(u.graceful, errNotNeeded) })
 			return
 		}
 		l.session, s.link = s, l
@@ -558,10 +553,9 @@ func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
 	p.sessions = append(p.sessions, s)
 }
 
-var errSpare = errors.New("another connection to the server was opened first")
+var errNotNeeded = errors.New("another connection to the server was opened first")
 
-// offersLegacy reports whether a modern server says that it speaks the old era
-// too.
+// offersLegacy reports whether a modern server lists a legacy version.
 func offersLegacy(versions []string) bool {
 	for _, v := range versions {
 		if r, ok := mcp.ParseRevision(v); ok && r.Legacy() {
@@ -571,8 +565,8 @@ func offersLegacy(versions []string) bool {
 	return false
 }
 
-// failedLocked starts the back-off: 1, 2, 4 … 60 s after failures in a row. why is for
-// people, without secrets.
+// failedLocked starts the back-off: 1, 2, 4 … 60 s after consecutive failures. why is shown
+// to users and contains no secrets.
 func (u *Upstream) failedLocked(err error, why string) {
 	u.failures++
 	wait := time.Second << min(u.failures-1, 6)
@@ -581,14 +575,14 @@ func (u *Upstream) failedLocked(err error, why string) {
 	u.faultLocked(why)
 	u.setStateLocked(Broken, why)
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		// It is nothing of this server; one line says so for all.
+		// Not the fault of this server; one line covers all servers.
 		u.lines = append(u.lines, logLine{slog.LevelWarn, "file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)", nil})
 		return
 	}
-	u.sayLocked(slog.LevelWarn, "server could not be opened", "cause", why, "tried again after", min(wait, time.Minute).String())
+	u.logLocked(slog.LevelWarn, "server could not be opened", "cause", why, "retry_after", min(wait, time.Minute).String())
 }
 
-// drop takes a session out of service; its calls fail by themselves.
+// drop takes a session out of service. Its calls fail by themselves.
 func (u *Upstream) drop(s *session, cause error) {
 	u.mu.Lock()
 	s.leaveLink()
@@ -600,7 +594,7 @@ func (u *Upstream) drop(s *session, cause error) {
 	s.server.End(cause)
 }
 
-// unavailable is the error of a call that found no session.
+// unavailable returns the error of a call that got no session.
 func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
 	return &mcp.Error{
 		Origin: mcp.FromGateway, Upstream: u.spec.Name, Outcome: mcp.NotSent, Cause: word,

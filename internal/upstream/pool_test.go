@@ -13,12 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestStateStaysInTheHomeSession: after calls abreast have opened lanes, a modern
-// client's calls one after the other all reach the home session, where the server
-// keeps what it remembers.
+// TestStateStaysInTheHomeSession: concurrent calls have opened exclusive sessions.
+// Sequential calls of a modern client then all use the home session, which holds the
+// server's state.
 func TestStateStaysInTheHomeSession(t *testing.T) {
-	h := &house{legacy: true}
-	f := facts(mcp.R20260728, "", canElicit, 0)
+	h := &program{legacy: true}
+	f := info(mcp.R20260728, "", canElicit, 0)
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		release := make(chan struct{})
 		h.on = held(release)
@@ -44,10 +44,10 @@ func TestStateStaysInTheHomeSession(t *testing.T) {
 	})
 }
 
-// TestAConversationStaysWithItsSession although the home session is free.
+// TestAConversationStaysWithItsSession even if the home session is free.
 func TestAConversationStaysWithItsSession(t *testing.T) {
-	h := &house{legacy: true}
-	a, b := facts(mcp.R20251125, "", canElicit, 1), facts(mcp.R20251125, "", canElicit, 2)
+	h := &program{legacy: true}
+	a, b := info(mcp.R20251125, "", canElicit, 1), info(mcp.R20251125, "", canElicit, 2)
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		release := make(chan struct{})
 		h.on = held(release)
@@ -69,13 +69,13 @@ func TestAConversationStaysWithItsSession(t *testing.T) {
 	})
 }
 
-// TestOnePrincipalLeavesRoomForOthers: who says ever new things of itself gets a
-// bounded number of sessions, by giving up its own idle ones, and is refused when
-// all of them are in use. Others are not touched.
+// TestOnePrincipalLeavesRoomForOthers: a principal with ever new capabilities gets a
+// bounded number of sessions. It loses its own idle sessions first, and is refused if all
+// of them are in use. Others are not affected.
 func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	who := func(principal string, n int) *mcp.ClientInfo {
-		return facts(mcp.R20260728, principal, variety(n), 0)
+		return info(mcp.R20260728, principal, variety(n), 0)
 	}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		if _, err := call(t, u, who("quiet", 0), mcp.MethodCallTool, `{"name":"t"}`); err != nil {
@@ -119,7 +119,7 @@ func TestOnePrincipalLeavesRoomForOthers(t *testing.T) {
 	})
 }
 
-// variety returns the n-th of 128 sets of capabilities that are all different.
+// variety returns the n-th of 128 different sets of capabilities.
 func variety(n int) string {
 	var tasks []string
 	caps := `{"elicitation":{"form":{}`
@@ -141,8 +141,8 @@ func variety(n int) string {
 }
 
 func TestReportTellsOfEachSession(t *testing.T) {
-	h := &house{legacy: true}
-	f := facts(mcp.R20260728, "anna", canElicit, 0)
+	h := &program{legacy: true}
+	f := info(mcp.R20260728, "anna", canElicit, 0)
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		if r := u.Report(); r.State != Idle || len(r.Sessions) != 0 || r.Isolation != Auto || r.Transport != "inmem" {
 			t.Errorf("before: %+v", r)
@@ -154,7 +154,7 @@ func TestReportTellsOfEachSession(t *testing.T) {
 			wait.Go(func() { _, _ = call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`) })
 			synctest.Wait()
 		}
-		w := u.Stand(f, nil, nil)
+		w := u.Subscribe(f, nil, nil)
 		if _, err := w.Subscribe(t.Context(), "a:1"); err != nil {
 			t.Fatal(err)
 		}
@@ -181,8 +181,8 @@ func TestReportTellsOfEachSession(t *testing.T) {
 			}
 		}
 		w.Close()
-		synctest.Wait() // the server is told
-		// It dies and comes back.
+		synctest.Wait() // until the server has the request
+		// The server exits and restarts.
 		h.on = nil
 		for _, l := range h.all() {
 			_ = l.pipe.Close()
@@ -200,14 +200,14 @@ func TestReportTellsOfEachSession(t *testing.T) {
 	})
 }
 
-// TestSessionsKeepNoRequestAlive: what a modern client says of itself is a part of its
-// request, and a session outlives the request for which it was opened by hours.
+// TestSessionsKeepNoRequestAlive: the info of a modern client is part of its request, and a
+// session may outlive the request that opened it by hours.
 func TestSessionsKeepNoRequestAlive(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		request := func() weak.Pointer[[1 << 20]byte] {
 			raw := new([1 << 20]byte)
-			f := facts(mcp.R20260728, "", canElicit, 0)
+			f := info(mcp.R20260728, "", canElicit, 0)
 			f.Info = raw[:copy(raw[:], f.Info)]
 			f.Capabilities = raw[len(f.Info) : len(f.Info)+copy(raw[len(f.Info):], canElicit)]
 			if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {

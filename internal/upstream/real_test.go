@@ -17,11 +17,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// childEnv makes this binary a server on its standard streams.
+// childEnv makes this test binary a server on stdio.
 const childEnv = "DRAGOMAN_TEST_CHILD"
 
-// beChild is a legacy server that ends in the midst of tools/call "crash". With
-// "codex" in the variable it answers initialize as a Codex app-server does.
+// beChild runs a legacy server that exits during tools/call "crash". With "codex" in the
+// variable it answers initialize as a Codex app-server does.
 func beChild() {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -91,12 +91,12 @@ func TestChildIsStartedOnceAndAgainAfterACrash(t *testing.T) {
 	}
 }
 
-// forgetful is a legacy server on HTTP that knows only its newest session, and
-// forgets that one when told to.
+// forgetful is a legacy HTTP server that knows only its newest session, and forgets it on
+// request.
 type forgetful struct {
 	opened, calls atomic.Int64
 	valid         atomic.Int64 // the session that it knows
-	always        atomic.Bool  // forgets each one at once
+	always        atomic.Bool  // forgets each session at once
 }
 
 func (s *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -10,62 +10,61 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Report is all that can be told of a server to whoever looks after it. Nothing of
-// it is a secret by itself, but Principal names people, and the texts repeat what a
-// server or its program has said.
+// Report is everything that an operator can see of a server. It contains no secrets, but
+// Principal names people, and texts may repeat output of the server.
 type Report struct {
 	Status
-	Transport string // "stdio", "http", "sse" or "inmem"; "" while it is not found out
+	Transport string // "stdio", "http", "sse" or "inmem"; "" if not known yet
 	Isolation Isolation
-	Restarts  int       // how often it came up again after it had been up
-	Retry     time.Time // it is not opened before; zero for at once
-	Fault     Fault     // the last that went wrong; the zero Fault for nothing
-	Trace     []string  // the last handshake, a line for each step
+	Restarts  int       // number of restarts after the first start
+	Retry     time.Time // no open before this time; zero for none
+	Fault     Fault     // the last fault; the zero Fault for none
+	Trace     []string  // the last handshake, a line per step
 	TracedAt  time.Time
 	Sessions  []SessionReport
-	LeftOut   map[string]string // tools that clients do not see, and why
-	Opening   int               // sessions that are being opened
-	Hearers   int               // clients that stand at it or listen
-	// Listen is what the one subscriptions/listen asks for, nil where there is none.
+	LeftOut   map[string]string // tools hidden from clients, and why
+	Opening   int               // sessions being opened
+	Hearers   int               // number of subscribers
+	// Listen is the filter of the subscriptions/listen, nil for none.
 	Listen *mcp.SubscriptionFilter
 }
 
-// Fault is something that went wrong.
+// Fault describes something that went wrong.
 type Fault struct {
 	Text string
 	At   time.Time
 }
 
-// Role says what a session is for.
+// Role says what a session is used for.
 type Role string
 
 // The roles of a session.
 const (
-	Home Role = "home" // holds what the server remembers of its clients
-	Lane Role = "lane" // for calls in which the server may ask something
+	Home Role = "home" // holds the server's state for its clients
+	Lane Role = "lane" // exclusive, for calls in which the server may send requests
 	Once Role = "call" // for one call
 	Link Role = "link" // to a modern server, which has no sessions
 )
 
 // SessionReport is one session with a server.
 type SessionReport struct {
-	Principal    string   // whose it is; "" for nobody in particular
-	Capabilities []string // what the server was told that its client can do, by name
+	Principal    string   // the owner; "" for anonymous clients
+	Capabilities []string // declared to the server, by name
 	Role         Role
 	Revision     mcp.Revision
 	PID          int // of the child, 0 for none
 	Opened       time.Time
 	Running      int       // calls in flight
-	Idle         time.Time // since when nobody uses it; zero while somebody does
-	Hearers      int       // clients that stand at it
-	Watched      int       // resources that it was asked to watch
+	Idle         time.Time // time of the last use; zero while in use
+	Hearers      int       // number of subscribers
+	Watched      int       // number of watched resources
 }
 
-// maxTold bounds the names of capabilities that are told of one client.
-const maxTold = 16
+// maxShownNames bounds the capability names shown for one client.
+const maxShownNames = 16
 
-// Report returns how the server is. Sessions are in a settled order: by principal
-// and capabilities, the home session before its lanes.
+// Report returns the state of the server. Sessions are sorted by principal and
+// capabilities, the home session of a pool first.
 func (u *Upstream) Report() Report {
 	r := Report{Status: u.Status(), Isolation: u.spec.Isolation}
 	if r.Isolation == "" {
@@ -98,12 +97,12 @@ func (u *Upstream) Report() Report {
 	}
 	for _, key := range slices.Sorted(maps.Keys(u.pools)) {
 		p := u.pools[key]
-		r.Hearers += len(p.standing)
+		r.Hearers += len(p.subscribers)
 		if p.opening != nil {
 			r.Opening++
 		}
 		watched := map[string]bool{}
-		for _, w := range p.standing {
+		for _, w := range p.subscribers {
 			for uri := range w.want.URIs {
 				watched[uri] = true
 			}
@@ -119,7 +118,7 @@ func (u *Upstream) Report() Report {
 			x := s.reportLocked(role)
 			x.Principal, x.Capabilities = p.seat, capabilityNames(p.declared)
 			if i == 0 {
-				x.Hearers, x.Watched = len(p.standing), len(watched)
+				x.Hearers, x.Watched = len(p.subscribers), len(watched)
 			}
 			r.Sessions = append(r.Sessions, x)
 		}
@@ -150,13 +149,13 @@ func (s *session) reportLocked(role Role) SessionReport {
 	return x
 }
 
-// capabilityNames returns the names of what a client declares, sorted. They are a
-// stranger's words, so only a few are told, and only short and plain ones.
+// capabilityNames returns the names of a client's capabilities, sorted. Clients choose the
+// names freely, so only a few short printable ones are returned.
 func capabilityNames(caps []byte) []string {
 	var names []string
 	for m := range jsonrpc.Members(caps, jsonrpc.Whole(caps)) {
 		name, ok := jsonrpc.Text(caps, m.Key)
-		if ok && len(name) <= 32 && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) && len(names) < maxTold {
+		if ok && len(name) <= 32 && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) && len(names) < maxShownNames {
 			names = append(names, name)
 		}
 	}
@@ -164,5 +163,5 @@ func capabilityNames(caps []byte) []string {
 	return names
 }
 
-// faultLocked keeps what went wrong last.
+// faultLocked stores the last fault.
 func (u *Upstream) faultLocked(text string) { u.fault = Fault{Text: text, At: time.Now()} }

@@ -25,43 +25,42 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// session is one conversation with the server and, on stdio, the child behind
-// it.
+// session is one conversation with the server and, on stdio, its child process.
 type session struct {
 	server *conn.Conn
 	child  *stdio.Process // nil on HTTP
 	shared bool           // all calls share one pipe
-	pipe   bool           // it is at the other end of a pipe, an adapter's included
-	// legacyFirst: opened with initialize for a legacy client, so that a legacy
-	// outcome says nothing of whether the server is modern too.
+	pipe   bool           // it uses a pipe, even if an adapter is in between
+	// legacyFirst: opened with initialize for a legacy client, so a legacy outcome does not
+	// tell whether the server is modern too.
 	legacyFirst bool
-	number      uint64       // no other session has it; see TaskRef
-	tasks       mcp.TaskForm // set before anybody gets the session
+	number      uint64       // unique; see mcp.TaskRef
+	tasks       mcp.TaskForm // set before the session is used
 	ending      sync.Once
-	watched     atomic.Bool // somebody looks whether the server still answers
+	watched     atomic.Bool // the watch timer runs
 
 	// Under Upstream.mu:
-	pool         *pool     // nil for the link to a modern server
-	link         *link     // nil for a legacy session
-	opened, idle time.Time // idle since the last release
-	taken        bool      // acquired, and not for a look alone
-	users        int       // acquired and not released
-	calls        int       // of clients that can be asked
-	owner        uint64
-	reap         *time.Timer  // ends a lane that nobody needs; nil while it is in use
-	outdated     bool         // the server speaks the other era now; see eraChanged
-	noListen     time.Time    // when it said that it has no subscriptions/listen; zero for never
-	keep         time.Time    // until then it holds tasks and is not ended for being idle
-	level        mcp.LogLevel // set at the server; 0 for never
-	watch        *time.Timer  // of watched; nil while nobody looks
-	watchedFrom  time.Time
-	stall        *time.Timer // looks whether the server reads; nil while nobody uses the session
-	stuck        bool        // it has stopped reading; see setAsideLocked
-	deaf         time.Time   // since when it is known not to answer; zero while it does
+	pool              *pool     // nil for the link to a modern server
+	link              *link     // nil for a legacy session
+	opened, idle      time.Time // idle is the time of the last release
+	taken             bool      // acquired and used for a call
+	users             int       // acquired and not released
+	calls             int       // running calls of clients that can be asked
+	owner             uint64
+	reap              *time.Timer  // ends an idle session; nil while it is in use
+	outdated          bool         // the server speaks the other era now; see eraChanged
+	noListen          time.Time    // when it answered that it does not have subscriptions/listen; zero for never
+	keep              time.Time    // holds tasks until then and is not ended as idle
+	level             mcp.LogLevel // log level set at the server; 0 for never
+	watch             *time.Timer  // see watched; nil if it does not run
+	watchedFrom       time.Time
+	stall             *time.Timer // checks whether the server reads; nil while the session is idle
+	stuck             bool        // the server has stopped reading; see setAsideLocked
+	unresponsiveSince time.Time   // time since which it is unresponsive; zero if it is not
 }
 
-// shut ends the session and its child and waits for both. When ctx ends a child is
-// no longer asked but killed.
+// shut ends the session and its child process, and waits for both. When ctx ends, the child
+// is killed.
 func (s *session) shut(ctx context.Context, cause error) {
 	s.ending.Do(func() {
 		_ = s.server.Close(cause)
@@ -71,8 +70,8 @@ func (s *session) shut(ctx context.Context, cause error) {
 	})
 }
 
-// open starts or dials the server and leads the handshake, for the client f. anew
-// ignores what is remembered of the server's era.
+// open starts or dials the server and performs the handshake for the client f. anew ignores
+// what is remembered of the server's era.
 func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bool) (*session, error) {
 	defer u.step("")
 	limit := u.times.Load().Start
@@ -82,12 +81,12 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s, err := u.dial(ctx, p, f, anew)
-	var before handshake.Trace // of the attempts that led to others
+	var before handshake.Trace // of earlier attempts
 	for try := 0; try < 2 && errors.Is(err, handshake.ErrDiedOnProbe); try++ {
-		// One that has answered a probe before is ill, not afraid of it. When it
-		// dies twice it may be another by now.
+		// A server that has answered a probe before is broken; it does not crash on probes.
+		// If it exits twice, it may have been replaced.
 		u.mu.Lock()
-		if afraid(err) {
+		if crashesOnProbe(err) {
 			u.skipProbe = true
 		} else if try > 0 {
 			u.era = mcp.Unknown
@@ -117,27 +116,27 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	}
 	if err != nil {
 		if last := traceOf(err); last != nil {
-			u.traced(append(before, last...), mcp.Unknown, err)
+			u.publishTrace(append(before, last...), mcp.Unknown, err)
 		}
 		return nil, u.openError(err)
 	}
-	u.traced(append(before, s.server.Opening().Trace...), s.server.Revision(), nil)
-	u.tellCut(s)
+	u.publishTrace(append(before, s.server.Opening().Trace...), s.server.Revision(), nil)
+	u.warnCut(s)
 	u.work.Go(func() { u.cleanUp(s) })
 	return s, nil
 }
 
-// tellCut says once that clients do not get all of the server's instructions.
-func (u *Upstream) tellCut(s *session) {
+// warnCut logs once that clients do not get all of the server's instructions.
+func (u *Upstream) warnCut(s *session) {
 	for _, f := range s.server.Opening().Findings {
 		if f.Code == handshake.FoundLongInstructions && !u.cut.Swap(true) {
-			u.opts.Log.Warn("server instructions were cut", "server", u.spec.Name, "why", f.Text)
-			u.lost("instructions", "they are longer than 64 KiB and were cut")
+			u.opts.Log.Warn("server instructions truncated", "server", u.spec.Name, "cause", f.Text)
+			u.publishLoss("instructions", "they are longer than 64 KiB and were truncated")
 		}
 	}
 }
 
-// traceOf returns how a handshake went that failed, nil for what was none.
+// traceOf returns the trace of a failed handshake, nil if err is another error.
 func traceOf(err error) handshake.Trace {
 	var failed *handshake.Error
 	if errors.As(err, &failed) {
@@ -146,9 +145,9 @@ func traceOf(err error) handshake.Trace {
 	return nil
 }
 
-// traced keeps how the last handshake went and publishes it: the revision that was agreed
-// on, or the error.
-func (u *Upstream) traced(t handshake.Trace, rev mcp.Revision, err error) {
+// publishTrace stores the trace of the last handshake and publishes it: with the negotiated
+// revision, or the error.
+func (u *Upstream) publishTrace(t handshake.Trace, rev mcp.Revision, err error) {
 	u.mu.Lock()
 	u.trace, u.tracedAt = t, time.Now()
 	u.mu.Unlock()
@@ -162,35 +161,35 @@ func (u *Upstream) traced(t handshake.Trace, rev mcp.Revision, err error) {
 	u.opts.Events.Publish(e)
 }
 
-// recognise finds the adapter for a server that turned out to speak a dialect, and
-// reports whether there is one.
+// recognise looks up the adapter for a server whose dialect the handshake has recognised,
+// and reports whether there is one.
 func (u *Upstream) recognise(err error) bool {
 	var e *handshake.Error
 	if !errors.As(err, &e) || e.Dialect == "" || u.spec.AdapterFor == nil || u.spec.Command == "" {
 		return false
 	}
-	u.traced(e.Trace, mcp.Unknown, err)
+	u.publishTrace(e.Trace, mcp.Unknown, err)
 	a := u.spec.AdapterFor(e.Dialect)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.adapter == nil {
 		u.adapter = a
 	}
-	return u.adapter != nil // be it for another open's sake
+	return u.adapter != nil // possibly set by a concurrent open
 }
 
-// afraid reports whether a server that died on the probe will do so again.
-func afraid(err error) bool {
+// crashesOnProbe reports whether a server that exited on the probe will do so again.
+func crashesOnProbe(err error) bool {
 	var e *handshake.Error
 	return errors.As(err, &e) && e.Remember()
 }
 
-// step says what is being done while somebody waits; "" says that it is over.
+// step publishes what is being done while callers wait; "" says that it is finished.
 func (u *Upstream) step(text string) {
 	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
 }
 
-// shown is how the server is reached, without what may be secret.
+// shown returns how the server is reached, without secrets.
 func (u *Upstream) shown() string {
 	if u.spec.Shown != "" {
 		return u.spec.Shown
@@ -198,7 +197,7 @@ func (u *Upstream) shown() string {
 	return u.spec.Name
 }
 
-// dial makes one attempt over the transport that is known or configured.
+// dial makes one attempt over the known or configured transport.
 func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bool) (*session, error) {
 	legacyFirst := false
 	u.mu.Lock()
@@ -207,18 +206,18 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		Dialect: u.spec.Dialect, Dialects: u.spec.Dialects,
 	}
 	overSSE := u.sse || u.spec.Kind == "sse"
-	// A probe over HTTP costs little, and there are modern servers that answer
-	// initialize with a version only to refuse all requests of it afterwards.
+	// A probe over HTTP is cheap, and some modern servers accept initialize but refuse all
+	// later requests of that version.
 	known := u.spec.piped() || overSSE || u.era != mcp.Unknown
 	if f != nil && f.Revision.Legacy() && known && !u.noLegacy && u.spec.Pin == mcp.Unknown {
-		// The client's own era first: initialize needs no probe, and a server that
-		// does not have it says so.
+		// Try the client's own era first: initialize needs no probe, and a server that does
+		// not support it says so.
 		legacyFirst = true
 		offer.Known = mcp.LatestLegacy
 	}
 	if anew {
-		// A server with a process for each session that answers initialize is still
-		// legacy, whatever else it speaks. Over HTTP the probe comes first, as above.
+		// A pipe server that answers initialize counts as legacy, whatever else it speaks.
+		// Over HTTP the probe comes first, as above.
 		overSSE = u.spec.Kind == "sse"
 		legacyFirst = u.spec.piped() || overSSE
 		offer.Known, offer.InitializeFirst = mcp.Unknown, false
@@ -228,7 +227,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	}
 	adapter := u.adapter
 	if adapter != nil {
-		offer.Pin = mcp.LatestLegacy // it speaks nothing else
+		offer.Pin = mcp.LatestLegacy // adapters speak only this
 	}
 	u.mu.Unlock()
 	var credentials func(context.Context) ([]transport.HeaderField, error)
@@ -242,10 +241,10 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Times:  func() (idle, hard time.Duration) { t := u.times.Load(); return t.Idle, t.Hard },
 		Log:    u.opts.Log,
-		Notice: func(m *jsonrpc.Message, only uint64) { u.heard(p, s, m, only) },
+		Notice: func(m *jsonrpc.Message, only uint64) { u.deliverNotification(p, s, m, only) },
 		Ask: func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 			return s.askRelated(ctx, nil, m, func(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-				return u.askStanding(ctx, p, m)
+				return u.askSubscriber(ctx, p, m)
 			})
 		},
 		Params: u.paramsOf, Events: u.opts.Events, Sessions: u.sessions,
@@ -287,7 +286,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	return s, nil
 }
 
-// limits bound one message of the server.
+// limits returns the bounds of one message of the server.
 func (u *Upstream) limits() jsonrpc.Limits {
 	return jsonrpc.Limits{Bytes: u.spec.Message, Names: mcp.MethodName}
 }
@@ -327,15 +326,15 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	return nil
 }
 
-// notAdmitted is a start that the adapter refused.
+// notAdmitted is the error of a start that the adapter refused.
 type notAdmitted struct{ error }
 
 func (e *notAdmitted) Unwrap() error { return e.error }
 
-// maxStderr bounds a line of standard error in an error, in bytes.
+// maxStderr bounds each line of stderr in an error, in bytes.
 const maxStderr = 1 << 10
 
-// childError adds to a failed handshake what the child left behind.
+// childError adds the exit status and stderr of the child to a failed handshake.
 type childError struct {
 	err    error
 	exit   string
@@ -344,26 +343,26 @@ type childError struct {
 
 func (e *childError) Error() string { return e.err.Error() + e.remains() }
 
-// remains is what the child itself tells, "" for nothing.
+// remains describes the exit status and stderr, "" for nothing.
 func (e *childError) remains() string {
 	s := ""
 	if e.exit != "" {
 		s += "; the process ended: " + e.exit
 	}
-	for i, line := range e.stderr {
+	for i, process := range e.stderr {
 		if i == 0 {
 			s += "; its stderr said: "
 		} else {
 			s += " | "
 		}
-		s += excerpt.Quote(line, maxStderr)
+		s += excerpt.Quote(process, maxStderr)
 	}
 	return s
 }
 
 func (e *childError) Unwrap() error { return e.err }
 
-// reasonOf says for people why a server could not be opened, nothing twice.
+// reasonOf returns why a server could not be opened, for users and without repetition.
 func reasonOf(err error) string {
 	var e *mcp.Error
 	if !errors.As(err, &e) {
@@ -381,22 +380,21 @@ func reasonOf(err error) string {
 	return s
 }
 
-// said returns the last lines that a child has written to standard error, for
-// people.
-func (u *Upstream) said(child *stdio.Process, lines int) []string {
+// stderrTail returns the last lines of a child's stderr, without secrets.
+func (u *Upstream) stderrTail(child *stdio.Process, lines int) []string {
 	all := child.StderrTail(lines)
-	for i, line := range all {
-		all[i] = u.opts.Clean(line)
+	for i, process := range all {
+		all[i] = u.opts.Clean(process)
 	}
 	return all
 }
 
 func (u *Upstream) withChild(err error, child *stdio.Process) error {
-	return &childError{err: err, exit: child.ExitText(), stderr: u.said(child, 5)}
+	return &childError{err: err, exit: child.ExitText(), stderr: u.stderrTail(child, 5)}
 }
 
-// openError says why the server could not be opened, in the words that a client
-// and an operator get.
+// openError returns the error that clients and operators get if the server could not be
+// opened.
 func (u *Upstream) openError(err error) *mcp.Error {
 	e := u.unavailable(err, "connect")
 	var he *handshake.Error
@@ -424,9 +422,9 @@ func (u *Upstream) openError(err error) *mcp.Error {
 	return e
 }
 
-// wanted reports whether a session's end was our own doing.
+// wanted reports whether we ended the session ourselves.
 func wanted(cause error) bool {
-	for _, ours := range []error{errCallOver, errEraChanged, errSpare, errIdleSession, errStopped} {
+	for _, ours := range []error{errCallOver, errEraChanged, errNotNeeded, errIdleSession, errStopped} {
 		if errors.Is(cause, ours) {
 			return true
 		}
@@ -434,7 +432,7 @@ func wanted(cause error) bool {
 	return false
 }
 
-// cleanUp waits for the end of a session and clears up after it.
+// cleanUp waits for the end of a session and cleans up after it.
 func (u *Upstream) cleanUp(s *session) {
 	<-s.server.Gone()
 	cause := s.server.Err()
@@ -461,12 +459,12 @@ func (u *Upstream) cleanUp(s *session) {
 	}
 	u.up = u.up && !(unexpected && len(u.sessionsLocked()) == 0)
 	u.mu.Unlock()
-	s.shut(u.polite, cause)
+	s.shut(u.graceful, cause)
 	if !unexpected {
 		return
 	}
 	if s.child != nil {
-		u.opts.Log.Warn("server ended", "server", u.spec.Name, "exit", s.child.ExitText(), "stderr", strings.Join(u.said(s.child, 3), " | "))
+		u.opts.Log.Warn("server ended", "server", u.spec.Name, "exit", s.child.ExitText(), "stderr", strings.Join(u.stderrTail(s.child, 3), " | "))
 	} else {
 		u.opts.Log.Info("connection to server ended", "server", u.spec.Name, "cause", why)
 	}

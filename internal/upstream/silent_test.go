@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// TestSilenceIsWaitedForOnce: a server that never answers the probe costs its first
-// connection the time of the probe, and the others nothing.
+// TestSilenceIsWaitedForOnce: a server that never answers the probe delays only its first
+// connection.
 func TestSilenceIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

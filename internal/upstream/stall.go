@@ -9,21 +9,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// A server on a pipe can stop reading: it is busy in one tool, stopped, or has
-// deadlocked on its own output. What is sent to it waits then, and so do the calls
-// that have to be sent. The status says so at once. Calls that the server has read
-// already are not touched: they may well end. When it has read nothing for ten
-// seconds the session is set aside: calls of which nothing was sent, and new ones,
-// get another session. The session comes back when the server reads again. It is
-// ended when no call is left that the server has read. With one session for
-// everybody there is no other, so calls wait there until their own deadlines.
+// A server on a pipe can stop reading: it is busy in a tool, stopped, or deadlocked on its
+// own output. Messages to it wait then, and so do calls that must be sent. The status says
+// so at once. Calls that the server has read are not affected: they may still finish. After
+// ten seconds without reading the session is set aside: calls of which nothing was sent,
+// and new ones, get another session. The session returns to service when the server reads
+// again. It is ended when no call is left that the server has read. With one session for
+// all clients there is no other session, so calls wait until they time out.
 
 const (
-	stallTick  = time.Second             // between two looks at a session in use
-	stallShown = 1500 * time.Millisecond // of not reading, before the status says so
-	stallLimit = 10 * time.Second        // of not reading, before a session is set aside
+	stallTick  = time.Second             // interval of the checks while a session is in use
+	stallShown = 1500 * time.Millisecond // time without reading before the status says so
+	stallLimit = 10 * time.Second        // time without reading before a session is set aside
 
-	reasonStalled     = "it has stopped reading; messages to it wait"
+	reasonStalled     = "the server has stopped reading; messages to it are waiting"
 	reasonSomeStalled = "one of its sessions has stopped reading"
 )
 
@@ -51,13 +50,13 @@ func (u *Upstream) lookAtStall(s *session) {
 	case d < stallLimit:
 		u.resumeLocked(s)
 	case s.server.Sent() == 0 && (!midway || d >= u.idleLimit()):
-		// Nobody loses anything by its end. A call that has left in part has until its
-		// deadline: the server may be about to read the rest.
+		// No running call is lost. A partly sent call has until its timeout: the server may
+		// be about to read the rest.
 		s.stall = nil
 		u.stalledLocked(s)
 		u.work.Go(func() { u.drop(s, errStalled) })
 		return
-	case u.spec.Isolation != Shared && len(u.leaving) < maxLanes:
+	case u.spec.Isolation != Shared && len(u.leaving) < maxSessionsPerPool:
 		u.setAsideLocked(s)
 	}
 	if d == 0 && s.users == 0 {
@@ -74,10 +73,10 @@ func (u *Upstream) stalledLocked(s *session) {
 	}
 	s.stuck = true
 	u.faultLocked(reasonStalled)
-	u.sayLocked(slog.LevelWarn, "server has stopped reading")
+	u.logLocked(slog.LevelWarn, "server has stopped reading")
 }
 
-// setAsideLocked takes a session that is not read from out of service until it is.
+// setAsideLocked takes a session out of service until the server reads again.
 func (u *Upstream) setAsideLocked(s *session) {
 	if s.stuck {
 		return
@@ -88,9 +87,9 @@ func (u *Upstream) setAsideLocked(s *session) {
 	case s.current():
 		s.link.session = nil
 		u.leaving = append(u.leaving, s)
-		u.stopListenLocked(s.link, errStalled) // the next link gets one of its own
+		u.stopListenLocked(s.link, errStalled) // the next link starts its own
 	case p != nil:
-		close(p.freed) // whoever waits for a lane gets another session
+		close(p.freed) // callers that wait for an exclusive session get another one
 		p.freed = make(chan struct{})
 	}
 	if !slices.ContainsFunc(u.sessionsLocked(), func(x *session) bool { return !x.stuck && !x.outdated }) {
@@ -98,14 +97,14 @@ func (u *Upstream) setAsideLocked(s *session) {
 	}
 }
 
-// resumeLocked puts a session that was set aside back into service. One whose place
-// another link has taken ends with its calls.
+// resumeLocked puts a session back into service that was set aside. If its link has another
+// session by now, it ends with its calls.
 func (u *Upstream) resumeLocked(s *session) {
 	if !s.stuck {
 		return
 	}
 	s.stuck = false
-	u.sayLocked(slog.LevelInfo, "server reads again")
+	u.logLocked(slog.LevelInfo, "server reads again")
 	if i := slices.Index(u.leaving, s); i >= 0 && !s.outdated {
 		u.leaving = slices.Delete(u.leaving, i, i+1)
 		if s.link.session != nil {
@@ -121,7 +120,7 @@ func (u *Upstream) resumeLocked(s *session) {
 	}
 }
 
-// idleLimit is how long a call may wait without a sign of life.
+// idleLimit returns the idle timeout of a call.
 func (u *Upstream) idleLimit() time.Duration {
 	if idle := u.times.Load().Idle; idle > 0 {
 		return idle
@@ -130,7 +129,7 @@ func (u *Upstream) idleLimit() time.Duration {
 }
 
 // sayStallsLocked adds to the status that the server does not read from its sessions.
-func (u *Upstream) sayStallsLocked(st *Status) {
+func (u *Upstream) reportStallsLocked(st *Status) {
 	if st.State != Ready {
 		return
 	}

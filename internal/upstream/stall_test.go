@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// links are the pipes over which a server can stop reading. Each holds so little that
-// even the smallest message waits.
+// links are the pipes over which a server can stop reading. Their buffers are smaller than
+// any message.
 var links = map[string]func() (ours, theirs transport.Pipe){
 	"stdio": func() (transport.Pipe, transport.Pipe) {
 		near, far := netsim.NewLink(netsim.Options{Buffer: 32})
@@ -36,10 +36,10 @@ var links = map[string]func() (ours, theirs transport.Pipe){
 	"inmem": func() (transport.Pipe, transport.Pipe) { return inmem.Pipe() },
 }
 
-// pausing makes a house whose first process reads nothing while it deals with the tool
-// "busy", until release is closed or its pipe.
-func pausing(h *house, release <-chan struct{}) {
-	h.on = func(l *line, m *jsonrpc.Message) []byte {
+// pausing makes the first process of a program stop reading while it runs the tool "busy",
+// until release or its pipe is closed.
+func pausing(h *program, release <-chan struct{}) {
+	h.on = func(l *process, m *jsonrpc.Message) []byte {
 		if l.n == 0 && strings.Contains(string(m.Raw), `"busy"`) {
 			<-release
 			return ok(m, `{"content":[]}`)
@@ -48,14 +48,14 @@ func pausing(h *house, release <-chan struct{}) {
 	}
 }
 
-// tool is one call whose end a test looks at later.
+// tool is one call whose end a test checks later.
 type tool struct {
 	took time.Duration
 	over bool
 	err  error
 }
 
-// start runs a call of the tool name with so many bytes of arguments.
+// start runs a call of the tool name with size bytes of arguments.
 func start(ctx context.Context, t *testing.T, u *Upstream, all *sync.WaitGroup, name string, size int) *tool {
 	x := &tool{}
 	raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":{"a":%q}}}`, name, strings.Repeat("x", size))
@@ -65,17 +65,17 @@ func start(ctx context.Context, t *testing.T, u *Upstream, all *sync.WaitGroup, 
 	}
 	all.Go(func() {
 		begun := time.Now()
-		_, x.err = u.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), legacyClient), sink{})
+		_, x.err = u.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), legacyClient), noCaller{})
 		x.took, x.over = time.Since(begun), true
 	})
 	synctest.Wait()
 	return x
 }
 
-// TestU16_ServerThatStopsReading for a while, with little or much waiting for it. The
-// call that keeps it busy and the call that it has read a part of get their answers;
-// a second client's calls are answered throughout, by another session if need be; the
-// status tells the truth within two seconds.
+// TestU16_ServerThatStopsReading for a while, with few or many bytes waiting for it. The
+// call that keeps it busy and the call that it has read in part get their answers. A second
+// client's calls are answered throughout, if necessary by another session. The status is
+// right within two seconds.
 func TestU16_ServerThatStopsReading(t *testing.T) {
 	for link, open := range links {
 		for _, era := range []string{"legacy", "modern"} {
@@ -90,7 +90,7 @@ func TestU16_ServerThatStopsReading(t *testing.T) {
 						}
 						name := fmt.Sprintf("%s/%s/%s/%v/%d", link, era, isolation, pause, waiting)
 						t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
-							h := &house{legacy: era == "legacy", modern: era == "modern", link: open}
+							h := &program{legacy: era == "legacy", modern: era == "modern", link: open}
 							stopsReading(t, h, isolation, pause, waiting)
 						})
 					}
@@ -100,14 +100,14 @@ func TestU16_ServerThatStopsReading(t *testing.T) {
 	}
 }
 
-func stopsReading(t *testing.T, h *house, isolation Isolation, pause time.Duration, waiting int) {
+func stopsReading(t *testing.T, h *program, isolation Isolation, pause time.Duration, waiting int) {
 	bubble(t, h, Spec{Isolation: isolation, Idle: 90 * time.Second}, func(t *testing.T, u *Upstream) {
 		release := make(chan struct{})
 		pausing(h, release)
 		var all sync.WaitGroup
 		keeps := start(t.Context(), t, u, &all, "busy", 1)
-		// The first of these is what the server has read a part of, or what fills the
-		// queue; a pipe in memory has room for 64 messages.
+		// The first of these is the one that the server has read in part, or that fills the
+		// queue; an in-memory pipe holds 64 messages.
 		var fills []*tool
 		for range 66 {
 			fills = append(fills, start(t.Context(), t, u, &all, "fill", waiting))
@@ -171,16 +171,16 @@ func (u *Upstream) first() *session {
 	return u.sessionsLocked()[0]
 }
 
-// stalledNow reports whether anything waits for the server at this moment, however
-// short.
+// stalledNow reports whether anything waits for the server at this moment, for however
+// short a time.
 func (u *Upstream) stalledNow() bool {
 	time.Sleep(20 * time.Millisecond)
 	d, _ := u.first().server.Stalled()
 	return d > 0
 }
 
-// TestU16_ServerThatNeverReadsAgain: its running call has until its deadline, everybody
-// else another session; then the process is ended, and the status has told all along.
+// TestU16_ServerThatNeverReadsAgain: its running call has until its timeout, other calls
+// get another session. Then the process is killed. The status is right throughout.
 func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 	for link, open := range links {
 		for _, era := range []string{"legacy", "modern"} {
@@ -189,7 +189,7 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 					continue
 				}
 				t.Run(strings.ReplaceAll(fmt.Sprintf("%s/%s/%d", link, era, waiting), " ", "_"), func(t *testing.T) {
-					h := &house{legacy: era == "legacy", modern: era == "modern", link: open}
+					h := &program{legacy: era == "legacy", modern: era == "modern", link: open}
 					bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 						never := make(chan struct{})
 						pausing(h, never)
@@ -216,7 +216,7 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 								t.Errorf("innocent call %d: %v, %v", i, x.took, x.err)
 							}
 						}
-						close(never) // the process is not read from any more and may end
+						close(never) // the process is not read any more and may exit
 						synctest.Wait()
 						r := u.Report()
 						if r.State != Ready || r.Restarts != 1 || r.Fault.Text == "" || h.alive() != 1 || len(h.all()) != 2 {
@@ -229,11 +229,11 @@ func TestU16_ServerThatNeverReadsAgain(t *testing.T) {
 	}
 }
 
-// TestU16_OneSessionForEverybody: where there can be no other session, calls wait for
-// the one that keeps the server busy, within their own deadlines; when nobody is left
-// whom the server could answer it is ended, and the next call starts it anew.
+// TestU16_OneSessionForEverybody: without another session, calls wait for the busy one
+// until their own timeouts. When no call is left that the server could answer, it is
+// killed, and the next call restarts it.
 func TestU16_OneSessionForEverybody(t *testing.T) {
-	h := &house{legacy: true, link: links["stdio"]}
+	h := &program{legacy: true, link: links["stdio"]}
 	bubble(t, h, Spec{Isolation: Shared}, func(t *testing.T, u *Upstream) {
 		never := make(chan struct{})
 		pausing(h, never)

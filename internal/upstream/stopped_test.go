@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestU09_StoppedChild: a real child is stopped and goes on; stopped for good it is
-// killed, and the next call has a new one.
+// TestU09_StoppedChild: a real child is stopped (SIGSTOP) and continued. A child that stays
+// stopped is killed, and the next call gets a new one.
 func TestU09_StoppedChild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a stopped child is given its 5 s to end")
@@ -51,7 +51,7 @@ func TestU09_StoppedChild(t *testing.T) {
 		}
 	}
 	first := pid()
-	// The signal is taken in by one thread first; until then the others may answer.
+	// One thread takes the signal first; the others may still answer until then.
 	stop := func() {
 		t.Helper()
 		_ = syscall.Kill(first, syscall.SIGSTOP)
@@ -86,8 +86,8 @@ func TestU09_StoppedChild(t *testing.T) {
 	}
 }
 
-// TestU16_StoppedChild over a pipe of the operating system: what waits for it is told
-// at once, and when it goes on it gets all of it.
+// TestU16_StoppedChild over an operating system pipe: the status reports the waiting
+// messages at once, and the child gets all of them when it continues.
 func TestU16_StoppedChild(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -104,7 +104,7 @@ func TestU16_StoppedChild(t *testing.T) {
 	defer wait.Wait()
 	_ = syscall.Kill(int(pid), syscall.SIGSTOP)
 	defer func() { _ = syscall.Kill(int(pid), syscall.SIGCONT) }()
-	for range 4 { // more than a pipe holds; the child reads no line of 64 KiB
+	for range 4 { // more than a pipe holds; the child does not read a line of 64 KiB
 		wait.Go(func() {
 			if r, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"pid","arguments":{"a":"`+strings.Repeat("x", 40<<10)+`"}}`); err != nil || r.Code() != 0 {
 				t.Errorf("a call that waited: %v", err)

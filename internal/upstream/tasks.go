@@ -9,34 +9,33 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A task of a legacy server lives in the session, and on stdio in the process, in
-// which it was made. So sessions are numbered, what is asked of a task goes to the
-// session that has it, and a session with tasks is not ended for being idle.
+// A task of a legacy server lives in the session in which it was created, on stdio in the
+// process. So sessions are numbered, requests about a task go to its session, and a session
+// with tasks is not ended as idle.
 
-// firstNumber returns where the numbers of an upstream's sessions begin. Those of
-// another run of the program, or of a server with other settings, are others, so
-// that a task of then is not taken for one of now.
+// firstNumber returns the first session number of an upstream. It differs between runs of
+// the program and after a change of settings, so that old task ids do not match new
+// sessions.
 func firstNumber() uint64 { return uint64(time.Now().UnixMilli()) << 10 }
 
-// The times for which a session is kept for its tasks: that of a task which does not
-// say how long it lives, the most that any gets, and the least after each request
-// about one.
+// How long a session is kept for its tasks: the default for a task without a TTL, the
+// maximum, and the minimum after each request about a task.
 const (
 	taskLife    = time.Hour
 	taskMaxLife = 4 * time.Hour
 	taskRest    = 15 * time.Minute
 )
 
-// knownForms are the forms of tasks that sessions of a server were opened with.
+// knownForms is the set of task forms seen in the sessions of a server.
 type knownForms struct{ seen atomic.Uint32 }
 
 func (k *knownForms) add(f mcp.TaskForm) { k.seen.Or(1 << f) }
 
-// Tasks returns in which form the server has tasks for the client f. It opens the server
-// where that is needed to know, and answers none where it cannot be opened.
+// Tasks returns the form in which the server supports tasks for the client f. If necessary
+// it opens the server; if that fails, it returns mcp.NoTasks.
 func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	if u.forms.seen.Load() == 1<<mcp.NoTasks {
-		return mcp.NoTasks // nearly always
+		return mcp.NoTasks // the usual case
 	}
 	l, err := u.Acquire(ctx, f, mcp.Need{})
 	if err != nil {
@@ -46,8 +45,8 @@ func (u *Upstream) Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm {
 	return l.Tasks()
 }
 
-// acquireSession returns the session that a client means by its number, nil when it is
-// over or another principal's: numbers can be guessed.
+// acquireSession returns the session with a number that a client gives. It returns nil if
+// the session is over or belongs to another principal: numbers can be guessed.
 func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -77,8 +76,8 @@ func (u *Upstream) acquireSession(f *mcp.ClientInfo, need mcp.Need) *Lease {
 	return nil
 }
 
-// remember notes in which session a legacy server has answered, and keeps that for
-// the task that the answer is about. r is nil where there is none.
+// remember stores in the reply which session of a legacy server has answered, and keeps
+// that session for the task that the answer is about. r is nil if there is no answer.
 func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	if r == nil || s.pool == nil {
 		return
@@ -103,13 +102,13 @@ func (u *Upstream) remember(s *session, c *mcp.Attempt, r *mcp.Reply) {
 	u.mu.Unlock()
 }
 
-// related returns a sink for the calls of a session that has tasks: the task that a
-// question names is named together with the session.
-func (s *session) related(t *jsonrpc.Trail, sink mcp.Caller) mcp.Caller {
+// related returns a caller for a session with tasks: in server requests it adds the session
+// to the task id.
+func (s *session) related(t *jsonrpc.Trail, caller mcp.Caller) mcp.Caller {
 	if s.tasks != mcp.RequestedTasks {
-		return sink
+		return caller
 	}
-	return relatedCaller{sink, s, t}
+	return relatedCaller{caller, s, t}
 }
 
 type relatedCaller struct {
@@ -122,15 +121,16 @@ func (r relatedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Me
 	return r.session.askRelated(ctx, r.trail, m, r.Caller.Ask)
 }
 
-// askRelated puts a question that may be about a task. The answer names the task as
-// the server does (2025-11-25 §Tasks, "Associating Task-Related Messages").
+// askRelated sends a server request that may be about a task, with the session added to the
+// task id. In the answer it restores the server's task id (2025-11-25 §Tasks, "Associating
+// Task-Related Messages").
 func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.Message, ask func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)) (*jsonrpc.Message, error) {
 	at := mcp.RelatedTask(m.Raw, m.Param(mcp.KeyMeta))
 	if s.tasks != mcp.RequestedTasks || jsonrpc.KindOf(m.Raw, at) != '"' {
 		return ask(ctx, m)
 	}
 	id := at.Of(m.Raw)
-	answer, err := ask(ctx, s.named(t, m, at))
+	answer, err := ask(ctx, s.withSession(t, m, at))
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func (s *session) askRelated(ctx context.Context, t *jsonrpc.Trail, m *jsonrpc.M
 	return answer, nil
 }
 
-// named says a task id at a place of m together with the session.
-func (s *session) named(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
+// withSession returns m with the session added to the task id at a place.
+func (s *session) withSession(t *jsonrpc.Trail, m *jsonrpc.Message, at jsonrpc.Span) *jsonrpc.Message {
 	id, _ := jsonrpc.Text(m.Raw, at)
 	return spliced(t, m, at, jsonrpc.AppendQuote(nil, mcp.TaskRef{Session: s.number, ID: id}.String()))
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// tasking is a legacy server whose every call becomes a task of a minute.
-func tasking() *house {
-	return &house{legacy: true, on: func(l *line, m *jsonrpc.Message) []byte {
+// tasking is a legacy server that makes every call a task of a minute.
+func tasking() *program {
+	return &program{legacy: true, on: func(l *process, m *jsonrpc.Message) []byte {
 		const task = `{"taskId":"t","status":"working","ttl":60000}`
 		switch m.Method {
 		case mcp.MethodInitialize:
@@ -34,7 +34,7 @@ func tasking() *house {
 	}}
 }
 
-// about asks for the task of a session.
+// about requests the task of a session.
 func about(t *testing.T, u *Upstream, f *mcp.ClientInfo, method string, session uint64) (*mcp.Reply, error) {
 	raw := `{"jsonrpc":"2.0","id":8,"method":"` + method + `","params":{"taskId":"t"}}`
 	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
@@ -48,19 +48,19 @@ func about(t *testing.T, u *Upstream, f *mcp.ClientInfo, method string, session 
 		return nil, err
 	}
 	defer l.Release()
-	return l.Call(t.Context(), c, sink{})
+	return l.Call(t.Context(), c, noCaller{})
 }
 
-// TestTasksOutliveTheirCall: where each call has a process of its own, that of a task
-// is there for as long as the task, alone is asked about it, and ends then; and tasks
-// never keep others from calling.
+// TestTasksOutliveTheirCall: with a process per call, the process of a task lives as long
+// as the task, gets only requests about the task, and ends then. Tasks never keep other
+// clients from calls.
 func TestTasksOutliveTheirCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := tasking()
 		u := h.open(Spec{Isolation: PerCall})
 		defer u.Close(context.Background())
-		f := facts(mcp.R20251125, "", canElicit, 1)
-		defer u.Stand(f, func(*jsonrpc.Message) {}, nil).Close()
+		f := info(mcp.R20251125, "", canElicit, 1)
+		defer u.Subscribe(f, func(*jsonrpc.Message) {}, nil).Close()
 		about := func(session uint64) (*mcp.Reply, error) { return about(t, u, f, mcp.MethodGetTask, session) }
 		var made []uint64
 		for range 3 {
@@ -80,13 +80,13 @@ func TestTasksOutliveTheirCall(t *testing.T) {
 				t.Errorf("task %d: %v", i, err)
 			}
 		}
-		for range maxLanes + 5 {
+		for range maxSessionsPerPool + 5 {
 			if _, err := call(t, u, f, "tools/call", `{"name":"may","arguments":{}}`); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if h.alive() > maxLanes {
+		if h.alive() > maxSessionsPerPool {
 			t.Errorf("%d processes are there", h.alive())
 		}
 		time.Sleep(taskRest + time.Minute)
@@ -100,14 +100,14 @@ func TestTasksOutliveTheirCall(t *testing.T) {
 	})
 }
 
-// TestTasksOfATool: what a tool says of tasks is known where the server has them,
-// and asked for nowhere else.
+// TestTasksOfATool: the task support of a tool is known if the server has tasks, and not
+// requested otherwise.
 func TestTasksOfATool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := tasking()
 		u := h.open(Spec{})
 		defer u.Close(context.Background())
-		f := facts(mcp.R20260728, "", "{}", 0)
+		f := info(mcp.R20260728, "", "{}", 0)
 		for tool, want := range map[string]mcp.TaskSupport{"must": mcp.TaskRequired, "may": mcp.TaskOptional, "not": mcp.TaskForbidden, "none": mcp.TaskForbidden} {
 			l, err := u.Acquire(t.Context(), f, mcp.Need{})
 			if err != nil {
@@ -118,7 +118,7 @@ func TestTasksOfATool(t *testing.T) {
 			}
 			l.Release()
 		}
-		plain := &house{legacy: true}
+		plain := &program{legacy: true}
 		v := plain.open(Spec{})
 		defer v.Close(context.Background())
 		for range 2 {
@@ -132,13 +132,13 @@ func TestTasksOfATool(t *testing.T) {
 	})
 }
 
-// TestU09_ResultOfAStoppedServerIsNotWaitedForForEver although nothing but its end
+// TestU09_ResultOfAStoppedServerIsNotWaitedForForEver although only the end of the server
 // answers it.
 func TestU09_ResultOfAStoppedServerIsNotWaitedForForEver(t *testing.T) {
 	h := tasking()
 	usual := h.on
 	var still atomic.Bool
-	h.on = func(l *line, m *jsonrpc.Message) []byte {
+	h.on = func(l *process, m *jsonrpc.Message) []byte {
 		if still.Load() || m.Method == mcp.MethodTaskResult {
 			return silent
 		}
@@ -149,7 +149,7 @@ func TestU09_ResultOfAStoppedServerIsNotWaitedForForEver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Minute) // whoever looked after the call looks no more
+		time.Sleep(5 * time.Minute) // the watch timer of the call has stopped
 		var over atomic.Bool
 		var wait sync.WaitGroup
 		wait.Go(func() {
@@ -173,13 +173,13 @@ func TestU09_ResultOfAStoppedServerIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// TestTasksLiveForAsLongAsTheyMay: a server that says for ever keeps its session for
-// as long as any, and is not taken to have said nothing.
+// TestTasksLiveForAsLongAsTheyMay: a task without a limit keeps its session for the
+// maximum, not for the default.
 func TestTasksLiveForAsLongAsTheyMay(t *testing.T) {
 	for _, ttl := range []string{"9007199254740991", "9223372036854775807", "18446744073709551616", "null", "1e15"} {
 		h := tasking()
 		usual := h.on
-		h.on = func(l *line, m *jsonrpc.Message) []byte {
+		h.on = func(l *process, m *jsonrpc.Message) []byte {
 			if m.Method == mcp.MethodCallTool {
 				return ok(m, `{"task":{"taskId":"t","status":"working","ttl":`+ttl+`}}`)
 			}
@@ -198,8 +198,8 @@ func TestTasksLiveForAsLongAsTheyMay(t *testing.T) {
 	}
 }
 
-// TestTasksOfALostSession: a server on HTTP that has forgotten the session of a task
-// is asked in another; it may have the task still.
+// TestTasksOfALostSession: an HTTP server that has forgotten the session of a task is asked
+// in another session; it may still have the task.
 func TestTasksOfALostSession(t *testing.T) {
 	var opened, made atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -242,18 +242,18 @@ func TestTasksOfALostSession(t *testing.T) {
 	}
 }
 
-// TestSessionsOfTasksAreTheirPrincipals: whoever guesses the number of another's
-// session has nothing of it.
+// TestSessionsOfTasksAreTheirPrincipals: guessing the number of another principal's session
+// gives no access.
 func TestSessionsOfTasksAreTheirPrincipals(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
-		alice := facts(mcp.R20251125, "alice", canElicit, 1)
+		alice := info(mcp.R20251125, "alice", canElicit, 1)
 		r, err := call(t, u, alice, "tools/call", `{"name":"may","arguments":{}}`)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, stranger := range []string{"", "bob"} {
-			if _, err := about(t, u, facts(mcp.R20251125, stranger, canElicit, 2), mcp.MethodGetTask, r.Session); err == nil {
+			if _, err := about(t, u, info(mcp.R20251125, stranger, canElicit, 2), mcp.MethodGetTask, r.Session); err == nil {
 				t.Errorf("%q was answered", stranger)
 			}
 		}
@@ -263,8 +263,8 @@ func TestSessionsOfTasksAreTheirPrincipals(t *testing.T) {
 	})
 }
 
-// TestAskingForTasksStartsNoProcess: where each call has a process of its own, to find
-// out how the server has tasks costs none beside it.
+// TestAskingForTasksStartsNoProcess: with a process per call, finding out the task support
+// starts no extra process.
 func TestAskingForTasksStartsNoProcess(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream) {

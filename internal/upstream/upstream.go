@@ -18,199 +18,196 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Isolation says who may share a session of a legacy server.
+// Isolation says which clients may share a session of a legacy server.
 type Isolation string
 
-// The isolations. The zero value is Auto.
+// The values of Isolation. The zero value means Auto.
 const (
 	Auto    Isolation = "auto"   // one pool per principal and capability set
-	Shared  Isolation = "shared" // one session for everybody
+	Shared  Isolation = "shared" // one session for all clients
 	PerCall Isolation = "call"   // a fresh session for every call
 )
 
-// Spec describes a server. It is not written to after New.
+// Spec describes a server. It must not change after New.
 type Spec struct {
 	Name string
 
-	// Command starts a child on stdio; otherwise URL names an endpoint.
+	// Command starts a child process on stdio; if it is empty, URL is dialled.
 	Command string
 	Args    []string
-	Env     map[string]string // beside the allow list
+	Env     map[string]string // added to the inherited environment variables
 	Dir     string
 
-	// Pipe, unless nil, is called for each session in place of starting Command or
-	// dialling URL: for a server within this process, and for tests. The session
-	// owns what it returns and closes it.
+	// Pipe, if not nil, is called for each session instead of starting Command or dialling
+	// URL: for in-process servers and tests. The session owns the pipe and closes it.
 	Pipe func(ctx context.Context) (transport.Pipe, error)
 
-	// Adapter makes MCP of what the child speaks; nil where it speaks MCP itself.
+	// Adapter translates the child's protocol to MCP; nil if it speaks MCP.
 	Adapter Adapter
-	// AdapterFor returns the adapter for a dialect that a handshake has recognised
-	// (see handshake.Error), nil where there is none. It may be nil.
+	// AdapterFor returns the adapter for a dialect that a handshake has recognised (see
+	// handshake.Error), nil for none. AdapterFor may be nil.
 	AdapterFor func(dialect string) Adapter
 
 	URL    string
-	Shown  string // what people may see of Command or URL; "" for the bare name
+	Shown  string // what users may see of Command or URL; "" for the name alone
 	Header []Header
-	// Credentials sign the requests of each principal; nil leaves it at Header.
+	// Credentials authorise the requests of each principal; nil uses only Header.
 	Credentials Credentials
-	Kind        string // "http", "sse", or "" to find out
+	Kind        string // "http", "sse", or "" to detect it
 
 	Isolation Isolation
-	// OneClient says that one client alone uses the server, as it does on a pipe: what
-	// it declares reaches the server as it wrote it.
+	// OneClient says that only one client uses the server, as on a pipe: the server gets
+	// its capabilities unchanged.
 	OneClient bool
 	Pin       mcp.Revision // Unknown negotiates
 
-	// Dialect is the one that the operator chose, nil finds out; Dialects are those
-	// that are looked for then, nil for the built-in ones.
+	// Dialect is the one that the operator chose; nil detects it among Dialects, or the
+	// built-in ones if that is nil.
 	Dialect  *dialect.Profile
 	Dialects []*dialect.Profile
 
 	// Message bounds one message of the server, in bytes; 0 means 16 MiB.
 	Message int
 
-	// Start bounds spawning and the handshake, 0 means 30 s. Idle and Hard bound a
-	// call; see conn.Options. SetTimes changes them.
+	// Start is the timeout of spawning plus handshake, 0 means 30 s. Idle and Hard are the
+	// timeouts of a call; see conn.Options. SetTimes changes them.
 	Start, Idle, Hard time.Duration
-	// Silence is how long a server on a pipe may say nothing while a call waits
-	// before it is asked whether it is still there; 0 means 15 s.
+	// Silence is how long a server on a pipe may send nothing while a call waits before it
+	// is pinged; 0 means 15 s.
 	Silence time.Duration
 }
 
-// Times are the deadlines of a server; see Spec.
+// Times are the timeouts of a server; see Spec.
 type Times struct{ Start, Idle, Hard time.Duration }
 
-// SetTimes changes the deadlines of what begins from now on.
+// SetTimes changes the timeouts of future handshakes and calls.
 func (u *Upstream) SetTimes(t Times) { u.times.Store(&t) }
 
-// piped reports whether the server is known to be at the other end of a pipe that
-// is no HTTP: it has no headers, and no transport is to be found out.
+// piped reports whether the server uses a configured pipe, not HTTP: it has no headers, and
+// its transport need not be detected.
 func (s *Spec) piped() bool { return s.Command != "" || s.Pipe != nil }
 
-// Adapter stands between a child that speaks no MCP and the conversation with it.
+// Adapter translates between a child with another protocol and our conversation with it.
 // Its methods are safe for concurrent use: a server may have several children.
 type Adapter interface {
-	// Admit is called before each start. It may wait, and its error, a sentence,
-	// refuses the start.
+	// Admit is called before each start. It may block. An error, written as a sentence,
+	// prevents the start.
 	Admit(ctx context.Context) error
-	// Adapt takes over the pipe to a child that was just started and returns one
-	// that speaks MCP of a legacy revision. Closing that closes both. Each question
-	// on it names its call by the progress token of the call, be there one or not,
-	// so that calls of several clients may share it.
+	// Adapt takes ownership of the pipe to a new child and returns a pipe that speaks a
+	// legacy revision of MCP. Closing that closes both. Each server request on it carries
+	// the progress token of its call, even if the call has none, so that several clients
+	// may share the pipe.
 	Adapt(p transport.Pipe) transport.Pipe
-	// Readiness says in a word how the children are.
+	// Readiness describes the state of the children in a word.
 	Readiness() string
 }
 
 // Header is a configured HTTP header.
 type Header struct{ Name, Value string }
 
-// Options say who hears of an upstream's life. The zero value works.
+// Options connect an upstream to its owner. The zero value works.
 type Options struct {
-	// Info is the Implementation object by which we introduce ourselves when no
-	// client stands behind a session yet.
+	// Info is the Implementation object that we send for sessions without a client.
 	Info []byte
-	// Changed hears that a list of the server has changed: "tools", "prompts" or
-	// "resources", or "" for anything, as after a restart. It must not block.
+	// Changed is called after a list of the server has changed: "tools", "prompts" or
+	// "resources", or "" for any, as after a restart. It must not block.
 	Changed func(kind string)
-	// Events gets how each handshake went, what is being done while somebody waits for the
-	// server, and what could not be said in the words of the other side. Nil publishes
-	// nothing.
+	// Events gets each handshake, the steps of opening the server, and losses. Nil
+	// publishes nothing.
 	Events *event.Publisher
-	// Clean takes secrets out of what the server, its program or the network says,
-	// before anybody is told of it. Nil leaves all as it is.
+	// Clean removes secrets from texts of the server, its process or the network before
+	// they are shown. Nil changes nothing.
 	Clean func(text string) string
-	// Sessions counts the ids of the server's sessions. Nil makes one that starts at
-	// random; tests that compare bytes give one that starts at 1.
+	// Sessions assigns the request ids of the server's sessions. Nil starts at a random id;
+	// tests that compare bytes pass one that starts at 1.
 	Sessions *conn.Sessions
 	Log      *slog.Logger
 }
 
-// Upstream is one server that we look after. New makes it, Close ends it.
+// Upstream manages one server. New creates it, Close ends it.
 type Upstream struct {
 	spec Spec
 	opts Options
 
 	forms    knownForms
 	times    atomic.Pointer[Times]
-	cut      atomic.Bool // it was told that the server's instructions are
+	cut      atomic.Bool // cut instructions have been logged
 	sessions *conn.Sessions
-	numbers  atomic.Uint64 // the last one that a session was given
+	numbers  atomic.Uint64 // the last session number
 
 	life context.Context
 	end  context.CancelCauseFunc
-	work work.Group // opens, session ends, listens; closed with closed, under mu
+	work work.Group // opens, session ends, listens; closed together with closed, under mu
 
-	polite context.Context // ends when children are no longer asked but killed
-	hurry  context.CancelFunc
+	graceful context.Context // ends when children are killed instead of asked to exit
+	kill     context.CancelFunc
 
 	mu              sync.Mutex
 	pools           map[string]*pool
 	canon           canon
 	links           map[string]*link // to a modern server, by credential scope
 	era             mcp.Revision
-	noLegacy        bool // a modern server that speaks nothing else
+	noLegacy        bool // a modern server without the legacy era
 	adapter         Adapter
 	skipProbe       bool
-	silent          bool // it leaves the probe unanswered
+	silent          bool // does not answer the probe
 	sse             bool
 	status          Status
-	failures        int       // opens that failed in a row
-	notBefore       time.Time // no open before then
+	failures        int       // consecutive failed opens
+	notBefore       time.Time // no open before this time
 	lastErr         error
 	closed          bool
-	up              bool // has been opened, and not gone since
-	starts          int  // how often it has come up
+	up              bool // is open
+	starts          int  // number of starts
 	fault           Fault
 	trace           handshake.Trace
 	tracedAt        time.Time
-	tools           map[string]*toolSpecs // by the canonical capabilities of the clients that have them
+	tools           map[string]*toolSpecs // by the capabilities of the clients that see them
 	leftOut         map[string]string     // tools that are not listed, and why
 	lines           []logLine             // of the log, that unlock writes
 	forwardings     []forwarding
 	forwardingBytes int
-	isForwarding    bool        // a goroutine is at them
-	looking         *secondLook // at the server's era; nil while nobody looks
-	nextLook        time.Time   // no second look before then
-	looks           int         // second looks in a row that found no change
-	leaving         []*session  // of an era that is over: in no pool, their calls still run
+	isForwarding    bool       // a goroutine sends them
+	eraChecking     *eraCheck  // the running era check, nil for none
+	nextEraCheck    time.Time  // no check before this time
+	eraChecks       int        // consecutive checks that found no change
+	leaving         []*session // out of service and in no pool, but with running calls
 }
 
-// State is a word for how a server is.
+// State describes a server in a word.
 type State string
 
-// The states.
+// The values of State.
 const (
 	Idle     State = "idle"     // not needed so far
-	Starting State = "starting" // an open is under way
+	Starting State = "starting" // an open is in progress
 	Ready    State = "ready"
 	Broken   State = "failed" // the last open failed; see Reason
-	// Unresponsive: calls wait, nothing was heard for a while, and a ping has no
-	// answer; or the server does not read what is sent to it. See Reason.
+	// Unresponsive: calls wait, nothing has arrived for a while, and a ping is not
+	// answered; or the server does not read. See Reason.
 	Unresponsive State = "unresponsive"
 )
 
-// Status is how a server is, for people.
+// Status describes the state of a server to users.
 type Status struct {
 	Name     string
 	State    State
 	Since    time.Time
-	Reason   string // of a failure, a sentence
+	Reason   string // why it failed, a sentence
 	Revision mcp.Revision
 	Sessions int
 	Running  int // calls in flight
-	// Unasked counts the answers that nobody waited for. Broadcasts says that the server
-	// sends to all of its sessions what is meant for one.
-	// Odd counts its other messages that nobody could use.
+	// Unasked counts the answers that matched no open request. Odd counts the other
+	// messages that could not be used. Broadcasts says that the server sends messages meant
+	// for one session to all of its sessions.
 	Unasked    int64
 	Odd        int64
 	Broadcasts bool
-	// Readiness is the word of the server's Adapter, "" without one.
+	// Readiness is the word of Adapter.Readiness, "" without an adapter.
 	Readiness string
 }
 
-// New returns an upstream that starts nothing yet.
+// New returns an upstream and starts nothing.
 func New(spec Spec, o Options) *Upstream {
 	u := &Upstream{spec: spec, opts: o, pools: make(map[string]*pool), links: make(map[string]*link), adapter: spec.Adapter}
 	if u.opts.Clean == nil {
@@ -227,10 +224,10 @@ func New(spec Spec, o Options) *Upstream {
 	}
 	u.sessions.OnBroadcast(func() {
 		u.opts.Log.Warn("server sends messages meant for one session to all sessions", "server", u.spec.Name,
-			"effect", "while several clients call it, questions and log messages that do not name their call are not delivered")
+			"effect", "while several clients call it, server requests and log messages that do not name their call are not delivered")
 	})
 	u.life, u.end = context.WithCancelCause(context.Background())
-	u.polite, u.hurry = context.WithCancel(context.Background())
+	u.graceful, u.kill = context.WithCancel(context.Background())
 	u.status = Status{Name: spec.Name, State: Idle, Since: time.Now()}
 	return u
 }
@@ -238,7 +235,7 @@ func New(spec Spec, o Options) *Upstream {
 // Name returns the configured name.
 func (u *Upstream) Name() string { return u.spec.Name }
 
-// Status returns how the server is now.
+// Status returns the current state of the server.
 func (u *Upstream) Status() Status {
 	u.mu.Lock()
 	s := u.statusLocked()
@@ -256,8 +253,8 @@ func (u *Upstream) statusLocked() Status {
 	count := func(x *session) {
 		s.Sessions++
 		s.Running += x.server.Running()
-		if silent, _ := x.server.Silence(); !x.deaf.IsZero() && silent >= time.Since(x.deaf) && s.State == Ready {
-			s.State, s.Since, s.Reason = Unresponsive, x.deaf, reasonDeaf
+		if silent, _ := x.server.Silence(); !x.unresponsiveSince.IsZero() && silent >= time.Since(x.unresponsiveSince) && s.State == Ready {
+			s.State, s.Since, s.Reason = Unresponsive, x.unresponsiveSince, reasonUnresponsive
 		}
 	}
 	for _, l := range u.linksLocked() {
@@ -272,7 +269,7 @@ func (u *Upstream) statusLocked() Status {
 		s.Sessions++
 		s.Running += x.server.Running()
 	}
-	u.sayStallsLocked(&s)
+	u.reportStallsLocked(&s)
 	return s
 }
 
@@ -284,23 +281,23 @@ func (u *Upstream) setStateLocked(st State, reason string) {
 
 var errStopped = fmt.Errorf("%w, or Dragoman is stopping", conn.ErrRemoved)
 
-// Close ends all sessions and their children and waits for them. ctx bounds the
-// politeness, not the end: when it is over children are killed.
+// Close ends all sessions and child processes, and waits for them. When ctx ends, the
+// remaining children are killed.
 func (u *Upstream) Close(ctx context.Context) {
-	defer context.AfterFunc(ctx, u.hurry)()
+	defer context.AfterFunc(ctx, u.kill)()
 	u.mu.Lock()
 	u.closed = true
 	for _, s := range u.sessionsLocked() {
 		if s.reap != nil {
 			s.reap.Stop()
 		}
-		u.work.Go(func() { s.shut(u.polite, errStopped) })
+		u.work.Go(func() { s.shut(u.graceful, errStopped) })
 	}
 	u.work.Close()
 	u.mu.Unlock()
 	u.end(errStopped)
 	u.work.Wait()
-	u.hurry()
+	u.kill()
 }
 
 func (u *Upstream) sessionsLocked() []*session {
@@ -314,9 +311,9 @@ func (u *Upstream) sessionsLocked() []*session {
 	return append(all, u.leaving...)
 }
 
-// Hello returns what the server said of itself, opening it for the client f when
-// it is not open yet; f may be nil. While the server is away the last word that
-// it gave is not repeated: the error says what is wrong.
+// Hello returns what the server said about itself in the handshake. If necessary it opens
+// the server for the client f, which may be nil. While the server is unavailable, it
+// returns the reason as an error and no cached value.
 func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	l, err := u.acquire(ctx, f, false)
 	if err != nil {
@@ -326,47 +323,46 @@ func (u *Upstream) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInf
 	return l.s.server.Hello(), nil
 }
 
-// isOver reports whether the error of a call says that its session takes no further
-// ones.
+// isOver reports whether the error of a call says that its session accepts no further
+// calls.
 func isOver(err error) bool {
 	var e *mcp.Error
 	return errors.Is(err, conn.ErrSessionLost) || errors.Is(err, conn.ErrLinkOver) || errors.As(err, &e) && e.Cause == "exited"
 }
 
-// missesHeader reports whether a modern server refused a call for a mirrored
-// header. It has run nothing then.
+// missesHeader reports whether a modern server refused a call because of a mirrored header.
+// The call was not executed then.
 func (u *Upstream) missesHeader(s *session, c *mcp.Attempt, r *mcp.Reply) bool {
 	return r.Code() == mcp.CodeHeaderMismatch && c.Msg.Method == mcp.MethodCallTool &&
 		s.server.Revision().Can(mcp.MirroredHeaders) && u.spec.Command == ""
 }
 
-// lost publishes a loss. Do not call it while holding mu.
-func (u *Upstream) lost(what, why string) {
+// publishLoss publishes a loss. Do not call it while holding mu.
+func (u *Upstream) publishLoss(what, why string) {
 	u.opts.Events.Publish(event.Event{Kind: event.Loss, Level: slog.LevelDebug, Server: u.spec.Name, Name: what, Detail: why})
 }
 
-// forwarding is a client's notification on its way to the sessions that it
-// concerns.
+// forwarding is a client's notification that waits to be sent to its sessions.
 type forwarding struct {
 	to     []*session
 	raw    []byte
 	method string
 }
 
-// The bounds of what waits for a server that takes no notifications.
+// Bounds of the queue for a server that does not read notifications.
 const (
 	maxForwardings     = 64
-	maxForwardingBytes = 1 << 20 // and one more, however long
+	maxForwardingBytes = 1 << 20 // plus one more of any length
 	forwardTimeout     = 10 * time.Second
 )
 
-// Forward passes on a client's notification to the sessions that it concerns, in
-// order. It does not wait for the server: the reader of a client's pipe calls it.
-// Modern servers have no such sessions: what a client tells of its own changes is
-// a loss there, since each request describes the client anew.
+// Forward queues a client's notification for the client's sessions, in order. It does not
+// wait for the server, because the reader of a client's pipe calls it. Modern servers have
+// no sessions: there the notification is a loss, since each request describes the client
+// anew.
 func (u *Upstream) Forward(f *mcp.ClientInfo, raw []byte, method string) {
 	if why := u.queueForwarding(f, u.scopeOf(f), raw, method); why != "" {
-		u.lost(method, why)
+		u.publishLoss(method, why)
 	}
 }
 
@@ -381,11 +377,11 @@ func (u *Upstream) queueForwarding(f *mcp.ClientInfo, scope string, raw []byte, 
 	case u.closed:
 		return ""
 	case len(x.to) == 0 && u.useModernLocked(f, scope):
-		return "the server's revision has no notifications of clients"
+		return "the server's revision has no client notifications"
 	case len(x.to) == 0:
 		return ""
 	case len(u.forwardings) >= maxForwardings, u.forwardingBytes >= maxForwardingBytes:
-		return "the server takes no notifications"
+		return "the server does not read notifications"
 	}
 	u.forwardingBytes += len(raw)
 	u.forwardings = append(u.forwardings, x)
@@ -396,7 +392,7 @@ func (u *Upstream) queueForwarding(f *mcp.ClientInfo, scope string, raw []byte, 
 	return ""
 }
 
-// forwardAll sends what waits until nothing does.
+// forwardAll sends the queued notifications until the queue is empty.
 func (u *Upstream) forwardAll() {
 	for {
 		u.mu.Lock()
@@ -415,7 +411,7 @@ func (u *Upstream) forwardAll() {
 			err := s.server.Forward(ctx, x.raw, x.method)
 			stop()
 			if err != nil {
-				u.opts.Log.Debug("notification was not delivered", "server", u.spec.Name, "method", x.method, "cause", err.Error())
+				u.opts.Log.Debug("notification not delivered", "server", u.spec.Name, "method", x.method, "cause", err.Error())
 			}
 		}
 	}

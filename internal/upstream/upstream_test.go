@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bubble runs a test with a time of its own; at the end nothing may be left of
-// the server.
-func bubble(t *testing.T, h *house, spec Spec, f func(t *testing.T, u *Upstream)) {
+// bubble runs a test in a synctest bubble; at the end the server must have no goroutines
+// left.
+func bubble(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstream)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		u := h.open(spec)
@@ -31,13 +31,13 @@ func bubble(t *testing.T, h *house, spec Spec, f func(t *testing.T, u *Upstream)
 }
 
 var (
-	modernClient = facts(mcp.R20260728, "", "{}", 0)
-	legacyClient = facts(mcp.R20251125, "", "{}", 1)
+	modernClient = info(mcp.R20260728, "", "{}", 0)
+	legacyClient = info(mcp.R20251125, "", "{}", 1)
 )
 
-// held keeps tools/call waiting until release is closed.
-func held(release <-chan struct{}) func(*line, *jsonrpc.Message) []byte {
-	return func(l *line, m *jsonrpc.Message) []byte {
+// held blocks tools/call until release is closed.
+func held(release <-chan struct{}) func(*process, *jsonrpc.Message) []byte {
+	return func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != mcp.MethodCallTool {
 			return nil
 		}
@@ -50,7 +50,7 @@ func held(release <-chan struct{}) func(*line, *jsonrpc.Message) []byte {
 }
 
 func TestTenCallsAtOnceStartOneServer(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		var wait sync.WaitGroup
 		for range 10 {
@@ -68,7 +68,7 @@ func TestTenCallsAtOnceStartOneServer(t *testing.T) {
 }
 
 func TestFailuresInARowAreFurtherAndFurtherApart(t *testing.T) {
-	h := &house{legacy: true, fails: func(n int) bool { return n <= 9 }}
+	h := &program{legacy: true, fails: func(n int) bool { return n <= 9 }}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		start := time.Now()
 		for time.Since(start) < 5*time.Minute {
@@ -93,8 +93,8 @@ func TestFailuresInARowAreFurtherAndFurtherApart(t *testing.T) {
 }
 
 func TestCallsThatMayBeAskedHaveLanesOfTheirOwn(t *testing.T) {
-	h := &house{legacy: true}
-	f := facts(mcp.R20260728, "", canElicit, 0)
+	h := &program{legacy: true}
+	f := info(mcp.R20260728, "", canElicit, 0)
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		release := make(chan struct{})
 		h.on = held(release)
@@ -108,7 +108,7 @@ func TestCallsThatMayBeAskedHaveLanesOfTheirOwn(t *testing.T) {
 			synctest.Wait()
 		}
 		start()
-		// Lists come and go on the lane, and do not free it.
+		// Lists run on the exclusive session and do not free it.
 		for range 3 {
 			if _, _, err := u.List(t.Context(), f, mcp.MethodListTools); err != nil {
 				t.Error(err)
@@ -125,7 +125,7 @@ func TestCallsThatMayBeAskedHaveLanesOfTheirOwn(t *testing.T) {
 		}
 		close(release)
 		wait.Wait()
-		time.Sleep(laneIdle - time.Second)
+		time.Sleep(exclusiveIdle - time.Second)
 		synctest.Wait()
 		if n := h.alive(); n != 2 {
 			t.Errorf("%d sessions while they may be needed again", n)
@@ -139,13 +139,13 @@ func TestCallsThatMayBeAskedHaveLanesOfTheirOwn(t *testing.T) {
 }
 
 func TestLanesAreBounded(t *testing.T) {
-	h := &house{legacy: true}
-	f := facts(mcp.R20260728, "", canElicit, 0)
+	h := &program{legacy: true}
+	f := info(mcp.R20260728, "", canElicit, 0)
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		release := make(chan struct{})
 		h.on = held(release)
 		var wait sync.WaitGroup
-		for range maxLanes + 4 {
+		for range maxSessionsPerPool + 4 {
 			wait.Go(func() {
 				if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 					t.Error(err)
@@ -153,7 +153,7 @@ func TestLanesAreBounded(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := len(h.all()); n != maxLanes {
+		if n := len(h.all()); n != maxSessionsPerPool {
 			t.Errorf("%d sessions", n)
 		}
 		close(release)
@@ -162,15 +162,15 @@ func TestLanesAreBounded(t *testing.T) {
 }
 
 func TestPrincipalsAndCapabilitiesKeepSessionsApart(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		for i, x := range []struct {
 			f    *mcp.ClientInfo
 			want int
 		}{
-			{facts(mcp.R20260728, "a", "{}", 0), 1}, {facts(mcp.R20260728, "a", `{"experimental":{}}`, 0), 1},
-			{facts(mcp.R20260728, "b", "{}", 0), 2}, {facts(mcp.R20260728, "a", canElicit, 0), 3},
-			{facts(mcp.R20251125, "a", canElicit, 4), 3}, {facts(mcp.R20251125, "b", canElicit, 5), 4},
+			{info(mcp.R20260728, "a", "{}", 0), 1}, {info(mcp.R20260728, "a", `{"experimental":{}}`, 0), 1},
+			{info(mcp.R20260728, "b", "{}", 0), 2}, {info(mcp.R20260728, "a", canElicit, 0), 3},
+			{info(mcp.R20251125, "a", canElicit, 4), 3}, {info(mcp.R20251125, "b", canElicit, 5), 4},
 		} {
 			if _, err := call(t, u, x.f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
@@ -182,12 +182,12 @@ func TestPrincipalsAndCapabilitiesKeepSessionsApart(t *testing.T) {
 	})
 }
 
-// Two keys of one person are two seats, and have sessions of their own.
+// Two keys of one user are two seats and have their own sessions.
 func TestSeatsKeepSessionsApart(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		for i, seat := range []string{"key 1", "key 2", "key 1"} {
-			f := facts(mcp.R20260728, "", "{}", 0)
+			f := info(mcp.R20260728, "", "{}", 0)
 			f.Who = &identity.Principal{Subject: "ann", Seat: seat}
 			if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
@@ -200,7 +200,7 @@ func TestSeatsKeepSessionsApart(t *testing.T) {
 }
 
 func TestLegacyClientIsServedWithoutAProbe(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 			t.Fatal(err)
@@ -212,12 +212,12 @@ func TestLegacyClientIsServedWithoutAProbe(t *testing.T) {
 }
 
 func TestServerThatListsTheOldEraAndRefusesItIsNotStartedOverAndOver(t *testing.T) {
-	h := &house{modern: true, lists: true}
+	h := &program{modern: true, lists: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 			t.Fatal(err)
 		}
-		f := facts(mcp.R20251125, "", canElicit, 3)
+		f := info(mcp.R20251125, "", canElicit, 3)
 		for range 20 {
 			if _, err := call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
 				t.Fatal(err)
@@ -230,7 +230,7 @@ func TestServerThatListsTheOldEraAndRefusesItIsNotStartedOverAndOver(t *testing.
 }
 
 func TestServerThatDiesOnTheProbeIsStartedOnceMore(t *testing.T) {
-	h := &house{legacy: true, dies: true}
+	h := &program{legacy: true, dies: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		for range 3 {
 			if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
@@ -243,9 +243,9 @@ func TestServerThatDiesOnTheProbeIsStartedOnceMore(t *testing.T) {
 	})
 }
 
-// crashing ends the first process on a method.
-func crashing(method string) func(*line, *jsonrpc.Message) []byte {
-	return func(l *line, m *jsonrpc.Message) []byte {
+// crashing exits the first process on a method.
+func crashing(method string) func(*process, *jsonrpc.Message) []byte {
+	return func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != method || l.n > 0 {
 			return nil
 		}
@@ -255,7 +255,7 @@ func crashing(method string) func(*line, *jsonrpc.Message) []byte {
 }
 
 func TestCallThatACrashCutShortIsNotSentAgain(t *testing.T) {
-	h := &house{legacy: true, on: crashing(mcp.MethodCallTool)}
+	h := &program{legacy: true, on: crashing(mcp.MethodCallTool)}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		_, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`)
 		var e *mcp.Error
@@ -275,7 +275,7 @@ func TestCallThatACrashCutShortIsNotSentAgain(t *testing.T) {
 }
 
 func TestReadThatACrashCutShortIsSentAgain(t *testing.T) {
-	h := &house{legacy: true, on: crashing(mcp.MethodReadResource)}
+	h := &program{legacy: true, on: crashing(mcp.MethodReadResource)}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		if _, err := call(t, u, modernClient, mcp.MethodReadResource, `{"uri":"x:1"}`); err != nil {
 			t.Error(err)
@@ -287,9 +287,9 @@ func TestReadThatACrashCutShortIsSentAgain(t *testing.T) {
 }
 
 func TestSubscriptionsComeBackWithTheServer(t *testing.T) {
-	h := &house{legacy: true}
+	h := &program{legacy: true}
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
-		w := u.Stand(legacyClient, func(*jsonrpc.Message) {}, nil)
+		w := u.Subscribe(legacyClient, func(*jsonrpc.Message) {}, nil)
 		defer w.Close()
 		if _, err := w.Subscribe(t.Context(), "x:1"); err != nil {
 			t.Fatal(err)
@@ -305,8 +305,8 @@ func TestSubscriptionsComeBackWithTheServer(t *testing.T) {
 }
 
 func TestListenStandsForAllAndFollowsThem(t *testing.T) {
-	h := &house{modern: true}
-	h.on = func(l *line, m *jsonrpc.Message) []byte {
+	h := &program{modern: true}
+	h.on = func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != mcp.MethodListen {
 			return nil
 		}
@@ -329,12 +329,12 @@ func TestListenStandsForAllAndFollowsThem(t *testing.T) {
 			}
 			return string(m.Param("notifications").Of(m.Raw))
 		}
-		a := u.Stand(modernClient, func(*jsonrpc.Message) {}, nil)
+		a := u.Subscribe(modernClient, func(*jsonrpc.Message) {}, nil)
 		a.Lists(true, false, false)
 		if got := filter(); got != `{"toolsListChanged":true}` {
 			t.Errorf("one: %s", got)
 		}
-		b := u.Stand(legacyClient, func(*jsonrpc.Message) {}, nil)
+		b := u.Subscribe(legacyClient, func(*jsonrpc.Message) {}, nil)
 		if _, err := b.Subscribe(t.Context(), "x:1"); err != nil {
 			t.Error(err)
 		}
@@ -368,8 +368,8 @@ func TestG03_ListThatNeverEndsIsCutOff(t *testing.T) {
 		"always another":  {func(n int) string { return fmt.Sprint(n) }, maxPages},
 	} {
 		n := 0
-		h := &house{legacy: true}
-		h.on = func(_ *line, m *jsonrpc.Message) []byte {
+		h := &program{legacy: true}
+		h.on = func(_ *process, m *jsonrpc.Message) []byte {
 			if m.Method != mcp.MethodListTools {
 				return nil
 			}

@@ -10,34 +10,34 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Subscriber is somebody who hears a server's notices: a legacy client for as long
-// as it is there, a modern one for as long as it listens.
+// Subscriber gets the notifications of a server on behalf of a client: a legacy client
+// during its conversation, a modern one during its listen.
 type Subscriber struct {
 	upstream *Upstream
 	pool     *pool
-	facts    *mcp.ClientInfo
+	info     *mcp.ClientInfo
 	want     mcp.SubscriptionFilter
 	deliver  func(*jsonrpc.Message)
-	asker    mcp.Subscriber // nil for whom questions cannot be put to
+	asker    mcp.Subscriber // nil for clients that cannot be asked
 	index    int            // in pool.standing; under Upstream.mu
 }
 
-// leaveLocked takes w out of the pool, whose order means nothing.
+// leaveLocked removes w from the pool. The order of subscribers does not matter.
 func (p *pool) leaveLocked(w *Subscriber) {
-	last := len(p.standing) - 1
-	if w.index > last || p.standing[w.index] != w {
+	last := len(p.subscribers) - 1
+	if w.index > last || p.subscribers[w.index] != w {
 		return
 	}
-	p.standing[w.index] = p.standing[last]
-	p.standing[w.index].index = w.index
-	p.standing[last] = nil
-	p.standing = p.standing[:last]
+	p.subscribers[w.index] = p.subscribers[last]
+	p.subscribers[w.index].index = w.index
+	p.subscribers[last] = nil
+	p.subscribers = p.subscribers[:last]
 }
 
-// Subscribe registers somebody. deliver gets the server's own messages, on the
-// goroutine that reads the link, and must not block. asker is asked what the
-// server wants to know outside of calls, nil for nobody.
-func (u *Upstream) Stand(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
+// Subscribe registers a client. deliver gets the server's messages on the goroutine that
+// reads the connection, and must not block. asker answers server requests outside of calls;
+// nil refuses them.
+func (u *Upstream) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) *Subscriber {
 	scope := u.scopeOf(f)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -46,12 +46,13 @@ func (u *Upstream) Stand(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), aske
 	if p == nil {
 		p = u.newPoolLocked(key, f, scope)
 	}
-	w := &Subscriber{upstream: u, pool: p, facts: f, deliver: deliver, asker: asker, index: len(p.standing)}
-	p.standing = append(p.standing, w)
+	w := &Subscriber{upstream: u, pool: p, info: f, deliver: deliver, asker: asker, index: len(p.subscribers)}
+	p.subscribers = append(p.subscribers, w)
 	return w
 }
 
-// Close ends it; the last one that watched a resource unsubscribes.
+// Close removes the subscriber. The last one that watched a resource unsubscribes at the
+// server.
 func (w *Subscriber) Close() {
 	u := w.upstream
 	u.mu.Lock()
@@ -66,7 +67,7 @@ func (w *Subscriber) Close() {
 	u.relistenSoonLocked(u.links[w.pool.scope])
 	u.tidyLocked(w.pool)
 	if len(uris) == 0 || u.closed || len(w.pool.sessions) == 0 {
-		return // a server that is away need not be started to be told
+		return // a server that is not running need not be started for this
 	}
 	u.work.Go(func() {
 		ctx, stop := context.WithTimeout(u.life, 10*time.Second)
@@ -77,8 +78,8 @@ func (w *Subscriber) Close() {
 	})
 }
 
-// Lists says which list changes are wanted from now on. It does not wait for the
-// server; Watch does.
+// Lists sets which list changes w gets from now on. It does not wait for the server; Watch
+// does.
 func (w *Subscriber) Lists(tools, prompts, resources bool) {
 	u := w.upstream
 	u.mu.Lock()
@@ -87,7 +88,7 @@ func (w *Subscriber) Lists(tools, prompts, resources bool) {
 	u.relistenSoonLocked(u.links[w.pool.scope])
 }
 
-// relistenSoonLocked brings the listen in line without anybody waiting for it.
+// relistenSoonLocked updates the listen on another goroutine.
 func (u *Upstream) relistenSoonLocked(l *link) {
 	if l == nil || l.session == nil || u.closed || l.relistening {
 		return
@@ -101,8 +102,8 @@ func (u *Upstream) relistenSoonLocked(l *link) {
 	})
 }
 
-// Subscribe watches a resource. The reply is the server's, or ours where another
-// client has the server watch it already.
+// Subscribe watches a resource. The reply is the server's, or ours if another client
+// watches the resource already.
 func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, error) {
 	u := w.upstream
 	u.mu.Lock()
@@ -155,7 +156,7 @@ func (w *Subscriber) Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, e
 }
 
 func (p *pool) watchedLocked(uri string) bool {
-	for _, w := range p.standing {
+	for _, w := range p.subscribers {
 		if w.want.URIs[uri] {
 			return true
 		}
@@ -163,10 +164,10 @@ func (p *pool) watchedLocked(uri string) bool {
 	return false
 }
 
-// subscription makes the server watch a resource or stop: by a request where it
-// has sessions, by a listen with the new union where it has not.
+// subscription makes the server watch a resource, or stop: by a request if it has sessions,
+// otherwise by a listen with the new union.
 func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri string) (*mcp.Reply, error) {
-	lease, err := u.acquire(ctx, w.facts, false)
+	lease, err := u.acquire(ctx, w.info, false)
 	if err != nil {
 		return nil, err
 	}
@@ -176,11 +177,11 @@ func (u *Upstream) subscription(ctx context.Context, w *Subscriber, method, uri 
 		return u.listenFor(ctx, s.link, method, uri)
 	}
 	params := append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}')
-	return s.server.Call(ctx, u.ownCall(method, params, w.facts), mcp.NoCaller{})
+	return s.server.Call(ctx, u.ownCall(method, params, w.info), mcp.NoCaller{})
 }
 
-// ownCall makes a call of our own on behalf of a client; for nobody, it says who we
-// are (2026-07-28 §Base, "Per-request protocol fields": on every request).
+// ownCall creates a call of our own on behalf of a client. Without a client it carries our
+// own info (2026-07-28 §Base, "Per-request protocol fields": on every request).
 func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp.Attempt {
 	g := mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: u.opts.Info}
 	if f != nil {
@@ -191,7 +192,7 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 		}
 	}
 	if !g.Revision.Legacy() {
-		// Our own words are those of a legacy client: the codec adds the rest.
+		// Our own requests are written as by a legacy client; the codec adds the rest.
 		g.Revision = mcp.LatestLegacy
 	}
 	m := jsonrpc.NewRequest("1", method, params)
@@ -200,9 +201,9 @@ func (u *Upstream) ownCall(method string, params []byte, f *mcp.ClientInfo) *mcp
 	return mcp.NewAttempt(c)
 }
 
-// heard takes a notice of a legacy session, or one outside of any listen. only is
-// the one conversation that it can concern, 0 for any.
-func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message, only uint64) {
+// deliverNotification handles a notification of a legacy session, or of a modern one
+// outside of any listen. only is the one conversation that it can concern, 0 for any.
+func (u *Upstream) deliverNotification(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	kind := changedList(m.Method)
 	if kind == "tools" {
 		u.forgetTools()
@@ -210,12 +211,12 @@ func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	u.mu.Lock()
 	if s.current() {
 		u.mu.Unlock()
-		u.heardByAll(s.link, m, only)
+		u.deliverModern(s.link, m, only)
 		return
 	}
 	to := u.audienceLocked(p, m, only, s.level != 0)
 	if kind != "" {
-		// Who has no session of their own has seen what was listed on another.
+		// Clients without a session of their own have seen the lists of another session.
 		for _, q := range u.pools {
 			if q != p && len(q.sessions) == 0 {
 				to = append(to, u.audienceLocked(q, m, only, false)...)
@@ -224,13 +225,13 @@ func (u *Upstream) heard(p *pool, s *session, m *jsonrpc.Message, only uint64) {
 	}
 	u.mu.Unlock()
 	if m.Method == mcp.NoteTaskStatus && len(to) > 0 {
-		m = s.named(nil, m, m.Param("taskId"))
+		m = s.withSession(nil, m, m.Param("taskId"))
 	}
 	for _, w := range to {
 		w.deliver(m)
 	}
 	if len(to) == 0 && m.Method == mcp.NoteMessage {
-		u.lost(m.Method, "nothing in it says whose call it belongs to")
+		u.publishLoss(m.Method, "the message does not name its call")
 	}
 	if kind != "" && u.opts.Changed != nil {
 		u.opts.Changed(kind)
@@ -249,16 +250,16 @@ func changedList(method string) string {
 	return ""
 }
 
-// audienceLocked returns who of a pool hears a notice; leveled says that a client
-// has chosen what the session's log tells.
+// audienceLocked returns the subscribers of a pool that get a notification. leveled says
+// that some client has set the log level of the session.
 func (u *Upstream) audienceLocked(p *pool, m *jsonrpc.Message, only uint64, leveled bool) []*Subscriber {
 	var uri string
 	if m.Method == mcp.NoteResourceUpdated {
 		uri, _ = jsonrpc.Text(m.Raw, m.Param("uri"))
 	}
 	var to []*Subscriber
-	for _, w := range p.standing {
-		if (only == 0 || w.facts.Conversation == only) && w.wants(m, uri, leveled) {
+	for _, w := range p.subscribers {
+		if (only == 0 || w.info.Conversation == only) && w.wants(m, uri, leveled) {
 			to = append(to, w)
 		}
 	}
@@ -278,7 +279,7 @@ func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 			return true
 		}
 		// Schema of ResourceUpdatedNotification, all revisions: the URI may be a
-		// sub-resource of the one that was subscribed to.
+		// sub-resource of the one subscribed to.
 		for have := range w.want.URIs {
 			if strings.HasPrefix(uri, strings.TrimSuffix(have, "/")+"/") {
 				return true
@@ -291,28 +292,28 @@ func (w *Subscriber) wants(m *jsonrpc.Message, uri string, leveled bool) bool {
 		}
 		f := w.asker.ClientInfo()
 		if f == nil || f.LogLevel == 0 && leveled {
-			// It left the level to the server, and this one is another client's.
+			// This client has not set a level; the current one is another client's.
 			return false
 		}
 		return mcp.WantsLog(f.Revision, f.LogLevel, m)
 	}
-	if m.Method == mcp.NoteTaskStatus && (!w.facts.Revision.Can(mcp.ExperimentalTasks) || w.facts.Who.Key() != "" && w.upstream.spec.Isolation == Shared) {
-		// It is of a task that we wait for, or nobody can tell whose it is. No client
-		// must rely on it.
+	if m.Method == mcp.NoteTaskStatus && (!w.info.Revision.Can(mcp.ExperimentalTasks) || w.info.Who.Key() != "" && w.upstream.spec.Isolation == Shared) {
+		// It belongs to a task that we wait for, or its client is unknown. No client may
+		// rely on it.
 		return false
 	}
-	// What we do not know belongs to whoever holds a session.
+	// Unknown notifications go to all clients of the session.
 	return w.asker != nil
 }
 
-// askStanding puts a question that belongs to no call to the one client that
-// holds the session. With several it is nobody's.
-func (u *Upstream) askStanding(ctx context.Context, p *pool, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+// askSubscriber sends a server request that belongs to no call to the only client of the
+// session. With several clients it is refused.
+func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	var one mcp.Subscriber
 	for waited := 0; ; waited++ {
 		u.mu.Lock()
 		n := 0
-		for _, w := range p.standing {
+		for _, w := range p.subscribers {
 			if w.asker != nil {
 				one = w.asker
 				n++
@@ -325,8 +326,8 @@ func (u *Upstream) askStanding(ctx context.Context, p *pool, m *jsonrpc.Message)
 		if n > 1 || waited == 20 {
 			return nil, mcp.ErrCannotAsk
 		}
-		// Servers ask for roots right after the handshake, before the client that
-		// the session is for has finished its own.
+		// Servers ask for roots right after the handshake, before the client of the session
+		// has finished its own.
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
@@ -335,8 +336,8 @@ func (u *Upstream) askStanding(ctx context.Context, p *pool, m *jsonrpc.Message)
 	}
 }
 
-// restore brings the subscriptions of a lost session back, however long the server
-// takes to return.
+// restore restores the subscriptions of a lost session. It retries until the server is
+// back.
 func (u *Upstream) restore(p *pool, l *link) {
 	if p == nil {
 		u.mu.Lock()
@@ -361,12 +362,12 @@ func (u *Upstream) restore(p *pool, l *link) {
 	}
 }
 
-// resubscribe asks again for what is watched in a pool, and reports whether the
-// server could be asked.
+// resubscribe subscribes again to the watched resources of a pool, and reports whether the
+// server was available.
 func (u *Upstream) resubscribe(p *pool) bool {
 	u.mu.Lock()
 	watched := map[string]*Subscriber{}
-	for _, w := range p.standing {
+	for _, w := range p.subscribers {
 		for uri := range w.want.URIs {
 			watched[uri] = w
 		}
@@ -384,7 +385,7 @@ func (u *Upstream) resubscribe(p *pool) bool {
 	return true
 }
 
-// raiseLevel sees to it that a legacy server says what the call wants to hear.
+// raiseLevel sets the log level that a call wants at a legacy server.
 func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Attempt) {
 	if c.Level == 0 || s.server.Revision().Modern() {
 		return
@@ -402,15 +403,15 @@ func (u *Upstream) raiseLevel(ctx context.Context, s *session, c *mcp.Attempt) {
 	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, c.Client), mcp.NoCaller{})
 }
 
-// replayLevel tells a new session what the clients that stand at its pool have
-// chosen to hear of its log; the session before it knew.
+// replayLevel sets the log level at a new session that the pool's clients had set at the
+// session before.
 func (u *Upstream) replayLevel(s *session, p *pool) {
 	if s.server.Revision().Modern() || !hasLog(s) {
 		return
 	}
 	var level mcp.LogLevel
 	u.mu.Lock()
-	for _, w := range p.standing {
+	for _, w := range p.subscribers {
 		if w.asker == nil {
 			continue
 		}
@@ -429,19 +430,18 @@ func (u *Upstream) replayLevel(s *session, p *pool) {
 	_, _ = s.server.Call(ctx, u.ownCall(mcp.MethodSetLevel, params, nil), mcp.NoCaller{})
 }
 
-// hasLog reports whether a server has declared that its log can be heard; one that
-// has not is never sent logging/setLevel.
+// hasLog reports whether a server has declared logging. Others never get logging/setLevel.
 func hasLog(s *session) bool {
 	caps := s.server.Hello().Capabilities
 	return !jsonrpc.Find(caps, jsonrpc.Whole(caps), "logging").IsZero()
 }
 
-// SetLevel answers logging/setLevel. A legacy server is told the most verbose
-// level that anybody in the pool wants; each client still gets only its own.
+// SetLevel answers logging/setLevel. A legacy server gets the most verbose level of all
+// clients in the pool; each client still gets only its own.
 func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error) {
 	level, ok := mcp.ParseLogLevel(text(c.Msg, "level"))
 	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level is no log level"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "level is not a log level"}
 	}
 	lease, err := u.acquire(ctx, c.Client, false)
 	if err != nil {
@@ -456,7 +456,7 @@ func (u *Upstream) SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + mcp.MethodSetLevel}
 	}
 	u.mu.Lock()
-	for _, w := range s.pool.standing {
+	for _, w := range s.pool.subscribers {
 		if w.asker == nil {
 			continue
 		}

@@ -5,28 +5,29 @@ import (
 	"log/slog"
 )
 
-// logLine is a line of the log that is due when the lock is given back: whoever writes it
-// may wait for a terminal, and everybody would wait with it.
+// logLine is a log line that is written after the lock is released: writing may block on a
+// terminal, and everyone who needs the lock would wait.
 type logLine struct {
 	level slog.Level
 	text  string
 	attrs []any
 }
 
-// sayLocked logs a line about the server, at the next unlock.
-func (u *Upstream) sayLocked(level slog.Level, text string, attrs ...any) {
+// sayLocked queues a log line about the server until the next unlock.
+func (u *Upstream) logLocked(level slog.Level, text string, attrs ...any) {
 	u.lines = append(u.lines, logLine{level, text, append([]any{"server", u.spec.Name}, attrs...)})
 }
 
-// unlock gives mu back and logs what is due. Whoever calls a function that says
-// something must use it in place of mu.Unlock.
+// unlock unlocks mu and writes the queued log lines. Callers of functions that queue lines
+// must use it instead of mu.Unlock.
 func (u *Upstream) unlock() {
 	lines := u.takeLinesLocked()
 	u.mu.Unlock()
 	u.write(lines)
 }
 
-// takeLinesLocked returns what is due, for those who have something to do first.
+// takeLinesLocked returns the queued lines, for callers that must do something else before
+// they write them.
 func (u *Upstream) takeLinesLocked() []logLine {
 	lines := u.lines
 	u.lines = nil

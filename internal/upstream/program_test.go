@@ -15,24 +15,25 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// house is a server program: each pipe to it is one more process of it.
-type house struct {
-	modern, legacy bool // the eras that it has
-	lists          bool // says that it has the legacy era even when it has not
-	dies           bool // ends on the probe
+// program is a server program: each pipe to it is another process of it.
+type program struct {
+	modern, legacy bool // the eras that it supports
+	lists          bool // lists a legacy version even if it does not support it
+	dies           bool // exits on the probe
 	fails          func(n int) bool
-	// link makes a pipe to a process, nil one in memory.
+	// link returns a pipe to a process; nil for an in-memory pipe.
 	link func() (ours, theirs transport.Pipe)
-	// on answers a request with a message, or nil to go on with the usual answer.
-	on func(c *line, m *jsonrpc.Message) []byte
+	// on answers a request with a message; if it returns nil, the request gets the usual
+	// answer.
+	on func(c *process, m *jsonrpc.Message) []byte
 
-	mu    sync.Mutex
-	lines []*line
-	tries []time.Time
+	mu        sync.Mutex
+	processes []*process
+	tries     []time.Time
 }
 
-// line is one process of the house. Its server goroutine ends with its pipe.
-type line struct {
+// process is one process of the program. Its server goroutine ends with its pipe.
+type process struct {
 	n    int
 	pipe transport.Pipe
 	mu   sync.Mutex
@@ -43,7 +44,7 @@ type line struct {
 
 var silent = []byte("silent")
 
-func (h *house) dial(context.Context) (transport.Pipe, error) {
+func (h *program) dial(context.Context) (transport.Pipe, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tries = append(h.tries, time.Now())
@@ -55,13 +56,13 @@ func (h *house) dial(context.Context) (transport.Pipe, error) {
 		link = inmem.Pipe
 	}
 	ours, theirs := link()
-	l := &line{n: len(h.lines), pipe: theirs}
-	h.lines = append(h.lines, l)
+	l := &process{n: len(h.processes), pipe: theirs}
+	h.processes = append(h.processes, l)
 	go h.serve(l)
 	return ours, nil
 }
 
-func (h *house) serve(l *line) {
+func (h *program) serve(l *process) {
 	for {
 		m, err := l.pipe.Read()
 		if err != nil {
@@ -91,7 +92,7 @@ func (h *house) serve(l *line) {
 	}
 }
 
-func (h *house) usual(l *line, m *jsonrpc.Message) []byte {
+func (h *program) usual(l *process, m *jsonrpc.Message) []byte {
 	const caps = `"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}}`
 	switch {
 	case m.Method == mcp.MethodDiscover && h.dies:
@@ -115,14 +116,14 @@ func ok(m *jsonrpc.Message, result string) []byte {
 	return jsonrpc.AppendResult(nil, m.ID, []byte(result))
 }
 
-func (h *house) all() []*line {
+func (h *program) all() []*process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.lines)
+	return slices.Clone(h.processes)
 }
 
 // alive returns how many processes run.
-func (h *house) alive() (n int) {
+func (h *program) alive() (n int) {
 	for _, l := range h.all() {
 		l.mu.Lock()
 		if !l.gone {
@@ -133,8 +134,8 @@ func (h *house) alive() (n int) {
 	return n
 }
 
-// count returns how often a method has arrived at all lines together.
-func (h *house) count(method string) (n int) {
+// count returns how often a method has arrived at all processes together.
+func (h *program) count(method string) (n int) {
 	for _, l := range h.all() {
 		for _, m := range l.methods() {
 			if m == method {
@@ -145,13 +146,13 @@ func (h *house) count(method string) (n int) {
 	return n
 }
 
-func (l *line) methods() []string {
+func (l *process) methods() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.got)
 }
 
-func (l *line) last(method string) string {
+func (l *process) last(method string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := len(l.got) - 1; i >= 0; i-- {
@@ -162,23 +163,23 @@ func (l *line) last(method string) string {
 	return ""
 }
 
-func (h *house) open(spec Spec) *Upstream {
+func (h *program) open(spec Spec) *Upstream {
 	spec.Name, spec.Pipe = "h", h.dial
 	return New(spec, Options{Info: []byte(`{"name":"dragoman","version":"1"}`)})
 }
 
-// sink hears nothing and answers nothing.
-type sink struct{}
+// noCaller drops notifications and refuses requests.
+type noCaller struct{}
 
-func (sink) Notify([]byte) {}
+func (noCaller) Notify([]byte) {}
 
-func (sink) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (noCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return nil, mcp.ErrCannotAsk
 }
 
 const canElicit = `{"elicitation":{"form":{}}}`
 
-func facts(r mcp.Revision, principal, caps string, conversation uint64) *mcp.ClientInfo {
+func info(r mcp.Revision, principal, caps string, conversation uint64) *mcp.ClientInfo {
 	return &mcp.ClientInfo{
 		Revision: r, Who: identity.Named(principal), Capabilities: []byte(caps), Conversation: conversation,
 		Info: []byte(`{"name":"c","version":"1"}`),
@@ -191,5 +192,5 @@ func call(t *testing.T, u *Upstream, f *mcp.ClientInfo, method, params string) (
 	if err != nil {
 		return nil, err
 	}
-	return u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), sink{})
+	return u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), noCaller{})
 }

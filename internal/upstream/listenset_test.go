@@ -13,15 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A listen that takes the place of another is open before the old one ends, and a change
-// at any time in between is heard once: before the server has read the new listen, after
-// it has acknowledged it, and after the end of the old one.
+// TestChangesAreHeardWhileAListenIsReplaced: the new listen is open before the old one
+// ends. A change at any time in between is delivered once: before the server has read the
+// new listen, after it has acknowledged it, and after the end of the old one.
 func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 	var mu sync.Mutex
-	var ids []string // the listens that the server has acknowledged
+	var ids []string // the listens acknowledged by the server
 	var acknowledge chan struct{}
-	h := &house{modern: true}
-	h.on = func(l *line, m *jsonrpc.Message) []byte {
+	h := &program{modern: true}
+	h.on = func(l *process, m *jsonrpc.Message) []byte {
 		if m.Method != mcp.MethodListen {
 			return nil
 		}
@@ -47,7 +47,7 @@ func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		var heard []string
-		a := u.Stand(modernClient, func(m *jsonrpc.Message) {
+		a := u.Subscribe(modernClient, func(m *jsonrpc.Message) {
 			uri, _ := jsonrpc.Text(m.Raw, m.Param("uri"))
 			mu.Lock()
 			heard = append(heard, uri)
@@ -80,14 +80,14 @@ func TestChangesAreHeardWhileAListenIsReplaced(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if got := strings.Join(heard, " "); got != "x:1 x:1 x:1 x:1 x:1" {
-			t.Errorf("heard %s", got)
+			t.Errorf("got %s", got)
 		}
 	})
 }
 
 func TestHearing(t *testing.T) {
 	type step struct {
-		listen string // which one brings it
+		listen string // the listen that brings it
 		uri    string
 		first  bool
 	}
@@ -104,7 +104,7 @@ func TestHearing(t *testing.T) {
 		"two resources":             {[]step{{"old", "x", true}, {"new", "y", true}, {"old", "y", false}, {"new", "x", false}}},
 		"the new one after the end": {[]step{{"old", "x", true}, {"end", "", false}, {"new", "x", true}, {"old", "x", false}}},
 	} {
-		var h hearing
+		var h listenSet
 		listens := map[string]*listening{"old": {}, "new": {}}
 		h.open(listens["old"])
 		h.open(listens["new"])
@@ -119,7 +119,7 @@ func TestHearing(t *testing.T) {
 }
 
 func TestHearingIsBounded(t *testing.T) {
-	var h hearing
+	var h listenSet
 	var ended []int
 	var all []*listening
 	for i := range mostListens + 2 {
@@ -135,7 +135,7 @@ func TestHearingIsBounded(t *testing.T) {
 			t.Fatalf("notification %d is not delivered", i)
 		}
 	}
-	if n := len(h.told); n > mostCounted {
+	if n := len(h.delivered); n > mostCounted {
 		t.Errorf("%d counted", n)
 	}
 }

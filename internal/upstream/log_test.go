@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// stuckLog is the log of somebody who does not read it until proceed is closed.
+// stuckLog is a log that blocks until proceed is closed.
 type stuckLog struct {
 	slog.Handler
 	proceed chan struct{}
@@ -22,9 +22,9 @@ func (l stuckLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A log that nobody reads holds up neither the calls nor the status.
+// TestStuckLogHoldsUpNobody: a blocked log delays neither calls nor the status.
 func TestStuckLogHoldsUpNobody(t *testing.T) {
-	h := &house{legacy: true, fails: func(n int) bool { return n <= 2 }}
+	h := &program{legacy: true, fails: func(n int) bool { return n <= 2 }}
 	synctest.Test(t, func(t *testing.T) {
 		u := h.open(Spec{})
 		log := stuckLog{slog.DiscardHandler, make(chan struct{})}
