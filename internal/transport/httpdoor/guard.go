@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -76,6 +77,25 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	return false
+}
+
+// Identify returns the sender of an admitted request. principal is asked for it; if it is
+// nil, that is identity.Local. If ok is false, the request has been answered. An error of
+// principal adds one to denied.
+func (g *Guard) Identify(w http.ResponseWriter, r *http.Request, principal func(*http.Request) (*identity.Principal, error), denied *atomic.Int64) (who *identity.Principal, ok bool) {
+	if !g.Admit(w, r) {
+		return nil, false
+	}
+	if principal == nil {
+		return identity.Local, true
+	}
+	who, err := principal(r)
+	if err != nil {
+		denied.Add(1)
+		RefuseDenied(w, err)
+		return nil, false
+	}
+	return who, true
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, status int, why string) {

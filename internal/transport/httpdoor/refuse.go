@@ -1,12 +1,17 @@
 package httpdoor
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // Header values that responses share; they must not be changed.
@@ -84,6 +89,36 @@ func SetRetryAfter(w http.ResponseWriter, d time.Duration) {
 		s := int64((d + time.Second - 1) / time.Second)
 		w.Header()["Retry-After"] = []string{strconv.FormatInt(s, 10)}
 	}
+}
+
+// RefuseForNow refuses a request that was not handled and may be sent again after a time.
+// cause and why are members of the error.
+func RefuseForNow(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
+	SetRetryAfter(w, after)
+	Refuse(w, status, id, mcp.Wire(&mcp.Error{
+		Message:    why,
+		Origin:     mcp.FromGateway,
+		Cause:      cause,
+		Outcome:    mcp.NotSent,
+		Retryable:  true,
+		RetryAfter: after,
+	}))
+}
+
+// ErrInternal is the error for clients after a bug. It must not be changed.
+var ErrInternal = mcp.Wire(&mcp.Error{
+	Message: "internal error",
+	Origin:  mcp.FromGateway,
+	Cause:   "internal",
+	Outcome: mcp.OutcomeUnknown,
+})
+
+// LogPanic logs a recovered panic. Its text may contain anything, so no client gets it.
+func LogPanic(log *slog.Logger, endpoint string, p any) {
+	log.LogAttrs(context.Background(), slog.LevelError, "panic while serving a request",
+		slog.String("endpoint", endpoint),
+		slog.String("panic", fmt.Sprint(p)),
+		slog.String("stack", string(debug.Stack())))
 }
 
 // RefuseMethod answers 405 and lists the methods of the route.

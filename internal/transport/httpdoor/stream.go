@@ -1,6 +1,7 @@
 package httpdoor
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -29,21 +30,14 @@ type StreamRules struct {
 
 // Defaults returns the rules with the zero values replaced.
 func (r StreamRules) Defaults() *StreamRules {
-	or(&r.Events, 256)
-	or(&r.Bytes, 1<<20)
-	or(&r.Grace, 100*time.Millisecond)
-	or(&r.Stall, WriteTimeout)
-	or(&r.KeepAlive, 15*time.Second)
-	or(&r.Waiting, 64)
+	r.Events = cmp.Or(r.Events, 256)
+	r.Bytes = cmp.Or(r.Bytes, 1<<20)
+	r.Grace = cmp.Or(r.Grace, 100*time.Millisecond)
+	r.Stall = cmp.Or(r.Stall, WriteTimeout)
+	r.KeepAlive = cmp.Or(r.KeepAlive, 15*time.Second)
+	r.Waiting = cmp.Or(r.Waiting, 64)
 	r.epoch = time.Now()
 	return &r
-}
-
-func or[T comparable](at *T, value T) {
-	var zero T
-	if *at == zero {
-		*at = value
-	}
 }
 
 // Away says what happens to events while no connection reads a stream.

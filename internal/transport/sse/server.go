@@ -1,13 +1,12 @@
 package sse
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -104,11 +103,11 @@ func NewServer(o Options) *Server {
 	if o.Places == nil {
 		o.Places = transport.Alone{}
 	}
-	or(&o.MaxBody, 4<<20)
-	or(&o.BodyIdle, 30*time.Second)
-	or(&o.MaxStreams, 1000)
-	or(&o.MaxInFlight, 64)
-	or(&o.StreamMax, 24*time.Hour)
+	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
+	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
+	o.MaxStreams = cmp.Or(o.MaxStreams, 1000)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, 64)
+	o.StreamMax = cmp.Or(o.StreamMax, 24*time.Hour)
 	s := &Server{
 		opts:   o,
 		limits: jsonrpc.Limits{Bytes: int(o.MaxBody), Names: mcp.MethodName},
@@ -122,13 +121,6 @@ func NewServer(o Options) *Server {
 	o.Stream.Slow = func() { s.counts.slowReaders.Add(1) }
 	s.rules = o.Stream.Defaults()
 	return s
-}
-
-func or[T comparable](at *T, value T) {
-	var zero T
-	if *at == zero {
-		*at = value
-	}
 }
 
 // Counts returns the counters.
@@ -152,17 +144,9 @@ func (s *Server) Counts() Counts {
 
 // ServeHTTP serves the stream or one message.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.opts.Guard.Admit(w, r) {
+	who, ok := s.opts.Guard.Identify(w, r, s.opts.Principal, &s.counts.denied)
+	if !ok {
 		return
-	}
-	who := identity.Local
-	if s.opts.Principal != nil {
-		var err error
-		if who, err = s.opts.Principal(r); err != nil {
-			s.counts.denied.Add(1)
-			httpdoor.RefuseDenied(w, err)
-			return
-		}
 	}
 	switch r.Method {
 	case http.MethodGet:
@@ -292,32 +276,13 @@ func (s *Server) refuse(w http.ResponseWriter, status int, id jsonrpc.ID, code i
 
 func (s *Server) limited(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	s.counts.limited.Add(1)
-	httpdoor.SetRetryAfter(w, after)
-	httpdoor.Refuse(w, status, id, mcp.Wire(&mcp.Error{
-		Message:    why,
-		Origin:     mcp.FromGateway,
-		Cause:      cause,
-		Outcome:    mcp.NotSent,
-		Retryable:  true,
-		RetryAfter: after,
-	}))
+	httpdoor.RefuseForNow(w, status, id, cause, why, after)
 }
 
 func (s *Server) panicked(p any) {
 	s.counts.panics.Add(1)
-	s.log.LogAttrs(context.Background(), slog.LevelError, "panic while serving a request",
-		slog.String("endpoint", s.opts.Endpoint),
-		slog.String("panic", fmt.Sprint(p)),
-		slog.String("stack", string(debug.Stack())))
+	httpdoor.LogPanic(s.log, s.opts.Endpoint, p)
 }
-
-// errInternal is the error for clients after a bug.
-var errInternal = mcp.Wire(&mcp.Error{
-	Message: "internal error",
-	Origin:  mcp.FromGateway,
-	Cause:   "internal",
-	Outcome: mcp.OutcomeUnknown,
-})
 
 func (s *Server) add(l *link) bool {
 	s.mu.Lock()

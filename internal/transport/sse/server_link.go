@@ -95,7 +95,7 @@ func (l *link) tell(ctx context.Context, in transport.Incoming) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.server.panicked(p)
-			err = errInternal
+			err = httpdoor.ErrInternal
 		}
 	}()
 	return conv.OneWay(ctx, in)
@@ -160,7 +160,7 @@ func (l *link) serve(run func(transport.Responder), in transport.Incoming) {
 		switch {
 		case res.finished:
 		case l.ctx.Err() == nil:
-			_ = res.Finish(jsonrpc.AppendError(nil, in.Msg.ID, errInternal), errInternal.Code)
+			_ = res.Finish(jsonrpc.AppendError(nil, in.Msg.ID, httpdoor.ErrInternal), httpdoor.ErrInternal.Code)
 		case errors.Is(context.Cause(l.ctx), mcp.ErrShutdown):
 			e := mcp.Wire(mcp.ErrShutdown)
 			_ = res.Finish(jsonrpc.AppendError(nil, in.Msg.ID, e), e.Code)

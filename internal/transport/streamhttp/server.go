@@ -1,6 +1,7 @@
 package streamhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -76,13 +77,13 @@ func NewServer(o Options) *Server {
 	if o.Places == nil {
 		o.Places = transport.Alone{}
 	}
-	or(&o.MaxBody, 4<<20)
-	or(&o.BodyIdle, 30*time.Second)
-	or(&o.MaxSessions, 10_000)
-	or(&o.SessionIdle, 30*time.Minute)
-	or(&o.SessionMax, 24*time.Hour)
-	or(&o.Replay, 2*time.Minute)
-	or(&o.LateStream, 10*time.Second)
+	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
+	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
+	o.MaxSessions = cmp.Or(o.MaxSessions, 10_000)
+	o.SessionIdle = cmp.Or(o.SessionIdle, 30*time.Minute)
+	o.SessionMax = cmp.Or(o.SessionMax, 24*time.Hour)
+	o.Replay = cmp.Or(o.Replay, 2*time.Minute)
+	o.LateStream = cmp.Or(o.LateStream, 10*time.Second)
 	o.LateStream = min(o.LateStream, 20*time.Second)
 	s := &Server{
 		opts:   o,
@@ -101,29 +102,14 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-func or[T comparable](at *T, value T) {
-	var zero T
-	if *at == zero {
-		*at = value
-	}
-}
-
 // now is the time since the server was created; the wall clock may jump.
 func (s *Server) now() time.Duration { return time.Since(s.epoch) }
 
 // ServeHTTP serves one request to the endpoint.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.opts.Guard.Admit(w, r) {
+	who, ok := s.opts.Guard.Identify(w, r, s.opts.Principal, &s.counts.denied)
+	if !ok {
 		return
-	}
-	who := identity.Local
-	if s.opts.Principal != nil {
-		var err error
-		if who, err = s.opts.Principal(r); err != nil {
-			s.counts.denied.Add(1)
-			httpdoor.RefuseDenied(w, err)
-			return
-		}
 	}
 	switch r.Method {
 	case http.MethodPost:

@@ -153,7 +153,7 @@ func (b *batch) run(s *Server, serve func(transport.Responder), id jsonrpc.ID) {
 			s.panicked(p)
 		}
 		if !one.done {
-			e := errInternal
+			e := httpdoor.ErrInternal
 			if errors.Is(context.Cause(b.all.r.Context()), mcp.ErrShutdown) {
 				e = mcp.Wire(mcp.ErrShutdown)
 			}

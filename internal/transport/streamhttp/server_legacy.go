@@ -200,13 +200,5 @@ func (s *Server) adopt(w http.ResponseWriter, r *http.Request, who *identity.Pri
 // limited refuses a request temporarily.
 func (s *Server) limited(w http.ResponseWriter, status int, id jsonrpc.ID, cause, why string, after time.Duration) {
 	s.counts.limited.Add(1)
-	httpdoor.SetRetryAfter(w, after)
-	httpdoor.Refuse(w, status, id, mcp.Wire(&mcp.Error{
-		Message:    why,
-		Origin:     mcp.FromGateway,
-		Cause:      cause,
-		Outcome:    mcp.NotSent,
-		Retryable:  true,
-		RetryAfter: after,
-	}))
+	httpdoor.RefuseForNow(w, status, id, cause, why, after)
 }

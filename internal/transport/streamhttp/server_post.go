@@ -3,10 +3,7 @@ package streamhttp
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"runtime/debug"
 
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -168,7 +165,7 @@ func (s *Server) tell(ctx context.Context, conv transport.Conversation, in trans
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(p)
-			err = errInternal
+			err = httpdoor.ErrInternal
 		}
 	}()
 	return conv.OneWay(ctx, in)
@@ -178,25 +175,13 @@ func (s *Server) tell(ctx context.Context, conv transport.Conversation, in trans
 // logged.
 func (s *Server) panicked(p any) {
 	s.counts.panics.Add(1)
-	s.log.LogAttrs(context.Background(), slog.LevelError, "panic while serving a request",
-		slog.String("endpoint", s.opts.Endpoint),
-		slog.String("panic", fmt.Sprint(p)),
-		slog.String("stack", string(debug.Stack())))
+	httpdoor.LogPanic(s.log, s.opts.Endpoint, p)
 }
 
-// errInternal is the error for clients after a bug. errSessionEnded is the error when
-// the session ended before the answer.
-var (
-	errInternal = mcp.Wire(&mcp.Error{
-		Message: "internal error",
-		Origin:  mcp.FromGateway,
-		Cause:   "internal",
-		Outcome: mcp.OutcomeUnknown,
-	})
-	errSessionEnded = mcp.Wire(&mcp.Error{
-		Message: "the session has ended",
-		Origin:  mcp.FromClient,
-		Cause:   "session_ended",
-		Outcome: mcp.OutcomeUnknown,
-	})
-)
+// errSessionEnded is the error when the session ended before the answer.
+var errSessionEnded = mcp.Wire(&mcp.Error{
+	Message: "the session has ended",
+	Origin:  mcp.FromClient,
+	Cause:   "session_ended",
+	Outcome: mcp.OutcomeUnknown,
+})

@@ -83,7 +83,7 @@ func (res *response) settle() {
 	}
 	stopping := errors.Is(context.Cause(res.r.Context()), mcp.ErrShutdown)
 	if res.undone() && (p != nil || stopping || res.r.Context().Err() == nil) {
-		e := errInternal
+		e := httpdoor.ErrInternal
 		switch {
 		case p != nil:
 		case stopping:
