@@ -103,7 +103,7 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 				out.Odd = append(out.Odd, RejectedItem{Name: clean(name), Why: clean("its x-mcp-header is invalid: " + u.LeftOut[name])})
 			}
 		}
-		for _, x := range l.Collided {
+		for _, x := range l.Rejected {
 			out.Odd = append(out.Odd, RejectedItem{Name: clean(x.Name), Why: clean(x.Why)})
 		}
 		s.Lists = append(s.Lists, out)

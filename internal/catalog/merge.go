@@ -55,7 +55,7 @@ type Target struct {
 // rejectedItem is an item that clients do not see as it is.
 type rejectedItem struct {
 	server, method string
-	Odd
+	RejectedItem
 	lost bool // they do not see it at all
 }
 
@@ -67,7 +67,7 @@ const (
 
 func (l *mergedList) reject(u Source, name, why string, lost bool) {
 	if len(l.rejected) < maxRejected {
-		l.rejected = append(l.rejected, rejectedItem{u.Name(), l.kind.method(), Odd{excerpt.Cut(name, maxRepeated), why}, lost})
+		l.rejected = append(l.rejected, rejectedItem{u.Name(), l.kind.method(), RejectedItem{excerpt.Cut(name, maxRepeated), why}, lost})
 	}
 }
 

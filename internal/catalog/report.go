@@ -16,15 +16,15 @@ type ListReport struct {
 	// Stale says that the server may list something else by now: it has said so, or
 	// the last reading failed and clients see the last good list.
 	Stale    bool
-	Reading  bool   // it is being read
-	CutOff   bool   // the server's list had no end, and only its beginning is kept
-	Collided []Odd  // the first items that are not offered as they are, with the reason
-	Failed   string // why the last reading failed, "" if it did not
+	Reading  bool           // it is being read
+	CutOff   bool           // the server's list had no end, and only its beginning is kept
+	Rejected []RejectedItem // the first items that are not offered as they are, with the reason
+	Failed   string         // why the last reading failed, "" if it did not
 }
 
-// Odd is an item that is left out of what clients see, or offered under another
+// RejectedItem is an item that is left out of what clients see, or offered under another
 // name than theirs would be.
-type Odd struct{ Name, Why string }
+type RejectedItem struct{ Name, Why string }
 
 // Report returns what is kept of the servers' lists, as far as show lets see, by server in
 // the order of the configuration and by method. Nil shows all.
@@ -39,7 +39,7 @@ func (c *Catalog) Report(show Filter) []ListReport {
 			if show != nil {
 				kind := kindOf(method)
 				r.Items = len(shownItems(show, kind, r.Server, items))
-				r.Collided = slices.DeleteFunc(r.Collided, func(x Odd) bool { return !show.Shows(kind, r.Server, x.Name) })
+				r.Rejected = slices.DeleteFunc(r.Rejected, func(x RejectedItem) bool { return !show.Shows(kind, r.Server, x.Name) })
 			}
 			out = append(out, r)
 		}
@@ -64,7 +64,7 @@ func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byt
 	if l := c.merged[mergedListKey{method, audience}]; l != nil {
 		for _, x := range l.rejected {
 			if x.server == r.Server {
-				r.Collided = append(r.Collided, x.Odd)
+				r.Rejected = append(r.Rejected, x.RejectedItem)
 			}
 		}
 	}

@@ -248,7 +248,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	up := runtime.NewUpstream(u.Server, runtime.Hooks{Log: log, Events: events, Version: "test"})
 	b := &bridge.Bridge{}
 	host := &gateway.Single{Bridge: b, Upstream: runtime.ForGateway(up)}
-	reception := &downstream.Endpoint{Host: host, Log: log}
+	reception := &downstream.Endpoint{Handler: host, Log: log}
 	endpoints := runtime.NewEndpoints()
 	e := runtime.NewEndpoint("run", reception, runtime.EndpointOptions{Guard: httpdoor.NewGuard(nil, nil, nil), Log: log})
 	endpoints.Add(e)

@@ -237,11 +237,11 @@ func newWorks(t *testing.T, profiles ...string) *works {
 		behind = append(behind, runtime.ForGateway(u))
 	}
 	if len(behind) == 1 {
-		w.reception.Host = &gateway.Single{Bridge: w.bridge, Upstream: behind[0]}
+		w.reception.Handler = &gateway.Single{Bridge: w.bridge, Upstream: behind[0]}
 		return w
 	}
-	w.merged = &gateway.Merged{Bridge: w.bridge, Upstreams: behind, Face: catalog.Identity{Name: "d", Version: "1"}}
-	w.reception.Host = w.merged
+	w.merged = &gateway.Merged{Bridge: w.bridge, Upstreams: behind, Identity: catalog.Identity{Name: "d", Version: "1"}}
+	w.reception.Handler = w.merged
 	return w
 }
 
@@ -249,7 +249,7 @@ func (w *works) close() {
 	if w.merged != nil {
 		w.merged.Close()
 	} else {
-		w.reception.Host.(*gateway.Single).Drain()
+		w.reception.Handler.(*gateway.Single).Drain()
 	}
 	w.bridge.Close()
 	runtime.CloseAll(w.upstreams, 0)
@@ -321,7 +321,7 @@ func (w *works) closeHost() {
 		w.merged.Close()
 		return
 	}
-	w.reception.Host.(*gateway.Single).Drain()
+	w.reception.Handler.(*gateway.Single).Drain()
 }
 
 // TestConversationsWithServersAreClosedInMidWork: conn.Server and the adapter of Codex,

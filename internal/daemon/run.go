@@ -65,7 +65,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	defer b.Close()
 	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u)}
 	reception := &downstream.Endpoint{
-		Host: host, Events: o.Events, Log: o.Log, Budget: budget,
+		Handler: host, Events: o.Events, Log: o.Log, Budget: budget,
 	}
 	if o.Listen == "" {
 		err := servePipe(ctx, reception, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)

@@ -132,7 +132,7 @@ func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
 			_, err := s.Ask(ctx, pipetest.Scan(t, elicit))
 			return nil, err
 		}}}
-		visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
+		visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 			w.Say(declaring(capabilities), ready)
 			w.Heard()
 			w.Say(asking)
@@ -156,7 +156,7 @@ func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
 
 func TestTooManyQuestions(t *testing.T) {
 	h := &fakeHandler{}
-	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 		w.Say(declaring(`{"elicitation":{}}`), ready)
 		w.Heard()
 		ctx, cancel := context.WithCancel(context.Background())

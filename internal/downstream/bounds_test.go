@@ -18,7 +18,7 @@ func TestASessionKeepsLittleOfItsClient(t *testing.T) {
 	var lost []string
 	events := &event.Publisher{}
 	events.Tap(event.Of(event.Loss), func(e event.Event) { lost = append(lost, e.Name+": "+e.Detail) })
-	visit(t, &Endpoint{Host: h, Events: events}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: h, Events: events}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25",` +
 			`"capabilities":{"sampling":{},"experimental":{"x":"` + long(1<<20) + `"}},"clientInfo":{"name":"c","version":"1","icons":["` + long(1<<20) + `"]}}}`)
 		w.Want(`{"jsonrpc":"2.0","id":"i","result":…`)

@@ -29,7 +29,7 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 	call := mcp.NewCall(m, o.Meta, f)
 	bare := m.Params.IsZero()
 	c.manifest.Store(bare)
-	h, err := c.endpoint.Host.Hello(ctx, f)
+	h, err := c.endpoint.Handler.Hello(ctx, f)
 	var tools [][]byte
 	if err == nil && bare {
 		tools, err = c.allTools(ctx, f, h)

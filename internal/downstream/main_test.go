@@ -92,7 +92,7 @@ const (
 // visitLegacy is visit after a legacy handshake.
 func visitLegacy(t *testing.T, h *fakeHandler, script func(w *pipetest.Wire)) {
 	t.Helper()
-	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 		w.Say(hello25, ready)
 		w.Want(`{"jsonrpc":"2.0","id":"i","result":{…"protocolVersion":"2025-11-25"…}}`)
 		script(w)

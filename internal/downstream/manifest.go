@@ -43,7 +43,7 @@ func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.Server
 	for page, size := 0, 0; page < maxToolPages && size < maxToolBytes; page++ {
 		call := mcp.NewCall(jsonrpc.NewRequest("0", mcp.MethodListTools, params), jsonrpc.Span{}, f)
 		call.Once, call.Ours = true, true
-		reply, err := c.endpoint.Host.Call(ctx, call, mcp.NoCaller{})
+		reply, err := c.endpoint.Handler.Call(ctx, call, mcp.NoCaller{})
 		if err != nil {
 			return nil, err
 		}

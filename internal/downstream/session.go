@@ -22,7 +22,7 @@ import (
 // Endpoint accepts the clients of one endpoint. Its fields must not change after the first
 // Accept.
 type Endpoint struct {
-	Host Handler
+	Handler Handler
 	// Revisions lists the revisions that clients may use, newest first; nil means all. A
 	// modern request of another revision is refused. initialize with another revision is
 	// refused if Strict is set. Otherwise it gets the newest legacy revision of the list,
@@ -236,7 +236,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 	call.Level = call.Client.LogLevel
 	if m.Method == mcp.MethodDiscover {
 		start := time.Now()
-		h, err := c.endpoint.Host.Hello(ctx, call.Client)
+		h, err := c.endpoint.Handler.Hello(ctx, call.Client)
 		c.publishHandshake(mcp.MethodDiscover, call.Client, start, err)
 		leave()
 		if err != nil {
@@ -339,7 +339,7 @@ func (c *Session) serve(ctx context.Context, call *mcp.Call, s *requestCaller, l
 	var reply *mcp.Reply
 	var err error
 	if utf8.ValidString(call.Name) {
-		reply, err = c.endpoint.Host.Call(ctx, call, s)
+		reply, err = c.endpoint.Handler.Call(ctx, call, s)
 	} else {
 		// Names route the call, so they must be valid text.
 		err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: call.Method.NameKey + " has half of a surrogate pair"}
@@ -404,7 +404,7 @@ func (c *Session) OneWay(ctx context.Context, in transport.Incoming) error {
 		if f == nil || m.Method == noteShutdown && c.manifest.Load() {
 			return nil
 		}
-		c.endpoint.Host.Notify(ctx, f, m)
+		c.endpoint.Handler.Notify(ctx, f, m)
 	}
 	return nil
 }
@@ -446,7 +446,7 @@ func (c *Session) attach() {
 	}
 	c.detach = func() {}
 	c.mu.Unlock()
-	detach := c.endpoint.Host.Subscribe(f, sessionSubscriber{c})
+	detach := c.endpoint.Handler.Subscribe(f, sessionSubscriber{c})
 	c.mu.Lock()
 	if c.closed == nil {
 		c.detach, detach = detach, nil

@@ -70,7 +70,7 @@ func TestVersionsAtInitialize(t *testing.T) {
 		`null`:         `"error":{"code":-32602,…}}`,
 		`["x"]`:        `"error":{"code":-32602,…}}`,
 	} {
-		visit(t, &Endpoint{Host: &fakeHandler{}}, func(w *pipetest.Wire) {
+		visit(t, &Endpoint{Handler: &fakeHandler{}}, func(w *pipetest.Wire) {
 			w.Say(strings.Replace(hello25, `"2025-11-25"`, version, 1))
 			w.Want(`{"jsonrpc":"2.0","id":"i",` + want)
 			w.Say(hello25) // the client may try again after a refusal
@@ -91,7 +91,7 @@ func TestStrictVersions(t *testing.T) {
 		"all":    {nil, all},
 	} {
 		t.Run(name, func(t *testing.T) {
-			visit(t, &Endpoint{Host: &fakeHandler{}, Revisions: test.legacy, Strict: true}, func(w *pipetest.Wire) {
+			visit(t, &Endpoint{Handler: &fakeHandler{}, Revisions: test.legacy, Strict: true}, func(w *pipetest.Wire) {
 				w.Say(strings.Replace(hello25, "2025-11-25", "1.0\u202e", 1))
 				got := w.Heard()
 				if len(got) != 1 {
@@ -177,7 +177,7 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 				}
 				return nil, context.Cause(ctx)
 			}}}
-			c := (&Endpoint{Host: h}).Accept(transport.Peer{Transport: "inmem"}, &answers{})
+			c := (&Endpoint{Handler: h}).Accept(transport.Peer{Transport: "inmem"}, &answers{})
 			expect := func(line string) func(transport.Responder) {
 				return transport.Expect(t.Context(), c, transport.Incoming{Msg: pipetest.Scan(t, line)})
 			}
@@ -224,7 +224,7 @@ func TestIDOfACancelledRequestIsFree(t *testing.T) {
 func TestW11_PipesShedToo(t *testing.T) {
 	var g gate
 	budget := transport.NewBudget(300)
-	visit(t, &Endpoint{Host: &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {
 		w.Say(hello25, ready)
 		w.Heard()
 		if s := budget.State(); s.Held != 0 {
@@ -260,7 +260,7 @@ func (h *slowHello) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerIn
 
 func TestInitializeIsNotCancelled(t *testing.T) {
 	h := &slowHello{}
-	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 		w.Say(hello25, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 		w.Want()
 		close(h.gate.open())
@@ -283,7 +283,7 @@ func TestUnknownNotifications(t *testing.T) {
 	})
 	// Before the handshake they are dropped.
 	h = &fakeHandler{}
-	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","method":"notifications/foo"}`)
 		w.Want()
 	})
@@ -296,7 +296,7 @@ func TestBatches(t *testing.T) {
 	const batch = `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/foo"},{"jsonrpc":"2.0","id":9,"result":{}}]`
 	for date, known := range map[string]bool{"2024-11-05": false, "2025-03-26": true, "2025-06-18": false, "2025-11-25": false} {
 		h := &fakeHandler{}
-		visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
+		visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 			w.Say(batch)
 			if got := w.Heard(); len(got) != 1 || !strings.Contains(got[0], `"code":-32600`) {
 				t.Errorf("before initialize: %q", got)
@@ -331,7 +331,7 @@ func TestBatches(t *testing.T) {
 
 func TestBatchWithACancelledCall(t *testing.T) {
 	g := &gate{}
-	visit(t, &Endpoint{Host: &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}}, func(w *pipetest.Wire) {
 		w.Say(strings.Replace(hello25, "2025-11-25", "2025-03-26", 1))
 		w.Heard()
 		w.Say(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}]`)
@@ -377,7 +377,7 @@ func TestEndOfInput(t *testing.T) {
 
 func TestRemovedMethods(t *testing.T) {
 	h := &fakeHandler{}
-	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 		for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
 			w.Say(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + modernly + `}}`)
 			w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,…}}`)
@@ -390,7 +390,7 @@ func TestRemovedMethods(t *testing.T) {
 
 func TestBothErasOnOnePipe(t *testing.T) {
 	h := &fakeHandler{}
-	visit(t, &Endpoint{Host: h}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: h}, func(w *pipetest.Wire) {
 		w.Say(hello26)
 		w.Want(`{"jsonrpc":"2.0","id":"d","result":{…"supportedVersions":…}}`)
 		w.Say(hello25, ready)
@@ -413,7 +413,7 @@ func TestHandshakesAreObserved(t *testing.T) {
 		}
 		seen = append(seen, e.Name+"/refused")
 	})
-	visit(t, &Endpoint{Host: &fakeHandler{}, Events: events, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: &fakeHandler{}, Events: events, Strict: true, Revisions: []mcp.Revision{mcp.R20260728, mcp.R20250618}}, func(w *pipetest.Wire) {
 		w.Say(hello25, strings.NewReplacer("2025-11-25", "2025-06-18", `"name":"c"`, `"name":"c\n\u001b]0;x"`).Replace(hello25), hello26)
 		w.Heard()
 	})
@@ -424,7 +424,7 @@ func TestHandshakesAreObserved(t *testing.T) {
 
 func TestModernRevisionMustBeAccepted(t *testing.T) {
 	host := &fakeHandler{}
-	visit(t, &Endpoint{Host: host, Revisions: []mcp.Revision{mcp.R20251125}}, func(w *pipetest.Wire) {
+	visit(t, &Endpoint{Handler: host, Revisions: []mcp.Revision{mcp.R20251125}}, func(w *pipetest.Wire) {
 		w.Say(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		w.Want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}`)
 	})

@@ -104,7 +104,7 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						var all sync.WaitGroup
 						ended := 0
-						r := &Endpoint{Host: chatty(func(name string) {
+						r := &Endpoint{Handler: chatty(func(name string) {
 							if name == tool {
 								ended++
 							}
@@ -173,7 +173,7 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var all sync.WaitGroup
 					ended := time.Time{}
-					r := &Endpoint{Host: chatty(func(string) { ended = time.Now() })}
+					r := &Endpoint{Handler: chatty(func(string) { ended = time.Now() })}
 					ctx, stop := context.WithCancel(t.Context())
 					defer stop()
 					h := startPausing(ctx, t, r, &all, room[tool])
@@ -205,7 +205,7 @@ func TestS11_ClientThatNeverReadsAgain(t *testing.T) {
 func TestClientThatTakesNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
-		r := &Endpoint{Host: chatty(func(string) {})}
+		r := &Endpoint{Handler: chatty(func(string) {})}
 		near, far := netsim.NewLink(netsim.Options{Up: netsim.Faults{HalfCloseAfterBytes: 300}})
 		var err error
 		all.Go(func() {
@@ -232,7 +232,7 @@ func TestClientThatReadsSlowlyAfterItsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var all sync.WaitGroup
-				h := startPausing(t.Context(), t, &Endpoint{Host: chatty(func(string) {})}, &all, 64<<10)
+				h := startPausing(t.Context(), t, &Endpoint{Handler: chatty(func(string) {})}, &all, 64<<10)
 				h.open("legacy")
 				for id := range 3 {
 					h.call("legacy", id, "big")

@@ -30,7 +30,7 @@ func TestCloseInMidWork(t *testing.T) {
 			a, b := counted(&fake{name: "a"}), counted(asking(mcp.MethodElicit))
 			b.hello.Revision = mcp.R20251125
 			r := &bridge.Bridge{}
-			g := &Merged{Bridge: r, Upstreams: []Upstream{a, b}, Face: catalog.Identity{Name: "dragoman", Version: "1"}}
+			g := &Merged{Bridge: r, Upstreams: []Upstream{a, b}, Identity: catalog.Identity{Name: "dragoman", Version: "1"}}
 			done, closed := make(chan struct{}), make(chan struct{})
 			var wait sync.WaitGroup
 			do := func(f func()) {

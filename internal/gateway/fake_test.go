@@ -265,7 +265,7 @@ func legacy(t testing.TB, method, params string) *mcp.Call {
 // merged is a gateway over servers, closed at the end.
 func merged(t testing.TB, all ...*fake) *Merged {
 	t.Helper()
-	g := &Merged{Bridge: &bridge.Bridge{}, Face: catalog.Identity{Name: "dragoman", Version: "1"}}
+	g := &Merged{Bridge: &bridge.Bridge{}, Identity: catalog.Identity{Name: "dragoman", Version: "1"}}
 	for _, u := range all {
 		g.Upstreams = append(g.Upstreams, u)
 	}

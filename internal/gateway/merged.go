@@ -40,8 +40,8 @@ type Merged struct {
 	Expose catalog.Filter
 	// Filter returns what a principal sees of what is exposed; nil, and a nil filter,
 	// show all. It is called for each request and must not block.
-	Filter func(who *identity.Principal) catalog.Filter
-	Face   catalog.Identity
+	Filter   func(who *identity.Principal) catalog.Filter
+	Identity catalog.Identity
 	// Grace is how long a merged answer waits for a server, counted from when it
 	// was first needed. Zero means 1.5 s.
 	Grace time.Duration
@@ -55,7 +55,7 @@ type Merged struct {
 func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
 		g.lists = &catalog.Catalog{
-			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Identity: g.Face, Grace: g.Grace,
+			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Identity: g.Identity, Grace: g.Grace,
 			Lost: g.Bridge.TellLost, Renamed: g.renamed, Announce: g.announce,
 		}
 		for _, u := range g.Upstreams {

@@ -138,8 +138,8 @@ func TestInstructionsAreJoinedInFourWays(t *testing.T) {
 		a, b := two()
 		a.hello.Instructions, b.hello.Instructions = []byte(`" A\n"`), []byte(`"B"`)
 		g := merged(t, a, b)
-		g.Face.Join = join
-		g.Face.Instructions = func(context.Context) string { return "\nown " }
+		g.Identity.Join = join
+		g.Identity.Instructions = func(context.Context) string { return "\nown " }
 		h, err := g.Hello(t.Context(), &mcp.ClientInfo{})
 		if err != nil {
 			t.Fatal(err)

@@ -55,7 +55,7 @@ func newRelayed(t testing.TB, with pairing) *relayed {
 		return stdio.NewPipe(fromServer, toServer, pipeOptions), nil
 	}}, upstream.Options{})
 	relay := &bridge.Bridge{}
-	reception := &downstream.Endpoint{Host: &gateway.Single{Bridge: relay, Upstream: server{u}}}
+	reception := &downstream.Endpoint{Handler: &gateway.Single{Bridge: relay, Upstream: server{u}}}
 	var running sync.WaitGroup
 	running.Go(func() {
 		answerAll(t, with.server, atServer, toGateway)

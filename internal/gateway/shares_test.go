@@ -122,7 +122,7 @@ func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	}
 	n := 0
 	for _, l := range g.Lists() {
-		n += len(l.Collided)
+		n += len(l.Rejected)
 	}
 	if n != len(lost)+1+len(renamed) { // of the two without a name one is told
 		t.Errorf("%d in the report: %+v", n, g.Lists())

@@ -78,7 +78,7 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &conn.Sessions{}})
 	relay := &bridge.Bridge{}
-	reception := &downstream.Endpoint{Host: trailed{&gateway.Single{Bridge: relay, Upstream: server{u}}, trail}}
+	reception := &downstream.Endpoint{Handler: trailed{&gateway.Single{Bridge: relay, Upstream: server{u}}, trail}}
 	ended := make(chan error, 1)
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -28,7 +28,7 @@ type visitor struct {
 // and anything: one principal has many tokens, one after the other.
 func (w *whole) door() *visitor {
 	server := streamhttp.NewServer(streamhttp.Options{
-		Acceptor: &downstream.Endpoint{Host: w.host},
+		Acceptor: &downstream.Endpoint{Handler: w.host},
 		Principal: func(r *http.Request) (*identity.Principal, error) {
 			principal, _, ok := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "/")
 			if !ok {

@@ -338,7 +338,7 @@ func build(t *testing.T, servers ...*farServer) *whole {
 		w.host = host
 		w.ends = append(w.ends, host.Drain)
 	} else {
-		merged = &gateway.Merged{Bridge: relay, Upstreams: all, Expose: exposed.filter(), Face: catalog.Identity{Name: "dragoman", Version: "test"}}
+		merged = &gateway.Merged{Bridge: relay, Upstreams: all, Expose: exposed.filter(), Identity: catalog.Identity{Name: "dragoman", Version: "test"}}
 		w.host = merged
 		w.ends = append(w.ends, merged.Close)
 	}
@@ -386,7 +386,7 @@ func (w *whole) join(principal string, client, server transport.Pipe) *near {
 }
 
 func (w *whole) joinAs(who *identity.Principal, client, server transport.Pipe) *near {
-	reception := &downstream.Endpoint{Host: unwritten{w.host, w.t}}
+	reception := &downstream.Endpoint{Handler: unwritten{w.host, w.t}}
 	w.running.Go(func() {
 		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: who})
 	})

@@ -60,7 +60,7 @@ func (r *Runtime) newMount(name string) *mount {
 	s := r.opts.Config
 	m := &mount{handle: &Handle{}}
 	m.reception = &downstream.Endpoint{
-		Host: m.handle, Events: r.opts.Events, Log: r.opts.Log,
+		Handler: m.handle, Events: r.opts.Events, Log: r.opts.Log,
 		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: r.opts.Budget,
 	}
 	m.endpoint = NewEndpoint(name, m.reception, EndpointOptions{
@@ -74,7 +74,7 @@ func (r *Runtime) newMount(name string) *mount {
 // settings of order. It returns what moves where, and notes in l what leaves.
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
-		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Face: r.identity(s),
+		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s),
 		Prefixes: make(map[string]string), Expose: exposedOf(enabled...),
 	}
 	for i, x := range order {
