@@ -77,9 +77,11 @@ func TestU02_DiesBeforeFirstByte(t *testing.T) {
 			if n := u.count("start"); n > 4 {
 				t.Errorf("started %d times in a row", n)
 			}
-			if text := r.log.String(); !strings.Contains(text, x.exit) || !strings.Contains(text, x.words) {
-				t.Errorf("the log does not tell of %q and %q", x.exit, x.words)
-			}
+			// The calls fail first; the log line follows.
+			await(t, fmt.Sprintf("the log says %q and %q", x.exit, x.words), 2*time.Second, func() bool {
+				text := r.log.String()
+				return strings.Contains(text, x.exit) && strings.Contains(text, x.words)
+			})
 		})
 	}
 }
