@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// InFlight returns how many bytes messages may hold at once: what is configured, but no
-// more than a quarter of the memory limit of the process, since a message is in memory
-// three times while it is translated. The largest body always has room.
+// InFlight returns how many bytes of messages may be in memory at once. It is the
+// configured value, but at most a quarter of the memory limit of the process, because a
+// message is in memory three times while it is translated. It is never less than the
+// largest body.
 func InFlight(configured, body int) int64 {
-	limit := debug.SetMemoryLimit(-1) // GOMEMLIMIT; a negative value only asks
+	limit := debug.SetMemoryLimit(-1) // GOMEMLIMIT; a negative argument only reads it
 	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
 			limit = min(limit, n)

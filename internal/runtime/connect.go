@@ -17,34 +17,34 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// ConnectOptions are those of Connect. Server, Log and Events must be set.
+// ConnectOptions are the options of Connect. Server, Log and Events must be set.
 type ConnectOptions struct {
 	Server config.Server
 	Log    *slog.Logger
 	Events *event.Publisher
-	// Answer answers a question of the server: its message, and the schema of the form
-	// that it wants filled in. content is the form, JSON, when action is "accept". Nil
-	// means that the server is told that nobody can be asked.
+	// Answer answers a request of the server for input. It gets the request's message and the
+	// schema of the form to fill in. content is the form as JSON when action is "accept". If
+	// Answer is nil, the server is told that the client cannot be asked.
 	Answer  func(message string, schema []byte) (content []byte, action string)
 	Version string
 }
 
 // Session is a conversation with a server, for commands. It is a legacy client of our own
-// gateway: whatever revision the server has, questions reach the command live. Connect
-// makes a Session; Close must be called at the end.
+// gateway, so the server's requests reach the command directly, whatever revision the
+// server speaks. Connect makes a Session; Close must be called at the end.
 type Session struct {
 	upstream *upstream.Upstream
 	host     *gateway.Single
 	facts    *mcp.ClientInfo
 	answer   func(message string, schema []byte) ([]byte, string)
 	detach   func()
-	untap    func() // ends what fills trace
+	untap    func() // stops the goroutine that fills trace
 
 	mu    sync.Mutex
 	trace string
 }
 
-// Connect opens a conversation with a server. The error says why that failed.
+// Connect opens a conversation with a server. If that fails, the error says why.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s := &Session{answer: o.Answer}
 	s.untap = o.Events.Tap(event.Of(event.Handshake), func(e event.Event) {
@@ -66,14 +66,14 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	return s, nil
 }
 
-// Trace returns how the conversation was opened, a line for each step.
+// Trace returns how the conversation was opened, one line for each step.
 func (s *Session) Trace() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trace
 }
 
-// Close ends the conversation and the server behind it, and waits for both.
+// Close ends the conversation, stops the server, and waits for both.
 func (s *Session) Close() {
 	if s.detach != nil {
 		s.detach()
@@ -83,20 +83,20 @@ func (s *Session) Close() {
 	s.untap()
 }
 
-// List is a list of all pages.
+// List is the result of Session.List: all pages of a list.
 type List struct {
-	Items [][]byte // raw objects
-	// Starting and Failed are servers behind a gateway of which nothing is in the list:
-	// those that may still come, and those that could not be read.
+	Items [][]byte // raw JSON objects
+	// Starting and Failed are the servers behind a gateway whose items are not in the list:
+	// those that may still come, and those that could not be listed.
 	Starting, Failed []string
-	// Changes says that the server tells of changes of the list.
+	// Changes says whether the server sends notifications when the list changes.
 	Changes bool
 }
 
-// maxMissing bounds how many servers are named that are missing in a list.
+// maxMissing is the largest number of missing servers that a list names.
 const maxMissing = 64
 
-// List returns the list of "tools", "resources", "prompts" or "templates".
+// List returns all pages of "tools", "resources", "prompts" or "templates".
 func (s *Session) List(ctx context.Context, kind string) (List, error) {
 	method, ok := map[string]string{
 		"tools": mcp.MethodListTools, "resources": mcp.MethodListResources,
@@ -121,7 +121,7 @@ func (s *Session) List(ctx context.Context, kind string) (List, error) {
 		out.Failed = namesIn(page.Raw, jsonrpc.Find(page.Raw, missing, "failed"))
 	})
 	if err == nil && !complete {
-		err = errors.New("the list never ends: the server gives cursors that go in circles")
+		err = errors.New("the list does not end: the server keeps returning the same cursors")
 	}
 	out.Items = items
 	return out, err
@@ -136,8 +136,8 @@ func namesIn(raw []byte, array jsonrpc.Span) (names []string) {
 	return names
 }
 
-// Call calls a tool with args, a valid JSON object, and returns the raw result. An error
-// answer of the server is a *jsonrpc.Error.
+// Call calls a tool with args, a valid JSON object, and returns the raw result. If the
+// server answers with an error, the error is a *jsonrpc.Error.
 func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
 	params := jsonrpc.AppendQuote([]byte(`{"name":`), tool)
 	if args == nil {
@@ -166,7 +166,7 @@ func wireError(m *jsonrpc.Message) *jsonrpc.Error {
 	return e
 }
 
-// sessionSink is the client's end of a Session.
+// sessionSink is the client side of a Session.
 type sessionSink struct {
 	s        *Session
 	progress func(progress, total float64, message string)

@@ -5,6 +5,6 @@
 // Handle. A call stays in the generation in which it began, so a reload never takes a
 // server away from a call.
 //
-// It listens nowhere and handles no signals: daemon does, and decides in which order
-// things start and end.
+// It does not listen and does not handle signals: daemon does, and decides in which order
+// things start and stop.
 package runtime

@@ -23,7 +23,7 @@ type Endpoint struct {
 	sse  *sse.Server
 }
 
-// EndpointOptions are those of NewEndpoint.
+// EndpointOptions are the options of NewEndpoint.
 type EndpointOptions struct {
 	Guard  *httpdoor.Guard
 	Limits config.Limits
@@ -33,8 +33,8 @@ type EndpointOptions struct {
 	Log    *slog.Logger
 }
 
-// NewEndpoint makes the endpoint of a server, or with the name "" the one that joins all
-// servers. Clients that come in there converse with r.
+// NewEndpoint makes the endpoint of the server with that name. With the name "" it makes
+// the merged endpoint of all servers. r handles the conversations of its clients.
 func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoint {
 	return &Endpoint{
 		name: name,
@@ -49,7 +49,7 @@ func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoi
 	}
 }
 
-// Path returns the path of the endpoint's Streamable HTTP.
+// Path returns the URL path of the endpoint's Streamable HTTP.
 func (e *Endpoint) Path() string {
 	if e.name == "" {
 		return "/mcp"
@@ -57,17 +57,17 @@ func (e *Endpoint) Path() string {
 	return "/s/" + e.name + "/mcp"
 }
 
-// Counts returns what the endpoint has counted so far, by transport.
+// Counts returns the endpoint's counters, by transport.
 func (e *Endpoint) Counts() (streamhttp.Counts, sse.Counts) { return e.http.Counts(), e.sse.Counts() }
 
-// Mount puts the endpoint's three routes under prefix.
+// Mount registers the endpoint's three routes under prefix.
 func (e *Endpoint) Mount(mux *http.ServeMux, prefix string) {
 	for _, leaf := range leaves {
 		mux.Handle(prefix+"/"+leaf, e.leaf(leaf))
 	}
 }
 
-// leaves are the last segments of the paths of an endpoint.
+// leaves are the last segments of an endpoint's paths.
 var leaves = [...]string{"mcp", "sse", "messages"}
 
 // Serve answers a request for one of the endpoint's paths: "mcp", "sse" or "messages".
@@ -82,16 +82,17 @@ func (e *Endpoint) leaf(leaf string) http.Handler {
 	return e.sse
 }
 
-// run looks after the endpoint's sessions until ctx ends.
+// run maintains the endpoint's sessions until ctx ends.
 func (e *Endpoint) run(ctx context.Context) { _ = e.http.Run(ctx) }
 
-// drain ends what does not end by itself and refuses new clients.
+// drain ends requests that would not end by themselves, and refuses new clients.
 func (e *Endpoint) drain() {
 	e.http.Drain()
 	e.sse.Drain()
 }
 
-// close ends what runs at the endpoint, gives its clients the cause, and waits for it.
+// close ends all requests and sessions of the endpoint, gives their clients the cause, and
+// waits for them.
 func (e *Endpoint) close(cause error) {
 	var wait sync.WaitGroup
 	wait.Go(func() { _ = e.http.CloseWith(cause) })

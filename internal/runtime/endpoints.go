@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Endpoints are the endpoints that are open. Each is looked after from Add until Remove,
-// or until all are closed. NewEndpoints makes one. Safe for concurrent use.
+// Endpoints is the set of open endpoints. Each runs from Add until Remove or Close.
+// NewEndpoints makes one. Safe for concurrent use.
 type Endpoints struct {
 	life    context.Context
 	end     context.CancelCauseFunc
@@ -24,7 +24,7 @@ type Endpoints struct {
 	closed   bool
 }
 
-// NewEndpoints returns a set without endpoints.
+// NewEndpoints returns an empty set.
 func NewEndpoints() *Endpoints {
 	s := &Endpoints{all: make(map[*Endpoint]context.CancelFunc)}
 	s.life, s.end = context.WithCancelCause(context.Background())
@@ -46,7 +46,7 @@ func (s *Endpoints) Add(e *Endpoint) {
 	}
 }
 
-// Remove closes an endpoint and the sessions there, and waits for them.
+// Remove closes an endpoint and its sessions, and waits for them.
 func (s *Endpoints) Remove(e *Endpoint) {
 	s.mu.Lock()
 	end := s.all[e]
@@ -60,14 +60,14 @@ func (s *Endpoints) Remove(e *Endpoint) {
 
 var errRemoved = errors.New("the endpoint was removed")
 
-// List returns the endpoints that are open, in no order.
+// List returns the open endpoints in no particular order.
 func (s *Endpoints) List() []*Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.all))
 }
 
-// Drain ends what does not end by itself, and refuses new clients.
+// Drain ends requests that would not end by themselves, and refuses new clients.
 func (s *Endpoints) Drain() {
 	s.mu.Lock()
 	s.draining = true
@@ -80,8 +80,9 @@ func (s *Endpoints) Drain() {
 // Context returns the context that ends with Close.
 func (s *Endpoints) Context() context.Context { return s.life }
 
-// Close ends all sessions and waits until nothing runs at any endpoint. Clients of what
-// still runs are told that the gateway stops. Close may be called again.
+// Close ends all sessions and waits until nothing runs at any endpoint. Clients whose
+// requests are still running are told that the gateway is stopping. Close may be called
+// again.
 func (s *Endpoints) Close() {
 	s.end(mcp.ErrShutdown)
 	s.mu.Lock()

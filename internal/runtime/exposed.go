@@ -7,10 +7,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// exposed is what the configuration shows of servers, by name. Of others it shows all.
+// exposed is what the configuration shows of its servers, by name. It shows everything of
+// servers that it does not name.
 type exposed map[string]config.Expose
 
-// exposedOf returns the filter of some servers, nil if it would show all.
+// exposedOf returns the filter of some servers, nil if it would show everything.
 func exposedOf(all ...config.Server) catalog.Filter {
 	out := make(exposed)
 	for _, c := range all {

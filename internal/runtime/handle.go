@@ -11,29 +11,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Handle is a downstream.Handler whose host can be replaced while clients are there. Calls end in
-// the host in which they began, later ones go to the new host, and legacy clients are
-// attached to it. Replace must be called once before anything else. Safe for concurrent
-// use.
+// Handle is a downstream.Handler whose host can be replaced while clients are connected. A
+// call ends in the host in which it began; later calls go to the new host, and legacy
+// clients are attached to it. Replace must be called once before anything else. Safe for
+// concurrent use.
 type Handle struct {
 	now atomic.Pointer[Generation]
 
-	mu       sync.Mutex // of attached, and of changes to now
+	mu       sync.Mutex // guards attached and changes of now
 	attached map[*attachment]struct{}
 }
 
-// Generation is one host of a Handle, and the count of those who use it.
+// Generation is one host of a Handle, with a count of its users.
 type Generation struct {
 	host  downstream.Handler
-	users atomic.Int64 // retired is added once it was replaced
+	users atomic.Int64 // has retired added to it when the host is replaced
 	once  sync.Once
 	idle  chan struct{}
 }
 
-// retired is far below any number of users, so that users is negative from then on.
+// retired is added to the users of a replaced generation. It is so far below zero that
+// users stays negative from then on.
 const retired = math.MinInt64 / 2
 
-// Idle is closed when the generation was replaced and its last call is over.
+// Idle returns a channel that is closed when the generation has been replaced and its last
+// call has ended.
 func (g *Generation) Idle() <-chan struct{} { return g.idle }
 
 func (g *Generation) leave() {
@@ -42,35 +44,35 @@ func (g *Generation) leave() {
 	}
 }
 
-// retire is called once, after the Handle has got another generation.
+// retire must be called once, after the Handle has got another generation.
 func (g *Generation) retire() {
 	if g.users.Add(retired) == retired {
 		g.once.Do(func() { close(g.idle) })
 	}
 }
 
-// enter returns the generation that holds now, with one more user. It takes no lock and
-// allocates nothing.
+// enter returns the current generation with one more user. It takes no lock and allocates
+// nothing.
 func (h *Handle) enter() *Generation {
 	for {
 		g := h.now.Load()
 		if g.users.Add(1) > 0 {
 			return g
 		}
-		g.leave() // it was retired meanwhile, and now is another already
+		g.leave() // it was retired meanwhile, so now already holds another one
 	}
 }
 
-// attachment is a legacy client that hears what happens outside of its calls.
+// attachment is a legacy client that gets notifications outside of its calls.
 type attachment struct {
 	facts  *mcp.ClientInfo
 	to     mcp.Subscriber
 	detach func()
 }
 
-// Replace puts a host in the place of the old one and moves all attached clients to it;
-// they are told that all lists have changed. It returns the old generation, nil the first
-// time. Calls of Replace must not overlap.
+// Replace replaces the host and moves all attached clients to the new one. The clients are
+// told that all lists have changed. It returns the old generation, nil the first time.
+// Calls of Replace must not overlap.
 func (h *Handle) Replace(host downstream.Handler) *Generation {
 	next := &Generation{host: host, idle: make(chan struct{})}
 	h.mu.Lock()
@@ -104,9 +106,9 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 	return old
 }
 
-// Renew begins a new generation with the same host, of which clients notice nothing, and
-// returns the old one. Replace must have been called before. Calls of Renew and Replace
-// must not overlap.
+// Renew begins a new generation with the same host and returns the old one. Clients notice
+// nothing. Replace must have been called before. Calls of Renew and Replace must not
+// overlap.
 func (h *Handle) Renew() *Generation {
 	h.mu.Lock()
 	old := h.now.Load()
@@ -137,7 +139,8 @@ func (h *Handle) Notify(ctx context.Context, f *mcp.ClientInfo, m *jsonrpc.Messa
 	g.host.Notify(ctx, f, m)
 }
 
-// Subscribe implements downstream.Handler. The attachment follows the Handle from host to host.
+// Subscribe implements downstream.Handler. The attachment moves from host to host with the
+// Handle.
 func (h *Handle) Subscribe(f *mcp.ClientInfo, to mcp.Subscriber) (detach func()) {
 	a := &attachment{facts: f, to: to}
 	for {
@@ -147,7 +150,7 @@ func (h *Handle) Subscribe(f *mcp.ClientInfo, to mcp.Subscriber) (detach func())
 		if h.now.Load() == g {
 			break
 		}
-		// The host was replaced meanwhile, and Replace has not seen this client.
+		// The host was replaced meanwhile, and Replace did not see this client.
 		h.mu.Unlock()
 		a.detach()
 	}

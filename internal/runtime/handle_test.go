@@ -15,13 +15,13 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// host counts what reaches it, and notices what reaches it once it is closed.
+// host counts the calls that reach it, and those that reach it after it was closed.
 type host struct {
 	closed   atomic.Bool
 	late     atomic.Int64
 	calls    atomic.Int64
 	attached atomic.Int64
-	hold     chan struct{} // a call waits for it; nil does not wait
+	hold     chan struct{} // a call waits for it; nil means no wait
 }
 
 func (h *host) Hello(context.Context, *mcp.ClientInfo) (*mcp.ServerInfo, error) {
@@ -62,13 +62,14 @@ func (l *listener) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, err
 
 func (l *listener) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{} }
 
-// A call ends where it began, and its generation is idle only then.
+// TestCallStaysInItsGeneration: a call ends in the host in which it began, and its
+// generation is idle only after that.
 func TestCallStaysInItsGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := &host{hold: make(chan struct{})}, &host{}
 		var h Handle
 		if h.Replace(first) != nil {
-			t.Error("there was something before the first")
+			t.Error("Replace returned a generation the first time")
 		}
 		var running sync.WaitGroup
 		running.Go(func() { _, _ = h.Call(t.Context(), nil, nil) })
@@ -88,11 +89,12 @@ func TestCallStaysInItsGeneration(t *testing.T) {
 		if first.calls.Load() != 2 || second.calls.Load() != 1 {
 			t.Errorf("%d and %d", first.calls.Load(), second.calls.Load())
 		}
-		<-h.Replace(first).Idle() // at once: nobody uses it
+		<-h.Replace(first).Idle() // idle at once: it has no users
 	})
 }
 
-// Clients that hear notifications move to the new host and are told of it.
+// TestAttachedClientsMove: clients that get notifications move to the new host and are told
+// so.
 func TestAttachedClientsMove(t *testing.T) {
 	first, second := &host{}, &host{}
 	var h Handle
@@ -106,11 +108,11 @@ func TestAttachedClientsMove(t *testing.T) {
 	detach()
 	h.Replace(first)
 	if first.attached.Load() != 0 || second.attached.Load() != 0 || l.notes.Load() != 3 {
-		t.Error("a client that has left is attached again")
+		t.Error("a client that has detached is attached again")
 	}
 }
 
-// A renewed generation ends like a replaced one, and clients notice nothing.
+// TestRenew: a renewed generation ends like a replaced one, and clients notice nothing.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := &host{hold: make(chan struct{})}
@@ -138,15 +140,15 @@ func TestRenew(t *testing.T) {
 	})
 }
 
-// Under the race detector: no call, notification or hello reaches a host that was closed
-// once its generation was idle, and no attachment stays behind.
+// TestReplacedUnderLoad (for the race detector): no call, notification or Hello reaches a
+// host that was closed once its generation was idle, and no attachment is left behind.
 func TestReplacedUnderLoad(t *testing.T) {
 	var h Handle
 	hosts := []*host{{}}
 	h.Replace(hosts[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
-	var started sync.WaitGroup // every caller has called before anything is replaced
+	var started sync.WaitGroup // every caller makes a call before the first Replace
 	started.Add(8)
 	for range 8 {
 		load.Go(func() {
@@ -176,11 +178,11 @@ func TestReplacedUnderLoad(t *testing.T) {
 	for i, x := range hosts {
 		calls += x.calls.Load()
 		if x.late.Load() != 0 || x.attached.Load() != 0 {
-			t.Errorf("host %d: %d calls after its end, %d attached", i, x.late.Load(), x.attached.Load())
+			t.Errorf("host %d: %d calls after its close, %d attached", i, x.late.Load(), x.attached.Load())
 		}
 	}
 	if calls == 0 {
-		t.Error("nobody called")
+		t.Error("no calls were made")
 	}
 }
 

@@ -16,23 +16,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// instructions reads the text that clients are told and keeps it until its source
-// changes. What cannot be read is "": a handshake never fails for it.
+// instructions reads the instructions text for clients and caches it until its source
+// changes. If the text cannot be read it is "": a handshake never fails for it.
 type instructions struct {
 	mu     sync.Mutex
-	source string // what text was read from
+	source string // the source of text
 	text   string
-	mod    time.Time // of a file
+	mod    time.Time // of the file
 	size   int64
-	until  time.Time // for a command: read again after this
+	until  time.Time // of the command: when to run it again
 
-	running chan struct{} // closed when the command has ended; nil while it does not run
+	running chan struct{} // closed when the command has ended; nil while none runs
 }
 
 const (
 	maxInstructions     = 256 << 10
 	instructionsCommand = 5 * time.Second
-	instructionsKept    = time.Minute // how long a command's text is used
+	instructionsKept    = time.Minute // how long a command's output is used
 )
 
 func (i *instructions) get(ctx context.Context, in config.Instructions, log *slog.Logger) string {
@@ -50,7 +50,7 @@ func (i *instructions) get(ctx context.Context, in config.Instructions, log *slo
 func (i *instructions) file(path string, log *slog.Logger) string {
 	st, err := os.Stat(path)
 	if err == nil && !st.Mode().IsRegular() {
-		err = errNoFile // opening a pipe would wait for whoever writes to it
+		err = errNoFile // opening a named pipe would wait for a writer
 	}
 	if err != nil {
 		log.Warn("instructions cannot be read", "cause", err.Error())
@@ -78,8 +78,8 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 
 var errNoFile = errors.New("is not a regular file")
 
-// command returns what the command last said. It runs once for all who wait, and
-// is not cut short by the one for whom it was started.
+// command returns the last output of the command. It runs once for all callers that wait,
+// and goes on if the caller that started it goes away.
 func (i *instructions) command(ctx context.Context, argv []string, log *slog.Logger) string {
 	source := strings.Join(argv, "\x00")
 	for {

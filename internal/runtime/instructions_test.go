@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestInstructionsCommandOnce: however many ask at once, the command runs once,
-// and one who hangs up does not spoil it for the others.
+// TestInstructionsCommandOnce: the command runs once however many callers ask at once, and
+// a caller that goes away does not spoil it for the others.
 func TestInstructionsCommandOnce(t *testing.T) {
 	var texts instructions
 	ran := filepath.Join(t.TempDir(), "ran")

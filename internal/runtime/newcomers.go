@@ -10,20 +10,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// The rates of newcomers, as multiples of limits.initializePerSecond.
+// Rates for newcomers, as multiples of limits.initializePerSecond.
 const (
-	burstFactor    = 10 // of each: clients open several sessions when they start
-	clientFactor   = 4  // of all connections of one client's address and name
-	strangerFactor = 20 // of clients of which nothing was known before
+	burstFactor    = 10 // for one client: clients open several sessions when they start
+	clientFactor   = 4  // for all connections with one address and client name
+	strangerFactor = 20 // for all clients not seen before
 )
 
 const (
-	// maxDelay is how long an opening may be held back rather than refused. It makes a
-	// client that loops wait for its turn, behind others that came before it.
+	// maxDelay is the longest time that an opening is delayed instead of refused. It makes a
+	// looping client wait its turn behind clients that came first.
 	maxDelay = 2 * time.Second
-	// maxDelayed is how many openings may be held back at once.
+	// maxDelayed is the largest number of openings that are delayed at once.
 	maxDelayed = 1024
-	// maxNewcomers bounds how many connections, and how many clients, are remembered.
+	// maxNewcomers bounds how many connections and how many clients are remembered.
 	maxNewcomers = 4096
 )
 
@@ -36,7 +36,7 @@ const (
 // Each opening takes a token from every bucket that it belongs to. When a bucket is
 // empty the opening waits for its turn, and is refused when that would take too long.
 type newcomers struct {
-	perSecond int // 0 allows all
+	perSecond int // 0 allows everything
 
 	mu        sync.Mutex
 	conns     buckets[uint64]
@@ -45,8 +45,8 @@ type newcomers struct {
 	delayed   int
 }
 
-// allow reports whether a client may open a session, and if not when to try again.
-// It waits for maxDelay at most.
+// allow reports whether a client may open a session, and if not, when to try again. It
+// waits for at most maxDelay.
 func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (retryAfter time.Duration, ok bool) {
 	if n.perSecond <= 0 {
 		return 0, true
@@ -73,7 +73,7 @@ func (n *newcomers) allow(ctx context.Context, who transport.Newcomer) (retryAft
 	}
 }
 
-// take takes a token of each bucket of a client and returns how long it has to wait
+// take takes a token from each bucket of a client and returns how long the client must wait
 // for the last of them. When ok is false it has taken none.
 func (n *newcomers) take(who transport.Newcomer) (taken []*rate.Reservation, delay time.Duration, ok bool) {
 	now := time.Now()
@@ -128,10 +128,10 @@ type buckets[K comparable] struct {
 
 type bucket struct {
 	*rate.Limiter
-	again bool // it has been asked for more than once
+	again bool // whether it has been used more than once
 }
 
-// of returns the limiter of a key and whether it was there.
+// of returns the limiter of a key, and whether the table had it already.
 func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, known bool) {
 	if there := b.all[key]; there != nil {
 		there.again = true
@@ -148,9 +148,9 @@ func (b *buckets[K]) of(key K, perSecond int, now time.Time) (l *rate.Limiter, k
 	return l, false
 }
 
-// forget makes room by removing a few clients. Clients that have all of their tokens
-// lose only that they are known, so those that came once and not again go first. Of the
-// others, those go that have the most tokens, since they lose the least.
+// forget makes room by removing a few clients. A client with a full bucket loses nothing
+// but the record that it was seen, so clients that came only once go first. After them go
+// the clients with the most tokens, because they lose the least.
 func (b *buckets[K]) forget(now time.Time) {
 	full := func(e *bucket) bool { return e.TokensAt(now) >= float64(e.Burst()) }
 	for key, e := range b.all {
@@ -158,8 +158,8 @@ func (b *buckets[K]) forget(now time.Time) {
 			delete(b.all, key)
 		}
 	}
-	const least = maxNewcomers / 16 // so that this is not done for each newcomer
-	const few = 64                  // looked at for each that goes
+	const least = maxNewcomers / 16 // so that this does not run for each newcomer
+	const few = 64                  // entries examined for each one removed
 	for len(b.all) > maxNewcomers-least {
 		var fullest K
 		most, looked := -1.0, 0

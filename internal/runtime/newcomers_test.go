@@ -11,21 +11,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// loop opens sessions until ctx ends, one after another, as next says who does.
+// loop opens sessions one after another until ctx ends. next says which client opens
+// each.
 func loop(ctx context.Context, n *newcomers, next func(i int) transport.Newcomer) (opened int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		if _, ok := n.allow(ctx, next(i)); ok {
 			opened++
 		} else {
-			time.Sleep(time.Millisecond) // what a refusal takes at least
+			time.Sleep(time.Millisecond) // a refusal takes at least this long
 		}
 	}
 	return opened
 }
 
-// A client that opens sessions in a loop shuts nobody else out, however it does it
-// and however many connections it uses at once. Another client that opens one every
-// ten seconds is never refused, and waits only where it cannot be told from the first.
+// TestLoopingClientShutsOutNobody: a client that opens sessions in a loop does not lock out
+// other clients, however it does it and however many connections it uses at once. Another
+// client that opens a session every ten seconds is never refused, and waits only where it
+// cannot be told apart from the first.
 func TestLoopingClientShutsOutNobody(t *testing.T) {
 	other := func(i int) transport.Newcomer {
 		return transport.Newcomer{Remote: "127.0.0.1", Connection: 1_000_000 + uint64(i), Client: "other 1"}
@@ -37,10 +39,10 @@ func TestLoopingClientShutsOutNobody(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		abreast  int // loops at once
+		abreast  int // concurrent loops
 		next     func(worker, i int) transport.Newcomer
 		innocent func(i int) transport.Newcomer
-		wait     time.Duration // of the innocent, at most
+		wait     time.Duration // of the well-behaved client, at most
 		opened   int           // by the loops in 100 s, at most
 	}{
 		{"one connection, another name", 3, func(w, _ int) transport.Newcomer {
@@ -49,21 +51,21 @@ func TestLoopingClientShutsOutNobody(t *testing.T) {
 		{"one connection, the same name", 3, func(w, _ int) transport.Newcomer {
 			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(w + 1), Client: "loop 1"}
 		}, same, 0, 3 * 5 * 111},
-		{"ever new connections, another name", 20, func(w, i int) transport.Newcomer {
+		{"new connections each time, another name", 20, func(w, i int) transport.Newcomer {
 			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: "loop 1"}
 		}, other, 0, 20 * 111},
-		{"ever new connections, the same name", 20, func(w, i int) transport.Newcomer {
+		{"new connections each time, the same name", 20, func(w, i int) transport.Newcomer {
 			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: "loop 1"}
 		}, same, maxDelay, 20 * 111},
-		{"ever new names, a known client", 50, func(w, i int) transport.Newcomer {
+		{"new names each time, a known client", 50, func(w, i int) transport.Newcomer {
 			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: fmt.Sprintf("loop %d %d", w, i)}
 		}, other, 0, 100 * 111},
-		{"ever new names, new clients", 50, func(w, i int) transport.Newcomer {
+		{"new names each time, new clients", 50, func(w, i int) transport.Newcomer {
 			return transport.Newcomer{Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: fmt.Sprintf("loop %d %d", w, i)}
 		}, func(i int) transport.Newcomer {
 			return transport.Newcomer{Remote: "127.0.0.1", Connection: 1_000_000 + uint64(i), Client: fmt.Sprintf("new %d", i)}
 		}, maxDelay, 100 * 111},
-		{"one that has signed in, and its connections", 20, func(w, i int) transport.Newcomer {
+		{"a client that has signed in, and its connections", 20, func(w, i int) transport.Newcomer {
 			return transport.Newcomer{Principal: "ann", Remote: "127.0.0.1", Connection: uint64(i*100 + w + 1), Client: "loop 1"}
 		}, func(i int) transport.Newcomer {
 			return transport.Newcomer{Principal: "bob", Remote: "127.0.0.1", Connection: uint64(1), Client: "loop 1"}
@@ -73,7 +75,7 @@ func TestLoopingClientShutsOutNobody(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := &newcomers{perSecond: 5}
 				if _, ok := n.allow(t.Context(), c.innocent(0)); !ok {
-					t.Fatal("the first of all was refused")
+					t.Fatal("the first client was refused")
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 				defer cancel()
@@ -110,8 +112,8 @@ func TestLoopingClientShutsOutNobody(t *testing.T) {
 	}
 }
 
-// What is held back is bounded, is let go when its client hangs up, and gives its
-// turn to the next then.
+// TestHeldBack: the number of delayed openings is bounded. An opening whose client hangs up
+// is dropped and gives its turn to the next one.
 func TestHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &newcomers{perSecond: 10_000}
@@ -125,7 +127,7 @@ func TestHeldBack(t *testing.T) {
 		var waiting sync.WaitGroup
 		var mu sync.Mutex
 		refused := 0
-		n.perSecond = 1 // of further clients
+		n.perSecond = 1 // of other clients
 		slow := transport.Newcomer{Principal: "bob"}
 		for range burstFactor {
 			n.allow(ctx, slow)
@@ -157,7 +159,7 @@ func TestHeldBack(t *testing.T) {
 		time.Sleep(time.Second)
 		start := time.Now()
 		if _, ok := n.allow(t.Context(), slow); !ok || time.Since(start) > time.Second {
-			t.Errorf("after those who hung up: %t, %v", ok, time.Since(start))
+			t.Errorf("after the others hung up: %t, %v", ok, time.Since(start))
 		}
 	})
 }

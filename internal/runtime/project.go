@@ -14,26 +14,26 @@ import (
 // project so far.
 const defaultProject = "default"
 
-// project is a set of servers with the endpoints at which clients reach them. Its fields
-// but joined are guarded by Runtime.mu.
+// project is a set of servers with the endpoints at which clients reach them. Runtime.mu
+// guards its fields, except joined.
 type project struct {
 	name    string
-	joined  *mount // of all servers; lives as long as the Runtime
+	joined  *mount // the endpoint of all servers; lives as long as the Runtime
 	gateway *gateway.Merged
 	single  map[string]*mount          // by server name
-	singles map[string]*gateway.Single // that they lead to
+	singles map[string]*gateway.Single // the mounts lead to it
 }
 
-// mount is an endpoint with the handle that its clients' conversations lead to.
+// mount is an endpoint with the handle that serves its clients.
 type mount struct {
 	handle    *Handle
 	reception *downstream.Endpoint
 	endpoint  *Endpoint
-	servers   []*server // that the current generation of handle holds; only Apply uses it
+	servers   []*server // held by the current generation of handle; only Apply uses it
 }
 
-// replace lets clients reach h from now on, and with it these servers. It returns the old
-// generation, nil the first time, and the servers that it holds.
+// replace makes h, with these servers, the handler for clients. It returns the old
+// generation (nil the first time) and the servers that it holds.
 func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*server) {
 	for _, x := range to {
 		x.hold()
@@ -43,7 +43,7 @@ func (m *mount) replace(h downstream.Handler, to []*server) (*Generation, []*ser
 	return m.handle.Replace(h), before
 }
 
-// move says which handler takes over a mount, and which servers it can reach.
+// move says which handler takes over a mount, and which servers that handler can reach.
 type move struct {
 	m  *mount
 	h  downstream.Handler
@@ -55,7 +55,7 @@ func (r *Runtime) newProject(name string) *project {
 	return &project{name: name, joined: r.newMount(""), single: make(map[string]*mount), singles: make(map[string]*gateway.Single)}
 }
 
-// newMount makes a mount with the settings of the configuration of the start.
+// newMount makes a mount with the settings of the initial configuration.
 func (r *Runtime) newMount(name string) *mount {
 	s := r.opts.Config
 	m := &mount{handle: &Handle{}}
@@ -71,7 +71,8 @@ func (r *Runtime) newMount(name string) *mount {
 }
 
 // planLocked makes the handlers of a project under a configuration. enabled are the
-// settings of order. It returns what moves where, and notes in l what leaves.
+// settings of the servers in order. It returns which mounts get which handler, and records
+// in l what is taken out of use.
 func (r *Runtime) planLocked(p *project, s *config.Snapshot, order []*server, enabled []config.Server, l *leaving) (moves []move) {
 	g := &gateway.Merged{
 		Bridge: r.bridge, Policy: r.opts.Policy, Project: p.name, Listens: &r.listens, Names: catalog.Names{Separator: s.Separator}, Identity: r.identity(s),

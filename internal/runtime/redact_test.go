@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestRedactorTakesAllSecrets: of two that begin alike nothing of the longer is left,
-// and what came from outside into an argument or a URL is one.
+// TestRedactorTakesAllSecrets: if two secrets begin alike, nothing of the longer one is
+// left. A value from a variable in an argument or a URL is a secret too.
 func TestRedactorTakesAllSecrets(t *testing.T) {
 	t.Setenv("TOKEN", "arg-canary-1")
 	t.Setenv("ROOM", "path-canary-2")

@@ -13,31 +13,31 @@ import (
 
 // Report describes the state of a Runtime.
 type Report struct {
-	Configured time.Time // of the last Apply
+	Configured time.Time // time of the last Apply
 	Draining   bool
-	Endpoints  []EndpointReport // by name; the joined one first
-	Servers    []ServerReport   // as in the configuration
+	Endpoints  []EndpointReport // by name; the merged one first
+	Servers    []ServerReport   // in the order of the configuration
 	Lists      []catalog.ListReport
 	Parked     []bridge.ParkedReport
-	Listens    map[string]int // how many each client has open
+	Listens    map[string]int // how many listens each client has open
 }
 
 // EndpointReport describes one endpoint.
 type EndpointReport struct {
 	Path          string
-	Server        string         // "" for the joined one
+	Server        string         // "" for the merged one
 	Conversations map[string]int // by transport
-	Requests      int            // that run and are a conversation by themselves
+	Requests      int            // running requests that are a conversation by themselves
 }
 
 // ServerReport describes one server.
 type ServerReport struct {
 	upstream.Report
-	// Clean masks the server's secrets in a text that it or the network wrote.
+	// Clean masks the server's secrets in a text that comes from the server or the network.
 	Clean func(string) string
 }
 
-// Report gathers the state of everything. It asks no server and waits for nobody.
+// Report collects the state of everything. It does not ask servers and does not wait.
 func (r *Runtime) Report() *Report {
 	p := r.projects[defaultProject]
 	r.mu.Lock()
@@ -63,7 +63,7 @@ func (r *Runtime) Report() *Report {
 	return out
 }
 
-// Statuses returns the state of each server, in the order of the configuration.
+// Statuses returns the state of each server in the order of the configuration.
 func (r *Runtime) Statuses() []upstream.Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,8 +12,8 @@ type leaving struct {
 	generations []held
 	gateways    []*gateway.Merged
 	singles     []*gateway.Single
-	servers     []*server // that are in the configuration no more
-	mounts      []*mount  // likewise
+	servers     []*server // no longer in the configuration
+	mounts      []*mount  // no longer in the configuration
 }
 
 // held is a replaced generation and the servers that its calls may use.
@@ -29,11 +29,11 @@ func (l *leaving) add(g *Generation, servers []*server) {
 	}
 }
 
-// retire lets go of what an Apply took out of use, as soon as nobody uses it any more. It
+// retire releases what an Apply took out of use as soon as nothing uses it any more. It
 // does not wait.
 func (r *Runtime) retire(l leaving) {
 	for _, x := range l.servers {
-		x.release() // of the configuration
+		x.release() // the configuration's use
 	}
 	if len(l.generations) > 0 {
 		r.retired.Go(func() {
@@ -55,8 +55,8 @@ func (r *Runtime) retire(l leaving) {
 	}
 }
 
-// remove closes servers when nobody uses them any more, or after Options.Drain, and then
-// their endpoints.
+// remove closes servers, and then their endpoints, when nothing uses the servers any more,
+// or after Options.Drain.
 func (r *Runtime) remove(servers []*server, mounts []*mount) {
 	limit := r.opts.Drain
 	if limit <= 0 {
@@ -69,7 +69,7 @@ wait:
 		select {
 		case <-x.idle:
 		case <-late.C:
-			r.opts.Log.Warn("calls of servers that were removed are cut off", "after", limit.String())
+			r.opts.Log.Warn("calls to removed servers are cut off", "after", limit.String())
 			break wait
 		case <-r.endpoints.Context().Done():
 			break wait

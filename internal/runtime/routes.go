@@ -8,8 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// Routes puts the paths of all endpoints on mux: those of the default project, and below
-// /p/ those of each. Projects, and endpoints of single servers, are looked up by name.
+// Routes registers the paths of all endpoints on mux: those of the default project, and
+// those of each project below /p/. Projects and endpoints of single servers are looked up
+// by name.
 func (r *Runtime) Routes(mux *http.ServeMux) {
 	for _, prefix := range []string{"/", "/p/{project}/", "/s/{server}/", "/p/{project}/s/{server}/"} {
 		for _, leaf := range leaves {
@@ -18,8 +19,8 @@ func (r *Runtime) Routes(mux *http.ServeMux) {
 	}
 }
 
-// serve answers a request for an endpoint. Of a project that does not exist it says no
-// more than of any other path.
+// serve answers a request for an endpoint. A project that does not exist gets the same
+// answer as any other unknown path.
 func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
 	p := r.projects[cmp.Or(req.PathValue("project"), defaultProject)]
 	if p == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Of a project that does not exist nothing is said that is not said of any other path. The
-// default project answers below /p/ as it does without.
+// TestProjectsAreLookedUp: a project that does not exist gets the same answer as any other
+// unknown path. The default project answers below /p/ as it does without the prefix.
 func TestProjectsAreLookedUp(t *testing.T) {
 	s := config.Default()
 	r := New(Options{

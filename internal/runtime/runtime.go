@@ -21,30 +21,30 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// DrainLimit is how long running calls may take to end once we are told to stop, or their
-// server is taken out of the configuration.
+// DrainLimit is how long running calls may take to end once the process is told to stop, or
+// their server is removed from the configuration.
 const DrainLimit = 30 * time.Second
 
-// Options are those of New. Config, Log, Guard and Budget must be set.
+// Options are the options of New. Config, Log, Guard and Budget must be set.
 type Options struct {
-	// Config is the configuration of the start. Apply does not change its limits,
-	// revisions, hosts and origins; see config.Snapshot.
+	// Config is the initial configuration. Apply does not change its limits, revisions, hosts
+	// and origins; see config.Snapshot.
 	Config *config.Snapshot
 	Log    *slog.Logger
 	Events *event.Publisher // nil publishes nothing
 	Guard  *httpdoor.Guard
 	Budget *transport.Budget
-	// Drain is how long calls of a removed server may take to end; 0 means DrainLimit.
+	// Drain is how long calls to a removed server may take to end; 0 means DrainLimit.
 	Drain   time.Duration
 	Version string
-	// Policy is asked about each call: authorise, limit, confirm, redact, audit, in this
-	// order. It is empty so far, and lets all pass.
+	// Policy is asked about each call: authorise, limit, confirm, redact, audit, in this order.
+	// It is empty so far and allows every call.
 	Policy policy.Chain
 }
 
-// Runtime is what a configuration has been turned into. Apply replaces the configuration
-// while clients are there. New makes a Runtime; Close must be called at the end. All
-// methods are safe for concurrent use, but calls of Apply must not overlap.
+// Runtime is a configuration put to work. Apply replaces the configuration while clients
+// are connected. New makes a Runtime; Close must be called at the end. All methods are safe
+// for concurrent use, but calls of Apply must not overlap.
 type Runtime struct {
 	opts      Options
 	hooks     Hooks
@@ -53,14 +53,14 @@ type Runtime struct {
 	newcomers newcomers
 	texts     instructions
 	endpoints *Endpoints
-	retired   work.Group          // what waits for the end of replaced generations
+	retired   work.Group          // goroutines that wait for replaced generations to end
 	projects  map[string]*project // by name; the table does not change
 
 	mu       sync.Mutex
 	snapshot *config.Snapshot
-	since    time.Time          // of the last Apply
+	since    time.Time          // time of the last Apply
 	servers  map[string]*server // by name and fingerprint
-	order    []*server          // as in the configuration
+	order    []*server          // in the order of the configuration
 	draining bool
 }
 
@@ -74,14 +74,14 @@ func New(o Options) *Runtime {
 	return r
 }
 
-// changed hears from upstreams that their lists have changed.
+// changed is told by upstreams that their lists have changed.
 func (r *Runtime) changed(server, kind string) {
 	for _, g := range r.gateways() {
 		g.Changed(server, kind)
 	}
 }
 
-// gateways returns the gateway of each project, none before the first Apply.
+// gateways returns the gateway of each project, or none before the first Apply.
 func (r *Runtime) gateways() (all []*gateway.Merged) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *Runtime) gateways() (all []*gateway.Merged) {
 	return all
 }
 
-// Apply makes a configuration the current one. Servers whose settings are the same keep
+// Apply makes a configuration the current one. Servers whose settings are unchanged keep
 // running. Others are closed when the last call that began before has ended, or after
 // Options.Drain.
 func (r *Runtime) Apply(s *config.Snapshot) {
@@ -142,8 +142,8 @@ func (r *Runtime) Apply(s *config.Snapshot) {
 	r.retire(out)
 }
 
-// identity returns how we introduce ourselves under a configuration. The environment wins
-// over the file, so that a container can be told without one.
+// identity returns Dragoman's own name, title and version under a configuration.
+// Environment variables override the file, so that a container needs no file.
 func (r *Runtime) identity(s *config.Snapshot) catalog.Identity {
 	or := func(env, value string) string {
 		if v := os.Getenv(env); v != "" {
@@ -165,15 +165,15 @@ func (r *Runtime) identity(s *config.Snapshot) catalog.Identity {
 	return f
 }
 
-// Current returns the configuration that was applied last, nil before the first.
+// Current returns the configuration that was applied last, or nil before the first.
 func (r *Runtime) Current() *config.Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.snapshot
 }
 
-// Warm opens all servers that are not lazy at once, so that the first client need not
-// wait. It does not wait for them.
+// Warm opens all servers that are not lazy at once, so that the first client does not have
+// to wait. Warm itself does not wait for them.
 func (r *Runtime) Warm() {
 	s := r.Current()
 	lazy := make(map[string]bool)
@@ -185,15 +185,16 @@ func (r *Runtime) Warm() {
 	}
 }
 
-// Endpoints returns the endpoints of all servers and the joined one.
+// Endpoints returns the endpoints of all servers, including the merged one.
 func (r *Runtime) Endpoints() *Endpoints { return r.endpoints }
 
-// Reception returns where a client on a pipe meets all servers of the default project.
+// Reception returns the endpoint for a client on a pipe: all servers of the default
+// project.
 func (r *Runtime) Reception() *downstream.Endpoint {
 	return r.projects[defaultProject].joined.reception
 }
 
-// Drain ends what would never end by itself: listens, and what waits for a change.
+// Drain ends requests that would never end by themselves: listens, and waits for a change.
 func (r *Runtime) Drain() {
 	r.mu.Lock()
 	r.draining = true
@@ -216,8 +217,8 @@ func (r *Runtime) drainSingles() {
 	}
 }
 
-// Close closes all endpoints and servers and returns when nothing runs any more. A server
-// may take limit to end by itself.
+// Close closes all endpoints and servers, and returns when nothing runs any more. A server
+// may take up to limit to exit by itself.
 func (r *Runtime) Close(limit time.Duration) {
 	r.endpoints.Close()
 	r.drainSingles()

@@ -19,19 +19,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// StopLimit is how long a server may take to end by itself before it is killed.
+// StopLimit is how long a server may take to exit by itself before it is killed.
 const StopLimit = 10 * time.Second
 
-// server makes an *upstream.Upstream what the gateway asks for, and counts who may still
-// use it: the current configuration, each generation that can reach it and is not idle,
-// and leases. Leases are counted because a parked call outlives the request, and with it
-// the generation, in which it began.
+// server implements gateway.Upstream with an *upstream.Upstream, and counts its users: the
+// current configuration, each generation that can reach it and is not idle, and leases.
+// Leases are counted because a parked call outlives the request in which it began, and with
+// it the generation.
 type server struct {
 	*upstream.Upstream
 	users   atomic.Int64
 	once    sync.Once
-	idle    chan struct{} // closed when nobody may use it any more
-	leaving func()        // release, made once so that a lease allocates nothing for it
+	idle    chan struct{} // closed when the last user is gone
+	leaving func()        // release as a func value, made once so that a lease does not allocate
 }
 
 // newServer returns a server with one user.
@@ -50,7 +50,7 @@ func (s *server) release() {
 	}
 }
 
-// ForGateway returns an upstream as the gateway uses it.
+// ForGateway returns the upstream as a gateway.Upstream.
 func ForGateway(u *upstream.Upstream) gateway.Upstream { return newServer(u) }
 
 // Subscribe implements gateway.Upstream.
@@ -70,23 +70,23 @@ func (s *server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) 
 	return l, nil
 }
 
-// Hooks are what NewUpstream needs beside the configuration of a server. Log must be set.
+// Hooks are what NewUpstream needs besides the configuration of a server. Log must be set.
 type Hooks struct {
 	Log *slog.Logger
 	// Events is where upstreams publish; nil publishes nothing.
 	Events *event.Publisher
-	// Changed hears that lists of a server have changed; see gateway.Merged.Changed.
+	// Changed is called when lists of a server have changed; see gateway.Merged.Changed.
 	Changed func(server, kind string)
-	// Version is ours, as servers are told it; "" is "devel".
+	// Version is our own version, sent to servers; "" means "devel".
 	Version string
-	// OneClient says that one client alone is served.
+	// OneClient says that there is only one client.
 	OneClient bool
-	// Dialects are the profiles that are looked for; nil for the built-in ones.
+	// Dialects are the profiles to detect; nil means the built-in ones.
 	Dialects []*dialect.Profile
 }
 
 // NewUpstream makes an upstream of a configured server. It does no I/O: the server is
-// opened when it is first needed.
+// opened on first use.
 func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	spec := upstream.Spec{
 		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL, Shown: c.Describe(),
@@ -115,7 +115,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	}
 	switch p := c.Profile; {
 	case p != nil && p.Bridge == dialect.CodexAppServer:
-		spec.Adapter, spec.Dialect = worker(p), nil // what comes out of it is MCP
+		spec.Adapter, spec.Dialect = worker(p), nil // the process's output is MCP
 	case p == nil:
 		spec.AdapterFor = func(name string) upstream.Adapter {
 			if name != handshake.DialectAppServer {
@@ -135,8 +135,8 @@ func timesOf(c config.Server) upstream.Times {
 	return upstream.Times{Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax}
 }
 
-// info returns the Implementation object with which Dragoman introduces itself to servers
-// when a session belongs to no client. An empty version is "devel".
+// info returns the Implementation object that servers get from a session that belongs to no
+// client. An empty version means "devel".
 func info(version string) []byte {
 	if version == "" {
 		version = "devel"
@@ -144,8 +144,8 @@ func info(version string) []byte {
 	return append(jsonrpc.AppendQuote([]byte(`{"name":"dragoman","version":`), version), '}')
 }
 
-// CloseAll ends upstreams at the same time and waits for them. After limit it kills those
-// that have not ended.
+// CloseAll closes upstreams at the same time and waits for them. After limit it kills those
+// that have not exited.
 func CloseAll(all []*upstream.Upstream, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
