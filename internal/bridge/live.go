@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // maxRounds bounds how often one call may ask for input.
@@ -32,7 +33,7 @@ func (r *Bridge) playLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.C
 		var answers []byte
 		if empty(m.Raw, asks) {
 			// Only a state: the server sheds load. It is not asked again at once.
-			if err := pause(ctx, min(100*time.Millisecond<<round, 5*time.Second)); err != nil {
+			if err := work.Sleep(ctx, min(100*time.Millisecond<<round, 5*time.Second)); err != nil {
 				return nil, err
 			}
 		} else {
@@ -66,17 +67,6 @@ func empty(raw []byte, object jsonrpc.Span) bool {
 		return false
 	}
 	return true
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // errDeclined is a question that the client answered with an error.

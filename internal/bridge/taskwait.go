@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // The bounds of waiting for a task of a server in a client's stead.
@@ -72,7 +73,7 @@ func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.
 		if st, failed, err = p.look(ctx, c); err != nil || failed != nil || mcp.TaskOver(st.status) {
 			break
 		}
-		if err := pause(ctx, 20*time.Millisecond<<try); err != nil {
+		if err := work.Sleep(ctx, 20*time.Millisecond<<try); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +123,7 @@ func (w *waiting) result(ctx context.Context) (*mcp.Reply, error) {
 			if misses++; misses == maxMisses {
 				return nil, err
 			}
-			if err := pause(ctx, pollDefault<<misses); err != nil {
+			if err := work.Sleep(ctx, pollDefault<<misses); err != nil {
 				return nil, w.gaveUp(ctx)
 			}
 			continue
@@ -138,7 +139,7 @@ func (w *waiting) result(ctx context.Context) (*mcp.Reply, error) {
 				return nil, err
 			}
 		}
-		if err := pause(ctx, st.pace()); err != nil {
+		if err := work.Sleep(ctx, st.pace()); err != nil {
 			return nil, w.gaveUp(ctx)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	events "github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // Options configure how a worker is handled. The zero value works.
@@ -129,14 +130,7 @@ func (s *Server) Admit(ctx context.Context) error {
 	if wait <= 0 {
 		return nil
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return work.Sleep(ctx, wait)
 }
 
 func (s *Server) exceededLocked() bool { return s.o.Restarts > 0 && s.failures >= s.o.Restarts }

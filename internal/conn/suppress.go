@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // This file protects servers from calls that they cannot handle: methods whose capability
@@ -87,14 +88,7 @@ func (s *Conn) untilReady(ctx context.Context, opened *handshake.Outcome, c *mcp
 	var reply *mcp.Reply
 	wait := func(ctx context.Context, d time.Duration) error {
 		s.logNotReady(reply, c, d)
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		return work.Sleep(ctx, d)
 	}
 	m, err := handshake.UntilReady(ctx, wait, opened.NotReady, func() (*jsonrpc.Message, error) {
 		var err error

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // state is the state of a handshake. Its value names what is sent next.
@@ -149,14 +150,7 @@ func wait(ctx context.Context, d time.Duration, by func(context.Context, time.Du
 	if by != nil {
 		return by(ctx, d)
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return work.Sleep(ctx, d)
 }
 
 // replyKind is the outcome of an exchange.

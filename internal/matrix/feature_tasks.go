@@ -9,6 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // playTasks plays the life of a task in the client's revision: tasks of 2025-11-25, which
@@ -116,10 +117,8 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 		default:
 			return fmt.Errorf("the task is %q", status)
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := work.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("the task is not over after %d looks", most)

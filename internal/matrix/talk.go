@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // talk is one conversation in which the features of a pair are played.
@@ -154,10 +155,8 @@ func until(ctx context.Context, ask func() (bool, error)) error {
 		if ok, err := ask(); ok || err != nil {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := work.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }

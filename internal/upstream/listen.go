@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // listening is one subscriptions/listen to a modern server, on behalf of all subscribers
@@ -177,11 +178,7 @@ func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 			}
 		}
 		u.opts.Log.Info("listen ended", "server", u.spec.Name, "cause", reason(err))
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if work.Sleep(ctx, wait) != nil {
 			return
 		}
 		wait = min(2*wait, time.Minute)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // drainFor is how long the old listen stays open after the server has acknowledged the new
@@ -116,12 +117,7 @@ func (u *Upstream) replace(l *link, old, next *listening) {
 		l.cancel(errReplaced) // at most two are open: this one and its replacement
 	}
 	u.mu.Unlock()
-	t := time.NewTimer(drainFor)
-	select {
-	case <-t.C:
-	case <-u.life.Done():
-		t.Stop()
-	}
+	_ = work.Sleep(u.life, drainFor)
 	u.mu.Lock()
 	l.listenSet.close(old)
 	u.mu.Unlock()

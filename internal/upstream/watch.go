@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // Subscriber gets the notifications of a server on behalf of a client: a legacy client
@@ -328,10 +329,8 @@ func (u *Upstream) askSubscriber(ctx context.Context, p *pool, m *jsonrpc.Messag
 		}
 		// Servers ask for roots right after the handshake, before the client of the session
 		// has finished its own.
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := work.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -352,11 +351,7 @@ func (u *Upstream) restore(p *pool, l *link) {
 		if u.resubscribe(p) {
 			return
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-u.life.Done():
-			t.Stop()
+		if work.Sleep(u.life, wait) != nil {
 			return
 		}
 	}

@@ -9,10 +9,14 @@
 // has that lock: after Close it starts nothing more, and Wait has waited for everything
 // that it started.
 //
-// The package does not know the protocol and starts nothing by itself.
+// Sleep is a pause that ends with a context. The package does not know the protocol and starts nothing by itself.
 package work
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // Group is the goroutines of one owner. The zero value is ready. A Group must not be
 // copied. All methods are safe for concurrent use.
@@ -45,4 +49,16 @@ func (g *Group) Close() {
 func (g *Group) Wait() {
 	g.Close()
 	g.running.Wait()
+}
+
+// Sleep waits for d. If ctx ends first, it returns the cause.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

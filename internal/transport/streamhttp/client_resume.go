@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 const (
@@ -41,17 +42,6 @@ func (s *stream) wait(failures int) time.Duration {
 	return max(d, backoff-rand.N(backoff/4))
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}
-
 // get opens a stream by GET, after the event s.last if there is one.
 func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 	h := s.c.link.NewHeader(4)
@@ -69,7 +59,7 @@ func (s *stream) get(ctx context.Context) (*httplink.Response, error) {
 func (s *stream) resume(ctx context.Context, failures int) (*httplink.Response, error) {
 	var last error
 	for range maxTries {
-		if err := sleep(ctx, s.wait(failures)); err != nil {
+		if err := work.Sleep(ctx, s.wait(failures)); err != nil {
 			return nil, err
 		}
 		failures++
@@ -158,7 +148,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 		default:
 			return fmt.Errorf("%w: %w", ErrNoListen, resp.Refused())
 		}
-		if err := sleep(ctx, s.wait(failures)); err != nil {
+		if err := work.Sleep(ctx, s.wait(failures)); err != nil {
 			return err
 		}
 	}
