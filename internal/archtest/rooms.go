@@ -131,12 +131,6 @@ const (
 // unrevised lists the files that still use words of oldStyle. Remove a file from the list
 // when its text is rewritten.
 var unrevised = []string{
-	"internal/bridge/live.go",
-	"internal/bridge/live_test.go",
-	"internal/bridge/park.go",
-	"internal/bridge/seal.go",
-	"internal/bridge/taskattend.go",
-	"internal/bridge/taskid.go",
 	"internal/daemon/child_test.go",
 	"internal/daemon/codes_test.go",
 	"internal/daemon/dialects_test.go",

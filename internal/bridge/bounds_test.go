@@ -16,13 +16,13 @@ import (
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestLogsHeldForAParkedCallAreBoundedInBytes: those that fit are heard when the client
-// comes back.
+// TestLogsHeldForAParkedCallAreBoundedInBytes: the messages within the bound are delivered
+// when the client comes back.
 func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			go func() {
-				time.Sleep(time.Second) // nobody is there
+				time.Sleep(time.Second) // no request is attached
 				for n := range maxHeldLogs {
 					s.Notify([]byte(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d %s"}}`, n, long(100<<10))))
 				}
@@ -47,7 +47,7 @@ func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// givesUp is a legacy server that asks, waits for a second, and answers with so many
+// givesUp is a legacy server that sends a request, waits for a second, and answers with n
 // bytes.
 func givesUp(size int) *fake {
 	return &fake{name: "old", call: func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
@@ -62,10 +62,10 @@ func givesUp(size int) *fake {
 	}}
 }
 
-// TestAnswersThatNobodyFetchesAreBounded: a client's calls are parked, the server takes
-// its questions back and answers at length, and the client never comes. What is kept is
-// bounded, in number and in bytes, and counted; the call of another client that waits
-// among them still gets its answer, and nothing is counted in the end.
+// TestAnswersThatNobodyFetchesAreBounded: calls are parked, the server cancels its requests
+// and sends long answers, and the client never comes back. The kept answers are bounded in
+// number and bytes, and counted in the budget. Another client's waiting call still gets its
+// answer, and the budget is empty at the end.
 func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
 	for _, size := range []int{10, 256 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
 				}
 				reply, err := back("ben", innocent)
 				if err != nil || text(t, reply, "who") != "ben" {
-					t.Errorf("the innocent call: %v", err)
+					t.Errorf("the other call: %v", err)
 				}
 				if _, err := back("alice", states[0]); !errors.Is(err, errParkLost) {
 					t.Errorf("the oldest one: %v", err)

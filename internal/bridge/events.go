@@ -10,12 +10,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TellLost publishes that clients do not get something of a server: what is the method
-// that it would have come by, why a clause of a sentence.
-func (r *Bridge) TellLost(server, what, why string) { r.lose(nil, server, what, why) }
+// ReportLoss publishes that clients do not get something from a server. what is the method,
+// why the reason as a clause.
+func (r *Bridge) ReportLoss(server, what, why string) { r.publishLoss(nil, server, what, why) }
 
-// lose is TellLost in a call, which is nil where it is not known.
-func (r *Bridge) lose(c *mcp.Call, server, what, why string) {
+// publishLoss is ReportLoss for a call; c is nil if the call is not known.
+func (r *Bridge) publishLoss(c *mcp.Call, server, what, why string) {
 	e := event.Event{Kind: event.Loss, Level: slog.LevelWarn, Server: server, Name: what, Detail: why}
 	if c != nil {
 		e.Who, e.Method, e.Call, e.From = c.Client.Who, c.Msg.Method, c.Number, c.Client.Revision
@@ -23,9 +23,9 @@ func (r *Bridge) lose(c *mcp.Call, server, what, why string) {
 	r.Events.Publish(e)
 }
 
-// refuse publishes that the requestState of c is another client's or another request's, or
-// was changed.
-func (r *Bridge) refuse(c *mcp.Call, server string) {
+// publishRefusal publishes that the requestState of c belongs to another client or another
+// request, or was changed.
+func (r *Bridge) publishRefusal(c *mcp.Call, server string) {
 	r.Events.Publish(event.Event{
 		Kind: event.Refusal, Level: slog.LevelWarn, Who: c.Client.Who, Server: server, Method: c.Method.Name,
 		From: c.Client.Revision, Call: c.Number, Code: int64(errState.Code),
@@ -33,14 +33,14 @@ func (r *Bridge) refuse(c *mcp.Call, server string) {
 	})
 }
 
-// newInputRequired returns a reply of our own that is an input_required result.
+// newInputRequired returns an input_required result of our own.
 func newInputRequired(result []byte) *mcp.Reply {
 	reply := mcp.Answer(result)
 	reply.Asks = true
 	return reply
 }
 
-// observe returns s, which also publishes what a server asks through it in the call c.
+// observe returns a caller that also publishes the server requests of the call c.
 func (r *Bridge) observe(server string, c *mcp.Call, s mcp.Caller) mcp.Caller {
 	return &observedCaller{s, r.Events, server, c}
 }

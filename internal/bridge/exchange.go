@@ -10,12 +10,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Exchange takes a call to its server and the answer back, rounds of questions and tasks
-// included. The attempt says what the server calls things; res is what Open returned for
-// the call.
+// Exchange relays a call to its server and returns the answer, including rounds of input
+// and tasks. The attempt contains the server's names; res is the result of Open for the
+// call.
 func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	if !a.Sole && a.Client.Revision.Can(mcp.ExperimentalTasks) && a.Client.Declares("tasks") {
-		k = apart{k}
+		k = withoutTaskList{k}
 	}
 	a.Server = u.Name()
 	v := visit{server: u, client: a.Client, need: mcp.NeedOf(a.Call)}
@@ -36,13 +36,12 @@ func (r *Bridge) exchange(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 	return r.rounds(ctx, v, a, res, k)
 }
 
-// rounds takes a call to its server and the answer back, with the rounds of
-// questions in between.
+// rounds relays a call to its server and returns the answer, including rounds of input.
 func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool && res.kind != 'P' {
-		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers":
-		// whoever processes the body must check them, known or not to the server.
+		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers": whoever
+		// processes the body must check the headers, even if the server does not know them.
 		l, err := v.open(ctx)
 		if err != nil {
 			return nil, err
@@ -60,7 +59,7 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 	if reply.Code() == mcp.CodeURLElicitationRequired {
 		for e := range jsonrpc.Elements(reply.Msg.Raw, urlsOf(reply)) {
 			if why := mcp.URLProblem(reply.Msg.Raw, e); why != "" {
-				return nil, r.unfitVisit(u, why)
+				return nil, r.unsafeURL(u, why)
 			}
 		}
 	}
@@ -77,11 +76,10 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 		reply.Asks = true
 		return r.seal(u, c, reply)
 	}
-	return r.playLive(ctx, v, a, k, reply)
+	return r.relayLive(ctx, v, a, k, reply)
 }
 
-// fromLegacy looks in a legacy server's answer for what a modern client has to do
-// before there is one.
+// fromLegacy checks whether a legacy server's answer asks a modern client for input.
 func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	switch {
 	case reply.Code() == mcp.CodeURLElicitationRequired:
@@ -97,11 +95,10 @@ func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 	return reply, nil
 }
 
-// askedInAnswer reports whether a legacy server's result asks for something in the
-// newer form. There are servers of both eras that fall back to live questions on an
-// older session, and run out of them: what they ask next stands in their answer,
-// with the newer result type or without any. Whether they may ask it is for
-// checkInputRequired to say.
+// askedInAnswer reports whether a legacy server's result asks for input in the modern form.
+// Some servers of both eras send live requests on an older session and, when those are used
+// up, put further ones into the result, with or without the modern result type.
+// checkInputRequired decides whether they may.
 func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 	if reply.ResultType() == mcp.ResultInputRequired {
 		return true
@@ -119,9 +116,9 @@ func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 	return false
 }
 
-// carryAsked passes on what a legacy server has asked in its answer. The server
-// gets answers only to what it has asked in this way, so that the client is always
-// given a state to prove that it did.
+// carryAsked passes on the input requests in a legacy server's answer. The client always
+// gets a state, which proves in the retry that the server has asked: otherwise the server
+// must not get answers.
 func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	m := reply.Msg
 	state, err := r.mint(u, c, 'S', m.ResultMember("requestState").Of(m.Raw))
@@ -136,7 +133,7 @@ func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 	return newInputRequired(append(out, '}')), nil
 }
 
-// call sends a call to its server, or goes on with the one that a retry belongs to.
+// call sends a call to its server, or resumes the one that a retry belongs to.
 func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	switch {
 	case !a.Client.Revision.Can(mcp.InputRequired):
@@ -150,7 +147,7 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 		if len(res.inner) == 0 {
 			next.Edits.Object(mcp.WhyState, a.Msg.Raw, a.Msg.Params, func(k []byte) bool { return string(k) == "requestState" })
 		} else {
-			// The server's own state, to the byte.
+			// The server's own state, byte for byte.
 			next.Edits.Replace(mcp.WhyState, a.Msg.Param("requestState"), res.inner)
 		}
 		a = &next
@@ -165,15 +162,15 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 		return nil, err
 	}
 	if mayPark(a.Call) && l.Revision().Can(mcp.AskedMidCall) {
-		v.lease = nil // the parked call gives it back
+		v.lease = nil // the parked call releases it
 		return r.start(ctx, v.server, l, a, k, leave)
 	}
 	defer leave()
 	return l.Call(ctx, a, k)
 }
 
-// checkInputRequired holds a server to what an input_required result may be
-// (2026-07-28 §MRTR, "Server Requirements").
+// checkInputRequired checks an input_required result of a server (2026-07-28 §MRTR, "Server
+// Requirements").
 func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) error {
 	m := reply.Msg
 	if c.Method == nil || !c.Method.MayAsk {
@@ -181,27 +178,27 @@ func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) err
 	}
 	asks := m.ResultMember("inputRequests")
 	if asks.IsZero() && m.ResultMember("requestState").IsZero() {
-		return badAnswer(u, "asked for input without saying which")
+		return badAnswer(u, "asked for input without inputRequests or requestState")
 	}
 	if kind := jsonrpc.KindOf(m.Raw, asks); kind != 0 && kind != '{' {
-		return badAnswer(u, "asked for input in a form that is no question")
+		return badAnswer(u, "asked for input with an invalid input request")
 	}
 	return r.CheckQuestions(u, c.Client, m.Raw, asks)
 }
 
-// CheckQuestions refuses input requests that no client may be shown, and those that
-// this one has not declared. asks is an object of them, or absent.
+// CheckQuestions refuses input requests that must not be shown to any client, and those
+// that this client has not declared. asks is an object of input requests, or absent.
 func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(raw, asks) {
 		method, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, ask.Value, "method"))
 		capability := mcp.AskCapability(method)
 		if capability == "" {
-			return badAnswer(u, "asked with a method that is no question")
+			return badAnswer(u, "sent an input request with an unknown method")
 		}
 		if method == mcp.MethodElicit {
 			if why := mcp.URLProblem(raw, jsonrpc.Find(raw, ask.Value, "params")); why != "" {
-				return r.unfitVisit(u, why)
+				return r.unsafeURL(u, why)
 			}
 		}
 		if !f.Declares(capability) {
@@ -223,22 +220,21 @@ func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks js
 	need = append(need, '}')
 	code := int64(mcp.CodeMissingCapability)
 	if !f.Revision.Can(mcp.InputRequired) {
-		code = jsonrpc.CodeInvalidRequest // the code came with the modern revisions
+		code = jsonrpc.CodeInvalidRequest // older revisions do not have the code
 	}
 	return &jsonrpc.Error{
 		Code:    code,
-		Message: fmt.Sprintf("server %q needs something of the client that it has not declared", u.Name()),
+		Message: fmt.Sprintf("server %q requires a capability that the client has not declared", u.Name()),
 		Data:    append(append([]byte(`{"requiredCapabilities":`), need...), '}'),
 	}
 }
 
-// unfitVisit is the answer to a call for which a person would have been sent where
-// nobody should go.
-func (r *Bridge) unfitVisit(u Server, why string) error {
-	r.TellLost(u.Name(), mcp.MethodElicit, why)
+// unsafeURL returns the error of a call whose server asked to open an unsafe URL.
+func (r *Bridge) unsafeURL(u Server, why string) error {
+	r.ReportLoss(u.Name(), mcp.MethodElicit, why)
 	return &mcp.Error{
 		Origin: mcp.FromUpstream, Upstream: u.Name(), Cause: "unsafe_url", Outcome: mcp.Failed,
-		Message: fmt.Sprintf("server %q asked to send the user to a page, and the request is not shown: %s", u.Name(), why), Op: "relay " + u.Name(),
+		Message: fmt.Sprintf("server %q asked to send the user to a page, and the request was not shown: %s", u.Name(), why), Op: "relay " + u.Name(),
 	}
 }
 

@@ -12,19 +12,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// fake is a server that does what its functions say.
+// fake is a server that consists of functions.
 type fake struct {
 	name  string
 	hello mcp.ServerInfo
-	// call answers calls; nil answers {} in the words of from.
+	// call answers calls; nil answers {} in the revision from.
 	call   func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
 	params map[string][]mirror.Param
-	// support is what its tools say of tasks; the zero value says optional.
+	// support is the task support of its tools; the zero value says optional.
 	support mcp.TaskSupport
 	seen    seen
 }
 
-// seen is what a fake was sent, in the words of its own revision.
+// seen is a message that a fake got, in its own revision.
 type seen struct {
 	mu    sync.Mutex
 	calls []string
@@ -54,7 +54,7 @@ func (u *fake) Acquire(_ context.Context, f *mcp.ClientInfo, _ mcp.Need) (Lease,
 	return &fakeLease{u}, nil
 }
 
-// fakeLease is the one session of a fake, of the older era unless its hello says otherwise.
+// fakeLease is the only session of a fake. It is legacy unless hello says otherwise.
 type fakeLease struct{ u *fake }
 
 func (l *fakeLease) Revision() mcp.Revision {
@@ -67,12 +67,12 @@ func (l *fakeLease) Revision() mcp.Revision {
 func (l *fakeLease) Tasks() mcp.TaskForm { return l.u.hello.Tasks() }
 
 func (l *fakeLease) Tool(_ context.Context, name string) mcp.ToolFacts {
-	facts := mcp.ToolFacts{Support: l.u.support}
-	if facts.Support == mcp.TaskForbidden {
-		facts.Support = mcp.TaskOptional
+	tool := mcp.ToolFacts{Support: l.u.support}
+	if tool.Support == mcp.TaskForbidden {
+		tool.Support = mcp.TaskOptional
 	}
-	facts.Params, facts.Known = l.u.params[name]
-	return facts
+	tool.Params, tool.Known = l.u.params[name]
+	return tool
 }
 
 func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
@@ -87,7 +87,7 @@ func (l *fakeLease) Release() {}
 
 func (u *fake) Tasks(context.Context, *mcp.ClientInfo) mcp.TaskForm { return u.hello.Tasks() }
 
-// ear is a client's side: it keeps what it is told and answers with ask.
+// ear is the client side: it keeps notifications and answers server requests with ask.
 type ear struct {
 	mu    sync.Mutex
 	heard []string
@@ -115,7 +115,7 @@ func (e *ear) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, er
 
 func (e *ear) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{Revision: mcp.R20251125} }
 
-// said is a result in the words of a revision.
+// said returns a result as written for a revision.
 func said(from mcp.Revision, result string) *mcp.Reply {
 	r := mcp.Answer([]byte(result))
 	r.From = from
@@ -174,7 +174,7 @@ func result(t testing.TB, r *mcp.Reply) string {
 	return string(m.Result.Of(m.Raw))
 }
 
-// relay is an exchange of a call as it came.
+// relay exchanges an unchanged call.
 func relay(ctx context.Context, r *Bridge, u Server, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	res, err := r.Open(u, c)
 	if err != nil {

@@ -5,23 +5,22 @@ import (
 )
 
 // finished holds parked calls that ended before their clients came back, for example
-// because the server withdrew its question. A client may still fetch the answer until
-// its state expires. When there are too many such calls, or their answers are too
-// large, the oldest call of the client with the most is dropped. That client is told
-// that the call is over and may have been executed. It is guarded by Bridge.parkMu. The
-// zero value is ready.
+// because the server cancelled its request. A client may still fetch the answer until its
+// state expires. If there are too many such calls, or their answers are too large, the
+// oldest call of the client with the most is dropped. That client gets an error that says
+// that the call may have been executed. Guarded by Bridge.parkMu. The zero value is ready.
 type finished struct {
 	order []*parkedCall // oldest first
 	bytes int64
 }
 
-// The bounds of what finished calls hold.
+// Bounds of finished calls.
 const (
 	maxFinished      = 256
 	maxFinishedBytes = 32 << 20
 )
 
-// addLocked takes in a call that is over, and returns those that have to go for it.
+// addLocked adds a finished call and returns the calls that were dropped to make room.
 func (f *finished) addLocked(p *parkedCall, b *transport.Budget) (gone []*parkedCall) {
 	p.size = int64(answerSize(p))
 	f.order = append(f.order, p)
@@ -52,7 +51,7 @@ func (f *finished) addLocked(p *parkedCall, b *transport.Budget) (gone []*parked
 	return gone
 }
 
-// removeLocked takes a call out, if it is there.
+// removeLocked removes a call, if it is there.
 func (f *finished) removeLocked(p *parkedCall, b *transport.Budget) {
 	for i, x := range f.order {
 		if x == p {

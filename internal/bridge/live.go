@@ -16,11 +16,10 @@ import (
 // maxRounds bounds how often one call may ask for input.
 const maxRounds = 10
 
-// playLive puts the questions of a modern server's input_required result to a
-// legacy client as requests of its own era, and sends the call again with the
-// answers and the state as the server wrote it, until the server is content
-// (2026-07-28 §MRTR, "Client Requirements").
-func (r *Bridge) playLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
+// relayLive sends the input requests of a modern server's input_required result to a legacy
+// client as live requests, and retries the call with the answers and the unchanged state,
+// until the server returns another result (2026-07-28 §MRTR, "Client Requirements").
+func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	next := *a
 	for round := 0; ; round++ {
@@ -29,16 +28,17 @@ func (r *Bridge) playLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.C
 		}
 		m := reply.Msg
 		asks := m.ResultMember("inputRequests")
-		v.release() // a person may take long
+		v.release() // a user may take long to answer
 		var answers []byte
 		if empty(m.Raw, asks) {
-			// Only a state: the server sheds load. It is not asked again at once.
+			// A state without input requests: the server is overloaded. Wait before the
+			// retry.
 			if err := work.Sleep(ctx, min(100*time.Millisecond<<round, 5*time.Second)); err != nil {
 				return nil, err
 			}
 		} else {
 			var err error
-			if answers, err = putAll(ctx, c.Trail, r.observe(u.Name(), c, s), m.Raw, asks, c.Client.Revision); err != nil {
+			if answers, err = askAll(ctx, c.Trail, r.observe(u.Name(), c, s), m.Raw, asks, c.Client.Revision); err != nil {
 				return nil, unanswered(u, err)
 			}
 		}
@@ -69,18 +69,17 @@ func empty(raw []byte, object jsonrpc.Span) bool {
 	return true
 }
 
-// errDeclined is a question that the client answered with an error.
-var errDeclined = errors.New("the client answered a question with an error")
+// errDeclined: the client answered a server request with an error.
+var errDeclined = errors.New("the client answered a server request with an error")
 
-// maxAbreast bounds the questions of one round.
-const maxAbreast = 32
+// maxPerRound bounds the input requests of one round.
+const maxPerRound = 32
 
-var errTooMany = errors.New("too many questions in one round")
+var errTooMany = errors.New("too many input requests in one round")
 
-// putAll puts all questions of a round to the client, at the same time, and returns
-// the answers as an InputResponses object. A round of which it cannot put each is put
-// to nobody.
-func putAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
+// askAll sends all input requests of a round to the client concurrently, and returns the
+// answers as an InputResponses object. If one of them is not valid, none is sent.
+func askAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
 	type asked struct {
 		key    []byte
 		m      *jsonrpc.Message
@@ -89,10 +88,10 @@ func putAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, ask
 	}
 	var all []*asked
 	for ask := range jsonrpc.Members(raw, asks) {
-		if len(all) == maxAbreast {
+		if len(all) == maxPerRound {
 			return nil, errTooMany
 		}
-		q, err := question(t, raw, ask.Value, to)
+		q, err := toRequest(t, raw, ask.Value, to)
 		if err != nil {
 			return nil, err
 		}
@@ -126,14 +125,15 @@ func putAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, ask
 	return append(out, '}'), nil
 }
 
-// question turns an input request, {"method":…,"params":…}, into a message for a
-// client of a revision. The error says that it is none.
-func question(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
+// toRequest converts an input request, {"method":…,"params":…}, to a request for a client
+// of a revision. It fails if the result is not a request.
+func toRequest(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	body := at.Of(raw)
-	if params := jsonrpc.Find(body, jsonrpc.Whole(body), "params"); to.Can(mcp.ElicitationIDs) && isPage(body, params) {
-		// 2025-11-25 §Elicitation, "URL Mode Elicitation Requests": due and unique.
-		// A server of 2026-07-28 has none, so nobody will ever report this one's end.
+	if params := jsonrpc.Find(body, jsonrpc.Whole(body), "params"); to.Can(mcp.ElicitationIDs) && isURLMode(body, params) {
+		// 2025-11-25 §Elicitation, "URL Mode Elicitation Requests": required and unique. A
+		// server of 2026-07-28 does not send an id, so this one will never be reported as
+		// complete.
 		e.Object(mcp.WhyElicitationID, body, params, nil, jsonrpc.Field{Key: "elicitationId", Value: jsonrpc.AppendQuote(nil, rand.Text())})
 	}
 	e.Object(mcp.WhyQuestion, body, jsonrpc.Whole(body), nil,
@@ -141,31 +141,31 @@ func question(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*
 	out := t.Splice(nil, body, &e)
 	m, err := jsonrpc.Scan(out, jsonrpc.Limits{Bytes: len(out) + 1})
 	if err != nil || m.Kind != jsonrpc.Request {
-		return nil, errNoQuestion
+		return nil, errNotRequest
 	}
 	return m, nil
 }
 
-// isPage reports whether params ask for a visit to a page, without an id.
-func isPage(raw []byte, params jsonrpc.Span) bool {
+// isURLMode reports whether params are those of an elicitation in URL mode without an id.
+func isURLMode(raw []byte, params jsonrpc.Span) bool {
 	mode, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, params, "mode"))
 	return mode == "url" && jsonrpc.Find(raw, params, "elicitationId").IsZero()
 }
 
-var errNoQuestion = errors.New("an input request is no request")
+var errNotRequest = errors.New("an input request is invalid")
 
 func unanswered(u Server, err error) error {
-	if errors.Is(err, errNoQuestion) {
-		return badAnswer(u, "asked for input in a form that is no question")
+	if errors.Is(err, errNotRequest) {
+		return badAnswer(u, "asked for input with an invalid input request")
 	}
 	if errors.Is(err, mcp.ErrCannotAsk) {
 		return &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "cannot_ask", Outcome: mcp.Failed, Err: err,
-			Message: fmt.Sprintf("server %q needs input that this client cannot be asked for", u.Name()),
+			Message: fmt.Sprintf("server %q needs input that this client does not support", u.Name()),
 		}
 	}
 	return &mcp.Error{
 		Origin: mcp.FromClient, Upstream: u.Name(), Cause: "unanswered", Outcome: mcp.Failed, Err: err,
-		Message: fmt.Sprintf("server %q needs input and did not get it", u.Name()),
+		Message: fmt.Sprintf("server %q needs input and the client did not provide it", u.Name()),
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// rounds is a modern server that says each of the results in turn.
+// rounds is a modern server that returns the given results in turn.
 func rounds(results ...string) *fake {
 	u := &fake{name: "new"}
 	n := 0
@@ -31,7 +31,7 @@ const (
 	twoAsks  = `{"resultType":"input_required","requestState":"\u0053 ä","inputRequests":{"a":{"method":"elicitation/create","params":{"m":1}},"\u0062":{"method":"roots/list"}}}`
 )
 
-// live answers every question with an object that names its method.
+// live answers every server request with an object that contains its method.
 func live() *ear {
 	return &ear{ask: func(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 		raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"result":{"to":"%s","n":1e400}}`, m.Method)
@@ -61,8 +61,8 @@ func TestQuestionsAreAskedLiveAndAnsweredInOneRound(t *testing.T) {
 	}
 }
 
-// A client of 2025-11-25 is owed an id of each visit to a page, which a modern
-// server's question does not have.
+// A client of 2025-11-25 needs an id for each URL elicitation, which a modern server's
+// input request does not have.
 func TestVisitsArePutWithAnID(t *testing.T) {
 	const visit = `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","url":"https://x.example","message":"m"}}}}`
 	for _, rev := range []mcp.Revision{mcp.R20251125, mcp.R20250618} {
@@ -75,9 +75,9 @@ func TestVisitsArePutWithAnID(t *testing.T) {
 			return answer(ctx, m)
 		}
 		call := legacy(t, mcp.MethodCallTool, `{"name":"t"}`)
-		facts := *call.Client
-		facts.Revision = rev
-		call.Client = &facts
+		client := *call.Client
+		client.Revision = rev
+		call.Client = &client
 		if _, err := relay(t.Context(), &Bridge{}, rounds(visit, visit, complete), call, ears); err != nil {
 			t.Fatal(err)
 		}
@@ -147,11 +147,10 @@ func TestDeclineIsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestTooManyQuestionsAskNobody: a round that cannot be answered in whole is put to
-// nobody in part.
+// TestTooManyQuestionsAskNobody: if one input request of a round cannot be sent, none is.
 func TestTooManyQuestionsAskNobody(t *testing.T) {
 	var asks []byte
-	for i := range maxAbreast + 1 {
+	for i := range maxPerRound + 1 {
 		asks = append(asks, fmt.Sprintf(`,"q%d":{"method":"roots/list","params":{}}`, i)...)
 	}
 	asks[0] = '{'
@@ -161,11 +160,11 @@ func TestTooManyQuestionsAskNobody(t *testing.T) {
 		asked.Add(1)
 		return message(t, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{}}`), nil
 	}}
-	if _, err := putAll(t.Context(), nil, e, asks, jsonrpc.Whole(asks), mcp.R20251125); err == nil || asked.Load() != 0 {
-		t.Errorf("%d were asked, %v", asked.Load(), err)
+	if _, err := askAll(t.Context(), nil, e, asks, jsonrpc.Whole(asks), mcp.R20251125); err == nil || asked.Load() != 0 {
+		t.Errorf("%d were sent, %v", asked.Load(), err)
 	}
 	one := []byte(`{"a":{"method":"roots/list","params":{}},"b":{"method":7}}`)
-	if _, err := putAll(t.Context(), nil, e, one, jsonrpc.Whole(one), mcp.R20251125); err == nil || asked.Load() != 0 {
-		t.Errorf("one of two is no question, and %d were asked, %v", asked.Load(), err)
+	if _, err := askAll(t.Context(), nil, e, one, jsonrpc.Whole(one), mcp.R20251125); err == nil || asked.Load() != 0 {
+		t.Errorf("one of two is not an input request, and %d were sent, %v", asked.Load(), err)
 	}
 }

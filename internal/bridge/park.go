@@ -15,22 +15,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// The bounds of parked calls. All three are shared out by party; see slotsOf.
+// Bounds of parked calls. The first three are shared fairly between parties; see slotsOf.
 const (
-	maxParked        = 512 // of all servers
+	maxParked        = 512 // of all servers together
 	maxParkedAtOne   = 48  // of one server, which may have 64 sessions
 	maxParkedInLanes = 12  // of one pool of sessions, which may have 16
 	maxHeldLogs      = 64
 	maxHeldLogBytes  = 256 << 10 // of one call
 )
 
-// parkedCall is a call of a modern client on a legacy server that asked something in
-// mid-call: the server waits for its answer, the client has been told
-// input_required and will come back with it, or never.
+// parkedCall is a call of a modern client on a legacy server that has sent a request during
+// the call. The server waits for the answer. The client has got input_required and will
+// retry with the answer, or never.
 //
-// It runs from its first request on, on a goroutine of its own, so that the
-// requests of the client can come and go. At most one of them is at the call at
-// any time.
+// The call runs on its own goroutine from its first request on, so that requests of the
+// client can come and go. At most one of them is attached to the call at any time.
 type parkedCall struct {
 	id     string
 	cancel context.CancelCauseFunc
@@ -40,32 +39,32 @@ type parkedCall struct {
 	err   error
 
 	mu      sync.Mutex
-	asked   chan struct{} // one slot; a question has come
+	asked   chan struct{} // one slot; signals a new server request
 	open    []*openQuestion
-	counter int         // of questions
-	sink    mcp.Caller  // of the request that is at the call, nil for none
+	counter int         // of server requests
+	caller  mcp.Caller  // of the attached request, nil for none
 	call    *mcp.Call   // likewise
-	held    [][]byte    // log messages that came while nobody was there
-	heldLen int         // bytes of them
-	expiry  *time.Timer // runs while nobody is there
-	first   *mcp.Call   // whose token the server's progress bears
-	salt    string      // ends the keys of questions that must be unlike those of others
+	held    [][]byte    // log messages that arrived while no request was attached
+	heldLen int         // their bytes
+	expiry  *time.Timer // runs while no request is attached
+	first   *mcp.Call   // the server's progress uses its token
+	salt    string      // suffix that makes the keys of server requests unique across calls
 
 	// Under Bridge.parkMu:
-	kept   bool   // its client may come for it: it is in the table, or a retry looks at it
-	size   int64  // of its answer, while it is among the finished
-	waited bool   // it has been parked: its request is counted, and it has its slots
-	slots  []slot // until it is over
-	server string // these two of the last time it was parked
+	kept   bool   // a retry may still fetch the answer: it is in the table, or a retry is checking it
+	size   int64  // of its answer, while it is in finished
+	waited bool   // it has been parked: its request is counted, and it has slots
+	slots  []slot // until the call ends
+	server string // server and since are of the last time it was parked
 	since  time.Time
 
-	// Of an attended task, under Bridge.parkMu:
+	// For attended tasks, under Bridge.parkMu:
 	party   string
-	counted int64 // bytes that the budget counts for it
-	dropped bool  // it is in the table no more
+	counted int64 // bytes counted in the budget
+	dropped bool  // not in the table any more
 }
 
-// openQuestion is a request of the server that waits for the client's answer.
+// openQuestion is a server request that waits for the client's answer.
 type openQuestion struct {
 	key    string
 	m      *jsonrpc.Message
@@ -73,25 +72,25 @@ type openQuestion struct {
 }
 
 var (
-	errParkExpired = errors.New("the client did not come back with its answers in time")
+	errParkExpired = errors.New("the client did not retry with its answers in time")
 	errParkLost    = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 		Message: "the call that this requestState belongs to is over or was lost; it may have been executed",
 		Data:    []byte(`{"origin":"gateway","cause":"park_lost","outcome":"unknown","retryable":false}`)}
 )
 
-// mayPark reports whether a call could end up parked: its client declared that it
-// can be asked, and the method is one that may say input_required.
+// mayPark reports whether a call could be parked: its method allows input_required, and its
+// client has declared a capability for server requests.
 func mayPark(c *mcp.Call) bool {
 	return c.Method != nil && c.Method.MayAsk && c.Client.Revision.Can(mcp.InputRequired) &&
 		(c.Client.Declares("elicitation") || c.Client.Declares("sampling") || c.Client.Declares("roots"))
 }
 
-// start runs a call such that it can be parked, and waits for its answer or its
-// first question. It calls leave once the server has answered the call.
+// start runs a call so that it can be parked, and waits for its answer or its first server
+// request. It calls leave when the server has answered the call.
 func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s mcp.Caller, leave func()) (*mcp.Reply, error) {
 	p := &parkedCall{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
-		sink: s, call: a.Call, first: a.Call,
+		caller: s, call: a.Call, first: a.Call,
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	p.cancel = cancel
@@ -109,7 +108,7 @@ func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s
 		l.Release()
 		leave()
 		close(p.done)
-		r.uncount(p)
+		r.finishCall(p)
 	})
 	r.parkMu.Unlock()
 	return r.attend(ctx, u, a.Call, p)
@@ -117,8 +116,8 @@ func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s
 
 var errStopping = &mcp.Error{Origin: mcp.FromGateway, Cause: "shutdown", Outcome: mcp.NotSent, Message: "Dragoman is stopping"}
 
-// attend waits with a request at the call, until it has an answer or a question
-// comes; then the call is parked.
+// attend waits until the call has an answer or a server request arrives; then it parks the
+// call. c is the attached request.
 func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	for {
 		select {
@@ -127,7 +126,7 @@ func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCal
 		case <-p.asked:
 			p.gather()
 		case <-ctx.Done():
-			// The client is gone: the server should stop, and know it.
+			// The client is gone. Cancel the call at the server.
 			p.cancel(context.Cause(ctx))
 			<-p.done
 			return p.reply, p.err
@@ -138,7 +137,7 @@ func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCal
 		case p.waits():
 			return r.park(u, c, p)
 		}
-		// The server has taken its question back, or it has been answered.
+		// The server has cancelled its request, or it has been answered.
 	}
 }
 
@@ -151,15 +150,15 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
-// waits reports whether a question is open.
+// waits reports whether a server request is open.
 func (p *parkedCall) waits() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.open) > 0
 }
 
-// gatherTime is how long further questions are waited for after the first: servers
-// ask several at once, and the client should hear them together.
+// gatherTime is how long park waits for further server requests after the first: servers
+// may send several at once, and the client should get them together.
 const gatherTime = 15 * time.Millisecond
 
 func (p *parkedCall) gather() {
@@ -176,7 +175,7 @@ func (p *parkedCall) gather() {
 	}
 }
 
-// park answers input_required with the open questions and lets the request go.
+// park returns input_required with the open server requests and detaches the request.
 func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	state, err := r.mint(u, c, 'P', []byte(p.id))
 	if err != nil {
@@ -197,7 +196,7 @@ func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) 
 	if !closed && fits {
 		p.kept = true
 		p.server, p.since = u.Name(), time.Now()
-		// All of it is in place before anybody can find it.
+		// Everything is set before a retry can find the call.
 		out = p.leave(state, func() { r.expire(p) })
 		r.parked[p.id] = p
 	}
@@ -209,14 +208,14 @@ func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) 
 		return p.refuse(&mcp.Error{
 			Origin: mcp.FromGateway, Upstream: u.Name(), Cause: "overloaded", Outcome: mcp.OutcomeUnknown,
 			Retryable: true, RetryAfter: 10 * time.Second,
-			Message: fmt.Sprintf("server %q asks for input, and too many calls wait for answers already: answer those that are open, or try again later", u.Name()),
+			Message: fmt.Sprintf("server %q asks for input, but too many calls are waiting for answers: answer those that are open, or try again later", u.Name()),
 		})
 	}
 	return newInputRequired(out), nil
 }
 
-// refuse ends a call that cannot be parked. One that has ended by itself meanwhile
-// has its answer.
+// refuse ends a call that cannot be parked. If it has ended by itself, it returns the
+// answer.
 func (p *parkedCall) refuse(why error) (*mcp.Reply, error) {
 	p.cancel(why)
 	<-p.done
@@ -226,18 +225,17 @@ func (p *parkedCall) refuse(why error) (*mcp.Reply, error) {
 	return nil, why
 }
 
-// slot is one place that a parked call takes up in Bridge.places.
+// slot is a place that a parked call takes in one quota of Bridge.places.
 type slot struct {
 	key, party string
 	most       int
-	own        bool // all of them belong to the one party
+	own        bool // only this party uses the quota
 }
 
-// slotsOf returns the places that a parked call takes up until it is over: one of all,
-// one of its server's, and one of the sessions that serve clients like its own, since a
-// call that waits on a pipe has a session to itself. A principal's sessions are its
-// own. A waiting call never loses its place to a newcomer: a client that has its share
-// is refused the next one.
+// slotsOf returns the slots that a parked call needs: one in total, one of its server, and
+// one of the sessions that serve similar clients, since a waiting call on a pipe has an
+// exclusive session. A principal has its own sessions. A waiting call never loses its slot:
+// a client that has used up its share is refused the next one.
 func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 	who := f.Party()
 	lanes := "lanes " + u.Name() + "\x00" + f.Who.SeatKey() + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))
@@ -248,10 +246,9 @@ func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 	}
 }
 
-// admitLocked gives a call its places, and reports whether there were any. One that
-// has been parked before has them, and one that is over needs none. What it holds
-// while no request is at it is counted from then on: its first request, which may be
-// sent again.
+// admitLocked takes the slots for a call and reports whether there were any. A call that
+// has been parked before has them, and one that has ended needs none. From then on the
+// budget counts its first request, which may be retried.
 func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 	if p.waited || isDone(p.done) {
 		return true
@@ -282,14 +279,14 @@ func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 	return true
 }
 
-// uncount is called when the call is over.
-func (r *Bridge) uncount(p *parkedCall) {
+// finishCall releases the resources of a call that has ended.
+func (r *Bridge) finishCall(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	if p.kept {
 		for _, x := range r.finished.addLocked(p, r.Budget) {
 			x.kept = false
-			delete(r.parked, x.id) // its retry is told that it was lost
+			delete(r.parked, x.id) // its retry gets errParkLost
 			x.mu.Lock()
 			x.expiry.Stop()
 			x.mu.Unlock()
@@ -307,19 +304,19 @@ func (r *Bridge) uncount(p *parkedCall) {
 	}
 }
 
-// leave lets go of the request that is at the call, and returns its result: the
-// open questions. expire is called unless a retry comes in time.
+// leave detaches the request and returns its result: the open server requests. expire is
+// called unless a retry comes in time.
 func (p *parkedCall) leave(state string, expire func()) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sink, p.call = nil, nil
+	p.caller, p.call = nil, nil
 	out := p.inputRequests([]byte(`{"resultType":"input_required","inputRequests":`))
 	out = jsonrpc.AppendQuote(append(out, `,"requestState":`...), state)
 	p.expiry = time.AfterFunc(stateTTL, expire)
 	return append(out, '}')
 }
 
-// inputRequests appends the open questions. It is called under mu.
+// inputRequests appends the open server requests as an object. p.mu must be held.
 func (p *parkedCall) inputRequests(out []byte) []byte {
 	out = append(out, '{')
 	for i, q := range p.open {
@@ -332,8 +329,8 @@ func (p *parkedCall) inputRequests(out []byte) []byte {
 	return append(out, '}')
 }
 
-// answer hands the server the answers that there are. It is called under mu, once
-// check has found them in order.
+// answer passes the given answers to the server. p.mu must be held, and check must have
+// accepted the answers.
 func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
 	var left []*openQuestion
 	for _, q := range p.open {
@@ -347,42 +344,42 @@ func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
 	p.open = left
 }
 
-// request strips a server's message to what an input request is: its method and
-// parameters.
+// request reduces a server's message to an input request: its method and params.
 func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 	var e jsonrpc.Edits
 	var set []jsonrpc.Field
 	if m.Params.IsZero() {
-		// They may be absent, but there are clients that read them all the same.
+		// They may be absent, but some clients read them anyway.
 		set = append(set, jsonrpc.Field{Key: "params", Value: []byte("{}")})
 	}
 	e.Object(mcp.WhyQuestion, m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" }, set...)
 	if meta := m.Param(mcp.KeyMeta); !mcp.RelatedTask(m.Raw, meta).IsZero() {
-		// It stands in the task that it is about, or its client knows of none.
+		// The input request is part of the task that it is about, or its client does not
+		// know about the task.
 		e.Object(mcp.WhyRelatedTask, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
 	}
 	return bytes.TrimSpace(t.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
 }
 
-// expire gives up a parked call whose client did not come back (2026-07-28 §MRTR,
-// "Server Requirements" 8: it need not).
+// expire gives up a parked call whose client did not come back (2026-07-28 §MRTR, "Server
+// Requirements" 8: it need not).
 func (r *Bridge) expire(p *parkedCall) {
 	if r.claim(p.id) != nil {
-		r.letGo(p)
+		r.unkeep(p)
 		p.cancel(errParkExpired)
 	}
 }
 
-// letGo says that nobody will come for a claimed call any more, or that somebody is at
-// it now.
-func (r *Bridge) letGo(p *parkedCall) {
+// unkeep marks that no retry will claim the call any more, or that one is attached now.
+func (r *Bridge) unkeep(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	p.kept = false
 	r.finished.removeLocked(p, r.Budget)
 }
 
-// claim takes a parked call out of the table: whoever gets it is alone at it.
+// claim removes a parked call from the table, which gives the caller exclusive access to
+// it.
 func (r *Bridge) claim(id string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -391,7 +388,7 @@ func (r *Bridge) claim(id string) *parkedCall {
 	return p
 }
 
-// resume goes on with a parked call when its client comes back.
+// resume continues a parked call when its client retries.
 func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, id string) (*mcp.Reply, error) {
 	answers := c.Msg.Param("inputResponses")
 	if kind := jsonrpc.KindOf(c.Msg.Raw, answers); kind != 0 && kind != '{' {
@@ -410,18 +407,18 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 		p.mu.Unlock()
 		return nil, r.putBack(p, bad)
 	}
-	p.sink, p.call = s, c
+	p.caller, p.call = s, c
 	held := p.held
 	p.held, p.heldLen = nil, 0
 	p.answer(c.Msg.Raw, answers)
 	left := p.open
 	p.mu.Unlock()
-	r.letGo(p)
+	r.unkeep(p)
 	for _, b := range held {
 		s.Notify(b)
 	}
 	if len(left) > 0 {
-		// 2026-07-28 §MRTR, "Error Handling": what is missing is asked for again.
+		// 2026-07-28 §MRTR, "Error Handling": missing answers are requested again.
 		select {
 		case <-p.done:
 			return p.reply, p.err
@@ -432,8 +429,8 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 	return r.attend(ctx, u, c, p)
 }
 
-// putBack parks a claimed call again whose retry was refused for the reason that
-// it returns.
+// putBack parks a claimed call again after its retry was refused, and returns the error for
+// the retry.
 func (r *Bridge) putBack(p *parkedCall, bad error) error {
 	r.parkMu.Lock()
 	closed, kept := r.closed, p.kept
@@ -442,11 +439,11 @@ func (r *Bridge) putBack(p *parkedCall, bad error) error {
 	}
 	r.parkMu.Unlock()
 	if !closed && !kept {
-		p.expiry.Stop() // it is over, and had to make room meanwhile
+		p.expiry.Stop() // it has ended and was dropped to make room
 		return errParkLost
 	}
 	if closed {
-		// Close has not seen it.
+		// Close did not see it.
 		p.expiry.Stop()
 		p.cancel(errStopping)
 		return errStopping
@@ -454,7 +451,7 @@ func (r *Bridge) putBack(p *parkedCall, bad error) error {
 	return bad
 }
 
-// check refuses answers that no result of their question can be.
+// check refuses answers that cannot be results of their server requests.
 func (p *parkedCall) check(raw []byte, answers jsonrpc.Span) error {
 	for _, q := range p.open {
 		at := jsonrpc.Find(raw, answers, q.key)
@@ -467,21 +464,21 @@ func (p *parkedCall) check(raw []byte, answers jsonrpc.Span) error {
 			invalid = action != "accept" && action != "decline" && action != "cancel"
 		}
 		if invalid {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("inputResponses: %s is no answer to its question", q.key)}
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("inputResponses: %s is not a valid answer to its input request", q.key)}
 		}
 	}
 	return nil
 }
 
-// parkedCaller is the sink of a call that may be parked.
+// parkedCaller is the caller of a call that may be parked.
 type parkedCaller parkedCall
 
-// Notify hands on what comes while a request is at the call. Nobody is told of
-// progress when nobody is there; log messages wait, some of them.
+// Notify passes on notifications while a request is attached. Otherwise it drops progress
+// and keeps a bounded number of log messages.
 func (k *parkedCaller) Notify(b []byte) {
 	p := (*parkedCall)(k)
 	p.mu.Lock()
-	s, c := p.sink, p.call
+	s, c := p.caller, p.call
 	if s == nil {
 		if len(p.held) < maxHeldLogs && p.heldLen+len(b) <= maxHeldLogBytes && !isProgress(b) {
 			p.held = append(p.held, b)
@@ -499,13 +496,13 @@ func (k *parkedCaller) Notify(b []byte) {
 	s.Notify(b)
 }
 
-// isProgress reports whether b is a notification of progress, whatever it mentions.
+// isProgress reports whether b is a progress notification.
 func isProgress(b []byte) bool {
 	method, _ := jsonrpc.Text(b, jsonrpc.Find(b, jsonrpc.Whole(b), "method"))
 	return method == mcp.NoteProgress
 }
 
-// retoken gives progress the token of the request that is at the call now.
+// retoken replaces the progress token by that of the attached request.
 func (p *parkedCall) retoken(b []byte, c *mcp.Call) []byte {
 	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
 	if err != nil || m.Method != mcp.NoteProgress {
@@ -519,9 +516,9 @@ func (p *parkedCall) retoken(b []byte, c *mcp.Call) []byte {
 	return c.Trail.Splice(nil, b, &e)
 }
 
-// keyOf names a question, as no earlier one of this call is named. A question of
-// the older era has no key; whoever answers or logs it is served best by one that
-// says who is asked for what: user_name for a form with the field "name".
+// keyOf returns the key of a server request, unique within the call. Legacy requests have
+// no keys. A key that says who is asked for what is the most useful to clients and logs:
+// user_name for a form with the field "name".
 func (p *parkedCall) keyOf(m *jsonrpc.Message) string {
 	var key string
 	switch m.Method {
@@ -530,7 +527,7 @@ func (p *parkedCall) keyOf(m *jsonrpc.Message) string {
 	case mcp.MethodListRoots:
 		key = "client_roots"
 	default:
-		key = "user_" + soleField(m)
+		key = "user_" + onlyField(m)
 		if mode, _ := jsonrpc.Text(m.Raw, m.Param("mode")); mode == "url" {
 			key = keyOfURL
 		}
@@ -548,9 +545,9 @@ func numbered(key string, n int) string {
 	return fmt.Sprintf("%s.%d", key, n)
 }
 
-// soleField returns the name of the only field of a form, "input" when it has
-// several or its name is no plain word.
-func soleField(m *jsonrpc.Message) string {
+// onlyField returns the name of the only field of a form. It returns "input" if there are
+// several, or if the name is not a plain word.
+func onlyField(m *jsonrpc.Message) string {
 	const other = "input"
 	schema := m.Param("requestedSchema")
 	name, n := other, 0
@@ -637,25 +634,24 @@ func (r *Bridge) Parked() int {
 	return len(r.parked)
 }
 
-// Attended returns how many tasks of legacy servers are waited for in the stead of
-// clients that poll.
+// Attended returns how many tasks of legacy servers we wait for on behalf of polling
+// clients.
 func (r *Bridge) Attended() int {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	return r.attends.All()
 }
 
-// urlsOf returns the elicitations in a server's error that says that they are needed
-// first.
+// urlsOf returns the elicitations in a URLElicitationRequired error.
 func urlsOf(reply *mcp.Reply) jsonrpc.Span {
 	raw := reply.Msg.Raw
 	return jsonrpc.Find(raw, jsonrpc.Find(raw, reply.Msg.Error, "data"), "elicitations")
 }
 
-// urlsNeeded turns the error by which a 2025-11-25 server says that the user must
-// visit URLs first into input_required (2025-11-25 §Elicitation, "URL Elicitation
-// Required"). Nothing is parked: the retry is the call anew. It returns nil where
-// the client cannot do that or the error names no URL.
+// urlsNeeded converts the error by which a 2025-11-25 server requires URL elicitations
+// first to input_required (2025-11-25 §Elicitation, "URL Elicitation Required"). Nothing is
+// parked: the retry is a new call. It returns nil if the client cannot do that or the error
+// contains no URL.
 func (r *Bridge) urlsNeeded(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	raw := reply.Msg.Raw
 	if !mayPark(c) || !c.Client.Declares("elicitation") {

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// asking is a legacy server that asks each of methods during a call, all at once,
-// and answers with what it was told.
+// asking is a legacy server that sends requests with each of methods at once during a call,
+// and answers with the answers.
 func asking(methods ...string) *fake {
 	u := &fake{name: "old"}
 	u.call = func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
@@ -67,7 +67,7 @@ func answered(state, responses string) string {
 	return `{"name":"t","requestState":"` + state + `"` + responses + `}`
 }
 
-// bubble runs a test with a time of its own and a relay that is closed after it.
+// bubble runs a test in a synctest bubble with a bridge that is closed at the end.
 func bubble(t *testing.T, f func(t *testing.T, r *Bridge)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
 		if n := len(u.seen.all()); n != 1 {
 			t.Errorf("the tool ran %d times", n)
 		}
-		// A state is good for one retry.
+		// A state is valid for one retry.
 		if _, err := ask(t, r, u, answered(state, accepted)); !errors.Is(err, error(errParkLost)) {
 			t.Errorf("second retry: %v", err)
 		}
@@ -140,7 +140,7 @@ func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
 		}
 		asks := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw))
 		if !strings.Contains(asks, `"user_input"`) || strings.Contains(asks, `"user_input.2"`) {
-			t.Errorf("asked again for %s", asks)
+			t.Errorf("input requested again: %s", asks)
 		}
 		reply, err = ask(t, r, u, answered(text(t, reply, "requestState"), `{"user_input":{"action":"cancel"}}`))
 		if err != nil || !strings.Contains(result(t, reply), `{"action":"cancel"}`) {
@@ -333,7 +333,7 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			s.Notify([]byte(progress))
 			go func() {
-				time.Sleep(time.Second) // nobody is there
+				time.Sleep(time.Second) // no request is attached
 				s.Notify([]byte(progress))
 				for range 2 * maxHeldLogs {
 					s.Notify([]byte(log))
@@ -354,17 +354,17 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := one.all(); len(got) != 1 || got[0] != progress {
-			t.Errorf("the first request heard %q", got)
+			t.Errorf("the first request got %q", got)
 		}
 		got := two.all()
 		if len(got) != maxHeldLogs+1 || got[0] != log || got[len(got)-1] != strings.Replace(progress, `"a"`, "77", 1) {
-			t.Errorf("the retry heard %d: %q", len(got), got)
+			t.Errorf("the retry got %d: %q", len(got), got)
 		}
 	})
 }
 
-// TestNotificationsThatMentionProgressAreHeld: while nobody is at a parked call, what
-// only mentions progress waits for the retry, whatever its method.
+// TestNotificationsThatMentionProgressAreHeld: while no request is attached, other
+// notifications that merely mention progress wait for the retry.
 func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		said1 := []string{
@@ -378,7 +378,7 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 		}
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			go func() {
-				time.Sleep(time.Second) // nobody is there
+				time.Sleep(time.Second) // no request is attached
 				for _, b := range append(progress, said1...) {
 					s.Notify([]byte(b))
 				}
@@ -397,7 +397,7 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := two.all(); !slices.Equal(got, said1) {
-			t.Errorf("the retry heard %q", got)
+			t.Errorf("the retry got %q", got)
 		}
 	})
 }

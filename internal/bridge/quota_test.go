@@ -12,14 +12,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// crowd is the clients of one relay and one legacy server that asks.
+// crowd is a bridge with many clients and one legacy server that sends requests.
 type crowd struct {
 	t *testing.T
 	r *Bridge
 	u *fake
 }
 
-// park makes a client's call wait for it, and returns its state.
+// park starts a call of a client, waits until it is parked, and returns its state.
 func (w crowd) park(f mcp.ClientInfo) (state string, err error) {
 	w.t.Helper()
 	c := modern(w.t, mcp.MethodCallTool, `{"name":"t"}`)
@@ -32,7 +32,7 @@ func (w crowd) park(f mcp.ClientInfo) (state string, err error) {
 	return text(w.t, reply, "requestState"), nil
 }
 
-// answer comes back to a call with the answer.
+// answer retries a call with the answer.
 func (w crowd) answer(f mcp.ClientInfo, state string) error {
 	c := modern(w.t, mcp.MethodCallTool, answered(state, accepted))
 	f.Revision, f.Capabilities = mcp.R20260728, []byte(asksAll)
@@ -41,10 +41,10 @@ func (w crowd) answer(f mcp.ClientInfo, state string) error {
 	return err
 }
 
-// TestQuestionsOfOneClientThrowOutNobodyElses: a person reads a form while another
-// client leaves question after question open. The greedy one is refused, retryable and
-// with a reason; the person's call is the oldest, and is answered all the same. Others
-// still find room, and places are given back when calls end, one way or the other.
+// TestQuestionsOfOneClientThrowOutNobodyElses: a user reads a form while another client
+// parks call after call. The greedy client is refused with a retryable error. The user's
+// call is the oldest and still gets its answer. Other clients find room, and slots are
+// released when calls end in any way.
 func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
 	for name, who := range map[string]func(n int) mcp.ClientInfo{
 		"conversations": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Conversation: uint64(n + 1)} },
@@ -76,9 +76,9 @@ func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
 						t.Fatalf("refused with %v", err)
 					}
 				}
-				want := maxParkedInLanes/2 - 1 // one place is taken, and it may have as many as are left
+				want := maxParkedInLanes/2 - 1 // one slot is taken, and it may have as many as are left
 				if greedy.Who != nil {
-					want = maxParkedInLanes // the sessions are its own
+					want = maxParkedInLanes // it has its own sessions
 				}
 				if len(states) < want || len(states) > maxParkedInLanes || refused == 0 {
 					t.Errorf("the greedy client has %d calls, want about %d", len(states), want)
@@ -98,7 +98,7 @@ func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
 				if _, err := w.park(greedy); err != nil {
 					t.Errorf("when its calls have ended: %v", err)
 				}
-				time.Sleep(stateTTL + time.Second) // those that are left expire
+				time.Sleep(stateTTL + time.Second) // the others expire
 				synctest.Wait()
 				if r.Parked() != 0 || len(r.places) != 0 {
 					t.Errorf("%d calls are parked, and places are taken: %v", r.Parked(), r.places)
@@ -108,8 +108,8 @@ func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
 	}
 }
 
-// TestOneServerCannotTakeAllPlaces: the bounds of a server and of all servers are
-// shared out as well.
+// TestOneServerCannotTakeAllPlaces: the bounds of a server and of all servers are shared
+// fairly too.
 func TestOneServerCannotTakeAllPlaces(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		w := crowd{t, r, asking(mcp.MethodElicit)}

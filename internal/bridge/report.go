@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// ParkedReport is a call that waits for its client.
+// ParkedReport describes a call that waits for its client.
 type ParkedReport struct {
 	Server, Principal, Method string
 	Since                     time.Time
-	Questions                 int // that are open
+	Questions                 int // open server requests
 }
 
-// ParkedCalls returns the calls that wait for their clients, the oldest first.
+// ParkedCalls returns the calls that wait for their clients, oldest first.
 func (r *Bridge) ParkedCalls() []ParkedReport {
 	r.parkMu.Lock()
 	all := slices.Collect(maps.Values(r.parked))

@@ -21,29 +21,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Bridge carries what all calls of one daemon share: the keys that request states
-// are sealed with, and the calls that are parked. The zero value is ready; Close ends
-// it.
+// Bridge holds the state that all calls of a daemon share: the keys that seal request
+// states, and the parked calls. The zero value is ready; Close ends it.
 type Bridge struct {
-	// Events gets what a client was not given, and each requestState that is not this
-	// client's or not that of its request. Nil publishes nothing.
+	// Events gets losses, and each requestState that belongs to another client or request.
+	// Nil publishes nothing.
 	Events *event.Publisher
 
-	// Budget counts what parked calls and attended tasks hold, beside what their
-	// requests hold while they are there. Nil counts nothing.
+	// Budget counts the memory of parked calls and attended tasks; running requests are
+	// counted elsewhere. Nil counts nothing.
 	Budget *transport.Budget
 
 	mu      sync.Mutex
 	keys    []stateKey           // newest first, at most two
-	retried map[stateID]struct{} // states whose retry runs, see takeState
+	retried map[stateID]struct{} // states with a running retry; see takeState
 	// taskKey signs the ids of tasks; nil before the first.
 	taskKey []byte
 
 	parkMu   sync.Mutex
 	parked   map[string]*parkedCall
-	places   map[string]*transport.Quota // of parked calls, see slotsOf; none that is empty
-	finished finished                    // those of parked that are over
-	attended map[string]*parkedCall      // tasks, see attendTask
+	places   map[string]*transport.Quota // of parked calls; see slotsOf. Empty quotas are removed
+	finished finished                    // parked calls that have ended
+	attended map[string]*parkedCall      // tasks; see attendTask
 	attends  transport.Quota             // of attended
 	closed   bool
 	running  work.Group // calls that may be parked, and attended tasks
@@ -52,12 +51,12 @@ type Bridge struct {
 }
 
 type stateKey struct {
-	aead cipher.AEAD
-	id   [keyIDLen]byte
-	born time.Time
+	aead    cipher.AEAD
+	id      [keyIDLen]byte
+	created time.Time
 }
 
-// The lives of a sealed state and of the key that sealed it.
+// Lifetimes of a sealed state and of the key that sealed it.
 const (
 	stateTTL    = 10 * time.Minute
 	keyLife     = 24 * time.Hour
@@ -67,11 +66,11 @@ const (
 
 var errState = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is not valid for this request"}
 
-// key returns the newest key, made anew when it has had its day.
+// key returns the newest key, and replaces it when it has expired.
 func (r *Bridge) key() (stateKey, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.keys) > 0 && time.Since(r.keys[0].born) < keyLife {
+	if len(r.keys) > 0 && time.Since(r.keys[0].created) < keyLife {
 		return r.keys[0], nil
 	}
 	secret := make([]byte, 32)
@@ -84,7 +83,7 @@ func (r *Bridge) key() (stateKey, error) {
 	if err != nil {
 		return stateKey{}, err
 	}
-	k := stateKey{aead: aead, born: time.Now()}
+	k := stateKey{aead: aead, created: time.Now()}
 	_, _ = rand.Read(k.id[:])
 	r.keys = append([]stateKey{k}, r.keys[:min(len(r.keys), 1)]...)
 	return k, nil
@@ -101,10 +100,10 @@ func (r *Bridge) keyByID(id [keyIDLen]byte) (stateKey, bool) {
 	return stateKey{}, false
 }
 
-// seal wraps the server's requestState such that it opens again only for the same
-// principal, server, method and parameters, and for ten minutes (2026-07-28 §MRTR,
-// "Server Requirements" 4 and 5). Behind one credential for many users only we can
-// tell them apart, so foreign states are wrapped too.
+// seal wraps the server's requestState so that it opens only for the same principal,
+// server, method and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server
+// Requirements" 4 and 5). Servers see one credential for many users, so only we can tell
+// users apart; that is why states of servers are wrapped too.
 func (r *Bridge) seal(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	at := reply.Msg.ResultMember("requestState")
 	if at.IsZero() {
@@ -118,8 +117,8 @@ func (r *Bridge) seal(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, erro
 	return reply, nil
 }
 
-// mint makes a state of our own. kind says what inner is: a server's state ('S',
-// empty for none), the id of a parked call ('P'), or nothing ('U').
+// mint creates a sealed state. kind says what inner is: a server's state ('S', empty for
+// none), the id of a parked call ('P'), or nothing ('U').
 func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, error) {
 	k, err := r.key()
 	if err != nil {
@@ -131,30 +130,30 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 	return sealedStart + base64.RawURLEncoding.EncodeToString(sealed), nil
 }
 
-// Resume is what the requestState of a retry holds. The zero value is that of a request
-// without a state.
+// Resume is the content of a retry's requestState. The zero value means that the request
+// has no state.
 type Resume struct {
 	kind  byte // see mint
 	inner []byte
 	id    stateID
 }
 
-// stateID tells one sealed state from all others.
+// stateID identifies a sealed state.
 type stateID [sha256.Size]byte
 
-// Resumed reports whether the request goes on with one that was asked for input.
+// Resumed reports whether the request is a retry after a request for input.
 func (r Resume) Resumed() bool { return r.kind != 0 }
 
-// Open returns what a call's requestState holds, the zero Resume where it has none. It does
-// nothing yet. The error refuses the call: the state is not this client's, not that of
-// this request, or too old.
+// Open returns the content of a call's requestState, the zero Resume if there is none. It
+// has no other effect. An error means that the state belongs to another client or request,
+// or has expired.
 func (r *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
 	if !c.Client.Revision.Can(mcp.InputRequired) {
 		return Resume{}, nil
 	}
 	res, err := r.open(u, c)
 	if err != nil && errors.Is(err, error(errState)) {
-		r.refuse(c, u.Name())
+		r.publishRefusal(c, u.Name())
 	}
 	return res, err
 }
@@ -162,7 +161,7 @@ func (r *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
 func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	var none Resume
 	if c.Method == nil || !c.Method.MayAsk {
-		return none, nil // whatever bears that name there is the method's own
+		return none, nil // requestState is an ordinary parameter there
 	}
 	at := c.Msg.Param("requestState")
 	if at.IsZero() {
@@ -178,7 +177,7 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	}
 	k, ok := r.keyByID([keyIDLen]byte(sealed))
 	if !ok {
-		// Sealed before a restart, or longer ago than any state lives.
+		// Sealed before a restart, or longer ago than the lifetime of a state.
 		return none, errParkLost
 	}
 	plain, err := k.aead.Open(nil, nil, sealed[keyIDLen:], binding(u, c))
@@ -191,12 +190,11 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	return Resume{plain[8], plain[9:], sha256.Sum256(sealed)}, nil
 }
 
-// takeState reserves a state for one retry at a time. A second retry with the same
-// state is refused until leave is called, so that a request sent twice at once does not
-// run twice at once. After that the state may be used again, since clients may retry a
-// request that got no answer; the server decides whether it accepts the state
-// (2026-07-28 §MRTR, "Server Requirements" 5). A call without a state needs no
-// reservation.
+// takeState reserves a state for one retry at a time. A second retry with the same state is
+// refused until leave is called, so that a request sent twice does not run twice
+// concurrently. After that the state may be used again, since clients may retry a request
+// that got no answer; the server decides whether it accepts the state (2026-07-28 §MRTR,
+// "Server Requirements" 5). A call without a state needs no reservation.
 func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 	if s.kind == 0 {
 		return func() {}, nil
@@ -222,8 +220,8 @@ func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 
 var errExpired error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState has expired: start the request again"}
 
-// binding is what a state is tied to. Each part is hashed on its own so that no
-// two sets of parts run together.
+// binding returns the data that a state is bound to. Each part is hashed separately, so
+// that different parts cannot yield the same data.
 func binding(u Server, c *mcp.Call) []byte {
 	h := sha256.New()
 	part := func(b []byte) {
@@ -239,9 +237,8 @@ func binding(u Server, c *mcp.Call) []byte {
 	return h.Sum(nil)
 }
 
-// canonical writes a value such that two spellings of the same value come out
-// equal: members sorted, no white space, strings decoded. It is hashed, never
-// sent.
+// canonical appends a value so that all spellings of it are equal: sorted members, no white
+// space, decoded strings. The result is hashed, never sent.
 func canonical(dst, raw []byte, at jsonrpc.Span, skip func(string) bool) []byte {
 	switch jsonrpc.KindOf(raw, at) {
 	case '{':

@@ -18,8 +18,8 @@ import (
 
 const askName = `{"n":{"method":"elicitation/create","params":{"mode":"form","message":"name?","requestedSchema":{"type":"object","properties":{}}}}}`
 
-// stateful is a modern server that asks once, with a state that stands in the
-// message as given ("" for none), and is then content.
+// stateful is a modern server that asks once with the given state ("" for none), and then
+// returns a result.
 func stateful(state string) *fake {
 	u := &fake{name: "s"}
 	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
@@ -42,7 +42,7 @@ func stateful(state string) *fake {
 
 const toolCall = `{"name":"t","arguments":{"a":1,"b":"é"}%s}`
 
-// retry are the parameters of a call with an answer and a state.
+// retry returns the params of a call with an answer and a state.
 func retry(params, state string) string {
 	more := `,"inputResponses":{"n":{"action":"accept","content":{}}}`
 	if state != "" {
@@ -114,7 +114,8 @@ func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 	}
 }
 
-// A state belongs to the person: another key of theirs, which is another seat, may use it.
+// TestStateFollowsItsSubject: a state belongs to the subject. Another key of the same subject,
+// which is another seat, may use it.
 func TestStateFollowsItsSubject(t *testing.T) {
 	r, u := &Bridge{}, stateful(`"s"`)
 	state := first(t, r, u) // of alice
@@ -279,9 +280,8 @@ func TestM09_QuestionsThatTheClientHasNotDeclaredAreAnError(t *testing.T) {
 	}
 }
 
-// TestM08_LegacyServersAreHeldToTheSame: what a legacy server asks for in an answer,
-// in the newer form, is refused where a modern server's would be, and its state never
-// reaches a client as it is.
+// TestM08_LegacyServersAreHeldToTheSame: input requests in the answer of a legacy server
+// are refused like those of a modern server, and its state never reaches a client unsealed.
 func TestM08_LegacyServersAreHeldToTheSame(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	for what, x := range map[string]struct {
@@ -319,10 +319,10 @@ func TestM08_LegacyServersAreHeldToTheSame(t *testing.T) {
 	}
 }
 
-// TestRetriesOfOneStateRunOneAtATime: of eight requests with the same state that are
-// there at once one runs, and the others are told to wait. A client with a state of
-// its own is not concerned, and when the first has ended the state may be tried
-// again. It holds for clients that could be parked and for those that could not.
+// TestRetriesOfOneStateRunOneAtATime: of eight concurrent requests with the same state one
+// runs, and the others get an error that says to wait. A client with another state is not
+// affected. When the first has ended, the state may be used again. This holds for clients
+// whose calls can be parked and for others.
 func TestRetriesOfOneStateRunOneAtATime(t *testing.T) {
 	for _, era := range []mcp.Revision{mcp.R20260728, mcp.R20251125} {
 		for _, capabilities := range []string{`{"elicitation":{}}`, `{}`} {

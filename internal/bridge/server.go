@@ -7,34 +7,35 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Server is a server as the bridge uses it. It is safe for concurrent use.
+// Server is a server as seen by the bridge. Safe for concurrent use.
 type Server interface {
-	// Name returns its configured name.
+	// Name returns the configured name.
 	Name() string
-	// Acquire returns one of the server's sessions for the client f. The error is what the
-	// client gets, see mcp.Wire.
+	// Acquire returns one of the server's sessions for the client f. The error goes to the
+	// client; see mcp.Wire.
 	Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (Lease, error)
-	// Tasks returns in which form the server has tasks for the client f, without a session
-	// where it has none in any.
+	// Tasks returns the form in which the server supports tasks for the client f. If it
+	// supports none in any session, no session is opened.
 	Tasks(ctx context.Context, f *mcp.ClientInfo) mcp.TaskForm
 }
 
-// Lease is a session of a server, for one goroutine at a time.
+// Lease is a session of a server. It belongs to one goroutine at a time.
 type Lease interface {
-	// Revision returns what the session speaks, Tasks in which form it has tasks.
+	// Revision returns the revision of the session, Tasks the form in which it supports
+	// tasks.
 	Revision() mcp.Revision
 	Tasks() mcp.TaskForm
-	// Tool returns what the server's list says of a tool.
+	// Tool returns what the server's list says about a tool.
 	Tool(ctx context.Context, name string) mcp.ToolFacts
-	// Call sends an attempt and waits for its answer. The error is what the client gets,
-	// or mcp.ErrChanged: then the attempt has to be made anew for what the lease is now.
+	// Call sends an attempt and waits for its answer. The error goes to the client. With
+	// mcp.ErrChanged the attempt must be rebuilt for the current session of the lease.
 	Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error)
-	// Release gives the session back. It may be called several times.
+	// Release gives the session back. Further calls have no effect.
 	Release()
 }
 
-// visit is what an exchange holds of its server: a lease while it needs one. It is
-// released while a person is waited for and between the polls of a task.
+// visit holds the lease of an exchange. It is released while waiting for a user and between
+// the polls of a task.
 type visit struct {
 	server Server
 	client *mcp.ClientInfo
@@ -43,7 +44,7 @@ type visit struct {
 	to     mcp.Revision // of the last lease
 }
 
-// open returns the lease, acquiring one where there is none.
+// open returns the lease and acquires one if there is none.
 func (v *visit) open(ctx context.Context) (Lease, error) {
 	if v.lease == nil {
 		l, err := v.server.Acquire(ctx, v.client, v.need)
@@ -70,8 +71,8 @@ func (v *visit) release() {
 	}
 }
 
-// Send acquires a session, sends one attempt through it and gives it back: for requests of
-// our own, which need to know nothing of the session before.
+// Send acquires a session, sends one attempt and releases the session. It is for our own
+// requests, which need to know nothing about the session beforehand.
 func Send(ctx context.Context, s Server, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	need := mcp.NeedOf(a.Call)
 	need.Session = a.Session

@@ -10,14 +10,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Tasks answers the requests about tasks. A task speaks the language of its server:
-// within one era it is relayed, across the eras it is said in the client's words
-// (docs/adr/0008-tasks.md).
+// Tasks answers the requests about tasks. Within one era they are relayed; across eras they
+// are converted (docs/adr/0008-tasks.md).
 func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	modern := c.Client.Revision.Can(mcp.TasksExtension)
 	if modern && !mcp.HasTasksExtension(c.Client.Capabilities) {
-		return r.undeclared(ctx, all, a, s)
+		return r.answerUndeclared(ctx, all, a, s)
 	}
 	if !c.Method.In(c.Client.Revision) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, 128)}
@@ -37,7 +36,7 @@ func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.
 	}
 	a.Server = p.Server.Name()
 	if p.Form() == mcp.RequestedTasks {
-		s = &taskCaller{s, asksOfTasks{r, p.Server.Name(), c.Client, a.Sole, c.Trail}}
+		s = &taskCaller{s, taskRenamer{r, p.Server.Name(), c.Client, a.Sole, c.Trail}}
 	}
 	switch {
 	case modern == (p.Form() == mcp.DirectedTasks):
@@ -48,9 +47,9 @@ func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.
 	return r.directedTask(ctx, p, c, s)
 }
 
-// undeclared answers a modern client that has not declared the extension: as a
-// server with tasks must, and as any other does (SEP-2663, "Protocol Errors").
-func (r *Bridge) undeclared(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+// answerUndeclared answers a modern client that has not declared the tasks extension, as
+// SEP-2663, "Protocol Errors", requires of servers with and without tasks.
+func (r *Bridge) answerUndeclared(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	if a.Sole {
 		if all[0].Tasks(ctx, a.Client) == mcp.NoTasks {
 			return r.Exchange(ctx, all[0], a, Resume{}, s)
@@ -62,7 +61,7 @@ func (r *Bridge) undeclared(ctx context.Context, all []Server, a *mcp.Attempt, s
 var ErrNeedsTasks error = &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: "Missing required client capability",
 	Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)}
 
-// sameEra relays a request about a task to where the task is.
+// sameEra relays a request about a task to the server of the task.
 func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	shown := c.Name
@@ -74,8 +73,8 @@ func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Call
 		return reply, err
 	}
 	if asks := reply.Msg.ResultMember("inputRequests"); c.Msg.Method == mcp.MethodGetTask && reply.From.Can(mcp.TasksExtension) {
-		// The questions of a task are those of an input_required result (SEP-2663,
-		// "Task Polling").
+		// The input requests of a task follow the rules of an input_required result
+		// (SEP-2663, "Task Polling").
 		if err := r.CheckQuestions(p.Server, c.Client, reply.Msg.Raw, asks); err != nil {
 			return nil, err
 		}
@@ -88,9 +87,9 @@ func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Call
 	return reply, nil
 }
 
-// listTasks answers tasks/list, which only 2025-11-25 has. A list of a server that
-// many users share could name the tasks of others (SEP-2663, "Motivation" 3), so
-// there is none where somebody has signed in, and none of several servers.
+// listTasks answers tasks/list, which only 2025-11-25 has. A list of a server that several
+// users share could reveal their tasks to each other (SEP-2663, "Motivation" 3). So it is
+// refused for authenticated clients, and for endpoints with several servers.
 func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	if c.Client.Who.Key() == "" && a.Sole {
@@ -110,12 +109,12 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s 
 		}
 	}
 	if a.Sole {
-		r.lose(c, all[0].Name(), c.Msg.Method, "the server has no list of tasks, or one of everybody's")
+		r.publishLoss(c, all[0].Name(), c.Msg.Method, "the server cannot list tasks, or lists those of all clients")
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: nobody here can list the tasks of one client alone"}
 }
 
-// ask makes a request of our own about a task, on behalf of a call's client.
+// ask creates a request of our own about a task, on behalf of a call's client.
 func (p Task) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Attempt {
 	params := jsonrpc.AppendQuote([]byte(`{"taskId":`), p.Ref.ID)
 	for _, x := range extra {
@@ -132,7 +131,7 @@ func (p Task) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Attem
 	return next
 }
 
-// state is what a server says of a task.
+// state is a server's description of a task.
 type state struct {
 	raw    []byte
 	at     jsonrpc.Span // the task
@@ -140,8 +139,9 @@ type state struct {
 	reply  *mcp.Reply
 }
 
-// look asks the server how a task is. Where that fails the reply is the failure.
-func (p Task) look(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Reply, err error) {
+// getState gets the state of a task from its server. If the server answers with an error,
+// failed is that reply.
+func (p Task) getState(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Reply, err error) {
 	reply, err := Send(ctx, p.Server, p.ask(c, mcp.MethodGetTask), mcp.NoCaller{})
 	if err != nil {
 		return st, nil, err
@@ -152,12 +152,12 @@ func (p Task) look(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Repl
 	st = state{raw: reply.Msg.Raw, at: reply.Msg.Result, reply: reply}
 	st.status, _ = jsonrpc.Text(st.raw, reply.Msg.ResultMember("status"))
 	if st.status == "" {
-		return st, nil, badAnswer(p.Server, "answered tasks/get with no task")
+		return st, nil, badAnswer(p.Server, "answered tasks/get without a task")
 	}
 	return st, nil, nil
 }
 
-// member returns a member of the task, nil when it has none.
+// member returns an object member of the task, nil for none.
 func (st *state) member(key string) []byte {
 	if at := jsonrpc.Find(st.raw, st.at, key); jsonrpc.KindOf(st.raw, at) == '{' {
 		return at.Of(st.raw)
@@ -165,16 +165,16 @@ func (st *state) member(key string) []byte {
 	return nil
 }
 
-// say says a state in a client's words.
-func (st *state) say(c *mcp.Call, t dialect.Task) *mcp.Reply {
+// toReply converts a state for a client.
+func (st *state) toReply(c *mcp.Call, t dialect.Task) *mcp.Reply {
 	t.ID = c.Name
 	out := mcp.Answer(dialect.TaskState(c.Client.Revision, st.raw, st.at, t))
 	out.Server = st.reply.Server
 	return out
 }
 
-// bare takes from a result what only says which task it is of.
-func bare(reply *mcp.Reply) *mcp.Reply {
+// withoutRelatedTask removes the metadata from a result that names its task.
+func withoutRelatedTask(reply *mcp.Reply) *mcp.Reply {
 	m := reply.Msg
 	meta := m.ResultMember(mcp.KeyMeta)
 	if mcp.RelatedTask(m.Raw, meta).IsZero() {

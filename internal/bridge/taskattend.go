@@ -11,31 +11,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A legacy server puts the questions of a task live, on the request for its result,
-// which it answers when the task is over. A modern client polls, finds the questions
-// in the task, and answers them with tasks/update. So we wait for the result in its
-// stead, from when the server says that it wants input, and keep the questions for
-// its polls: an attended task.
+// A legacy server sends the requests of a task live, on the tasks/result request, which it
+// answers when the task has ended. A modern client polls, finds the input requests in the
+// task, and answers them with tasks/update. So from the time that the server wants input,
+// we wait for the result on behalf of the client, and keep the server requests for its
+// polls: an attended task.
 
-// The bounds of attended tasks.
+// Bounds of attended tasks.
 const (
-	maxAttended = 256 // a quota by party
-	// firstAsk is how long a poll waits for the first question of a task that wants
+	maxAttended = 256 // shared fairly between parties
+	// firstAsk is how long a poll waits for the first server request of a task that wants
 	// input.
 	firstAsk = 2 * time.Second
 )
 
 var (
-	errUnattended = errors.New("the client did not ask for its task in time")
+	errUnattended = errors.New("the client did not poll its task in time")
 	errTaskDone   = errors.New("the task is over")
 )
 
-// attendedKey tells the tasks of all clients apart.
+// attendedKey returns a key that is unique over the tasks of all clients.
 func attendedKey(p Task, f *mcp.ClientInfo) string {
 	return p.Server.Name() + "\x00" + f.Who.Key() + "\x00" + p.Ref.String()
 }
 
-// requestedTask answers a modern client about a task of a legacy server.
+// requestedTask answers a modern client's request about a task of a legacy server.
 func (r *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodUpdateTask:
@@ -43,13 +43,13 @@ func (r *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.R
 	case mcp.MethodCancelTask:
 		return r.cancelRequested(ctx, p, c)
 	}
-	st, failed, err := p.look(ctx, c)
+	st, failed, err := p.getState(ctx, c)
 	if err != nil || failed != nil {
 		return failed, err
 	}
 	switch {
 	case mcp.TaskOver(st.status):
-		return r.inlined(ctx, p, c, &st)
+		return r.taskOutcome(ctx, p, c, &st)
 	case st.status == mcp.TaskInput:
 		a, err := r.attendTask(p, c)
 		if err != nil {
@@ -62,23 +62,23 @@ func (r *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.R
 	case t.Asks != nil:
 		t.Status = mcp.TaskInput
 	case st.status == mcp.TaskInput:
-		// It has not said so far what it wants; input_required must name it all
+		// The server has not sent its request yet, and input_required must list all of them
 		// (SEP-2663, "Task Polling" 2).
 		t.Status = mcp.TaskWorking
 	}
-	return st.say(c, t), nil
+	return st.toReply(c, t), nil
 }
 
-// inlined says what a task that is over has come to, for which 2025-11-25 has a
-// request of its own. There a failed task may have a result, which is the case that
-// the extension calls completed (SEP-2663, "Task Status").
-func (r *Bridge) inlined(ctx context.Context, p Task, c *mcp.Call, st *state) (*mcp.Reply, error) {
+// taskOutcome returns the state of an ended task with its outcome, for which 2025-11-25 has
+// a separate request. In 2025-11-25 a failed task may have a result; the extension calls
+// that completed (SEP-2663, "Task Status").
+func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state) (*mcp.Reply, error) {
 	a := r.unattend(attendedKey(p, c.Client))
 	if st.status == mcp.TaskCancelled {
 		if a != nil {
 			a.cancel(errTaskDone)
 		}
-		return st.say(c, dialect.Task{}), nil
+		return st.toReply(c, dialect.Task{}), nil
 	}
 	var reply *mcp.Reply
 	var err error
@@ -101,23 +101,23 @@ func (r *Bridge) inlined(ctx context.Context, p Task, c *mcp.Call, st *state) (*
 		return nil, err
 	}
 	if reply.Msg.Kind == jsonrpc.Failure {
-		// With the code that the call itself would have been answered with.
+		// Use the code that the call itself would have got.
 		raw := dialect.Reply(nil, c, reply)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
 		if err != nil {
 			return nil, badAnswer(p.Server, "ended a task without a valid answer")
 		}
-		return st.say(c, dialect.Task{Status: mcp.TaskFailed, Error: m.Error.Of(raw)}), nil
+		return st.toReply(c, dialect.Task{Status: mcp.TaskFailed, Error: m.Error.Of(raw)}), nil
 	}
-	reply = bare(reply)
+	reply = withoutRelatedTask(reply)
 	m, bad := mcp.Rewrite(c.Trail, reply.Msg, &reply.Edits)
 	if bad != nil {
 		return nil, badAnswer(p.Server, "ended a task without a valid answer")
 	}
-	return st.say(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(m.Raw)}), nil
+	return st.toReply(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(m.Raw)}), nil
 }
 
-// attendTask sees to it that somebody waits for the questions of a task.
+// attendTask starts waiting for the server requests of a task, or continues to.
 func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	key := attendedKey(p, c.Client)
 	r.parkMu.Lock()
@@ -137,12 +137,12 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	if !r.attends.Room(who, maxAttended) {
 		return nil, &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: p.Server.Name(), Cause: "overloaded", Outcome: mcp.Failed, Retryable: true,
-			RetryAfter: time.Second, TooMany: true, Message: "too many of this client's tasks wait for its answers: answer some of them first",
+			RetryAfter: time.Second, TooMany: true, Message: "too many of this client's tasks are waiting for answers: answer some of them first",
 		}
 	}
 	a := &parkedCall{
 		id: key, party: who, done: make(chan struct{}), asked: make(chan struct{}, 1),
-		// When a question is asked again, by others after us, it has another key.
+		// A later attended task must not reuse the keys.
 		first: c, salt: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36),
 	}
 	life, cancel := context.WithCancelCause(context.Background())
@@ -169,21 +169,21 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 		case a.dropped:
 			r.Budget.Give(a.counted)
 		case a.reply != nil:
-			r.holdLocked(a, a.reply.Msg) // until somebody asks for it
+			r.holdLocked(a, a.reply.Msg) // until a client fetches it
 		}
 	})
 	return a, nil
 }
 
-// holdLocked counts a message that an attended task goes on holding.
+// holdLocked counts the memory of a message that an attended task keeps.
 func (r *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 	n := int64(len(m.Raw))
 	a.counted += n
 	r.Budget.Hold(n)
 }
 
-// dropLocked takes one out of the table. What it holds is given back now, or once it
-// is over.
+// dropLocked removes an attended task from the table. Its memory is released now, or when
+// it has ended.
 func (r *Bridge) dropLocked(a *parkedCall) {
 	delete(r.attended, a.id)
 	r.attends.Give(a.party)
@@ -193,8 +193,7 @@ func (r *Bridge) dropLocked(a *parkedCall) {
 	}
 }
 
-// unattend takes a task out of the table and returns who attended it, nil for
-// nobody.
+// unattend removes a task from the table and returns it, nil if it is not attended.
 func (r *Bridge) unattend(key string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -206,7 +205,7 @@ func (r *Bridge) unattend(key string) *parkedCall {
 	return a
 }
 
-// dismiss takes one out that is still in the table.
+// dismiss removes an attended task from the table and reports whether it was there.
 func (r *Bridge) dismiss(a *parkedCall) bool {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -217,14 +216,14 @@ func (r *Bridge) dismiss(a *parkedCall) bool {
 	return true
 }
 
-func (r *Bridge) attendant(p Task, c *mcp.Call) *parkedCall {
+func (r *Bridge) attendedTask(p Task, c *mcp.Call) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
 	return r.attended[attendedKey(p, c.Client)]
 }
 
-// firstQuestion waits a little for the questions that the server is about to ask.
-// Those that come later the next poll finds.
+// firstQuestion waits a moment for the requests that the server is about to send. The next
+// poll finds later ones.
 func (p *parkedCall) firstQuestion(ctx context.Context) {
 	p.mu.Lock()
 	asked := p.counter > 0
@@ -243,9 +242,9 @@ func (p *parkedCall) firstQuestion(ctx context.Context) {
 	}
 }
 
-// questions returns the open questions of a task as inputRequests, nil for none.
+// questions returns the open server requests of a task as inputRequests, nil for none.
 func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
-	a := r.attendant(p, c)
+	a := r.attendedTask(p, c)
 	if a == nil || isDone(a.done) {
 		return nil
 	}
@@ -257,17 +256,17 @@ func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
 	return a.inputRequests([]byte{})
 }
 
-// updateRequested takes a client's answers. Keys that no question waits under are
-// ignored (SEP-2663, "Task Update Requests").
+// updateRequested handles a client's answers. Unknown keys are ignored (SEP-2663, "Task
+// Update Requests").
 func (r *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	raw, answers := c.Msg.Raw, c.Msg.Param("inputResponses")
 	if jsonrpc.KindOf(raw, answers) != '{' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "inputResponses must be an object"}
 	}
-	a := r.attendant(p, c)
+	a := r.attendedTask(p, c)
 	if a == nil || isDone(a.done) {
-		// Nothing is open; whether there is such a task its server knows.
-		_, failed, err := p.look(ctx, c)
+		// No request is open. The server knows whether the task exists.
+		_, failed, err := p.getState(ctx, c)
 		if err != nil || failed != nil {
 			return failed, err
 		}
@@ -282,15 +281,15 @@ func (r *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp
 	return acknowledged(), nil
 }
 
-// cancelRequested cancels a task. That one which is over cannot be is an error in
-// 2025-11-25 and none in the extension.
+// cancelRequested cancels a task. Cancelling an ended task is an error in 2025-11-25 but
+// not in the extension.
 func (r *Bridge) cancelRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	reply, err := Send(ctx, p.Server, p.ask(c, mcp.MethodCancelTask), mcp.NoCaller{})
 	if err != nil {
 		return nil, err
 	}
 	if reply.Code() == jsonrpc.CodeInvalidParams {
-		st, failed, err := p.look(ctx, c)
+		st, failed, err := p.getState(ctx, c)
 		if err != nil || failed != nil {
 			return failed, err
 		}

@@ -8,10 +8,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// callTool relays tools/call, which a server with tasks may turn into one. What the
-// client wants and what the server does meet in four ways: it gets a task in its
-// own words, it gets the result because the call became none, it gets a task of
-// ours that is over already, or it wants none, and then we wait for the server's.
+// callTool relays tools/call, which a server with tasks may turn into a task. There are
+// four outcomes: the client gets the task, converted to its revision; it gets the result,
+// because the call did not become a task; it gets an ended task of our own; or it wants no
+// task, and we wait for the server's.
 func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	var form mcp.TaskForm
@@ -27,39 +27,40 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 			return nil, err
 		}
 		if form = l.Tasks(); form == mcp.RequestedTasks && (modern || !wants) {
-			// A legacy client that wants a task has chosen, and the server will tell.
+			// A legacy client that wants a task has decided; the server will say whether it
+			// can.
 			support = l.Tool(ctx, a.Name).Support
 		}
 	}
 	if form == mcp.NoTasks {
-		return r.rounds(ctx, v, a, res, s) // nearly always
+		return r.rounds(ctx, v, a, res, s) // the usual case
 	}
 	if form == mcp.RequestedTasks {
-		s = &taskCaller{s, asksOfTasks{r, u.Name(), c.Client, a.Sole, c.Trail}}
+		s = &taskCaller{s, taskRenamer{r, u.Name(), c.Client, a.Sole, c.Trail}}
 		switch {
 		case wants && modern && support != mcp.TaskForbidden:
-			// It takes a task wherever the server makes one, and the server leaves it
-			// to whoever calls.
+			// The client accepts a task wherever the server supports one, and the server
+			// leaves the choice to its caller.
 			next := *a
 			next.AsTask = []byte("{}")
 			a = &next
 		case !wants && support == mcp.TaskRequired:
-			v.lease = &awaited{v.lease, u}
+			v.lease = &awaitingLease{v.lease, u}
 			return r.rounds(ctx, v, a, res, s)
 		}
 		reply, err := r.rounds(ctx, v, a, res, s)
-		return r.created(u, a, reply, err)
+		return r.convertCreated(u, a, reply, err)
 	}
 	if modern {
 		reply, err := r.rounds(ctx, v, a, res, s)
-		return r.created(u, a, reply, err)
+		return r.convertCreated(u, a, reply, err)
 	}
 	if wants {
 		return r.callAsTask(ctx, v, a, res, s)
 	}
 	reply, err := r.rounds(ctx, v, a, res, s)
 	if err == nil && needsTasks(reply) {
-		// It has run nothing. The client cannot wait for a task; we can.
+		// The call was not executed. The client cannot wait for a task, but we can.
 		next := *a
 		next.Caps = withTasks(c.Client)
 		reply, err = r.rounds(ctx, v, &next, res, s)
@@ -71,12 +72,12 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 	return reply, err
 }
 
-// withTasks returns the capabilities that a modern server is told of a client for which we
-// take tasks.
+// withTasks returns the capabilities that we declare to a modern server for a client whose
+// tasks we handle.
 func withTasks(f *mcp.ClientInfo) []byte { return mcp.WithTasksExtension(f.Capabilities) }
 
-// needsTasks reports whether a modern server refused a call because nobody had
-// declared the extension (SEP-2663, "Capability Negotiation").
+// needsTasks reports whether a modern server refused a call because the extension was not
+// declared (SEP-2663, "Capability Negotiation").
 func needsTasks(reply *mcp.Reply) bool {
 	if reply.Code() != mcp.CodeMissingCapability {
 		return false
@@ -86,8 +87,8 @@ func needsTasks(reply *mcp.Reply) bool {
 	return !jsonrpc.Find(raw, jsonrpc.Find(raw, need, "extensions"), mcp.ExtensionTasks).IsZero()
 }
 
-// created says the task that a call has become in the client's words.
-func (r *Bridge) created(u Server, a *mcp.Attempt, reply *mcp.Reply, err error) (*mcp.Reply, error) {
+// convertCreated converts the task that a call has become for the client.
+func (r *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err error) (*mcp.Reply, error) {
 	c := a.Call
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (r *Bridge) created(u Server, a *mcp.Attempt, reply *mcp.Reply, err error) 
 		reply.Edits.Replace(mcp.WhyTaskID, mcp.RelatedTask(raw, reply.Msg.ResultMember(mcp.KeyMeta)), quoted)
 		return reply, nil
 	}
-	reply = bare(reply)
+	reply = withoutRelatedTask(reply)
 	var meta []byte
 	if m := reply.Msg.ResultMember(mcp.KeyMeta); jsonrpc.KindOf(raw, m) == '{' && mcp.RelatedTask(raw, m).IsZero() {
 		meta = m.Of(raw)
@@ -121,41 +122,40 @@ func (r *Bridge) created(u Server, a *mcp.Attempt, reply *mcp.Reply, err error) 
 	return out, nil
 }
 
-// callAsTask makes a call for a legacy client that wants a task of it, on a modern
-// server, which decides for itself. A call that it answers at once becomes a task
-// of ours that is over: the client was promised one (2025-11-25 §Tasks, "Result
-// Retrieval" 1).
+// callAsTask relays a call that a legacy client wants as a task to a modern server, which
+// decides for itself. If the server answers at once, the answer becomes an ended task of
+// our own: the client was promised a task (2025-11-25 §Tasks, "Result Retrieval" 1).
 func (r *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	wish := c.Msg.Param("task")
 	ttl, _ := mcp.Millis(c.Msg.Raw, jsonrpc.Find(c.Msg.Raw, wish, "ttl"))
 	if ttl > 0 {
-		r.lose(c, u.Name(), c.Msg.Method, "how long a task lives is for a server of the newer era to say, not for the client")
+		r.publishLoss(c, u.Name(), c.Msg.Method, "modern servers choose the lifetime of a task; the client's ttl is ignored")
 	}
 	next := *a
 	next.Caps = withTasks(c.Client)
 	reply, err := r.rounds(ctx, v, &next, res, s)
 	if err != nil || reply.Msg.Kind != jsonrpc.Result || !reply.CreatedTask().IsZero() {
-		return r.created(u, a, reply, err)
+		return r.convertCreated(u, a, reply, err)
 	}
 	return r.kept.keep(c, reply, ttl)
 }
 
-// awaited is a server with tasks of 2025-11-25 for a client that knows none: a tool
-// that must be called as a task is, and the answer is its result.
-type awaited struct {
+// awaitingLease is a lease on a server with 2025-11-25 tasks for a client without tasks: it
+// calls the tool as a task and returns the task's result as the answer.
+type awaitingLease struct {
 	Lease
 	server Server
 }
 
-func (l *awaited) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+func (l *awaitingLease) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	next := *a
 	next.AsTask = []byte("{}")
 	reply, err := l.Lease.Call(ctx, &next, s)
 	if err != nil || reply.CreatedTask().IsZero() {
 		return reply, err
 	}
-	l.Release() // the task may take long, and its result names its session
+	l.Release() // the task may take long, and the request for its result names its session
 	p := Task{Server: l.server}
 	p.Ref.Session = reply.Session
 	p.Ref.ID, _ = jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.CreatedTask(), "taskId"))
@@ -168,11 +168,10 @@ func (l *awaited) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) (*mcp.
 	if err != nil {
 		return nil, err
 	}
-	return bare(reply), nil
+	return withoutRelatedTask(reply), nil
 }
 
-// cancel tells a server that nobody waits for a task any more. The client that did
-// may be gone.
+// cancel cancels a task at its server. It does not depend on the client, which may be gone.
 func (p Task) cancel(ctx context.Context, c *mcp.Call) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer stop()

@@ -12,29 +12,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The ids by which clients know tasks. An id says which server has the task and in
-// which of its sessions, since nothing else in a request about a task does. Where
-// somebody has signed in it bears a signature for that principal: behind one
-// credential for many users only we can tell whose a task is (2025-11-25 §Tasks,
-// "Task Isolation and Access Control"; SEP-2663, "Auth binding"). Where nobody has
-// there is nobody to sign for, and an id must outlive us: clients store it, and the
-// server may be there longer than we are. Nothing is kept for an id, and the same
-// task has the same one in answers, questions and notices.
+// The ids by which clients know tasks. An id contains the server and the session of the
+// task, because nothing else in a request about a task says so. For authenticated clients
+// it is signed for the principal: servers see one credential for many users, so only we can
+// tell whose task it is (2025-11-25 §Tasks, "Task Isolation and Access Control"; SEP-2663,
+// "Auth binding"). For anonymous clients it is not signed, and it must outlive this
+// process: clients store ids, and the server may run longer than we do. Nothing is stored
+// for an id, and a task has the same id in answers, server requests and notifications.
 const (
 	openTask   = "drgt1."
 	signedTask = "drgs1."
 )
 
-// Task is where a task is.
+// Task identifies a task at a server.
 type Task struct {
 	Server Server
 	Ref    mcp.TaskRef
-	// stray: a task of a legacy server under an id that is not from us. The server
-	// will know whether there is one.
+	// stray: a task of a legacy server with an id that is not ours. The server knows
+	// whether it exists.
 	stray bool
 }
 
-// Form returns how the server has tasks: those of the old era have a session.
+// Form returns the form of the task: legacy tasks have a session.
 func (p Task) Form() mcp.TaskForm {
 	if p.Ref.Session != 0 || p.stray {
 		return mcp.RequestedTasks
@@ -44,20 +43,20 @@ func (p Task) Form() mcp.TaskForm {
 
 var errNoTask error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Task not found"}
 
-// taskID returns the id under which a client knows a task. sole says that no other
-// server stands behind the client's endpoint.
+// taskID returns the id that a client gets for a task. sole says that the client's endpoint
+// has only one server.
 func (r *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.TaskRef) string {
 	if f.Who.Key() != "" {
 		return signedTask + server + "~" + r.signature(server, f, ref) + "~" + ref.String()
 	}
 	if sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, openTask) && !strings.HasPrefix(ref.ID, signedTask) {
-		return ref.ID // there is nothing to say
+		return ref.ID // unchanged: the server is known
 	}
 	return openTask + server + "~" + ref.String()
 }
 
-// signature ties a task to a principal. Its key lives as long as we do: an id that
-// is said anew must come out as it was.
+// signature binds a task to a principal. Its key lives as long as the process, because an
+// id must not change between messages.
 func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
 	r.mu.Lock()
 	if r.taskKey == nil {
@@ -73,8 +72,8 @@ func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) st
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// FindTask returns the task that a client means by an id. sole says that no other server
-// stands behind the client's endpoint. The error says that the client has no such task.
+// FindTask returns the task that a client means by an id. sole says that the client's
+// endpoint has only one server. The error says that the client has no such task.
 func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, sole bool, id string) (Task, error) {
 	if f.Who.Key() != "" {
 		rest, ok := strings.CutPrefix(id, signedTask)
@@ -101,7 +100,8 @@ func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, 
 	return Task{}, errNoTask
 }
 
-// ownerOf reads the server's name that an id begins with.
+// ownerOf splits an id into the server that it starts with and the rest. The server is nil
+// if it is unknown.
 func ownerOf(all []Server, rest string) (Server, string) {
 	name, text, found := strings.Cut(rest, "~")
 	for _, u := range all {
@@ -112,8 +112,8 @@ func ownerOf(all []Server, rest string) (Server, string) {
 	return nil, ""
 }
 
-// TaskNames returns a function that puts the task ids in notifications of a server, by
-// its name, into the words of the client f. sole is as of FindTask.
+// TaskNames returns a function that replaces the task ids in a server's notifications by
+// those of the client f. See FindTask for sole.
 func (r *Bridge) TaskNames(f *mcp.ClientInfo, sole bool) func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 	return func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 		if server == "" || m.Method != mcp.NoteTaskStatus && m.Method != mcp.NoteTask {

@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// keptTasks holds the answers of calls that a legacy client made as tasks and a modern
-// server answered at once. When there are too many of them, or they are too large, the
-// oldest of the client with the most is dropped. That client is told "not found"
-// (2025-11-25 §Tasks, "TTL and Resource Management"). The zero value is ready.
+// keptTasks holds the answers of calls that a legacy client wanted as tasks and a modern
+// server answered at once. If there are too many, or they are too large, the oldest of the
+// client with the most is dropped. That client then gets "not found" (2025-11-25 §Tasks,
+// "TTL and Resource Management"). The zero value is ready.
 type keptTasks struct {
 	mu    sync.Mutex
 	byID  map[string]*keptTask
@@ -22,16 +22,16 @@ type keptTasks struct {
 	bytes int
 }
 
-// keptTask is one of them. It is not written to.
+// keptTask is a kept answer. It is immutable.
 type keptTask struct {
 	id, subject string
 	party       string
 	reply       *mcp.Reply
-	object      []byte // the task in the words of 2025-11-25
+	object      []byte // the task as an object of 2025-11-25
 	until       time.Time
 }
 
-// The bounds of what is kept, and of how long.
+// Bounds of kept tasks and of their lifetime.
 const (
 	maxKept      = 256
 	maxKeptBytes = 32 << 20
@@ -40,7 +40,7 @@ const (
 	keptTaskID   = "drgk1."
 )
 
-// keep makes a task that is over of an answer, and returns the result that says so.
+// keep turns an answer into an ended task, and returns the result that describes the task.
 func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
 	if ttl <= 0 {
 		ttl = keptLife
@@ -73,8 +73,8 @@ func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp
 	return mcp.Answer(dialect.CreatedTask(c.Client.Revision, t.object, whole, nil, dialect.Task{ID: t.id})), nil
 }
 
-// stateOf returns the status of a task whose call has the result at the span: in
-// 2025-11-25 a tool that reports an error has failed.
+// stateOf returns the status of a task whose call has the given result: in 2025-11-25 a
+// tool that reports an error has failed.
 func stateOf(raw []byte, result jsonrpc.Span) string {
 	if string(jsonrpc.Find(raw, result, "isError").Of(raw)) == "true" {
 		return mcp.TaskFailed
@@ -82,8 +82,8 @@ func stateOf(raw []byte, result jsonrpc.Span) string {
 	return mcp.TaskCompleted
 }
 
-// tidyLocked forgets what has had its time. Then it makes room for one more of a
-// party's: while there is none, the oldest goes of the party that has most.
+// tidyLocked removes expired tasks. Then it makes room for one more task of a party: while
+// there is none, it drops the oldest task of the party that has most.
 func (k *keptTasks) tidyLocked(now time.Time, room int, who string) {
 	k.dropLocked(func(t *keptTask) bool { return now.After(t.until) })
 	for len(k.order) > 0 && (len(k.order) > maxKept-1 || k.bytes+room > maxKeptBytes) {
@@ -111,7 +111,7 @@ func (k *keptTasks) tidyLocked(now time.Time, room int, who string) {
 	}
 }
 
-// dropLocked forgets those that drop says; it is asked about the oldest first.
+// dropLocked removes the tasks for which drop returns true, oldest first.
 func (k *keptTasks) dropLocked(drop func(*keptTask) bool) {
 	left := k.order[:0]
 	for _, t := range k.order {
@@ -126,7 +126,7 @@ func (k *keptTasks) dropLocked(drop func(*keptTask) bool) {
 	k.order = left
 }
 
-// find returns a client's task. One that had its time is not found.
+// find returns a client's task. Expired tasks are not found.
 func (k *keptTasks) find(f *mcp.ClientInfo, id string) (*keptTask, bool) {
 	if !strings.HasPrefix(id, keptTaskID) {
 		return nil, false
@@ -140,14 +140,14 @@ func (k *keptTasks) find(f *mcp.ClientInfo, id string) (*keptTask, bool) {
 	return t, true
 }
 
-// answer answers a request about a task of ours.
+// answer answers a request about a kept task.
 func (t *keptTask) answer(c *mcp.Call) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodTaskResult:
-		// A copy, since whoever is given a reply writes down its edits.
+		// A copy, because the receiver of a reply adds edits to it.
 		m := *t.reply.Msg
 		out := &mcp.Reply{Msg: &m, From: t.reply.From, Server: t.reply.Server, Edits: t.reply.Edits}
-		return related(c.Trail, out, t.id), nil
+		return withRelatedTask(c.Trail, out, t.id), nil
 	case mcp.MethodCancelTask:
 		return nil, errTaskOver
 	}
@@ -155,11 +155,11 @@ func (t *keptTask) answer(c *mcp.Call) (*mcp.Reply, error) {
 	return mcp.Answer(dialect.TaskState(c.Client.Revision, t.object, whole, dialect.Task{ID: t.id})), nil
 }
 
-var errTaskOver = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Cannot cancel task: it is over already"}
+var errTaskOver = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Cannot cancel task: it has already ended"}
 
-// related says in a result which task it is of (2025-11-25 §Tasks, "Related Task
-// Metadata": tasks/result must).
-func related(t *jsonrpc.Trail, reply *mcp.Reply, id string) *mcp.Reply {
+// withRelatedTask adds the metadata to a result that names its task (2025-11-25 §Tasks,
+// "Related Task Metadata": tasks/result must).
+func withRelatedTask(t *jsonrpc.Trail, reply *mcp.Reply, id string) *mcp.Reply {
 	m := reply.Msg
 	value := append(jsonrpc.AppendQuote([]byte(`{"taskId":`), id), '}')
 	field := jsonrpc.Field{Key: mcp.KeyRelatedTask, Value: value}

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestKeptTasksAreBounded: however many clients ask for, and however large.
+// TestKeptTasksAreBounded in number and bytes.
 func TestKeptTasksAreBounded(t *testing.T) {
 	var k keptTasks
 	c := legacy(t, "tools/call", `{"name":"star"}`)
@@ -34,8 +34,8 @@ func TestKeptTasksAreBounded(t *testing.T) {
 	}
 }
 
-// TestKeptTasksOfOthersStay: a client that keeps many or large answers loses its own
-// oldest ones, and not the one that somebody else has kept for longer.
+// TestKeptTasksOfOthersStay: a client that keeps many or large answers loses its own oldest
+// ones, not those of another client that are older.
 func TestKeptTasksOfOthersStay(t *testing.T) {
 	big := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}]}`)
 	small := said(mcp.R20260728, `{"content":[]}`)

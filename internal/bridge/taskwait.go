@@ -12,53 +12,52 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// The bounds of waiting for a task of a server in a client's stead.
+// Bounds of waiting for a server's task on behalf of a client.
 const (
 	maxAwait    = 4 * time.Hour
 	cancelLimit = 5 * time.Second
 	pollDefault = time.Second
 	pollLeast   = 100 * time.Millisecond
 	pollMost    = 30 * time.Second
-	maxMisses   = 5 // polls in a row that nobody answered
+	maxMisses   = 5 // consecutive polls without an answer
 	maxTaskAsks = 100
 )
 
-var errAwait = errors.New("the task took too long in all")
+var errAwait = errors.New("the task exceeded its total timeout")
 
-// directedTask answers a legacy client about a task of a modern server.
+// directedTask answers a legacy client's request about a task of a modern server.
 func (r *Bridge) directedTask(ctx context.Context, p Task, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodTaskResult:
 		ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 		defer stop()
-		w := &waiting{task: p, call: c, sink: r.observe(p.Server.Name(), c, s), shown: c.Name}
+		w := &taskWaiter{task: p, call: c, caller: r.observe(p.Server.Name(), c, s), shown: c.Name}
 		return w.result(ctx)
 	case mcp.MethodCancelTask:
 		return r.cancelDirected(ctx, p, c)
 	}
-	st, failed, err := p.look(ctx, c)
+	st, failed, err := p.getState(ctx, c)
 	if err != nil || failed != nil {
 		return failed, err
 	}
 	return st.legacy(c), nil
 }
 
-// legacy says a state of the extension in the words of 2025-11-25, where a tool
-// that reports an error has failed.
+// legacy converts a state of the extension to 2025-11-25, where a tool that reports an
+// error has failed.
 func (st *state) legacy(c *mcp.Call) *mcp.Reply {
 	t := dialect.Task{}
 	if st.status == mcp.TaskCompleted {
 		t.Status = stateOf(st.raw, jsonrpc.Find(st.raw, st.at, "result"))
 	}
-	return st.say(c, t)
+	return st.toReply(c, t)
 }
 
-// cancelDirected cancels a task for a legacy client, which is told how the task is
-// then, and that there is nothing to cancel where it is over (2025-11-25 §Tasks,
-// "Task Cancellation"). The extension promises neither that a task ends nor when,
-// so it is looked at a few times.
+// cancelDirected cancels a task for a legacy client, which gets the resulting state, or an
+// error if the task has ended already (2025-11-25 §Tasks, "Task Cancellation"). The
+// extension does not promise that or when a task ends, so the state is polled a few times.
 func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
-	st, failed, err := p.look(ctx, c)
+	st, failed, err := p.getState(ctx, c)
 	if err != nil || failed != nil {
 		return failed, err
 	}
@@ -70,7 +69,7 @@ func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.
 		return ack, err
 	}
 	for try := range 6 {
-		if st, failed, err = p.look(ctx, c); err != nil || failed != nil || mcp.TaskOver(st.status) {
+		if st, failed, err = p.getState(ctx, c); err != nil || failed != nil || mcp.TaskOver(st.status) {
 			break
 		}
 		if err := work.Sleep(ctx, 20*time.Millisecond<<try); err != nil {
@@ -81,16 +80,16 @@ func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.
 		return failed, err
 	}
 	if st.status != mcp.TaskCancelled {
-		r.lose(c, p.Server.Name(), c.Msg.Method, "the server has heard of it and promises nothing")
+		r.publishLoss(c, p.Server.Name(), c.Msg.Method, "the server acknowledged the cancellation, but the task may continue")
 	}
 	return st.legacy(c), nil
 }
 
-// wait takes the task that a call has become to its end for a client that knows no
-// tasks. When the client gives up the task is cancelled.
+// wait waits for the task that a call has become, for a client without tasks. If the client
+// cancels, the task is cancelled.
 func (r *Bridge) wait(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	id, _ := jsonrpc.Text(reply.Msg.Raw, reply.Msg.ResultMember("taskId"))
-	w := &waiting{task: Task{Server: u, Ref: mcp.TaskRef{ID: id}}, call: c, sink: r.observe(u.Name(), c, s)}
+	w := &taskWaiter{task: Task{Server: u, Ref: mcp.TaskRef{ID: id}}, call: c, caller: r.observe(u.Name(), c, s)}
 	ctx, stop := context.WithTimeoutCause(ctx, maxAwait, errAwait)
 	defer stop()
 	out, err := w.result(ctx)
@@ -100,31 +99,31 @@ func (r *Bridge) wait(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, 
 	return out, err
 }
 
-// waiting is a legacy client that waits for the end of a modern server's task: it
-// polls at the pace that the server asks for and puts the task's questions to the
-// client as requests of its own era.
-type waiting struct {
-	task  Task
-	call  *mcp.Call
-	sink  mcp.Caller
-	shown string          // the task's id as the client knows it, "" where it knows none
-	asked map[string]bool // by key; each is put once (SEP-2663, "Task Update Requests")
+// taskWaiter waits for the end of a modern server's task on behalf of a legacy client: it
+// polls at the interval that the server suggests, and sends the task's input requests to
+// the client as live requests.
+type taskWaiter struct {
+	task   Task
+	call   *mcp.Call
+	caller mcp.Caller
+	shown  string          // the client's id of the task, "" if the client does not know about the task
+	asked  map[string]bool // by key; each is sent once (SEP-2663, "Task Update Requests")
 }
 
-// result returns what the call would have been answered with.
-func (w *waiting) result(ctx context.Context) (*mcp.Reply, error) {
+// result returns the answer of the original call.
+func (w *taskWaiter) result(ctx context.Context) (*mcp.Reply, error) {
 	misses := 0
 	for {
-		st, failed, err := w.task.look(ctx, w.call)
+		st, failed, err := w.task.getState(ctx, w.call)
 		switch {
 		case ctx.Err() != nil:
-			return nil, w.gaveUp(ctx)
+			return nil, w.cancelledError(ctx)
 		case err != nil:
 			if misses++; misses == maxMisses {
 				return nil, err
 			}
 			if err := work.Sleep(ctx, pollDefault<<misses); err != nil {
-				return nil, w.gaveUp(ctx)
+				return nil, w.cancelledError(ctx)
 			}
 			continue
 		case failed != nil:
@@ -140,12 +139,12 @@ func (w *waiting) result(ctx context.Context) (*mcp.Reply, error) {
 			}
 		}
 		if err := work.Sleep(ctx, st.pace()); err != nil {
-			return nil, w.gaveUp(ctx)
+			return nil, w.cancelledError(ctx)
 		}
 	}
 }
 
-// pace returns how long to wait before looking again.
+// pace returns the time until the next poll.
 func (st *state) pace() time.Duration {
 	wait, ok := mcp.Millis(st.raw, jsonrpc.Find(st.raw, st.at, "pollIntervalMs"))
 	if !ok {
@@ -154,15 +153,15 @@ func (st *state) pace() time.Duration {
 	return max(pollLeast, min(wait, pollMost))
 }
 
-func (w *waiting) gaveUp(ctx context.Context) error {
+func (w *taskWaiter) cancelledError(ctx context.Context) error {
 	return &mcp.Error{
 		Origin: mcp.FromClient, Upstream: w.task.Server.Name(), Cause: "cancelled", Outcome: mcp.OutcomeUnknown, Err: context.Cause(ctx),
-		Message: fmt.Sprintf("nobody waited for the task of server %q to its end", w.task.Server.Name()),
+		Message: fmt.Sprintf("the wait for the task of server %q was cancelled", w.task.Server.Name()),
 	}
 }
 
-// outcome returns what a task that is over has come to.
-func (w *waiting) outcome(st *state) (*mcp.Reply, error) {
+// outcome returns the outcome of an ended task.
+func (w *taskWaiter) outcome(st *state) (*mcp.Reply, error) {
 	var m *jsonrpc.Message
 	switch result, failure := st.member("result"), st.member("error"); {
 	case st.status == mcp.TaskCompleted && result != nil:
@@ -176,18 +175,17 @@ func (w *waiting) outcome(st *state) (*mcp.Reply, error) {
 	case st.status == mcp.TaskCancelled:
 		return nil, taskEnded(w.task.Server, "cancelled")
 	default:
-		return nil, badAnswer(w.task.Server, "ended a task without saying how")
+		return nil, badAnswer(w.task.Server, "ended a task without a status, result or error")
 	}
 	reply := &mcp.Reply{Msg: m, From: st.reply.From, Server: st.reply.Server}
 	if m.Kind == jsonrpc.Result && w.shown != "" {
-		return related(w.call.Trail, reply, w.shown), nil
+		return withRelatedTask(w.call.Trail, reply, w.shown), nil
 	}
 	return reply, nil
 }
 
-// answer puts the questions that are new to the client and tells the server the
-// answers.
-func (w *waiting) answer(ctx context.Context, st *state) error {
+// answer sends new input requests to the client and the answers to the server.
+func (w *taskWaiter) answer(ctx context.Context, st *state) error {
 	asks := jsonrpc.Find(st.raw, st.at, "inputRequests")
 	round := []byte{'{'}
 	for a := range jsonrpc.Members(st.raw, asks) {
@@ -199,7 +197,7 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 			w.asked = make(map[string]bool)
 		}
 		if w.asked[key] = true; len(w.asked) > maxTaskAsks {
-			return badAnswer(w.task.Server, fmt.Sprintf("asked more than %d questions in one task", maxTaskAsks))
+			return badAnswer(w.task.Server, fmt.Sprintf("sent more than %d input requests in one task", maxTaskAsks))
 		}
 		method, _ := jsonrpc.Text(st.raw, jsonrpc.Find(st.raw, a.Value, "method"))
 		capability := mcp.AskCapability(method)
@@ -215,20 +213,20 @@ func (w *waiting) answer(ctx context.Context, st *state) error {
 		return nil
 	}
 	round = append(round, '}')
-	answers, err := putAll(ctx, w.call.Trail, &shownCaller{w.sink, w.call.Trail, w.shown}, round, jsonrpc.Whole(round), w.call.Client.Revision)
+	answers, err := askAll(ctx, w.call.Trail, &shownCaller{w.caller, w.call.Trail, w.shown}, round, jsonrpc.Whole(round), w.call.Client.Revision)
 	if err != nil {
 		return unanswered(w.task.Server, err)
 	}
 	update := w.task.ask(w.call, mcp.MethodUpdateTask, jsonrpc.Field{Key: "inputResponses", Value: answers})
 	ack, err := Send(ctx, w.task.Server, update, mcp.NoCaller{})
 	if err == nil && ack.Code() != 0 {
-		err = badAnswer(w.task.Server, "refused the answers to its own questions")
+		err = badAnswer(w.task.Server, "refused the answers to its own input requests")
 	}
 	return err
 }
 
-// shownCaller says in each question which task it is about (2025-11-25 §Tasks,
-// "Input Required Status" 2), where the client knows of a task.
+// shownCaller adds the task id to each server request (2025-11-25 §Tasks, "Input Required
+// Status" 2), if the client knows about the task.
 type shownCaller struct {
 	mcp.Caller
 	trail *jsonrpc.Trail

@@ -56,7 +56,7 @@ func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
 		g.lists = &catalog.Catalog{
 			Names: g.Names, Prefixes: g.Prefixes, Expose: g.Expose, Identity: g.Identity, Grace: g.Grace,
-			Lost: g.Bridge.TellLost, Renamed: g.renamed, Announce: g.announce,
+			Lost: g.Bridge.ReportLoss, Renamed: g.renamed, Announce: g.announce,
 		}
 		for _, u := range g.Upstreams {
 			g.lists.Sources = append(g.lists.Sources, u)

@@ -149,7 +149,7 @@ func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply
 	}
 	e := catalog.PageEdit{Server: r.server.Name(), Show: r.show}
 	if r.show == nil {
-		e.Lost = func(tool, why string) { x.bridge.TellLost(e.Server, r.Msg.Method, catalog.LeftOut(tool, why)) }
+		e.Lost = func(tool, why string) { x.bridge.ReportLoss(e.Server, r.Msg.Method, catalog.LeftOut(tool, why)) }
 	}
 	if r.Msg.Method == mcp.MethodListTools && r.Client.Revision.Can(mcp.ExperimentalTasks) && reply.From.Can(mcp.TasksExtension) {
 		e.OfferTasks = r.server.Tasks(ctx, r.Client) == mcp.DirectedTasks

@@ -50,7 +50,7 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 		switch {
 		case err != nil:
 		case p.Form() != mcp.DirectedTasks:
-			r.TellLost(p.Server.Name(), mcp.NoteTask, "the server's notices do not say what came of a task")
+			r.ReportLoss(p.Server.Name(), mcp.NoteTask, "the server's notices do not say what came of a task")
 		default:
 			name := p.Server.Name()
 			if ids[name] == nil {
@@ -161,7 +161,7 @@ func (e *taskEar) Notify(b []byte) {
 		}
 		if err := e.bridge.CheckQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
 			// Its poll says so.
-			e.bridge.TellLost(e.server.Name(), m.Method, "the task asks a question that this client does not support")
+			e.bridge.ReportLoss(e.server.Name(), m.Method, "the task asks a question that this client does not support")
 			return
 		}
 		e.q.put(e.server, m)
