@@ -26,31 +26,30 @@ func (a *app) callCommand() *cobra.Command {
 		Use:   "call (URL TOOL | NAME TOOL | TOOL -- COMMAND [ARG]...) [flags]",
 		Short: "Call one tool and print its result",
 		Long: `Call one tool of a server and print its result. The server is a URL, the name of
-one in the configuration, or a command after --; with a command, the tool and
-all flags come before the --.
+a configured server, or a command after --. With a command, write the tool and
+all flags before the --.
 
-An argument is given as --arg name=value. The tool's own schema says whether the
-value is a text, a number, true or false, or a list or an object in JSON; a list
-may also be given by repeating the argument. Without a schema it is a text.
---arg name:=JSON gives JSON whatever the schema says. --json-args gives all
-arguments as one JSON object, from standard input when it is -.
+Pass arguments as --arg name=value. The tool's schema decides the JSON type of
+the value: string, number, boolean, array or object. Repeat --arg to fill an
+array. Without a schema the value is a string. With --arg name:=JSON you write
+the JSON yourself. --json-args takes all arguments as one JSON object, or - to
+read the object from stdin.
 
-Texts of the result go to standard output as they are; pictures, sound and other
-bytes are only mentioned on standard error, and are in the output of --json.
-Control characters in them are shown as escapes on a terminal. The exit code is
-1 when the tool reports an error.
+Text goes to stdout unchanged. Images, audio and other binary content are only
+mentioned on stderr; --json prints them. On a terminal, control characters in
+the text are escaped. The exit code is 1 if the tool reports an error.
 
-A line on standard error that begins with "dragoman:" is Dragoman's. What a
-server says in such a line stands in quotes.`,
+Lines on stderr that begin with "dragoman:" come from Dragoman. In these lines,
+text from the server is quoted.`,
 		Example: `  dragoman call https://mcp.example.com/mcp search --arg query=bridges --arg limit=5
 
-  # With a command, the tool comes before it.
+  # With a command, write the tool first.
   dragoman call add --arg a=2 --arg b=3 -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
-  # All arguments as JSON, the whole result as JSON.
+  # Pass all arguments as JSON, and print the whole result as JSON.
   dragoman call gh create_issue --json-args '{"title":"Bug","labels":["ui"]}' --json
 
-  # A tool that asks: answer its form in advance.
+  # Fill in a form that the tool asks for.
   dragoman call deploy start --accept environment=staging --accept confirm=true`,
 		Args: func(c *cobra.Command, args []string) error {
 			target, tool, command = "", "", nil
@@ -124,10 +123,10 @@ server says in such a line stands in quotes.`,
 		ValidArgsFunction: a.completeTarget(&file),
 	}
 	f := inOrder(c)
-	f.StringArrayVar(&pairs, "arg", nil, "an argument, as `name=value` or name:=JSON; may be repeated")
-	f.StringVar(&jsonArgs, "json-args", "", "all arguments as a `JSON` object, - for standard input")
-	f.BoolVar(&asJSON, "json", false, "print the whole result as the server sent it, byte for byte")
-	f.StringArrayVar(&accept, "accept", nil, "a field of the form with which the server may ask back, as `name=value`; may be repeated")
+	f.StringArrayVar(&pairs, "arg", nil, "pass an argument, as `name=value` or name:=JSON (repeatable)")
+	f.StringVar(&jsonArgs, "json-args", "", "pass all arguments as one `JSON` object, or - to read it from stdin")
+	f.BoolVar(&asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
+	f.StringArrayVar(&accept, "accept", nil, "fill in a field if the server asks for a form, as `name=value` (repeatable)")
 	addConfigFlag(c, &file)
 	t.add(f)
 	return c

@@ -14,8 +14,8 @@ func (a *app) configCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Check or print the configuration",
-		Long: `Check a configuration without starting anything, or print what it amounts to.
-docs/configuration.md describes every key.`,
+		Long: `Check a configuration without starting anything, or print it with all defaults
+filled in. docs/configuration.md describes every key.`,
 		Example: `  dragoman config check
   dragoman config print -c ~/.cursor/mcp.json`,
 	}, a.configCheckCommand(), a.configPrintCommand())
@@ -26,11 +26,12 @@ func (a *app) configCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check [-c FILE]",
-		Short: "Report every problem of a configuration",
-		Long: `Report every problem of a configuration at once, a line each, in the form
-FILE:LINE:COLUMN: KEY: what is wrong; what to do. Nothing is started. The last
-line is "ok", and the exit code 0, when the file can be used; warnings do not
-prevent that.`,
+		Short: "Report every problem in a configuration",
+		Long: `Report every problem in a configuration at once, one per line, in the form
+FILE:LINE:COLUMN: KEY: problem; fix. Nothing is started.
+
+If the file is usable, the last line is "ok" and the exit code is 0. Warnings do
+not change that.`,
 		Example: `  dragoman config check
   dragoman config check -c /etc/dragoman.yaml && systemctl reload dragoman`,
 		Args: none,
@@ -95,10 +96,11 @@ func (a *app) configPrintCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "print [-c FILE]",
-		Short: "Print what a configuration amounts to",
-		Long: `Print a configuration with all defaults filled in. Credentials, variables and
-whatever came from the environment are shown as ***, so that the output may be
-shown to others. Without a configuration, the defaults are printed.`,
+		Short: "Print a configuration with all defaults filled in",
+		Long: `Print a configuration with all defaults filled in. Credentials, the environment
+variables of servers and values taken from the environment are shown as ***, so
+the output is safe to share. Without a configuration file, the defaults are
+printed.`,
 		Example: `  dragoman config print
   dragoman config print -c ~/.cursor/mcp.json`,
 		Args: none,

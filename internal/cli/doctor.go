@@ -36,40 +36,42 @@ func (a *app) doctorCommand() *cobra.Command {
 	var f doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor [flags] (--client | URL | NAME | -- COMMAND [ARG]...)",
-		Short: "Find out what is wrong with a server or a client",
-		Long: `Open a server in every way that clients do, each time anew, and say what is
-wrong with it: which revisions it speaks and how it refuses the others, what it
-makes of ids, unknown methods, odd input and long messages, whether its lists,
-schemas and capabilities hold what they promise, and over HTTP whether headers,
-sessions and statuses are right.
+		Short: "Diagnose a server or a client",
+		Long: `Connect to a server in every way that clients do, each time with a new
+connection, and report what is wrong. Doctor checks:
 
-Each finding has a code that never changes its meaning, the bytes that prove it,
-what it means to a user, what to change in the server, and what Dragoman does
-about it meanwhile. Nothing is called that could change anything; with --call
-one tool is, without arguments.
+- which revisions the server speaks, and how it refuses the others
+- ids, unknown methods, malformed input and long messages
+- whether lists and schemas are valid and match the capabilities
+- over HTTP: headers, sessions and status codes
 
-With --client a server is played, of both eras, and what the client sends is
-looked at: give the client the URL or the command that is printed, use it for a
-while, and end it or interrupt. The report comes then.
+Each finding has a stable code, the messages that prove it, what it means for
+users, how to fix the server, and what Dragoman does in the meantime. Doctor
+does not call anything that could change data. With --call it also calls that
+one tool, without arguments.
 
-The exit code is 0 for a server without a finding of level error, 1 when there
-is one, 2 for a wrong command line and 3 when the server cannot be reached. With
---client the same is said of the client; with --stdio the code is that of a
-server that has ended well.`,
-		Example: `  # A server that is started.
+With --client, Dragoman acts as a server of both eras and checks what the client
+sends. Give the client the URL or the command that is printed and use it for a
+while. Then quit the client or press Ctrl-C to get the report.
+
+Exit codes: 0 if no finding has the level error, 1 if one has, 2 for a usage
+error, 3 if the server cannot be reached. With --client the same codes describe
+the client. With --client --stdio the exit code is 0, as for a server that ends
+normally.`,
+		Example: `  # A server that Dragoman starts.
   dragoman doctor -- npx -y @modelcontextprotocol/server-memory
 
-  # A server on the network, and one of the configuration.
+  # A server on the network, and a configured server.
   dragoman doctor https://mcp.example.com/mcp
   dragoman doctor github
 
-  # In a build: the codes of all errors.
+  # Print the codes of all errors, in CI.
   dragoman doctor --json -- ./server | jq -r '.findings[] | select(.level == "error") | .code'
 
   # A client.
   dragoman doctor --client
 
-  # What a code means.
+  # Explain a code.
   dragoman doctor --explain DRG-STDOUT-NOISE`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.code != "" {
@@ -89,15 +91,15 @@ server that has ended well.`,
 	}
 	fl := inOrder(c)
 	fl.BoolVar(&f.asJSON, "json", false, "print the findings and the verdict as one JSON object")
-	fl.BoolVar(&f.deep, "deep", false, "make the slower probes too: very long messages and lists, many requests at once")
-	fl.StringVar(&f.call, "call", "", "run the tool of this `NAME`, without arguments, and once more to cancel it")
-	fl.StringVar(&f.code, "explain", "", "explain the finding of this `CODE` and do nothing else")
-	fl.DurationVar(&f.patience, "timeout", 5*time.Second, "wait so long for an answer")
-	fl.DurationVar(&f.wait, "start", 30*time.Second, "wait so long for the first answer of all")
-	fl.BoolVar(&f.client, "client", false, "look at a client: play a server to it")
-	fl.BoolVar(&f.stdio, "stdio", false, "with --client: be the server that the client starts")
-	fl.StringVar(&f.listen, "listen", "127.0.0.1:0", "with --client: serve the client at this `ADDR` (host:port; port 0 takes a free one)")
-	fl.StringVarP(&f.output, "output", "o", "", "with --client --stdio: write the report to this `FILE` too, as JSON, and as text beside it with .txt at the end of its name")
+	fl.BoolVar(&f.deep, "deep", false, "also run the slow tests: very long messages and lists, many requests at once")
+	fl.StringVar(&f.call, "call", "", "call the tool `NAME` without arguments, then call it again and cancel it")
+	fl.StringVar(&f.code, "explain", "", "explain the finding `CODE` and exit")
+	fl.DurationVar(&f.patience, "timeout", 5*time.Second, "wait this long for each response")
+	fl.DurationVar(&f.wait, "start", 30*time.Second, "wait this long for the first response")
+	fl.BoolVar(&f.client, "client", false, "examine a client: act as a server for it")
+	fl.BoolVar(&f.stdio, "stdio", false, "with --client: act as the stdio server that the client starts")
+	fl.StringVar(&f.listen, "listen", "127.0.0.1:0", "with --client: listen for the client on `ADDR` (host:port; port 0 picks a free one)")
+	fl.StringVarP(&f.output, "output", "o", "", "with --client --stdio: also write the report to `FILE` as JSON, and to FILE.txt as text")
 	f.t.addPlain(fl)
 	addOpenFlag(c, &f.open)
 	addConfigFlag(c, &f.file)

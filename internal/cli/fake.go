@@ -33,38 +33,42 @@ func (a *app) fakeCommand() *cobra.Command {
 	var listen, client string
 	c := &cobra.Command{
 		Use:   "fake [flags] (PROFILE | --client PROFILE (URL | -- COMMAND [ARG]...))",
-		Short: "Play an MCP peer that always behaves in the same way",
-		Long: `Play an MCP peer for tests: a strict server of one revision, which has all of it
-and refuses everything else, a dialect that is met in the field, or a fault.
-Each does the same every time. --list names them all.
+		Short: "Run a fake MCP server or client for tests",
+		Long: `Run a fake MCP peer for tests. A profile is a strict server of one revision, a
+dialect seen in the field, or a fault. A strict server implements its whole
+revision and refuses everything else. A profile behaves the same way every time.
+--list shows all profiles.
 
-The tool "violations" of a strict server tells what the client has done that the
-revision does not allow. With --client a strict client tries everything on a
-server that does no harm, and prints what it found; of the tools it calls those
-that say they only read and want no arguments. The other clients do the same
-with a habit that is met in the field, or play a short script. A step may take
-ten seconds and all of them a minute, unless --set step=MS or --set whole=MS
-says otherwise.`,
-		Example: `  # A strict server of one revision, for a client that starts commands.
+The tool "violations" of a strict server returns what the client did that the
+revision does not allow.
+
+With --client, a strict client tries every feature of a server and prints the
+result of each step. It does no harm: it calls only tools that are marked as
+read-only and need no arguments. Other client profiles do the same with a quirk
+seen in the field, or run a short script.
+
+The timeout is ten seconds for each step and one minute in total. Change it with
+--set step=MS and --set whole=MS.`,
+		Example: `  # Run a strict server of one revision on stdio.
   dragoman fake strict-2025-06-18
 
-  # The same over HTTP, at a free port that it tells on standard error.
+  # Run it over HTTP. The free port is printed on stderr.
   dragoman fake --listen 127.0.0.1:0 strict-2025-06-18
 
-  # Every message on standard error while a client talks to it.
+  # Print every message on stderr.
   dragoman fake --capture strict-2026-07-28
 
-  # What a client makes of a server that dies while it is being opened.
+  # Test how a client handles a server that crashes during initialize.
   dragoman run -- dragoman fake crash-at=initialize
 
-  # What a strict client of one revision finds wrong with a server.
+  # Test a server with a strict client of one revision.
   dragoman fake --client strict-2025-06-18 -- ./server
 
-  # How a server handles clients that deviate from the specification.
+  # Test how a server handles clients that deviate from the specification.
   dragoman fake --client probe-then-initialize -- ./server
   dragoman fake --client bare-http-client --set tool=search http://127.0.0.1:8000/mcp
 
-  # What there is, for a script.
+  # List the profiles, for a script.
   dragoman fake --list --json | jq -r '.[].name'`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
@@ -136,13 +140,13 @@ says otherwise.`,
 		},
 	}
 	fl := inOrder(c)
-	fl.BoolVar(&list, "list", false, "name all profiles instead of playing one")
+	fl.BoolVar(&list, "list", false, "list all profiles")
 	fl.BoolVar(&asJSON, "json", false, "with --list or --client: print JSON")
-	fl.StringVar(&client, "client", "", "play the client of this `PROFILE` to a server, and print what it found")
-	fl.StringVar(&listen, "listen", "", "serve HTTP at this `ADDR` (host:port; port 0 takes a free one) in place of standard streams")
-	fl.BoolVar(&f.capture, "capture", false, "print each message as a line of JSON on standard error")
-	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile: `NAME=VALUE`; can be repeated")
-	fl.StringVar(&f.report, "report", "", "append the violations to this `FILE` at the end")
+	fl.StringVar(&client, "client", "", "run the client `PROFILE` against a server and print the result of each step")
+	fl.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port; port 0 picks a free one) instead of using stdio")
+	fl.BoolVar(&f.capture, "capture", false, "print each message to stderr as a line of JSON")
+	fl.StringArrayVar(&f.set, "set", nil, "change a setting of the profile, as `NAME=VALUE` (repeatable)")
+	fl.StringVar(&f.report, "report", "", "append the violations to `FILE` on exit")
 	_ = fl.MarkHidden("report") // for the matrix, whose servers may have several processes
 	addOpenFlag(c, &open)
 	return c

@@ -19,18 +19,18 @@ func (a *app) listCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "list [tools|resources|prompts|templates] (URL | NAME | -- COMMAND [ARG]...)",
-		Short: "List what a server offers",
+		Short: "List the tools, resources or prompts of a server",
 		Long: `List the tools of a server, or its resources, prompts or resource templates,
-with the first line of each description. The server is a URL, the name of one in
-the configuration, or a command after --.
+with the first line of each description. The server is a URL, the name of a
+configured server, or a command after --.
 
 A gateway may have servers that are still starting. The command waits for them
-for up to 30 s, then names the servers that are missing on standard error. The
-exit code is 1 when the list is empty because of them.`,
+for up to 30 s, then names the missing servers on stderr. The exit code is 1 if
+the list is empty because of them.`,
 		Example: `  dragoman list https://mcp.example.com/mcp
   dragoman list resources -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
-  # The names of all tools of a configured server, for a script.
+  # Print the names of all tools of a configured server, for a script.
   dragoman list gh --json | jq -r '.[].name'`,
 		Args: func(c *cobra.Command, args []string) error {
 			kind, target, command = "tools", "", nil
@@ -77,7 +77,7 @@ exit code is 1 when the list is empty because of them.`,
 		ValidArgsFunction: a.completeTarget(&file, listKinds...),
 	}
 	f := inOrder(c)
-	f.BoolVar(&asJSON, "json", false, "print a JSON array of what the server sent, byte for byte")
+	f.BoolVar(&asJSON, "json", false, "print a JSON array of the items, byte for byte as the server sent them")
 	addConfigFlag(c, &file)
 	t.add(f)
 	return c

@@ -18,22 +18,24 @@ func (a *app) matrixCommand() *cobra.Command {
 	var parallel int
 	c := &cobra.Command{
 		Use:   "matrix [flags]",
-		Short: "Measure which client works with which server",
-		Long: `Measure which client works with which server: every client revision with every
-server revision, over every transport that each has, feature by feature, through
-this very program and, where both have the transport, without it.
+		Short: "Test every client revision with every server revision",
+		Long: `Test every client revision with every server revision, over every transport that
+each of them has, feature by feature. Each pair is tested through this program
+and, if both sides have the transport, directly as well.
 
-Both ends are strict peers of one revision (see "dragoman fake"), which report
-whatever it does not allow. A cell works, is a loss (a sentence says which
-revision cannot express the feature) or fails; the exit code is 1 when one does.
-The whole of it takes a minute or two; nothing leaves this machine.`,
-		Example: `  # Everything.
+Both sides are strict peers of one revision (see "dragoman fake"). They report
+everything that their revision does not allow. Each cell works, is a loss, or
+fails. A loss says which revision cannot express the feature. The exit code is 1
+if a cell fails.
+
+The full matrix takes a minute or two. Nothing leaves this machine.`,
+		Example: `  # Test everything.
   dragoman matrix
 
-  # The clients of one revision over one transport, with two kinds of servers.
+  # Test one client revision over one transport, with two server revisions.
   dragoman matrix --clients 2025-06-18/http --servers 2024-11-05,2026-07-28
 
-  # For a document; for a script.
+  # Print the result for a document, or for a script.
   dragoman matrix --markdown
   dragoman matrix --json | jq -r '.cells[] | select(.outcome == "fails") | .reason'`,
 		Args: none,
@@ -85,12 +87,12 @@ The whole of it takes a minute or two; nothing leaves this machine.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := inOrder(c)
-	f.StringSliceVar(&clients, "clients", nil, "measure only these clients: `DATE[/TRANSPORT]`, separated by commas")
-	f.StringSliceVar(&servers, "servers", nil, "measure only these servers: `DATE[/TRANSPORT]`, separated by commas")
-	f.StringSliceVar(&features, "features", nil, "measure only the features of these `NAME`s, separated by commas")
+	f.StringSliceVar(&clients, "clients", nil, "test only these clients: `DATE[/TRANSPORT]`, comma-separated")
+	f.StringSliceVar(&servers, "servers", nil, "test only these servers: `DATE[/TRANSPORT]`, comma-separated")
+	f.StringSliceVar(&features, "features", nil, "test only the features `NAME`, comma-separated")
 	f.BoolVar(&asJSON, "json", false, "print every cell as JSON")
-	f.BoolVar(&markdown, "markdown", false, "print tables for a document")
-	f.IntVar(&parallel, "parallel", 0, "play `N` conversations at a time (default 3)")
+	f.BoolVar(&markdown, "markdown", false, "print Markdown tables")
+	f.IntVar(&parallel, "parallel", 0, "run `N` conversations in parallel (default 3)")
 	return c
 }
 

@@ -30,24 +30,26 @@ func (a *app) recordCommand() *cobra.Command {
 	var open bool
 	c := &cobra.Command{
 		Use:   "record -o FILE [flags] (URL | -- COMMAND [ARG]...)",
-		Short: "Write down what a client and a server say to each other",
-		Long: `Stand between a client and a server, pass every byte on as it is, and write down
-what both say. Put it in place of the server's own command in the client's
-configuration; for a server at a URL, give the client the address that is
-printed. Nothing is translated.
+		Short: "Record the messages between a client and a server",
+		Long: `Record the messages between a client and a server. Every byte is passed on
+unchanged, and nothing is translated.
 
-The tape is a text file (txtar) that can be read, sent to somebody and played
-again with "dragoman replay". What looks like a secret is replaced: credentials
-in headers and URLs, members with names such as "password", well-known forms of
-keys, and the values of --env and --header. Read a tape before you publish it
-all the same: what a tool returns may be private, and nothing in it says so.
+In the client's configuration, put this command in front of the server's own
+command. For a server at a URL, give the client the address that is printed.
 
-When FILE exists a number is added to its name, because many clients start a
+The recording, called a tape, is a text file (txtar). You can read it, share it
+and replay it with "dragoman replay". Values that look like secrets are
+replaced: credentials in headers and URLs, members with names such as
+"password", well-known key formats, and the values of --env and --header. Read a
+tape before you publish it. Tool results may be private, and Dragoman cannot
+recognize that.
+
+If FILE exists, a number is added to its name, because many clients start a
 server more than once. The exit code is that of the command.`,
-		Example: `  # In a client's configuration, before the command that it had so far.
+		Example: `  # In a client's configuration, in front of the existing command.
   dragoman record -o talk.txtar -- npx -y @modelcontextprotocol/server-memory
 
-  # A server on the network: the client goes to http://127.0.0.1:7302/mcp.
+  # A server on the network: the client connects to http://127.0.0.1:7302/mcp.
   dragoman record -o talk.txtar https://mcp.example.com/mcp`,
 		RunE: func(c *cobra.Command, args []string) error {
 			a.startLog(slog.LevelWarn, nil)
@@ -99,8 +101,8 @@ server more than once. The exit code is that of the command.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := inOrder(c)
-	f.StringVarP(&file, "output", "o", "", "write the tape to this `FILE`")
-	f.StringVar(&listen, "listen", "127.0.0.1:7302", "for a URL: serve the client at this `ADDR` (host:port)")
+	f.StringVarP(&file, "output", "o", "", "write the tape to `FILE`")
+	f.StringVar(&listen, "listen", "127.0.0.1:7302", "for a URL: listen for the client on `ADDR` (host:port)")
 	t.addPlain(f)
 	addOpenFlag(c, &open)
 	return c
@@ -156,23 +158,23 @@ func (a *app) replayCommand() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "replay FILE [flags] [URL | -- COMMAND [ARG]...]",
-		Short: "Play one side of a recorded conversation",
-		Long: `Play one side of a conversation that "dragoman record" has written down, and
-fail when the other side does not do what it did then.
+		Short: "Replay one side of a recorded conversation",
+		Long: `Replay one side of a conversation that "dragoman record" has recorded, and
+report where the other side behaves differently.
 
-Without more than FILE the server's side is played, to a client on standard
-streams, or over HTTP with --listen if the tape is of HTTP. With a URL or a
-command the client's side is played to that server.
+With only FILE, Dragoman plays the server on stdio. For a tape of HTTP, add
+--listen. With a URL or a command, Dragoman plays the client for that server.
 
-What a peer is free to choose is no difference: ids, tokens, cursors, the order
-and the spelling of members, its own name and version, points in time. Secrets
-that the tape does not have stand for anything; credentials that a server needs
-are given with --header or --env. The exit code is 1 when there are differences,
-each of which is printed.`,
-		Example: `  # A server that a client's test can rely on.
+A peer may choose some values freely, and these are not compared: ids, tokens,
+cursors, the order and formatting of members, its name and version, and times.
+Secrets that were replaced on the tape match any value. Pass the credentials
+that a server needs with --header or --env.
+
+Each difference is printed. The exit code is 1 if there is one.`,
+		Example: `  # Run a predictable server for the tests of a client.
   dragoman replay talk.txtar
 
-  # Does the new version of a server still do what the old one did?
+  # Check that a new version of a server behaves like the old one.
   dragoman replay talk.txtar -- ./server-new`,
 		RunE: func(c *cobra.Command, args []string) error {
 			a.startLog(slog.LevelWarn, nil)
@@ -237,9 +239,9 @@ each of which is printed.`,
 		},
 	}
 	f := inOrder(c)
-	f.StringVar(&listen, "listen", "", "play the server's side over HTTP at this `ADDR` (host:port)")
-	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait so long for what the tape has next")
-	f.BoolVar(&strict, "strict", false, "compare names, versions and times as well")
+	f.StringVar(&listen, "listen", "", "play the server over HTTP on `ADDR` (host:port)")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait this long for the next message of the tape")
+	f.BoolVar(&strict, "strict", false, "also compare names, versions and times")
 	t.addPlain(f)
 	addOpenFlag(c, &open)
 	return c

@@ -12,18 +12,20 @@ func (a *app) root() *cobra.Command {
 	var showVersion bool
 	root := &cobra.Command{
 		Use:   "dragoman",
-		Short: "Let any MCP client talk to any MCP server",
-		Long: `Dragoman stands between MCP clients and MCP servers and translates, so that any
-client works with any server, whatever revision of the protocol each speaks.
+		Short: "Connect any MCP client to any MCP server",
+		Long: `Dragoman connects any MCP client to any MCP server. It translates between the
+protocol revisions that the two sides speak.
 
-Results go to standard output; everything meant for people goes to standard
-error. The exit code is 0 for success, 1 for a failure, 2 for a wrong command
-line, 130 after an interrupt and 143 after SIGTERM; run and serve end in good
-order on either, with 0. A second one ends the program at once, with 130 or 143.`,
-		Example: `  # Offer one server to a client that cannot talk to it.
+Results go to stdout. Errors, logs and progress go to stderr.
+
+Exit codes: 0 for success, 1 for a failure, 2 for a usage error, 130 after
+SIGINT and 143 after SIGTERM. After the first signal, run and serve shut down
+gracefully and exit with 0. A second signal stops the program at once, with 130
+or 143.`,
+		Example: `  # Run one server for a client that cannot use it directly.
   dragoman run -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
-  # Offer all servers of dragoman.yaml at one address.
+  # Serve all servers of dragoman.yaml at one endpoint.
   dragoman serve
 
   # Call one tool from a script.
@@ -58,12 +60,12 @@ order on either, with 0. A second one ends the program at once, with 130 or 143.
 	root.SetFlagErrorFunc(checked)
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(c, usage) })
-	root.Flags().BoolVar(&showVersion, "version", false, "print the version, as the command does")
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
 	f := root.PersistentFlags()
 	f.SortFlags = false
-	f.BoolVarP(&a.verbose, "verbose", "v", false, "say more, the trace of each handshake included")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing but errors")
-	f.StringVar(&a.logFormat, "log-format", "", "format of the log on standard error: text or json")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs and a trace of each handshake")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
+	f.StringVar(&a.logFormat, "log-format", "", "log `FORMAT` on stderr: text or json")
 	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.callCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.versionCommand(), a.demoServerCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -137,14 +139,14 @@ func (a *app) describeCompletion(root *cobra.Command) {
 		if c.Name() != "completion" {
 			continue
 		}
-		c.Short = "Print a script that completes commands in your shell"
-		c.Long = `Print a script that completes commands, flags and the names of configured
-servers when you press Tab. Each shell loads it in its own way; see
-"dragoman completion SHELL --help".`
-		c.Example = `  # Now, in this bash.
+		c.Short = "Print a shell completion script"
+		c.Long = `Print a shell completion script. It completes commands, flags and the names of
+configured servers when you press Tab. Run "dragoman completion SHELL --help" to
+see how to load the script.`
+		c.Example = `  # For the current bash session.
   source <(dragoman completion bash)
 
-  # For good, in fish.
+  # Permanently, in fish.
   dragoman completion fish > ~/.config/fish/completions/dragoman.fish`
 		group(c)
 	}

@@ -16,7 +16,7 @@ import (
 const openFlag = "allow-unauthenticated-network-access"
 
 func addOpenFlag(c *cobra.Command, open *bool) {
-	c.Flags().BoolVar(open, openFlag, false, "let --listen be reached from other machines, although nobody has to say who they are")
+	c.Flags().BoolVar(open, openFlag, false, "allow a --listen address that other machines can reach without authentication")
 }
 
 func checkListen(address string, open bool) error {
@@ -53,24 +53,24 @@ func (a *app) runCommand() *cobra.Command {
 	var open bool
 	c := &cobra.Command{
 		Use:   "run [flags] (URL | -- COMMAND [ARG]...)",
-		Short: "Offer one server, translated, under its own names",
-		Long: `Offer one server to a client that could not talk to it by itself. Put it in
-place of the server's own command in the client's configuration: names of tools,
-identity and instructions stay the server's own.
+		Short: "Run one server for any client, with its names unchanged",
+		Long: `Run one server for a client that cannot use it directly. In the client's
+configuration, put "dragoman run --" in front of the server's own command. Tool
+names, server identity and instructions stay the same.
 
-The client is served on standard input and output, or over HTTP with --listen.
-The command inherits only basic variables such as PATH and HOME; give it others
-with --env. ${NAME} in a variable, in a header and in the URL is replaced from
-the environment, so that no credential has to stand on the command line, where
-every user of the machine can read it; quote it so that the shell leaves it
-alone.`,
-		Example: `  # In a client's configuration, before the command that it had so far.
+The client connects over stdio, or over HTTP with --listen. The command inherits
+only basic environment variables such as PATH and HOME; pass others with --env.
+
+${NAME} in --env, in --header and in the URL is replaced with the value of the
+environment variable NAME. This keeps credentials off the command line, where
+every user of the machine can read them. Quote ${NAME}, or the shell expands it.`,
+		Example: `  # In a client's configuration, in front of the existing command.
   dragoman run -- npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv
 
-  # A server on the network, for a client that knows only stdio.
+  # A server on the network, for a client that supports only stdio.
   dragoman run --header 'Authorization: Bearer ${TOKEN}' https://mcp.example.com/mcp
 
-  # A program, for clients that know only HTTP.
+  # A local program, for clients that support only HTTP.
   dragoman run --listen 127.0.0.1:7301 --env DEBUG=1 -- ./server`,
 		Args: func(c *cobra.Command, args []string) error {
 			_, _, err := oneTarget(c, args, "dragoman run")
@@ -112,7 +112,7 @@ alone.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := inOrder(c)
-	f.StringVar(&listen, "listen", "", "serve HTTP at this `ADDR` (host:port) in place of standard streams")
+	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of using stdio")
 	t.add(f)
 	addOpenFlag(c, &open)
 	return c

@@ -14,25 +14,25 @@ func (a *app) serveCommand() *cobra.Command {
 	var stdio, demo, open bool
 	c := &cobra.Command{
 		Use:   "serve [flags]",
-		Short: "Offer many servers at one address",
-		Long: `Offer all servers of a configuration at one address, to clients of every
-revision. Their tools are named SERVER__TOOL, and these names do not change when
-servers are added.
+		Short: "Serve many servers at one endpoint",
+		Long: `Serve all configured servers at one endpoint, to clients of every revision.
+Tools are named SERVER__TOOL. Adding a server does not change existing names.
 
-A configuration that changes is checked whole and then taken over while calls go
-on; a faulty one is reported and changes nothing. docs/configuration.md
-describes it. Existing files with mcpServers work as they are.
+When the configuration file changes, Dragoman validates the whole file and
+applies it without interrupting calls. It reports a file with errors and keeps
+the old configuration. docs/configuration.md describes the format. Existing
+files with mcpServers work unchanged.
 
-How everything is, each session of each server included, can be read at
-/api/v1/status by this machine alone, as JSON; on SIGUSR1 it is written to
-standard error for people.`,
-		Example: `  # Serve what ./dragoman.yaml or ~/.config/dragoman/config.yaml says.
+/api/v1/status returns the status of every server and session as JSON, but only
+to clients on this machine. On SIGUSR1 Dragoman writes the status to stderr as
+text.`,
+		Example: `  # Use ./dragoman.yaml or ~/.config/dragoman/config.yaml.
   dragoman serve
 
   # Serve the servers that another client has configured, on another port.
   dragoman serve -c ~/.cursor/mcp.json --listen 127.0.0.1:7400
 
-  # Look around without configuring anything.
+  # Try Dragoman without a configuration.
   dragoman serve --demo`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -93,9 +93,9 @@ standard error for people.`,
 	}
 	f := inOrder(c)
 	addConfigFlag(c, &file)
-	f.StringVar(&listen, "listen", "", "serve HTTP at this `ADDR` (host:port) in place of the configured one")
-	f.BoolVar(&stdio, "stdio", false, "serve a client on standard input and output as well")
-	f.BoolVar(&demo, "demo", false, "serve two servers to try things out with, and what -c FILE says")
+	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
+	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
+	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of -c FILE if it is given")
 	addOpenFlag(c, &open)
 	return c
 }

@@ -22,15 +22,15 @@ type targetFlags struct {
 
 func (t *targetFlags) add(f *pflag.FlagSet) {
 	t.addPlain(f)
-	f.StringVar(&t.revision, "revision", "", "speak only the revision of this `DATE` with the server")
-	f.StringVar(&t.dialect, "dialect", "", "speak the dialect of this `NAME` with the server (default: found out)")
+	f.StringVar(&t.revision, "revision", "", "speak only the protocol revision `DATE` with the server")
+	f.StringVar(&t.dialect, "dialect", "", "speak the dialect `NAME` with the server (default: detected)")
 }
 
 // addPlain adds the flags of a server that nothing is translated for.
 func (t *targetFlags) addPlain(f *pflag.FlagSet) {
-	f.StringArrayVar(&t.env, "env", nil, "set a variable for the command, as `K=V`; may be repeated")
-	f.StringArrayVar(&t.header, "header", nil, "send a header to the URL, as `'K: V'`; may be repeated")
-	f.StringVar(&t.dir, "cwd", "", "run the command in this `DIR`")
+	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V` (repeatable)")
+	f.StringArrayVar(&t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'` (repeatable)")
+	f.StringVar(&t.dir, "cwd", "", "run the command in the directory `DIR`")
 }
 
 func (t *targetFlags) given() string {
@@ -250,6 +250,6 @@ func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc
 }
 
 func addConfigFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVarP(file, "config", "c", "", "the configuration `FILE` (default: dragoman.yaml, .yml or .json here, else config.yaml in ~/.config/dragoman)")
+	c.Flags().StringVarP(file, "config", "c", "", "configuration `FILE` (default: ./dragoman.yaml, .yml or .json, else ~/.config/dragoman/config.yaml)")
 	_ = c.MarkFlagFilename("config", "yaml", "yml", "json")
 }

@@ -52,9 +52,10 @@ func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and the revisions of MCP that it speaks",
-		Long: `Print the version of this program, what it was built from, and the revisions of
-the Model Context Protocol that it speaks. "dragoman --version" is the same.`,
+		Short: "Print the version and the supported MCP revisions",
+		Long: `Print the version of this program, the commit and Go version that it was built
+from, and the MCP revisions that it supports. "dragoman --version" prints the
+same.`,
 		Example: `  dragoman version
   dragoman version --json | jq -r .version`,
 		Args:              none,
