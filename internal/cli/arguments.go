@@ -17,16 +17,16 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 	for _, p := range pairs {
 		k, v, ok := strings.Cut(p, "=")
 		if !ok {
-			return nil, usagef("write "+flag+" name=value", "%s %q has no =", flag, fit(p, 40))
+			return nil, usagef("use "+flag+" name=value", "%s %q has no =", flag, fit(p, 40))
 		}
 		x := argument{key: k, value: v}
 		x.key, x.json = strings.CutSuffix(k, ":")
 		if x.key == "" {
-			return nil, usagef("write "+flag+" name=value", "%s %q has no name", flag, fit(p, 40))
+			return nil, usagef("use "+flag+" name=value", "%s %q has no name", flag, fit(p, 40))
 		}
 		if x.json {
 			if err := jsonrpc.Valid([]byte(v), jsonrpc.Limits{}); err != nil {
-				return nil, usagef("write "+flag+" "+x.key+"=… for a text", "what follows %s:= is not valid JSON", x.key)
+				return nil, usagef("use "+flag+" "+x.key+"=VALUE for a string", "the value of %s:= is not valid JSON", x.key)
 			}
 		}
 		out = append(out, x)
@@ -69,7 +69,7 @@ func (s schema) object(base []byte, flag string, arguments []argument) ([]byte, 
 		if values[x.key] == nil {
 			order = append(order, x.key)
 		} else if x.json || asJSON[x.key] {
-			return nil, usagef("give it once", "%s %s is given twice", flag, x.key)
+			return nil, usagef("remove one of them", "%s %s is given twice", flag, x.key)
 		}
 		values[x.key] = append(values[x.key], x.value)
 		asJSON[x.key] = x.json
@@ -95,7 +95,7 @@ func (s schema) object(base []byte, flag string, arguments []argument) ([]byte, 
 		}
 		v, wants := s.value(key, values[key])
 		if wants != "" {
-			return nil, usagef("write "+flag+" "+key+":=JSON to send something else all the same",
+			return nil, usagef("use "+flag+" "+key+":=JSON to send another type",
 				"%s %s must be %s", flag, key, wants)
 		}
 		dst = append(dst, v...)
@@ -110,7 +110,7 @@ func (s schema) value(key string, texts []string) (json []byte, wants string) {
 	t := s.types(at, 0)
 	if len(texts) > 1 || t&arrayType != 0 && t&stringType == 0 && !strings.HasPrefix(strings.TrimSpace(texts[0]), "[") {
 		if t != 0 && t&arrayType == 0 {
-			return nil, "given once"
+			return nil, "given only once"
 		}
 		items := s.types(jsonrpc.Find(s.raw, s.resolve(at, 0), "items"), 0)
 		json = []byte{'['}
@@ -120,7 +120,7 @@ func (s schema) value(key string, texts []string) (json []byte, wants string) {
 			}
 			var bad string
 			if json, bad = appendTyped(json, items, text); bad != "" {
-				return nil, "a list whose items are each " + bad
+				return nil, "an array, each item of which is " + bad
 			}
 		}
 		return append(json, ']'), ""
@@ -146,13 +146,13 @@ var typeNames = []struct {
 	t    types
 	text string // for an error
 }{
-	{"string", stringType, "a text"},
-	{"integer", integerType, "a whole number"},
+	{"string", stringType, "a string"},
+	{"integer", integerType, "an integer"},
 	{"number", numberType, "a number"},
 	{"boolean", booleanType, "true or false"},
 	{"null", nullType, "null"},
-	{"array", arrayType, "a list in JSON"},
-	{"object", objectType, "an object in JSON"},
+	{"array", arrayType, "a JSON array"},
+	{"object", objectType, "a JSON object"},
 }
 
 // appendTyped appends a text as the first type of the set that it can be. Where

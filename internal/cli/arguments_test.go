@@ -21,15 +21,15 @@ func TestTypes(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"text=5", `"5"`}, {"text=", `""`}, {"text=a=b", `"a=b"`}, {`text=q"\`, `"q\"\\"`},
 		{"int=5", "5"}, {"int=-12345678901234567890123", "-12345678901234567890123"},
-		{"int=5.5", "!a whole number"}, {"int=x", "!a whole number"}, {"int=05", "!a whole number"}, {"int=", "!a whole number"},
+		{"int=5.5", "!an integer"}, {"int=x", "!an integer"}, {"int=05", "!an integer"}, {"int=", "!an integer"},
 		{"num=5", "5"}, {"num=1e3", "1e3"}, {"num=1.50", "1.50"}, {"num=NaN", "!a number"},
 		{"bool=true", "true"}, {"bool=yes", "!true or false"},
 		{"flag=null", "null"}, {"flag=false", "false"}, {"flag=x", "!true or false or null"},
-		{"size=big", `"big"`}, {"opt=7", "7"}, {"opt=null", "null"}, {"opt=x", "!a whole number or null"},
+		{"size=big", `"big"`}, {"opt=7", "7"}, {"opt=null", "null"}, {"opt=x", "!an integer or null"},
 		{"any=5", `"5"`}, {"other=5", `"5"`}, {"loop=5", `"5"`}, {"away=5", `"5"`}, {"one=7", "7"},
-		{`obj={"a": 1}`, `{"a": 1}`}, {"obj=x", "!an object in JSON"},
-		{"ints=[1, 2]", "[1, 2]"}, {"ints=1", "[1]"}, {"ints=1 ints=2", "[1,2]"}, {"ints=x", "!a list whose items are each a whole number"},
-		{"list=x", `["x"]`}, {"both=x", `"x"`}, {"int=1 int=2", "!given once"}, {"new=1 new=2", `["1","2"]`},
+		{`obj={"a": 1}`, `{"a": 1}`}, {"obj=x", "!a JSON object"},
+		{"ints=[1, 2]", "[1, 2]"}, {"ints=1", "[1]"}, {"ints=1 ints=2", "[1,2]"}, {"ints=x", "!an array, each item of which is an integer"},
+		{"list=x", `["x"]`}, {"both=x", `"x"`}, {"int=1 int=2", "!given only once"}, {"new=1 new=2", `["1","2"]`},
 		{`int:="x"`, `"x"`}, {"text:={}", "{}"},
 	} {
 		args, err := parseArguments("--arg", strings.Fields(tt.in))
@@ -52,7 +52,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestEndlessSchema: what a server sends must not keep the command busy.
+// TestEndlessSchema checks that a schema of the server cannot keep the command busy.
 func TestEndlessSchema(t *testing.T) {
 	wide := strings.Repeat(`{"$ref":"#/properties/x"},`, 2000) + "{}"
 	raw := []byte(`{"properties":{"x":{"anyOf":[` + wide + `]}}}`)

@@ -57,30 +57,30 @@ text from the server is quoted.`,
 				args, command = args[:dash], args[dash:]
 				switch {
 				case len(command) == 0:
-					return usagef("write `dragoman call TOOL -- COMMAND`", "nothing stands after --")
+					return usagef("use `dragoman call TOOL -- COMMAND`", "no command after --")
 				case len(args) == 0:
-					return usagef("write `dragoman call TOOL -- "+clean(strings.Join(command, " "))+"`", "no tool is given")
+					return usagef("use `dragoman call TOOL -- "+clean(strings.Join(command, " "))+"`", "no tool given")
 				case len(args) > 1 && strings.Contains(args[1], "="):
-					return usagef("put --arg before it", "%q stands after the tool", args[1])
+					return usagef("put --arg before it", "unexpected argument %q after the tool", args[1])
 				case len(args) > 1:
-					return usagef("write only the tool before --", "both %q and a command are given", args[0])
+					return usagef("put only the tool before --", "got both %q and a command", args[0])
 				}
 				tool = args[0]
 				return nil
 			}
 			switch len(args) {
 			case 0:
-				return usagef("write `dragoman call URL TOOL`, `dragoman call NAME TOOL` or `dragoman call TOOL -- COMMAND`", "no server is given")
+				return usagef("use `dragoman call URL TOOL`, `dragoman call NAME TOOL` or `dragoman call TOOL -- COMMAND`", "no server given")
 			case 1:
 				if isURL(args[0]) {
-					return usagef("run `dragoman list "+clean(args[0])+"` for its tools", "no tool is given")
+					return usagef("run `dragoman list "+clean(args[0])+"` to list its tools", "no tool given")
 				}
-				return usagef("write a server before it, or a command after --", "only %q is given, but a call needs a server and a tool", args[0])
+				return usagef("put a server before it, or a command after --", "got only %q, but call needs a server and a tool", args[0])
 			case 2:
 				target, tool = args[0], args[1]
 				return nil
 			}
-			return usagef("give arguments as --arg name=value, and put -- before a command", "%q stands after the tool", args[2])
+			return usagef("pass arguments as --arg name=value, and put -- before a command", "unexpected argument %q after the tool", args[2])
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			arguments, err := parseArguments("--arg", pairs)
@@ -106,7 +106,7 @@ text from the server is quoted.`,
 				return err
 			})
 			if hint == noSuchTool {
-				hint = "the server has no tool of this name; `" + listLine(target, command, file) + "` shows those that it has"
+				hint = "the server has no tool with this name; `" + listLine(target, command, file) + "` lists its tools"
 			}
 			if err != nil {
 				if hint != "" {
@@ -144,13 +144,13 @@ func (a *app) readJSONArgs(text string) ([]byte, error) {
 		if b, err = io.ReadAll(io.LimitReader(a.stdin, most+1)); err != nil {
 			return nil, err
 		}
-		from = "standard input"
+		from = "stdin"
 	}
 	if err := jsonrpc.Valid(b, jsonrpc.Limits{Bytes: most}); err != nil {
-		return nil, usagef(`write an object, for example '{"name":"value"}'`, "%s is not valid JSON: %v", from, err)
+		return nil, usagef(`use an object, for example '{"name":"value"}'`, "%s is not valid JSON: %v", from, err)
 	}
 	if jsonrpc.KindOf(b, jsonrpc.Whole(b)) != '{' {
-		return nil, usagef(`write an object, for example '{"name":"value"}'`, "%s is not a JSON object", from)
+		return nil, usagef(`use an object, for example '{"name":"value"}'`, "%s is not a JSON object", from)
 	}
 	return b, nil
 }
@@ -188,7 +188,7 @@ func (a *app) callTool(ctx context.Context, s Session, server config.Server, too
 		items := l.Items
 		if err != nil {
 			// A server that cannot list may still be able to run.
-			a.log.LogAttrs(ctx, slog.LevelDebug, "the tools could not be listed; arguments are texts", slog.Any("error", err))
+			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed; arguments are sent as strings", slog.Any("error", err))
 		}
 		names, missing = namesOf(items), whyMissing(l)
 		if i := slices.Index(names, tool); i >= 0 {
@@ -208,14 +208,14 @@ func (a *app) callTool(ctx context.Context, s Session, server config.Server, too
 	case err == nil && !saysError(result), err != nil && !errors.As(err, &wire):
 		return result, "", err
 	case wire != nil && asksForm(wire):
-		return nil, "the tool asks something while it runs; answer in advance with --accept name=value", err
+		return nil, "the tool asks for input while it runs; answer in advance with --accept name=value", err
 	}
 	// Servers refuse an unknown tool with an error or with a result that is one, so
 	// the list is what tells.
 	if names == nil {
 		l, err := s.List(ctx, "tools")
 		if err != nil {
-			a.log.LogAttrs(ctx, slog.LevelDebug, "the tools could not be listed", slog.Any("error", err))
+			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed", slog.Any("error", err))
 		}
 		names, missing = namesOf(l.Items), whyMissing(l)
 	}
@@ -227,7 +227,7 @@ func (a *app) callTool(ctx context.Context, s Session, server config.Server, too
 	}
 	switch {
 	case missing != "":
-		return result, missing + ", and may have this tool", err
+		return result, "the tool may be on a missing server: " + missing, err
 	case len(names) == 0:
 		return result, "", err
 	}
@@ -314,9 +314,9 @@ func (a *app) answerWith(given []argument) func(string, []byte) ([]byte, string)
 		message = excerpt.Quote(message, maxQuoted)
 		switch {
 		case len(raw) == 0:
-			a.status.Printf("the server asked %s; declined, because it is not a form", message)
+			a.status.Printf("the server asked %s; declined, because the request is not a form", message)
 		case len(missing) > 0:
-			a.status.Printf("the server asked %s; declined, because it also needs %s", message, strings.Join(missing, " "))
+			a.status.Printf("the server asked %s; declined, because the form also needs %s", message, strings.Join(missing, " "))
 		case err != nil:
 			a.status.Printf("the server asked %s; declined, because %v", message, err)
 		default:

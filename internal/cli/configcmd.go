@@ -117,7 +117,7 @@ printed.`,
 				if !errors.Is(err, errNoConfig) {
 					return err
 				}
-				a.status.Printf("there is no configuration; these are the defaults")
+				a.status.Printf("no configuration file found; printing the defaults")
 			}
 			_, err := a.stdout.Write(snapshot.AppendYAML(nil))
 			return err

@@ -50,7 +50,7 @@ func (a *app) tracer() func(server, trace string) {
 
 func (a *app) showTrace(server, trace string) {
 	if trace = strings.TrimRight(trace, "\n"); a.verbose && trace != "" {
-		_, _ = a.status.Write([]byte("dragoman: how " + clean(server) + " was opened:\n" + cleanLines(trace) + "\n"))
+		_, _ = a.status.Write([]byte("dragoman: handshake with " + clean(server) + ":\n" + cleanLines(trace) + "\n"))
 	}
 }
 
@@ -65,7 +65,7 @@ func (a *app) talk(ctx context.Context, s config.Server, answer func(string, []b
 	err = interrupted(ctx, body(session))
 	a.status.End()
 	if closing := session.Close(); closing != nil && !errors.Is(closing, context.Canceled) {
-		a.log.LogAttrs(ctx, slog.LevelDebug, "the conversation did not end well", slog.Any("error", closing))
+		a.log.LogAttrs(ctx, slog.LevelDebug, "the session did not close cleanly", slog.Any("error", closing))
 	}
 	return err
 }

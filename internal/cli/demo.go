@@ -24,13 +24,13 @@ const demoCommand = "demo-server"
 func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+		return nil, fmt.Errorf("find the dragoman executable: %w", err)
 	}
 	out := *s
 	out.Servers = slices.Clone(s.Servers)
 	for _, era := range demoEras {
 		if _, taken := s.Server(era); taken {
-			return nil, fmt.Errorf("the configuration has a server named %s, and so has the demonstration", era)
+			return nil, withHint(fmt.Errorf("the configured server %s has the name of a demo server", era), "rename it in the configuration file")
 		}
 		server, p := config.Complete(config.Server{
 			Name: era, Command: self, Args: []string{demoCommand, era},
@@ -38,7 +38,7 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 			Message: s.Limits.Message,
 		})
 		if p != nil {
-			return nil, fmt.Errorf("add the demonstration: %s", p)
+			return nil, fmt.Errorf("add the demo servers: %s", p)
 		}
 		out.Servers = append(out.Servers, server)
 	}
@@ -49,9 +49,9 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 // what to write into a client, and what to type. The lines to copy stand alone.
 func (a *app) showTrial(endpoint string) {
 	entry := jsonrpc.AppendQuote([]byte(`{"mcpServers":{"dragoman":{"type":"http","url":`), endpoint)
-	a.status.Printf("in a client's configuration:")
+	a.status.Printf("add this to the configuration of a client:")
 	a.status.line("  " + string(entry) + "}}}")
-	a.status.Printf("or in a second terminal, a tool of the old era and one of the new:")
+	a.status.Printf("or call a tool of each demo server from a second terminal:")
 	for _, call := range demoCalls {
 		a.status.line("  " + a.program + " call " + endpoint + " " + call)
 	}
@@ -82,14 +82,14 @@ func programName(word, self string) string {
 func (a *app) demoServerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    demoCommand + " ERA",
-		Short:  "Be a server of the demonstration",
+		Short:  "Run a demo server",
 		Hidden: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return usagef("write legacy or modern", "no era is given")
+				return usagef("use legacy or modern", "no era given")
 			case len(args) > 1 || !slices.Contains(demoEras, args[0]):
-				return usagef("write legacy or modern", "%q is no era", args[0])
+				return usagef("use legacy or modern", "unknown era %q", args[0])
 			}
 			return nil
 		},

@@ -45,18 +45,18 @@ connection, and report what is wrong. Doctor checks:
 - whether lists and schemas are valid and match the capabilities
 - over HTTP: headers, sessions and status codes
 
-Each finding has a stable code, the messages that prove it, what it means for
-users, how to fix the server, and what Dragoman does in the meantime. Doctor
-does not call anything that could change data. With --call it also calls that
-one tool, without arguments.
+Each finding has a stable code and the messages that prove it. It says what the
+problem means for users, how to fix the server, and what Dragoman does in the
+meantime. Doctor does not call anything that could change data. With --call it
+also calls that one tool, without arguments.
 
 With --client, Dragoman acts as a server of both eras and checks what the client
 sends. Give the client the URL or the command that is printed and use it for a
 while. Then quit the client or press Ctrl-C to get the report.
 
 Exit codes: 0 if no finding has the level error, 1 if one has, 2 for a usage
-error, 3 if the server cannot be reached. With --client the same codes describe
-the client. With --client --stdio the exit code is 0, as for a server that ends
+error, 3 if the server is unreachable. With --client the same codes describe the
+client. With --client --stdio the exit code is 0, as for a server that ends
 normally.`,
 		Example: `  # A server that Dragoman starts.
   dragoman doctor -- npx -y @modelcontextprotocol/server-memory
@@ -82,7 +82,7 @@ normally.`,
 			}
 			for _, name := range []string{"stdio", "listen", "output"} {
 				if c.Flags().Changed(name) {
-					return usagef("write `dragoman doctor --client`", "--%s belongs to --client", name)
+					return usagef("use `dragoman doctor --client`", "--%s works only with --client", name)
 				}
 			}
 			return a.examine(c, &f, args)
@@ -116,15 +116,15 @@ normally.`,
 // explainCode prints what a code means.
 func (a *app) explainCode(code string, args []string) error {
 	if len(args) > 0 {
-		return usagef("leave one of them out", "--explain looks at no server, but %q is given", args[0])
+		return usagef("remove one of them", "--explain takes no server, but got %q", args[0])
 	}
 	cond, ok := doctor.Lookup(code)
 	if !ok {
-		return usagef("docs/findings.md lists them all", "there is no finding with the code %q", clean(code))
+		return usagef("see docs/findings.md for all codes", "unknown finding code %q", clean(code))
 	}
 	w := bufio.NewWriter(a.stdout)
 	fmt.Fprintf(w, "%s (%s): %s\n", cond.Code, cond.Level, cond.Title)
-	for _, p := range [][2]string{{"what it means", cond.Meaning}, {"what to change", cond.Fix}, {"meanwhile", cond.Bridged}} {
+	for _, p := range [][2]string{{"meaning", cond.Meaning}, {"fix", cond.Fix}, {"what Dragoman does", cond.Bridged}} {
 		fmt.Fprintf(w, "\n%s:\n%s", p[0], wrap(p[1], "  ", a.columns()))
 	}
 	return w.Flush()
@@ -168,7 +168,7 @@ func wrap(text, indent string, width int) string {
 func (a *app) examine(c *cobra.Command, f *doctorFlags, args []string) error {
 	a.startLog(slog.LevelError, nil)
 	if f.patience <= 0 || f.wait <= 0 {
-		return usagef("write for example --timeout 5s", "a time of nothing is not possible")
+		return usagef("use a duration such as 5s", "--timeout and --start must be positive")
 	}
 	server, err := a.doctorTarget(c, f, args)
 	if err != nil {
@@ -201,7 +201,7 @@ func (a *app) printReport(r *doctor.Report, asJSON bool) error {
 		fmt.Fprintln(w, countOf(r.Findings))
 		fmt.Fprintln(w, r.Verdict.String())
 		if r.Verdict.Reached && !r.Verdict.Through && r.Verdict.Why != "" {
-			_, _ = w.WriteString(wrap("Dragoman fails too: "+clean(r.Verdict.Why), "", a.columns()))
+			_, _ = w.WriteString(wrap("Dragoman cannot connect either: "+clean(r.Verdict.Why), "", a.columns()))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -233,7 +233,7 @@ func (a *app) printFinding(w *bufio.Writer, f doctor.Finding) {
 	}
 	_, _ = w.WriteString(wrap(f.Meaning, "  ", a.columns()))
 	_, _ = w.WriteString(wrap("fix: "+f.Fix, "  ", a.columns()))
-	_, _ = w.WriteString(wrap("meanwhile: "+f.Bridged, "  ", a.columns()))
+	_, _ = w.WriteString(wrap("what Dragoman does: "+f.Bridged, "  ", a.columns()))
 	fmt.Fprintln(w)
 }
 
@@ -244,7 +244,7 @@ func countOf(all []doctor.Finding) string {
 		n[f.Level]++
 	}
 	if len(all) == 0 {
-		return "nothing was found"
+		return "no findings"
 	}
 	var out []string
 	for _, l := range []struct {
@@ -270,11 +270,11 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 	case dash == 0 && len(args) > 0:
 		return a.target(&f.t, "", args, f.file)
 	case len(args) == 0:
-		return config.Server{}, usagef("write `dragoman doctor URL` or `dragoman doctor -- COMMAND`", "no server is given")
+		return config.Server{}, usagef("use `dragoman doctor URL` or `dragoman doctor -- COMMAND`", "no server given")
 	case dash > 0:
-		return config.Server{}, usagef("keep what stands before -- or what stands after it", "both %q and a command are given", args[0])
+		return config.Server{}, usagef("remove one of them", "got both %q and a command", args[0])
 	case len(args) > 1:
-		return config.Server{}, usagef("put -- before a command: `dragoman doctor -- "+clean(strings.Join(args, " "))+"`", "%q stands after the server", args[1])
+		return config.Server{}, usagef("put -- before a command: `dragoman doctor -- "+clean(strings.Join(args, " "))+"`", "unexpected argument %q after the server", args[1])
 	}
 	return a.target(&f.t, args[0], nil, f.file)
 }
@@ -292,7 +292,7 @@ func examined(s config.Server) (doctor.Target, error) {
 	}
 	var err error
 	if t.URL, err = url.Parse(s.URL); err != nil {
-		return t, usagef("write for example https://mcp.example.com/mcp", "the URL cannot be read")
+		return t, usagef("use a URL such as https://mcp.example.com/mcp", "the URL is not valid")
 	}
 	t.Header = http.Header{}
 	for _, h := range s.Header {

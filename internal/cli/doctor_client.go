@@ -28,13 +28,13 @@ func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) err
 	a.startLog(slog.LevelError, nil)
 	switch given := f.t.given(); {
 	case len(args) > 0:
-		return usagef("leave one of them out", "--client looks at no server, but %q is given", args[0])
+		return usagef("remove one of them", "--client takes no server, but got %q", args[0])
 	case given != "":
-		return usagef("remove it", "%s is for servers, and --client looks at a client", given)
+		return usagef("remove it", "%s cannot be used with --client", given)
 	case f.stdio && c.Flags().Changed("listen"):
-		return usagef("keep one of them", "--stdio and --listen contradict each other")
+		return usagef("remove one of them", "--stdio and --listen cannot be used together")
 	case !f.stdio && f.output != "":
-		return usagef("write --stdio too, or take the report from standard output", "--output belongs to --stdio")
+		return usagef("add --stdio, or read the report from stdout", "--output works only with --stdio")
 	}
 	if f.stdio {
 		return a.clientOnStreams(c.Context(), f)
@@ -52,7 +52,7 @@ func (a *app) clientOnStreams(ctx context.Context, f *doctorFlags) error {
 	if a.stdin == os.Stdin && a.stdout == os.Stdout {
 		var err error
 		if in, out, err = stdio.Streams(); err != nil {
-			return fmt.Errorf("open the standard streams: %w", err)
+			return fmt.Errorf("open stdin and stdout: %w", err)
 		}
 	}
 	s := doctor.NewStage()
@@ -63,7 +63,7 @@ func (a *app) clientOnStreams(ctx context.Context, f *doctorFlags) error {
 	}
 	if f.output != "" {
 		if bad := writeWhole(f.output, append(r.JSON(), '\n'), a.clientText(r)); bad != nil {
-			err = errors.Join(err, withHint(fmt.Errorf("write the report: %w", bad), "name a file in a folder that you may write to"))
+			err = errors.Join(err, withHint(fmt.Errorf("write the report: %w", bad), "choose a file in a directory that you can write to"))
 		}
 	}
 	return err
@@ -103,9 +103,9 @@ func (a *app) clientAnywhere(ctx context.Context, f *doctorFlags) error {
 	}
 	s := doctor.NewStage()
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
-	a.status.Printf("give the client this URL: %s", reachable("http://"+l.Addr().String()+"/mcp"))
-	a.status.Printf("or this command:          %s doctor --client --stdio -o %s", clean(a.fromAnywhere()), report)
-	a.status.Printf("use it for a while; the report comes when it ends, or when you interrupt")
+	a.status.Printf("connect the client to this URL: %s", reachable("http://"+l.Addr().String()+"/mcp"))
+	a.status.Printf("or give it this command:        %s doctor --client --stdio -o %s", clean(a.fromAnywhere()), report)
+	a.status.Printf("use the client for a while, then quit it or press Ctrl-C to get the report")
 	var wg sync.WaitGroup
 	serve, stop := context.WithCancel(ctx)
 	found := false // written by the watcher, read once it has ended

@@ -53,13 +53,13 @@ func (a *app) printError(err error) {
 			a.status.line(p.String())
 		}
 		first := bad.Problems[0]
-		text := "the configuration has a problem"
+		text := "the configuration has 1 problem"
 		if n := len(bad.Problems); n > 1 {
 			text = fmt.Sprintf("the configuration has %d problems", n)
 		}
 		a.status.label(red, "error", text)
 		if first.Line > 0 {
-			a.status.label(yellow, "hint", "correct "+first.File+", then run `dragoman config check -c "+first.File+"`")
+			a.status.label(yellow, "hint", "fix "+first.File+", then run `dragoman config check -c "+first.File+"`")
 		}
 		return
 	}
@@ -163,13 +163,13 @@ func hintsOf(err error) []string {
 	listening := errors.As(err, &op) && op.Op == "listen"
 	switch {
 	case listening && errors.Is(err, syscall.EADDRINUSE):
-		out = append(out, "another program listens there; stop it or choose another address with --listen")
+		out = append(out, "the address is in use; stop the other program or choose another address with --listen")
 	case listening && errors.Is(err, syscall.EACCES):
-		out = append(out, "ports below 1024 need privileges; choose a higher one with --listen")
+		out = append(out, "ports below 1024 need privileges; choose a higher port with --listen")
 	case listening:
 		out = append(out, "choose another address with --listen, for example 127.0.0.1:7300")
 	case errors.Is(err, exec.ErrNotFound):
-		out = append(out, "check the spelling and PATH, or write the program's whole path")
+		out = append(out, "check the spelling and PATH, or use the full path of the program")
 	}
 	return out
 }

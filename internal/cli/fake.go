@@ -73,24 +73,24 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case client != "" && list:
-				return usagef("keep one of them", "--client and --list contradict each other")
+				return usagef("remove one of them", "--client and --list cannot be used together")
 			case client != "" && listen != "":
-				return usagef("remove it", "--listen is for servers, --client plays a client")
+				return usagef("remove it", "--listen cannot be used with --client")
 			case client != "":
 				return fakeClientArgs(c, client, args)
 			case list && len(args) > 0:
-				return usagef("leave out "+clean(args[0])+" or --list", "--list names all profiles, but %q is given", args[0])
+				return usagef("remove one of them", "--list takes no profile, but got %q", args[0])
 			case list:
 				return nil
 			case asJSON:
-				return usagef("write `dragoman fake --list --json`", "--json belongs to --list and --client")
+				return usagef("use `dragoman fake --list --json`", "--json works only with --list or --client")
 			case len(args) == 0:
-				return usagef("`dragoman fake --list` names them", "no profile is given")
+				return usagef("run `dragoman fake --list` to list the profiles", "no profile given")
 			case len(args) > 1:
-				return usagef("give one profile", "%q stands after the profile %q", args[1], args[0])
+				return usagef("remove it", "unexpected argument %q after the profile %q", args[1], args[0])
 			}
 			if _, ok := fake.Lookup(fake.ServerSide, args[0]); !ok {
-				return usagef("`dragoman fake --list` names them", "there is no profile %q", args[0])
+				return usagef("run `dragoman fake --list` to list the profiles", "unknown server profile %q", args[0])
 			}
 			return nil
 		},
@@ -119,7 +119,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 			}
 			s, err := fake.NewServer(args[0], o)
 			if err != nil {
-				return usagef("`dragoman fake --list --json` names the settings of each profile", "%s", err)
+				return usagef("run `dragoman fake --list --json` to list the settings of each profile", "%s", err)
 			}
 			defer func() { _ = s.Close() }()
 			if listen != "" {
@@ -161,7 +161,7 @@ func (f *fakeFlags) reportOn(s *fake.Server) error {
 	}
 	to, err := os.OpenFile(f.report, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("report violations: %w", err)
+		return fmt.Errorf("write the violations: %w", err)
 	}
 	_, err = to.WriteString(strings.Join(all, "\n") + "\n")
 	return errors.Join(err, to.Close())
@@ -173,7 +173,7 @@ func (f *fakeFlags) options(a *app) (fake.Options, error) {
 	for _, s := range f.set {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
-			return o, usagef("write --set NAME=VALUE", "--set %q has no name and value", s)
+			return o, usagef("use --set NAME=VALUE", "--set %q has no name and value", s)
 		}
 		o.Set[name] = value
 	}
@@ -197,7 +197,7 @@ func (a *app) fakeOnStreams(ctx context.Context, s *fake.Server) error {
 	if a.stdin == os.Stdin && a.stdout == os.Stdout {
 		var err error
 		if in, out, err = stdio.Streams(); err != nil {
-			return fmt.Errorf("open the standard streams: %w", err)
+			return fmt.Errorf("open stdin and stdout: %w", err)
 		}
 	}
 	err := s.ServePipe(ctx, in, out)
@@ -211,7 +211,7 @@ func (a *app) fakeOnStreams(ctx context.Context, s *fake.Server) error {
 func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return withHint(fmt.Errorf("listen: %w", err), "give --listen another address, such as 127.0.0.1:0")
+		return withHint(fmt.Errorf("listen: %w", err), "choose another address with --listen, such as 127.0.0.1:0")
 	}
 	h := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	if !a.quiet {

@@ -14,14 +14,14 @@ import (
 func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
 	p, ok := fake.Lookup(fake.ClientSide, profile)
 	if !ok {
-		return usagef("`dragoman fake --list` names them", "there is no client profile %q", profile)
+		return usagef("run `dragoman fake --list` to list the profiles", "unknown client profile %q", profile)
 	}
 	command, address, err := oneTarget(c, args, "dragoman fake --client "+clean(profile))
 	if err != nil {
 		return err
 	}
 	if err := p.Reaches(fake.Where{Command: command, URL: address}); err != nil {
-		return usagef("give it the other: a URL, or a command after --", "%s", err)
+		return usagef("use the other: a URL, or a command after --", "%s", err)
 	}
 	return nil
 }
@@ -31,7 +31,7 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 	at := fake.Where{Command: command, URL: address}
 	co := fake.ClientOptions{Capture: o.Capture, Version: o.Version, Stderr: &childLines{a.status, "server"}, Set: o.Set}
 	if err := fake.CheckClient(profile, o.Set); err != nil {
-		return usagef("`dragoman fake --list --json` names the settings of each profile", "%s", err)
+		return usagef("run `dragoman fake --list --json` to list the settings of each profile", "%s", err)
 	}
 	var found []fake.Finding
 	violations, err := fake.Play(ctx, profile, at, co, func(f fake.Finding) {
@@ -48,7 +48,7 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 		return ended(ctx, context.Cause(ctx))
 	}
 	if err != nil {
-		return withHint(err, "`dragoman run` opens conversations between a client and a server of different revisions")
+		return withHint(err, "use `dragoman run` to connect a client and a server of different revisions")
 	}
 	bad := len(violations)
 	for _, f := range found {
@@ -66,7 +66,7 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("the server did %d things that such a client does not expect", bad)
+		return fmt.Errorf("problems found by the client profile %s: %d", profile, bad)
 	}
 	return nil
 }

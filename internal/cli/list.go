@@ -37,24 +37,24 @@ the list is empty because of them.`,
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
 				args, command = args[:dash], args[dash:]
 				if len(command) == 0 {
-					return usagef("write `dragoman list -- COMMAND`", "nothing stands after --")
+					return usagef("use `dragoman list -- COMMAND`", "no command after --")
 				}
 			}
 			words := len(args)
 			if words > 0 && slices.Contains(listKinds, args[0]) {
 				kind, args = args[0], args[1:]
 			} else if words == 2 || words == 1 && command != nil {
-				return usagef("write "+strings.Join(listKinds, ", "), "%q cannot be listed", args[0])
+				return usagef("use one of "+strings.Join(listKinds, ", "), "cannot list %q", args[0])
 			}
 			switch {
 			case len(args) > 1:
-				return usagef("put -- before a command", "%q stands after %q", args[1], args[0])
+				return usagef("put -- before a command", "unexpected argument %q after %q", args[1], args[0])
 			case len(args) == 1 && command != nil:
-				return usagef("keep one of them", "both %q and a command are given", args[0])
+				return usagef("remove one of them", "got both %q and a command", args[0])
 			case len(args) == 1:
 				target = args[0]
 			case command == nil:
-				return usagef("write `dragoman list URL`, `dragoman list NAME` or `dragoman list -- COMMAND`", "no server is given")
+				return usagef("use `dragoman list URL`, `dragoman list NAME` or `dragoman list -- COMMAND`", "no server given")
 			}
 			return nil
 		},

@@ -122,7 +122,7 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 				}
 				cancel(signalError{sig})
 				if a.status.terminal {
-					wg.Go(func() { a.status.Printf("stopping; interrupt again to stop at once") })
+					wg.Go(func() { a.status.Printf("stopping; press Ctrl-C again to stop at once") })
 				}
 			}
 		}

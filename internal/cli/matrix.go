@@ -41,7 +41,7 @@ The full matrix takes a minute or two. Nothing leaves this machine.`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON && markdown {
-				return usagef("keep one of them", "--json and --markdown contradict each other")
+				return usagef("remove one of them", "--json and --markdown cannot be used together")
 			}
 			f, err := matrixFilter(clients, servers, features)
 			if err != nil {
@@ -49,7 +49,7 @@ The full matrix takes a minute or two. Nothing leaves this machine.`,
 			}
 			self, err := os.Executable()
 			if err != nil {
-				return fmt.Errorf("find this program: %w", err)
+				return fmt.Errorf("find the dragoman executable: %w", err)
 			}
 			a.begin()
 			r, err := matrix.Run(c.Context(), matrix.Options{
@@ -79,8 +79,8 @@ The full matrix takes a minute or two. Nothing leaves this machine.`,
 			}
 			if failed := r.Failed(); len(failed) > 0 {
 				first := failed[0]
-				return withHint(fmt.Errorf("%d of %d cells fail, the first is %s of %s", len(failed), len(r.Cells), first.Feature, first.Pair),
-					"the reason is: %s", first.Reason)
+				return withHint(fmt.Errorf("%d of %d cells fail; the first is %s for %s", len(failed), len(r.Cells), first.Feature, first.Pair),
+					"it fails because: %s", first.Reason)
 			}
 			return nil
 		},
@@ -106,7 +106,7 @@ func matrixFilter(clients, servers, features []string) (f matrix.Filter, err err
 	}
 	for _, name := range features {
 		if !slices.Contains(matrix.Features(), name) {
-			return f, usagef("write one of "+strings.Join(matrix.Features(), ", "), "--features %s does not exist", clean(name))
+			return f, usagef("use one of "+strings.Join(matrix.Features(), ", "), "--features: unknown feature %q", name)
 		}
 	}
 	f.Features = features
@@ -123,14 +123,14 @@ func matrixAxis(flag string, values []string) (revs []mcp.Revision, ts []matrix.
 				for _, r := range mcp.Revisions() {
 					dates = append(dates, r.String())
 				}
-				return nil, nil, usagef("write one of "+strings.Join(dates, ", "), "%s %s does not exist", flag, clean(date))
+				return nil, nil, usagef("use one of "+strings.Join(dates, ", "), "%s: unknown revision %q", flag, date)
 			}
 			revs = append(revs, r)
 		}
 		if given {
 			t := matrix.Transport(transport)
 			if t != matrix.Stdio && t != matrix.HTTP && t != matrix.SSE {
-				return nil, nil, usagef("write stdio, http or sse", "%s names the transport %q", flag, transport)
+				return nil, nil, usagef("use stdio, http or sse", "%s: unknown transport %q", flag, transport)
 			}
 			ts = append(ts, t)
 		}

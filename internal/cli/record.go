@@ -38,11 +38,17 @@ In the client's configuration, put this command in front of the server's own
 command. For a server at a URL, give the client the address that is printed.
 
 The recording, called a tape, is a text file (txtar). You can read it, share it
-and replay it with "dragoman replay". Values that look like secrets are
-replaced: credentials in headers and URLs, members with names such as
-"password", well-known key formats, and the values of --env and --header. Read a
-tape before you publish it. Tool results may be private, and Dragoman cannot
-recognize that.
+and replay it with "dragoman replay".
+
+Values that look like secrets are replaced:
+
+- credentials in headers and URLs
+- members with names such as "password"
+- keys in well-known formats
+- the values of --env and --header
+
+Read a tape before you publish it. Tool results may be private, and Dragoman
+cannot recognize that.
 
 If FILE exists, a number is added to its name, because many clients start a
 server more than once. The exit code is that of the command.`,
@@ -58,10 +64,10 @@ server more than once. The exit code is that of the command.`,
 				return err
 			}
 			if file == "" {
-				return usagef("write `dragoman record -o talk.txtar ...`", "nothing says where the tape goes")
+				return usagef("use `dragoman record -o talk.txtar ...`", "no output file given")
 			}
 			if address == "" && c.Flags().Changed("listen") {
-				return usagef("remove it", "--listen is for URLs; a command is recorded on standard streams")
+				return usagef("remove it", "--listen works only with a URL; a command is recorded on stdio")
 			}
 			if err := checkListen(listen, open); err != nil {
 				return err
@@ -72,7 +78,7 @@ server more than once. The exit code is that of the command.`,
 			}
 			out, err := createNew(file)
 			if err != nil {
-				return withHint(fmt.Errorf("create the tape: %w", err), "name a file in a folder that you may write to")
+				return withHint(fmt.Errorf("create the tape: %w", err), "choose a file in a directory that you can write to")
 			}
 			if address != "" {
 				a.warnOpen(c.Context(), listen)
@@ -82,12 +88,12 @@ server more than once. The exit code is that of the command.`,
 				About: fmt.Sprintf("Recorded by dragoman %s on %s.\n%s", version(), time.Now().UTC().Format(time.DateTime+" UTC"), about(server)),
 				Ready: func(endpoint string) {
 					if !a.quiet {
-						a.status.Printf("give the client %s; what it says goes to %s until you interrupt", reachable(endpoint), out.Name())
+						a.status.Printf("connect the client to %s; recording to %s until you press Ctrl-C", reachable(endpoint), out.Name())
 					}
 				},
 			})
 			if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-				err = withHint(err, "check the spelling and PATH, or write the program's whole path")
+				err = withHint(err, "check the spelling and PATH, or use the full path of the program")
 			}
 			if err := errors.Join(ended(c.Context(), err), out.Close()); err != nil {
 				removeBlank(out.Name())
@@ -165,10 +171,10 @@ report where the other side behaves differently.
 With only FILE, Dragoman plays the server on stdio. For a tape of HTTP, add
 --listen. With a URL or a command, Dragoman plays the client for that server.
 
-A peer may choose some values freely, and these are not compared: ids, tokens,
-cursors, the order and formatting of members, its name and version, and times.
-Secrets that were replaced on the tape match any value. Pass the credentials
-that a server needs with --header or --env.
+Values that a peer may choose freely are not compared: ids, tokens, cursors,
+times, and its name and version. The order and formatting of members are not
+compared either. Secrets that were replaced on the tape match any value. Pass
+the credentials that a server needs with --header or --env.
 
 Each difference is printed. The exit code is 1 if there is one.`,
 		Example: `  # Run a predictable server for the tests of a client.
@@ -179,7 +185,7 @@ Each difference is printed. The exit code is 1 if there is one.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			a.startLog(slog.LevelWarn, nil)
 			if len(args) == 0 || c.ArgsLenAtDash() == 0 {
-				return usagef("write `dragoman replay FILE`", "no tape is given")
+				return usagef("use `dragoman replay FILE`", "no tape given")
 			}
 			b, err := os.ReadFile(args[0])
 			if err != nil {
@@ -198,19 +204,19 @@ Each difference is printed. The exit code is 1 if there is one.`,
 			}
 			switch {
 			case timeout <= 0:
-				return usagef("write for example 10s", "--timeout %s is not possible", timeout)
+				return usagef("use a duration such as 10s", "--timeout must be positive, but is %s", timeout)
 			case o.Server == nil && listen == "" && played.HTTP():
-				return usagef("write --listen 127.0.0.1:7302, or the server's URL", "the tape is of a conversation over HTTP")
+				return usagef("add --listen 127.0.0.1:7302, or the URL of a server", "the tape was recorded %s", wayOf(played))
 			case o.Server == nil && listen != "" && !played.HTTP():
-				return usagef("leave --listen out, or write a command after --", "the tape is of a %s", wayOf(played))
+				return usagef("remove --listen, or add a command after --", "the tape was recorded %s", wayOf(played))
 			case o.Server != nil && (o.Server.URL != "") != played.HTTP():
-				hint := "write `dragoman replay FILE -- COMMAND`"
+				hint := "use `dragoman replay FILE -- COMMAND`"
 				if played.HTTP() {
-					hint = "write `dragoman replay FILE URL`"
+					hint = "use `dragoman replay FILE URL`"
 				}
-				return usagef(hint, "the tape is of a %s", wayOf(played))
+				return usagef(hint, "the tape was recorded %s", wayOf(played))
 			case o.Server != nil && listen != "":
-				return usagef("keep one of them", "--listen plays the server's side, and a server is given")
+				return usagef("remove one of them", "--listen plays the server, but a server is given too")
 			case listen != "":
 				if err := checkListen(listen, open); err != nil {
 					return err
@@ -219,7 +225,7 @@ Each difference is printed. The exit code is 1 if there is one.`,
 			}
 			o.Ready = func(endpoint string) {
 				if !a.quiet {
-					a.status.Printf("the server's side is played at %s until you interrupt; what differs is told then", reachable(endpoint))
+					a.status.Printf("playing the server at %s until you press Ctrl-C; differences are printed then", reachable(endpoint))
 				}
 			}
 			found, err := a.backend.Replay(c.Context(), o)
@@ -233,7 +239,7 @@ Each difference is printed. The exit code is 1 if there is one.`,
 				return errReported
 			}
 			if !a.quiet {
-				a.status.Printf("no difference")
+				a.status.Printf("no differences")
 			}
 			return nil
 		},
@@ -249,9 +255,9 @@ Each difference is printed. The exit code is 1 if there is one.`,
 
 func wayOf(t *tape.Tape) string {
 	if t.HTTP() {
-		return "conversation over HTTP"
+		return "over HTTP"
 	}
-	return "conversation on a pipe"
+	return "on stdio"
 }
 
 // replayTarget returns the server that the client's side is played to, nil for none.
@@ -261,7 +267,7 @@ func (a *app) replayTarget(c *cobra.Command, t *targetFlags, rest []string) (*co
 	switch dash := c.ArgsLenAtDash(); {
 	case len(rest) == 0 && dash < 0:
 		if given := t.given(); given != "" {
-			return nil, usagef("remove it", "%s is for a server, and none is given", given)
+			return nil, usagef("remove it", "%s needs a URL or a command", given)
 		}
 		return nil, nil
 	case dash == 1 && len(rest) > 0:
@@ -269,7 +275,7 @@ func (a *app) replayTarget(c *cobra.Command, t *targetFlags, rest []string) (*co
 	case dash < 0 && len(rest) == 1 && isURL(rest[0]):
 		address = rest[0]
 	default:
-		return nil, usagef("write `dragoman replay FILE URL` or `dragoman replay FILE -- COMMAND`", "%q is neither a URL nor a command", strings.Join(rest, " "))
+		return nil, usagef("use `dragoman replay FILE URL` or `dragoman replay FILE -- COMMAND`", "%q is neither a URL nor a command", strings.Join(rest, " "))
 	}
 	s, err := t.server(a.env, command, address)
 	return &s, err

@@ -35,10 +35,10 @@ or 143.`,
 		Args:          cobra.ArbitraryArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains([]string{"", "text", "json"}, a.logFormat) {
-				return usagef("write text or json", "--log-format %s is not possible", a.logFormat)
+				return usagef("use text or json", "--log-format does not accept %q", a.logFormat)
 			}
 			if a.verbose && a.quiet {
-				return usagef("keep one of them", "--verbose and --quiet contradict each other")
+				return usagef("remove one of them", "--verbose and --quiet cannot be used together")
 			}
 			return nil
 		},
@@ -49,7 +49,7 @@ or 143.`,
 			if len(args) == 0 {
 				c.SetOut(a.status)
 				_ = c.Help()
-				return usagef("name a command, for example `dragoman run -- COMMAND`", "no command is given")
+				return usagef("add a command, for example `dragoman run -- COMMAND`", "no command given")
 			}
 			return a.unknownCommand(c, args)
 		},
@@ -90,9 +90,9 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	word := args[0]
 	switch {
 	case c.ArgsLenAtDash() == 0:
-		return usagef("run `dragoman run -- "+clean(strings.Join(args, " "))+"`", "a command to run, but not what to do with it")
+		return usagef("run `dragoman run -- "+clean(strings.Join(args, " "))+"`", "no dragoman command before --")
 	case isURL(word):
-		return usagef("run `dragoman run "+clean(word)+"`", "%q is not a command but a URL", word)
+		return usagef("run `dragoman run "+clean(word)+"`", "%q is a URL, not a command", word)
 	}
 	hint := "run `dragoman --help` for the list of commands"
 	if s := c.SuggestionsFor(word); len(s) > 0 {
@@ -109,11 +109,11 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		for _, s := range c.Commands() {
 			names = append(names, c.CommandPath()+" "+s.Name())
 		}
-		hint := "write `" + strings.Join(names, "` or `") + "`"
+		hint := "use `" + strings.Join(names, "` or `") + "`"
 		if len(args) > 0 {
-			return usagef(hint, "%q is not possible after %s", args[0], c.CommandPath())
+			return usagef(hint, "%s has no command %q", c.CommandPath(), args[0])
 		}
-		return usagef(hint, "%s needs to know what to do", c.CommandPath())
+		return usagef(hint, "%s needs a command", c.CommandPath())
 	}
 	c.AddCommand(subs...)
 	return c
@@ -122,7 +122,7 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 // none refuses arguments.
 func none(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("run `"+c.CommandPath()+" --help`", "%s takes no argument, but %q is given", c.CommandPath(), args[0])
+		return usagef("run `"+c.CommandPath()+" --help`", "%s takes no arguments, but got %q", c.CommandPath(), args[0])
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ text.`,
 				}
 			case !demo:
 				err := a.noConfig()
-				return withHint(err, "%s; or look around with `dragoman serve --demo`", hintsOf(err)[0])
+				return withHint(err, "%s, or try `dragoman serve --demo`", hintsOf(err)[0])
 			}
 			if demo {
 				var err error
@@ -65,7 +65,7 @@ text.`,
 			}
 			a.startLog(slog.LevelInfo, &snapshot.Log)
 			for _, p := range problems.Warnings() {
-				a.log.LogAttrs(c.Context(), slog.LevelWarn, "the configuration can be improved", slog.String("at", p.String()))
+				a.log.LogAttrs(c.Context(), slog.LevelWarn, "problem in the configuration", slog.String("at", p.String()))
 			}
 			address := snapshot.Listen
 			if listen != "" {

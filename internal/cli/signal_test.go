@@ -27,13 +27,13 @@ func TestSignals(t *testing.T) {
 		signal syscall.Signal
 		code   int
 	}{
-		{"a command that was waited for", "list http://h", "1", []string{"waiting"}, syscall.SIGINT, 130},
+		{"a command is waiting", "list http://h", "1", []string{"waiting"}, syscall.SIGINT, 130},
 		{"terminated", "call http://h t", "1", []string{"waiting"}, syscall.SIGTERM, 143},
-		{"a command that runs until it is told to stop", "run --listen 127.0.0.1:1 http://h", "1", []string{"h is at"}, syscall.SIGTERM, 0},
+		{"a command that runs until a signal", "run --listen 127.0.0.1:1 http://h", "1", []string{"h is at"}, syscall.SIGTERM, 0},
 		{"a fake over HTTP", "fake --listen 127.0.0.1:0 strict-2025-06-18", "1", []string{"strict-2025-06-18 is at http://127.0.0.1:"}, syscall.SIGTERM, 0},
-		{"a doctor whose client never came", "doctor --client", "1", []string{"or when you interrupt"}, syscall.SIGTERM, exitUnreachable},
-		{"one that does not stop", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGTERM, 143},
-		{"one that does not stop, interrupted", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGINT, 130},
+		{"doctor without a client", "doctor --client", "1", []string{"press Ctrl-C to get the report"}, syscall.SIGTERM, exitUnreachable},
+		{"a command that does not stop", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGTERM, 143},
+		{"a command that does not stop, interrupted", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGINT, 130},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), self)

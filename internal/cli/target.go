@@ -59,11 +59,11 @@ func oneTarget(c *cobra.Command, args []string, usage string) (command []string,
 	case dash < 0 && len(args) == 1 && isURL(args[0]):
 		return nil, args[0], nil
 	case len(args) == 0:
-		return nil, "", usagef("write `"+usage+" URL` or `"+usage+" -- COMMAND`", "no server is given")
+		return nil, "", usagef("use `"+usage+" URL` or `"+usage+" -- COMMAND`", "no server given")
 	case dash > 0:
-		return nil, "", usagef("keep what stands before -- or what stands after it", "both %q and a command are given", args[0])
+		return nil, "", usagef("remove one of them", "got both %q and a command", args[0])
 	case isURL(args[0]):
-		return nil, "", usagef("remove it", "%q stands after the URL", args[1])
+		return nil, "", usagef("remove it", "unexpected argument %q after the URL", args[1])
 	}
 	return nil, "", usagef("put -- before a command: `"+usage+" -- "+clean(args[0])+"`", "%q is not a URL", args[0])
 }
@@ -86,7 +86,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 		s.Name = nameFor(filepath.Base(command[0]))
 		s.Command, s.Args = command[0], command[1:]
 		if len(t.header) > 0 {
-			return s, usagef("use --env", "--header is for URLs; a command is sent no headers")
+			return s, usagef("use --env", "--header works only with a URL, not with a command")
 		}
 	} else {
 		whole, err := secret(address)
@@ -98,13 +98,13 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 			s.Name = hostName(u.Host)
 		}
 		if len(t.env) > 0 || t.dir != "" {
-			return s, usagef("remove it", "%s is for commands, and this is a URL", t.given())
+			return s, usagef("remove it", "%s works only with a command, not with a URL", t.given())
 		}
 	}
 	for _, kv := range t.env {
 		k, v, ok := strings.Cut(kv, "=")
 		if !ok || k == "" {
-			return s, usagef("write --env NAME=VALUE", "--env %q has no =", fit(kv, 40))
+			return s, usagef("use --env NAME=VALUE", "--env %q has no =", fit(kv, 40))
 		}
 		if s.Env == nil {
 			s.Env = map[string]config.Secret{}
@@ -117,7 +117,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	for _, kv := range t.header {
 		k, v, ok := strings.Cut(kv, ":")
 		if !ok || k == "" {
-			return s, usagef("write --header 'Name: value'", "--header has no colon")
+			return s, usagef("use --header 'Name: value'", "--header has no colon")
 		}
 		value, err := secret(strings.TrimSpace(v))
 		if err != nil {
@@ -132,7 +132,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 			for _, r := range mcp.Revisions() {
 				dates = append(dates, r.String())
 			}
-			return s, usagef("write one of "+strings.Join(dates, ", "), "--revision %s does not exist", t.revision)
+			return s, usagef("use one of "+strings.Join(dates, ", "), "--revision: unknown revision %q", t.revision)
 		}
 		s.Revision = r
 	}
@@ -185,13 +185,13 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 		return t.server(a.env, command, word)
 	}
 	if given := t.given(); given != "" {
-		return config.Server{}, usagef("write it into the configuration", "%s cannot be combined with the name of a configured server", given)
+		return config.Server{}, usagef("set it in the configuration file", "%s cannot be used with a configured server", given)
 	}
 	path, ok := a.configPath(file)
 	if !ok {
 		return config.Server{}, usagef(
-			"write a URL, put -- before a command, or name a configuration with -c FILE",
-			"%q is neither a URL nor a command, and there is no configuration in which it could be a server", word)
+			"use a URL, put -- before a command, or name a configuration file with -c FILE",
+			"%q is not a URL, and no configuration file was found", word)
 	}
 	snapshot, problems := config.Load(path)
 	if err := problems.Err(); err != nil {
@@ -199,13 +199,13 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 	}
 	s, ok := snapshot.Server(word)
 	if !ok {
-		hint := "it has no servers yet"
+		hint := "add the server to the file under mcpServers"
 		var names []string
 		for _, s := range snapshot.Servers {
 			names = append(names, s.Name)
 		}
 		if len(names) > 0 {
-			hint = "it has " + strings.Join(names, ", ")
+			hint = "use one of " + strings.Join(names, ", ")
 		}
 		return s, usagef(hint, "%s has no server named %q", path, word)
 	}
@@ -220,11 +220,11 @@ func (a *app) configPath(file string) (string, bool) {
 	return config.Find(a.env)
 }
 
-var errNoConfig = errors.New("there is no configuration")
+var errNoConfig = errors.New("no configuration file found")
 
 // noConfig says where a configuration was looked for.
 func (a *app) noConfig() error {
-	return withHint(errNoConfig, "write one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
+	return withHint(errNoConfig, "create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
 }
 
 // completeTarget offers the names of configured servers, after what else may

@@ -67,7 +67,7 @@ func named(names []string) string {
 }
 
 // errMissing is the error for a list that is empty because servers are missing in it.
-var errMissing = errors.New("servers are missing")
+var errMissing = errors.New("servers are missing from the list")
 
 // missingError says which servers are missing in an empty list.
 type missingError struct{ text string }
@@ -75,7 +75,7 @@ type missingError struct{ text string }
 func (e *missingError) Error() string        { return e.text }
 func (e *missingError) Is(target error) bool { return target == errMissing }
 func (e *missingError) Hint() string {
-	return "try again later; look for the cause in the gateway's log (and at its /readyz, if it is Dragoman)"
+	return "check the log of the gateway (and /readyz, if it is Dragoman), then try again"
 }
 
 // whyMissing says which servers are missing and why, "" when none is.
@@ -116,10 +116,10 @@ func (a *app) printList(server, kind string, l runtime.List, asJSON bool) error 
 		if len(l.Starting)+len(l.Failed) > 1 {
 			its = "their"
 		}
-		a.status.label(yellow, "note", why+", and "+its+" "+kind+" are missing here")
+		a.status.label(yellow, "note", why+"; "+its+" "+kind+" are missing from the list")
 	case len(l.Items) > 0 || asJSON:
 	case l.Changes:
-		a.status.Printf("%s has no %s yet; it says that this may change", server, kind)
+		a.status.Printf("%s has no %s yet, but the list may change", server, kind)
 	default:
 		a.status.Printf("%s has no %s", server, kind)
 	}
