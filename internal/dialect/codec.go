@@ -26,12 +26,14 @@ type codec interface {
 	hello(h *mcp.ServerInfo) []byte
 }
 
+// codecs has the codec of each revision. What a revision has is in the table of features
+// of package mcp.
 var codecs = [...]codec{
-	mcp.R20241105: r20241105,
-	mcp.R20250326: r20250326,
-	mcp.R20250618: r20250618,
-	mcp.R20251125: r20251125,
-	mcp.R20260728: r20260728,
+	mcp.R20241105: legacy{mcp.R20241105},
+	mcp.R20250326: legacy{mcp.R20250326},
+	mcp.R20250618: legacy{mcp.R20250618},
+	mcp.R20251125: legacy{mcp.R20251125},
+	mcp.R20260728: modern{mcp.R20260728},
 }
 
 // quotedDates are the revisions as JSON strings. They are not written to.

@@ -4,9 +4,8 @@
 // members that it requires are added, and every other byte passes through.
 //
 // It does no I/O, keeps no state and starts no goroutine. It reads the clock only for
-// dates that a task lacks. It is safe for concurrent use. Each revision has one file,
-// named by its date, with one codec; legacy.go and modern.go hold what the revisions of
-// an era share. Content that a revision cannot express stays in the message, becomes an
+// dates that a task lacks. It is safe for concurrent use. Each revision has a codec
+// (codec.go); those of an era share their code (legacy.go, modern.go). Content that a revision cannot express stays in the message, becomes an
 // error with another code that names the original, or, if the receiver would fail on
 // it, is converted with a documented loss (content.go). Servers that deviate from MCP
 // are described by a Profile, which is data; their messages are translated to MCP here.
