@@ -12,8 +12,7 @@ import (
 // the same reason. All clients that no server can ask for anything are one audience, the
 // zero Audience.
 type Audience struct {
-	caps  string // era and canonical capabilities
-	scope string // of the credentials that a list is read with; always "" so far
+	caps string // era and canonical capabilities
 }
 
 // AudienceOf returns the audience of a client. Nil stands for a request without a client.

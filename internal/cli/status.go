@@ -14,7 +14,6 @@ import (
 const (
 	red    = "\x1b[31m"
 	yellow = "\x1b[33m"
-	dim    = "\x1b[2m"
 	plain  = "\x1b[0m"
 )
 

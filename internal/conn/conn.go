@@ -254,16 +254,6 @@ func (s *Conn) send(ctx context.Context, out *transport.Outgoing, f *flow) (*jso
 	return s.link.call(ctx, out, f)
 }
 
-// Notify sends a notification with the given method and params; params may be nil.
-func (s *Conn) Notify(ctx context.Context, method string, params []byte) error {
-	if s.Opening().Dialect.Suppresses(method) {
-		return nil
-	}
-	return s.link.post(ctx, &transport.Outgoing{
-		Body: jsonrpc.AppendNotification(nil, method, params), Method: method, Rules: s.rules(),
-	})
-}
-
 // Forward sends a client's notification unchanged.
 func (s *Conn) Forward(ctx context.Context, raw []byte, method string) error {
 	if s.Opening().Dialect.Suppresses(method) {

@@ -166,7 +166,7 @@ func TestFailures(t *testing.T) {
 		"500":         {status(500, ""), "server_error", mcp.OutcomeUnknown, false},
 		"200 html":    {status(200, "<html>"), "bad_response", mcp.OutcomeUnknown, false},
 		"cut off":     {streamhttp.ErrNoAnswer, "cut_off", mcp.OutcomeUnknown, false},
-		"too large":   {streamhttp.ErrTooLarge, "too_large", mcp.OutcomeUnknown, false},
+		"too large":   {transport.ErrTooLarge, "too_large", mcp.OutcomeUnknown, false},
 		"session":     {streamhttp.ErrSessionLost, "session_lost", mcp.NotSent, true},
 		"refused":     {fmt.Errorf("%w: %w", transport.ErrNotSent, syscall.ECONNREFUSED), "connect", mcp.NotSent, true},
 		"no name":     {fmt.Errorf("%w: %w", transport.ErrNotSent, &net.DNSError{}), "dns", mcp.NotSent, true},

@@ -348,7 +348,9 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 						m.again(func() {
 							_, _ = s.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(x, x.Param(mcp.KeyMeta), f)), refusing{})
 						})
-						m.again(func() { _ = s.Notify(context.Background(), mcp.NoteRootsChanged, nil) })
+						m.again(func() {
+							_ = s.Forward(context.Background(), jsonrpc.AppendNotification(nil, mcp.NoteRootsChanged, nil), mcp.NoteRootsChanged)
+						})
 					}
 					m.end(8*n, func() { _ = s.Close(nil) }, func() { _ = w.fakes[0].Close() }, w.serving.Wait)
 				})

@@ -128,7 +128,7 @@ func (c *conversation) process(ctx context.Context, raw []byte, out outlet) {
 		return
 	}
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxMessage})
-	c.applyTwist(&arrival{ctx, c, raw, m, out}, func() {
+	c.applyTwist(&arrival{c, raw, m, out}, func() {
 		if err != nil {
 			c.tell(out, nil, c.s.unreadable(err))
 			return

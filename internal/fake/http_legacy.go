@@ -64,7 +64,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	}
 	st := c.newStream()
 	accepted, eager := true, false
-	c.applyTwist(&arrival{s.ctx, c, raw, m, st}, func() {
+	c.applyTwist(&arrival{c, raw, m, st}, func() {
 		var x *exchange
 		x, accepted = c.take(s.ctx, m, r.Header, st)
 		if x != nil {

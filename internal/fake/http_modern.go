@@ -36,7 +36,7 @@ func (s *Server) serveModern(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	accepted := true
-	c.applyTwist(&arrival{s.ctx, c, raw, m, st}, func() {
+	c.applyTwist(&arrival{c, raw, m, st}, func() {
 		var x *exchange
 		x, accepted = c.take(s.ctx, m, r.Header, st)
 		if x != nil {

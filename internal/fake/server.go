@@ -72,7 +72,6 @@ type twist struct {
 
 // arrival is one received message.
 type arrival struct {
-	ctx context.Context
 	c   *conversation
 	raw []byte
 	m   *jsonrpc.Message // nil if raw is not a message

@@ -67,13 +67,6 @@ const (
 	answerName
 )
 
-// AnswerOf returns the Verdict on a whole frame.
-func AnswerOf(frame []byte) (kind Kind, id ID) {
-	var s Salvage
-	_, _ = s.Write(frame)
-	return s.Verdict()
-}
-
 // Reset prepares the Salvage for the next frame.
 func (s *Salvage) Reset() { *s = Salvage{} }
 

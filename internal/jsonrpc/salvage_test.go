@@ -61,7 +61,7 @@ func TestSalvage(t *testing.T) {
 		{`"jsonrpc": "2.0", "id": 5, "result": {`, 0, ""},
 		{``, 0, ""}, {`{`, 0, ""}, {`{}`, 0, ""}, {`}`, 0, ""}, {`{]`, 0, ""},
 	} {
-		if kind, id := AnswerOf([]byte(c.frame)); kind != c.kind || id != c.id {
+		if kind, id := verdictOn([]byte(c.frame)); kind != c.kind || id != c.id {
 			t.Errorf("%.200s: kind %d with id %q, want %d with %q", c.frame, kind, id, c.kind, c.id)
 		}
 	}
@@ -108,7 +108,7 @@ func FuzzSalvage(f *testing.F) {
 		f.Add([]byte(s), 7)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
-		kind, id := AnswerOf(b)
+		kind, id := verdictOn(b)
 		// However the frame arrives.
 		var s Salvage
 		for rest, n := b, max(cut, 1); len(rest) > 0; rest = rest[min(n, len(rest)):] {
@@ -148,7 +148,7 @@ func FuzzSalvage(f *testing.F) {
 			{`{"jsonrpc":"2.0","error":{"code":1,"message":"`, `"},"id":31}`},
 			{`{"id":31,"result":"`, `"}`},
 		} {
-			if _, id := AnswerOf([]byte(frame[0] + string(b) + frame[1])); id != "" && id != "31" {
+			if _, id := verdictOn([]byte(frame[0] + string(b) + frame[1])); id != "" && id != "31" {
 				t.Fatalf("%s%s%s: taken for the answer to %s", frame[0], b, frame[1], id)
 			}
 			var s Salvage
@@ -157,9 +157,16 @@ func FuzzSalvage(f *testing.F) {
 				t.Fatalf("%s%s%s: suspected of being the answer to %s", frame[0], b, frame[1], id)
 			}
 			// Torn off, or joined with the next.
-			if _, id := AnswerOf([]byte(frame[0] + string(b))); id != "" && id != "31" && strings.Contains(frame[0], "31") {
+			if _, id := verdictOn([]byte(frame[0] + string(b))); id != "" && id != "31" && strings.Contains(frame[0], "31") {
 				t.Fatalf("%s%s: taken for the answer to %s", frame[0], b, id)
 			}
 		}
 	})
+}
+
+// verdictOn returns the Verdict on a whole frame.
+func verdictOn(frame []byte) (kind Kind, id ID) {
+	var s Salvage
+	_, _ = s.Write(frame)
+	return s.Verdict()
 }

@@ -70,11 +70,7 @@ func (e *Endpoint) Mount(mux *http.ServeMux, prefix string) {
 // leaves are the last segments of an endpoint's paths.
 var leaves = [...]string{"mcp", "sse", "messages"}
 
-// Serve answers a request for one of the endpoint's paths: "mcp", "sse" or "messages".
-func (e *Endpoint) Serve(leaf string, w http.ResponseWriter, r *http.Request) {
-	e.leaf(leaf).ServeHTTP(w, r)
-}
-
+// leaf returns the handler of one of the paths in leaves.
 func (e *Endpoint) leaf(leaf string) http.Handler {
 	if leaf == "mcp" {
 		return e.http

@@ -19,10 +19,6 @@ import (
 // one that must not be used.
 var ErrNoEndpoint = errors.New("the stream has no usable endpoint")
 
-// ErrTooLarge is wrapped by the error of an event over the size limit, which was
-// skipped.
-var ErrTooLarge = transport.ErrTooLarge
-
 // ClientOptions configure a connection to a server. The zero value works.
 type ClientOptions struct {
 	// HTTP, Header, Credentials and UserAgent are those of httplink.Options.

@@ -294,7 +294,7 @@ func TestReadEnds(t *testing.T) {
 			case errors.As(err, &refused):
 				got = "refused"
 			}
-			if errors.Is(err, ErrTooLarge) {
+			if errors.Is(err, transport.ErrTooLarge) {
 				got += " too large"
 			}
 			if got != want {

@@ -31,11 +31,8 @@ type Options struct {
 	Queue int
 }
 
-// ErrTooLarge is wrapped by the *BadLine of a line over the limit, which was skipped.
-var ErrTooLarge = transport.ErrTooLarge
-
 // BadLine reports a line that is not a message. Reading continues after it. It unwraps
-// to Err, to a *transport.BadAnswer if the line looks like an answer, to ErrTooLarge if
+// to Err, to a *transport.BadAnswer if the line looks like an answer, to transport.ErrTooLarge if
 // that is the reason, and to io.ErrUnexpectedEOF if the stream ended within the line.
 type BadLine struct {
 	Err   *jsonrpc.Error

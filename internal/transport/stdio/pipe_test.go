@@ -45,7 +45,7 @@ func transcript(p *Pipe) []string {
 			got = append(got, string(m.Raw))
 		case errors.As(err, &batch):
 			got = append(got, "batch "+string(batch.Raw))
-		case errors.Is(err, ErrTooLarge):
+		case errors.Is(err, transport.ErrTooLarge):
 			got = append(got, "too large")
 		case errors.As(err, &bad):
 			s := fmt.Sprintf("bad %d", bad.Err.Code)
@@ -94,8 +94,8 @@ func TestS04_TooLongALineIsNotKept(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := p.Read()
-	if !errors.Is(err, ErrTooLarge) {
-		t.Fatalf("got %v, want ErrTooLarge", err)
+	if !errors.Is(err, transport.ErrTooLarge) {
+		t.Fatalf("got %v, want transport.ErrTooLarge", err)
 	}
 	var refused *jsonrpc.Error
 	if !errors.As(err, &refused) || refused.Code != jsonrpc.CodeInvalidRequest {
@@ -127,8 +127,8 @@ func TestS04_IsReportedAtOnce(t *testing.T) {
 	defer wg.Wait()
 	defer r.Close()
 	wg.Go(func() { _, _ = w.Write(bytes.Repeat([]byte("x"), readBuffer)) })
-	if _, err := reading(r, Options{Limits: jsonrpc.Limits{Bytes: 100}}).Read(); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("got %v, want ErrTooLarge", err)
+	if _, err := reading(r, Options{Limits: jsonrpc.Limits{Bytes: 100}}).Read(); !errors.Is(err, transport.ErrTooLarge) {
+		t.Errorf("got %v, want transport.ErrTooLarge", err)
 	}
 }
 

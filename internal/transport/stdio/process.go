@@ -53,9 +53,8 @@ type Process struct {
 	output *output
 	stderr ring
 
-	started time.Time
-	dead    chan struct{} // closed when the child has exited
-	exited  chan struct{} // closed by run after all output has been read
+	dead   chan struct{} // closed when the child has exited
+	exited chan struct{} // closed by run after all output has been read
 
 	mu    sync.Mutex // never held for longer than a signal takes
 	group processGroup
@@ -148,7 +147,6 @@ func (p *Process) run(start chan<- error, stderr *os.File) {
 	defer close(p.exited)
 
 	prepare(p.cmd)
-	p.started = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		start <- err
 		return
@@ -202,9 +200,6 @@ func (r rawInput) Close() error                { return r.out.close() }
 // PID returns the child's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Started returns when the child was started.
-func (p *Process) Started() time.Time { return p.started }
-
 // Exited returns a channel that is closed when the child has exited, its group is gone
 // and its stderr is read.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
@@ -220,13 +215,6 @@ func (p *Process) ExitText() string {
 	return p.state.String()
 }
 
-// ExitCode returns the child's exit status, -1 while it runs or if a signal ended it.
-func (p *Process) ExitCode() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state.ExitCode()
-}
-
 // ExitStatus returns the exit status as a shell reports it: the child's own, or 128
 // plus the number of the signal that ended it. It is 0 while the child runs.
 func (p *Process) ExitStatus() int {
@@ -240,9 +228,6 @@ func (p *Process) ExitStatus() int {
 	}
 	return p.state.ExitCode()
 }
-
-// Stderr returns the kept part of the child's stderr, unchanged.
-func (p *Process) Stderr() []byte { return p.stderr.bytes() }
 
 // StderrTail returns the last non-blank lines of stderr, made safe by Printable, oldest
 // first. They may contain secrets of the child.

@@ -102,7 +102,7 @@ func TestEcho(t *testing.T) {
 	if m := read(t, p); string(m.Raw) != ping {
 		t.Errorf("got %s", m.Raw)
 	}
-	if p.ExitText() != "" || p.ExitCode() != -1 || p.PID() == 0 || p.Started().IsZero() {
+	if p.ExitText() != "" || p.ExitStatus() != 0 || p.PID() == 0 {
 		t.Errorf("it seems to have ended: %s", p.ExitText())
 	}
 	var reader sync.WaitGroup
@@ -193,8 +193,8 @@ func TestU02_ExitIsExplained(t *testing.T) {
 	p := start(t, specOf("exit"))
 	wantEOF(t, p)
 	wantExit(t, p, "exit status 3")
-	if p.ExitCode() != 3 {
-		t.Errorf("exit code %d", p.ExitCode())
+	if p.ExitStatus() != 3 {
+		t.Errorf("exit code %d", p.ExitStatus())
 	}
 	wantLines(t, p.StderrTail(20), "GITHUB_TOKEN is not set")
 }
@@ -215,8 +215,8 @@ func TestU13_EndlessLine(t *testing.T) {
 	spec.Options.Limits.Bytes = 1 << 20
 	spec.ExitGrace = time.Millisecond
 	p := start(t, spec)
-	if _, err := p.Pipe().Read(); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("got %v, want ErrTooLarge", err)
+	if _, err := p.Pipe().Read(); !errors.Is(err, transport.ErrTooLarge) {
+		t.Errorf("got %v, want transport.ErrTooLarge", err)
 	}
 	if err := p.Stop(t.Context()); err != nil {
 		t.Error(err)
@@ -382,7 +382,7 @@ func TestS14_NoiseOnStandardError(t *testing.T) {
 	if lines != 1<<15+1 || longest != maxLine {
 		t.Errorf("%d lines, the longest of %d bytes", lines, longest)
 	}
-	if got := p.Stderr(); len(got) != 64<<10 || strings.Trim(string(got), "m") != "" {
+	if got := p.stderr.bytes(); len(got) != 64<<10 || strings.Trim(string(got), "m") != "" {
 		t.Errorf("kept %d bytes", len(got))
 	}
 	if got := p.StderrTail(5); len(got) != 1 || len(got[0]) > maxLine+len("…") {
@@ -398,7 +398,7 @@ func TestS19_EnvironmentIsWhatWeGive(t *testing.T) {
 	spec.Env = Environ(map[string]string{childMode: "env", "API_KEY": "given", "LANG": "xx"})
 	p := start(t, spec)
 	<-p.Exited()
-	got := string(p.Stderr())
+	got := string(p.stderr.bytes())
 	for _, want := range []string{"API_KEY=given", "LANG=xx", "LC_TIME=C", "PATH="} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
@@ -412,7 +412,7 @@ func TestS19_EnvironmentIsWhatWeGive(t *testing.T) {
 	spec.Env = []string{childMode + "=env"}
 	p = start(t, spec)
 	<-p.Exited()
-	if got := string(p.Stderr()); got != childMode+"=env" && runtime.GOOS != "windows" {
+	if got := string(p.stderr.bytes()); got != childMode+"=env" && runtime.GOOS != "windows" {
 		t.Errorf("the environment is %q", got)
 	}
 }

@@ -25,9 +25,9 @@ func verdicts(p *Pipe) []string {
 		case err == nil:
 			got = append(got, "message "+string(m.ID))
 		case errors.As(err, &bad):
-			got = append(got, fmt.Sprintf("answer to %s, too large %v", bad.ID, errors.Is(err, ErrTooLarge)))
+			got = append(got, fmt.Sprintf("answer to %s, too large %v", bad.ID, errors.Is(err, transport.ErrTooLarge)))
 		case errors.As(err, &refused):
-			got = append(got, fmt.Sprintf("refused %s, too large %v", refused.ID, errors.Is(err, ErrTooLarge)))
+			got = append(got, fmt.Sprintf("refused %s, too large %v", refused.ID, errors.Is(err, transport.ErrTooLarge)))
 		default:
 			return append(got, err.Error())
 		}
@@ -68,7 +68,7 @@ func TestTooLongAnAnswerIsReportedAtOnce(t *testing.T) {
 	})
 	_, err := reading(r, Options{Limits: jsonrpc.Limits{Bytes: 100}}).Read()
 	var bad *transport.BadAnswer
-	if !errors.As(err, &bad) || bad.ID != "5" || !errors.Is(err, ErrTooLarge) {
+	if !errors.As(err, &bad) || bad.ID != "5" || !errors.Is(err, transport.ErrTooLarge) {
 		t.Errorf("got %v, want the answer to 5, too large", err)
 	}
 }
@@ -110,7 +110,7 @@ func TestLineThatStopsIsFinal(t *testing.T) {
 		for range 4 {
 			_, err = p.Read()
 		}
-		if !errors.Is(err, ErrTooLarge) {
+		if !errors.Is(err, transport.ErrTooLarge) {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(time.Hour) // nobody reads meanwhile

@@ -22,8 +22,6 @@ var (
 	// ErrNoAnswer: the response ended before the answer. The outcome of the request is
 	// unknown.
 	ErrNoAnswer = errors.New("the response ended before the answer")
-	// ErrTooLarge: an answer or event exceeded the size limit.
-	ErrTooLarge = transport.ErrTooLarge
 	// ErrNoListen: the server has no standing stream, which is optional.
 	ErrNoListen = errors.New("the server offers no standing stream")
 	// ErrSessionLost: the server no longer knows our session.
@@ -76,10 +74,6 @@ func NewClient(url string, o ClientOptions) (*Client, error) {
 	}
 	return c, nil
 }
-
-// DefaultTransport returns the transport of a Client without one of its own, for
-// callers that want to modify it.
-func DefaultTransport() *http.Transport { return httplink.DefaultTransport() }
 
 // Close ends idle connections, unless they belong to a transport that was given. Calls
 // in flight continue until their contexts end.
@@ -258,7 +252,7 @@ func ended(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, httplink.ErrTooLarge) {
-		return ErrTooLarge
+		return transport.ErrTooLarge
 	}
 	return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 }

@@ -26,7 +26,7 @@ import (
 // *transport.StatusError for an error status, or for a success that is not an answer;
 // an error that wraps transport.ErrNotSent if the server received nothing of the
 // request; *transport.BadAnswer for an answer that is not a valid message, or an event
-// over the limit; ErrNoAnswer, ErrTooLarge, and errors of net/http.
+// over the limit; ErrNoAnswer, transport.ErrTooLarge, and errors of net/http.
 func (c *Client) Do(ctx context.Context, out *transport.Outgoing, in transport.Inbox) (*jsonrpc.Message, error) {
 	resp, err := c.link.Send(ctx, http.MethodPost, c.header(out), out.Body)
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *stream) read() (answer *jsonrpc.Message, empty bool, err error) {
 
 // unreadable drops an event that is not a message.
 func (s *stream) unreadable(err error) {
-	if errors.Is(err, ErrTooLarge) {
+	if errors.Is(err, transport.ErrTooLarge) {
 		s.c.log.Warn("skipped an event over the size limit", slog.String("cause", err.Error()))
 	}
 	s.c.drop("event is not a JSON-RPC message", nil)

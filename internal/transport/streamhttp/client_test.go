@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
 var (
@@ -273,7 +274,7 @@ func TestClientLimits(t *testing.T) {
 				t.Errorf("%s: %v", media, err)
 			}
 			c.limits.Bytes--
-			if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); !errors.Is(err, ErrTooLarge) {
+			if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); !errors.Is(err, transport.ErrTooLarge) {
 				t.Errorf("%s: %v", media, err)
 			}
 		}
@@ -315,7 +316,7 @@ func TestAnswerThatIsNoMessage(t *testing.T) {
 			switch {
 			case !tt.bad && (err != nil || m == nil):
 				t.Errorf("got %v, want the answer", err)
-			case tt.bad && (!errors.As(err, &why) || errors.Is(err, ErrTooLarge) != tt.tooLarge):
+			case tt.bad && (!errors.As(err, &why) || errors.Is(err, transport.ErrTooLarge) != tt.tooLarge):
 				t.Errorf("got %v, want a bad answer, too large %v", err, tt.tooLarge)
 			case tt.bad && !tt.tooLarge && !errors.As(err, &bad):
 				t.Errorf("got %v", err)
@@ -327,7 +328,7 @@ func TestAnswerThatIsNoMessage(t *testing.T) {
 				return respond(200, "application/json", tt.event), nil
 			})
 			var status *transport.StatusError
-			if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); !errors.As(err, &bad) && tt.bad || !tt.bad && !errors.As(err, &status) && !errors.Is(err, ErrTooLarge) {
+			if _, err := c.Do(t.Context(), outgoing(legacyRules), nil); !errors.As(err, &bad) && tt.bad || !tt.bad && !errors.As(err, &status) && !errors.Is(err, transport.ErrTooLarge) {
 				t.Errorf("as JSON: %v", err)
 			}
 		})
@@ -503,7 +504,7 @@ func TestClientHTTP2(t *testing.T) {
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	defer s.Close()
-	rt := DefaultTransport()
+	rt := httplink.DefaultTransport()
 	rt.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	defer rt.CloseIdleConnections()
 	c, err := NewClient(s.URL, ClientOptions{HTTP: rt})
