@@ -15,7 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// begin gives a call its number and returns when it began, zero where nobody wants to know.
+// begin gives a call its number and returns the start time, or zero if neither a policy nor
+// a subscriber needs it.
 func (x runner) begin(c *mcp.Call) (began time.Time) {
 	c.Number = x.bridge.Events.NextCall()
 	if len(x.policy) > 0 || x.bridge.Events.Wants(event.Call) {
@@ -24,8 +25,8 @@ func (x runner) begin(c *mcp.Call) (began time.Time) {
 	return began
 }
 
-// end tells the policy and the subscribers of events that a call was answered. passed is
-// the number of steps that let it pass.
+// end tells the policy and the event subscribers that a call was answered. passed is the
+// number of policy steps that allowed the call.
 func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, reply *mcp.Reply, err error) {
 	if began.IsZero() {
 		return
@@ -33,11 +34,11 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	now := time.Now()
 	a := answerOf(r.Call, reply, err)
 	if a.To == mcp.Unknown && (err != nil || reply.Asks) {
-		a.To = r.To // the answer is in our words, but a server was asked
+		a.To = r.To // the error is ours, but a server was asked
 	}
 	a.Took = now.Sub(began)
 	if passed > 0 {
-		r.asked.Server = r.Server // the bridge may have found it since
+		r.asked.Server = r.Server // the bridge may have found the server since
 		x.policy.Done(ctx, passed, &r.asked, &a)
 	}
 	if !x.bridge.Events.Wants(event.Call) {
@@ -51,7 +52,7 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	})
 }
 
-// answerOf returns what is known of an answer.
+// answerOf returns the outcome, the code and the number of bytes of an answer.
 func answerOf(c *mcp.Call, reply *mcp.Reply, err error) policy.Answer {
 	a := policy.Answer{Reply: reply, Err: err}
 	if err != nil {
@@ -72,7 +73,7 @@ func answerOf(c *mcp.Call, reply *mcp.Reply, err error) policy.Answer {
 	return a
 }
 
-// subject returns the name that a call is about, "" for none.
+// subject returns the name of the item that a call is about, or "" for none.
 func subject(c *mcp.Attempt) string {
 	switch c.Msg.Method {
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
@@ -82,7 +83,7 @@ func subject(c *mcp.Attempt) string {
 	return c.Name
 }
 
-// outcomeOf returns what is known of a call that ended with err.
+// outcomeOf returns the outcome of a call that ended with err.
 func outcomeOf(err error) mcp.Outcome {
 	var e *mcp.Error
 	if errors.As(err, &e) {
@@ -98,7 +99,7 @@ func outcomeOf(err error) mcp.Outcome {
 	return mcp.OutcomeUnknown
 }
 
-// short returns a client's text for an event: queues keep events, and a name may be as
+// short truncates a client's text for an event. Queues keep events, and a name may be as
 // long as a message.
 func short(text string) string {
 	if len(text) <= maxRepeated {

@@ -16,42 +16,42 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// maxRepeated bounds what is repeated of a client in an answer, in bytes.
+// maxRepeated bounds how many bytes of a client's text an answer repeats.
 const maxRepeated = 128
 
-// Merged presents many servers as one: names of the form server__tool, URIs routed
-// by owner, lists merged. A server that is slow or dead is left out of them and
-// delays nobody.
+// Merged presents many servers as one: names have the form server__tool, URIs are routed to
+// their owner, lists are merged. A server that is slow or has failed is left out of the
+// lists and delays nobody.
 type Merged struct {
 	Bridge *bridge.Bridge
-	// Policy is asked about each call before it goes out; an empty one lets all pass.
+	// Policy is asked about each call before it is sent. An empty policy allows every call.
 	Policy policy.Chain
-	// Project is the name of the project that the endpoint belongs to, for policy and
-	// events; "" is event.DefaultProject.
+	// Project is the name of the endpoint's project, for policy and events; "" means
+	// event.DefaultProject.
 	Project string
-	// Listens bounds the subscriptions/listen of all endpoints together; nil
-	// bounds those of this one alone.
+	// Listens bounds the subscriptions/listen of all endpoints together. If it is nil, the
+	// bound is for this endpoint alone.
 	Listens   *ListenQuota
 	Upstreams []Upstream // in the order of the configuration
 	Names     catalog.Names
-	// Prefixes are the prefixes of the servers that have another than their name.
+	// Prefixes has the prefixes of the servers whose prefix is not their name.
 	Prefixes map[string]string
 	// Expose hides items from all clients; nil shows all.
 	Expose catalog.Filter
-	// Filter returns what a principal sees of what is exposed; nil, and a nil filter,
-	// show all. It is called for each request and must not block.
+	// Filter returns the filter for a principal, applied after Expose. If Filter or its result
+	// is nil, everything is shown. It is called for each request and must not block.
 	Filter   func(who *identity.Principal) catalog.Filter
 	Identity catalog.Identity
-	// Grace is how long a merged answer waits for a server, counted from when it
-	// was first needed. Zero means 1.5 s.
+	// Grace is how long a merged answer waits for a server, counted from when the server was
+	// first needed. Zero means 1.5 s.
 	Grace time.Duration
 
 	notices
 	made  sync.Once
-	lists *catalog.Catalog // made by catalog from the fields above, on first use
+	lists *catalog.Catalog // made by catalog() from the fields above on first use
 }
 
-// catalog returns the lists of the servers.
+// catalog returns the merged lists of the servers.
 func (g *Merged) catalog() *catalog.Catalog {
 	g.made.Do(func() {
 		g.lists = &catalog.Catalog{
@@ -65,8 +65,8 @@ func (g *Merged) catalog() *catalog.Catalog {
 	return g.lists
 }
 
-// renamed publishes that clients see an item of a list under another name than the usual
-// one, and why.
+// renamed publishes that clients see an item under another name than the usual one, and
+// why.
 func (g *Merged) renamed(server, list, name, why string) {
 	g.Bridge.Events.Publish(event.Event{Kind: event.Rename, Level: slog.LevelWarn, Server: server, Method: list, Name: name, Detail: why})
 }
@@ -76,7 +76,7 @@ func (g *Merged) view(f *mcp.ClientInfo) catalog.View {
 	return g.catalog().View(f, filterFor(g.Filter, f))
 }
 
-// filterFor returns what a client sees according to who it is.
+// filterFor returns the filter for a client's principal.
 func filterFor(of func(*identity.Principal) catalog.Filter, f *mcp.ClientInfo) catalog.Filter {
 	if of == nil {
 		return nil
@@ -87,7 +87,7 @@ func filterFor(of func(*identity.Principal) catalog.Filter, f *mcp.ClientInfo) c
 	return of(f.Who)
 }
 
-// shown returns the servers that a client may know of, in the order of the configuration.
+// shown returns the servers that a client may see, in the order of the configuration.
 func (g *Merged) shown(v catalog.View) []Upstream {
 	all := v.Servers()
 	if len(all) == len(g.Upstreams) {
@@ -100,17 +100,17 @@ func (g *Merged) shown(v catalog.View) []Upstream {
 	return out
 }
 
-// Hello introduces Dragoman with what the servers behind it can really do.
+// Hello returns Dragoman's server info with the capabilities that its servers have.
 func (g *Merged) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	return g.view(f).Info(ctx), nil
 }
 
-// Call answers one request and publishes how it went.
+// Call answers one request and publishes the outcome.
 func (g *Merged) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
 }
 
-// resolve implements resolver. Unknown and hidden names get the same answer.
+// resolve implements resolver. Unknown names and hidden names get the same answer.
 func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.view = g.view(c.Client)
@@ -155,7 +155,7 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 	return r, err
 }
 
-// find leads to the tool or prompt that the request names.
+// find finds the tool or prompt that the request names.
 func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	if r.Name == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.name must be a string"}
@@ -169,7 +169,7 @@ func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 	return nil
 }
 
-// findOwner leads to the server of a URI.
+// findOwner finds the server of a URI.
 func (r *route) findOwner(ctx context.Context, uri string) error {
 	t, err := r.view.Owner(ctx, uri)
 	if err == nil {
@@ -178,8 +178,8 @@ func (r *route) findOwner(ctx context.Context, uri string) error {
 	return err
 }
 
-// findReferred leads to the server of the prompt or resource that completion/complete
-// refers to.
+// findReferred finds the server of the prompt or resource that completion/complete refers
+// to.
 func (r *route) findReferred(ctx context.Context) error {
 	raw, ref := r.Msg.Raw, r.Msg.Param("ref")
 	if name := jsonrpc.Find(raw, ref, "name"); !name.IsZero() {
@@ -202,7 +202,7 @@ func (r *route) findReferred(ctx context.Context) error {
 	return r.findOwner(ctx, uri)
 }
 
-// Notify passes a client's notification on to all servers.
+// Notify forwards a client's notification to all servers.
 func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
 	raw := onward(m)
 	for _, u := range g.shown(g.view(f)) {
@@ -210,7 +210,7 @@ func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 	}
 }
 
-// Subscribe lets a legacy client hear the standing notices of all servers.
+// Subscribe sends a legacy client the notifications of all servers, until detach is called.
 func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	v := g.view(f)
 	stop := v.Listen()
@@ -221,35 +221,35 @@ func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 	}
 }
 
-// Lists returns what is kept of the servers' lists, by server in the order of the
-// configuration and by method.
+// Lists returns the cached lists, by server in the order of the configuration and by
+// method.
 func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }
 
-// ListsFor returns the same as far as a principal sees it.
+// ListsFor returns the part of Lists that a principal may see.
 func (g *Merged) ListsFor(who *identity.Principal) []catalog.ListReport {
 	return g.catalog().Report(filterFor(g.Filter, &mcp.ClientInfo{Who: who}))
 }
 
-// Changed says that a server's lists may have changed: kind is "tools", "prompts",
-// "resources", or "" for everything, its Hello included. Nobody was told of what "" may
-// stand for, so lists that were read are read again and announced if they differ.
+// Changed says that a server's lists may have changed. kind is "tools", "prompts",
+// "resources", or "" for everything, including its ServerInfo. For "" no client was
+// notified yet, so cached lists are read again and announced if they differ.
 func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
 
-// Warm begins to read what clients will ask for first, of the servers that want
-// chooses. It does not wait.
+// Warm begins to read the lists that clients will ask for first, from the servers for which
+// want returns true. It does not wait.
 func (g *Merged) Warm(want func(server string) bool) { g.catalog().Warm(want) }
 
-// EndListens ends all listens with a result. Calls go on, and so do the readings of lists
+// EndListens ends all listens with a result. Calls continue, and so do the reads of lists
 // that they may wait for. It does not wait.
 func (g *Merged) EndListens() { g.notices.Drain() }
 
-// Drain ends all listens with a result, and readings of lists. It does not wait.
+// Drain ends all listens with a result, and stops reads of lists. It does not wait.
 func (g *Merged) Drain() {
 	g.notices.Drain()
 	g.catalog().Drain()
 }
 
-// Close ends what goes on in the background and waits for it.
+// Close stops background work and waits for it.
 func (g *Merged) Close() {
 	g.Drain()
 	g.catalog().Close()

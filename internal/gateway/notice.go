@@ -12,21 +12,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// notices keeps who hears what: legacy clients for as long as they are there,
-// modern ones for as long as they listen. The zero value is ready.
+// notices keeps which client gets which notifications: legacy clients while they are
+// connected, modern clients while they listen. The zero value is ready to use.
 type notices struct {
 	mu       sync.Mutex
 	attached map[uint64]*attachment // by conversation
 	hearers  map[*hearer]struct{}
-	own      ListenQuota     // where the endpoint shares none
-	ctx      context.Context // ends with Drain; made on first use
+	own      ListenQuota     // for an endpoint that does not share a quota
+	ctx      context.Context // is cancelled by Drain; made on first use
 	end      context.CancelFunc
 }
 
-// attachment is a legacy client that hears servers: one entry for each.
+// attachment is a legacy client that gets notifications, with one entry for each server.
 type attachment struct {
 	to   []attachedTo
-	uris map[string]bool // that it has subscribed to, at most maxURIs
+	uris map[string]bool // the resources that it has subscribed to, at most maxURIs
 }
 
 type attachedTo struct {
@@ -46,7 +46,8 @@ func (a *attachment) find(server string) Subscriber {
 	return nil
 }
 
-// hearer is a client that is told of changes that no server has told of.
+// hearer is a listening client that is told of changes that come from the catalog, not from
+// a server.
 type hearer struct {
 	want     mcp.SubscriptionFilter
 	audience catalog.Audience
@@ -56,13 +57,13 @@ type hearer struct {
 // listenGrace is how long the answer to a listen waits for a server.
 const listenGrace = 1500 * time.Millisecond
 
-// rename puts the names of a notice into the words that clients know.
+// rename replaces the names in a notification with those that clients know.
 type rename = func(server string, m *jsonrpc.Message, e *jsonrpc.Edits)
 
 // maxURIs bounds the resources that one listen or one legacy client watches.
 const maxURIs = mcp.MaxWatched
 
-// life returns the context that ends with Drain.
+// life returns the context that Drain cancels.
 func (n *notices) life() context.Context {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -76,8 +77,8 @@ func (n *notices) lifeLocked() context.Context {
 	return n.ctx
 }
 
-// Drain ends all listens with a result, as a server that goes down should
-// (2026-07-28 §Subscriptions, "Graceful Closure"). It does not wait.
+// Drain ends all listens with a result, as a server that shuts down should (2026-07-28
+// §Subscriptions, "Graceful Closure"). It does not wait.
 func (n *notices) Drain() {
 	n.mu.Lock()
 	n.lifeLocked()
@@ -86,8 +87,8 @@ func (n *notices) Drain() {
 	end()
 }
 
-// announce tells an audience that a list has changed. A change of everybody's list goes
-// to all audiences, because others see that list when there is no room for their own.
+// announce tells an audience that a list has changed. A change of the default list goes to
+// all audiences, because an audience sees that list when there is no room for its own.
 func (n *notices) announce(method string, audience catalog.Audience) {
 	n.mu.Lock()
 	all := make([]*hearer, 0, len(n.hearers))
@@ -121,7 +122,8 @@ func (n *notices) hear(h *hearer) (stop func()) {
 	}
 }
 
-// admit lets a listen begin that all, or nil, counts; leave must be called at its end.
+// admit counts a new listen against the quota all, or against the endpoint's own if all is
+// nil. leave must be called when the listen ends.
 func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error) {
 	if all == nil {
 		all = &n.own
@@ -129,9 +131,9 @@ func (n *notices) admit(all *ListenQuota, c *mcp.Call) (leave func(), err error)
 	return all.admit(c)
 }
 
-// listen serves subscriptions/listen until the client hangs up, the gateway
-// drains, or the client is too slow to be told. owner says which server a resource
-// belongs to; nil means that all belong to the one in from.
+// listen serves subscriptions/listen until the client cancels or the gateway drains. owner
+// says which server a resource belongs to; nil means that all belong to the only server in
+// from.
 func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s mcp.Caller, from []Upstream, sole bool, owner func(uri string) Upstream) (*mcp.Reply, error) {
 	want, err := mcp.ParseSubscriptionFilter(c.Msg.Raw, c.Msg.Param("notifications"))
 	if err != nil {
@@ -154,7 +156,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	defer late.Stop()
 	patience := late.C
 	if len(from) == 1 {
-		patience = nil // there is nobody whom it could keep waiting
+		patience = nil // with one server there is nobody else to delay
 	}
 	for _, w := range all {
 		var got mcp.SubscriptionFilter
@@ -166,8 +168,9 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 			got = w.got
 		case <-ctx.Done():
 		case <-patience:
-			late.Reset(0) // for the next one too
-			// When it comes after all its lists change ours, and that we tell.
+			late.Reset(0) // fire again for the next server
+			// If the server answers later, its lists change ours, and the client is notified of
+			// that.
 			got = mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
 		}
 		honoured.Tools = honoured.Tools || got.Tools
@@ -185,7 +188,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
 	ack = append(append(ack, tasks.filter(honoured.JSON())...), '}')
 	s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, ack))
-	rest := time.NewTimer(pace) // between two writings, so that a flood is not passed on
+	rest := time.NewTimer(pace) // pause between two writes, so that a flood is not passed on
 	defer rest.Stop()
 	as := r.TaskNames(c.Client, sole)
 	for {
@@ -211,9 +214,9 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	}
 }
 
-// farewell is the result of a listen that we end (2026-07-28 §Subscriptions,
-// "Graceful Closure"). Where there is no stream to close a notification says so as
-// well (§Cancellation: a server that tears a subscription down must send one).
+// farewell returns the result of a listen that Dragoman ends (2026-07-28 §Subscriptions,
+// "Graceful Closure"). If there is no HTTP stream to close, it also sends a notification
+// (§Cancellation: a server that tears a subscription down must send one).
 func (n *notices) farewell(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 	if !c.HTTP {
 		params := append(append([]byte(`{"requestId":`), c.Msg.ID...), `,"reason":"the server stops","_meta":`...)
@@ -222,15 +225,15 @@ func (n *notices) farewell(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}'))
 }
 
-// watching is what one server is asked to tell a listening client.
+// watching is one server's part in a listen.
 type watching struct {
 	done chan struct{} // closed when got and err are set
 	got  mcp.SubscriptionFilter
 	err  error
 }
 
-// watchAll asks all servers at the same time, so that a slow one delays nobody.
-// leave ends it all and waits.
+// watchAll subscribes at all servers at the same time, so that a slow one does not delay
+// the others. leave ends the subscriptions and waits.
 func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Upstream, wants []mcp.SubscriptionFilter) (all []*watching, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -253,8 +256,8 @@ func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Up
 	}
 }
 
-// share returns what each server is to be asked for: changes of lists all of
-// them, a resource its owner.
+// share returns what to request from each server: list changes from all of them, a resource
+// from its owner.
 func share(want mcp.SubscriptionFilter, from []Upstream, owner func(uri string) Upstream) []mcp.SubscriptionFilter {
 	out := make([]mcp.SubscriptionFilter, len(from))
 	for i := range from {
@@ -277,7 +280,7 @@ func share(want mcp.SubscriptionFilter, from []Upstream, owner func(uri string) 
 	return out
 }
 
-// nameOf returns the name of the server that a notification comes from, "" for us.
+// nameOf returns the name of the server that sent a notification, or "" for Dragoman.
 func nameOf(u Upstream) string {
 	if u == nil {
 		return ""
@@ -285,7 +288,8 @@ func nameOf(u Upstream) string {
 	return u.Name()
 }
 
-// stamped puts a notice into the words of a listening client.
+// stamped returns a notification as a listening client gets it: with its names and the id
+// of the listen.
 func stamped(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
 	var e jsonrpc.Edits
 	as(nameOf(u), m, &e)
@@ -303,8 +307,8 @@ func stamped(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)+96), m.Raw, &e)
 }
 
-// plain puts a notice into the words of a legacy client: without the id of a
-// listen that is not its own.
+// plain returns a notification as a legacy client gets it: with its names and without the
+// subscription id of another listen.
 func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
 	var e jsonrpc.Edits
 	as(nameOf(u), m, &e)
@@ -318,8 +322,8 @@ func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
-// onward is a client's notification as servers get it: without what describes its
-// sender, which belongs to the client's hop (2026-07-28 §Base, "_meta").
+// onward returns a client's notification as servers get it: without the _meta keys that
+// describe the sender, which belong to the client's hop (2026-07-28 §Base, "_meta").
 func onward(m *jsonrpc.Message) []byte {
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.KindOf(m.Raw, meta) != '{' {
@@ -333,9 +337,9 @@ func onward(m *jsonrpc.Message) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
-// attach registers a legacy client with the servers it hears. merged says that they are
-// behind one endpoint: changes of lists are also announced by the catalog, and a task's id
-// says which server it is of, even if the client hears one server only.
+// attach registers a legacy client with its servers. merged says that they are behind one
+// endpoint. Then the catalog also announces changes of lists, and task ids contain the
+// server, even if the client sees one server only.
 func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, merged bool) (detach func()) {
 	out := &notifier{to: s, as: as}
 	for _, u := range from {
@@ -362,7 +366,7 @@ func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, 
 	}
 }
 
-// standing returns the registration of a legacy client with one server.
+// standing registers a legacy client with one server.
 func (n *notices) standing(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u Upstream, sole bool) Subscriber {
 	n.mu.Lock()
 	w := n.attached[f.Conversation].find(u.Name())
@@ -387,7 +391,7 @@ func (n *notices) standing(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u
 }
 
 // subscribe answers resources/subscribe and resources/unsubscribe. A resource that show
-// hides does not exist; nil shows all.
+// hides does not exist. If show is nil, all are shown.
 func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show catalog.Filter) (*mcp.Reply, error) {
 	uri, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("uri"))
 	if !ok {
@@ -417,8 +421,8 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show c
 	return w.Unsubscribe(ctx, uri)
 }
 
-// countLocked counts a resource that the client subscribes to, and reports whether it
-// may.
+// countLocked counts a resource that the client subscribes to, and reports whether the
+// client may have another one.
 func (a *attachment) countLocked(uri string) bool {
 	if len(a.uris) >= maxURIs && !a.uris[uri] {
 		return false
@@ -436,9 +440,9 @@ func (n *notices) uncount(a *attachment, uri string) {
 	delete(a.uris, uri)
 }
 
-// queue holds notices for a listening client. A notice says only that something
-// has changed, so one that waits already stands for a further one of its kind;
-// that bounds the queue by the number of things watched.
+// queue holds notifications for a listening client. A notification says only that something
+// has changed, so one in the queue covers later ones of its kind. That bounds the queue by
+// the number of things watched.
 type queue struct {
 	wake chan struct{} // one slot
 
@@ -458,7 +462,7 @@ func (q *queue) put(u Upstream, m *jsonrpc.Message) {
 	for i := range q.list {
 		if q.list[i].stands(u, m) {
 			if len(m.Raw) <= max(alwaysFits, len(q.list[i].m.Raw)) {
-				q.list[i].from, q.list[i].m = u, m // otherwise the one that waits says it as well
+				q.list[i].from, q.list[i].m = u, m // otherwise the queued one says the same
 			}
 			return
 		}
@@ -477,8 +481,8 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns what may be told now. When something has to wait for its time, the
-// queue wakes its reader again.
+// take returns the notifications that may be sent now. If some must wait longer, the queue
+// wakes its reader again.
 func (q *queue) take() []queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()

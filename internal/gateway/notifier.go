@@ -8,11 +8,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// notifier sends notices to one legacy client. A caller never waits for the client,
+// notifier sends notifications to one legacy client. A caller never waits for the client,
 // because a server's reader serves all other clients too. The queue is bounded by the
-// kinds of notices that repeat themselves and by maxHeld of the others. A server that
-// floods is heard once per pace, changes of one list once per changePace. The writing
-// goroutine exists only while something waits, so an idle client has none.
+// number of things that can change and by maxHeld other notifications. A flood is sent once
+// per pace, changes of one list once per changePace. The writing goroutine exists only
+// while something is queued, so an idle client has none.
 type notifier struct {
 	to mcp.Subscriber
 	as rename
@@ -26,16 +26,16 @@ type notifier struct {
 }
 
 const (
-	maxHeld = 256 // notices that wait beside those that stand for each other
+	maxHeld = 256 // queued notifications that do not cover each other
 	pace    = 50 * time.Millisecond
-	// maxHeldBytes bounds what waits for one client in bytes. A notice that only says
-	// that something has changed still has its place when it is no longer than
-	// alwaysFits: its client would not read anew.
+	// maxHeldBytes bounds the queue of one client in bytes. A notification that only says that
+	// something has changed is still accepted if it has at most alwaysFits bytes: without it
+	// the client would not read again.
 	maxHeldBytes = 1 << 20
 	alwaysFits   = 1 << 10
 )
 
-// fits reports whether the notice m may wait beside those in waiting.
+// fits reports whether m may be queued beside the notifications in waiting.
 func fits(waiting []queued, m *jsonrpc.Message) bool {
 	if repeats(m.Method) && len(m.Raw) <= alwaysFits {
 		return true
@@ -47,8 +47,8 @@ func fits(waiting []queued, m *jsonrpc.Message) bool {
 	return size <= maxHeldBytes
 }
 
-// repeats reports whether a notice of this method says only that something has
-// changed, so that one that waits stands for all that come after it.
+// repeats reports whether notifications of this method only say that something has changed,
+// so that one in the queue covers all later ones.
 func repeats(method string) bool {
 	switch method {
 	case mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged, mcp.NoteResourceUpdated:
@@ -57,17 +57,17 @@ func repeats(method string) bool {
 	return false
 }
 
-// changePace is the least time between two notifications of one client that the same
-// list has changed. The first goes out at once; those that come sooner are one, which
-// goes out when its time has come. Clients answer each by reading the list.
+// changePace is the least time between two notifications to one client that the same list
+// has changed. The first is sent at once. Those that come sooner are merged into one, which
+// is sent when the time is over. Clients read the list after each.
 const changePace = time.Second
 
-// listPace notes when a client was last told that a list has changed, by the list.
-// The zero value is ready.
+// listPace has the time when a client was last told that a list has changed, for each list.
+// The zero value is ready to use.
 type listPace [3]time.Time
 
-// listOf returns the index in a listPace of the list that a notification says has
-// changed, -1 for other notifications.
+// listOf returns the index in a listPace of the list that a notification is about, or -1
+// for other notifications.
 func listOf(method string) int {
 	switch method {
 	case mcp.NoteToolsChanged:
@@ -80,8 +80,8 @@ func listOf(method string) int {
 	return -1
 }
 
-// split returns what may be told now, and in later what has to wait. It notes that
-// the first is told.
+// split returns in due what may be sent now, and in later what has to wait. It records that
+// due is sent.
 func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) {
 	for _, q := range waiting {
 		i := listOf(q.m.Method)
@@ -97,7 +97,7 @@ func (p *listPace) split(waiting []queued, now time.Time) (due, later []queued) 
 	return due, later
 }
 
-// put adds a notice of u, or of ourselves where u is nil. When too many wait it is
+// put adds a notification of u, or of Dragoman if u is nil. If the queue is full it is
 // dropped.
 func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	o.mu.Lock()
@@ -112,7 +112,7 @@ func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 			others++
 		} else if q.stands(u, m) {
 			if len(m.Raw) <= max(alwaysFits, len(q.m.Raw)) {
-				q.from, q.m = u, m // otherwise the one that waits says it as well
+				q.from, q.m = u, m // otherwise the queued one says the same
 			}
 			return
 		}
@@ -123,13 +123,13 @@ func (o *notifier) put(u Upstream, m *jsonrpc.Message) {
 	o.waiting = append(o.waiting, queued{u, m})
 	if o.writing == nil {
 		o.writing, o.quit = make(chan struct{}), make(chan struct{})
-		var started sync.WaitGroup // close waits for writing instead
+		var started sync.WaitGroup // close waits for writing instead of started
 		started.Go(o.write)
 	}
 }
 
-// stands reports whether a notice that waits stands for a further one. That a list
-// has changed is said of the whole list, whichever server is the reason.
+// stands reports whether a queued notification covers a further one. A changed list is the
+// whole merged list, whichever server caused it.
 func (q *queued) stands(u Upstream, m *jsonrpc.Message) bool {
 	if listOf(m.Method) >= 0 {
 		return q.m.Method == m.Method
@@ -137,7 +137,7 @@ func (q *queued) stands(u Upstream, m *jsonrpc.Message) bool {
 	return q.from == u && sameNotice(q.m, m)
 }
 
-// sameNotice reports whether two notices tell of the same thing.
+// sameNotice reports whether two notifications are about the same thing.
 func sameNotice(a, b *jsonrpc.Message) bool {
 	return a.Method == b.Method && string(a.Param("uri").Of(a.Raw)) == string(b.Param("uri").Of(b.Raw)) &&
 		string(a.Param("taskId").Of(a.Raw)) == string(b.Param("taskId").Of(b.Raw))
@@ -177,7 +177,7 @@ func (o *notifier) write() {
 	}
 }
 
-// close drops what waits and returns when nothing is written any more.
+// close drops the queue and returns when nothing is being written any more.
 func (o *notifier) close() {
 	o.mu.Lock()
 	writing := o.writing

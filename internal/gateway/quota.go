@@ -10,25 +10,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// The bounds of subscriptions/listen that are open at once, each of which holds a
-// connection for as long as its client likes: those of one client, and those of all
-// clients of one machine that do not say who they are. The second is a quota, as a
-// client may call itself as it likes.
+// Bounds on open subscriptions/listen, each of which holds a connection for as long as its
+// client likes: for one client, and for all clients at one address that have not
+// authenticated. The second is needed because a client may choose any name.
 const (
 	maxListens          = 64
 	maxListensOfMachine = 256
 )
 
-// ListenQuota counts the subscriptions/listen that are open, of all endpoints together. The
-// zero value is ready. It is safe for concurrent use.
+// ListenQuota counts the open subscriptions/listen of all endpoints together. The zero
+// value is ready to use. It is safe for concurrent use.
 type ListenQuota struct {
 	mu       sync.Mutex
-	taken    map[string]int              // by party; nobody with 0
-	machines map[string]*transport.Quota // by address; none that is empty
+	taken    map[string]int              // by party; no entry is 0
+	machines map[string]*transport.Quota // by address; no entry is empty
 }
 
-// machineOf returns the address whose clients share a bound, "" for a client that is
-// known.
+// machineOf returns the address whose clients share a bound, or "" for a client that has
+// authenticated.
 func machineOf(f *mcp.ClientInfo) string {
 	if f.Who.SeatKey() != "" || f.Conversation != 0 {
 		return ""
@@ -36,7 +35,7 @@ func machineOf(f *mcp.ClientInfo) string {
 	return f.Remote
 }
 
-// take reports whether f may have one more.
+// take reports whether f may open another listen, and counts it if so.
 func (s *ListenQuota) take(f *mcp.ClientInfo) bool {
 	who, machine := f.Party(), machineOf(f)
 	s.mu.Lock()
@@ -76,15 +75,15 @@ func (s *ListenQuota) giveBack(f *mcp.ClientInfo) {
 	}
 }
 
-// ByParty returns how many subscriptions/listen each client has open, by what tells clients
-// apart: a principal, a conversation, or an address and a name.
+// ByParty returns how many subscriptions/listen each client has open. The key is a
+// principal, a conversation, or an address and a name.
 func (s *ListenQuota) ByParty() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.taken)
 }
 
-// admit lets a listen begin; leave must be called at its end.
+// admit counts a listen of f; leave must be called when it ends.
 func (s *ListenQuota) admit(c *mcp.Call) (leave func(), err error) {
 	if !s.take(c.Client) {
 		return nil, &mcp.Error{

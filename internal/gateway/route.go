@@ -18,28 +18,28 @@ import (
 type action uint8
 
 const (
-	doExchange  action = iota // one server answers, by way of the bridge
-	doPage                    // a page of a list: of server if it is set, else of view
-	doTasks                   // the server in all that has the task answers
-	doListen                  // we answer, and listen to all
-	doSubscribe               // server is asked, by way of the client's attachment
-	doSetLevel                // server answers if it is set, else all are told
+	doExchange  action = iota // one server answers, through the bridge
+	doPage                    // a page of a list: from server if it is set, else from view
+	doTasks                   // the server in all that owns the task answers
+	doListen                  // Dragoman answers, and listens to all
+	doSubscribe               // server is asked, through the client's attachment
+	doSetLevel                // server answers if it is set, else all get the level
 )
 
-// route says what is done with one request, and which servers it goes to. It is made by
-// resolve, before anything is sent, and belongs to the goroutine that serves the request.
+// route says what to do with one request and which servers it goes to. resolve makes it
+// before anything is sent. It belongs to the goroutine that serves the request.
 type route struct {
-	// Attempt is the request with the name that the server knows. Its Server is "" where
-	// no single server answers, and for doTasks, where the bridge finds it.
+	// Attempt is the request with the name that the server knows. Its Server is "" if no single
+	// server answers, and for doTasks, where the bridge finds the server.
 	mcp.Attempt
 	do     action
 	server Upstream
 	all    []Upstream
-	view   catalog.View   // of Merged: what the client sees
-	show   catalog.Filter // of Single: what the client sees; nil for all
+	view   catalog.View   // what the client sees, for Merged
+	show   catalog.Filter // what the client sees, for Single; nil means everything
 	owner  func(uri string) Upstream
-	resume bridge.Resume // what the client's requestState holds
-	asked  policy.Call   // what the steps of the policy see
+	resume bridge.Resume // what the client's requestState contains
+	asked  policy.Call   // what the policy steps get
 }
 
 func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
@@ -47,25 +47,25 @@ func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
 // leadTo makes u the server of the route.
 func (r *route) leadTo(u Upstream) { r.server, r.Server = u, u.Name() }
 
-// rename makes t the target of the route, in place of the name at a place of the request.
+// rename makes t the target of the route. It replaces the name at at in the request.
 func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
 	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
 	r.leadTo(upstreamOf(t))
 }
 
-// exchanged reports whether the bridge takes the request to the server, so that the client
-// may have a state for it.
+// exchanged reports whether the request goes to the server through the bridge, so that it
+// may carry a requestState.
 func (r *route) exchanged() bool {
 	return r.do == doExchange || r.do == doPage && r.server != nil
 }
 
-// resolver finds out where a request goes: Single and Merged. The route is never nil. The
-// error refuses the request.
+// resolver finds out where a request goes. Single and Merged implement it. The route is
+// never nil. An error refuses the request.
 type resolver interface {
 	resolve(ctx context.Context, c *mcp.Call) (*route, error)
 }
 
-// runner is what requests are run with.
+// runner has what is needed to run requests.
 type runner struct {
 	bridge  *bridge.Bridge
 	policy  policy.Chain
@@ -74,8 +74,8 @@ type runner struct {
 	notices *notices
 }
 
-// answer resolves a request, asks the policy, runs the request, and tells the policy and
-// the subscribers of events how it went.
+// answer resolves a request, asks the policy, runs the request, and reports the outcome to
+// the policy and the event subscribers.
 func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	began := x.begin(c)
 	var reply *mcp.Reply
@@ -95,10 +95,10 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 	return reply, err
 }
 
-// admit asks the policy whether the request may go out.
+// admit asks the policy whether the request may be sent.
 func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 	if r.do == doTasks && r.Server == "" {
-		// The bridge finds the task again. Nothing is sent for it.
+		// The bridge finds the task again later. Nothing is sent for it.
 		if t, err := x.bridge.FindTask(ctx, servers(r.all), r.Client, false, r.Name); err == nil {
 			r.Server = t.Server.Name()
 		}
@@ -141,7 +141,7 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 	return x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
 }
 
-// ownPage answers a list request with the server's own page, as the client may see it.
+// ownPage answers a list request with the server's own page, filtered for the client.
 func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
 	reply, err := x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
 	if err != nil {
@@ -158,13 +158,13 @@ func (x runner) ownPage(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply
 	return reply, nil
 }
 
-// setLevel tells every server that has a log. A server that does not answer delays nobody
-// for longer than two seconds.
+// setLevel sends the log level to every server that supports logging. A server that does
+// not answer delays the client for at most two seconds.
 func setLevel(ctx context.Context, c *mcp.Call, all []Upstream) (*mcp.Reply, error) {
 	if s, ok := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("level")); !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level must be a string"}
 	} else if _, ok := mcp.ParseLogLevel(s); !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level is no log level"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.level is not a log level"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

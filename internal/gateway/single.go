@@ -12,38 +12,38 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// Single presents one server as it is: its own identity, names and URIs.
+// Single presents one server with its own server info, names and URIs.
 type Single struct {
 	Bridge *bridge.Bridge
-	// Policy is asked about each call before it goes out; an empty one lets all pass.
+	// Policy is asked about each call before it is sent. An empty policy allows every call.
 	Policy policy.Chain
-	// Project is the name of the project that the endpoint belongs to, for policy and
-	// events; "" is event.DefaultProject.
+	// Project is the name of the endpoint's project, for policy and events; "" means
+	// event.DefaultProject.
 	Project string
-	// Listens bounds the subscriptions/listen of all endpoints together; nil
-	// bounds those of this one alone.
+	// Listens bounds the subscriptions/listen of all endpoints together. If it is nil, the
+	// bound is for this endpoint alone.
 	Listens  *ListenQuota
 	Upstream Upstream
 	// Expose hides items from all clients; nil shows all.
 	Expose catalog.Filter
-	// Filter returns what a principal sees of what is exposed; nil, and a nil filter,
-	// show all. It is called for each request and must not block.
+	// Filter returns the filter for a principal, applied after Expose. If Filter or its result
+	// is nil, everything is shown. It is called for each request and must not block.
 	Filter func(who *identity.Principal) catalog.Filter
 
 	notices
 }
 
-// Hello returns the server's own words.
+// Hello returns the server's own server info.
 func (g *Single) Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error) {
 	return g.Upstream.Hello(ctx, f)
 }
 
-// Call answers one request and publishes how it went.
+// Call answers one request and publishes the outcome.
 func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	return runner{g.Bridge, g.Policy, g.Project, g.Listens, &g.notices}.answer(ctx, g, c, k)
 }
 
-// resolve implements resolver. All requests go to the one server; those for hidden items
+// resolve implements resolver. All requests go to the one server. Requests for hidden items
 // are refused.
 func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
@@ -72,8 +72,8 @@ func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	return r, nil
 }
 
-// owner returns the function that finds the server of a URI: ours, or nil where a filter
-// hides the URI. It is nil where all are shown.
+// owner returns the function that finds the server of a URI: ours, or nil if a filter hides
+// the URI. owner returns nil if all URIs are shown.
 func (g *Single) owner(show catalog.Filter) func(uri string) Upstream {
 	if show == nil {
 		return nil
@@ -94,7 +94,7 @@ func kindOfRef(uri string) catalog.Kind {
 	return catalog.KindResource
 }
 
-// hidden returns the error for a request for an item that a filter hides, nil for others.
+// hidden returns the error for a request for an item that a filter hides, or nil.
 func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:
@@ -121,12 +121,12 @@ func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 	return nil
 }
 
-// Notify passes a client's notification on to the server.
+// Notify forwards a client's notification to the server.
 func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
 	g.Upstream.Forward(f, onward(m), m.Method)
 }
 
-// Subscribe lets a legacy client hear the server's standing notices.
+// Subscribe sends a legacy client the server's notifications, until detach is called.
 func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	return g.attach(f, g.Bridge, s, []Upstream{g.Upstream}, g.Bridge.TaskNames(f, true), false)
 }

@@ -16,17 +16,17 @@ import (
 // maxTaskIDs bounds the tasks that one listen watches.
 const maxTaskIDs = 1000
 
-// taskListen is what a listen of a modern client hears of its tasks: one listen of
-// our own with each server that has some. They are not part of the listen that all
-// clients share, since a server may refuse a task and everything else with it.
+// taskListen is the tasks part of a modern client's listen: one extra listen with each
+// server that has some of its tasks. These are separate from the listen that all clients
+// share, because a server may refuse a task and with it the whole listen.
 type taskListen struct {
-	shown []string // the ids that servers have agreed to, as the client knows them
-	leave func()   // ends it and waits
+	shown []string // the ids that servers have accepted, as the client knows them
+	leave func()   // ends the listens and waits
 }
 
-// listenToTasks begins to hear of the tasks that a listen names (SEP-2663, "Task
-// Status Notifications"). The tasks of legacy servers are not heard: their notices
-// say neither what came of a task nor what it asks, which this one must.
+// listenToTasks subscribes to the tasks that a listen names (SEP-2663, "Task Status
+// Notifications"). Tasks of legacy servers are left out: their notifications have neither
+// the task's result nor its input requests, and ours must have both.
 func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue, from []Upstream, sole bool) (*taskListen, error) {
 	raw := c.Msg.Raw
 	list := jsonrpc.Find(raw, c.Msg.Param("notifications"), "taskIds")
@@ -50,7 +50,7 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 		switch {
 		case err != nil:
 		case p.Form() != mcp.DirectedTasks:
-			r.ReportLoss(p.Server.Name(), mcp.NoteTask, "the server's notices do not say what came of a task")
+			r.ReportLoss(p.Server.Name(), mcp.NoteTask, "the server's notifications do not contain the task's result")
 		default:
 			name := p.Server.Name()
 			if ids[name] == nil {
@@ -88,7 +88,7 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 	return l, nil
 }
 
-// filter adds the tasks to the notifications object of an acknowledgement.
+// filter adds the accepted tasks to the notifications object of an acknowledgement.
 func (l *taskListen) filter(honoured []byte) []byte {
 	if len(l.shown) == 0 {
 		return honoured
@@ -107,15 +107,15 @@ func (l *taskListen) filter(honoured []byte) []byte {
 	return append(out, ']', '}')
 }
 
-// taskEar is a listen with one server, and its sink.
+// taskEar is a listen with one server. It receives the listen's messages.
 type taskEar struct {
 	mcp.NoCaller
 	bridge *bridge.Bridge
 	client *mcp.ClientInfo
 	server Upstream
 	q      *queue
-	ids    map[string]string // the client's by the server's; not written to
-	acked  chan struct{}     // closed when agreed is set, or the listen has ended
+	ids    map[string]string // the client's ids by the server's; not written to
+	acked  chan struct{}     // closed when agreed is set or the listen has ended
 	agreed []string
 	once   sync.Once
 }
@@ -130,14 +130,14 @@ func (e *taskEar) listen(ctx context.Context, c *mcp.Call) {
 	}
 	m := jsonrpc.NewRequest("1", mcp.MethodListen, append(params, `]}}`...))
 	f := *c.Client
-	f.Revision, f.LogLevel = mcp.LatestLegacy, 0 // our own words; the codec adds the rest
+	f.Revision, f.LogLevel = mcp.LatestLegacy, 0 // our own request; the codec adds the rest
 	call := mcp.NewCall(m, m.Param(mcp.KeyMeta), &f)
 	call.Ours = true
 	_, _ = bridge.Send(ctx, e.server, mcp.NewAttempt(call), e)
 }
 
-// Notify takes the acknowledgement and what is said of the tasks that were asked
-// for, and nothing else.
+// Notify handles the acknowledgement and the notifications about the requested tasks, and
+// nothing else.
 func (e *taskEar) Notify(b []byte) {
 	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
 	if err != nil {
@@ -160,7 +160,7 @@ func (e *taskEar) Notify(b []byte) {
 			return
 		}
 		if err := e.bridge.CheckQuestions(e.server, e.client, m.Raw, m.Param("inputRequests")); err != nil {
-			// Its poll says so.
+			// The task's poll says so.
 			e.bridge.ReportLoss(e.server.Name(), m.Method, "the task asks a question that this client does not support")
 			return
 		}

@@ -15,25 +15,25 @@ type Upstream interface {
 	catalog.Source
 	// SetLevel answers logging/setLevel.
 	SetLevel(ctx context.Context, c *mcp.Call) (*mcp.Reply, error)
-	// Forward passes on a client's notification. It does not wait.
+	// Forward sends a client's notification to the server. It does not wait.
 	Forward(f *mcp.ClientInfo, raw []byte, method string)
-	// Subscribe registers somebody who hears the server's notices.
+	// Subscribe registers a receiver of the server's notifications.
 	Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Subscriber
 }
 
-// Subscriber is somebody who hears a server's notices until Close.
+// Subscriber is a registered receiver of a server's notifications, until Close.
 type Subscriber interface {
-	// Lists says which list changes are wanted from now on. It does not wait.
+	// Lists says whether changes of each list are wanted from now on. It does not wait.
 	Lists(tools, prompts, resources bool)
 	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)
-	// Watch says at once what is wanted from now on, and returns what of it the
-	// server has agreed to tell.
+	// Watch replaces what is wanted, at once, and returns the part that the server has agreed
+	// to send.
 	Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error)
 	Close()
 }
 
-// servers returns the upstreams as the bridge knows them.
+// servers returns the upstreams with the type that the bridge uses.
 func servers(all []Upstream) []bridge.Server {
 	out := make([]bridge.Server, len(all))
 	for i, u := range all {
@@ -42,6 +42,6 @@ func servers(all []Upstream) []bridge.Server {
 	return out
 }
 
-// upstreamOf returns the server that a name leads to. All sources of a catalog are
-// upstreams, because Merged makes it of those.
+// upstreamOf returns the server that a name leads to. All sources of Merged's catalog are
+// upstreams, because Merged made it of those.
 func upstreamOf(t catalog.Target) Upstream { return t.Server.(Upstream) }
