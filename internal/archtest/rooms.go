@@ -141,10 +141,4 @@ var unrevised = []string{
 	"internal/daemon/rig_test.go",
 	"internal/daemon/serve_test.go",
 	"internal/daemon/web_test.go",
-	"internal/gateway/whole_broadcast_test.go",
-	"internal/gateway/whole_hops_test.go",
-	"internal/gateway/whole_principal_test.go",
-	"internal/gateway/whole_probe_test.go",
-	"internal/gateway/whole_refused_test.go",
-	"internal/gateway/whole_retries_test.go",
 }

@@ -13,7 +13,7 @@ import (
 func long(n int) string { return strings.Repeat("x", n) }
 
 // TestNoticesThatWaitAreBoundedInBytes: a server floods a client that does not read with
-// long notices. What waits is bounded, and that a list has changed still gets in.
+// long notifications. The queue is bounded in bytes, and a list change is still queued.
 func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	u := &fake{name: "u"}
 	other := func(n int) *jsonrpc.Message {
@@ -26,7 +26,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 		for n := range 100 {
 			put(u, other(n))
 			put(u, updated(n, 100<<10))
-			put(u, updated(n%3, 2<<20)) // in the place of one that waits
+			put(u, updated(n%3, 2<<20)) // replaces one in the queue
 		}
 		put(u, notice(t, mcp.NoteToolsChanged, `{}`))
 		put(u, updated(1000, 0))
@@ -42,7 +42,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 			t.Errorf("%d bytes wait", size)
 		}
 		if !last[mcp.NoteToolsChanged] || !last[mcp.NoteResourceUpdated+`"x:1000"`] {
-			t.Error("a change was not told for the sake of a flood")
+			t.Error("a list change was dropped because of a flood")
 		}
 	}
 	q := &queue{wake: make(chan struct{}, 1)}
@@ -51,7 +51,7 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := make(chan struct{})
 		o := &notifier{to: &reader{turn: turn}, as: func(string, *jsonrpc.Message, *jsonrpc.Edits) {}}
-		o.put(u, other(0)) // on which the writer waits
+		o.put(u, other(0)) // the writer blocks on it
 		synctest.Wait()
 		flood(o.put)
 		o.mu.Lock()
@@ -63,11 +63,12 @@ func TestNoticesThatWaitAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// TestListensAreBoundedInBytes: not only in the number of what they watch.
+// TestListensAreBoundedInBytes: a listen is bounded in bytes of URIs, not only in their
+// number.
 func TestListensAreBoundedInBytes(t *testing.T) {
 	g := merged(t, &fake{name: "u"})
 	params := `{"notifications":{"resourceSubscriptions":["x:` + long(mcp.MaxWatchedBytes) + `"]}}`
-	if _, err := g.Call(t.Context(), modern(t, mcp.MethodListen, params), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+	if _, err := g.Call(t.Context(), modern(t, mcp.MethodListen, params), &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {
 		t.Errorf("got %v", err)
 	}
 }

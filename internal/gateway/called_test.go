@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestEachCallIsPublished: one event for each call, whoever answers it, with the names that
-// the server knows, its outcome, and a number of its own.
+// TestEachCallIsPublished: each call is published as one event with its own number, its
+// outcome and the names that the server knows, whoever answers it.
 func TestEachCallIsPublished(t *testing.T) {
 	answers := map[string]func() (*mcp.Reply, error){
-		"fine": func() (*mcp.Reply, error) { return said(mcp.R20251125, `{"content":[]}`), nil },
+		"fine": func() (*mcp.Reply, error) { return resultReply(mcp.R20251125, `{"content":[]}`), nil },
 		"bad": func() (*mcp.Reply, error) {
 			return &mcp.Reply{Msg: jsonrpc.NewFailure("0", &jsonrpc.Error{Code: -7, Message: "no"}), From: mcp.R20251125}, nil
 		},

@@ -12,13 +12,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestCloseInMidWork: a gateway is closed while clients of both eras list, call, are
-// asked, listen, come and go, and while servers say that their lists have changed.
-// Nothing of it runs when Close has returned. It is for the race detector.
+// TestCloseInMidWork (for the race detector): a gateway is closed while clients of both
+// eras list, call, answer requests, listen, connect and disconnect, and while servers
+// announce changed lists. Nothing of the gateway runs when Close has returned.
 func TestCloseInMidWork(t *testing.T) {
 	for n := range 60 {
 		synctest.Test(t, func(t *testing.T) {
-			var reading sync.WaitGroup // lists that servers are asked for
+			var reading sync.WaitGroup // lists that servers were asked for
 			counted := func(u *fake) *fake {
 				u.list = func(context.Context, string) ([][]byte, error) {
 					reading.Add(1)
@@ -27,7 +27,7 @@ func TestCloseInMidWork(t *testing.T) {
 				}
 				return u
 			}
-			a, b := counted(&fake{name: "a"}), counted(asking(mcp.MethodElicit))
+			a, b := counted(&fake{name: "a"}), counted(askingServer(mcp.MethodElicit))
 			b.hello.Revision = mcp.R20251125
 			r := &bridge.Bridge{}
 			g := &Merged{Bridge: r, Upstreams: []Upstream{a, b}, Identity: catalog.Identity{Name: "dragoman", Version: "1"}}
@@ -47,13 +47,13 @@ func TestCloseInMidWork(t *testing.T) {
 				})
 			}
 			for i := range 3 {
-				do(func() { _, _ = g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &ear{}) })
+				do(func() { _, _ = g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &recordingCaller{}) })
 				do(func() { g.Changed("a", [...]string{"tools", "", "prompts"}[i]) })
 				do(func() {
-					_, _ = exchange(t.Context(), r, b, mcp.NewAttempt(modern(t, mcp.MethodCallTool, `{"name":"t"}`)), &ear{})
+					_, _ = exchange(t.Context(), r, b, mcp.NewAttempt(modern(t, mcp.MethodCallTool, `{"name":"t"}`)), &recordingCaller{})
 				})
 				do(func() {
-					heard := &ear{}
+					heard := &recordingCaller{}
 					leave := g.Subscribe(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: uint64(i + 1)}, heard)
 					g.announce(mcp.NoteToolsChanged, catalog.Audience{})
 					leave()
@@ -83,7 +83,7 @@ func TestCloseInMidWork(t *testing.T) {
 	}
 }
 
-// stopping is a client that hangs up as soon as it hears something.
+// stopping is a client that hangs up as soon as it gets a message.
 type stopping struct{ stop func() }
 
 func (s stopping) Notify([]byte) { s.stop() }

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// fake is a server that does what its functions say.
+// fake is a server whose behaviour is its functions.
 type fake struct {
 	name  string
 	hello mcp.ServerInfo
@@ -30,13 +30,13 @@ type fake struct {
 	level  func(context.Context, *mcp.Call) (*mcp.Reply, error)
 	params map[string][]mirror.Param
 	honour mcp.SubscriptionFilter
-	// support is what its tools say of tasks; the zero value says optional.
+	// support is the taskSupport of its tools; the zero value means optional.
 	support mcp.TaskSupport
 	stood   func(*fakeStanding)
 	seen    seen
 }
 
-// seen is what a fake was sent, in the words of its own revision.
+// seen is what a fake was sent, as its own revision says it.
 type seen struct {
 	mu    sync.Mutex
 	calls []string
@@ -73,7 +73,7 @@ func (u *fake) Acquire(_ context.Context, f *mcp.ClientInfo, _ mcp.Need) (bridge
 	return &fakeLease{u}, nil
 }
 
-// fakeLease is the one session of a fake, of the older era unless its hello says otherwise.
+// fakeLease is the only session of a fake, legacy unless its hello says otherwise.
 type fakeLease struct{ u *fake }
 
 func (l *fakeLease) Revision() mcp.Revision {
@@ -97,7 +97,7 @@ func (l *fakeLease) Tool(_ context.Context, name string) mcp.ToolFacts {
 func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	l.u.seen.add(c)
 	if l.u.call == nil {
-		return said(mcp.R20251125, `{}`), nil
+		return resultReply(mcp.R20251125, `{}`), nil
 	}
 	return l.u.call(ctx, c, s)
 }
@@ -188,33 +188,36 @@ func (w *fakeStanding) Close() {
 	w.closed = true
 }
 
-// ear is a client's side: it keeps what it is told and answers with ask.
-type ear struct {
+// recordingCaller is the client side: it records its messages and answers requests with
+// ask.
+type recordingCaller struct {
 	mu    sync.Mutex
 	heard []string
 	ask   func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
-func (e *ear) Notify(b []byte) {
+func (e *recordingCaller) Notify(b []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.heard = append(e.heard, string(b))
 }
 
-func (e *ear) all() []string {
+func (e *recordingCaller) all() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.heard)
 }
 
-func (e *ear) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+func (e *recordingCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	if e.ask == nil {
 		return nil, mcp.ErrCannotAsk
 	}
 	return e.ask(ctx, m)
 }
 
-func (e *ear) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{Revision: mcp.R20251125} }
+func (e *recordingCaller) ClientInfo() *mcp.ClientInfo {
+	return &mcp.ClientInfo{Revision: mcp.R20251125}
+}
 
 func items(all ...string) [][]byte {
 	out := make([][]byte, len(all))
@@ -224,8 +227,8 @@ func items(all ...string) [][]byte {
 	return out
 }
 
-// said is a result in the words of a revision.
-func said(from mcp.Revision, result string) *mcp.Reply {
+// resultReply returns a result of a revision.
+func resultReply(from mcp.Revision, result string) *mcp.Reply {
 	r := mcp.Answer([]byte(result))
 	r.From = from
 	return r
@@ -242,7 +245,7 @@ func message(t testing.TB, raw string) *jsonrpc.Message {
 
 const asksAll = `{"elicitation":{},"sampling":{},"roots":{}}`
 
-// modern and legacy are calls of clients of the two eras that can be asked.
+// modern and legacy return calls of clients of the two eras. These clients can be asked.
 func modern(t testing.TB, method, params string) *mcp.Call {
 	return request26(t, "alice", method, params)
 }
@@ -262,7 +265,7 @@ func legacy(t testing.TB, method, params string) *mcp.Call {
 	return c
 }
 
-// merged is a gateway over servers, closed at the end.
+// merged returns a gateway over servers. The test closes it at its end.
 func merged(t testing.TB, all ...*fake) *Merged {
 	t.Helper()
 	g := &Merged{Bridge: &bridge.Bridge{}, Identity: catalog.Identity{Name: "dragoman", Version: "1"}}
@@ -297,21 +300,21 @@ func result(t testing.TB, r *mcp.Reply) string {
 	return string(m.Result.Of(m.Raw))
 }
 
-// offered walks a joined list to its end and returns the names.
-func offered(t testing.TB, g *Merged, method string) []string {
+// listNames reads all pages of a merged list and returns the names.
+func listNames(t testing.TB, g *Merged, method string) []string {
 	t.Helper()
-	return offeredTo(t, g, method, asksAll)
+	return listNamesFor(t, g, method, asksAll)
 }
 
-// offeredTo is offered for a client of other capabilities.
-func offeredTo(t testing.TB, g *Merged, method, capabilities string) []string {
+// listNamesFor is listNames for a client with other capabilities.
+func listNamesFor(t testing.TB, g *Merged, method, capabilities string) []string {
 	t.Helper()
 	var names []string
 	params := "{}"
 	for {
 		c := modern(t, method, params)
 		c.Client.Capabilities = []byte(capabilities)
-		r, err := g.Call(t.Context(), c, &ear{})
+		r, err := g.Call(t.Context(), c, &recordingCaller{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +337,7 @@ func offeredTo(t testing.TB, g *Merged, method, capabilities string) []string {
 	}
 }
 
-// after is a server's answer that takes its time.
+// after returns a server's answer that takes some time.
 func after(ctx context.Context, d time.Duration, items [][]byte) ([][]byte, error) {
 	select {
 	case <-time.After(d):
@@ -351,7 +354,7 @@ func shows(t *testing.T, got []string, want string) {
 	}
 }
 
-// What the bridge promises, as its documentation says it.
+// Constants of the bridge's documented behaviour.
 const (
 	stateTTL    = 10 * time.Minute
 	maxAttended = 256
@@ -360,9 +363,9 @@ const (
 	keptTaskID  = "drgk1."
 )
 
-// asking is a legacy server that asks each of methods during a call, all at once,
-// and answers with what it was told.
-func asking(methods ...string) *fake {
+// askingServer returns a legacy server that sends a request for each of methods during a
+// call, all at once, and answers with the results.
+func askingServer(methods ...string) *fake {
 	u := &fake{name: "old"}
 	u.call = func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 		var wait sync.WaitGroup
@@ -385,12 +388,12 @@ func asking(methods ...string) *fake {
 		if err := errors.Join(errs...); err != nil {
 			return nil, err
 		}
-		return said(mcp.R20251125, `{"answers":[`+strings.Join(answers, ",")+`]}`), nil
+		return resultReply(mcp.R20251125, `{"answers":[`+strings.Join(answers, ",")+`]}`), nil
 	}
 	return u
 }
 
-// exchange takes an attempt to its server and the answer back.
+// exchange sends an attempt to its server and returns the answer.
 func exchange(ctx context.Context, b *bridge.Bridge, u Upstream, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
 	res, err := b.Open(u, a.Call)
 	if err != nil {

@@ -13,30 +13,30 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// paper is a server of fixed answers.
-type paper struct {
+// staticServer is a server with fixed answers.
+type staticServer struct {
 	Upstream
 	answer string
 	called int
 }
 
-func (p *paper) Name() string { return "paper" }
+func (p *staticServer) Name() string { return "paper" }
 
-func (p *paper) Acquire(context.Context, *mcp.ClientInfo, mcp.Need) (bridge.Lease, error) {
-	return &paperLease{paper: p}, nil
+func (p *staticServer) Acquire(context.Context, *mcp.ClientInfo, mcp.Need) (bridge.Lease, error) {
+	return &staticLease{staticServer: p}, nil
 }
 
-type paperLease struct {
+type staticLease struct {
 	bridge.Lease
-	paper *paper
+	staticServer *staticServer
 }
 
-func (l *paperLease) Revision() mcp.Revision { return mcp.R20260728 }
+func (l *staticLease) Revision() mcp.Revision { return mcp.R20260728 }
 
-func (l *paperLease) Release() {}
+func (l *staticLease) Release() {}
 
-func (l *paperLease) Call(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
-	p := l.paper
+func (l *staticLease) Call(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
+	p := l.staticServer
 	p.called++
 	m, err := jsonrpc.Scan([]byte(p.answer), jsonrpc.Limits{})
 	if err != nil {
@@ -45,7 +45,7 @@ func (l *paperLease) Call(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply
 	return &mcp.Reply{Msg: m, From: mcp.R20260728}, nil
 }
 
-// showing is a filter for all servers.
+// showing is a filter for all servers that shows the names in it.
 type showing func(kind catalog.Kind, name string) bool
 
 func (f showing) Shows(kind catalog.Kind, _, name string) bool { return f(kind, name) }
@@ -63,7 +63,7 @@ func callOf(t *testing.T, method, params string) *mcp.Call {
 }
 
 func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
-	p := &paper{answer: `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[{"name":"a", "inputSchema":{}},{"name":"secret"}, {"name":"b","n":1e400}]}}`}
+	p := &staticServer{answer: `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[{"name":"a", "inputSchema":{}},{"name":"secret"}, {"name":"b","n":1e400}]}}`}
 	u := &Single{Bridge: &bridge.Bridge{}, Upstream: p, Expose: showing(func(kind catalog.Kind, name string) bool { return kind == catalog.KindTool && name != "secret" })}
 	reply, err := u.Call(t.Context(), callOf(t, mcp.MethodListTools, "{}"), nil)
 	if err != nil {
@@ -93,29 +93,29 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 	}
 }
 
-// TestT25_JoinedListsArePrivate: a list that is joined of several servers, or that
-// shows a part of one, is for its client alone, whatever the servers say of theirs;
-// a list that is passed on as it is keeps the server's word.
+// TestT25_JoinedListsArePrivate: a list that is merged from several servers, or that shows
+// only a part of one, is private to its client, whatever cacheScope the servers give
+// theirs. A list that is passed on unchanged keeps the server's cacheScope.
 func TestT25_JoinedListsArePrivate(t *testing.T) {
 	const public = `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"a","inputSchema":{}}]}`
 	u := &fake{name: "u", lists: map[string][]string{mcp.MethodListTools: {`{"name":"a","inputSchema":{}}`}}}
 	u.call = func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error) {
-		return said(mcp.R20260728, public), nil
+		return resultReply(mcp.R20260728, public), nil
 	}
 	all := showing(func(catalog.Kind, string) bool { return true })
 	for what, x := range map[string]struct {
 		host downstream.Handler
 		want string
 	}{
-		"joined":             {merged(t, u), `"private"`},
-		"joined of several":  {merged(t, u, &fake{name: "v"}), `"private"`},
-		"filtered":           {&Single{Bridge: &bridge.Bridge{}, Upstream: u, Expose: none}, `"private"`},
-		"filtered in vain":   {&Single{Bridge: &bridge.Bridge{}, Upstream: u, Expose: all}, `"private"`},
-		"one as it is":       {&Single{Bridge: &bridge.Bridge{}, Upstream: u}, `"public"`},
-		"joined of filtered": {&Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}, Expose: all}, `"private"`},
+		"joined":                    {merged(t, u), `"private"`},
+		"merged from several":       {merged(t, u, &fake{name: "v"}), `"private"`},
+		"filtered":                  {&Single{Bridge: &bridge.Bridge{}, Upstream: u, Expose: none}, `"private"`},
+		"filter that hides nothing": {&Single{Bridge: &bridge.Bridge{}, Upstream: u, Expose: all}, `"private"`},
+		"one unchanged":             {&Single{Bridge: &bridge.Bridge{}, Upstream: u}, `"public"`},
+		"merged from filtered":      {&Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}, Expose: all}, `"private"`},
 	} {
 		c := modern(t, mcp.MethodListTools, "{}")
-		reply, err := x.host.Call(t.Context(), c, &ear{})
+		reply, err := x.host.Call(t.Context(), c, &recordingCaller{})
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 			continue
@@ -131,9 +131,9 @@ func TestT25_JoinedListsArePrivate(t *testing.T) {
 	}
 }
 
-// TestPagesOfAListHaveOneCacheScope: when tools of one page are left out, the pages
-// before and after it say the same cache scope (2026-07-28 §Caching, "Interaction
-// with Pagination"). A list of one page keeps the server's word.
+// TestPagesOfAListHaveOneCacheScope: when tools of one page are left out, the pages before
+// and after it have the same cacheScope (2026-07-28 §Caching, "Interaction with
+// Pagination"). A list of one page keeps the server's value.
 func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
 	const bad = `{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}`
 	pages := map[string]string{
@@ -144,14 +144,14 @@ func TestPagesOfAListHaveOneCacheScope(t *testing.T) {
 	u := &fake{name: "u"}
 	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 		cursor, _ := jsonrpc.Text(c.Msg.Raw, c.Msg.Param("cursor"))
-		return said(mcp.R20260728, pages[cursor]), nil
+		return resultReply(mcp.R20260728, pages[cursor]), nil
 	}
 	g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}
 	for _, x := range []struct{ params, want string }{
 		{`{}`, `"private"`}, {`{"cursor":"2"}`, `"private"`}, {`{"cursor":"3"}`, `"private"`},
 	} {
 		c := modern(t, mcp.MethodListTools, x.params)
-		reply, err := g.Call(t.Context(), c, &ear{})
+		reply, err := g.Call(t.Context(), c, &recordingCaller{})
 		if err != nil {
 			t.Fatal(err)
 		}

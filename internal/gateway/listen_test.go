@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// listens is a listen under way.
+// listens is a running listen.
 type listens struct {
-	ear    *ear
+	ear    *recordingCaller
 	cancel context.CancelFunc
 	done   chan struct{}
 	reply  *mcp.Reply
@@ -32,7 +32,7 @@ func startListen(t *testing.T, g *Merged, id, filter string) *listens {
 
 func startListenAt(t *testing.T, g callee, who mcp.ClientInfo, id, filter string) *listens {
 	t.Helper()
-	l := &listens{ear: &ear{}, done: make(chan struct{})}
+	l := &listens{ear: &recordingCaller{}, done: make(chan struct{})}
 	c := modern(t, mcp.MethodListen, `{"notifications":`+filter+`}`)
 	c.Client.Who, c.Client.Remote = who.Who, who.Remote
 	c.Msg = message(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"subscriptions/listen","params":{"notifications":`+filter+`}}`)
@@ -50,8 +50,9 @@ type callee interface {
 	Call(ctx context.Context, c *mcp.Call, s mcp.Caller) (*mcp.Reply, error)
 }
 
-// telling is a server whose notices a test sends with its last function.
-func telling(name string, honour mcp.SubscriptionFilter) (*fake, func(t *testing.T, raw string), func() []*fakeStanding) {
+// notifyingServer returns a server, a function that sends its notifications, and one that
+// returns its subscribers.
+func notifyingServer(name string, honour mcp.SubscriptionFilter) (*fake, func(t *testing.T, raw string), func() []*fakeStanding) {
 	u := &fake{name: name, honour: honour}
 	var mu sync.Mutex
 	var all []*fakeStanding
@@ -79,7 +80,7 @@ const (
 
 func TestN01_AcknowledgementComesFirstWithTheIDAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, tell, stood := telling("u", mcp.SubscriptionFilter{Tools: true})
+		u, tell, stood := notifyingServer("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		text := startListen(t, g, `"1"`, `{"toolsListChanged":true}`)
 		number := startListen(t, g, `1`, `{"toolsListChanged":true,"promptsListChanged":true,"later":{"x":1}}`)
@@ -101,7 +102,7 @@ func TestN01_AcknowledgementComesFirstWithTheIDAsItWas(t *testing.T) {
 		if n := len(text.ear.all()); n != 2 {
 			t.Errorf("%d messages after the end", n)
 		}
-		// N09: the other one gets its result.
+		// N09: the other listen gets its result.
 		g.Drain()
 		<-number.done
 		if number.err != nil || result(t, number.reply) != `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":1}}` {
@@ -121,7 +122,7 @@ func TestN01_AcknowledgementComesFirstWithTheIDAsItWas(t *testing.T) {
 
 func TestN03_EmptyFilterIsAcknowledgedAndHearsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, _, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
+		u, _, _ := notifyingServer("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		l := startListen(t, g, `1`, `{}`)
 		g.announce(mcp.NoteToolsChanged, catalog.Audience{}) // N02
@@ -149,26 +150,26 @@ func TestN04_FilterOfTheWrongTypeIsRefused(t *testing.T) {
 		`{"notifications":{"resourceSubscriptions":"x:1"}}`, `{"notifications":{"resourceSubscriptions":[1]}}`,
 		many(maxURIs + 1), // N05
 	} {
-		if _, err := g.Call(t.Context(), modern(t, mcp.MethodListen, bad), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+		if _, err := g.Call(t.Context(), modern(t, mcp.MethodListen, bad), &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%.60s: %v", bad, err)
 		}
 	}
 }
 
-// stalled is a client's side that takes one message and then waits.
+// stalled is a client that takes one message and then blocks.
 type stalled struct {
-	ear
+	recordingCaller
 	gate chan struct{}
 }
 
 func (s *stalled) Notify(b []byte) {
 	<-s.gate
-	s.ear.Notify(b)
+	s.recordingCaller.Notify(b)
 }
 
 func TestNoticesThatWaitAreTakenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, tell, _ := telling("u", mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{"x:1": true, "x:2": true}})
+		u, tell, _ := notifyingServer("u", mcp.SubscriptionFilter{Tools: true, URIs: map[string]bool{"x:1": true, "x:2": true}})
 		u.lists = map[string][]string{"resources/list": {`{"uri":"x:1"}`, `{"uri":"x:2"}`, `{"uri":"x:3"}`}}
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		s := &stalled{gate: make(chan struct{})}
@@ -197,7 +198,7 @@ func TestNoticesThatWaitAreTakenTogether(t *testing.T) {
 	})
 }
 
-// hung is a server that never tells what it honours.
+// hung is a server that never answers Watch.
 type hung struct{ *fake }
 
 func (u hung) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) Subscriber {
@@ -213,7 +214,7 @@ func (w hungStanding) Watch(ctx context.Context, _ mcp.SubscriptionFilter) (mcp.
 
 func TestListenWaitsForNoServerLongerThanTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, tell, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
+		u, tell, _ := notifyingServer("u", mcp.SubscriptionFilter{Tools: true})
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{hung{&fake{name: "a"}}, hung{&fake{name: "b"}}, u}}
 		start := time.Now()
 		l := startListen(t, g, `1`, `{"toolsListChanged":true}`)

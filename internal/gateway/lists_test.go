@@ -28,24 +28,24 @@ func TestSlowAndDeadServersDelayTheFirstListAloneAndByTheGraceAtMost(t *testing.
 		good := &fake{name: "good", lists: map[string][]string{"tools/list": {`{"name":"g"}`}}}
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{slow, dead, good}}
 		defer g.Close()
-		heard := &ear{}
+		heard := &recordingCaller{}
 		detach := g.Subscribe(&mcp.ClientInfo{Revision: mcp.R20251125, Conversation: 9}, heard)
 		defer detach()
-		offered := func(t *testing.T, g *Merged, method string) []string {
-			return offeredTo(t, g, method, "{}")
+		listed := func(t *testing.T, g *Merged, method string) []string {
+			return listNamesFor(t, g, method, "{}")
 		}
 
 		start := time.Now()
-		shows(t, offered(t, g, mcp.MethodListTools), "good__g")
+		shows(t, listed(t, g, mcp.MethodListTools), "good__g")
 		if d := time.Since(start); d != 1500*time.Millisecond {
 			t.Errorf("the first list took %v", d)
 		}
-		// For ten minutes, over all retries of the dead one.
+		// For ten minutes, over all retries of the failed one.
 		announced := false
 		for range 600 {
 			time.Sleep(time.Second)
 			start = time.Now()
-			got := offered(t, g, mcp.MethodListTools)
+			got := listed(t, g, mcp.MethodListTools)
 			if d := time.Since(start); d != 0 {
 				t.Fatalf("a later list took %v", d)
 			}
@@ -84,27 +84,27 @@ func TestLastGoodListIsKeptWhileAServerIsAway(t *testing.T) {
 		}
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{u}}
 		defer g.Close()
-		shows(t, offered(t, g, mcp.MethodListTools), "u__x")
+		shows(t, listNames(t, g, mcp.MethodListTools), "u__x")
 		set(true)
 		g.Changed("u", "")
 		for range 10 {
-			shows(t, offered(t, g, mcp.MethodListTools), "u__x")
+			shows(t, listNames(t, g, mcp.MethodListTools), "u__x")
 			time.Sleep(time.Second)
 		}
 		set(false, `{"name":"y"}`)
 		time.Sleep(2 * time.Second)
-		shows(t, offered(t, g, mcp.MethodListTools), "u__y")
+		shows(t, listNames(t, g, mcp.MethodListTools), "u__y")
 		reads := u.seen.lists()
-		shows(t, offered(t, g, mcp.MethodListTools), "u__y")
+		shows(t, listNames(t, g, mcp.MethodListTools), "u__y")
 		g.Changed("u", "prompts")
 		g.Changed("other", "")
-		shows(t, offered(t, g, mcp.MethodListTools), "u__y")
+		shows(t, listNames(t, g, mcp.MethodListTools), "u__y")
 		if u.seen.lists() != reads {
-			t.Error("read again without need")
+			t.Error("read again although nothing changed")
 		}
 		set(false, `{"name":"z"}`)
 		g.Changed("u", "tools")
-		shows(t, offered(t, g, mcp.MethodListTools), "u__z")
+		shows(t, listNames(t, g, mcp.MethodListTools), "u__z")
 	})
 }
 
@@ -120,8 +120,8 @@ func TestChangeDuringAReadingIsReadAgain(t *testing.T) {
 		g.Warm(func(string) bool { return true })
 		time.Sleep(50 * time.Millisecond)
 		g.Changed("u", "tools")
-		shows(t, offeredTo(t, g, mcp.MethodListTools, "{}"), "u__v1")
-		shows(t, offeredTo(t, g, mcp.MethodListTools, "{}"), "u__v2")
+		shows(t, listNamesFor(t, g, mcp.MethodListTools, "{}"), "u__v1")
+		shows(t, listNamesFor(t, g, mcp.MethodListTools, "{}"), "u__v2")
 	})
 }
 
@@ -133,19 +133,19 @@ func TestPagesOfAJoinedList(t *testing.T) {
 	}
 	u := &fake{name: "u", lists: map[string][]string{"tools/list": all}}
 	g := merged(t, u)
-	names := offered(t, g, mcp.MethodListTools)
+	names := listNames(t, g, mcp.MethodListTools)
 	if len(names) != len(all) || !slices.IsSorted(names) {
 		t.Fatalf("%d names", len(names))
 	}
 	page := func(cursor string) *mcp.Reply {
 		t.Helper()
-		r, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{"cursor":"`+cursor+`"}`), &ear{})
+		r, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{"cursor":"`+cursor+`"}`), &recordingCaller{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	first, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &ear{})
+	first, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &recordingCaller{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,15 +161,15 @@ func TestPagesOfAJoinedList(t *testing.T) {
 		t.Error("the page is empty")
 	}
 	begins(page(cursor), `{"name":"u__t0500"}`)
-	// An item added before the cursor shifts nothing.
+	// An item added before the cursor does not shift the page.
 	u.lists = map[string][]string{"tools/list": append([]string{`{"name":"new"}`}, all...)}
 	g.Changed("u", "tools")
 	begins(page(cursor), `{"name":"u__t0500"}`)
-	// The item that it names is gone: no going back to the beginning.
+	// The item that the cursor names is gone: the list does not start over.
 	u.lists = map[string][]string{"tools/list": slices.Delete(slices.Clone(all), pageSize-1, pageSize)}
 	g.Changed("u", "tools")
 	begins(page(cursor), `{"name":"u__t0501"}`)
-	// Everything but one is gone.
+	// Everything but one item is gone.
 	u.lists = map[string][]string{"tools/list": {`{"name":"left"}`}}
 	g.Changed("u", "tools")
 	if got := result(t, page(cursor)); got != `{"tools":[]}` {

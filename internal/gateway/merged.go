@@ -147,7 +147,7 @@ func (g *Merged) resolve(ctx context.Context, c *mcp.Call) (*route, error) {
 		}
 	default:
 		if all := g.shown(r.view); len(all) == 1 && len(g.Upstreams) == 1 {
-			r.leadTo(all[0])
+			r.setServer(all[0])
 			break
 		}
 		err = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: " + excerpt.Cut(c.Msg.Method, maxRepeated)}
@@ -173,7 +173,7 @@ func (r *route) find(ctx context.Context, kind catalog.Kind) error {
 func (r *route) findOwner(ctx context.Context, uri string) error {
 	t, err := r.view.Owner(ctx, uri)
 	if err == nil {
-		r.leadTo(upstreamOf(t))
+		r.setServer(upstreamOf(t))
 	}
 	return err
 }
@@ -196,7 +196,7 @@ func (r *route) findReferred(ctx context.Context) error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref must name a prompt or a resource"}
 	}
 	if t, ok := r.view.Find(ctx, catalog.KindTemplate, uri); ok {
-		r.leadTo(upstreamOf(t))
+		r.setServer(upstreamOf(t))
 		return nil
 	}
 	return r.findOwner(ctx, uri)
@@ -204,7 +204,7 @@ func (r *route) findReferred(ctx context.Context) error {
 
 // Notify forwards a client's notification to all servers.
 func (g *Merged) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
-	raw := onward(m)
+	raw := withoutSenderMeta(m)
 	for _, u := range g.shown(g.view(f)) {
 		u.Forward(f, raw, m.Method)
 	}

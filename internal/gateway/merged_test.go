@@ -40,7 +40,7 @@ func TestCallsReachTheirServerUnderItsOwnNames(t *testing.T) {
 	} {
 		a, b := two()
 		g := merged(t, a, b)
-		if _, err := g.Call(t.Context(), modern(t, x.method, x.params), &ear{}); err != nil {
+		if _, err := g.Call(t.Context(), modern(t, x.method, x.params), &recordingCaller{}); err != nil {
 			t.Errorf("%s %s: %v", x.method, x.params, err)
 			continue
 		}
@@ -70,7 +70,7 @@ func TestG07_UnknownAndHiddenLookAlike(t *testing.T) {
 	g.Expose = hiding{"b"}
 	answer := func(method, params string) string {
 		t.Helper()
-		_, err := g.Call(t.Context(), modern(t, method, params), &ear{})
+		_, err := g.Call(t.Context(), modern(t, method, params), &recordingCaller{})
 		if code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s %s: %v", method, params, err)
 			return ""
@@ -100,10 +100,10 @@ func TestG07_UnknownAndHiddenLookAlike(t *testing.T) {
 func TestUnknownURIIsSaidInTheWordsOfTheClient(t *testing.T) {
 	a, b := two()
 	g := merged(t, a, b)
-	if _, err := g.Call(t.Context(), legacy(t, mcp.MethodReadResource, `{"uri":"z:1"}`), &ear{}); code(err) != mcp.CodeResourceNotFound || string(mcp.Wire(err).Data) != `{"uri":"z:1"}` {
+	if _, err := g.Call(t.Context(), legacy(t, mcp.MethodReadResource, `{"uri":"z:1"}`), &recordingCaller{}); code(err) != mcp.CodeResourceNotFound || string(mcp.Wire(err).Data) != `{"uri":"z:1"}` {
 		t.Errorf("legacy: %v", err)
 	}
-	if _, err := g.Call(t.Context(), modern(t, mcp.MethodReadResource, `{"uri":"z:1"}`), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+	if _, err := g.Call(t.Context(), modern(t, mcp.MethodReadResource, `{"uri":"z:1"}`), &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {
 		t.Errorf("modern: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestSetLevelReachesAllAndWaitsForNobodyLong(t *testing.T) {
 		b.level = func(context.Context, *mcp.Call) (*mcp.Reply, error) { return nil, errors.New("no") }
 		g := &Merged{Bridge: &bridge.Bridge{}, Upstreams: []Upstream{a, b}}
 		start := time.Now()
-		r, err := g.Call(t.Context(), legacy(t, mcp.MethodSetLevel, `{"level":"info"}`), &ear{})
+		r, err := g.Call(t.Context(), legacy(t, mcp.MethodSetLevel, `{"level":"info"}`), &recordingCaller{})
 		if err != nil || result(t, r) != "{}" || time.Since(start) > 2*time.Second {
 			t.Errorf("%v, %v after %v", r, err, time.Since(start))
 		}
@@ -168,7 +168,7 @@ func TestSetLevelReachesAllAndWaitsForNobodyLong(t *testing.T) {
 			t.Error("not all were told")
 		}
 		for _, bad := range []string{`{}`, `{"level":7}`, `{"level":"loud"}`} {
-			if _, err := g.Call(t.Context(), legacy(t, mcp.MethodSetLevel, bad), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+			if _, err := g.Call(t.Context(), legacy(t, mcp.MethodSetLevel, bad), &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {
 				t.Errorf("%s: %v", bad, err)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestListSaysWhoIsMissing: a list that was made without some servers names them, those
-// that are starting and those that cannot be had apart, until they are there.
+// TestListSaysWhoIsMissing: a list that lacks the items of some servers names these
+// servers, the starting ones apart from the failed ones, until they are there.
 func TestListSaysWhoIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &fake{name: "slow", list: func(ctx context.Context, _ string) ([][]byte, error) {
@@ -31,7 +31,7 @@ func TestListSaysWhoIsMissing(t *testing.T) {
 		defer g.Close()
 		missing := func() string {
 			t.Helper()
-			r, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &ear{})
+			r, err := g.Call(t.Context(), modern(t, mcp.MethodListTools, `{}`), &recordingCaller{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,13 +50,13 @@ func TestListSaysWhoIsMissing(t *testing.T) {
 		missing()
 		time.Sleep(10 * time.Second)
 		if got := missing(); got != "" {
-			t.Errorf("when all are there: %s", got)
+			t.Errorf("when all servers are ready: %s", got)
 		}
-		// A server that was there and fails now is shown as it was, and is not missing.
+		// A server that was ready and fails now is shown with its old list, and is not missing.
 		slow.list = failing
 		g.Changed("slow", "tools")
 		if got := missing(); got != "" {
-			t.Errorf("when one that was there fails: %s", got)
+			t.Errorf("when a ready server fails: %s", got)
 		}
 	})
 }

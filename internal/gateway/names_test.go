@@ -12,7 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// accepted matches names that all clients accept, hashed those with a hash for a tail.
+// accepted matches names that all clients accept; hashed matches those that end with a
+// hash.
 var (
 	accepted = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,64}$`)
 	hashed   = regexp.MustCompile(`_h[0-9a-f]{10}$`)
@@ -24,20 +25,20 @@ func TestT19_OneServerOrTwoMakesNoDifference(t *testing.T) {
 	one := merged(t, a)
 	two := merged(t, b, a)
 	var shown []string
-	for _, name := range offered(t, two, "tools/list") {
+	for _, name := range listNames(t, two, "tools/list") {
 		if !strings.HasPrefix(name, "a__b_") || !hashed.MatchString(name) {
 			shown = append(shown, name)
 		}
 	}
-	if got, want := fmt.Sprint(shown), fmt.Sprint(offered(t, one, "tools/list")); got != want || got != "[a__x a__b__c]" {
+	if got, want := fmt.Sprint(shown), fmt.Sprint(listNames(t, one, "tools/list")); got != want || got != "[a__x a__b__c]" {
 		t.Errorf("alone %s, beside another %s", want, got)
 	}
 }
 
-// TestT19_EveryNameLeadsHome: tools whose names have the separator in them, begin or
-// end with it, are long, not ASCII, or are listed twice, of servers whose names meet.
-// Each is offered once, and the call of what is offered reaches its server under its
-// own name; further servers before and behind change nothing of it.
+// TestT19_EveryNameLeadsHome: tools whose names contain the separator, begin or end with
+// it, are long, are not ASCII, or are listed twice, on servers with overlapping names. Each
+// is listed once, and a call of the listed name reaches its server under its own name. More
+// servers before and after change none of it.
 func TestT19_EveryNameLeadsHome(t *testing.T) {
 	names := []string{
 		"x", "_", "__", "___", "_x", "x_", "__x", "x__", "a__b", "b__c", "x/y", "/", "x.y-z", "größe", "日本", "a b", "\u202eabc", "",
@@ -50,7 +51,7 @@ func TestT19_EveryNameLeadsHome(t *testing.T) {
 		}
 		return u
 	}
-	of := map[string]string{} // offered name to "server own"
+	of := map[string]string{} // listed name to "server own"
 	check := func(what string, servers ...string) {
 		t.Helper()
 		all := map[string]*fake{}
@@ -60,7 +61,7 @@ func TestT19_EveryNameLeadsHome(t *testing.T) {
 			order = append(order, all[s])
 		}
 		g := merged(t, order...)
-		got := offered(t, g, mcp.MethodListTools)
+		got := listNames(t, g, mcp.MethodListTools)
 		if want := len(servers) * (len(names) - 2); len(got) != want { // all but "" and the second x
 			t.Errorf("%s: %d tools are offered, want %d", what, len(got), want)
 		}
@@ -68,7 +69,7 @@ func TestT19_EveryNameLeadsHome(t *testing.T) {
 			if !accepted.MatchString(name) {
 				t.Errorf("%s: %q is offered", what, name)
 			}
-			if _, err := g.Call(t.Context(), modern(t, mcp.MethodCallTool, `{"name":`+string(jsonrpc.AppendQuote(nil, name))+`}`), &ear{}); err != nil {
+			if _, err := g.Call(t.Context(), modern(t, mcp.MethodCallTool, `{"name":`+string(jsonrpc.AppendQuote(nil, name))+`}`), &recordingCaller{}); err != nil {
 				t.Errorf("%s: %q: %v", what, name, err)
 			}
 		}
@@ -94,7 +95,7 @@ func TestT19_EveryNameLeadsHome(t *testing.T) {
 		}
 	}
 	check("one server", "a")
-	check("another behind", "a", "a_")
-	check("others before", "a__b", "_", "a", "a_")
+	check("another after it", "a", "a_")
+	check("others before it", "a__b", "_", "a", "a_")
 	check("many", "größe", "a__", "a__b", "_", "a", "a_", "a__b__c", strings.Repeat("s", 64))
 }

@@ -15,12 +15,12 @@ import (
 // notices keeps which client gets which notifications: legacy clients while they are
 // connected, modern clients while they listen. The zero value is ready to use.
 type notices struct {
-	mu       sync.Mutex
-	attached map[uint64]*attachment // by conversation
-	hearers  map[*hearer]struct{}
-	own      ListenQuota     // for an endpoint that does not share a quota
-	ctx      context.Context // is cancelled by Drain; made on first use
-	end      context.CancelFunc
+	mu             sync.Mutex
+	attached       map[uint64]*attachment // by conversation
+	localListeners map[*localListener]struct{}
+	own            ListenQuota     // for an endpoint that does not share a quota
+	ctx            context.Context // is cancelled by Drain; made on first use
+	end            context.CancelFunc
 }
 
 // attachment is a legacy client that gets notifications, with one entry for each server.
@@ -46,9 +46,9 @@ func (a *attachment) find(server string) Subscriber {
 	return nil
 }
 
-// hearer is a listening client that is told of changes that come from the catalog, not from
+// localListener is a listening client that is told of changes that come from the catalog, not from
 // a server.
-type hearer struct {
+type localListener struct {
 	want     mcp.SubscriptionFilter
 	audience catalog.Audience
 	tell     func(method string)
@@ -91,8 +91,8 @@ func (n *notices) Drain() {
 // all audiences, because an audience sees that list when there is no room for its own.
 func (n *notices) announce(method string, audience catalog.Audience) {
 	n.mu.Lock()
-	all := make([]*hearer, 0, len(n.hearers))
-	for h := range n.hearers {
+	all := make([]*localListener, 0, len(n.localListeners))
+	for h := range n.localListeners {
 		all = append(all, h)
 	}
 	n.mu.Unlock()
@@ -108,17 +108,17 @@ func (n *notices) announce(method string, audience catalog.Audience) {
 	}
 }
 
-func (n *notices) hear(h *hearer) (stop func()) {
+func (n *notices) hear(h *localListener) (stop func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.hearers == nil {
-		n.hearers = make(map[*hearer]struct{})
+	if n.localListeners == nil {
+		n.localListeners = make(map[*localListener]struct{})
 	}
-	n.hearers[h] = struct{}{}
+	n.localListeners[h] = struct{}{}
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		delete(n.hearers, h)
+		delete(n.localListeners, h)
 	}
 }
 
@@ -149,7 +149,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 		return nil, err
 	}
 	defer tasks.leave()
-	all, leave := n.watchAll(ctx, c, q, from, share(want, from, owner))
+	all, leave := n.watchAll(ctx, c, q, from, splitByServer(want, from, owner))
 	defer leave()
 	honoured := mcp.SubscriptionFilter{URIs: map[string]bool{}}
 	late := time.NewTimer(listenGrace)
@@ -180,7 +180,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 			honoured.URIs[uri] = true
 		}
 	}
-	defer n.hear(&hearer{want: honoured, audience: catalog.AudienceOf(c.Client), tell: func(method string) {
+	defer n.hear(&localListener{want: honoured, audience: catalog.AudienceOf(c.Client), tell: func(method string) {
 		q.put(nil, jsonrpc.NewNotification(method, nil))
 	}})()
 	id := []byte(c.Msg.ID)
@@ -195,7 +195,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 		select {
 		case <-q.wake:
 			for _, x := range q.take() {
-				s.Notify(stamped(x.from, x.m, id, as))
+				s.Notify(forListener(x.from, x.m, id, as))
 			}
 			rest.Reset(pace)
 			select {
@@ -204,20 +204,20 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 			case <-ctx.Done():
 			}
 		case <-n.life().Done():
-			return n.farewell(c, s, meta), nil
+			return n.endResult(c, s, meta), nil
 		case <-ctx.Done():
 			if n.life().Err() != nil {
-				return n.farewell(c, s, meta), nil
+				return n.endResult(c, s, meta), nil
 			}
 			return nil, &mcp.Error{Origin: mcp.FromClient, Cause: "cancelled", Message: "the subscription was ended", Err: context.Cause(ctx)}
 		}
 	}
 }
 
-// farewell returns the result of a listen that Dragoman ends (2026-07-28 §Subscriptions,
+// endResult returns the result of a listen that Dragoman ends (2026-07-28 §Subscriptions,
 // "Graceful Closure"). If there is no HTTP stream to close, it also sends a notification
 // (§Cancellation: a server that tears a subscription down must send one).
-func (n *notices) farewell(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
+func (n *notices) endResult(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 	if !c.HTTP {
 		params := append(append([]byte(`{"requestId":`), c.Msg.ID...), `,"reason":"the server stops","_meta":`...)
 		s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, append(append(params, meta...), '}')))
@@ -256,9 +256,9 @@ func (n *notices) watchAll(ctx context.Context, c *mcp.Call, q *queue, from []Up
 	}
 }
 
-// share returns what to request from each server: list changes from all of them, a resource
+// splitByServer returns what to request from each server: list changes from all of them, a resource
 // from its owner.
-func share(want mcp.SubscriptionFilter, from []Upstream, owner func(uri string) Upstream) []mcp.SubscriptionFilter {
+func splitByServer(want mcp.SubscriptionFilter, from []Upstream, owner func(uri string) Upstream) []mcp.SubscriptionFilter {
 	out := make([]mcp.SubscriptionFilter, len(from))
 	for i := range from {
 		out[i] = want
@@ -288,9 +288,9 @@ func nameOf(u Upstream) string {
 	return u.Name()
 }
 
-// stamped returns a notification as a listening client gets it: with its names and the id
+// forListener returns a notification as a listening client gets it: with its names and the id
 // of the listen.
-func stamped(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
+func forListener(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
 	var e jsonrpc.Edits
 	as(nameOf(u), m, &e)
 	field := jsonrpc.Field{Key: mcp.KeySubscriptionID, Value: id}
@@ -307,9 +307,9 @@ func stamped(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)+96), m.Raw, &e)
 }
 
-// plain returns a notification as a legacy client gets it: with its names and without the
+// forLegacyClient returns a notification as a legacy client gets it: with its names and without the
 // subscription id of another listen.
-func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
+func forLegacyClient(u Upstream, m *jsonrpc.Message, as rename) []byte {
 	var e jsonrpc.Edits
 	as(nameOf(u), m, &e)
 	meta := m.Param(mcp.KeyMeta)
@@ -322,9 +322,9 @@ func plain(u Upstream, m *jsonrpc.Message, as rename) []byte {
 	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
 }
 
-// onward returns a client's notification as servers get it: without the _meta keys that
+// withoutSenderMeta returns a client's notification as servers get it: without the _meta keys that
 // describe the sender, which belong to the client's hop (2026-07-28 §Base, "_meta").
-func onward(m *jsonrpc.Message) []byte {
+func withoutSenderMeta(m *jsonrpc.Message) []byte {
 	meta := m.Param(mcp.KeyMeta)
 	if jsonrpc.KindOf(m.Raw, meta) != '{' {
 		return m.Raw
@@ -343,11 +343,11 @@ func onward(m *jsonrpc.Message) []byte {
 func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, from []Upstream, as rename, merged bool) (detach func()) {
 	out := &notifier{to: s, as: as}
 	for _, u := range from {
-		n.standing(f, r, out, u, !merged).Lists(true, true, true)
+		n.register(f, r, out, u, !merged).Lists(true, true, true)
 	}
 	stop := func() {}
 	if merged {
-		stop = n.hear(&hearer{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, audience: catalog.AudienceOf(f), tell: func(method string) {
+		stop = n.hear(&localListener{want: mcp.SubscriptionFilter{Tools: true, Prompts: true, Resources: true}, audience: catalog.AudienceOf(f), tell: func(method string) {
 			out.put(nil, jsonrpc.NewNotification(method, nil))
 		}})
 	}
@@ -366,8 +366,8 @@ func (n *notices) attach(f *mcp.ClientInfo, r *bridge.Bridge, s mcp.Subscriber, 
 	}
 }
 
-// standing registers a legacy client with one server.
-func (n *notices) standing(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u Upstream, sole bool) Subscriber {
+// register registers a legacy client with one server.
+func (n *notices) register(f *mcp.ClientInfo, r *bridge.Bridge, out *notifier, u Upstream, sole bool) Subscriber {
 	n.mu.Lock()
 	w := n.attached[f.Conversation].find(u.Name())
 	n.mu.Unlock()

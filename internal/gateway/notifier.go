@@ -161,7 +161,7 @@ func (o *notifier) write() {
 			if x.from == nil {
 				o.to.Notify(x.m.Raw)
 			} else {
-				o.to.Notify(plain(x.from, x.m, o.as))
+				o.to.Notify(forLegacyClient(x.from, x.m, o.as))
 			}
 		}
 		if wait == nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// reader is a client that hears notices, each after having waited for its turn.
+// reader is a client that takes a fixed time for each notification.
 type reader struct {
-	turn chan struct{} // nil reads at once
+	turn chan struct{} // nil means it reads at once
 
 	mu   sync.Mutex
 	have []string
@@ -58,8 +58,8 @@ func notice(t *testing.T, method, params string) *jsonrpc.Message {
 	return m
 }
 
-// TestOutletFlood: what repeats itself is told at its pace, first at once and last of
-// all; what does not is told in order, within the bound.
+// TestOutletFlood: repeated notifications are sent at their pace, the first at once, and
+// the last in the end. Others are sent in order, up to the bound.
 func TestOutletFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}
@@ -95,7 +95,7 @@ func TestOutletFlood(t *testing.T) {
 		}
 		time.Sleep(changePace)
 		o.put(nil, changed)
-		synctest.Wait() // the writer rests now
+		synctest.Wait() // the writer pauses now
 		before := r.heard()
 		for i := range 2 * maxHeld {
 			o.put(nil, notice(t, mcp.NoteMessage, fmt.Sprintf(`{"data":%d}`, i)))
@@ -107,13 +107,13 @@ func TestOutletFlood(t *testing.T) {
 		o.close()
 		o.put(nil, changed)
 		if n := r.heard() - before; n != maxHeld {
-			t.Error("something was told after the end")
+			t.Error("a notification was sent after close")
 		}
 	})
 }
 
-// TestOutletBlocked: a client that does not read keeps nobody, and close waits for
-// what is being written and drops the rest.
+// TestOutletBlocked: a client that does not read delays nobody. close waits for the current
+// write and drops the rest.
 func TestOutletBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{turn: make(chan struct{})}
@@ -138,7 +138,7 @@ func TestOutletBlocked(t *testing.T) {
 		close(r.turn)
 		closing.Wait()
 		if n := r.heard(); n > 10 {
-			t.Errorf("%d were told", n)
+			t.Errorf("%d were sent", n)
 		}
 	})
 }

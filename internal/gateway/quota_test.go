@@ -31,16 +31,17 @@ func TestParty(t *testing.T) {
 	}
 }
 
-// TestAttendedTasksOfOneClientThrowOutNobodyElses: as with parked calls.
+// TestAttendedTasksOfOneClientThrowOutNobodyElses: the attended tasks of one client do not
+// evict those of others, as with parked calls.
 func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newAsksThenEnds(t)
+		x := newTaskServer(t)
 		g := &Single{Bridge: &bridge.Bridge{}, Upstream: x}
 		defer g.Bridge.Close()
 		poll := func(who uint64, n int) error {
-			c := tasking(t, "", "tasks/get", fmt.Sprintf(`{"taskId":"drgt1.one~%d~t1"}`, n))
+			c := taskCall(t, "", "tasks/get", fmt.Sprintf(`{"taskId":"drgt1.one~%d~t1"}`, n))
 			c.Client.Conversation = who
-			_, err := g.Call(t.Context(), c, &ear{})
+			_, err := g.Call(t.Context(), c, &recordingCaller{})
 			return err
 		}
 		if err := poll(2, 0); err != nil {
@@ -72,9 +73,9 @@ func TestAttendedTasksOfOneClientThrowOutNobodyElses(t *testing.T) {
 	})
 }
 
-// TestListensOfOneMachine: clients of one machine that do not say who they are have a
-// share each, and one of them cannot take the others'. All together they have a bound,
-// whatever names they give themselves.
+// TestListensOfOneMachine: each client of a machine that has not authenticated has its own
+// share of listens, and none can take the others'. All together they have a bound, whatever
+// names they choose.
 func TestListensOfOneMachine(t *testing.T) {
 	var s ListenQuota
 	of := func(machine, name string) *mcp.ClientInfo {
@@ -109,6 +110,6 @@ func TestListensOfOneMachine(t *testing.T) {
 		}
 	}
 	if len(s.taken) != 0 || len(s.machines) != 0 {
-		t.Errorf("left are %v of %v", s.taken, s.machines)
+		t.Errorf("left over: %v of %v", s.taken, s.machines)
 	}
 }

@@ -2,6 +2,6 @@
 
 package gateway_test
 
-// raceEnabled: under the race detector sync.Pool forgets on purpose, so
-// allocations say nothing.
+// raceEnabled: under the race detector sync.Pool drops objects on purpose, so allocation
+// counts mean nothing.
 const raceEnabled = true

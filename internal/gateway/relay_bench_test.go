@@ -20,8 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// relayed is a client of a whole Dragoman, both ends over pipes within
-// the process, with the framing of stdio. Its server answers every call with the same words.
+// relayed is a client of a whole Dragoman. Both ends are pipes within the process, with the
+// framing of stdio. Its server gives the same answer to every call.
 type relayed struct {
 	t    testing.TB
 	out  io.Writer
@@ -29,7 +29,7 @@ type relayed struct {
 	line []byte // a call of about 1 KiB
 }
 
-// osPipe returns the ends of a pipe of the system, which is what stdio is.
+// osPipe returns the ends of an OS pipe, which is what stdio uses.
 func osPipe(t testing.TB) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -39,9 +39,9 @@ func osPipe(t testing.TB) (r, w *os.File) {
 	return r, w
 }
 
-// pairing is who speaks with whom over a Dragoman.
+// pairing is a client and a server that speak through Dragoman.
 type pairing struct {
-	client, server bool   // of the newer era
+	client, server bool   // whether each is modern
 	caps           string // the client's capabilities
 }
 
@@ -85,8 +85,8 @@ func newRelayed(t testing.TB, with pairing) *relayed {
 
 const answerText = "The quick brown fox jumps over the lazy dog. "
 
-// answerAll is the server. It does little itself, so that what is measured is
-// what lies between.
+// answerAll is the server. It does little work itself, so that the benchmark measures
+// Dragoman.
 func answerAll(t testing.TB, modern bool, from io.Reader, to io.Writer) {
 	in := bufio.NewReaderSize(from, 1<<16)
 	typed := ""
@@ -104,7 +104,7 @@ func answerAll(t testing.TB, modern bool, from io.Reader, to io.Writer) {
 		}
 		m, err := jsonrpc.Scan(line, jsonrpc.Limits{})
 		if err != nil {
-			t.Errorf("the server gets no message: %v: %s", err, line)
+			t.Errorf("the server got a bad message: %v: %s", err, line)
 			return
 		}
 		switch {
@@ -125,8 +125,7 @@ func answerAll(t testing.TB, modern bool, from io.Reader, to io.Writer) {
 	}
 }
 
-// exchange sends a line and returns the next one, which is good until the next
-// exchange.
+// exchange sends a line and returns the next line, which is valid until the next exchange.
 func (r *relayed) exchange(line []byte) []byte {
 	if _, err := r.out.Write(line); err != nil {
 		r.t.Fatal(err)
@@ -144,8 +143,8 @@ func (r *relayed) call() {
 	}
 }
 
-// pairings are those whose calls have a budget, with the most allocations of one call: of
-// both hops, and of the server of the test, which reads a message too.
+// pairings are the pairs whose calls have a budget, and the most allocations of one call.
+// These count both hops and the test's server, which reads a message too.
 var pairings = []struct {
 	name string
 	pairing
@@ -155,14 +154,14 @@ var pairings = []struct {
 	{"legacy client, modern server", pairing{server: true, caps: `{}`}, 49},
 	{"modern client, legacy server", pairing{client: true, caps: `{}`}, 51},
 	{"modern client, modern server", pairing{client: true, server: true, caps: `{}`}, 45},
-	// A call in which the client may be asked runs on a goroutine of its own.
+	// A call in which the client may be asked has its own goroutine.
 	{"modern client that can be asked, legacy server", pairing{client: true, caps: `{"elicitation":{}}`}, 61},
-	// No server of the newer era asks in mid-call.
+	// No modern server sends requests during a call.
 	{"modern client that can be asked, modern server", pairing{client: true, server: true, caps: `{"elicitation":{}}`}, 45},
 }
 
-// BenchmarkRelay is one call after the other from a client's write to its read.
-// Both parties and four crossings of a pipe are part of it.
+// BenchmarkRelay runs one call after another and measures from the client's write to its
+// read. That includes both peers and four crossings of a pipe.
 func BenchmarkRelay(b *testing.B) {
 	for _, p := range pairings {
 		b.Run(p.name, func(b *testing.B) {
@@ -176,7 +175,7 @@ func BenchmarkRelay(b *testing.B) {
 	}
 }
 
-// TestRelayAllocs holds a call over two pipes to a budget.
+// TestRelayAllocs holds a call over two pipes to its budget.
 func TestRelayAllocs(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -193,5 +192,5 @@ func TestRelayAllocs(t *testing.T) {
 	}
 }
 
-// pipeOptions are how the daemon opens its pipes.
+// pipeOptions are the options that the daemon uses for its pipes.
 var pipeOptions = stdio.Options{Limits: jsonrpc.Limits{Names: mcp.MethodName}}

@@ -12,8 +12,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transcript"
 )
 
-// talk is both ends of a Dragoman for what a transcript cannot say: words that
-// depend on what was heard.
+// talk has both ends of a Dragoman, for tests that a transcript cannot express because a
+// message depends on an earlier one.
 type talk struct {
 	t                testing.TB
 	ends             transcript.Ends
@@ -47,7 +47,7 @@ func (k *talk) hear(from *bufio.Reader) *jsonrpc.Message {
 	return m
 }
 
-// server hears a request and answers it.
+// server reads a request at the server and answers it.
 func (k *talk) server(method, result string) *jsonrpc.Message {
 	k.t.Helper()
 	m := k.hear(k.upstream)
@@ -58,8 +58,8 @@ func (k *talk) server(method, result string) *jsonrpc.Message {
 	return m
 }
 
-// end closes both ends and waits. What the server is told meanwhile, as that a
-// listen is over, is read and left.
+// end closes both ends and waits. Whatever the server gets meanwhile, such as the end of a
+// listen, is read and dropped.
 func (k *talk) end() {
 	_ = k.ends.Client.Close()
 	_, _ = io.Copy(io.Discard, k.upstream)
@@ -79,8 +79,8 @@ func modernCall(id, more string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{ "n":1e400 }` + more + `,"_meta":` + asker + `}}`
 }
 
-// TestStateCrossesModernHopsUnread: what the server asks reaches a modern client
-// to the byte, the state wrapped; what it gets back is its own, to the byte.
+// TestStateCrossesModernHopsUnread: a modern server's input requests reach a modern client
+// byte for byte, with the state wrapped. The server gets its own state back byte for byte.
 func TestStateCrossesModernHopsUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)
@@ -114,10 +114,10 @@ func TestStateCrossesModernHopsUnread(t *testing.T) {
 	})
 }
 
-// TestLegacyServerAsksInItsAnswer: a server of both eras that has no live
-// question left on its older session asks in its answer, with a state or without.
-// A newer client can read that, and its answers reach the server; answers that
-// nobody asked for do not.
+// TestLegacyServerAsksInItsAnswer: a server of both eras that has no live request left on
+// its older session puts its input requests into its answer, with a state or without. A
+// modern client can read that, and its responses reach the server. Responses that nobody
+// requested do not.
 func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)
@@ -132,7 +132,7 @@ func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 		asks := `{"who" :{"method":"elicitation/create","params":` + fmt.Sprintf(form, "Who?") + `}}`
 		first := k.server("tools/call", `{"resultType":"input_required","inputRequests":`+asks+`,"requestState":"\u0061b"}`)
 		if !first.Param("inputResponses").IsZero() {
-			t.Errorf("the server gets answers that it has not asked for: %s", first.Raw)
+			t.Errorf("the server gets answers to questions that it never asked: %s", first.Raw)
 		}
 		retry := func(id string, asked *jsonrpc.Message) string {
 			if got := string(asked.ResultMember("inputRequests").Of(asked.Raw)); got != asks {
@@ -161,8 +161,8 @@ func TestLegacyServerAsksInItsAnswer(t *testing.T) {
 	})
 }
 
-// TestLegacyQuestionWaitsForAModernClient: a legacy server asks in mid-call; the
-// client answers with a second request, and the server has been called once.
+// TestLegacyQuestionWaitsForAModernClient: a legacy server sends a request during a call.
+// The client answers with a second request, and the server is called once.
 func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)
@@ -201,8 +201,8 @@ func TestLegacyQuestionWaitsForAModernClient(t *testing.T) {
 	})
 }
 
-// TestTwoQuestionsOfARoundAreLive: a legacy client hears both, in whatever order,
-// and the server gets both answers under its own keys.
+// TestTwoQuestionsOfARoundAreLive: a legacy client gets both requests of a round, in any
+// order, and the server gets both results under its own keys.
 func TestTwoQuestionsOfARoundAreLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newTalk(t)

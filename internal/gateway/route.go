@@ -44,18 +44,18 @@ type route struct {
 
 func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
 
-// leadTo makes u the server of the route.
-func (r *route) leadTo(u Upstream) { r.server, r.Server = u, u.Name() }
+// setServer makes u the server of the route.
+func (r *route) setServer(u Upstream) { r.server, r.Server = u, u.Name() }
 
 // rename makes t the target of the route. It replaces the name at at in the request.
 func (r *route) rename(at jsonrpc.Span, t catalog.Target) {
 	r.Edits.Replace(mcp.WhyName, at, t.Quoted)
-	r.leadTo(upstreamOf(t))
+	r.setServer(upstreamOf(t))
 }
 
-// exchanged reports whether the request goes to the server through the bridge, so that it
+// usesBridge reports whether the request goes to the server through the bridge, so that it
 // may carry a requestState.
-func (r *route) exchanged() bool {
+func (r *route) usesBridge() bool {
 	return r.do == doExchange || r.do == doPage && r.server != nil
 }
 
@@ -81,7 +81,7 @@ func (x runner) answer(ctx context.Context, by resolver, c *mcp.Call, k mcp.Call
 	var reply *mcp.Reply
 	passed := 0
 	r, err := by.resolve(ctx, c)
-	if err == nil && r.exchanged() {
+	if err == nil && r.usesBridge() {
 		// A retry is authorised again, so its state is opened before the policy is asked.
 		r.resume, err = x.bridge.Open(r.server, c)
 	}

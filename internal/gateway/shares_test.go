@@ -16,12 +16,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestN14_ListensOfOnePrincipalAreBounded: one more than it may have is refused
-// and says so, at whatever endpoint; others are not touched, and one that ends
-// makes room.
+// TestN14_ListensOfOnePrincipalAreBounded: one listen too many is refused with a reason, at
+// any endpoint. Other principals are not affected, and a listen that ends makes room.
 func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, _, _ := telling("u", mcp.SubscriptionFilter{Tools: true})
+		u, _, _ := notifyingServer("u", mcp.SubscriptionFilter{Tools: true})
 		relay, quota := &bridge.Bridge{}, &ListenQuota{}
 		one, other := &Merged{Bridge: relay, Listens: quota, Upstreams: []Upstream{u}}, &Single{Bridge: relay, Listens: quota, Upstream: u}
 		host := func(n int) callee {
@@ -60,7 +59,7 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 		<-all[5].done
 		again := listen(500, anna)
 		if got := again.ear.all(); len(got) != 1 {
-			t.Errorf("after one has ended: %q, %v", got, again.err)
+			t.Errorf("after one ended: %q, %v", got, again.err)
 		}
 		one.Drain()
 		other.Drain()
@@ -73,8 +72,8 @@ func TestN14_ListensOfOnePrincipalAreBounded(t *testing.T) {
 	})
 }
 
-// TestG02_OddNamesAreSaidAndSettled: of two items with one name the first is
-// shown, what clients would refuse has another name, and somebody is told, once.
+// TestG02_OddNamesAreSaidAndSettled: of two items with one name the first is shown; a name
+// that clients would refuse is replaced; each is logged once.
 func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	u := &fake{name: "u", hello: mcp.ServerInfo{Capabilities: []byte(`{"tools":{"listChanged":true},"resources":{"listChanged":true}}`)}, lists: map[string][]string{
@@ -114,7 +113,7 @@ func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	}
 	for _, w := range want {
 		if !strings.Contains(strings.Join(lost, "\n"), w) {
-			t.Errorf("nobody was told of %s in %q", w, lost)
+			t.Errorf("%s is not in %q", w, lost)
 		}
 	}
 	if len(renamed) != 3 {
@@ -124,22 +123,22 @@ func TestG02_OddNamesAreSaidAndSettled(t *testing.T) {
 	for _, l := range g.Lists() {
 		n += len(l.Rejected)
 	}
-	if n != len(lost)+1+len(renamed) { // of the two without a name one is told
+	if n != len(lost)+1+len(renamed) { // of the two without a name one is reported
 		t.Errorf("%d in the report: %+v", n, g.Lists())
 	}
 }
 
 func listing(t *testing.T, g *Merged, method string) string {
 	t.Helper()
-	reply, err := g.Call(t.Context(), modern(t, method, `{}`), &ear{})
+	reply, err := g.Call(t.Context(), modern(t, method, `{}`), &recordingCaller{})
 	if err != nil || reply.Msg.Kind != jsonrpc.Result {
 		t.Fatalf("%s: %v", method, err)
 	}
 	return string(reply.Msg.Raw)
 }
 
-// TestListsTellWhatIsStale: the last good list is shown while the server cannot
-// be asked, and the report says so.
+// TestListsTellWhatIsStale: the last good list is shown while the server is unreachable,
+// and the report says that it is stale.
 func TestListsTellWhatIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := false

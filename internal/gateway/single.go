@@ -48,7 +48,7 @@ func (g *Single) Call(ctx context.Context, c *mcp.Call, k mcp.Caller) (*mcp.Repl
 func (g *Single) resolve(_ context.Context, c *mcp.Call) (*route, error) {
 	r := newRoute(c)
 	r.Sole = true
-	r.leadTo(g.Upstream)
+	r.setServer(g.Upstream)
 	if c.Method != nil && c.Method.Task {
 		r.do, r.all = doTasks, []Upstream{g.Upstream}
 		return r, nil
@@ -123,7 +123,7 @@ func hidden(c *mcp.Call, server string, show catalog.Filter) error {
 
 // Notify forwards a client's notification to the server.
 func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message) {
-	g.Upstream.Forward(f, onward(m), m.Method)
+	g.Upstream.Forward(f, withoutSenderMeta(m), m.Method)
 }
 
 // Subscribe sends a legacy client the server's notifications, until detach is called.

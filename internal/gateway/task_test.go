@@ -17,36 +17,37 @@ import (
 
 const takesTasks = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
-// tasking is a call of a modern client that takes tasks.
-func tasking(t testing.TB, principal, method, params string) *mcp.Call {
+// taskCall returns a call of a modern client that supports tasks.
+func taskCall(t testing.TB, principal, method, params string) *mcp.Call {
 	t.Helper()
 	c := request26(t, principal, method, params)
 	c.Client.Capabilities = []byte(takesTasks)
 	return c
 }
 
-// directed is a modern server with tasks, requested one of 2025-11-25.
-func directed(name string) *fake {
+// directedTaskServer returns a modern server with tasks, requestedTaskServer one of
+// 2025-11-25.
+func directedTaskServer(name string) *fake {
 	return &fake{name: name, hello: mcp.ServerInfo{Revision: mcp.R20260728, Capabilities: []byte(`{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)},
 		lists: map[string][]string{mcp.MethodListTools: {`{"name":"star"}`}}}
 }
 
-func requested(name string) *fake {
-	u := directed(name)
+func requestedTaskServer(name string) *fake {
+	u := directedTaskServer(name)
 	u.hello = mcp.ServerInfo{Revision: mcp.R20251125, Capabilities: []byte(`{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`)}
 	return u
 }
 
 const aTask = `"taskId":"t1","status":"working","createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
 
-// answers makes a server answer methods with fixed results.
+// answers gives a server fixed results for methods.
 func (u *fake) answers(results map[string]string) *fake {
 	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
 		r, ok := results[c.Msg.Method]
 		if !ok {
 			return mcp.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"}), nil
 		}
-		reply := said(u.hello.Revision, r)
+		reply := resultReply(u.hello.Revision, r)
 		if u.hello.Revision.Legacy() {
 			reply.Session = 5
 		}
@@ -55,9 +56,9 @@ func (u *fake) answers(results map[string]string) *fake {
 	return u
 }
 
-// TestTasksBelongToTheirServerAndPrincipal: two servers may give one id to two
-// tasks, and whoever learns an id of another has nothing of it, although all use
-// one credential upstream.
+// TestTasksBelongToTheirServerAndPrincipal: two servers may give one id to two tasks, and a
+// client that learns another client's id cannot use it, although all share one credential
+// upstream.
 func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 	for _, signed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("signed in %t", signed), func(t *testing.T) {
@@ -65,12 +66,12 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 			if signed {
 				alice, bob = "alice", "bob"
 			}
-			one := directed("one").answers(map[string]string{"tools/call": `{"resultType":"task",` + aTask + `}`, "tasks/get": `{"resultType":"complete",` + aTask + `}`})
-			two := requested("two").answers(map[string]string{"tools/call": `{"task":{` + aTask + `}}`, "tasks/get": `{` + aTask + `}`})
+			one := directedTaskServer("one").answers(map[string]string{"tools/call": `{"resultType":"task",` + aTask + `}`, "tasks/get": `{"resultType":"complete",` + aTask + `}`})
+			two := requestedTaskServer("two").answers(map[string]string{"tools/call": `{"task":{` + aTask + `}}`, "tasks/get": `{` + aTask + `}`})
 			g := merged(t, one, two)
 			ids := map[string]string{}
 			for _, name := range []string{"one", "two"} {
-				reply, err := g.Call(t.Context(), tasking(t, alice, "tools/call", `{"name":"`+name+`__star"}`), &ear{})
+				reply, err := g.Call(t.Context(), taskCall(t, alice, "tools/call", `{"name":"`+name+`__star"}`), &recordingCaller{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -84,8 +85,8 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 			}
 			for name, u := range map[string]*fake{"one": one, "two": two} {
 				before := len(u.seen.all())
-				c := tasking(t, alice, "tasks/get", `{"taskId":"`+ids[name]+`"}`)
-				reply, err := g.Call(t.Context(), c, &ear{})
+				c := taskCall(t, alice, "tasks/get", `{"taskId":"`+ids[name]+`"}`)
+				reply, err := g.Call(t.Context(), c, &recordingCaller{})
 				if err != nil || text(t, reply, "taskId") != ids[name] {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -101,7 +102,7 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 			for _, id := range bad {
 				for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
 					before := len(one.seen.all()) + len(two.seen.all())
-					_, err := g.Call(t.Context(), tasking(t, bob, method, `{"taskId":"`+id+`","inputResponses":{}}`), &ear{})
+					_, err := g.Call(t.Context(), taskCall(t, bob, method, `{"taskId":"`+id+`","inputResponses":{}}`), &recordingCaller{})
 					if code(err) != jsonrpc.CodeInvalidParams {
 						t.Errorf("%s of %q: %v", method, id, err)
 					}
@@ -112,7 +113,7 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 			}
 			if signed {
 				other := merged(t, one, two)
-				if _, err := other.Call(t.Context(), tasking(t, alice, "tasks/get", `{"taskId":"`+ids["one"]+`"}`), &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+				if _, err := other.Call(t.Context(), taskCall(t, alice, "tasks/get", `{"taskId":"`+ids["one"]+`"}`), &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {
 					t.Errorf("an id signed with another key: %v", err)
 				}
 			}
@@ -120,34 +121,34 @@ func TestTasksBelongToTheirServerAndPrincipal(t *testing.T) {
 	}
 }
 
-// TestTasksNeedTheExtension: who has not declared it is told which it is, and
-// nobody is served what another era has.
+// TestTasksNeedTheExtension: a client that has not declared the extension gets an error
+// that names it, and no client gets the methods of the other era.
 func TestTasksNeedTheExtension(t *testing.T) {
-	g := merged(t, directed("one"), directed("two"))
+	g := merged(t, directedTaskServer("one"), directedTaskServer("two"))
 	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-		_, err := g.Call(t.Context(), modern(t, method, `{"taskId":"x"}`), &ear{})
+		_, err := g.Call(t.Context(), modern(t, method, `{"taskId":"x"}`), &recordingCaller{})
 		if e := mcp.Wire(err); e.Code != mcp.CodeMissingCapability || !strings.Contains(string(e.Data), mcp.ExtensionTasks) {
 			t.Errorf("%s: %v %s", method, err, e.Data)
 		}
 	}
 	for _, c := range []*mcp.Call{
-		tasking(t, "", "tasks/result", `{"taskId":"x"}`), tasking(t, "", "tasks/list", `{}`),
+		taskCall(t, "", "tasks/result", `{"taskId":"x"}`), taskCall(t, "", "tasks/list", `{}`),
 		legacy(t, "tasks/update", `{"taskId":"x"}`), legacy(t, "tasks/list", `{}`),
 	} {
-		if _, err := g.Call(t.Context(), c, &ear{}); code(err) != jsonrpc.CodeMethodNotFound {
+		if _, err := g.Call(t.Context(), c, &recordingCaller{}); code(err) != jsonrpc.CodeMethodNotFound {
 			t.Errorf("%s of %s: %v", c.Msg.Method, c.Client.Revision, err)
 		}
 	}
 }
 
 // TestCallThatBecameNoTaskIsKept: a legacy client was promised a task and gets one,
-// although the server has answered at once; it alone, for as long as it asked for.
+// although the server answered at once. It alone can read it, for as long as it asked for.
 func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u := directed("one").answers(map[string]string{"tools/call": `{"resultType":"complete","content":[],"isError":true}`})
+		u := directedTaskServer("one").answers(map[string]string{"tools/call": `{"resultType":"complete","content":[],"isError":true}`})
 		g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}
 		call := legacy(t, "tools/call", `{"name":"star","task":{"ttl":60000}}`)
-		reply, err := g.Call(t.Context(), call, &ear{})
+		reply, err := g.Call(t.Context(), call, &recordingCaller{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +159,7 @@ func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 			t.Errorf("got %s", task.Of(raw))
 		}
 		ask := func(method string) (*mcp.Reply, error) {
-			return g.Call(t.Context(), legacy(t, method, `{"taskId":"`+id+`"}`), &ear{})
+			return g.Call(t.Context(), legacy(t, method, `{"taskId":"`+id+`"}`), &recordingCaller{})
 		}
 		for range 2 {
 			got, err := ask("tasks/result")
@@ -175,7 +176,7 @@ func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 		}
 		other := legacy(t, "tasks/result", `{"taskId":"`+id+`"}`)
 		other.Client.Who = identity.Named("bob")
-		if _, err := g.Call(t.Context(), other, &ear{}); code(err) != jsonrpc.CodeInvalidParams {
+		if _, err := g.Call(t.Context(), other, &recordingCaller{}); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("another principal: %v", err)
 		}
 		time.Sleep(61 * time.Second)
@@ -185,8 +186,8 @@ func TestCallThatBecameNoTaskIsKept(t *testing.T) {
 	})
 }
 
-// TestAttendedTaskEnds: whoever waits for a task's questions in a client's stead
-// goes when the client stays away, and when Dragoman stops.
+// TestAttendedTaskEnds: a goroutine that waits for a task's requests on behalf of a client
+// ends when the client stays away, and when Dragoman stops.
 func TestAttendedTaskEnds(t *testing.T) {
 	for name, end := range map[string]func(*bridge.Bridge){
 		"the client stays away": func(*bridge.Bridge) { time.Sleep(stateTTL + time.Second) },
@@ -195,7 +196,7 @@ func TestAttendedTaskEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var waiting atomic.Int32
-				u := requested("one")
+				u := requestedTaskServer("one")
 				u.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 					if c.Msg.Method == mcp.MethodTaskResult {
 						waiting.Add(1)
@@ -203,25 +204,25 @@ func TestAttendedTaskEnds(t *testing.T) {
 						_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`))
 						return nil, err
 					}
-					reply := said(mcp.R20251125, `{"task":{`+aTask+`},`+strings.Replace(aTask, "working", "input_required", 1)+`}`)
+					reply := resultReply(mcp.R20251125, `{"task":{`+aTask+`},`+strings.Replace(aTask, "working", "input_required", 1)+`}`)
 					reply.Session = 5
 					return reply, nil
 				}
 				g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}
 				defer g.Bridge.Close()
-				reply, err := g.Call(t.Context(), tasking(t, "", "tools/call", `{"name":"star"}`), &ear{})
+				reply, err := g.Call(t.Context(), taskCall(t, "", "tools/call", `{"name":"star"}`), &recordingCaller{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				get := `{"taskId":"` + text(t, reply, "taskId") + `"}`
 				for range 3 {
-					reply, err = g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{})
+					reply, err = g.Call(t.Context(), taskCall(t, "", "tasks/get", get), &recordingCaller{})
 					if err != nil || text(t, reply, "status") != "input_required" {
 						t.Fatal(err, result(t, reply))
 					}
 				}
 				if waiting.Load() != 1 {
-					t.Fatalf("%d wait for its questions", waiting.Load())
+					t.Fatalf("%d goroutines wait for its requests", waiting.Load())
 				}
 				end(g.Bridge)
 				synctest.Wait()
@@ -233,15 +234,15 @@ func TestAttendedTaskEnds(t *testing.T) {
 	}
 }
 
-// TestTaskNobodyWaitsForIsCancelled: where we made a task, or took one, for a client
-// that knows none, the server is told when that client gives up.
+// TestTaskNobodyWaitsForIsCancelled: if Dragoman made or accepted a task for a client
+// without task support, it cancels the task when that client gives up.
 func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 	tests := map[string]struct {
 		u    *fake
 		call func() *mcp.Call
 	}{
-		"requested": {requested("one"), func() *mcp.Call { return modern(t, "tools/call", `{"name":"star"}`) }},
-		"directed":  {directed("one"), func() *mcp.Call { return legacy(t, "tools/call", `{"name":"star"}`) }},
+		"requested": {requestedTaskServer("one"), func() *mcp.Call { return modern(t, "tools/call", `{"name":"star"}`) }},
+		"directed":  {directedTaskServer("one"), func() *mcp.Call { return legacy(t, "tools/call", `{"name":"star"}`) }},
 	}
 	for name, x := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -257,7 +258,7 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 					case c.Msg.Method == mcp.MethodCancelTask:
 						cancelled.Store(true)
 					case rev.Legacy():
-						reply := said(rev, `{"task":{`+aTask+`}}`)
+						reply := resultReply(rev, `{"task":{`+aTask+`}}`)
 						reply.Session = 5
 						return reply, nil
 					case !mcp.HasTasksExtension(c.Capabilities()):
@@ -265,15 +266,15 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 						reply.From = rev
 						return reply, nil
 					case c.Msg.Method == mcp.MethodGetTask:
-						return said(rev, `{"resultType":"complete",`+aTask+`}`), ctx.Err()
+						return resultReply(rev, `{"resultType":"complete",`+aTask+`}`), ctx.Err()
 					}
-					return said(rev, `{"resultType":"task",`+aTask+`}`), nil
+					return resultReply(rev, `{"resultType":"task",`+aTask+`}`), nil
 				}
 				g := &Single{Bridge: &bridge.Bridge{}, Upstream: x.u}
 				defer g.Bridge.Close()
 				ctx, stop := context.WithCancel(t.Context())
 				time.AfterFunc(time.Minute, stop)
-				if _, err := g.Call(ctx, x.call(), &ear{}); err == nil {
+				if _, err := g.Call(ctx, x.call(), &recordingCaller{}); err == nil {
 					t.Error("a call that nobody waits for has an answer")
 				}
 				if !cancelled.Load() {
@@ -284,14 +285,14 @@ func TestTaskNobodyWaitsForIsCancelled(t *testing.T) {
 	}
 }
 
-// TestListensToItsOwnTasksOnly: a listen hears of the tasks that are its client's,
-// under its client's ids, and asks no server for others.
+// TestListensToItsOwnTasksOnly: a listen gets notifications about its client's tasks only,
+// under the client's ids. Servers are not asked about other tasks.
 func TestListensToItsOwnTasksOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := directed("one")
+		one := directedTaskServer("one")
 		one.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 			if c.Msg.Method != mcp.MethodListen {
-				return said(mcp.R20260728, `{"resultType":"task",`+aTask+`}`), nil
+				return resultReply(mcp.R20260728, `{"resultType":"task",`+aTask+`}`), nil
 			}
 			s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"taskIds":["t1","t9"]}}}`))
 			s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + aTask + `}}`))
@@ -299,13 +300,13 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}
-		g := merged(t, one, directed("two"))
-		reply, err := g.Call(t.Context(), tasking(t, "alice", "tools/call", `{"name":"one__star"}`), &ear{})
+		g := merged(t, one, directedTaskServer("two"))
+		reply, err := g.Call(t.Context(), taskCall(t, "alice", "tools/call", `{"name":"one__star"}`), &recordingCaller{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		mine := text(t, reply, "taskId")
-		reply, err = g.Call(t.Context(), tasking(t, "bob", "tools/call", `{"name":"one__star"}`), &ear{})
+		reply, err = g.Call(t.Context(), taskCall(t, "bob", "tools/call", `{"name":"one__star"}`), &recordingCaller{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +316,7 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 			defer stop()
 			c := request26(t, principal, mcp.MethodListen, `{"notifications":{"taskIds":["`+mine+`","`+theirs+`","t1"]}}`)
 			c.Client.Capabilities = []byte(capabilities)
-			e := &ear{}
+			e := &recordingCaller{}
 			_, err = g.Call(ctx, c, e)
 			return e.all(), err
 		}
@@ -340,8 +341,8 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 	})
 }
 
-// TestQuestionsOfATaskAreQuestions: what a modern server's task asks of a modern
-// client is held to what a call may ask.
+// TestQuestionsOfATaskAreQuestions: the input requests of a modern server's task are
+// checked like those of a call.
 func TestQuestionsOfATaskAreQuestions(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	task := strings.Replace(aTask, "working", "input_required", 1)
@@ -351,16 +352,16 @@ func TestQuestionsOfATaskAreQuestions(t *testing.T) {
 		`{"a":{"method":"sampling/createMessage","params":{}}}`: mcp.CodeMissingCapability,
 		`{"a":{"method":"elicitation/create","params":{"mode":"url","message":"?","url":"javascript:x","elicitationId":"1"}}}`: jsonrpc.CodeInternal,
 	} {
-		u := directed("one").answers(map[string]string{
+		u := directedTaskServer("one").answers(map[string]string{
 			"tools/call": `{"resultType":"task",` + aTask + `}`,
 			"tasks/get":  `{"resultType":"complete",` + task + `,"inputRequests":` + asks + `}`,
 		})
 		g := &Single{Bridge: &bridge.Bridge{}, Upstream: u}
-		made, err := g.Call(t.Context(), tasking(t, "", "tools/call", `{"name":"star"}`), &ear{})
+		made, err := g.Call(t.Context(), taskCall(t, "", "tools/call", `{"name":"star"}`), &recordingCaller{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = g.Call(t.Context(), tasking(t, "", "tasks/get", `{"taskId":"`+text(t, made, "taskId")+`"}`), &ear{})
+		_, err = g.Call(t.Context(), taskCall(t, "", "tasks/get", `{"taskId":"`+text(t, made, "taskId")+`"}`), &recordingCaller{})
 		if got := code(err); got != want {
 			t.Errorf("%s: code %d (%v), want %d", asks, got, err, want)
 		}

@@ -13,24 +13,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// asksThenEnds is a legacy server whose task wants input until over, and puts its
-// question to whoever waits for the result.
-type asksThenEnds struct {
+// taskServer is a legacy server whose task needs input until over. It sends its request to
+// whoever waits for the result.
+type taskServer struct {
 	*fake
 	over   bool
 	onLook func()
 	end    chan struct{} // closed to end the task
 }
 
-func newAsksThenEnds(t *testing.T) *asksThenEnds {
-	x := &asksThenEnds{fake: requested("one"), end: make(chan struct{}), onLook: func() {}}
+func newTaskServer(t *testing.T) *taskServer {
+	x := &taskServer{fake: requestedTaskServer("one"), end: make(chan struct{}), onLook: func() {}}
 	x.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 		task := aTask
 		switch c.Msg.Method {
 		case mcp.MethodTaskResult:
 			select {
 			case <-x.end:
-				return said(mcp.R20251125, `{"content":[]}`), nil
+				return resultReply(mcp.R20251125, `{"content":[]}`), nil
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
@@ -41,39 +41,39 @@ func newAsksThenEnds(t *testing.T) *asksThenEnds {
 				task = strings.Replace(aTask, "working", "completed", 1)
 			}
 		}
-		reply := said(mcp.R20251125, `{"task":{`+task+`},`+task+`}`)
+		reply := resultReply(mcp.R20251125, `{"task":{`+task+`},`+task+`}`)
 		reply.Session = 5
 		return reply, nil
 	}
 	return x
 }
 
-// begin makes a task and returns the parameters of a poll, which lack their end.
-func (x *asksThenEnds) begin(t *testing.T, g *Single) (get string) {
+// begin makes a task and returns the parameters of a poll, without the closing brace.
+func (x *taskServer) begin(t *testing.T, g *Single) (get string) {
 	t.Helper()
-	reply, err := g.Call(t.Context(), tasking(t, "", "tools/call", `{"name":"star"}`), &ear{})
+	reply, err := g.Call(t.Context(), taskCall(t, "", "tools/call", `{"name":"star"}`), &recordingCaller{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return `{"taskId":"` + text(t, reply, "taskId") + `"`
 }
 
-// TestPollGivenUpAsTheTaskEnds: a client that goes in the moment in which its task's
-// result is there gets it or an error, and never neither.
+// TestPollGivenUpAsTheTaskEnds: a client that cancels its poll at the moment when the
+// task's result arrives gets the result or an error, never neither.
 func TestPollGivenUpAsTheTaskEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for range 30 { // which of the two is seen first is chance
-			x := newAsksThenEnds(t)
+		for range 30 { // which of the two is seen first is random
+			x := newTaskServer(t)
 			g := &Single{Bridge: &bridge.Bridge{}, Upstream: x}
 			get := x.begin(t, g) + `}`
-			if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
+			if _, err := g.Call(t.Context(), taskCall(t, "", "tasks/get", get), &recordingCaller{}); err != nil {
 				t.Fatal(err)
 			}
 			close(x.end)
 			synctest.Wait()
 			ctx, give := context.WithCancel(t.Context())
 			x.over, x.onLook = true, give
-			reply, err := g.Call(ctx, tasking(t, "", "tasks/get", get), &ear{})
+			reply, err := g.Call(ctx, taskCall(t, "", "tasks/get", get), &recordingCaller{})
 			if reply == nil && err == nil {
 				t.Fatal("neither an answer nor an error")
 			}
@@ -82,17 +82,17 @@ func TestPollGivenUpAsTheTaskEnds(t *testing.T) {
 	})
 }
 
-// TestAttendedTasksAreCounted: the request that a task's attendant goes on holding is
-// part of what messages may hold, for as long as it is held.
+// TestAttendedTasksAreCounted: the request that an attended task keeps is counted in the
+// message budget for as long as it is kept.
 func TestAttendedTasksAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newAsksThenEnds(t)
+		x := newTaskServer(t)
 		b := transport.NewBudget(1 << 20)
 		g := &Single{Bridge: &bridge.Bridge{Budget: b}, Upstream: x}
 		defer g.Bridge.Close()
 		get := x.begin(t, g) + `,"_meta":{"x":"` + strings.Repeat("x", 100_000) + `"}}`
 		for range 3 {
-			if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
+			if _, err := g.Call(t.Context(), taskCall(t, "", "tasks/get", get), &recordingCaller{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,7 +102,7 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 		close(x.end)
 		synctest.Wait()
 		x.over = true
-		if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
+		if _, err := g.Call(t.Context(), taskCall(t, "", "tasks/get", get), &recordingCaller{}); err != nil {
 			t.Fatal(err)
 		}
 		if held := b.State().Held; held != 0 {
@@ -111,7 +111,7 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 
 		x.over, x.end = false, make(chan struct{})
 		for _, end := range []func(){func() { time.Sleep(stateTTL + 1) }, g.Bridge.Close} {
-			if _, err := g.Call(t.Context(), tasking(t, "", "tasks/get", get), &ear{}); err != nil {
+			if _, err := g.Call(t.Context(), taskCall(t, "", "tasks/get", get), &recordingCaller{}); err != nil {
 				t.Fatal(err)
 			}
 			end()
@@ -123,10 +123,10 @@ func TestAttendedTasksAreCounted(t *testing.T) {
 	})
 }
 
-// TestErrorOfATaskHasACodeOfTheClients: what a legacy server's task has failed with
-// stands in a modern client's poll with the code that a call would have had.
+// TestErrorOfATaskHasACodeOfTheClients: the error of a legacy server's failed task has the
+// same code in a modern client's poll as it would have in a call.
 func TestErrorOfATaskHasACodeOfTheClients(t *testing.T) {
-	x := newAsksThenEnds(t)
+	x := newTaskServer(t)
 	x.over = true
 	call := x.call
 	x.call = func(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
@@ -139,7 +139,7 @@ func TestErrorOfATaskHasACodeOfTheClients(t *testing.T) {
 	}
 	g := &Single{Bridge: &bridge.Bridge{}, Upstream: x}
 	defer g.Bridge.Close()
-	reply, err := g.Call(t.Context(), tasking(t, "", "tasks/get", x.begin(t, g)+`}`), &ear{})
+	reply, err := g.Call(t.Context(), taskCall(t, "", "tasks/get", x.begin(t, g)+`}`), &recordingCaller{})
 	if err != nil {
 		t.Fatal(err)
 	}

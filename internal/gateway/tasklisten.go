@@ -65,10 +65,10 @@ func listenToTasks(ctx context.Context, r *bridge.Bridge, c *mcp.Call, q *queue,
 		stop()
 		running.Wait()
 	}}
-	var all []*taskEar
+	var all []*taskListener
 	for _, u := range from {
 		if mine := ids[u.Name()]; mine != nil {
-			ear := &taskEar{bridge: r, client: c.Client, server: u, q: q, ids: mine, acked: make(chan struct{})}
+			ear := &taskListener{bridge: r, client: c.Client, server: u, q: q, ids: mine, acked: make(chan struct{})}
 			all = append(all, ear)
 			running.Go(func() { ear.listen(ctx, c) })
 		}
@@ -107,8 +107,8 @@ func (l *taskListen) filter(honoured []byte) []byte {
 	return append(out, ']', '}')
 }
 
-// taskEar is a listen with one server. It receives the listen's messages.
-type taskEar struct {
+// taskListener is a listen with one server. It receives the listen's messages.
+type taskListener struct {
 	mcp.NoCaller
 	bridge *bridge.Bridge
 	client *mcp.ClientInfo
@@ -120,7 +120,7 @@ type taskEar struct {
 	once   sync.Once
 }
 
-func (e *taskEar) listen(ctx context.Context, c *mcp.Call) {
+func (e *taskListener) listen(ctx context.Context, c *mcp.Call) {
 	defer e.once.Do(func() { close(e.acked) })
 	params := []byte(`{"notifications":{"taskIds":[`)
 	sep := ""
@@ -138,7 +138,7 @@ func (e *taskEar) listen(ctx context.Context, c *mcp.Call) {
 
 // Notify handles the acknowledgement and the notifications about the requested tasks, and
 // nothing else.
-func (e *taskEar) Notify(b []byte) {
+func (e *taskListener) Notify(b []byte) {
 	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
 	if err != nil {
 		return

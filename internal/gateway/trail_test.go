@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestTrail records a call with progress and a question in each pair of eras. Each stage
-// replays to its output, and what was changed on the way is the output of a stage, to the
-// byte, with a reason for each change. The last one is the answer.
+// TestTrail records a call with progress and a server request in each pair of eras. Each
+// stage replays to its output. Everything that was changed on the way is the output of a
+// stage, byte for byte, with a reason for each change. The last one is the answer.
 func TestTrail(t *testing.T) {
 	for _, client := range []string{"legacy", "modern"} {
 		for _, server := range []string{"legacy", "modern"} {
@@ -36,11 +36,11 @@ func TestTrail(t *testing.T) {
 // scripted is the call of TestTrail.
 type scripted struct {
 	*talk
-	client, server string // eras
+	client, server string // whether each is modern
 	wire           []*jsonrpc.Message
 }
 
-// open lets the client open, and the server where it is not yet open.
+// open initializes the client, and the server if that has not happened yet.
 func (s *scripted) open() {
 	if s.client == "legacy" {
 		s.say(s.ends.Client, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{}}},"clientInfo":{"name":"c","version":"1"}}}`)
@@ -74,7 +74,7 @@ func trailCall(id, more string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"t","arguments":{ }` + more + `,"_meta":` + meta + `}}`
 }
 
-// seen hears a message that a splice has made.
+// seen records a message that a splice has made.
 func (s *scripted) seen(from string) *jsonrpc.Message {
 	s.t.Helper()
 	end := s.talk.client
@@ -86,7 +86,7 @@ func (s *scripted) seen(from string) *jsonrpc.Message {
 	return m
 }
 
-// call plays the call from where the server hears it.
+// call plays the call from where the server gets it.
 func (s *scripted) call() {
 	const yes = `{"action":"accept","content":{"n" : 1e400}}`
 	call := s.seen("server")
@@ -118,7 +118,7 @@ func (s *scripted) call() {
 	case s.client == "legacy":
 		s.seen("server")
 	default:
-		s.hear(s.upstream) // an answer that is made, not spliced
+		s.hear(s.upstream) // an answer that is built, not spliced
 	}
 	s.say(s.ends.Upstream, string(jsonrpc.AppendResult(nil, call.ID, []byte(`{"content":[ ]}`))))
 	if m := s.seen("client"); m.Kind != jsonrpc.Result || string(m.ResultMember("content").Of(m.Raw)) != "[ ]" {
@@ -148,10 +148,10 @@ func checkTrail(t *testing.T, trail *jsonrpc.Trail, wire []*jsonrpc.Message) {
 	}
 	for _, m := range wire {
 		if !slices.ContainsFunc(stages, func(s jsonrpc.Stage) bool { return string(s.Output) == string(m.Raw) }) {
-			t.Errorf("no stage has put out %s", m.Raw)
+			t.Errorf("%s is not the output of any stage", m.Raw)
 		}
 	}
 	if got, want := stages[len(stages)-1].Output, wire[len(wire)-1].Raw; string(got) != string(want) {
-		t.Errorf("the last stage puts out %s, on the wire is %s", got, want)
+		t.Errorf("the last stage's output is %s, but on the wire is %s", got, want)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// server lets an upstream be what the gateway calls one.
+// server adapts an upstream to the gateway's interface.
 type server struct{ *upstream.Upstream }
 
 func (s server) Subscribe(f *mcp.ClientInfo, deliver func(*jsonrpc.Message), asker mcp.Subscriber) gateway.Subscriber {
@@ -39,8 +39,8 @@ func (s server) Acquire(ctx context.Context, f *mcp.ClientInfo, need mcp.Need) (
 	return l, nil
 }
 
-// start is a whole Dragoman before one server, over two pipes in memory. A
-// transcript tells of one connection, so the server can be reached only once.
+// start runs a whole Dragoman before one server, over two pipes in memory. A transcript has
+// one connection, so the server can be reached only once.
 func start(t testing.TB, config string) transcript.Ends {
 	t.Helper()
 	return startTrailed(t, config, nil)
@@ -66,14 +66,14 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 	case "dialect: " + dialect.CodexAppServer:
 		adapt, pin = codex.New(codex.Options{}).Adapt, mcp.LatestLegacy
 	default:
-		t.Fatalf("this configuration is not understood: %q", config)
+		t.Fatalf("unknown configuration: %q", config)
 	}
 	client, runnerClient := transcript.Pipe()
 	behind, runnerUpstream := transcript.Pipe()
 	var reached atomic.Bool
 	u := upstream.New(upstream.Spec{Name: "s", OneClient: true, Pin: pin, Pipe: func(context.Context) (transport.Pipe, error) {
 		if reached.Swap(true) {
-			return nil, errors.New("the transcript's server was reached before")
+			return nil, errors.New("the transcript's server was opened twice")
 		}
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &conn.Sessions{}})
@@ -86,7 +86,7 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 		if errors.Is(err, downstream.ErrShutdown) {
 			err = nil
 		}
-		synctest.Wait() // what is told to the server of the client's end is told
+		synctest.Wait() // the server hears of the end of the client
 		relay.Close()
 		u.Close(context.Background())
 		ended <- errors.Join(err, client.Close(), behind.Close())
@@ -99,9 +99,8 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 
 const transcripts = "../../testdata/transcripts/*.txtar"
 
-// TestTranscripts plays the conversations of testdata/transcripts, in which the
-// bytes on both sides of Dragoman are written down. Time stands still meanwhile:
-// no step waits for real.
+// TestTranscripts plays the conversations of testdata/transcripts, which spell out the
+// bytes on both sides of Dragoman. Time is simulated, so no step really waits.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob(transcripts)
 	if err != nil || len(files) == 0 {

@@ -13,14 +13,13 @@ import (
 
 const elicit = `"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}`
 
-// TestListMeanwhileTakesNoQuestion: a question of the server in mid-call is the
-// call's, also while a list is read on the same session, by a modern client or by
-// ourselves.
+// TestListMeanwhileTakesNoQuestion: a server request during a call belongs to the call,
+// even while a modern client or Dragoman reads a list on the same session.
 func TestListMeanwhileTakesNoQuestion(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var held *jsonrpc.Message
-		s := &farServer{}
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s := &testServer{}
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodListTools:
 				held = m
@@ -48,12 +47,12 @@ func TestListMeanwhileTakesNoQuestion(t *testing.T) {
 	})
 }
 
-// TestQuestionIsNeverDropped: a client that reads slowly, or a server that says
-// much, costs log messages, not the question that the call waits for.
+// TestQuestionIsNeverDropped: if a client reads slowly or a server logs a lot, log messages
+// are lost, but not the server request that the call waits for.
 func TestQuestionIsNeverDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{}
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s := &testServer{}
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodCallTool:
 				for range 2000 {
@@ -79,8 +78,8 @@ func TestQuestionIsNeverDropped(t *testing.T) {
 	})
 }
 
-// TestLiveQuestionsThatAreNone: an input request that no message can be made of is
-// the server's fault, and nothing of it reaches the client.
+// TestLiveQuestionsThatAreNone: an input request that cannot be made a message is the
+// server's fault, and none of it reaches the client.
 func TestLiveQuestionsThatAreNone(t *testing.T) {
 	for name, asks := range map[string]string{
 		"params null":  `{"k":{"method":"elicitation/create","params":null}}`,
@@ -91,8 +90,8 @@ func TestLiveQuestionsThatAreNone(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &farServer{modern: true}
-				s.on = func(l *farLink, m *jsonrpc.Message) {
+				s := &testServer{modern: true}
+				s.on = func(l *testSession, m *jsonrpc.Message) {
 					switch {
 					case m.Method == mcp.MethodListen:
 						l.acknowledge(m)
@@ -114,14 +113,14 @@ func TestLiveQuestionsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestLiveQuestionsOfAnyParams: the retry carries answers and state whatever the
-// call's own params were.
+// TestLiveQuestionsOfAnyParams: the retry carries responses and state, whatever the call's
+// own params were.
 func TestLiveQuestionsOfAnyParams(t *testing.T) {
 	for name, params := range map[string]string{"none": "", "empty": `,"params":{}`, "blank": `,"params":{ }`, "meta": `,"params":{"_meta":{}}`} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &farServer{modern: true}
-				s.on = func(l *farLink, m *jsonrpc.Message) {
+				s := &testServer{modern: true}
+				s.on = func(l *testSession, m *jsonrpc.Message) {
 					switch {
 					case m.Method == mcp.MethodListen:
 						l.acknowledge(m)
@@ -156,12 +155,12 @@ func TestLiveQuestionsOfAnyParams(t *testing.T) {
 	}
 }
 
-// TestM09_LegacyClientIsToldInItsOwnCodes: what a modern server needs and a legacy
-// client lacks is no -32021, which that client cannot know.
+// TestM09_LegacyClientIsToldInItsOwnCodes: if a modern server needs a capability that a
+// legacy client lacks, the error is not -32021, which that client does not know.
 func TestM09_LegacyClientIsToldInItsOwnCodes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{modern: true}
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s := &testServer{modern: true}
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodListen:
 				l.acknowledge(m)
@@ -179,11 +178,11 @@ func TestM09_LegacyClientIsToldInItsOwnCodes(t *testing.T) {
 	})
 }
 
-// TestStateOfOtherMethodsIsTheirs: a member named requestState of a method that
-// knows no rounds is not ours to judge.
+// TestStateOfOtherMethodsIsTheirs: Dragoman does not check a member named requestState of a
+// method without input rounds.
 func TestStateOfOtherMethodsIsTheirs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{modern: true}
+		s := &testServer{modern: true}
 		n := build(t, s).client()
 		n.say(modernRequest("1", "foo/bar", `"requestState":"mine"`, `{}`))
 		if m := n.answerTo("1"); m.Kind != jsonrpc.Result {
@@ -200,8 +199,8 @@ func TestStateOfOtherMethodsIsTheirs(t *testing.T) {
 // neither ttlMs nor cacheScope (2026-07-28 §MRTR).
 func TestQuestionsOfReadsAreNotCacheable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{caps: `{"resources":{}}`}
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s := &testServer{caps: `{"resources":{}}`}
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodReadResource:
 				l.say(`{"jsonrpc":"2.0","id":"q",` + elicit + `}`)
@@ -219,13 +218,12 @@ func TestQuestionsOfReadsAreNotCacheable(t *testing.T) {
 	})
 }
 
-// TestProgressGoesOnThroughTheRounds: a server begins anew with each round of input.
-// The client hears progress that increases (§Progress, all revisions), also where
-// there was none in the first round. A second client with the same token is not
-// concerned by what the first has heard.
+// TestProgressGoesOnThroughTheRounds: a server starts its progress anew with each round of
+// input. The client gets progress that increases (§Progress, all revisions), even if the
+// first round had none. A second client with the same token is not affected by the first.
 func TestProgressGoesOnThroughTheRounds(t *testing.T) {
 	for name, test := range map[string]struct {
-		rounds []string // the progress in each
+		rounds []string // the progress in each round
 		want   string
 	}{
 		"each begins anew":            {[]string{"1 2", "1 2 3"}, "1 2 3"},
@@ -238,8 +236,8 @@ func TestProgressGoesOnThroughTheRounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &farServer{modern: true}
-				s.on = func(l *farLink, m *jsonrpc.Message) {
+				s := &testServer{modern: true}
+				s.on = func(l *testSession, m *jsonrpc.Message) {
 					switch {
 					case m.Method == mcp.MethodListen:
 						l.acknowledge(m)

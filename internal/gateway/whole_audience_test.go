@@ -13,12 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// choosy is a server whose tools depend on what its client has declared: "plain" for
-// all, "form" for those that show forms. more, where it is set, is one more tool of
-// the second kind.
-func choosy(modern bool, more *atomic.Value) *farServer {
-	s := &farServer{modern: modern, caps: `{"tools":{"listChanged":true}}`}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+// capabilityServer returns a server whose tools depend on the client's capabilities:
+// "plain" for all, "form" for clients that show forms. more, if it is set, is another tool
+// of the second kind.
+func capabilityServer(modern bool, more *atomic.Value) *testServer {
+	s := &testServer{modern: modern, caps: `{"tools":{"listChanged":true}}`}
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodListen:
 			l.acknowledge(m)
@@ -45,7 +45,7 @@ func choosy(modern bool, more *atomic.Value) *farServer {
 
 // caller is a client of either era.
 type caller struct {
-	*near
+	*testClient
 	modern bool
 	caps   string
 	id     int
@@ -53,9 +53,9 @@ type caller struct {
 
 func (w *whole) caller(modern bool, caps string) *caller {
 	if modern {
-		return &caller{near: w.client(), modern: true, caps: caps}
+		return &caller{testClient: w.client(), modern: true, caps: caps}
 	}
-	return &caller{near: w.legacy(caps), caps: caps}
+	return &caller{testClient: w.legacy(caps), caps: caps}
 }
 
 func (c *caller) ask(method, params string) *jsonrpc.Message {
@@ -83,10 +83,10 @@ func (c *caller) tools() string {
 
 const shownForms, hiddenForms = "a__plain a__form b__plain b__form", "a__plain b__plain"
 
-// TestListsOfAnAudience: behind the merged endpoint a client sees the tools that a
-// server lists for its capabilities, can call them, and hears when they change, while
-// another client with other capabilities sees its own. It holds for both eras on both
-// sides, whoever comes first, and for a client that calls before it lists.
+// TestListsOfAnAudience: behind the merged endpoint a client sees the tools that a server
+// lists for its capabilities, can call them, and is notified when they change. Another
+// client with other capabilities sees its own tools. It holds for both eras on both sides,
+// in any order, and for a client that calls before it lists.
 func TestListsOfAnAudience(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
@@ -94,8 +94,8 @@ func TestListsOfAnAudience(t *testing.T) {
 				t.Run(fmt.Sprintf("server_modern_%t_client_modern_%t_first_%s", serverIsModern, clientIsModern, first), func(t *testing.T) {
 					inBubble(t, func(t *testing.T) {
 						var more atomic.Value
-						a := choosy(serverIsModern, &more)
-						w := build(t, a, choosy(serverIsModern, nil))
+						a := capabilityServer(serverIsModern, &more)
+						w := build(t, a, capabilityServer(serverIsModern, nil))
 						forms, plain := w.caller(clientIsModern, `{"elicitation":{}}`), w.caller(clientIsModern, `{}`)
 						call := func(c *caller, tool string) *jsonrpc.Message {
 							return c.ask("tools/call", `"name":"`+tool+`","arguments":{}`)
@@ -149,13 +149,13 @@ func TestListsOfAnAudience(t *testing.T) {
 	}
 }
 
-// TestAudiencesAreBounded: many spellings of the same capabilities are one audience,
-// and a client that goes through many sets of them starts few processes; it sees the
-// list of everybody then. A client that was there before keeps its lists.
+// TestAudiencesAreBounded: many spellings of the same capabilities are one audience. A
+// client that goes through many sets of capabilities starts few processes; after that it
+// sees the default list. A client that was there before keeps its lists.
 func TestAudiencesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		a := choosy(false, nil)
-		w := build(t, a, choosy(false, nil))
+		a := capabilityServer(false, nil)
+		w := build(t, a, capabilityServer(false, nil))
 		innocent := w.caller(true, `{"elicitation":{},"roots":{}}`)
 		if got := innocent.tools(); got != shownForms {
 			t.Errorf("sees %s", got)
@@ -187,7 +187,7 @@ func TestAudiencesAreBounded(t *testing.T) {
 		if n := a.opened(); n != before {
 			t.Errorf("the other client needed %d sessions more", n-before)
 		}
-		// What nobody has used for a while makes room.
+		// An audience unused for a while makes room.
 		time.Sleep(5 * time.Minute)
 		greedy.caps = `{"elicitation":{},"sampling":{},"roots":{"listChanged":true}}`
 		if got := greedy.tools(); got != shownForms {
@@ -196,17 +196,17 @@ func TestAudiencesAreBounded(t *testing.T) {
 	})
 }
 
-// TestListOfAServerThatStartsOnce: a server that cannot be opened for one more set of
-// capabilities is shown as everybody sees it, and the others with their own.
+// TestListOfAServerThatStartsOnce: if a server cannot be opened for one more set of
+// capabilities, clients see its default list, and the other servers' own lists.
 func TestListOfAServerThatStartsOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		a := choosy(false, nil)
-		w := build(t, a, choosy(false, nil))
+		a := capabilityServer(false, nil)
+		w := build(t, a, capabilityServer(false, nil))
 		plain := w.caller(true, `{}`)
 		if got := plain.tools(); got != hiddenForms {
 			t.Errorf("sees %s", got)
 		}
-		a.away(errors.New("its port is in use"))
+		a.refuseOpens(errors.New("its port is in use"))
 		forms := w.caller(true, `{"elicitation":{}}`)
 		if got := forms.tools(); got != "a__plain b__plain b__form" {
 			t.Errorf("sees %s", got)
@@ -214,9 +214,9 @@ func TestListOfAServerThatStartsOnce(t *testing.T) {
 		if got := plain.tools(); got != hiddenForms {
 			t.Errorf("the other sees %s", got)
 		}
-		a.away(nil)
+		a.refuseOpens(nil)
 		time.Sleep(2 * time.Minute)
-		forms.tools() // which waits for nobody who was away, and looks again
+		forms.tools() // does not wait for the server that was unavailable, and tries it again
 		time.Sleep(time.Second)
 		if got := forms.tools(); got != shownForms {
 			t.Errorf("when it starts again it sees %s", got)
@@ -224,13 +224,13 @@ func TestListOfAServerThatStartsOnce(t *testing.T) {
 	})
 }
 
-// TestHelloOfAnAudience: what a legacy client is told at initialize, and a modern one
-// by server/discover, is what the servers can do for it.
+// TestHelloOfAnAudience: the result of initialize for a legacy client, and of
+// server/discover for a modern one, has what the servers can do for that client.
 func TestHelloOfAnAudience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		opened := func() *farServer {
-			s := &farServer{}
-			s.on = func(l *farLink, m *jsonrpc.Message) { l.answer(m, `{"tools":[],"prompts":[]}`) }
+		opened := func() *testServer {
+			s := &testServer{}
+			s.on = func(l *testSession, m *jsonrpc.Message) { l.answer(m, `{"tools":[],"prompts":[]}`) }
 			s.choose = func(m *jsonrpc.Message) string {
 				if !jsonrpc.Find(m.Raw, m.Param("capabilities"), "elicitation").IsZero() {
 					return `{"tools":{},"prompts":{}}`

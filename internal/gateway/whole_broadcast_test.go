@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// legacyOf is legacy for a client that has said who it is.
-func (w *whole) legacyOf(principal, capabilities string) *near {
+// legacyOf returns a legacy client with a principal.
+func (w *whole) legacyOf(principal, capabilities string) *testClient {
 	w.t.Helper()
 	n := w.clientOf(principal)
 	n.say(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"n","version":"1"}}}`)
@@ -30,7 +30,7 @@ func callOf(id int, who, more string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{"who":"%s %d"}%s}}`, id, who, id, more)
 }
 
-// whoOf returns what callOf has written.
+// whoOf returns the client that callOf has written into a call.
 func whoOf(m *jsonrpc.Message) string {
 	who, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "who"))
 	return who
@@ -41,9 +41,9 @@ func progressOf(m *jsonrpc.Message, n int, text string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"message":%q}}`, token, n, text)
 }
 
-// TestAnswersOfAServerThatBroadcasts: clients with different principals, each with a
-// session of its own at a server that sends each answer and each word of progress to
-// all sessions, and at two Dragomans. Everybody gets their own, and nothing else.
+// TestAnswersOfAServerThatBroadcasts: a server sends each answer and each progress
+// notification to all sessions. Clients with different principals have a session each,
+// through two Dragomans. Every client gets its own messages and nothing else.
 func TestAnswersOfAServerThatBroadcasts(t *testing.T) {
 	for _, dragomans := range []int{1, 2} {
 		t.Run(strconv.Itoa(dragomans), func(t *testing.T) {
@@ -54,9 +54,9 @@ func TestAnswersOfAServerThatBroadcasts(t *testing.T) {
 
 func manyAtOneThatBroadcasts(t *testing.T, dragomans int) {
 	const clients, calls = 16, 10
-	s := &farServer{broadcasts: true}
+	s := &testServer{broadcasts: true}
 	var answering sync.WaitGroup
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodCallTool:
 			answering.Go(func() {
@@ -70,7 +70,7 @@ func manyAtOneThatBroadcasts(t *testing.T, dragomans int) {
 			l.answer(m, `{}`)
 		}
 	}
-	var all []*near
+	var all []*testClient
 	var wholes []*whole
 	for range dragomans {
 		wholes = append(wholes, build(t, s))
@@ -107,13 +107,13 @@ func manyAtOneThatBroadcasts(t *testing.T, dragomans int) {
 	if n := s.opened(); n != clients {
 		t.Errorf("%d sessions", n)
 	}
-	// Each answer was heard by all other sessions, those of the handshakes by all that
-	// were there already.
+	// Each answer reached all other sessions. The handshake's answers reached all sessions that
+	// already existed.
 	var unasked int64
 	for _, w := range wholes {
 		r := w.upstreams[0].Report()
 		if unasked += r.Unasked; !r.Broadcasts {
-			t.Error("it is not seen to broadcast")
+			t.Error("the report does not say that the server broadcasts")
 		}
 	}
 	if want := int64(clients*calls*(clients-1) + clients*(clients-1)/2); unasked != want {
@@ -121,14 +121,14 @@ func manyAtOneThatBroadcasts(t *testing.T, dragomans int) {
 	}
 }
 
-// TestAnswersAfterARestart: the answers of before come when the sessions are new. They
-// are nobody's.
+// TestAnswersAfterARestart: answers to calls of old sessions come on the new sessions. They
+// go to no client.
 func TestAnswersAfterARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{}
+		s := &testServer{}
 		var mu sync.Mutex
 		var old []jsonrpc.ID
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			if m.Method != mcp.MethodCallTool {
 				l.answer(m, `{}`)
 				return
@@ -170,15 +170,16 @@ func TestAnswersAfterARestart(t *testing.T) {
 
 const formAsked = `"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}`
 
-// TestQuestionsOfAServerThatBroadcasts: a question goes to the sessions of two clients.
-// It is asked of whom it concerns, where that can be told, and otherwise of nobody.
+// TestQuestionsOfAServerThatBroadcasts: a server request goes to the sessions of two
+// clients. The client that it concerns gets it if that client can be told apart; otherwise
+// none does.
 func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 	for name, test := range map[string]struct {
-		token    bool // the question names its call
-		other    bool // the other client has a call too
-		stranger bool // a client that is none of ours is behind the wrapper
-		asked    bool // the client whose call it is
-		answers  int  // that the server gets
+		token    bool // the request names its call
+		other    bool // the other client has a running call too
+		stranger bool // another client, not through Dragoman, uses the wrapper
+		asked    bool // whether the client of the call is asked
+		answers  int  // responses that the server gets
 	}{
 		"it names its call":                         {token: true, other: true, asked: true, answers: 1},
 		"it names its call, with strangers":         {token: true, other: true, stranger: true, asked: true, answers: 1},
@@ -189,11 +190,11 @@ func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &farServer{broadcasts: true}
+				s := &testServer{broadcasts: true}
 				calls := map[string]*jsonrpc.Message{}
 				var mu sync.Mutex
 				var answers []string
-				s.on = func(l *farLink, m *jsonrpc.Message) {
+				s.on = func(l *testSession, m *jsonrpc.Message) {
 					mu.Lock()
 					defer mu.Unlock()
 					switch {
@@ -207,8 +208,8 @@ func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 				}
 				w := build(t, s)
 				a, b := w.legacyOf("a", `{"elicitation":{}}`), w.legacyOf("b", `{"elicitation":{}}`)
-				// Both have had a session before.
-				for who, n := range map[string]*near{"a": a, "b": b} {
+				// Both clients have had a session before.
+				for who, n := range map[string]*testClient{"a": a, "b": b} {
 					n.say(callOf(0, who, ""))
 					synctest.Wait()
 					s.link(t, 0).answer(calls[who+" 0"], `{"content":[]}`)
@@ -256,15 +257,15 @@ func TestQuestionsOfAServerThatBroadcasts(t *testing.T) {
 	}
 }
 
-// TestLogsOfAServerThatBroadcasts: a log message reaches the client whose call alone
-// can be meant among those of all sessions, once, and otherwise nobody.
+// TestLogsOfAServerThatBroadcasts: a log message reaches a client, once, if only that
+// client's call can be meant among all sessions. Otherwise no client gets it.
 func TestLogsOfAServerThatBroadcasts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"x"}}`
-		s := &farServer{broadcasts: true}
+		s := &testServer{broadcasts: true}
 		calls := map[string]*jsonrpc.Message{}
 		var mu sync.Mutex
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			mu.Lock()
 			defer mu.Unlock()
 			if m.Method == mcp.MethodCallTool {

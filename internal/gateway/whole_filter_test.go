@@ -14,24 +14,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// sees is a filter that shows the items with one of its texts in their names, and the
-// servers that it names.
-type sees struct{ texts, servers []string }
+// substringFilter is a filter that shows the items with one of its texts in their names,
+// and the servers that it names.
+type substringFilter struct{ texts, servers []string }
 
-func (f sees) Shows(kind catalog.Kind, server, name string) bool {
+func (f substringFilter) Shows(kind catalog.Kind, server, name string) bool {
 	if !slices.Contains(f.servers, server) {
 		return false
 	}
 	return kind == catalog.KindServer || slices.ContainsFunc(f.texts, func(s string) bool { return strings.Contains(name, s) })
 }
 
-// filterOf returns what the principals of these tests see; nobody else sees less than all.
+// filterOf returns the filters of the principals of these tests. Others see everything.
 func filterOf(who *identity.Principal) catalog.Filter {
 	switch who.Key() {
 	case "ada":
-		return sees{[]string{"one", "t"}, []string{"a", "b"}}
+		return substringFilter{[]string{"one", "t"}, []string{"a", "b"}}
 	case "bob":
-		return sees{[]string{"hid-"}, []string{"a"}}
+		return substringFilter{[]string{"hid-"}, []string{"a"}}
 	}
 	return nil
 }
@@ -52,10 +52,10 @@ func (c *caller) namesOf(method string) string {
 	return strings.Join(names, " ")
 }
 
-// TestTwoPrincipalsReadTwoLists: two principals with different filters read different
-// lists and different counts from one gateway, in all pairs of eras, and neither of them
-// costs a request to a server. What is hidden from a principal is answered as what does
-// not exist, and never reaches a server.
+// TestTwoPrincipalsReadTwoLists: two principals with different filters read different lists
+// and different counts from one gateway, in all pairs of eras. Neither filter costs a
+// request to a server. A request for a hidden item gets the same answer as one for an
+// unknown item and never reaches a server.
 func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 	want := map[string]map[string]string{
 		"ada": {
@@ -75,9 +75,9 @@ func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 		for _, clientIsModern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s server, %s client", eraOf(serverIsModern), eraOf(clientIsModern)), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					a, b := newGallery(serverIsModern, false), newGallery(serverIsModern, false)
+					a, b := newListServer(serverIsModern, false), newListServer(serverIsModern, false)
 					b.lists = map[string][]string{mcp.MethodListTools: {"other"}}
-					w := build(t, a.farServer, b.farServer)
+					w := build(t, a.testServer, b.testServer)
 					merged := w.host.(*gateway.Merged)
 					merged.Filter = filterOf
 					first := w.callerAs("cleo", clientIsModern, `{}`)
@@ -86,7 +86,7 @@ func TestTwoPrincipalsReadTwoLists(t *testing.T) {
 							t.Errorf("cleo: %s: %s, want %s", method, got, names)
 						}
 					}
-					time.Sleep(time.Second) // so that the handshakes are over
+					time.Sleep(time.Second) // so that the handshakes are complete
 					a.asks()
 					b.asks()
 					for _, who := range []string{"ada", "bob"} {
@@ -143,8 +143,8 @@ func TestTwoPrincipalsAtOneServer(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
 			inBubble(t, func(t *testing.T) {
-				a := newGallery(serverIsModern, false)
-				w := build(t, a.farServer)
+				a := newListServer(serverIsModern, false)
+				w := build(t, a.testServer)
 				w.host.(*gateway.Single).Filter = filterOf
 				for who, want := range map[string]string{"ada": "one two three", "bob": "hid-a hid-b", "cleo": "one hid-a two three hid-b four"} {
 					c := w.callerAs(who, clientIsModern, `{}`)

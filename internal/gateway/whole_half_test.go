@@ -8,19 +8,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestHalfOfACharacterPassesBothWays: an escaped half of a surrogate pair, which
-// JavaScript and Python write where a text was cut within an emoji, reaches the other
-// side byte by byte, in arguments, results and errors, between all eras. Names that
-// calls are routed by must be whole.
+// TestHalfOfACharacterPassesBothWays: an escaped half of a surrogate pair, which JavaScript
+// and Python write when they cut a text within an emoji, reaches the other side unchanged,
+// in arguments, results and errors, between all eras. Names that calls are routed by must
+// be complete.
 func TestHalfOfACharacterPassesBothWays(t *testing.T) {
 	const half = `{"\ud83d":"cut \ud83d","\uDE00":["\ude00x"]}`
 	for _, modern := range []bool{true, false} {
 		for _, servers := range []int{1, 2} {
 			t.Run(map[bool]string{true: "modern", false: "legacy"}[modern]+map[int]string{1: " alone", 2: " merged"}[servers], func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					var all []*farServer
+					var all []*testServer
 					for range servers {
-						all = append(all, &farServer{modern: modern, caps: `{"tools":{},"resources":{}}`, on: halves})
+						all = append(all, &testServer{modern: modern, caps: `{"tools":{},"resources":{}}`, on: echoArguments})
 					}
 					w := build(t, all...)
 					prefix := map[int]string{1: "", 2: "a__"}[servers]
@@ -69,8 +69,8 @@ func TestHalfOfACharacterPassesBothWays(t *testing.T) {
 	}
 }
 
-// halves is a server whose tools answer with their arguments.
-func halves(l *farLink, m *jsonrpc.Message) {
+// echoArguments is a server whose tools answer with their arguments.
+func echoArguments(l *testSession, m *jsonrpc.Message) {
 	rest := ""
 	if l.server.modern {
 		rest = `,"resultType":"complete","ttlMs":0,"cacheScope":"private"`

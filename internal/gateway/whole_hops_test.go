@@ -11,11 +11,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// holding is a server that keeps the calls of its tool until the test answers.
-func holding(modern bool) (*farServer, <-chan *jsonrpc.Message) {
-	s := &farServer{modern: modern}
+// holding returns a server that holds the calls of its tool until the test answers.
+func holding(modern bool) (*testServer, <-chan *jsonrpc.Message) {
+	s := &testServer{modern: modern}
 	held := make(chan *jsonrpc.Message, 64)
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodListen:
 			l.acknowledge(m)
@@ -28,9 +28,9 @@ func holding(modern bool) (*farServer, <-chan *jsonrpc.Message) {
 	return s, held
 }
 
-// TestT22_LevelOfOneRequest: a modern client asks for log messages with one
-// request. They come while that one runs; its own other requests, and those of
-// other clients, hear nothing of what the server now says.
+// TestT22_LevelOfOneRequest: a modern client asks for log messages with one request. It
+// gets them while that request runs. Its other requests, and those of other clients, get
+// none.
 func TestT22_LevelOfOneRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, held := holding(false)
@@ -42,7 +42,7 @@ func TestT22_LevelOfOneRequest(t *testing.T) {
 			s.link(t, 0).say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","data":"secret"}}`)
 			synctest.Wait()
 		}
-		quiet := func(who string, n *near) {
+		quiet := func(who string, n *testClient) {
 			t.Helper()
 			if got := n.rest(); len(got) != 0 {
 				t.Errorf("%s heard %q", who, got)
@@ -60,7 +60,8 @@ func TestT22_LevelOfOneRequest(t *testing.T) {
 		if got := a.rest(); len(got) != 1 || !strings.Contains(got[0], `"error"`) {
 			t.Errorf("who asked for warnings heard %q", got)
 		}
-		// Two calls run, of two clients: a message may be either's, so nobody gets it.
+		// Two calls of two clients are running. A message may belong to either, so neither
+		// client gets it.
 		b.say(modernRequest("1", "tools/call", call, `{}`))
 		other := <-held
 		log("error")
@@ -80,9 +81,9 @@ func TestT22_LevelOfOneRequest(t *testing.T) {
 	})
 }
 
-// TestT23_CollidingProgressTokens: clients of both eras use the same tokens, as
-// number and as text, on one session of the server. There each token is another,
-// and each client hears of its own call with its token as it wrote it.
+// TestT23_CollidingProgressTokens: clients of both eras use the same tokens, as number and
+// as string, on one session of the server. The server sees different tokens, and each
+// client gets the progress of its own call with its token as it wrote it.
 func TestT23_CollidingProgressTokens(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 				s, held := holding(modern)
 				w := build(t, s)
 				tokens := []string{`1`, `"1"`, `1`, `"1"`, `9007199254740993`, `"\u0031"`}
-				var clients []*near
+				var clients []*testClient
 				for i, token := range tokens {
 					n := w.client()
 					body := modernRequest("1", "tools/call", fmt.Sprintf(`"name":"t","arguments":{"who":%d}`, i), `{}`)
@@ -117,8 +118,9 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 					who := jsonrpc.Find(m.Raw, m.Param("arguments"), "who").Of(m.Raw)
 					l.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":"%s"}}`, token, who))
 				}
-				// A client's own token means nothing here, unless we chose it too.
-				l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"nobody's","progress":1}}`)
+				// A client's own token means nothing on this hop, unless Dragoman chose the
+				// same.
+				l.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"unknown","progress":1}}`)
 				for i, n := range clients {
 					got := n.rest()
 					want := fmt.Sprintf(`"progressToken":%s,"progress":1,"message":"%d"`, tokens[i], i)
@@ -137,11 +139,11 @@ func TestT23_CollidingProgressTokens(t *testing.T) {
 	}
 }
 
-// TestT24_ReservedKeysStayOnTheirHop: what describes the sender in _meta belongs to
-// one hop. A legacy server, told all of it at initialize, gets none of it, whatever
-// a client of either era puts there; a modern one gets exactly one of each, which is
-// what we know of the client. Trace context and other people's keys cross in all
-// pairs of eras, to the byte.
+// TestT24_ReservedKeysStayOnTheirHop: the _meta keys that describe the sender belong to one
+// hop. A legacy server, which got all of it at initialize, gets none of them, whatever a
+// client of either era sends. A modern one gets exactly one of each, with what Dragoman
+// knows of the client. Trace context and unknown keys cross in all pairs of eras, byte for
+// byte.
 func TestT24_ReservedKeysStayOnTheirHop(t *testing.T) {
 	const (
 		trace  = `"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate":"a=1", "baggage":"b=2"`
@@ -161,8 +163,8 @@ func TestT24_ReservedKeysStayOnTheirHop(t *testing.T) {
 		for _, modernClient := range []bool{false, true} {
 			t.Run(fmt.Sprintf("client_modern_%t_server_modern_%t", modernClient, modernServer), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					s := &farServer{modern: modernServer}
-					s.on = func(l *farLink, m *jsonrpc.Message) {
+					s := &testServer{modern: modernServer}
+					s.on = func(l *testSession, m *jsonrpc.Message) {
 						switch {
 						case m.Method == mcp.MethodListen:
 							l.acknowledge(m)
@@ -171,7 +173,7 @@ func TestT24_ReservedKeysStayOnTheirHop(t *testing.T) {
 						}
 					}
 					w := build(t, s)
-					var n *near
+					var n *testClient
 					call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{},"_meta":{` + forged + `,` + trace + `,` + others + `}}}`
 					note := `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{` + forged + `,` + trace + `,` + others + `}}}`
 					if modernClient {
@@ -195,7 +197,7 @@ func TestT24_ReservedKeysStayOnTheirHop(t *testing.T) {
 					if len(calls) != 1 {
 						t.Fatalf("the server got %d calls", len(calls))
 					}
-					if legacy := !modernClient && !modernServer; legacy != (len(notes) == 1) { // modern ones stand alone
+					if legacy := !modernClient && !modernServer; legacy != (len(notes) == 1) { // modern requests carry their own _meta
 						t.Errorf("the server got %d notifications", len(notes))
 					}
 					for _, m := range append(calls, notes...) {

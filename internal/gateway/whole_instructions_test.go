@@ -8,18 +8,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestInstructionsHaveABound: a server's instructions reach clients of both eras cut
-// after 64 KiB, between characters, passed on or joined with another server's, which
-// stay whole. The log has one line, and the loss is named.
+// TestInstructionsHaveABound: clients of both eras get a server's instructions cut after 64
+// KiB, between characters. Instructions joined with them stay whole. There is one log line
+// and a loss.
 func TestInstructionsHaveABound(t *testing.T) {
 	const most = 64 << 10
 	for _, modern := range []bool{true, false} {
 		for _, servers := range []int{1, 2} {
 			t.Run(map[bool]string{true: "modern", false: "legacy"}[modern]+map[int]string{1: " alone", 2: " merged"}[servers], func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					all := []*farServer{{modern: modern, instructions: "x" + strings.Repeat("😀", most)}}
+					all := []*testServer{{modern: modern, instructions: "x" + strings.Repeat("😀", most)}}
 					if servers == 2 {
-						all = append(all, &farServer{modern: modern, instructions: "the other's"})
+						all = append(all, &testServer{modern: modern, instructions: "the other's"})
 					}
 					w := build(t, all...)
 					old := w.client()

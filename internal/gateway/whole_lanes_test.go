@@ -11,16 +11,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// curious is a server whose tool asks who its caller is before it answers; the
-// question does not say whose it is.
-func curious() *farServer {
-	s := &farServer{}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+// serverAskingWho returns a server whose tool asks who its caller is before it answers. The
+// request does not say which call it belongs to.
+func serverAskingWho() *testServer {
+	s := &testServer{}
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodCallTool:
 			l.say(`{"jsonrpc":"2.0","id":"q` + string(m.ID) + `",` + elicit + `}`)
 		case m.Kind == jsonrpc.Result, m.Kind == jsonrpc.Failure:
-			// The answer to q5 is that to the call 5.
+			// The response to q5 belongs to call 5.
 			id := strings.Trim(string(m.ID), `"q`)
 			l.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[],"heard":` + string(m.Raw) + `}}`)
 		case m.Kind == jsonrpc.Request:
@@ -30,13 +30,13 @@ func curious() *farServer {
 	return s
 }
 
-// TestT6_QuestionsReachTheirOwnCaller: interactive calls of several clients at
-// once, legacy and modern, with the same ids.
+// TestT6_QuestionsReachTheirOwnCaller: interactive calls of several clients run at once,
+// legacy and modern, with the same ids.
 func TestT6_QuestionsReachTheirOwnCaller(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := curious()
+		s := serverAskingWho()
 		w := build(t, s)
-		var legacy, modern []*near
+		var legacy, modern []*testClient
 		for range 3 {
 			legacy = append(legacy, w.legacy(`{"elicitation":{}}`))
 			modern = append(modern, w.client())
@@ -77,11 +77,11 @@ func TestT6_QuestionsReachTheirOwnCaller(t *testing.T) {
 	})
 }
 
-// TestTwoCallsOfOneLegacyClientAskOverOneSession: a legacy client is asked as a
-// whole, so that its calls need no session each.
+// TestTwoCallsOfOneLegacyClientAskOverOneSession: requests go to a legacy client as a
+// whole, so its calls need no session each.
 func TestTwoCallsOfOneLegacyClientAskOverOneSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := curious()
+		s := serverAskingWho()
 		n := build(t, s).legacy(`{"elicitation":{}}`)
 		for id := range 2 {
 			n.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{}}}`, id))
@@ -103,17 +103,18 @@ func TestTwoCallsOfOneLegacyClientAskOverOneSession(t *testing.T) {
 	})
 }
 
-// TestT12_ClientGoneInMidCallEndsItAtTheServer, whatever the era of either and
-// whether it asks or works.
+// TestT12_ClientGoneInMidCallEndsItAtTheServer: a call ends at the server when its client
+// disconnects, whatever the eras, and whether the call is waiting for the client or
+// working.
 func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 	for _, asks := range []bool{false, true} {
-		for name, open := range map[string]func(w *whole) *near{
-			"legacy": func(w *whole) *near {
+		for name, open := range map[string]func(w *whole) *testClient{
+			"legacy": func(w *whole) *testClient {
 				n := w.legacy(`{"elicitation":{}}`)
 				n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
 				return n
 			},
-			"modern": func(w *whole) *near {
+			"modern": func(w *whole) *testClient {
 				n := w.client()
 				n.say(modernRequest("1", "tools/call", `"name":"t","arguments":{}`, `{"elicitation":{}}`))
 				return n
@@ -121,8 +122,8 @@ func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s_asks_%t", name, asks), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					s := &farServer{}
-					s.on = func(l *farLink, m *jsonrpc.Message) {
+					s := &testServer{}
+					s.on = func(l *testSession, m *jsonrpc.Message) {
 						switch {
 						case m.Method == mcp.MethodCallTool && asks:
 							l.say(`{"jsonrpc":"2.0","id":"q",` + elicit + `}`)
@@ -135,7 +136,7 @@ func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 					n := open(w)
 					time.Sleep(time.Second)
 					_ = n.pipe.Close()
-					// A modern client that was asked may come back on another link, for
+					// A modern client that was asked may come back on another connection for
 					// ten minutes.
 					patience := 5 * time.Second
 					if asks && name == "modern" {
@@ -153,14 +154,14 @@ func TestT12_ClientGoneInMidCallEndsItAtTheServer(t *testing.T) {
 	}
 }
 
-// TestServerGoneInMidCall: the client gets one error that says what is known, and
-// the next call works.
+// TestServerGoneInMidCall: if the server exits during a call, the client gets one error
+// with the known outcome, and the next call works.
 func TestServerGoneInMidCall(t *testing.T) {
 	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &farServer{modern: modern}
-				s.on = func(l *farLink, m *jsonrpc.Message) {
+				s := &testServer{modern: modern}
+				s.on = func(l *testSession, m *jsonrpc.Message) {
 					switch {
 					case m.Method == mcp.MethodListen:
 						l.acknowledge(m)

@@ -13,40 +13,40 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// workshop is a server of either era. It keeps requests waiting while hold is set. Its
-// tools: "plain" answers, "ask" and "ask2" ask once and twice before they do, "job" may
-// be called as a task and "must" has to be. A task is as status says.
-type workshop struct {
-	*farServer
-	listens bool // has subscriptions/listen, which uses a session for as long as it is open
+// leaseServer is a server of either era. It holds requests while hold is set. Its tools:
+// "plain" answers, "ask" and "ask2" send one and two requests first, "job" may be called as
+// a task and "must" has to be. status is the status of its tasks.
+type leaseServer struct {
+	*testServer
+	listens bool // has subscriptions/listen, which uses a session while it is open
 	mu      sync.Mutex
 	hold    bool
 	held    []func()
 	status  string                      // of its tasks
-	waiting map[string]*jsonrpc.Message // calls that wait for an answer to a question, by its id
-	rounds  map[string]int              // questions asked for a call, by its id
-	results []func()                    // requests for a task's result that wait for its end
+	waiting map[string]*jsonrpc.Message // calls that wait for a response, by the id of the request to the client
+	rounds  map[string]int              // requests sent for a call, by the call's id
+	results []func()                    // requests for a task's result that wait for the task's end
 }
 
-func newWorkshop(modern bool) *workshop {
+func newLeaseServer(modern bool) *leaseServer {
 	caps := `"tools":{},"prompts":{},"resources":{"subscribe":true},"completions":{},`
 	if modern {
 		caps += `"extensions":{"io.modelcontextprotocol/tasks":{}}`
 	} else {
 		caps += `"tasks":{"requests":{"tools":{"call":{}}}}`
 	}
-	s := &workshop{
-		farServer: &farServer{modern: modern, caps: "{" + caps + "}"},
-		status:    mcp.TaskWorking, waiting: map[string]*jsonrpc.Message{}, rounds: map[string]int{},
+	s := &leaseServer{
+		testServer: &testServer{modern: modern, caps: "{" + caps + "}"},
+		status:     mcp.TaskWorking, waiting: map[string]*jsonrpc.Message{}, rounds: map[string]int{},
 	}
 	s.on = s.take
 	return s
 }
 
-const shopTask = `"taskId":"t","createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
+const testTask = `"taskId":"t","createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
 
-// task is how its tasks are, in the words of its era.
-func (s *workshop) task(status string) string {
+// task returns a task as its era says it.
+func (s *leaseServer) task(status string) string {
 	if s.modern {
 		more := ""
 		switch status {
@@ -55,12 +55,12 @@ func (s *workshop) task(status string) string {
 		case mcp.TaskInput:
 			more = `,"inputRequests":{"k":{` + elicit + `}}`
 		}
-		return shopTask + `,"status":"` + status + `","ttlMs":86400000,"pollIntervalMs":30000` + more
+		return testTask + `,"status":"` + status + `","ttlMs":86400000,"pollIntervalMs":30000` + more
 	}
-	return shopTask + `,"status":"` + status + `","ttl":86400000`
+	return testTask + `,"status":"` + status + `","ttl":86400000`
 }
 
-func (s *workshop) take(l *farLink, m *jsonrpc.Message) {
+func (s *leaseServer) take(l *testSession, m *jsonrpc.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer := func(result string) {
@@ -111,9 +111,9 @@ func (s *workshop) take(l *farLink, m *jsonrpc.Message) {
 	}
 }
 
-// ask answers a call, or puts its next question.
-func (s *workshop) ask(l *farLink, call *jsonrpc.Message, name string) {
-	rounds := len(name) - len("ask") + 1 // "ask2" is one longer
+// ask answers a call or sends its next request.
+func (s *leaseServer) ask(l *testSession, call *jsonrpc.Message, name string) {
+	rounds := len(name) - len("ask") + 1 // "ask2" has one more
 	if s.modern {
 		var n int
 		_, _ = fmt.Sscanf(string(call.Param("requestState").Of(call.Raw)), `"%d"`, &n)
@@ -135,8 +135,8 @@ func (s *workshop) ask(l *farLink, call *jsonrpc.Message, name string) {
 	l.say(`{"jsonrpc":"2.0","id":` + id + `,` + elicit + `}`)
 }
 
-// holds sets whether requests wait, and answers those that waited.
-func (s *workshop) holds(hold bool) {
+// holds sets whether requests are held, and answers those that were held.
+func (s *leaseServer) holds(hold bool) {
 	synctest.Wait()
 	s.mu.Lock()
 	held := s.held
@@ -148,8 +148,8 @@ func (s *workshop) holds(hold bool) {
 	synctest.Wait()
 }
 
-// becomes changes how its tasks are.
-func (s *workshop) becomes(status string) {
+// setStatus changes the status of its tasks.
+func (s *leaseServer) setStatus(status string) {
 	synctest.Wait()
 	s.mu.Lock()
 	s.status = status
@@ -163,15 +163,16 @@ func (s *workshop) becomes(status string) {
 	}
 }
 
-// lease is a use of a server by one client, whose sessions are counted at some points.
+// lease is a use of a server by one client. It records the number of sessions at some
+// points.
 type lease struct {
 	*caller
-	server *workshop
+	server *leaseServer
 	up     *upstream.Upstream
 	out    []string
 }
 
-// sessions returns how many there are, how many of them somebody uses, and how many
+// sessions returns how many sessions there are, how many of them are in use, and how many
 // requests run on them.
 func (k *lease) sessions() (there, used, running int) {
 	synctest.Wait()
@@ -185,13 +186,14 @@ func (k *lease) sessions() (there, used, running int) {
 	return there, used, running
 }
 
-// at notes how many sessions have been opened so far, and what sessions returns.
+// at records how many sessions have been opened so far, and what sessions returns.
 func (k *lease) at(when string) {
 	there, used, running := k.sessions()
 	k.out = append(k.out, fmt.Sprintf("%s %d/%d/%d/%d", when, k.server.opened(), there, used, running))
 }
 
-// later notes it again twice: while a lane is kept, and when even a home session is not.
+// later records the same twice more: while an exclusive session is kept, and when even a
+// home session is not.
 func (k *lease) later() {
 	k.at("after")
 	time.Sleep(2 * time.Minute)
@@ -200,9 +202,9 @@ func (k *lease) later() {
 	k.at("+22m")
 }
 
-// settle answers what the client is asked, and returns the answer of its request. Each
-// question finds the person away for three minutes.
-func (k *lease) settle(id, method, params string) *jsonrpc.Message {
+// answerAll answers the requests to the client and returns the answer to the client's own
+// request. Each answer takes the user three minutes.
+func (k *lease) answerAll(id, method, params string) *jsonrpc.Message {
 	k.t.Helper()
 	for n := 1; ; n++ {
 		m := k.next()
@@ -222,8 +224,8 @@ func (k *lease) settle(id, method, params string) *jsonrpc.Message {
 	}
 }
 
-// overHours notes the most sessions that anybody uses and the most requests that run at a
-// hundred moments of three hours, none of which is that of a poll.
+// overHours records the most sessions in use and the most running requests at a hundred
+// moments of three hours, none of them during a poll.
 func (k *lease) overHours(what string) {
 	most, mostRunning := 0, 0
 	for range 100 {
@@ -235,7 +237,7 @@ func (k *lease) overHours(what string) {
 	k.out = append(k.out, fmt.Sprintf("%s for 3h %d/%d/%d/%d", what, k.server.opened(), there, most, mostRunning))
 }
 
-// result notes when the answer of a use is an error.
+// result records the error if the answer of a use is one.
 func (k *lease) result(m *jsonrpc.Message) *jsonrpc.Message {
 	k.t.Helper()
 	if m.Kind != jsonrpc.Result {
@@ -249,13 +251,13 @@ var leaseUses = []struct {
 	name string
 	caps string
 	run  func(k *lease)
-	bare bool // the server has no tasks
+	bare bool // the server does not support tasks
 }{
 	{"call", `{}`, func(k *lease) { k.simple(mcp.MethodCallTool, `"name":"plain","arguments":{}`) }, false},
 	{"call, no tasks at the server", `{}`, func(k *lease) { k.simple(mcp.MethodCallTool, `"name":"plain","arguments":{}`) }, true},
 	{"question, no tasks at the server", canBeAsked, func(k *lease) {
 		const params = `"name":"ask","arguments":{}`
-		k.result(k.settle(k.start(mcp.MethodCallTool, params), mcp.MethodCallTool, params))
+		k.result(k.answerAll(k.start(mcp.MethodCallTool, params), mcp.MethodCallTool, params))
 		k.later()
 	}, true},
 	{"call of one that can be asked", canBeAsked, func(k *lease) { k.simple(mcp.MethodCallTool, `"name":"plain","arguments":{}`) }, false},
@@ -267,19 +269,19 @@ var leaseUses = []struct {
 	}, false},
 	{"question", canBeAsked, func(k *lease) {
 		const params = `"name":"ask","arguments":{}`
-		k.result(k.settle(k.start(mcp.MethodCallTool, params), mcp.MethodCallTool, params))
+		k.result(k.answerAll(k.start(mcp.MethodCallTool, params), mcp.MethodCallTool, params))
 		k.later()
 	}, false},
 	{"two questions", canBeAsked, func(k *lease) {
 		const params = `"name":"ask2","arguments":{}`
-		k.result(k.settle(k.start(mcp.MethodCallTool, params), mcp.MethodCallTool, params))
+		k.result(k.answerAll(k.start(mcp.MethodCallTool, params), mcp.MethodCallTool, params))
 		k.later()
 	}, false},
 	{"task of a client that takes none", canBeAsked, func(k *lease) {
 		const params = `"name":"must","arguments":{}`
 		id := k.start(mcp.MethodCallTool, params)
 		k.overHours("awaited")
-		k.server.becomes(mcp.TaskCompleted)
+		k.server.setStatus(mcp.TaskCompleted)
 		k.result(k.answerTo(id))
 		k.later()
 	}, false},
@@ -297,11 +299,11 @@ var leaseUses = []struct {
 		k.at("made")
 		k.result(k.ask(mcp.MethodGetTask, id))
 		k.overHours("not polled")
-		k.server.becomes(mcp.TaskInput)
+		k.server.setStatus(mcp.TaskInput)
 		k.result(k.ask(mcp.MethodGetTask, id))
 		time.Sleep(3 * time.Minute)
 		k.at("wants input")
-		k.server.becomes(mcp.TaskCompleted)
+		k.server.setStatus(mcp.TaskCompleted)
 		k.result(k.ask(mcp.MethodGetTask, id))
 		k.later()
 	}, false},
@@ -315,11 +317,11 @@ var leaseUses = []struct {
 	}, false},
 }
 
-// simple is one request: while the server is at it, and after it.
+// simple is one request, recorded while the server works on it and after it.
 func (k *lease) simple(method, params string) {
 	k.server.holds(true)
 	id := k.start(method, params)
-	for range 4 { // what Dragoman asks of its own accord comes before it
+	for range 4 { // Dragoman's own requests come before it
 		time.Sleep(time.Second)
 		k.at("during")
 		if got := len(k.last(method)); got > 0 {
@@ -333,7 +335,7 @@ func (k *lease) simple(method, params string) {
 	k.later()
 }
 
-// last returns the requests of a method that any session has got.
+// last returns the last requests of a method that any session got.
 func (k *lease) last(method string) (all []*jsonrpc.Message) {
 	for i := range k.server.opened() {
 		all = append(all, k.server.link(k.t, i).got(method)...)
@@ -346,7 +348,7 @@ A listen uses a session, but is not counted among the requests that run.
 `
 
 // TestLeases writes down how many sessions with a server each kind of request opens and
-// holds: while the server is at it, while a person thinks, between the polls of a task,
+// holds: while the server works on it, while the user thinks, between the polls of a task,
 // and afterwards.
 func TestLeases(t *testing.T) {
 	var out strings.Builder
@@ -356,15 +358,15 @@ func TestLeases(t *testing.T) {
 		for _, use := range leaseUses {
 			for _, isolation := range []upstream.Isolation{upstream.Auto, upstream.Shared, upstream.PerCall} {
 				if pair.server && isolation != upstream.Auto {
-					continue // there is one link, whatever the isolation
+					continue // one session, whatever the isolation
 				}
 				inBubble(t, func(t *testing.T) {
-					s := newWorkshop(pair.server)
+					s := newLeaseServer(pair.server)
 					s.isolation, s.listens = isolation, use.name == "subscribe"
 					if use.bare {
 						s.caps = `{"tools":{}}`
 					}
-					w := build(t, s.farServer)
+					w := build(t, s.testServer)
 					k := &lease{caller: w.callerAs("nobody", pair.client, use.caps), server: s, up: w.upstreams[0]}
 					use.run(k)
 					fmt.Fprintf(&out, "%s, %s: %s\n", use.name, isolation, strings.Join(k.out, ", "))
@@ -376,16 +378,16 @@ func TestLeases(t *testing.T) {
 }
 
 // TestLeasesOfJoinedLists writes down how many sessions with the first of two servers are
-// opened and used when clients of several capabilities list and call.
+// opened and used when clients with several sets of capabilities list and call.
 func TestLeasesOfJoinedLists(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(leaseHead)
 	for _, modern := range []bool{false, true} {
 		for _, isolation := range []upstream.Isolation{upstream.Auto, upstream.Shared, upstream.PerCall} {
 			inBubble(t, func(t *testing.T) {
-				s := newWorkshop(modern)
+				s := newLeaseServer(modern)
 				s.isolation = isolation
-				w := build(t, s.farServer, newWorkshop(false).farServer)
+				w := build(t, s.testServer, newLeaseServer(false).testServer)
 				k := &lease{server: s, up: w.upstreams[0]}
 				k.at("begin")
 				for i, caps := range []string{`{}`, canBeAsked, `{}`} {

@@ -13,9 +13,9 @@ import (
 )
 
 // listing is a server with one tool whose name the test may change.
-func listing(modern bool, name *atomic.Value) *farServer {
-	s := &farServer{modern: modern}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+func listing(modern bool, name *atomic.Value) *testServer {
+	s := &testServer{modern: modern}
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodListen:
 			l.acknowledge(m)
@@ -34,8 +34,8 @@ func named(name string) *atomic.Value {
 	return v
 }
 
-// TestListsThatAreOldAreAnnounced: who has an older list of a server that tells
-// nobody hears when another client finds a newer one.
+// TestListsThatAreOldAreAnnounced: if a server does not announce changes and one client
+// reads a newer list, clients with an older one are notified.
 func TestListsThatAreOldAreAnnounced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tool := named("one")
@@ -61,8 +61,8 @@ func TestListsThatAreOldAreAnnounced(t *testing.T) {
 	})
 }
 
-// TestU28_ListsOfARestartedServerAreAnnounced: after a restart clients hear that
-// the lists are others.
+// TestU28_ListsOfARestartedServerAreAnnounced: if a server's lists differ after a restart,
+// clients are notified.
 func TestU28_ListsOfARestartedServerAreAnnounced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tool := named("one")
@@ -83,8 +83,8 @@ func TestU28_ListsOfARestartedServerAreAnnounced(t *testing.T) {
 	})
 }
 
-// TestJoinedListsAreNotKeptForEver: whoever lists hears of what has changed at a
-// server that tells nobody, or to which none of the clients listens.
+// TestJoinedListsAreNotKeptForEver: a client that lists gets the changes of a server that
+// does not announce them, or to which no client listens.
 func TestJoinedListsAreNotKeptForEver(t *testing.T) {
 	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestJoinedListsAreNotKeptForEver(t *testing.T) {
 	}
 }
 
-// TestLanesChangeNoLists: another session for a call is no reason to read all lists
+// TestLanesChangeNoLists: another session for a call does not make Dragoman read all lists
 // again.
 func TestLanesChangeNoLists(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

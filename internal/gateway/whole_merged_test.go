@@ -11,12 +11,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestUnlistedResourceIsTheOnlyServersThatHasAny: what a tool links to need not be
-// listed. Where several servers have resources nothing is guessed.
+// TestUnlistedResourceIsTheOnlyServersThatHasAny: a resource that a tool links to need not
+// be listed. If several servers have resources, Dragoman does not guess.
 func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 	for name, test := range map[string]struct {
 		caps []string
-		want int // the server that is asked, -1 for none
+		want int // the server that gets the request, -1 for none
 	}{
 		"one":  {[]string{`{"tools":{}}`, `{"resources":{}}`}, 1},
 		"two":  {[]string{`{"resources":{}}`, `{"resources":{}}`}, -1},
@@ -24,9 +24,9 @@ func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				var all []*farServer
+				var all []*testServer
 				for _, c := range test.caps {
-					all = append(all, &farServer{caps: c})
+					all = append(all, &testServer{caps: c})
 				}
 				n := build(t, all...).client()
 				n.say(modernRequest("1", "resources/read", `"uri":"x://unlisted"`, `{}`))
@@ -46,11 +46,11 @@ func TestUnlistedResourceIsTheOnlyServersThatHasAny(t *testing.T) {
 	}
 }
 
-// TestJoinedCapabilitiesAreThoseOfTheServers: nothing is claimed that no server
-// does, and no empty text is given for instructions.
+// TestJoinedCapabilitiesAreThoseOfTheServers: the merged capabilities contain nothing that
+// no server has, and empty instructions are left out.
 func TestJoinedCapabilitiesAreThoseOfTheServers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := build(t, &farServer{modern: true, caps: `{"resources":{}}`}, &farServer{caps: `{"prompts":{}}`})
+		w := build(t, &testServer{modern: true, caps: `{"resources":{}}`}, &testServer{caps: `{"prompts":{}}`})
 		n := w.client()
 		n.say(modernRequest("1", "server/discover", "", `{}`))
 		m := n.answerTo("1")
@@ -81,16 +81,15 @@ func updated(meta, uri string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{` + meta + `"uri":"` + uri + `"}}`
 }
 
-// TestT21_TenThousandResources: a listen for 10,000 resources is refused in one
-// piece, with the number that would do, before a server hears of it; ten listens
-// for 1,000 each watch them all. A modern server has never more than two listens
-// open for all of them, one on its way out, and each update reaches the one listen
-// that asked for it.
+// TestT21_TenThousandResources: a listen for 10,000 resources is refused as a whole, with
+// the allowed number, before any server gets it. Ten listens for 1,000 each watch them all.
+// A modern server never has more than two listens open for all of them, one of which is
+// ending, and each update reaches the one listen that asked for it.
 func TestT21_TenThousandResources(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &farServer{modern: modern, caps: `{"resources":{"subscribe":true,"listChanged":true}}`}
+				s := &testServer{modern: modern, caps: `{"resources":{"subscribe":true,"listChanged":true}}`}
 				n := build(t, s).client()
 				n.say(modernRequest(`"open"`, "resources/list", "", `{}`))
 				n.answerTo(`"open"`)
@@ -111,7 +110,7 @@ func TestT21_TenThousandResources(t *testing.T) {
 						t.Fatalf("listen %d: %.300s", i, ack.Raw)
 					}
 				}
-				synctest.Wait() // until the server has heard which listens have ended
+				synctest.Wait() // until the server knows which listens have ended
 				meta := ""
 				if listens := l.got(mcp.MethodListen); modern {
 					last := listens[len(listens)-1]
@@ -131,7 +130,7 @@ func TestT21_TenThousandResources(t *testing.T) {
 				}
 				l.say(updated(meta, "x://10000"))
 				if got := n.rest(); len(got) != 0 {
-					t.Errorf("of what nobody watches was heard %.300q", got)
+					t.Errorf("notifications about an unwatched resource: %.300q", got)
 				}
 				for i := range 10 {
 					n.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
@@ -150,15 +149,15 @@ func TestT21_TenThousandResources(t *testing.T) {
 	}
 }
 
-// TestT21_TheSameIDOfTwoUsers: two clients listen under one id on one server, which
-// tells of a change before it has said that it listens for the second. Each hears
-// first that it is listened to, then of its own resource, under its own id.
+// TestT21_TheSameIDOfTwoUsers: two clients listen with the same id on one server, which
+// announces a change before it acknowledges the second listen. Each gets its
+// acknowledgement first, then its own resource, under its own id.
 func TestT21_TheSameIDOfTwoUsers(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &farServer{modern: modern, caps: `{"resources":{"subscribe":true,"listChanged":true}}`}
-				s.on = func(l *farLink, m *jsonrpc.Message) {
+				s := &testServer{modern: modern, caps: `{"resources":{"subscribe":true,"listChanged":true}}`}
+				s.on = func(l *testSession, m *jsonrpc.Message) {
 					tell := func(meta string) {
 						l.say(updated(meta, "x:anna"))
 						l.say(updated(meta, "x:bert"))
@@ -199,17 +198,17 @@ func TestT21_TheSameIDOfTwoUsers(t *testing.T) {
 	}
 }
 
-// TestN05_SubscriptionsOfALegacyClientAreBounded: as those of a listen are. A resource
-// that is watched already costs nothing, one that is given up makes room, and another
-// client has its own.
+// TestN05_SubscriptionsOfALegacyClientAreBounded: they have the same bound as those of a
+// listen. Subscribing twice costs nothing, unsubscribing makes room, and each client has
+// its own bound.
 func TestN05_SubscriptionsOfALegacyClientAreBounded(t *testing.T) {
 	for era, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(era, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &farServer{modern: modern, caps: `{"resources":{"subscribe":true}}`}
+				s := &testServer{modern: modern, caps: `{"resources":{"subscribe":true}}`}
 				w := build(t, s)
 				n, other := w.legacy(`{}`), w.legacy(`{}`)
-				ask := func(n *near, id, method string, uri int) *jsonrpc.Message {
+				ask := func(n *testClient, id, method string, uri int) *jsonrpc.Message {
 					n.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"resources/%s","params":{"uri":"x://%d"}}`, id, method, uri))
 					return n.answerTo(id)
 				}
@@ -223,7 +222,7 @@ func TestN05_SubscriptionsOfALegacyClientAreBounded(t *testing.T) {
 					t.Errorf("another client: %s", m.Raw)
 				}
 				if m := ask(n, "2001", "subscribe", 5); m.Kind != jsonrpc.Result {
-					t.Errorf("one that is watched: %s", m.Raw)
+					t.Errorf("already watched: %s", m.Raw)
 				}
 				ask(n, "2002", "unsubscribe", 7)
 				if m := ask(n, "2003", "subscribe", 1000); m.Kind != jsonrpc.Result {

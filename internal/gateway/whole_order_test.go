@@ -14,14 +14,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// talkative is a server whose tool says things in a settled order: three pairs of progress
-// and log message, a question, three more pairs, the answer. Then, after pause, it goes on
-// although the call is over: progress, log, a second answer, a question.
-func talkative(modern bool, pause time.Duration) *farServer {
-	s := &farServer{modern: modern, caps: `{"tools":{},"logging":{}}`}
+// orderedServer returns a server whose tool sends messages in a fixed order: three pairs of
+// progress and log message, a request, three more pairs, the answer. After pause it
+// continues although the call is over: progress, log, a second answer, a request.
+func orderedServer(modern bool, pause time.Duration) *testServer {
+	s := &testServer{modern: modern, caps: `{"tools":{},"logging":{}}`}
 	var call *jsonrpc.Message
 	said := 0
-	pairs := func(l *farLink, m *jsonrpc.Message, n int) {
+	pairs := func(l *testSession, m *jsonrpc.Message, n int) {
 		token := string(jsonrpc.Find(m.Raw, m.Param(mcp.KeyMeta), mcp.KeyProgressToken).Of(m.Raw))
 		for range n {
 			said++
@@ -29,18 +29,18 @@ func talkative(modern bool, pause time.Duration) *farServer {
 			l.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":%d}}`, said))
 		}
 	}
-	after := func(l *farLink, m *jsonrpc.Message) {
+	after := func(l *testSession, m *jsonrpc.Message) {
 		pairs(l, m, 3)
 		l.answer(m, `{"resultType":"complete","content":[]}`)
 		time.Sleep(pause)
 		pairs(l, m, 1)
 		l.answer(m, `{"resultType":"complete","content":[],"second":true}`)
 		if !modern {
-			time.Sleep(pause) // what is of no call has no order
+			time.Sleep(pause) // messages outside of a call have no order
 			l.say(`{"jsonrpc":"2.0","id":"late",` + elicit + `}`)
 		}
 	}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodListen:
 			l.fail(m, jsonrpc.CodeMethodNotFound, "")
@@ -72,7 +72,7 @@ func (p slowReader) Read() (*jsonrpc.Message, error) {
 }
 
 // orderLinks are the pipes of a client that reads at once, and of one that does not and
-// whose pipe holds less than a message.
+// whose pipe holds less than one message.
 var orderLinks = map[string]func() (client, server transport.Pipe){
 	"fast": inmem.Pipe,
 	"slow": func() (transport.Pipe, transport.Pipe) {
@@ -81,7 +81,7 @@ var orderLinks = map[string]func() (client, server transport.Pipe){
 	},
 }
 
-// orderOf says what a message is, in a word or two.
+// orderOf describes a message in a word or two.
 func orderOf(m *jsonrpc.Message) string {
 	switch {
 	case m.Method == mcp.NoteProgress:
@@ -100,11 +100,12 @@ func orderOf(m *jsonrpc.Message) string {
 	return "answer to " + string(m.ID)
 }
 
-// hearsOneCall calls the tool and returns what the client hears until nothing more comes.
-func hearsOneCall(t *testing.T, s *farServer, modern bool, link func() (client, server transport.Pipe)) (heard []string) {
+// messagesOfOneCall calls the tool and returns what the client gets until nothing more
+// comes.
+func messagesOfOneCall(t *testing.T, s *testServer, modern bool, link func() (client, server transport.Pipe)) (heard []string) {
 	w := build(t, s)
 	near, far := link()
-	c := &caller{near: w.joinAs(nil, near, far), modern: modern, caps: canBeAsked}
+	c := &caller{testClient: w.joinAs(nil, near, far), modern: modern, caps: canBeAsked}
 	const params = `"name":"t","arguments":{}`
 	call := func(id, more string) {
 		if modern {
@@ -135,9 +136,9 @@ func hearsOneCall(t *testing.T, s *farServer, modern bool, link func() (client, 
 	return heard
 }
 
-// TestOrderOfOneCall writes down what a client hears of one call, in order: progress and
-// log before the question that came after them, and of the call nothing after its answer.
-// A client that reads slowly hears the same.
+// TestOrderOfOneCall writes down the messages that a client gets of one call, in order:
+// progress and log before the request that follows them, and nothing of the call after its
+// answer. A slow client gets the same.
 func TestOrderOfOneCall(t *testing.T) {
 	var out strings.Builder
 	for _, server := range []bool{false, true} {
@@ -145,7 +146,7 @@ func TestOrderOfOneCall(t *testing.T) {
 			heard := map[string]string{}
 			for speed, link := range orderLinks {
 				inBubble(t, func(t *testing.T) {
-					got := hearsOneCall(t, talkative(server, time.Hour), client, link)
+					got := messagesOfOneCall(t, orderedServer(server, time.Hour), client, link)
 					heard[speed] = strings.Join(got, "\n") + "\n"
 				})
 			}
@@ -158,16 +159,16 @@ func TestOrderOfOneCall(t *testing.T) {
 	golden(t, "order.txt", out.String())
 }
 
-// TestNothingFollowsTheAnswer of a call, although the server says more of it in the same
-// moment: no progress and no second answer. A log message and a question need no call
-// where the client is legacy.
+// TestNothingFollowsTheAnswer: no progress and no second answer of a call follows its
+// answer, even if the server sends more at the same moment. Log messages and requests need
+// no call if the client is legacy.
 func TestNothingFollowsTheAnswer(t *testing.T) {
 	for _, server := range []bool{false, true} {
 		for _, client := range []bool{false, true} {
 			for speed, link := range orderLinks {
 				t.Run(fmt.Sprintf("%s_to_%s_%s", eraOf(client), eraOf(server), speed), func(t *testing.T) {
 					inBubble(t, func(t *testing.T) {
-						got := hearsOneCall(t, talkative(server, 0), client, link)
+						got := messagesOfOneCall(t, orderedServer(server, 0), client, link)
 						over, answers := false, 0
 						for _, x := range got {
 							if over && (client || strings.HasPrefix(x, "progress")) {

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// These tests write down where it matters which server something comes from or goes to.
+// These tests write down where it matters which server a message comes from or goes to.
 
-// heardOf returns what a client hears, with what tells two notifications apart.
+// heardOf returns what a client gets, with what tells two notifications apart.
 func (c *caller) heardOf() (all []string) {
 	for _, raw := range c.rest() {
 		m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
@@ -36,16 +36,16 @@ func (c *caller) heardOf() (all []string) {
 	return all
 }
 
-// TestNotificationsOfTwoServers writes down what a client hears when two servers say the
-// same thing at once and often, and how often it hears it.
+// TestNotificationsOfTwoServers writes down what a client gets when two servers send the
+// same notification at once and often, and how often it gets it.
 func TestNotificationsOfTwoServers(t *testing.T) {
 	var out strings.Builder
 	for _, clientIsModern := range []bool{false, true} {
 		for _, serverIsModern := range []bool{false, true} {
 			inBubble(t, func(t *testing.T) {
 				fmt.Fprintf(&out, "# %s servers, %s client\n", eraOf(serverIsModern), eraOf(clientIsModern))
-				a, b := newGallery(serverIsModern, false), newGallery(serverIsModern, false)
-				w := build(t, a.farServer, b.farServer)
+				a, b := newListServer(serverIsModern, false), newListServer(serverIsModern, false)
+				w := build(t, a.testServer, b.testServer)
 				c := w.callerAs("nobody", clientIsModern, takesTasks)
 				if clientIsModern {
 					c.start(mcp.MethodListen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:one"]}`)
@@ -60,7 +60,7 @@ func TestNotificationsOfTwoServers(t *testing.T) {
 					`"method":"notifications/tasks/status","params":{"taskId":"t","status":"working"}`,
 				} {
 					for range 3 {
-						for name, s := range map[string]*gallery{"a": a, "b": b} {
+						for name, s := range map[string]*listServer{"a": a, "b": b} {
 							text := strings.ReplaceAll(note, "%s", name)
 							if serverIsModern {
 								listens := s.link(t, 0).got(mcp.MethodListen)
@@ -84,7 +84,7 @@ func TestNotificationsOfTwoServers(t *testing.T) {
 					for _, x := range slices.Sorted(maps.Keys(counts)) {
 						often := fmt.Sprint(counts[x], " times")
 						if counts[x] <= 2 {
-							often = "once or twice" // that depends on when the first is written
+							often = "once or twice" // depends on when the first is written
 						}
 						fmt.Fprintf(&out, "%s: %s\n", x, often)
 					}
@@ -95,21 +95,21 @@ func TestNotificationsOfTwoServers(t *testing.T) {
 	golden(t, "origin.txt", out.String())
 }
 
-// TestSubscriptionsReachTheirOwner writes down which of two servers is asked to tell of a
-// resource: the one that lists it, or whose template it fits.
+// TestSubscriptionsReachTheirOwner writes down which of two servers gets the subscription
+// to a resource: the one that lists it, or whose template matches it.
 func TestSubscriptionsReachTheirOwner(t *testing.T) {
 	var out strings.Builder
 	for _, clientIsModern := range []bool{false, true} {
 		for _, serverIsModern := range []bool{false, true} {
 			inBubble(t, func(t *testing.T) {
 				fmt.Fprintf(&out, "# %s servers, %s client\n", eraOf(serverIsModern), eraOf(clientIsModern))
-				a, b := newGallery(serverIsModern, false), newGallery(serverIsModern, false)
+				a, b := newListServer(serverIsModern, false), newListServer(serverIsModern, false)
 				b.lists[mcp.MethodListResources] = []string{"x:one", "x:two"}
 				b.lists[mcp.MethodListTemplates] = []string{"z:{v}"}
-				w := build(t, a.farServer, b.farServer)
+				w := build(t, a.testServer, b.testServer)
 				c := w.callerAs("nobody", clientIsModern, `{}`)
 				for _, uri := range []string{"x:one", "x:two", "x:hid-a", "y:one/7", "z:7", "x:none"} {
-					before := map[*gallery]int{a: watching(t, a, uri), b: watching(t, b, uri)}
+					before := map[*listServer]int{a: watching(t, a, uri), b: watching(t, b, uri)}
 					if clientIsModern {
 						c.start(mcp.MethodListen, `"notifications":{"resourceSubscriptions":["`+uri+`"]}`)
 					} else {
@@ -125,8 +125,8 @@ func TestSubscriptionsReachTheirOwner(t *testing.T) {
 	golden(t, "owners.txt", out.String())
 }
 
-// watching returns how often a server was asked to tell of a resource.
-func watching(t *testing.T, s *gallery, uri string) (n int) {
+// watching returns how often a server was asked to watch a resource.
+func watching(t *testing.T, s *listServer, uri string) (n int) {
 	synctest.Wait()
 	for i := range s.opened() {
 		for _, method := range []string{mcp.MethodSubscribe, mcp.MethodListen} {
@@ -140,17 +140,17 @@ func watching(t *testing.T, s *gallery, uri string) (n int) {
 	return n
 }
 
-// TestUnusableToolsAsShown writes down what becomes of a tool that no client may accept
-// because of its x-mcp-header, and whether that is told, where a server on a pipe is shown
-// as it is, in part, or together with another.
+// TestUnusableToolsAsShown writes down what happens to a tool that no client may accept
+// because of its x-mcp-header, and whether that is reported. The server on a pipe is shown
+// unchanged, in part, or together with another.
 func TestUnusableToolsAsShown(t *testing.T) {
 	var out strings.Builder
 	for _, clientIsModern := range []bool{false, true} {
-		for _, x := range galleries {
+		for _, x := range listViews {
 			inBubble(t, func(t *testing.T) {
-				s := newGallery(true, x.hides)
+				s := newListServer(true, x.hides)
 				on := s.on
-				s.on = func(l *farLink, m *jsonrpc.Message) {
+				s.on = func(l *testSession, m *jsonrpc.Message) {
 					if m.Method == mcp.MethodListTools {
 						l.answer(m, `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"good","inputSchema":{}},`+
 							`{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}]}`)
@@ -158,11 +158,11 @@ func TestUnusableToolsAsShown(t *testing.T) {
 					}
 					on(l, m)
 				}
-				all := []*farServer{s.farServer}
+				all := []*testServer{s.testServer}
 				if x.servers > 1 {
-					other := newGallery(true, x.hides)
+					other := newListServer(true, x.hides)
 					other.lists = map[string][]string{mcp.MethodListTools: {"other"}}
-					all = append(all, other.farServer)
+					all = append(all, other.testServer)
 				}
 				w := build(t, all...)
 				c := w.callerAs("nobody", clientIsModern, `{}`)

@@ -12,18 +12,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestT10_ServerThatPutsOffForEver: a modern server answers a legacy client's call
-// with no question at all, again and again. It is asked again after pauses that
-// grow, the client hears nothing meanwhile, gets one error in the end, and is heard
-// when it gives up earlier.
+// TestT10_ServerThatPutsOffForEver: a modern server answers a legacy client's call with an
+// empty set of input requests, again and again. Dragoman retries after growing pauses. The
+// client gets nothing meanwhile and one error in the end, and may cancel earlier.
 func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 	for name, asks := range map[string]string{"empty": `"inputRequests":{},`, "absent": ""} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				var mu sync.Mutex
 				var at []time.Time
-				s := &farServer{modern: true}
-				s.on = func(l *farLink, m *jsonrpc.Message) {
+				s := &testServer{modern: true}
+				s.on = func(l *testSession, m *jsonrpc.Message) {
 					switch {
 					case m.Method == mcp.MethodListen:
 						l.acknowledge(m)
@@ -71,14 +70,13 @@ func TestT10_ServerThatPutsOffForEver(t *testing.T) {
 	}
 }
 
-// TestT17_OthersLatencyIsUnchanged: beside a server that takes 30 s for everything
-// and one that is dead, a third is as fast as it is alone. Time is simulated, so
-// that this can be said to the nanosecond: but for the first answer that is joined
-// of all servers, which waits for them once, nothing takes any.
+// TestT17_OthersLatencyIsUnchanged: beside a server that takes 30 s for everything and one
+// that has failed, a third is as fast as it is alone. Time is simulated, so this is exact:
+// only the first merged answer, which waits for the servers once, takes any time.
 func TestT17_OthersLatencyIsUnchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		slow, dead, good := &farServer{slow: 30 * time.Second}, &farServer{refuse: errors.New("dead")}, &farServer{}
-		good.on = func(l *farLink, m *jsonrpc.Message) {
+		slow, dead, good := &testServer{slow: 30 * time.Second}, &testServer{refuse: errors.New("dead")}, &testServer{}
+		good.on = func(l *testSession, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodListTools:
 				l.answer(m, `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`)
@@ -102,8 +100,8 @@ func TestT17_OthersLatencyIsUnchanged(t *testing.T) {
 		}
 		took("the first discover", grace, func() { ask(`"d"`, "server/discover", "") })
 		took("the first list", grace, func() { n.wants(ask(`"l"`, "tools/list", ""), `"c__t"`) })
-		// For ten minutes, over all attempts to open the dead one, and while calls to
-		// both hang.
+		// For ten minutes, over all attempts to open the failed one, and while calls to both
+		// hang.
 		idle := w.client()
 		for i := range 600 {
 			if i%60 == 0 {
@@ -128,7 +126,7 @@ func TestT17_OthersLatencyIsUnchanged(t *testing.T) {
 			}
 		})
 		if slow.opened() == 0 {
-			t.Error("the slow server was never tried: the test shows nothing")
+			t.Error("the slow server was never tried: the test proves nothing")
 		}
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 )
 
-// ledger is a step that writes down every call and refuses those of one tool.
-type ledger struct {
+// recordingStep is a policy step that records every call and refuses those of one tool.
+type recordingStep struct {
 	t       *testing.T
 	refuses string
 
@@ -26,7 +26,7 @@ type ledger struct {
 	before  []string
 }
 
-func (l *ledger) Before(_ context.Context, c *policy.Call) error {
+func (l *recordingStep) Before(_ context.Context, c *policy.Call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	entry := fmt.Sprintf("%s %s %q %q", c.Who.Key(), c.Request.Msg.Method, c.Server, c.Name)
@@ -40,7 +40,7 @@ func (l *ledger) Before(_ context.Context, c *policy.Call) error {
 	return nil
 }
 
-func (l *ledger) After(_ context.Context, c *policy.Call, a *policy.Answer) {
+func (l *recordingStep) After(_ context.Context, c *policy.Call, a *policy.Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if (a.Err == nil) == (a.Reply == nil) || len(c.Request.Msg.Raw) == 0 || (a.Size == 0) != (a.Err != nil) || a.Took < 0 || c.Project != event.DefaultProject {
@@ -56,8 +56,8 @@ func (l *ledger) After(_ context.Context, c *policy.Call, a *policy.Answer) {
 	l.entries = append(l.entries, entry)
 }
 
-// all returns what was written down since it was last asked.
-func (l *ledger) all() string {
+// all returns what was recorded since the last call of all.
+func (l *recordingStep) all() string {
 	synctest.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,17 +66,17 @@ func (l *ledger) all() string {
 	return got
 }
 
-// TestPolicySeesEachCall: a step sees who calls what where, and how it ended, in all pairs
-// of eras: what one server answers, what is joined of several, and what we answer.
+// TestPolicySeesEachCall: a policy step sees who calls what where, and the outcome, in all
+// pairs of eras: for answers of one server, for merged answers, and for Dragoman's own.
 func TestPolicySeesEachCall(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s server, %s client", eraOf(serverIsModern), eraOf(clientIsModern)), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					a, b := newGallery(serverIsModern, false), newGallery(serverIsModern, false)
+					a, b := newListServer(serverIsModern, false), newListServer(serverIsModern, false)
 					b.lists = map[string][]string{mcp.MethodListTools: {"other"}}
-					w := build(t, a.farServer, b.farServer)
-					l := &ledger{t: t, refuses: "two"}
+					w := build(t, a.testServer, b.testServer)
+					l := &recordingStep{t: t, refuses: "two"}
 					w.host.(*gateway.Merged).Policy = policy.Chain{l}
 					c := w.callerAs("ada", clientIsModern, `{}`)
 					c.ask(mcp.MethodListTools, "")
@@ -85,7 +85,7 @@ func TestPolicySeesEachCall(t *testing.T) {
 					c.ask(mcp.MethodGetPrompt, `"name":"a__one"`)
 					c.ask(mcp.MethodReadResource, `"uri":"x:one"`)
 					c.ask(mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"a__one"},"argument":{"name":"a","value":""}`)
-					time.Sleep(time.Second) // so that the handshakes are over
+					time.Sleep(time.Second) // so that the handshakes are complete
 					a.asks()
 					m := c.ask(mcp.MethodCallTool, `"name":"a__two","arguments":{"n":8}`)
 					if !strings.Contains(string(m.Raw), `-31999`) || !strings.Contains(string(m.Raw), "not for ada") {
@@ -121,13 +121,13 @@ ada default completion/complete "a" "" %[1]s>%[2]s ok 0`, from, to)
 
 const tool = `"name":"t","arguments":{}`
 
-// TestPolicySeesRetries: a call that is parked and the retry that goes on with it are both
-// asked about; the second says that it was let pass before.
+// TestPolicySeesRetries: the policy is asked about a parked call and about the retry that
+// resumes it. The second says that the call was allowed before.
 func TestPolicySeesRetries(t *testing.T) {
 	for _, serverIsModern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			w := build(t, newAsker(serverIsModern))
-			l := &ledger{t: t}
+			w := build(t, newAskingServer(serverIsModern))
+			l := &recordingStep{t: t}
 			w.host.(*gateway.Single).Policy = policy.Chain{l}
 			n := w.clientOf("ada")
 			retry := n.parked("1", tool)
@@ -149,13 +149,13 @@ ada default tools/call "a" "t" 2026-07-28>%[1]s ok 0 resumed`, to)
 	}
 }
 
-// TestPolicyRefusesARetry: what a step refuses of a retry is not lost: its call goes on
-// waiting, and another retry is answered.
+// TestPolicyRefusesARetry: a retry that a policy step refuses is not lost: its call stays
+// parked, and another retry is answered.
 func TestPolicyRefusesARetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newAsker(false)
+		s := newAskingServer(false)
 		w := build(t, s)
-		l := &ledger{t: t}
+		l := &recordingStep{t: t}
 		w.host.(*gateway.Single).Policy = policy.Chain{l}
 		n := w.clientOf("ada")
 		retry := n.parked("1", tool)

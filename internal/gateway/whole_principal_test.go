@@ -17,16 +17,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// visitor is a client of a door of Streamable HTTP that asks who is there.
-type visitor struct {
+// httpClient is a client of a Streamable HTTP server with authentication.
+type httpClient struct {
 	t    *testing.T
 	url  string
 	http *http.Client
 }
 
-// door opens such a door. A bearer token there is the name of its principal, "/",
-// and anything: one principal has many tokens, one after the other.
-func (w *whole) door() *visitor {
+// serveHTTP starts such a server. A bearer token is the name of its principal, "/", and
+// anything: one principal has many tokens, one after the other.
+func (w *whole) serveHTTP() *httpClient {
 	server := streamhttp.NewServer(streamhttp.Options{
 		Acceptor: &downstream.Endpoint{Handler: w.host},
 		Principal: func(r *http.Request) (*identity.Principal, error) {
@@ -44,12 +44,12 @@ func (w *whole) door() *visitor {
 		_ = server.Close()
 		web.Close()
 	})
-	return &visitor{w.t, web.URL, client}
+	return &httpClient{w.t, web.URL, client}
 }
 
-// send posts a message with a token and further headers, and returns the status,
-// the message in the answer, nil for none, and the header.
-func (v *visitor) send(token, body string, header ...string) (int, *jsonrpc.Message, http.Header) {
+// send posts a message with a token and more headers. It returns the status, the message in
+// the answer (nil for none), and the header.
+func (v *httpClient) send(token, body string, header ...string) (int, *jsonrpc.Message, http.Header) {
 	v.t.Helper()
 	req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.url, strings.NewReader(body))
 	if err != nil {
@@ -74,8 +74,8 @@ func (v *visitor) send(token, body string, header ...string) (int, *jsonrpc.Mess
 	return resp.StatusCode, m, resp.Header
 }
 
-// call calls the tool t as a modern client, with further params.
-func (v *visitor) call(token, more string) *jsonrpc.Message {
+// call calls the tool t as a modern client, with more params.
+func (v *httpClient) call(token, more string) *jsonrpc.Message {
 	v.t.Helper()
 	status, m, _ := v.send(token, modernRequest("1", "tools/call", `"name":"t","arguments":{"n":1}`+more, `{}`),
 		"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "t")
@@ -85,11 +85,11 @@ func (v *visitor) call(token, more string) *jsonrpc.Message {
 	return m
 }
 
-// counting is a legacy server that counts its calls in each session, and asks in
-// those that say so.
-func counting() *farServer {
-	s := &farServer{}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+// counting returns a legacy server that counts its calls in each session, and sends a
+// request in calls that say so.
+func counting() *testServer {
+	s := &testServer{}
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodCallTool && !jsonrpc.Find(m.Raw, m.Param("arguments"), "asks").IsZero():
 			l.say(`{"jsonrpc":"2.0","id":"q` + string(m.ID) + `",` + elicit + `}`)
@@ -104,7 +104,7 @@ func counting() *farServer {
 	return s
 }
 
-// counts are the answers of one client to be: of one session, which counts its
+// counts checks that the answers of one client come from one session, which counts its
 // calls from 1.
 type counts struct {
 	t       *testing.T
@@ -126,12 +126,11 @@ func (c *counts) next(m *jsonrpc.Message) {
 	}
 }
 
-// TestT4_SessionOfAPrincipal: two calls of a modern client, each a request that
-// stands alone, find one session of the legacy server with its count; another
-// principal finds another.
+// TestT4_SessionOfAPrincipal: two calls of a modern client, each a request by itself, reach
+// one session of the legacy server with its count. Another principal gets another session.
 func TestT4_SessionOfAPrincipal(t *testing.T) {
 	s := counting()
-	v := build(t, s).door()
+	v := build(t, s).serveHTTP()
 	anna, bert := &counts{t: t}, &counts{t: t}
 	anna.next(v.call("anna/1", ""))
 	anna.next(v.call("anna/1", ""))
@@ -141,19 +140,20 @@ func TestT4_SessionOfAPrincipal(t *testing.T) {
 	if anna.session == bert.session {
 		t.Error("two principals share a session")
 	}
-	// Beside theirs there is one in which the tools are read for nobody's sake.
+	// Besides theirs there is one session in which the tools are listed for no client in
+	// particular.
 	if n := s.opened(); n > 3 {
 		t.Errorf("the server has %d sessions", n)
 	}
 }
 
-// TestT16_ClientsTokenRotates: who a client is is its principal, not its token. With
-// a new token it finds its own session at the door and the server's session behind
-// it, and answers for a call that it began with the old one; another principal with
-// the same session id finds nothing.
+// TestT16_ClientsTokenRotates: a client is identified by its principal, not by its token.
+// With a new token it still has its HTTP session and the server's session behind it, and
+// can answer for a call that it began with the old token. Another principal with the same
+// session id gets neither.
 func TestT16_ClientsTokenRotates(t *testing.T) {
 	s := counting()
-	v := build(t, s).door()
+	v := build(t, s).serveHTTP()
 	anna := &counts{t: t}
 	for _, token := range []string{"anna/1", "anna/2", "anna/3"} {
 		anna.next(v.call(token, ""))
@@ -175,7 +175,7 @@ func TestT16_ClientsTokenRotates(t *testing.T) {
 	}
 	_, m, _ = v.send("anna/6", call, at...)
 	anna.next(m)
-	// A call that asked under one token is answered for under the next.
+	// A call that asked under one token is answered under the next.
 	ask := func(token, more string) *jsonrpc.Message {
 		_, m, _ := v.send(token, modernRequest("1", "tools/call", `"name":"t","arguments":{"asks":1}`+more, canBeAsked),
 			"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "t")
@@ -190,10 +190,10 @@ func TestT16_ClientsTokenRotates(t *testing.T) {
 	}
 }
 
-// newAsker is a server of either era that asks before its tool does anything.
-func newAsker(modern bool) *farServer {
-	s := &farServer{modern: modern}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+// newAskingServer returns a server of either era that asks before its tool does anything.
+func newAskingServer(modern bool) *testServer {
+	s := &testServer{modern: modern}
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodListen:
 			l.acknowledge(m)
@@ -214,7 +214,7 @@ func newAsker(modern bool) *farServer {
 }
 
 // calls returns how often the server was called, over all its sessions.
-func (s *farServer) calls(t *testing.T) (n int) {
+func (s *testServer) calls(t *testing.T) (n int) {
 	for i := range s.opened() {
 		n += len(s.link(t, i).got(mcp.MethodCallTool))
 	}
@@ -223,14 +223,14 @@ func (s *farServer) calls(t *testing.T) (n int) {
 
 const canBeAsked = `{"elicitation":{}}`
 
-// parked calls the tool t and returns what its client needs to come back.
-func (n *near) parked(id, params string) (retry string) {
+// parked calls the tool t and returns what its client needs for the retry.
+func (n *testClient) parked(id, params string) (retry string) {
 	n.t.Helper()
 	n.say(modernRequest(id, "tools/call", params, canBeAsked))
 	return retryOf(n.t, n.answerTo(id))
 }
 
-// retryOf returns the params by which a client comes back with its answer.
+// retryOf returns the params of the client's retry with its response.
 func retryOf(t *testing.T, m *jsonrpc.Message) string {
 	t.Helper()
 	if m == nil || !strings.Contains(string(m.Raw), `"resultType":"input_required"`) {
@@ -243,14 +243,14 @@ func retryOf(t *testing.T, m *jsonrpc.Message) string {
 	return `,"requestState":` + string(m.ResultMember("requestState").Of(m.Raw)) + `,"inputResponses":{` + key + `:{"action":"accept"}}`
 }
 
-// TestT7_StateOfAnotherPrincipal: behind one credential at the server two users are
-// one, so it cannot tell that B comes with A's state. We can: it is refused, in the
-// log with who and where, the server hears nothing of it, and A goes on.
+// TestT7_StateOfAnotherPrincipal: two users share one credential at the server, so the
+// server cannot tell that B sends A's state. Dragoman can: it refuses the retry, logs who
+// and where, the server gets nothing of it, and A can continue.
 func TestT7_StateOfAnotherPrincipal(t *testing.T) {
 	for era, modern := range map[string]bool{"parked": false, "the_server's_own": true} {
 		t.Run(era, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := newAsker(modern)
+				s := newAskingServer(modern)
 				w := build(t, s)
 				a, b := w.clientOf("anna"), w.clientOf("bert")
 				const params = `"name":"t","arguments":{}`
@@ -275,14 +275,13 @@ func TestT7_StateOfAnotherPrincipal(t *testing.T) {
 	}
 }
 
-// TestT9_ParametersAlteredOnRetry: what the client comes back with is not the call
-// that it was asked about. It is refused, the tool does not run, and the call as it
-// was goes on.
+// TestT9_ParametersAlteredOnRetry: the client's retry is not the call that it was asked
+// about. The retry is refused, the tool does not run, and the original call continues.
 func TestT9_ParametersAlteredOnRetry(t *testing.T) {
 	for era, modern := range map[string]bool{"parked": false, "the_server's_own": true} {
 		t.Run(era, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := newAsker(modern)
+				s := newAskingServer(modern)
 				w := build(t, s)
 				n := w.clientOf("anna")
 				const params = `"name":"t","arguments":{"to":"b","n":1}`
@@ -312,13 +311,13 @@ func TestT9_ParametersAlteredOnRetry(t *testing.T) {
 	}
 }
 
-// states are requestStates that servers send, as they stand in the message.
+// states are requestStates that servers send, as raw JSON.
 var states = map[string]string{
 	"empty": `""`, "1_MiB": `"` + strings.Repeat("x", 1<<20) + `"`, "not_ASCII": `"日本 👩‍🚀 \u00e4\/"`, "absent": "",
 }
 
-// TestT8_StateIsPlayedBackToTheByte: a legacy client never sees the state; the
-// server gets it back as it was, or none where there was none.
+// TestT8_StateIsPlayedBackToTheByte: a legacy client never sees the state. The server gets
+// it back unchanged, or none if there was none.
 func TestT8_StateIsPlayedBackToTheByte(t *testing.T) {
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {
@@ -339,13 +338,13 @@ func TestT8_StateIsPlayedBackToTheByte(t *testing.T) {
 	}
 }
 
-// TestT8_StateCrossesHTTP: the same for a modern client, through a door whose
-// bodies are bounded: the state is wrapped on its way and opened again.
+// TestT8_StateCrossesHTTP: the same for a modern client over HTTP with bounded bodies: the
+// state is sealed on its way and opened again.
 func TestT8_StateCrossesHTTP(t *testing.T) {
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {
 			s := stateful(state)
-			v := build(t, s).door()
+			v := build(t, s).serveHTTP()
 			post := func(more string) *jsonrpc.Message {
 				t.Helper()
 				_, m, _ := v.send("anna/1", modernRequest("1", "tools/call", `"name":"t","arguments":{}`+more, canBeAsked),
@@ -372,10 +371,10 @@ func TestT8_StateCrossesHTTP(t *testing.T) {
 	}
 }
 
-// stateful is a modern server that asks once, with this state.
-func stateful(state string) *farServer {
-	s := &farServer{modern: true}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+// stateful returns a modern server that asks once, with this state.
+func stateful(state string) *testServer {
+	s := &testServer{modern: true}
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodListen:
 			l.acknowledge(m)
@@ -392,7 +391,7 @@ func stateful(state string) *farServer {
 	return s
 }
 
-func (s *farServer) gotBack(t *testing.T, state string) {
+func (s *testServer) gotBack(t *testing.T, state string) {
 	t.Helper()
 	calls := s.link(t, 0).got(mcp.MethodCallTool)
 	if len(calls) != 2 {

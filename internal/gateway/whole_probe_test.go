@@ -9,12 +9,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestT14_ServerThatHasBecomeAfraidOfTheProbe: one that was modern and is now a
-// legacy server that dies on the probe is found out, and not probed again.
+// TestT14_ServerThatHasBecomeAfraidOfTheProbe: a server that was modern is now a legacy
+// server that exits on the probe. Dragoman finds out and does not probe it again.
 func TestT14_ServerThatHasBecomeAfraidOfTheProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{modern: true}
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s := &testServer{modern: true}
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodListen:
 				l.acknowledge(m)
@@ -25,7 +25,7 @@ func TestT14_ServerThatHasBecomeAfraidOfTheProbe(t *testing.T) {
 		n := build(t, s).client()
 		n.say(modernRequest("1", "tools/list", "", `{}`))
 		n.answerTo("1")
-		s.modern, s.afraid = false, true
+		s.modern, s.crashesOnProbe = false, true
 		_ = s.link(t, 0).pipe.Close()
 		for id := 2; id < 6; id++ {
 			time.Sleep(10 * time.Minute)
@@ -44,13 +44,13 @@ func TestT14_ServerThatHasBecomeAfraidOfTheProbe(t *testing.T) {
 	})
 }
 
-// TestModernServerThatDiesOnAProbeOnceIsProbedAgain: a server that is known to be
-// modern and dies while it is opened is ill, not afraid of the probe; it is not
-// condemned to an initialize that it refuses.
+// TestModernServerThatDiesOnAProbeOnceIsProbedAgain: a server that is known to be modern
+// and exits while it is opened has failed for another reason than the probe. It is probed
+// again and does not get an initialize, which it would refuse.
 func TestModernServerThatDiesOnAProbeOnceIsProbedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{modern: true}
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s := &testServer{modern: true}
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodListen:
 				l.acknowledge(m)
@@ -61,7 +61,7 @@ func TestModernServerThatDiesOnAProbeOnceIsProbedAgain(t *testing.T) {
 		n := build(t, s).client()
 		n.say(modernRequest("1", "tools/list", "", `{}`))
 		n.answerTo("1")
-		s.ill(2) // the next two processes die at their first message
+		s.crashNext(2) // the next two processes die at their first message
 		_ = s.link(t, 0).pipe.Close()
 		time.Sleep(10 * time.Minute)
 		n.say(modernRequest("2", "tools/list", "", `{}`))

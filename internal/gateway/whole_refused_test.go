@@ -19,10 +19,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// smallest is the limit of a server's message in these tests.
+// smallest is the largest message that a server may send in these tests.
 var smallest = jsonrpc.Limits{Bytes: 8 << 10, Tolerant: true, Names: mcp.MethodName}
 
-// overStdio is a session over a child's standard streams.
+// overStdio is a session over a child's stdio.
 func overStdio() (client, server transport.Pipe) {
 	down, toServer := io.Pipe()
 	up, toClient := io.Pipe()
@@ -53,7 +53,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// readCloser is the body of a stream, with whose end the server's input ends.
+// readCloser is the body of a stream. The server's input ends when it is closed.
 type readCloser struct {
 	io.Reader
 	body, input io.Closer
@@ -64,7 +64,7 @@ func (r readCloser) Close() error {
 	return r.input.Close()
 }
 
-// asEvents makes an event of each line.
+// asEvents writes each line as an event.
 type asEvents struct{ w io.WriteCloser }
 
 func (e asEvents) Write(b []byte) (int, error) {
@@ -80,52 +80,52 @@ func (e asEvents) Write(b []byte) (int, error) {
 
 func (e asEvents) Close() error { return e.w.Close() }
 
-// badAnswers are answers to the request ID that nobody can use, and the cause under
-// which the call fails; "" where it is not certain whose they are, so that the call
-// goes on.
+// badAnswers are unusable answers to the request ID, and the cause with which the call
+// fails. The cause is "" if it is not certain whose answer it is, so that the call
+// continues.
 var badAnswers = map[string]struct{ frame, cause string }{
-	"NaN":                      {`{"jsonrpc":"2.0","id":ID,"result":{"content":[],"x":NaN}}`, "bad_response"},
-	"id behind":                {`{"result":{"content":[],"x":NaN},"jsonrpc":"2.0","id":ID}`, "bad_response"},
-	"no UTF-8":                 {"{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[],\"x\":\"\xff\"}}", "bad_response"},
-	"no escapes":               {`{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"he said "no""}]}}`, "bad_response"},
-	"two results":              {`{"jsonrpc":"2.0","id":ID,"result":{"content":[]},"result":{"content":[]}}`, "bad_response"},
-	"torn":                     {`{"jsonrpc":"2.0","id":ID,"result":{"content":[`, "bad_response"},
-	"an error that is none":    {`{"jsonrpc":"2.0","id":ID,"error":"no"}`, "bad_response"},
-	"too large":                {`{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"LONG"}]}}`, "too_large"},
-	"too large, id behind":     {`{"result":{"content":[{"type":"text","text":"LONG"}]},"jsonrpc":"2.0","id":ID}`, "too_large"},
-	"no result":                {`{"jsonrpc":"2.0","id":ID}`, "bad_response"},
-	"no double quotes":         {`{"jsonrpc":"2.0","id":ID,'result':{}}`, "bad_response"},
-	"members in two cases":     {`{"jsonrpc":"2.0","Id":9,"id":ID,"Result":{},"result":{"content":[]}}`, "bad_response"},
-	"batch":                    {`[{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}]`, "bad_response"},
-	"batch, broken within":     {`[{"jsonrpc":"2.0","id":ID}]`, "bad_response"},
-	"batch, nobody's":          {`[{"jsonrpc":"2.0","id":7777,"result":{}},{"jsonrpc":"2.0","method":"notifications/message"}]`, ""},
-	"two ids":                  {`{"jsonrpc":"2.0","id":ID,"result":{"x":NaN},"id":77}`, ""},
-	"nobody's":                 {`{"jsonrpc":"2.0","id":7777,"result":{"x":NaN}}`, ""},
-	"too large, nobody's":      {`{"jsonrpc":"2.0","id":7777,"result":{"x":"LONG"}}`, ""},
-	"too large, two ids":       {`{"jsonrpc":"2.0","id":ID,"id":77,"result":{"x":"LONG"}}`, ""},
-	"too large, no id":         {`{"jsonrpc":"2.0","result":{"x":"LONG"}}`, ""},
-	"too large a notification": {`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"LONG"}}`, ""},
-	"too large, no JSON":       {`LONG`, ""},
+	"NaN":                       {`{"jsonrpc":"2.0","id":ID,"result":{"content":[],"x":NaN}}`, "bad_response"},
+	"id behind":                 {`{"result":{"content":[],"x":NaN},"jsonrpc":"2.0","id":ID}`, "bad_response"},
+	"no UTF-8":                  {"{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"content\":[],\"x\":\"\xff\"}}", "bad_response"},
+	"no escapes":                {`{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"he said "no""}]}}`, "bad_response"},
+	"two results":               {`{"jsonrpc":"2.0","id":ID,"result":{"content":[]},"result":{"content":[]}}`, "bad_response"},
+	"torn":                      {`{"jsonrpc":"2.0","id":ID,"result":{"content":[`, "bad_response"},
+	"an error that is a string": {`{"jsonrpc":"2.0","id":ID,"error":"no"}`, "bad_response"},
+	"too large":                 {`{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"LONG"}]}}`, "too_large"},
+	"too large, id behind":      {`{"result":{"content":[{"type":"text","text":"LONG"}]},"jsonrpc":"2.0","id":ID}`, "too_large"},
+	"no result":                 {`{"jsonrpc":"2.0","id":ID}`, "bad_response"},
+	"no double quotes":          {`{"jsonrpc":"2.0","id":ID,'result':{}}`, "bad_response"},
+	"members in two cases":      {`{"jsonrpc":"2.0","Id":9,"id":ID,"Result":{},"result":{"content":[]}}`, "bad_response"},
+	"batch":                     {`[{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}]`, "bad_response"},
+	"batch, broken within":      {`[{"jsonrpc":"2.0","id":ID}]`, "bad_response"},
+	"batch, unknown id":         {`[{"jsonrpc":"2.0","id":7777,"result":{}},{"jsonrpc":"2.0","method":"notifications/message"}]`, ""},
+	"two ids":                   {`{"jsonrpc":"2.0","id":ID,"result":{"x":NaN},"id":77}`, ""},
+	"unknown id":                {`{"jsonrpc":"2.0","id":7777,"result":{"x":NaN}}`, ""},
+	"too large, unknown id":     {`{"jsonrpc":"2.0","id":7777,"result":{"x":"LONG"}}`, ""},
+	"too large, two ids":        {`{"jsonrpc":"2.0","id":ID,"id":77,"result":{"x":"LONG"}}`, ""},
+	"too large, no id":          {`{"jsonrpc":"2.0","result":{"x":"LONG"}}`, ""},
+	"too large a notification":  {`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"LONG"}}`, ""},
+	"too large, no JSON":        {`LONG`, ""},
 }
 
-// TestBadAnswerFailsItsCallAlone: the call whose answer is not a message, or too
-// large, fails at once and with the reason. Another client's call on the same session
-// gets its answer, the session lives on, and the log has one warning.
+// TestBadAnswerFailsItsCallAlone: a call whose answer is not a message, or is too large,
+// fails at once with the reason. Another client's call on the same session gets its answer,
+// the session continues, and the log has one warning.
 func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 	for link, framing := range map[string]func() (client, server transport.Pipe){"stdio": overStdio, "sse": overSSE} {
 		for _, modern := range []bool{true, false} {
 			if modern && link == "sse" {
-				continue // no modern server speaks it
+				continue // modern servers do not use it
 			}
 			for name, bad := range badAnswers {
 				t.Run(link+"/"+map[bool]string{true: "modern", false: "legacy"}[modern]+"/"+name, func(t *testing.T) {
 					inBubble(t, func(t *testing.T) {
-						far := &farServer{modern: modern, framing: framing, on: func(*farLink, *jsonrpc.Message) {}}
+						far := &testServer{modern: modern, framing: framing, on: func(*testSession, *jsonrpc.Message) {}}
 						w := build(t, far)
 						first, second := w.client(), w.client()
-						for _, n := range []*near{first, second} {
+						for _, n := range []*testClient{first, second} {
 							n.say(modernRequest("5", "tools/call", `"name":"x","arguments":{}`, `{}`))
-							time.Sleep(10 * time.Second) // the session opens
+							time.Sleep(10 * time.Second) // the session is opened
 							synctest.Wait()
 						}
 						l := far.link(t, 0)
@@ -169,16 +169,16 @@ func TestBadAnswerFailsItsCallAlone(t *testing.T) {
 	}
 }
 
-// TestBatchOfAServer: a server of 2025-03-26 may answer in batches, and say other things
-// in them.
+// TestBatchOfAServer: a server of 2025-03-26 may answer in batches, with other messages in
+// them.
 func TestBatchOfAServer(t *testing.T) {
 	for link, framing := range map[string]func() (client, server transport.Pipe){"stdio": overStdio, "sse": overSSE, "inmem": nil} {
 		t.Run(link, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				far := &farServer{revision: "2025-03-26", framing: framing, on: func(*farLink, *jsonrpc.Message) {}}
+				far := &testServer{revision: "2025-03-26", framing: framing, on: func(*testSession, *jsonrpc.Message) {}}
 				w := build(t, far)
 				first, second := w.client(), w.client()
-				for _, n := range []*near{first, second} {
+				for _, n := range []*testClient{first, second} {
 					n.say(modernRequest("5", "tools/call", `"name":"x","arguments":{}`, `{}`))
 					time.Sleep(10 * time.Second) // the session opens
 					synctest.Wait()
@@ -201,13 +201,12 @@ func TestBatchOfAServer(t *testing.T) {
 	}
 }
 
-// TestTooLargeAnAnswerOfTheOnlyCall: where nothing else can be answered, an answer
-// over the limit without an id is that call's. One that was given up a moment ago
-// could be meant, too.
+// TestTooLargeAnAnswerOfTheOnlyCall: if only one call is open, an answer over the limit
+// without an id belongs to it. A call that was cancelled a moment ago could be meant, too.
 func TestTooLargeAnAnswerOfTheOnlyCall(t *testing.T) {
 	for _, gaveUp := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			far := &farServer{modern: true, framing: overStdio, on: func(*farLink, *jsonrpc.Message) {}}
+			far := &testServer{modern: true, framing: overStdio, on: func(*testSession, *jsonrpc.Message) {}}
 			w := build(t, far)
 			n := w.client()
 			if gaveUp {
@@ -231,8 +230,8 @@ func TestTooLargeAnAnswerOfTheOnlyCall(t *testing.T) {
 	}
 }
 
-// TestBadAnswerInTheHandshake: an opening whose answer is not a message fails or goes
-// on at once. It does not wait for its time-out.
+// TestBadAnswerInTheHandshake: an open whose answer is not a message fails or continues at
+// once. It does not wait for its timeout.
 func TestBadAnswerInTheHandshake(t *testing.T) {
 	for name, frame := range map[string]string{
 		"NaN":       `{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}`,
@@ -267,9 +266,9 @@ func TestBadAnswerInTheHandshake(t *testing.T) {
 	}
 }
 
-// TestBadAnswerOfAClient: the question of a server whose answer is not a message, or
-// too large, is refused at once. The client's own request of the same id goes on, and
-// so does another client's question.
+// TestBadAnswerOfAClient: a server request whose response is not a message, or is too
+// large, fails at once. The client's own request with the same id continues, and so does
+// the server request to another client.
 func TestBadAnswerOfAClient(t *testing.T) {
 	for name, frame := range map[string]string{
 		"NaN":       `{"jsonrpc":"2.0","id":ID,"result":{"action":"accept","content":{"x":NaN}}}`,
@@ -279,14 +278,14 @@ func TestBadAnswerOfAClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				asks := 0
-				far := &farServer{caps: `{"tools":{}}`, on: func(l *farLink, m *jsonrpc.Message) {
+				far := &testServer{caps: `{"tools":{}}`, on: func(l *testSession, m *jsonrpc.Message) {
 					if m.Method == mcp.MethodCallTool {
 						asks++
 						l.say(`{"jsonrpc":"2.0","id":"q` + string(rune('0'+asks)) + `","method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`)
 					}
 				}}
 				w := build(t, far)
-				var clients []*near
+				var clients []*testClient
 				var questions []*jsonrpc.Message
 				for range 2 {
 					n := w.overPipe()

@@ -17,10 +17,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/inmem"
 )
 
-// These tests write down what becomes of a request that fails on its way to a server or
+// These tests write down what happens to a request that fails on its way to a server or
 // there: how often the server gets it, in how many sessions, and what the client is told.
 
-// retryRequests are the requests of the tables: the second and third are read-only.
+// retryRequests are the requests of the tables. The second and third are read-only.
 var retryRequests = []struct{ method, params string }{
 	{mcp.MethodCallTool, `"name":"t","arguments":{}`},
 	{mcp.MethodReadResource, `"uri":"x:1"`},
@@ -28,8 +28,8 @@ var retryRequests = []struct{ method, params string }{
 	{mcp.MethodGetPrompt, `"name":"p"`},
 }
 
-// fate says how a request has ended.
-func fate(m *jsonrpc.Message) string {
+// outcomeText says how a request ended.
+func outcomeText(m *jsonrpc.Message) string {
 	if m.Kind == jsonrpc.Result {
 		return "result"
 	}
@@ -61,35 +61,35 @@ func (p *faultyPipe) Send(ctx context.Context, quit <-chan struct{}, b []byte) e
 	return p.Pipe.Send(ctx, quit, b)
 }
 
-// pipeFaults are the ways in which a request fails that a pipe takes to a server.
+// pipeFaults are the ways in which a request over a pipe fails.
 var pipeFaults = []struct {
 	name  string
-	write func() error                            // for what a write returns
-	serve func(l *farLink, m *jsonrpc.Message)    // in place of an answer
-	now   func(s *farServer, far func() *farLink) // before the request
+	write func() error                                 // replaces the result of a write
+	serve func(l *testSession, m *jsonrpc.Message)     // replaces an answer
+	now   func(s *testServer, far func() *testSession) // before the request
 }{
 	{name: "the write fails and no byte has left", write: func() error { return fmt.Errorf("%w: broken", transport.ErrNotSent) }},
 	{name: "the write fails and some bytes have left", write: func() error { return errors.New("broken") }},
-	{name: "the server ends before the request", now: func(_ *farServer, far func() *farLink) { _ = far().pipe.Close() }},
-	{name: "the server ends and cannot be opened again", now: func(s *farServer, far func() *farLink) {
-		s.away(errors.New("no such server"))
+	{name: "the server ends before the request", now: func(_ *testServer, far func() *testSession) { _ = far().pipe.Close() }},
+	{name: "the server ends and cannot be opened again", now: func(s *testServer, far func() *testSession) {
+		s.refuseOpens(errors.New("no such server"))
 		_ = far().pipe.Close()
 	}},
-	{name: "the server ends when it has read it", serve: func(l *farLink, _ *jsonrpc.Message) { _ = l.pipe.Close() }},
-	{name: "the server never answers", serve: func(*farLink, *jsonrpc.Message) {}},
-	{name: "an error of the other era with its versions", serve: func(l *farLink, m *jsonrpc.Message) {
+	{name: "the server ends when it has read it", serve: func(l *testSession, _ *jsonrpc.Message) { _ = l.pipe.Close() }},
+	{name: "the server never answers", serve: func(*testSession, *jsonrpc.Message) {}},
+	{name: "an error of the other era with its versions", serve: func(l *testSession, m *jsonrpc.Message) {
 		l.fail(m, mcp.CodeUnsupportedVersion, `{"supported":["2026-07-28"],"requested":"2025-11-25"}`)
 	}},
-	{name: "an error of the other era without them", serve: func(l *farLink, m *jsonrpc.Message) { l.fail(m, mcp.CodeUnsupportedVersion, ``) }},
-	{name: "without them, and the server has changed its era", serve: func(l *farLink, m *jsonrpc.Message) {
+	{name: "an error of the other era without them", serve: func(l *testSession, m *jsonrpc.Message) { l.fail(m, mcp.CodeUnsupportedVersion, ``) }},
+	{name: "without them, and the server has changed its era", serve: func(l *testSession, m *jsonrpc.Message) {
 		l.server.modern = !l.server.modern
 		l.fail(m, mcp.CodeUnsupportedVersion, ``)
 	}},
-	{name: "with them, and the server has changed its era", serve: func(l *farLink, m *jsonrpc.Message) {
+	{name: "with them, and the server has changed its era", serve: func(l *testSession, m *jsonrpc.Message) {
 		l.server.modern = !l.server.modern
 		l.fail(m, mcp.CodeUnsupportedVersion, `{"supported":["2026-07-28"],"requested":"2025-11-25"}`)
 	}},
-	{name: "an error of its own", serve: func(l *farLink, m *jsonrpc.Message) { l.fail(m, jsonrpc.CodeInternal, ``) }},
+	{name: "an error of its own", serve: func(l *testSession, m *jsonrpc.Message) { l.fail(m, jsonrpc.CodeInternal, ``) }},
 }
 
 // TestRetriesOverPipes writes the table for servers on pipes.
@@ -116,8 +116,8 @@ func TestRetriesOverPipes(t *testing.T) {
 							left--
 							return true
 						}
-						s := &farServer{modern: modern, caps: `{"tools":{},"prompts":{},"resources":{}}`}
-						s.on = func(l *farLink, m *jsonrpc.Message) {
+						s := &testServer{modern: modern, caps: `{"tools":{},"prompts":{},"resources":{}}`}
+						s.on = func(l *testSession, m *jsonrpc.Message) {
 							switch {
 							case m.Method == mcp.MethodListen:
 								l.acknowledge(m)
@@ -143,9 +143,9 @@ func TestRetriesOverPipes(t *testing.T) {
 						left = times
 						mu.Unlock()
 						if fault.now != nil {
-							fault.now(s, func() *farLink { return s.link(t, 0) })
+							fault.now(s, func() *testSession { return s.link(t, 0) })
 						}
-						answer := fate(c.ask(r.method, r.params))
+						answer := outcomeText(c.ask(r.method, r.params))
 						got := 0
 						for i := range s.opened() {
 							got += len(s.link(t, i).got(r.method))
@@ -166,19 +166,20 @@ func oftenAs(times int) string {
 	return "always"
 }
 
-// shop is a server on HTTP of either era. fault answers in its place while left is not 0.
-type shop struct {
+// httpServer is a server on HTTP of either era. fault answers instead of it while left is
+// not 0.
+type httpServer struct {
 	mu      sync.Mutex
 	modern  bool
 	method  string // that fails
 	left    int
-	fault   func(s *shop, w http.ResponseWriter, m *jsonrpc.Message)
+	fault   func(s *httpServer, w http.ResponseWriter, m *jsonrpc.Message)
 	opened  int
 	got     int
 	session string // the one that it knows
 }
 
-func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	m, err := jsonrpc.Scan(body, jsonrpc.Limits{})
 	if r.Method != http.MethodPost || err != nil {
@@ -228,12 +229,12 @@ func httpError(w http.ResponseWriter, status int, m *jsonrpc.Message, code int, 
 	_, _ = io.WriteString(w, failure(m.ID, code, data))
 }
 
-func bareStatus(status int) func(*shop, http.ResponseWriter, *jsonrpc.Message) {
-	return func(_ *shop, w http.ResponseWriter, _ *jsonrpc.Message) { w.WriteHeader(status) }
+func bareStatus(status int) func(*httpServer, http.ResponseWriter, *jsonrpc.Message) {
+	return func(_ *httpServer, w http.ResponseWriter, _ *jsonrpc.Message) { w.WriteHeader(status) }
 }
 
-func body(contentType, text string) func(*shop, http.ResponseWriter, *jsonrpc.Message) {
-	return func(_ *shop, w http.ResponseWriter, _ *jsonrpc.Message) {
+func body(contentType, text string) func(*httpServer, http.ResponseWriter, *jsonrpc.Message) {
+	return func(_ *httpServer, w http.ResponseWriter, _ *jsonrpc.Message) {
 		w.Header().Set("Content-Type", contentType)
 		_, _ = io.WriteString(w, text)
 	}
@@ -242,9 +243,9 @@ func body(contentType, text string) func(*shop, http.ResponseWriter, *jsonrpc.Me
 // webFaults are the ways in which a POST fails.
 var webFaults = []struct {
 	name  string
-	fault func(s *shop, w http.ResponseWriter, m *jsonrpc.Message)
+	fault func(s *httpServer, w http.ResponseWriter, m *jsonrpc.Message)
 }{
-	{"the session is lost", func(s *shop, w http.ResponseWriter, _ *jsonrpc.Message) {
+	{"the session is lost", func(s *httpServer, w http.ResponseWriter, _ *jsonrpc.Message) {
 		s.session = ""
 		w.WriteHeader(http.StatusNotFound)
 	}},
@@ -259,14 +260,14 @@ var webFaults = []struct {
 	{"502", bareStatus(502)},
 	{"503", bareStatus(503)},
 	{"202", bareStatus(202)},
-	{"400 with an error of its own", func(_ *shop, w http.ResponseWriter, m *jsonrpc.Message) { httpError(w, 400, m, -32000, "") }},
-	{"400 with a header mismatch", func(_ *shop, w http.ResponseWriter, m *jsonrpc.Message) {
+	{"400 with an error of its own", func(_ *httpServer, w http.ResponseWriter, m *jsonrpc.Message) { httpError(w, 400, m, -32000, "") }},
+	{"400 with a header mismatch", func(_ *httpServer, w http.ResponseWriter, m *jsonrpc.Message) {
 		httpError(w, 400, m, mcp.CodeHeaderMismatch, "")
 	}},
-	{"400 with the versions of the other era", func(_ *shop, w http.ResponseWriter, m *jsonrpc.Message) {
+	{"400 with the versions of the other era", func(_ *httpServer, w http.ResponseWriter, m *jsonrpc.Message) {
 		httpError(w, 400, m, mcp.CodeUnsupportedVersion, `{"supported":["2026-07-28"],"requested":"2025-11-25"}`)
 	}},
-	{"the server has changed its era", func(s *shop, w http.ResponseWriter, m *jsonrpc.Message) {
+	{"the server has changed its era", func(s *httpServer, w http.ResponseWriter, m *jsonrpc.Message) {
 		if s.left = 0; s.modern {
 			httpError(w, 400, m, -32000, "")
 		} else {
@@ -274,15 +275,15 @@ var webFaults = []struct {
 		}
 		s.modern = !s.modern
 	}},
-	{"200 with an error of its own", func(_ *shop, w http.ResponseWriter, m *jsonrpc.Message) { httpError(w, 200, m, -32000, "") }},
-	{"the connection is cut before the answer", func(_ *shop, _ http.ResponseWriter, _ *jsonrpc.Message) { panic(http.ErrAbortHandler) }},
-	{"the answer is cut", func(_ *shop, w http.ResponseWriter, _ *jsonrpc.Message) {
+	{"200 with an error of its own", func(_ *httpServer, w http.ResponseWriter, m *jsonrpc.Message) { httpError(w, 200, m, -32000, "") }},
+	{"the connection is cut before the answer", func(_ *httpServer, _ http.ResponseWriter, _ *jsonrpc.Message) { panic(http.ErrAbortHandler) }},
+	{"the answer is cut", func(_ *httpServer, w http.ResponseWriter, _ *jsonrpc.Message) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, `{"jsonrpc":`)
 		panic(http.ErrAbortHandler)
 	}},
-	{"the answer is no JSON", body("application/json", "<html>")},
+	{"the answer is not JSON", body("application/json", "<html>")},
 	{"the answer is a page", body("text/html", "<html>")},
 	{"the stream ends without an answer", body("text/event-stream", ": nothing\n\n")},
 }
@@ -297,16 +298,16 @@ func TestRetriesOverHTTP(t *testing.T) {
 				fmt.Fprintf(&out, "\n%s server, %s, %s:\n", eraOf(modern), fault.name, oftenAs(times))
 				for _, r := range retryRequests[:2] {
 					t.Run(fault.name, func(t *testing.T) {
-						s := &shop{modern: modern, method: r.method, fault: fault.fault}
+						s := &httpServer{modern: modern, method: r.method, fault: fault.fault}
 						web := httptest.NewServer(s)
 						t.Cleanup(web.Close)
-						w := build(t, &farServer{url: web.URL})
+						w := build(t, &testServer{url: web.URL})
 						c := w.callerAs("nobody", true, `{}`)
 						c.ask(mcp.MethodGetPrompt, `"name":"p"`)
 						s.mu.Lock()
 						s.left, s.got = times, 0
 						s.mu.Unlock()
-						answer := fate(c.ask(r.method, r.params))
+						answer := outcomeText(c.ask(r.method, r.params))
 						s.mu.Lock()
 						defer s.mu.Unlock()
 						fmt.Fprintf(&out, "  %s: %d in %d, %s\n", r.method, s.got, s.opened, answer)

@@ -12,17 +12,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// at lets clients that join from now on see the server n alone, as it is.
+// at returns a gateway in which new clients see only server n, unmerged.
 func (w *whole) at(n int) {
 	host := &gateway.Single{Bridge: w.relay, Upstream: w.servers[n]}
 	w.host = host
 	w.ends = append(w.ends, host.Drain)
 }
 
-// inAnswer is a legacy server that asks in its answer, without a state or with its own.
-func inAnswer(state string) *farServer {
-	s := &farServer{}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+// serverAskingInAnswer returns a legacy server that puts its input requests into its
+// answer, without a state or with its own.
+func serverAskingInAnswer(state string) *testServer {
+	s := &testServer{}
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case (m.Method == mcp.MethodCallTool || m.Method == mcp.MethodGetPrompt) && m.Param("inputResponses").IsZero():
 			l.answer(m, `{"resultType":"input_required","inputRequests":{"k":{`+elicit+`}}`+state+`}`)
@@ -33,11 +34,11 @@ func inAnswer(state string) *farServer {
 	return s
 }
 
-// askingAlways is newAsker for prompts too.
-func askingAlways(modern bool) *farServer {
-	s := newAsker(modern)
+// askingAlways is newAskingServer for prompts too.
+func askingAlways(modern bool) *testServer {
+	s := newAskingServer(modern)
 	on := s.on
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		if m.Method == mcp.MethodGetPrompt {
 			l.answer(m, `{"resultType":"complete","messages":[]}`)
 			return
@@ -47,7 +48,7 @@ func askingAlways(modern bool) *farServer {
 	return s
 }
 
-// sealChanges are what a client may do to a retry, one at a time.
+// sealChanges are what a client may change in a retry, one thing at a time.
 var sealChanges = []struct {
 	name   string
 	who    string // "" for the client that was asked
@@ -55,7 +56,7 @@ var sealChanges = []struct {
 	method string // "" for tools/call
 	params string // "" for those of the first request
 	after  time.Duration
-	anew   bool // Dragoman has been restarted
+	anew   bool // Dragoman has restarted
 	state  func(string) string
 }{
 	{name: "nothing"},
@@ -78,18 +79,18 @@ var sealChanges = []struct {
 	{name: "after a restart", anew: true},
 }
 
-// TestSealsAreHeld writes down, to the byte, what a client is told that comes back with a
-// state to which one thing has been changed. It is told the same whatever the state holds:
-// a parked call, a server's own state, or nothing.
+// TestSealsAreHeld writes down, byte for byte, the answer to a retry whose state has one
+// thing changed. The answer is the same whatever the state holds: a parked call, a server's
+// own state, or nothing.
 func TestSealsAreHeld(t *testing.T) {
 	kinds := []struct {
 		name  string
-		serve func() *farServer
+		serve func() *testServer
 	}{
-		{"a parked call", func() *farServer { return askingAlways(false) }},
-		{"a modern server's state", func() *farServer { return askingAlways(true) }},
-		{"a legacy server that asks in its answer", func() *farServer { return inAnswer("") }},
-		{"a legacy server that does so with a state", func() *farServer { return inAnswer(`,"requestState":"x"`) }},
+		{"a parked call", func() *testServer { return askingAlways(false) }},
+		{"a modern server's state", func() *testServer { return askingAlways(true) }},
+		{"a legacy server that asks in its answer", func() *testServer { return serverAskingInAnswer("") }},
+		{"a legacy server that does so with a state", func() *testServer { return serverAskingInAnswer(`,"requestState":"x"`) }},
 	}
 	stateOf := regexp.MustCompile(`drg1\.[\w-]+`)
 	var out strings.Builder
@@ -144,13 +145,13 @@ func (w *whole) called(t *testing.T) (n int) {
 	return n
 }
 
-// TestTaskIDsAfterARestart writes down what becomes of the id of a task that was given
-// out before Dragoman was restarted, and of one that is asked for at another server.
+// TestTaskIDsAfterARestart writes down what happens to a task id that was given out before
+// Dragoman restarted, and to one that is used at another server.
 func TestTaskIDsAfterARestart(t *testing.T) {
 	var out strings.Builder
-	serve := func(modern bool) *farServer {
-		s := newWorkshop(modern)
-		return s.farServer
+	serve := func(modern bool) *testServer {
+		s := newLeaseServer(modern)
+		return s.testServer
 	}
 	for _, modern := range []bool{false, true} {
 		for _, who := range []string{"nobody", "anna at 1"} {
@@ -170,7 +171,7 @@ func TestTaskIDsAfterARestart(t *testing.T) {
 				ask("at once")
 				w.at(1)
 				ask("at another server")
-				time.Sleep(time.Hour) // or the sessions of both have the same numbers
+				time.Sleep(time.Hour) // or the sessions of both would have the same numbers
 				w = build(t, serve(modern), serve(modern))
 				w.at(0)
 				ask("after a restart")

@@ -13,15 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestSubscribeThroughAJoinedEndpoint: a resource is watched at its owner, and
-// both clients of it hear.
+// TestSubscribeThroughAJoinedEndpoint: a resource is watched at its owner, and both of its
+// subscribers are notified.
 func TestSubscribeThroughAJoinedEndpoint(t *testing.T) {
 	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := &farServer{modern: modern, caps: `{"resources":{"subscribe":true,"listChanged":true}}`}
+				s := &testServer{modern: modern, caps: `{"resources":{"subscribe":true,"listChanged":true}}`}
 				var listen atomic.Value
-				s.on = func(l *farLink, m *jsonrpc.Message) {
+				s.on = func(l *testSession, m *jsonrpc.Message) {
 					switch {
 					case m.Method == mcp.MethodListen:
 						listen.Store(string(m.ID))
@@ -32,9 +32,9 @@ func TestSubscribeThroughAJoinedEndpoint(t *testing.T) {
 						l.answer(m, `{}`)
 					}
 				}
-				w := build(t, &farServer{}, s)
+				w := build(t, &testServer{}, s)
 				n, o := w.legacy(`{}`), w.legacy(`{}`)
-				for _, c := range []*near{n, o} {
+				for _, c := range []*testClient{n, o} {
 					c.say(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a:1"}}`)
 					if m := c.answerTo("1"); m.Kind != jsonrpc.Result {
 						t.Fatalf("got %s", m.Raw)
@@ -48,7 +48,7 @@ func TestSubscribeThroughAJoinedEndpoint(t *testing.T) {
 					t.Errorf("the server was asked %d times", len(subs))
 				}
 				l.say(update)
-				for _, c := range []*near{n, o} {
+				for _, c := range []*testClient{n, o} {
 					if got := c.rest(); len(got) != 1 || !strings.Contains(got[0], `"uri":"a:1"`) || strings.Contains(got[0], "subscriptionId") {
 						t.Errorf("heard %q", got)
 					}
@@ -73,24 +73,24 @@ func TestSubscribeThroughAJoinedEndpoint(t *testing.T) {
 	}
 }
 
-// TestErrorOfAnOpenIsNotRepeated: a failed open is told to those who waited for it,
-// not to whoever comes when the server is back.
+// TestErrorOfAnOpenIsNotRepeated: a failed open is reported to those who waited for it, not
+// to a client that comes when the server is back.
 func TestErrorOfAnOpenIsNotRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{}
+		s := &testServer{}
 		w := build(t, s)
 		n := w.legacy(`{}`)
 		n.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 		n.answerTo("1")
-		s.away(errors.New("away"))
+		s.refuseOpens(errors.New("away"))
 		_ = s.link(t, 0).pipe.Close()
 		synctest.Wait()
-		// The client gives up at once; nobody waits for the open.
+		// The client cancels at once; nobody waits for the open.
 		n.say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 		n.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 		time.Sleep(10 * time.Minute)
 		n.rest()
-		s.away(nil)
+		s.refuseOpens(nil)
 		n.say(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
 		if m := n.answerTo("3"); m.Kind != jsonrpc.Result {
 			t.Errorf("got %s", m.Raw)
@@ -98,12 +98,11 @@ func TestErrorOfAnOpenIsNotRepeated(t *testing.T) {
 	})
 }
 
-// TestCancelledRightBehind: a cancellation that follows its request at once is
-// heard, however soon.
+// TestCancelledRightBehind: a cancellation that follows its request at once takes effect.
 func TestCancelledRightBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{}
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s := &testServer{}
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			if m.Kind == jsonrpc.Request && m.Method != mcp.MethodCallTool {
 				l.answer(m, `{}`)
 			}
@@ -125,11 +124,11 @@ func TestCancelledRightBehind(t *testing.T) {
 	})
 }
 
-// TestLevelIsSetWhereThereIsALog: logging/setLevel goes to no server that has not
-// declared logging.
+// TestLevelIsSetWhereThereIsALog: logging/setLevel goes to no server that has not declared
+// logging.
 func TestLevelIsSetWhereThereIsALog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		with, without := &farServer{}, &farServer{caps: `{"tools":{}}`}
+		with, without := &testServer{}, &testServer{caps: `{"tools":{}}`}
 		n := build(t, with, without).legacy(`{}`)
 		n.say(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}}`)
 		if m := n.answerTo("1"); m.Kind != jsonrpc.Result {
@@ -144,13 +143,13 @@ func TestLevelIsSetWhereThereIsALog(t *testing.T) {
 	})
 }
 
-// TestT22_LevelOfOneSendsNothingToAnother: two clients share a session of the
-// server; one wants everything, the other never asked.
+// TestT22_LevelOfOneSendsNothingToAnother: two clients share a session of the server. One
+// wants all log messages, the other never asked for any.
 func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{}
+		s := &testServer{}
 		held := make(chan *jsonrpc.Message, 8)
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodCallTool:
 				held <- m
@@ -167,7 +166,7 @@ func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 		log := func(level string) string {
 			return `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","data":"secret"}}`
 		}
-		// Of no call: to whoever asked for it.
+		// A message outside of any call goes to the client that asked for it.
 		l := s.link(t, 0)
 		l.say(log("debug"))
 		if got := len(a.rest()); got != 1 {
@@ -183,12 +182,12 @@ func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 		if len(a.rest()) != 1 || len(c.rest()) != 1 {
 			t.Error("an error did not reach who asked for it")
 		}
-		// Calls of both run: nobody knows whose it is.
+		// Calls of both clients are running: the message may belong to either.
 		a.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
 		c.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{}}}`)
 		synctest.Wait()
 		l.say(log("error"))
-		for name, n := range map[string]*near{"a": a, "b": b, "c": c} {
+		for name, n := range map[string]*testClient{"a": a, "b": b, "c": c} {
 			if got := n.rest(); len(got) != 0 {
 				t.Errorf("%s heard what may be another's: %q", name, got)
 			}
@@ -200,13 +199,13 @@ func TestT22_LevelOfOneSendsNothingToAnother(t *testing.T) {
 	})
 }
 
-// TestX05_AnswersReachWhoAsked: many clients with the same ids and tokens on one
-// session of the server, whose answers come in another order.
+// TestX05_AnswersReachWhoAsked: many clients with the same ids and tokens use one session
+// of the server, which answers in another order.
 func TestX05_AnswersReachWhoAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := &farServer{}
+		s := &testServer{}
 		queue := make(chan *jsonrpc.Message, 1024)
-		s.on = func(l *farLink, m *jsonrpc.Message) {
+		s.on = func(l *testSession, m *jsonrpc.Message) {
 			switch {
 			case m.Method == mcp.MethodCallTool:
 				queue <- m
@@ -229,7 +228,7 @@ func TestX05_AnswersReachWhoAsked(t *testing.T) {
 			}
 		}
 		w := build(t, s)
-		var clients []*near
+		var clients []*testClient
 		for range 16 {
 			clients = append(clients, w.legacy(`{}`))
 		}

@@ -20,8 +20,8 @@ import (
 // These tests write down who shares what: sessions with a server, states, task ids and
 // quotas. The tables are in testdata; -update writes them.
 
-// visitors are clients that differ in one thing at a time.
-var visitors = []struct {
+// sharingClients are clients that differ in one thing at a time.
+var sharingClients = []struct {
 	who    string
 	modern bool
 	caps   string
@@ -47,7 +47,7 @@ var visitors = []struct {
 	{"bert at 1", false, `{"elicitation":{}}`},
 }
 
-// principal returns who goes by that name: nobody, local, or a subject at a seat.
+// principal returns the principal of a name: none, local, or a subject with a seat.
 func principal(name string) *identity.Principal {
 	switch name {
 	case "nobody":
@@ -59,7 +59,7 @@ func principal(name string) *identity.Principal {
 	return &identity.Principal{Subject: subject, Seat: subject + "/" + seat}
 }
 
-// callerAs is a client of either era that a door has taken for who.
+// callerAs is a client of either era that an endpoint has authenticated as who.
 func (w *whole) callerAs(who string, modern bool, caps string) *caller {
 	w.t.Helper()
 	client, server := inmem.Pipe()
@@ -67,7 +67,7 @@ func (w *whole) callerAs(who string, modern bool, caps string) *caller {
 	if !modern {
 		n.open(caps)
 	}
-	return &caller{near: n, modern: modern, caps: caps}
+	return &caller{testClient: n, modern: modern, caps: caps}
 }
 
 // start sends a request and returns its id.
@@ -83,17 +83,17 @@ func (c *caller) start(method, params string) string {
 	return id
 }
 
-// heldServer is a server whose calls wait until let go, and then tell of their session.
+// heldServer is a server whose calls wait until released and then report their session.
 type heldServer struct {
-	*farServer
+	*testServer
 	mu   sync.Mutex
 	hold bool
 	held []func()
 }
 
 func newHeld(era string) *heldServer {
-	h := &heldServer{farServer: &farServer{modern: era == "modern", both: era == "both"}}
-	h.on = func(l *farLink, m *jsonrpc.Message) {
+	h := &heldServer{testServer: &testServer{modern: era == "modern", both: era == "both"}}
+	h.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodListen:
 			l.acknowledge(m)
@@ -127,7 +127,7 @@ func (h *heldServer) holds(hold bool) (waiting int) {
 	return len(held)
 }
 
-// numbers names sessions by the order in which clients met them, from 1.
+// numbers numbers sessions from 1, in the order in which clients reached them.
 type numbers map[string]int
 
 func (n numbers) of(m *jsonrpc.Message) string {
@@ -141,7 +141,7 @@ func (n numbers) of(m *jsonrpc.Message) string {
 	return fmt.Sprint(n[session])
 }
 
-// refusalOf says in short how a request has failed.
+// refusalOf describes in short how a request failed.
 func refusalOf(m *jsonrpc.Message) string {
 	cause, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, m.Error, "data"), "cause"))
 	code := jsonrpc.Find(m.Raw, m.Error, "code").Of(m.Raw)
@@ -149,12 +149,11 @@ func refusalOf(m *jsonrpc.Message) string {
 }
 
 // TestWhoSharesASession writes down which clients share a session with a server of each
-// era, under each isolation: when they call one after the other, and when all of them
-// call at once.
+// era, under each isolation: when they call one after the other, and when all call at once.
 func TestWhoSharesASession(t *testing.T) {
 	head := fmt.Sprintf("%-9s %-6s %-51s", "client", "era", "capabilities")
-	rows := make([]string, len(visitors))
-	for i, v := range visitors {
+	rows := make([]string, len(sharingClients))
+	for i, v := range sharingClients {
 		rows[i] = fmt.Sprintf("%-9s %-6s %-51s", v.who, eraOf(v.modern), v.caps)
 	}
 	for _, era := range []string{"legacy", "modern", "both"} {
@@ -162,9 +161,9 @@ func TestWhoSharesASession(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				h := newHeld(era)
 				h.isolation = isolation
-				w := build(t, h.farServer)
+				w := build(t, h.testServer)
 				var all []*caller
-				for _, v := range visitors {
+				for _, v := range sharingClients {
 					all = append(all, w.callerAs(v.who, v.modern, v.caps))
 				}
 				const params = `"name":"t","arguments":{}`
@@ -203,13 +202,13 @@ func eraOf(modern bool) string {
 
 var people = []string{"nobody", "local", "anna at 1", "anna at 2", "bert at 1"}
 
-// TestWhoMayUseAState writes down who may come back with the state that another was
-// given, for a parked call and for a server's own state.
+// TestWhoMayUseAState writes down who may retry with a state that another client got, for a
+// parked call and for a server's own state.
 func TestWhoMayUseAState(t *testing.T) {
 	var out strings.Builder
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			w := build(t, newAsker(modern))
+			w := build(t, newAskingServer(modern))
 			clients := map[string]*caller{}
 			for _, who := range people {
 				clients[who] = w.callerAs(who, true, canBeAsked)
@@ -235,24 +234,24 @@ func TestWhoMayUseAState(t *testing.T) {
 	golden(t, "states.txt", out.String())
 }
 
-// TestTaskIDs writes down by which ids clients know tasks, and who may ask about the
-// task of another.
+// TestTaskIDs writes down the ids by which clients know tasks, and who may ask about
+// another client's task.
 func TestTaskIDs(t *testing.T) {
 	signature := regexp.MustCompile(`(drgs1\.\w+~)[\w-]{22}~`)
 	var out strings.Builder
 	for _, servers := range []int{1, 2} {
 		inBubble(t, func(t *testing.T) {
-			var all []*farServer
+			var all []*testServer
 			for range servers {
 				p := &taskProcess{ttl: "60000"}
-				on := func(l *farLink, m *jsonrpc.Message) {
+				on := func(l *testSession, m *jsonrpc.Message) {
 					if m.Method == mcp.MethodGetTask && string(m.Param("taskId").Of(m.Raw)) != `"task-1"` {
 						l.fail(m, jsonrpc.CodeInvalidParams, "")
 						return
 					}
 					p.on(l, m)
 				}
-				all = append(all, &farServer{caps: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, on: on})
+				all = append(all, &testServer{caps: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, on: on})
 			}
 			w := build(t, all...)
 			tool := "job"
@@ -284,8 +283,8 @@ func TestTaskIDs(t *testing.T) {
 	golden(t, "taskids.txt", out.String())
 }
 
-// TestQuotasOfOneParty writes down how much one party may have: calls that run on a
-// legacy server, calls that wait for answers, and open listens.
+// TestQuotasOfOneParty writes down how much one party may have: calls that run on a legacy
+// server, calls that wait for responses, and open listens.
 func TestQuotasOfOneParty(t *testing.T) {
 	sets := []string{
 		`{"elicitation":{}}`, `{"elicitation":{},"sampling":{}}`, `{"elicitation":{},"roots":{}}`,
@@ -295,7 +294,7 @@ func TestQuotasOfOneParty(t *testing.T) {
 	for _, who := range people[:3] {
 		inBubble(t, func(t *testing.T) {
 			h := newHeld("legacy")
-			w := build(t, h.farServer)
+			w := build(t, h.testServer)
 			h.holds(true)
 			counts := map[string]int{}
 			type begun struct {
@@ -326,8 +325,8 @@ func TestQuotasOfOneParty(t *testing.T) {
 			}
 		})
 		inBubble(t, func(t *testing.T) {
-			s := &farServer{}
-			s.on = func(l *farLink, m *jsonrpc.Message) {
+			s := &testServer{}
+			s.on = func(l *testSession, m *jsonrpc.Message) {
 				if m.Method == mcp.MethodCallTool {
 					l.say(`{"jsonrpc":"2.0","id":"q",` + elicit + `}`)
 				}
@@ -345,7 +344,7 @@ func TestQuotasOfOneParty(t *testing.T) {
 			fmt.Fprintf(&out, "# %s: one conversation asks for 20 calls that are parked, with each of 3 sets\n%v\n", who, counts)
 		})
 		inBubble(t, func(t *testing.T) {
-			w := build(t, newHeld("modern").farServer)
+			w := build(t, newHeld("modern").testServer)
 			open := map[string]int{}
 			for range 2 {
 				c := w.callerAs(who, true, `{}`)

@@ -16,19 +16,19 @@ import (
 // These tests write down what clients see of lists: of one server or several, all of them
 // or a part.
 
-// gallery is a server of either era with tools, prompts, resources and templates. It says
-// that what it does not have does not exist, and lists in pages.
-type gallery struct {
-	*farServer
+// listServer is a server of either era with tools, prompts, resources and templates. It
+// answers that unknown items do not exist, and lists in pages.
+type listServer struct {
+	*testServer
 	mu    sync.Mutex
 	lists map[string][]string // names or URIs, by method
 	size  int                 // of a page; 0 for all
-	asked int                 // requests but for the handshake and listens
+	asked int                 // requests except the handshake and listens
 }
 
-func newGallery(modern, hides bool) *gallery {
-	s := &gallery{
-		farServer: &farServer{modern: modern, caps: `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{}}`},
+func newListServer(modern, hides bool) *listServer {
+	s := &listServer{
+		testServer: &testServer{modern: modern, caps: `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"completions":{}}`},
 		lists: map[string][]string{
 			mcp.MethodListTools:     {"one", "hid-a", "two", "three", "hid-b", "four"},
 			mcp.MethodListPrompts:   {"one", "hid-a"},
@@ -43,7 +43,7 @@ func newGallery(modern, hides bool) *gallery {
 	return s
 }
 
-func (s *gallery) take(l *farLink, m *jsonrpc.Message) {
+func (s *listServer) take(l *testSession, m *jsonrpc.Message) {
 	if m.Method == mcp.MethodListen {
 		l.acknowledge(m)
 		return
@@ -74,8 +74,8 @@ func (s *gallery) take(l *farLink, m *jsonrpc.Message) {
 	l.answer(m, `{"resultType":"complete","content":[],"contents":[],"messages":[],"completion":{"values":[]},"ttlMs":60000,"cacheScope":"public"}`)
 }
 
-// page answers a list. Its cursor is the place in it.
-func (s *gallery) page(l *farLink, m *jsonrpc.Message, method *mcp.Method) {
+// page answers a list. Its cursor is the index in it.
+func (s *listServer) page(l *testSession, m *jsonrpc.Message, method *mcp.Method) {
 	all := s.lists[m.Method]
 	from := 0
 	if text, ok := jsonrpc.Text(m.Raw, m.Param("cursor")); ok {
@@ -99,8 +99,8 @@ func (s *gallery) page(l *farLink, m *jsonrpc.Message, method *mcp.Method) {
 	l.answer(m, `{"resultType":"complete","ttlMs":60000,"cacheScope":"public","`+method.ListKey+`":[`+strings.Join(items, ",")+`]`+next+`}`)
 }
 
-// asks returns how many requests came since it was last asked.
-func (s *gallery) asks() int {
+// asks returns how many requests came since the last call of asks.
+func (s *listServer) asks() int {
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +109,8 @@ func (s *gallery) asks() int {
 	return n
 }
 
-// change replaces the tools and says so, to whoever has a session or listens.
-func (s *gallery) change(t *testing.T, tools ...string) {
+// change replaces the tools and notifies all sessions and listens.
+func (s *listServer) change(t *testing.T, tools ...string) {
 	s.mu.Lock()
 	if tools != nil {
 		s.lists[mcp.MethodListTools] = tools
@@ -119,29 +119,29 @@ func (s *gallery) change(t *testing.T, tools ...string) {
 	s.tell(t, mcp.NoteToolsChanged)
 }
 
-// galleries are the ways in which clients see servers.
-var galleries = []struct {
+// listViews are the ways in which clients see servers.
+var listViews = []struct {
 	name    string
 	servers int
 	hides   bool
 }{{"single", 1, false}, {"filtered", 1, true}, {"merged", 2, false}, {"merged and filtered", 2, true}}
 
-// forGalleries runs a test for each way, in each pair of eras. The first server is the
-// one to look at.
-func forGalleries(t *testing.T, out *strings.Builder, f func(s *gallery, c *caller, prefix string)) {
+// forListViews runs a test for each way, in each pair of eras. The first server is the one
+// under test.
+func forListViews(t *testing.T, out *strings.Builder, f func(s *listServer, c *caller, prefix string)) {
 	for _, serverIsModern := range []bool{false, true} {
 		for _, clientIsModern := range []bool{false, true} {
-			for _, x := range galleries {
+			for _, x := range listViews {
 				inBubble(t, func(t *testing.T) {
 					title := fmt.Sprintf("# %s: %s server, %s client\n", x.name, eraOf(serverIsModern), eraOf(clientIsModern))
 					out.WriteString(title)
 					begun := out.Len()
-					s := newGallery(serverIsModern, x.hides)
-					all, prefix := []*farServer{s.farServer}, ""
+					s := newListServer(serverIsModern, x.hides)
+					all, prefix := []*testServer{s.testServer}, ""
 					if x.servers > 1 {
-						other := newGallery(serverIsModern, x.hides)
+						other := newListServer(serverIsModern, x.hides)
 						other.lists = map[string][]string{mcp.MethodListTools: {"other"}}
-						all, prefix = append(all, other.farServer), "a__"
+						all, prefix = append(all, other.testServer), "a__"
 					}
 					w := build(t, all...)
 					f(s, w.callerAs("nobody", clientIsModern, `{}`), prefix)
@@ -156,12 +156,12 @@ func forGalleries(t *testing.T, out *strings.Builder, f func(s *gallery, c *call
 	}
 }
 
-// TestHiddenLooksUnknown writes down what a client is told that asks for what is hidden
-// from it, and for what does not exist, and how many requests the server gets for it.
-// Where the two differ a client can find out what is hidden.
+// TestHiddenLooksUnknown writes down the answers for hidden items and for items that do not
+// exist, and how many requests the server gets. If the two differ, a client can find out
+// what is hidden.
 func TestHiddenLooksUnknown(t *testing.T) {
 	var out strings.Builder
-	forGalleries(t, &out, func(s *gallery, c *caller, prefix string) {
+	forListViews(t, &out, func(s *listServer, c *caller, prefix string) {
 		if s.shows == nil {
 			return
 		}
@@ -215,7 +215,7 @@ func TestHiddenLooksUnknown(t *testing.T) {
 	golden(t, "hidden.txt", out.String())
 }
 
-// pages walks through a list and says what each page has.
+// pages walks through a list and describes each page.
 func (c *caller) pages(method string) string {
 	c.t.Helper()
 	var all []string
@@ -230,8 +230,8 @@ func (c *caller) pages(method string) string {
 	}
 }
 
-// pageOf says what a page of a list has: its items, or the first and last of many, and
-// what it says of caching.
+// pageOf describes a page of a list: its items, or the first and last of many, and its
+// caching members.
 func pageOf(m *jsonrpc.Message, method string) string {
 	if m.Kind == jsonrpc.Failure {
 		return string(m.Error.Of(m.Raw))
@@ -257,11 +257,11 @@ func pageOf(m *jsonrpc.Message, method string) string {
 	return out
 }
 
-// TestListsAsShown writes down each list, page by page, with what it says of caching and
-// how often the server is asked for it.
+// TestListsAsShown writes down each list, page by page, with its caching members and how
+// often the server is asked for it.
 func TestListsAsShown(t *testing.T) {
 	var out strings.Builder
-	forGalleries(t, &out, func(s *gallery, c *caller, _ string) {
+	forListViews(t, &out, func(s *listServer, c *caller, _ string) {
 		s.size = 2
 		c.rest()
 		s.asks()
@@ -278,12 +278,11 @@ func TestListsAsShown(t *testing.T) {
 	golden(t, "lists.txt", out.String())
 }
 
-// TestChangesOfListsAsShown writes down what a client hears when the tools of a server
-// change: those that it sees, those that are hidden from it, or none; and how often the
-// server is asked for them.
+// TestChangesOfListsAsShown writes down what a client gets when the tools of a server
+// change: visible ones, hidden ones, or none; and how often the server is asked for them.
 func TestChangesOfListsAsShown(t *testing.T) {
 	var out strings.Builder
-	forGalleries(t, &out, func(s *gallery, c *caller, _ string) {
+	forListViews(t, &out, func(s *listServer, c *caller, _ string) {
 		if c.modern {
 			c.start(mcp.MethodListen, `"notifications":{"toolsListChanged":true}`)
 		}
@@ -319,7 +318,7 @@ func TestChangesOfListsAsShown(t *testing.T) {
 }
 
 // TestCursorsAcrossAChange writes down what a client gets for a cursor after the list has
-// changed: nothing twice, and nothing left out but what came before the cursor.
+// changed: nothing twice, and everything after the cursor.
 func TestCursorsAcrossAChange(t *testing.T) {
 	const n = 1100
 	tools := func(from int, more ...string) (all []string) {
@@ -345,9 +344,9 @@ func TestCursorsAcrossAChange(t *testing.T) {
 		{"all go", []string{"last"}},
 	} {
 		fmt.Fprintf(&out, "\n%s\n", change.what)
-		forGalleries(t, &out, func(s *gallery, c *caller, _ string) {
+		forListViews(t, &out, func(s *listServer, c *caller, _ string) {
 			if s.modern != c.modern {
-				return // the eras change nothing here
+				return // the eras make no difference here
 			}
 			s.size = 500
 			s.lists[mcp.MethodListTools] = tools(0)

@@ -11,10 +11,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// changing is a server that can say that its lists have changed, in either era.
-func changing(modern bool) *farServer {
-	s := &farServer{modern: modern, caps: `{"tools":{"listChanged":true},"prompts":{"listChanged":true}}`}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+// changing is a server of either era that can announce that its lists have changed.
+func changing(modern bool) *testServer {
+	s := &testServer{modern: modern, caps: `{"tools":{"listChanged":true},"prompts":{"listChanged":true}}`}
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		switch {
 		case m.Method == mcp.MethodListen:
 			l.acknowledge(m)
@@ -25,8 +25,8 @@ func changing(modern bool) *farServer {
 	return s
 }
 
-// tell says that a list has changed on every session of the server.
-func (s *farServer) tell(t *testing.T, method string) {
+// tell announces a changed list on every session of the server.
+func (s *testServer) tell(t *testing.T, method string) {
 	t.Helper()
 	for i := range s.opened() {
 		l, meta := s.link(t, i), ""
@@ -41,10 +41,10 @@ func (s *farServer) tell(t *testing.T, method string) {
 	}
 }
 
-// TestListChangedOncePerSecond: at a storm of changes each client hears of each list
-// once a second, at once of the first and in the end of the last; whoever calls
-// meanwhile is not delayed. It holds for both eras of server and client, before one
-// server and before two that storm together.
+// TestListChangedOncePerSecond: during a storm of changes each client is notified of each
+// list once a second: of the first change at once, and of the last in the end. Calls
+// meanwhile are not delayed. It holds for both eras of server and client, with one server
+// and with two that storm together.
 func TestListChangedOncePerSecond(t *testing.T) {
 	for _, modernServer := range []bool{false, true} {
 		for _, modernClient := range []bool{false, true} {
@@ -58,13 +58,13 @@ func TestListChangedOncePerSecond(t *testing.T) {
 }
 
 func listStorm(t *testing.T, modernServer, modernClient bool, servers int) {
-	var all []*farServer
+	var all []*testServer
 	for range servers {
 		all = append(all, changing(modernServer))
 	}
 	w := build(t, all...)
 	innocent := w.legacy(`{}`)
-	var c *near
+	var c *testClient
 	if modernClient {
 		c = w.client()
 		c.say(modernRequest(`"l"`, mcp.MethodListen, `"notifications":{"toolsListChanged":true,"promptsListChanged":true}`, `{}`))
@@ -114,7 +114,7 @@ func listStorm(t *testing.T, modernServer, modernClient bool, servers int) {
 	}
 	time.Sleep(5 * time.Second)
 	c.rest()
-	// The last change of a burst arrives, however close to the one before.
+	// The last change of a burst arrives, however close it is to the one before.
 	all[0].tell(t, mcp.NoteToolsChanged)
 	synctest.Wait()
 	if n := heard(c.rest(), mcp.NoteToolsChanged); n != 1 {

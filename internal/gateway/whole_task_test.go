@@ -14,15 +14,15 @@ const takesTasks = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tas
 
 const taskDates = `"createdAt":"2025-11-25T10:30:00Z","lastUpdatedAt":"2025-11-25T10:30:00Z"`
 
-// taskProcess is a server on a pipe of which each process counts its tasks anew, so
-// that two of them give the same id to two tasks. Each puts a question to whoever
-// waits for a result, and is content with any answer.
+// taskProcess is a server on a pipe. Each of its processes numbers its tasks from 1, so
+// that two processes give the same id to two tasks. Each sends a request to whoever waits
+// for a result and accepts any response.
 type taskProcess struct {
 	ttl  string
 	hold chan struct{} // plain calls wait until it is closed
 }
 
-func (p *taskProcess) on(l *farLink, m *jsonrpc.Message) {
+func (p *taskProcess) on(l *testSession, m *jsonrpc.Message) {
 	id, _ := jsonrpc.Text(m.Raw, m.Param("taskId"))
 	switch m.Method {
 	case mcp.MethodListTools:
@@ -59,8 +59,8 @@ func (p *taskProcess) on(l *farLink, m *jsonrpc.Message) {
 	}
 }
 
-// answered reports whether its question has an answer.
-func (l *farLink) answered() bool {
+// answered reports whether its request has a response.
+func (l *testSession) answered() bool {
 	for _, m := range l.got("") {
 		if m.Kind == jsonrpc.Result {
 			return true
@@ -69,13 +69,13 @@ func (l *farLink) answered() bool {
 	return false
 }
 
-// TestTaskStaysInItsSession: a task is asked for where it was made, although another
-// process of the server has one of the same id and the session has been idle for
-// longer than sessions without tasks are kept.
+// TestTaskStaysInItsSession: a task is queried in the session that made it, although
+// another process of the server has a task with the same id, and the session has been idle
+// for longer than sessions without tasks are kept.
 func TestTaskStaysInItsSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := &taskProcess{ttl: "3600000", hold: make(chan struct{})}
-		s := &farServer{caps: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, on: p.on}
+		s := &testServer{caps: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, on: p.on}
 		w := build(t, s)
 		n := w.client()
 		n.say(modernRequest("1", "tools/call", `"name":"job","arguments":{}`, takesTasks))
@@ -117,12 +117,12 @@ func TestTaskStaysInItsSession(t *testing.T) {
 	})
 }
 
-// TestTaskEndsWithItsProcess: when the process of a task is gone, so is the task; a
-// task of the same id in the next process is not taken for it.
+// TestTaskEndsWithItsProcess: a task ends with its process. A task with the same id in the
+// next process is not mistaken for it.
 func TestTaskEndsWithItsProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := &taskProcess{ttl: "60000"}
-		s := &farServer{caps: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, on: p.on}
+		s := &testServer{caps: `{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}}`, on: p.on}
 		n := build(t, s).client()
 		n.say(modernRequest("1", "tools/call", `"name":"job","arguments":{}`, takesTasks))
 		id, _ := jsonrpc.Text(resultOf(n.answerTo("1"), "taskId"))

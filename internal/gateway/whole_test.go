@@ -28,50 +28,50 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// farServer is a server within the test: each session of it is a pipe, and what it
-// says to each message is the test's to decide.
-type farServer struct {
-	modern   bool
-	both     bool   // modern, and has the legacy era too
-	afraid   bool   // dies on the probe
-	caps     string // "" for tools and logging
-	revision string // of a legacy server; "" for 2025-11-25
-	// instructions are what it says to models, "" for nothing.
+// testServer is a server within the test. Each of its sessions is a pipe, and the test
+// decides what it answers to each message.
+type testServer struct {
+	modern         bool
+	both           bool   // modern, and speaks the legacy era too
+	crashesOnProbe bool   // exits on the probe
+	caps           string // "" for tools and logging
+	revision       string // of a legacy server; "" for 2025-11-25
+	// instructions are its instructions for models, "" for none.
 	instructions string
-	isolation    upstream.Isolation // of its sessions; "" for auto
-	url          string             // where it is on HTTP; "" for a server on pipes
-	// shows is what clients may see of it; nil shows all.
+	isolation    upstream.Isolation // of its sessions; "" means auto
+	url          string             // its URL if it is on HTTP; "" for a server on pipes
+	// shows is what clients may see of it; nil means everything.
 	shows func(name string) bool
 	// choose returns the capabilities for an initialize; nil means caps.
 	choose func(m *jsonrpc.Message) string
-	slow   time.Duration // before it takes a message
-	// link makes the two ends of a session; nil means inmem.Pipe.
+	slow   time.Duration // delay before it takes a message
+	// framing makes the two ends of a session; nil means inmem.Pipe.
 	framing func() (client, server transport.Pipe)
-	// broadcasts: what it says goes to all of its sessions, as behind some wrappers
-	// that make an HTTP server of a program.
+	// broadcasts: its messages go to all of its sessions, as with some wrappers that turn a
+	// program into an HTTP server.
 	broadcasts bool
-	// on answers what the opening does not; nil answers every request with {}.
-	on func(l *farLink, m *jsonrpc.Message)
+	// on answers everything after the handshake; nil answers every request with {}.
+	on func(l *testSession, m *jsonrpc.Message)
 
-	mu      sync.Mutex
-	refuse  error // of the next opens
-	sick    int   // that many further processes die at their first message
-	links   []*farLink
-	running sync.WaitGroup
+	mu       sync.Mutex
+	refuse   error // error of the next opens
+	crashing int   // that many more processes exit at their first message
+	links    []*testSession
+	running  sync.WaitGroup
 }
 
-// farLink is one session of it, at the server's end.
-type farLink struct {
-	server *farServer
-	pipe   transport.Pipe
-	number int
-	sick   bool
+// testSession is one session of it, at the server's end.
+type testSession struct {
+	server   *testServer
+	pipe     transport.Pipe
+	number   int
+	crashing bool
 
 	mu   sync.Mutex
 	seen []*jsonrpc.Message
 }
 
-func (s *farServer) open(context.Context) (transport.Pipe, error) {
+func (s *testServer) open(context.Context) (transport.Pipe, error) {
 	s.mu.Lock()
 	refuse := s.refuse
 	s.mu.Unlock()
@@ -86,29 +86,29 @@ func (s *farServer) open(context.Context) (transport.Pipe, error) {
 		link = s.framing
 	}
 	client, server := link()
-	l := &farLink{server: s, pipe: server, number: len(s.links)}
+	l := &testSession{server: s, pipe: server, number: len(s.links)}
 	s.links = append(s.links, l)
-	if s.sick > 0 {
-		s.sick--
-		l.sick = true
+	if s.crashing > 0 {
+		s.crashing--
+		l.crashing = true
 	}
 	s.running.Go(l.serve)
 	return client, nil
 }
 
-func (s *farServer) away(err error) {
+func (s *testServer) refuseOpens(err error) {
 	s.mu.Lock()
 	s.refuse = err
 	s.mu.Unlock()
 }
 
-func (s *farServer) ill(n int) {
+func (s *testServer) crashNext(n int) {
 	s.mu.Lock()
-	s.sick = n
+	s.crashing = n
 	s.mu.Unlock()
 }
 
-func (s *farServer) link(t testing.TB, n int) *farLink {
+func (s *testServer) link(t testing.TB, n int) *testSession {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,13 +118,13 @@ func (s *farServer) link(t testing.TB, n int) *farLink {
 	return s.links[n]
 }
 
-func (s *farServer) opened() int {
+func (s *testServer) opened() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.links)
 }
 
-func (l *farLink) serve() {
+func (l *testSession) serve() {
 	for {
 		m, err := l.pipe.Read()
 		if err != nil {
@@ -138,7 +138,7 @@ func (l *farLink) serve() {
 		l.mu.Lock()
 		l.seen = append(l.seen, m)
 		l.mu.Unlock()
-		if l.sick || l.server.afraid && m.Method == mcp.MethodDiscover {
+		if l.crashing || l.server.crashesOnProbe && m.Method == mcp.MethodDiscover {
 			_ = l.pipe.Close()
 			return
 		}
@@ -147,7 +147,7 @@ func (l *farLink) serve() {
 	}
 }
 
-func (l *farLink) take(m *jsonrpc.Message) {
+func (l *testSession) take(m *jsonrpc.Message) {
 	caps := l.server.caps
 	if caps == "" {
 		caps = `{"tools":{"listChanged":true},"logging":{}}`
@@ -180,14 +180,14 @@ func (l *farLink) take(m *jsonrpc.Message) {
 	}
 }
 
-// acknowledge agrees to all that a listen asks for.
-func (l *farLink) acknowledge(m *jsonrpc.Message) {
+// acknowledge accepts everything that a listen asks for.
+func (l *testSession) acknowledge(m *jsonrpc.Message) {
 	l.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` +
 		string(m.ID) + `},"notifications":` + string(m.Param("notifications").Of(m.Raw)) + `}}`)
 }
 
-func (l *farLink) say(raw string) {
-	to := []*farLink{l}
+func (l *testSession) say(raw string) {
+	to := []*testSession{l}
 	if l.server.broadcasts {
 		l.server.mu.Lock()
 		to = slices.Clone(l.server.links)
@@ -198,10 +198,10 @@ func (l *farLink) say(raw string) {
 	}
 }
 
-func (l *farLink) answer(m *jsonrpc.Message, result string) {
+func (l *testSession) answer(m *jsonrpc.Message, result string) {
 	l.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + result + `}`)
 }
-func (l *farLink) fail(m *jsonrpc.Message, n int, data string) { l.say(failure(m.ID, n, data)) }
+func (l *testSession) fail(m *jsonrpc.Message, n int, data string) { l.say(failure(m.ID, n, data)) }
 
 func failure(id jsonrpc.ID, code int, data string) string {
 	if data != "" {
@@ -211,7 +211,7 @@ func failure(id jsonrpc.ID, code int, data string) string {
 }
 
 // got returns the messages of a method that the server has seen, "" for all.
-func (l *farLink) got(method string) []*jsonrpc.Message {
+func (l *testSession) got(method string) []*jsonrpc.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []*jsonrpc.Message
@@ -223,13 +223,13 @@ func (l *farLink) got(method string) []*jsonrpc.Message {
 	return out
 }
 
-// whole is a Dragoman within the test, before one server or several.
+// whole is a Dragoman within the test, with one server or several.
 type whole struct {
 	t         *testing.T
 	host      downstream.Handler
 	relay     *bridge.Bridge
 	servers   []gateway.Upstream
-	far       []*farServer
+	far       []*testServer
 	upstreams []*upstream.Upstream
 	running   sync.WaitGroup
 	ends      []func()
@@ -238,10 +238,10 @@ type whole struct {
 
 	mu      sync.Mutex
 	losses  []string // "server what why"
-	refused []string // "server principal method", of states
+	refused []string // "server principal method", of refused states
 }
 
-// journal is what the servers' keepers have logged from Info on.
+// journal is the servers' log from Info on.
 type journal struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -253,7 +253,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.b.Write(p)
 }
 
-// warnings returns the lines of that level.
+// warnings returns the lines at level WARN.
 func (j *journal) warnings() (all []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -271,7 +271,7 @@ func (w *whole) lost(server, what, why string) {
 	w.losses = append(w.losses, server+" "+what+" "+why)
 }
 
-// lostSoFar returns the losses that were named since it was last asked.
+// lostSoFar returns the losses since its last call.
 func (w *whole) lostSoFar() []string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -281,7 +281,8 @@ func (w *whole) lostSoFar() []string {
 	return got
 }
 
-// shown is what clients may see of servers, by their names. Of others they see all.
+// shown is what clients may see of servers, by server name. Servers without an entry are
+// shown completely.
 type shown map[string]func(name string) bool
 
 func (x shown) filter() catalog.Filter {
@@ -296,9 +297,9 @@ func (x shown) Shows(kind catalog.Kind, server, name string) bool {
 	return shows == nil || kind == catalog.KindServer || shows(name)
 }
 
-// build puts a Dragoman before servers: one is shown as it is, several are merged.
-// It must be called in a bubble, and end at its end.
-func build(t *testing.T, servers ...*farServer) *whole {
+// build starts a Dragoman with servers: one is shown unmerged, several are merged. It must
+// be called in a synctest bubble and end with it.
+func build(t *testing.T, servers ...*testServer) *whole {
 	t.Helper()
 	w := &whole{t: t}
 	events := &event.Publisher{}
@@ -358,39 +359,39 @@ func build(t *testing.T, servers ...*farServer) *whole {
 	return w
 }
 
-// near is a client of it.
-type near struct {
+// testClient is a client of it.
+type testClient struct {
 	t    *testing.T
 	pipe transport.Pipe
 	in   chan *jsonrpc.Message // closed at the end
 }
 
-func (w *whole) client() *near { return w.clientOf("") }
+func (w *whole) client() *testClient { return w.clientOf("") }
 
-// overPipe is a client on our standard streams, whose messages have 8 KiB at most.
-func (w *whole) overPipe() *near {
+// overPipe is a client on stdio, whose messages have at most 8 KiB.
+func (w *whole) overPipe() *testClient {
 	down, toServer := io.Pipe()
 	up, toClient := io.Pipe()
 	return w.join("", stdio.NewPipe(up, toServer, stdio.Options{}),
 		stdio.NewPipe(down, toClient, stdio.Options{Limits: jsonrpc.Limits{Bytes: 8 << 10}}))
 }
 
-// clientOf is a client that has said who it is.
-func (w *whole) clientOf(principal string) *near {
+// clientOf is a client with a principal.
+func (w *whole) clientOf(principal string) *testClient {
 	client, server := inmem.Pipe()
 	return w.join(principal, client, server)
 }
 
-func (w *whole) join(principal string, client, server transport.Pipe) *near {
+func (w *whole) join(principal string, client, server transport.Pipe) *testClient {
 	return w.joinAs(identity.Named(principal), client, server)
 }
 
-func (w *whole) joinAs(who *identity.Principal, client, server transport.Pipe) *near {
+func (w *whole) joinAs(who *identity.Principal, client, server transport.Pipe) *testClient {
 	reception := &downstream.Endpoint{Handler: unwritten{w.host, w.t}}
 	w.running.Go(func() {
 		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: who})
 	})
-	n := &near{t: w.t, pipe: client, in: make(chan *jsonrpc.Message, 4096)}
+	n := &testClient{t: w.t, pipe: client, in: make(chan *jsonrpc.Message, 4096)}
 	w.running.Go(func() {
 		defer close(n.in)
 		for {
@@ -406,15 +407,15 @@ func (w *whole) joinAs(who *identity.Principal, client, server transport.Pipe) *
 }
 
 // legacy is a client that has initialized.
-func (w *whole) legacy(capabilities string) *near {
+func (w *whole) legacy(capabilities string) *testClient {
 	w.t.Helper()
 	n := w.client()
 	n.open(capabilities)
 	return n
 }
 
-// open initializes.
-func (n *near) open(capabilities string) {
+// open sends initialize.
+func (n *testClient) open(capabilities string) {
 	n.t.Helper()
 	n.say(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"n","version":"1"}}}`)
 	if m := n.answerTo(`"init"`); m.Kind != jsonrpc.Result {
@@ -424,14 +425,14 @@ func (n *near) open(capabilities string) {
 	synctest.Wait()
 }
 
-func (n *near) say(raw string) {
+func (n *testClient) say(raw string) {
 	n.t.Helper()
 	if err := n.pipe.Write([]byte(raw)); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
-// modernRequest makes a modern request; params are further members, "" for none.
+// modernRequest makes a modern request; params are its other members, "" for none.
 func modernRequest(id, method, params, capabilities string) string {
 	if params != "" {
 		params += ","
@@ -440,7 +441,7 @@ func modernRequest(id, method, params, capabilities string) string {
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}}}`
 }
 
-func (n *near) next() *jsonrpc.Message {
+func (n *testClient) next() *jsonrpc.Message {
 	n.t.Helper()
 	select {
 	case m, ok := <-n.in:
@@ -455,7 +456,7 @@ func (n *near) next() *jsonrpc.Message {
 }
 
 // rest returns what comes within a second.
-func (n *near) rest() []string {
+func (n *testClient) rest() []string {
 	time.Sleep(time.Second)
 	synctest.Wait()
 	var out []string
@@ -472,8 +473,8 @@ func (n *near) rest() []string {
 	}
 }
 
-// answerTo returns the answer with that id, whatever comes before it.
-func (n *near) answerTo(id string) *jsonrpc.Message {
+// answerTo returns the answer with that id and drops what comes before it.
+func (n *testClient) answerTo(id string) *jsonrpc.Message {
 	n.t.Helper()
 	for {
 		if m := n.next(); string(m.ID) == id && m.Kind != jsonrpc.Request {
@@ -482,8 +483,8 @@ func (n *near) answerTo(id string) *jsonrpc.Message {
 	}
 }
 
-// request returns the next request of the server's.
-func (n *near) request() *jsonrpc.Message {
+// request returns the server's next request.
+func (n *testClient) request() *jsonrpc.Message {
 	n.t.Helper()
 	for {
 		if m := n.next(); m.Kind == jsonrpc.Request {
@@ -492,14 +493,14 @@ func (n *near) request() *jsonrpc.Message {
 	}
 }
 
-func (n *near) wants(got *jsonrpc.Message, text string) {
+func (n *testClient) wants(got *jsonrpc.Message, text string) {
 	n.t.Helper()
 	if !strings.Contains(string(got.Raw), text) {
 		n.t.Errorf("got %s, want %s in it", got.Raw, text)
 	}
 }
 
-// inBubble runs a test in which time stands still while everybody waits.
+// inBubble runs a test with simulated time.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)

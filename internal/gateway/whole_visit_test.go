@@ -9,12 +9,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// sender is a server whose tools send the user to the page that the call names: a
-// legacy one by a live question or, the tool "first", by its error, a modern one
-// by its result.
-func sender(modern bool) *farServer {
-	s := &farServer{modern: modern}
-	s.on = func(l *farLink, m *jsonrpc.Message) {
+// urlServer returns a server whose tools send the user to the URL in the call: a legacy
+// server by a live request or, for the tool "first", by its error; a modern one by its
+// result.
+func urlServer(modern bool) *testServer {
+	s := &testServer{modern: modern}
+	s.on = func(l *testSession, m *jsonrpc.Message) {
 		params := func() string {
 			to := jsonrpc.Find(m.Raw, m.Param("arguments"), "to").Of(m.Raw)
 			return `{"mode":"url","message":"Sign in","elicitationId":"e","url":` + string(to) + `}`
@@ -37,9 +37,9 @@ func sender(modern bool) *farServer {
 	return s
 }
 
-// TestM14_NobodyIsSentWhereNobodyShouldGo, in all four pairs of eras and by an
-// error too: the client never sees the URL, the loss has a name, the call has an
-// answer, and a legacy server is told why. A good URL passes as it came.
+// TestM14_NobodyIsSentWhereNobodyShouldGo: in all four pairs of eras, and by an error too,
+// a bad URL never reaches the client, the loss has a name, the call has an answer, and a
+// legacy server gets a reason. A good URL passes unchanged.
 func TestM14_NobodyIsSentWhereNobodyShouldGo(t *testing.T) {
 	const bad, good, caps = "javascript:alert(1)", "https://example.com/a?b=c", `{"elicitation":{"form":{},"url":{}}}`
 	for name, cell := range map[string]struct {
@@ -52,7 +52,7 @@ func TestM14_NobodyIsSentWhereNobodyShouldGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := sender(cell.far)
+				s := urlServer(cell.far)
 				w := build(t, s)
 				n := w.client()
 				if !cell.near {
