@@ -1,9 +1,8 @@
-// Command dragoman lets any MCP client talk to any MCP server. The commands and
-// their flags are in internal/cli, what they do in internal/daemon; this file
-// joins the two.
+// Command dragoman connects any MCP client to any MCP server. Package internal/cli has the
+// commands and their flags, and internal/daemon implements them. This file starts the
+// program.
 //
-// See docs/cli.md for the reference of the command line and docs/configuration.md
-// for that of the configuration.
+// docs/cli.md documents the command line, and docs/configuration.md the configuration.
 package main
 
 import (
@@ -15,13 +14,13 @@ import (
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		// Little is alive at any time and much passes through: collecting at twice
-		// the live heap would happen every few large messages.
+		// The live heap is small and the throughput is high. The default of 100 would
+		// collect garbage every few large messages.
 		debug.SetGCPercent(400)
 		if os.Getenv("GOMEMLIMIT") == "" {
-			// But not where many large messages are under way at once: 64 of 3 MiB each
-			// took 1.2 GiB, and take 0.4 with a limit, from which on it is collected
-			// as often as it has to be.
+			// The limit matters when many large messages are in flight: 64 messages of
+			// 3 MiB each took 1.2 GiB without it, and take 0.4 GiB with it. Above the
+			// limit, garbage is collected as often as needed.
 			debug.SetMemoryLimit(384 << 20)
 		}
 	}

@@ -34,7 +34,7 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 	return out, nil
 }
 
-// needTypes reports whether a schema is needed to know what the arguments are.
+// needTypes reports whether a schema is needed to find the types of the arguments.
 func needTypes(arguments []argument) bool {
 	for _, x := range arguments {
 		if !x.json {
@@ -44,14 +44,13 @@ func needTypes(arguments []argument) bool {
 	return false
 }
 
-// schema is a JSON Schema within the bytes that it came in. The zero schema says
-// nothing. It is read only as far as it tells texts from numbers; whether the
-// arguments are right is for the server to say.
+// schema is a JSON Schema within the bytes that it came in. The zero schema has no types.
+// It is read only to find the JSON types of values. The server validates the arguments.
 type schema struct {
 	raw  []byte
 	root jsonrpc.Span
-	// steps bounds the looking around in alternatives and references, which a
-	// server could make endless.
+	// steps counts the alternatives and references that were followed. maxSteps bounds
+	// it, because a server could send a schema with endlessly many.
 	steps *int
 }
 
@@ -59,8 +58,8 @@ func schemaOf(raw []byte, root jsonrpc.Span) schema {
 	return schema{raw: raw, root: root, steps: new(int)}
 }
 
-// object returns the JSON object of base and the arguments, which win over it.
-// flag is what the arguments were given by, for errors.
+// object returns a JSON object with the members of base and the arguments. An argument
+// replaces a member of the same name. flag is the flag of the arguments, for errors.
 func (s schema) object(base []byte, flag string, arguments []argument) ([]byte, error) {
 	values := map[string][]string{}
 	asJSON := map[string]bool{}
@@ -103,8 +102,8 @@ func (s schema) object(base []byte, flag string, arguments []argument) ([]byte, 
 	return append(dst, '}'), nil
 }
 
-// value returns the texts that were given for a property as JSON, or what the
-// schema wants in their place.
+// value returns the values of a property as JSON. If they do not fit the schema, wants
+// describes what the schema requires.
 func (s schema) value(key string, texts []string) (json []byte, wants string) {
 	at := s.property(key)
 	t := s.types(at, 0)
@@ -128,7 +127,7 @@ func (s schema) value(key string, texts []string) (json []byte, wants string) {
 	return appendTyped(nil, t, texts[0])
 }
 
-// types is a set of JSON types; the empty set means that nothing is known.
+// types is a set of JSON types. The empty set means that the types are unknown.
 type types uint8
 
 const (
@@ -155,8 +154,8 @@ var typeNames = []struct {
 	{"object", objectType, "a JSON object"},
 }
 
-// appendTyped appends a text as the first type of the set that it can be. Where
-// texts are allowed it is one: the others can be had with :=.
+// appendTyped appends text as JSON of one of the types t. If strings are allowed, it
+// appends a string; := gives the other types. If no type fits, wants describes them.
 func appendTyped(dst []byte, t types, text string) (json []byte, wants string) {
 	if t == 0 || t&stringType != 0 {
 		return jsonrpc.AppendQuote(dst, text), ""
@@ -192,10 +191,10 @@ func appendTyped(dst []byte, t types, text string) (json []byte, wants string) {
 	return dst, strings.Join(names, " or ")
 }
 
-// How far references and alternatives are followed, and how many in all.
+// Limits for references and alternatives: the depth, and the number in total.
 const (
-	deepest   = 8
-	mostSteps = 1000
+	maxDepth = 8
+	maxSteps = 1000
 )
 
 func (s schema) find(at jsonrpc.Span, key string) jsonrpc.Span {
@@ -206,7 +205,7 @@ func (s schema) property(key string) jsonrpc.Span {
 	return jsonrpc.Find(s.raw, s.find(s.root, "properties"), key)
 }
 
-// has reports whether the schema knows the property, or names none at all.
+// has reports whether the schema has the property, or lists no properties.
 func (s schema) has(key string) bool {
 	return s.find(s.root, "properties").IsZero() || !s.property(key).IsZero()
 }
@@ -221,14 +220,14 @@ func (s schema) required() []string {
 	return out
 }
 
-// resolve follows references within the document; others lead nowhere.
+// resolve follows references within the document. For others it returns the zero Span.
 func (s schema) resolve(at jsonrpc.Span, depth int) jsonrpc.Span {
 	ref, ok := jsonrpc.Text(s.raw, jsonrpc.Find(s.raw, at, "$ref"))
 	if !ok {
 		return at
 	}
 	path, ok := strings.CutPrefix(ref, "#")
-	if !ok || depth >= deepest {
+	if !ok || depth >= maxDepth {
 		return jsonrpc.Span{}
 	}
 	to := s.root
@@ -241,13 +240,13 @@ func (s schema) resolve(at jsonrpc.Span, depth int) jsonrpc.Span {
 	return s.resolve(to, depth+1)
 }
 
-// types returns what a value under this schema can be.
+// types returns the types that the schema at a Span allows, empty if unknown.
 func (s schema) types(at jsonrpc.Span, depth int) types {
-	if s.steps == nil || *s.steps >= mostSteps {
+	if s.steps == nil || *s.steps >= maxSteps {
 		return 0
 	}
 	*s.steps++
-	if at = s.resolve(at, 0); depth >= deepest || jsonrpc.KindOf(s.raw, at) != '{' {
+	if at = s.resolve(at, 0); depth >= maxDepth || jsonrpc.KindOf(s.raw, at) != '{' {
 		return 0
 	}
 	var t types

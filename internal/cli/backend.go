@@ -8,8 +8,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// Backend is what the commands call. Daemon returns the real one; tests have others. All
-// members are set.
+// Backend has the functions that the commands call. Daemon returns the real one, and tests
+// use others. None of the functions is nil.
 type Backend struct {
 	Run     func(context.Context, daemon.RunOptions) error
 	Serve   func(context.Context, daemon.ServeOptions) error
@@ -18,8 +18,8 @@ type Backend struct {
 	Replay  func(context.Context, daemon.ReplayOptions) ([]tape.Difference, error)
 }
 
-// Daemon returns the backend that does the work. It opens the standard streams of the
-// process itself, so that nobody else writes to them.
+// Daemon returns the backend of the real program. It opens stdin and stdout of the process
+// itself, so that nothing else writes to them.
 func Daemon() Backend {
 	return Backend{
 		Run:   daemon.Run,
@@ -36,13 +36,13 @@ func Daemon() Backend {
 	}
 }
 
-// Session is a conversation with a server; see daemon.Session.
+// Session is a session with a server. *daemon.Session implements it.
 type Session interface {
 	// List returns the list of "tools", "resources", "prompts" or "templates".
 	List(ctx context.Context, kind string) (runtime.List, error)
 	// Call calls a tool with args, a JSON object, and returns the raw result.
 	Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error)
 	Close() error
-	// Trace tells how the conversation was opened, a line for each step.
+	// Trace returns the trace of the handshake, a line for each step.
 	Trace() string
 }

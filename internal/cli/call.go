@@ -101,7 +101,7 @@ text from the server is quoted.`,
 			}
 			var result []byte
 			var hint string
-			err = a.talk(c.Context(), server, a.answerWith(answers), func(s Session) error {
+			err = a.withSession(c.Context(), server, a.answerWith(answers), func(s Session) error {
 				result, hint, err = a.callTool(c.Context(), s, server, tool, base, arguments)
 				return err
 			})
@@ -122,7 +122,7 @@ text from the server is quoted.`,
 		},
 		ValidArgsFunction: a.completeTarget(&file),
 	}
-	f := inOrder(c)
+	f := flagsInOrder(c)
 	f.StringArrayVar(&pairs, "arg", nil, "pass an argument, as `name=value` or name:=JSON (repeatable)")
 	f.StringVar(&jsonArgs, "json-args", "", "pass all arguments as one `JSON` object, or - to read it from stdin")
 	f.BoolVar(&asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
@@ -155,11 +155,11 @@ func (a *app) readJSONArgs(text string) ([]byte, error) {
 	return b, nil
 }
 
-// noSuchTool stands for a hint that only the caller of callTool can write, who
-// knows how the server was named.
+// noSuchTool is a placeholder for a hint. The caller of callTool replaces it, because it
+// knows the arguments that name the server.
 const noSuchTool = "no such tool"
 
-// listLine returns the command that lists the tools of what call was pointed at.
+// listLine returns the command that lists the tools of the target of call.
 func listLine(target string, command []string, file string) string {
 	line := "dragoman list"
 	switch {
@@ -173,11 +173,11 @@ func listLine(target string, command []string, file string) string {
 	return clean(line)
 }
 
-// callTool finds out what types the arguments have, and calls. The hint is what to
-// do about a call that went wrong, "" when there is nothing to say.
+// callTool looks up the types of the arguments and calls the tool. If the call fails, hint
+// is one thing to do about it, or "".
 func (a *app) callTool(ctx context.Context, s Session, server config.Server, tool string, base []byte, arguments []argument) (result []byte, hint string, err error) {
 	var names []string
-	var missing string // why servers are missing among the tools
+	var missing string // which servers are missing from the list, and why
 	var form schema
 	if needTypes(arguments) {
 		a.status.Step(server.Name, "looking up "+tool)
@@ -187,7 +187,7 @@ func (a *app) callTool(ctx context.Context, s Session, server config.Server, too
 		}
 		items := l.Items
 		if err != nil {
-			// A server that cannot list may still be able to run.
+			// A server that cannot list its tools may still be able to call one.
 			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed; arguments are sent as strings", slog.Any("error", err))
 		}
 		names, missing = namesOf(items), whyMissing(l)
@@ -205,13 +205,13 @@ func (a *app) callTool(ctx context.Context, s Session, server config.Server, too
 	})
 	var wire *jsonrpc.Error
 	switch {
-	case err == nil && !saysError(result), err != nil && !errors.As(err, &wire):
+	case err == nil && !isToolError(result), err != nil && !errors.As(err, &wire):
 		return result, "", err
-	case wire != nil && asksForm(wire):
+	case wire != nil && needsForm(wire):
 		return nil, "the tool asks for input while it runs; answer in advance with --accept name=value", err
 	}
-	// Servers refuse an unknown tool with an error or with a result that is one, so
-	// the list is what tells.
+	// Servers refuse an unknown tool with an error or with an error result. Only the list
+	// shows whether the tool exists.
 	if names == nil {
 		l, err := s.List(ctx, "tools")
 		if err != nil {
@@ -242,11 +242,11 @@ func namesOf(items [][]byte) []string {
 	return names
 }
 
-// asksForm reports whether a server refuses because it could not put a form to the
-// user. 2026-07-28 §Base, "Error Codes": -32021 names the capabilities that are
-// missing in data.requiredCapabilities. On its way to a client of another revision
-// the code may have become another.
-func asksForm(e *jsonrpc.Error) bool {
+// needsForm reports whether a server refuses a call because the client does not support
+// forms. 2026-07-28 §Base, "Error Codes": -32021 lists the missing
+// capabilities in data.requiredCapabilities. Translation to another revision may have
+// changed the code.
+func needsForm(e *jsonrpc.Error) bool {
 	whole := jsonrpc.Whole(e.Data)
 	required := jsonrpc.Find(e.Data, whole, "requiredCapabilities")
 	if required.IsZero() {
@@ -255,8 +255,8 @@ func asksForm(e *jsonrpc.Error) bool {
 	return !jsonrpc.Find(e.Data, required, "elicitation").IsZero()
 }
 
-// saysError reports whether a result is a tool's own error.
-func saysError(result []byte) bool {
+// isToolError reports whether a result has isError set.
+func isToolError(result []byte) bool {
 	return jsonrpc.KindOf(result, jsonrpc.Find(result, jsonrpc.Whole(result), "isError")) == 't'
 }
 
@@ -279,15 +279,15 @@ func (a *app) printResult(result []byte, asJSON bool) error {
 	} else if err := a.printContent(result); err != nil {
 		return err
 	}
-	if saysError(result) {
+	if isToolError(result) {
 		a.status.label(red, "error", "the tool reported an error")
 		return errReported
 	}
 	return nil
 }
 
-// answerWith answers a server's questions from what was given beforehand. Nil
-// says that nobody can be asked.
+// answerWith returns a function that answers the elicitations of a server with the given
+// values. It returns nil if there are none.
 func (a *app) answerWith(given []argument) func(string, []byte) ([]byte, string) {
 	if len(given) == 0 {
 		return nil

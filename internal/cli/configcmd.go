@@ -34,7 +34,7 @@ If the file is usable, the last line is "ok" and the exit code is 0. Warnings do
 not change that.`,
 		Example: `  dragoman config check
   dragoman config check -c /etc/dragoman.yaml && systemctl reload dragoman`,
-		Args: none,
+		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			path, ok := a.configPath(file)
 			if !ok {
@@ -64,12 +64,12 @@ not change that.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	inOrder(c).BoolVar(&asJSON, "json", false, "print JSON")
+	flagsInOrder(c).BoolVar(&asJSON, "json", false, "print JSON")
 	addConfigFlag(c, &file)
 	return c
 }
 
-// printProblems prints the outcome of a check for scripts.
+// printProblems prints the result of a check as JSON.
 func (a *app) printProblems(path string, ok bool, problems config.Problems) error {
 	type problem struct {
 		Line    int    `json:"line,omitempty"`
@@ -103,7 +103,7 @@ the output is safe to share. Without a configuration file, the defaults are
 printed.`,
 		Example: `  dragoman config print
   dragoman config print -c ~/.cursor/mcp.json`,
-		Args: none,
+		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			snapshot := config.Default()
 			path, ok := a.configPath(file)
@@ -124,7 +124,7 @@ printed.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	inOrder(c)
+	flagsInOrder(c)
 	addConfigFlag(c, &file)
 	return c
 }

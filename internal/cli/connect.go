@@ -10,15 +10,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 )
 
-// begin shows what is being waited for, unless nobody wants to know.
-func (a *app) begin() {
+// showProgress shows the current step on stderr, unless --quiet is set.
+func (a *app) showProgress() {
 	if !a.quiet {
 		a.status.Begin()
 	}
 }
 
-// interrupted returns the signal in place of whatever error followed from it.
-func interrupted(ctx context.Context, err error) error {
+// signalOr returns the signal that ended ctx instead of err, which followed from it. It
+// returns err if no signal ended ctx.
+func signalOr(ctx context.Context, err error) error {
 	var sig signalError
 	if err != nil && errors.As(context.Cause(ctx), &sig) {
 		return sig
@@ -26,9 +27,9 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// connect opens a conversation and, where the user wants to see it, shows how.
+// connect opens a session. With --verbose it prints the trace of the handshake.
 func (a *app) connect(ctx context.Context, s config.Server, answer func(string, []byte) ([]byte, string)) (Session, error) {
-	a.begin()
+	a.showProgress()
 	session, err := a.backend.Connect(ctx, daemon.ConnectOptions{
 		Server: s, Log: a.log, Progress: a.status.Step, Answer: answer, Version: version(),
 	})
@@ -40,7 +41,7 @@ func (a *app) connect(ctx context.Context, s config.Server, answer func(string, 
 	return session, nil
 }
 
-// tracer returns what shows traces, nil when the user does not want to see them.
+// tracer returns the function that prints traces, or nil without --verbose.
 func (a *app) tracer() func(server, trace string) {
 	if !a.verbose {
 		return nil
@@ -54,15 +55,15 @@ func (a *app) showTrace(server, trace string) {
 	}
 }
 
-// talk runs body in a conversation with s.
-func (a *app) talk(ctx context.Context, s config.Server, answer func(string, []byte) ([]byte, string), body func(Session) error) error {
-	// What goes wrong is in the error that the command ends with.
+// withSession opens a session with s, runs body and closes the session.
+func (a *app) withSession(ctx context.Context, s config.Server, answer func(string, []byte) ([]byte, string), body func(Session) error) error {
+	// The error of the command already says what fails.
 	a.startLog(slog.LevelError, nil)
 	session, err := a.connect(ctx, s, answer)
 	if err != nil {
-		return interrupted(ctx, err)
+		return signalOr(ctx, err)
 	}
-	err = interrupted(ctx, body(session))
+	err = signalOr(ctx, body(session))
 	a.status.End()
 	if closing := session.Close(); closing != nil && !errors.Is(closing, context.Canceled) {
 		a.log.LogAttrs(ctx, slog.LevelDebug, "the session did not close cleanly", slog.Any("error", closing))

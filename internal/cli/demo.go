@@ -19,8 +19,8 @@ var demoEras = []string{demo.Legacy, demo.Modern}
 
 const demoCommand = "demo-server"
 
-// withDemo returns a configuration to which the demonstration's servers, which
-// are children of this very program, have been added.
+// withDemo returns a copy of s with the demo servers added. They are child processes that
+// run this program.
 func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -45,8 +45,8 @@ func withDemo(s *config.Snapshot) (*config.Snapshot, error) {
 	return &out, nil
 }
 
-// showTrial says what to do with the demonstration that is served at an endpoint:
-// what to write into a client, and what to type. The lines to copy stand alone.
+// showTrial prints how to try the demo servers at an endpoint: an entry for the
+// configuration of a client, and commands. The text to copy is on lines of its own.
 func (a *app) showTrial(endpoint string) {
 	entry := jsonrpc.AppendQuote([]byte(`{"mcpServers":{"dragoman":{"type":"http","url":`), endpoint)
 	a.status.Printf("add this to the configuration of a client:")
@@ -57,14 +57,14 @@ func (a *app) showTrial(endpoint string) {
 	}
 }
 
-// demoCalls are what is shown of the demonstration: a tool and its arguments.
+// demoCalls are the calls that showTrial prints: a tool and its arguments.
 var demoCalls = []string{
 	demo.Legacy + "__greet --arg name=World",
 	demo.Modern + "__add --arg a=1 --arg b=41",
 }
 
-// programName returns how to start this program again from the same shell, which
-// started it as word; self is the file that runs.
+// programName returns the command that starts this program again from the same shell. word
+// is how the shell started it, and self is the path of the executable.
 func programName(word, self string) string {
 	const usual = "dragoman"
 	if strings.Contains(filepath.ToSlash(self), "/go-build") {
@@ -73,12 +73,12 @@ func programName(word, self string) string {
 	if word == "" || strings.ContainsFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(`_.-+/\:~`, r)
 	}) {
-		return usual // a shell would read something else than what stands there
+		return usual // a shell would interpret these characters
 	}
 	return word
 }
 
-// demoServerCommand is what serve --demo starts. People have no use for it.
+// demoServerCommand returns the hidden command that serve --demo starts.
 func (a *app) demoServerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    demoCommand + " ERA",
@@ -94,7 +94,7 @@ func (a *app) demoServerCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return ended(c.Context(), demo.Serve(c.Context(), args[0], a.stdin, a.stdout, version()))
+			return withoutStop(c.Context(), demo.Serve(c.Context(), args[0], a.stdin, a.stdout, version()))
 		},
 	}
 }

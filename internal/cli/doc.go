@@ -1,13 +1,12 @@
-// Package cli is the command line: it reads arguments and the configuration,
-// calls the backend, and turns what comes back into text for people or bytes for
-// scripts.
+// Package cli implements the command line. It parses arguments and the configuration,
+// calls the backend, and prints the results as text for people or as JSON for scripts.
 //
-// The commands, their flags and exit codes are a contract with whoever scripts
-// them: 0 is success, 1 a failure, 2 a wrong command line, 130 an interrupt, 143
-// SIGTERM. Standard output carries only results, or the protocol itself; everything
-// meant for people goes to standard error. It decodes nothing that a server sent beyond
-// what it prints, and with --json prints the server's own bytes.
+// Commands, flags and exit codes are a contract with scripts. The exit codes are 0 for
+// success, 1 for a failure, 2 for a usage error, 130 after SIGINT and 143 after SIGTERM.
+// stdout carries only results, or the protocol itself. Everything for people goes to
+// stderr. The package decodes only the parts of a server's message that it prints. With
+// --json it prints the server's own bytes.
 //
-// It speaks no protocol and opens no connection; that is the backend's, whose
-// interface stands in backend.go. docs/cli.md is generated from the commands.
+// The package does not speak MCP and does not connect to MCP servers. The backend does;
+// see Backend in backend.go. docs/cli.md is generated from the commands.
 package cli

@@ -16,11 +16,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// exitUnreachable is the exit code of doctor beside the usual ones (0 healthy, 1
-// errors, 2 usage).
+// exitUnreachable is the exit code of doctor for a peer that cannot be reached.
 const exitUnreachable = 3
 
-// doctorFlags are what an examination is made with.
+// doctorFlags are the flags of doctor.
 type doctorFlags struct {
 	t              targetFlags
 	file           string
@@ -89,7 +88,7 @@ normally.`,
 		},
 		ValidArgsFunction: a.completeTarget(&f.file),
 	}
-	fl := inOrder(c)
+	fl := flagsInOrder(c)
 	fl.BoolVar(&f.asJSON, "json", false, "print the findings and the verdict as one JSON object")
 	fl.BoolVar(&f.deep, "deep", false, "also run the slow tests: very long messages and lists, many requests at once")
 	fl.StringVar(&f.call, "call", "", "call the tool `NAME` without arguments, then call it again and cancel it")
@@ -113,7 +112,7 @@ normally.`,
 	return c
 }
 
-// explainCode prints what a code means.
+// explainCode prints the explanation of a finding code.
 func (a *app) explainCode(code string, args []string) error {
 	if len(args) > 0 {
 		return usagef("remove one of them", "--explain takes no server, but got %q", args[0])
@@ -130,7 +129,7 @@ func (a *app) explainCode(code string, args []string) error {
 	return w.Flush()
 }
 
-// columns is how wide text for people may be.
+// columns returns the width for wrapped text, in characters.
 func (a *app) columns() int {
 	if a.screen && a.width > 0 {
 		return min(a.width, 100)
@@ -138,7 +137,7 @@ func (a *app) columns() int {
 	return 80
 }
 
-// wrap breaks text into lines of at most width characters that begin with indent.
+// wrap breaks text into lines of at most width characters. Each line begins with indent.
 func wrap(text, indent string, width int) string {
 	var b strings.Builder
 	at := 0
@@ -164,7 +163,7 @@ func wrap(text, indent string, width int) string {
 	return b.String()
 }
 
-// examine looks at a server and prints what is found.
+// examine examines a server and prints the report.
 func (a *app) examine(c *cobra.Command, f *doctorFlags, args []string) error {
 	a.startLog(slog.LevelError, nil)
 	if f.patience <= 0 || f.wait <= 0 {
@@ -174,18 +173,18 @@ func (a *app) examine(c *cobra.Command, f *doctorFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	target, err := examined(server)
+	target, err := targetOf(server)
 	if err != nil {
 		return err
 	}
-	a.begin()
+	a.showProgress()
 	r, err := doctor.Examine(c.Context(), target, doctor.Options{
 		Deep: f.deep, Call: f.call, Patience: f.patience, Start: f.wait,
 		Progress: func(step string) { a.status.Step(server.Name, step) },
 	})
 	a.status.End()
 	if err != nil {
-		return interrupted(c.Context(), err)
+		return signalOr(c.Context(), err)
 	}
 	return a.printReport(r, f.asJSON)
 }
@@ -237,7 +236,7 @@ func (a *app) printFinding(w *bufio.Writer, f doctor.Finding) {
 	fmt.Fprintln(w)
 }
 
-// countOf says how many findings of each level there are.
+// countOf returns the number of findings of each level as text.
 func countOf(all []doctor.Finding) string {
 	n := map[doctor.Level]int{}
 	for _, f := range all {
@@ -263,7 +262,7 @@ func countOf(all []doctor.Finding) string {
 	return strings.Join(out, ", ")
 }
 
-// doctorTarget returns the server that is to be looked at.
+// doctorTarget returns the server to examine.
 func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (config.Server, error) {
 	dash := c.ArgsLenAtDash()
 	switch {
@@ -279,8 +278,8 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 	return a.target(&f.t, args[0], nil, f.file)
 }
 
-// examined makes of a server what the doctor looks at.
-func examined(s config.Server) (doctor.Target, error) {
+// targetOf converts a configured server to a target of package doctor.
+func targetOf(s config.Server) (doctor.Target, error) {
 	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile}
 	env := map[string]string{}
 	for k, v := range s.Env {

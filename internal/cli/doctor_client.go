@@ -23,7 +23,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// examineClient plays a server and reports on the client that comes.
+// examineClient acts as a server and reports on the client that connects.
 func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) error {
 	a.startLog(slog.LevelError, nil)
 	switch given := f.t.given(); {
@@ -37,17 +37,17 @@ func (a *app) examineClient(c *cobra.Command, f *doctorFlags, args []string) err
 		return usagef("add --stdio, or read the report from stdout", "--output works only with --stdio")
 	}
 	if f.stdio {
-		return a.clientOnStreams(c.Context(), f)
+		return a.serveClientStdio(c.Context(), f)
 	}
 	if err := checkListen(f.listen, f.open); err != nil {
 		return err
 	}
-	return a.clientAnywhere(c.Context(), f)
+	return a.serveClients(c.Context(), f)
 }
 
-// clientOnStreams is the server that a client starts. Standard output belongs to
-// the protocol: the report goes to standard error, and to a file.
-func (a *app) clientOnStreams(ctx context.Context, f *doctorFlags) error {
+// serveClientStdio is the server that a client starts. stdout carries the protocol, so the
+// report goes to stderr and to a file.
+func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 	in, out := io.NopCloser(a.stdin), io.WriteCloser(unclosed{a.stdout})
 	if a.stdin == os.Stdin && a.stdout == os.Stdout {
 		var err error
@@ -56,7 +56,7 @@ func (a *app) clientOnStreams(ctx context.Context, f *doctorFlags) error {
 		}
 	}
 	s := doctor.NewStage()
-	err := ended(ctx, s.ServePipe(ctx, in, out))
+	err := withoutStop(ctx, s.ServePipe(ctx, in, out))
 	r := s.Report()
 	if !a.quiet {
 		_, _ = a.status.Write([]byte(a.clientText(r)))
@@ -69,11 +69,11 @@ func (a *app) clientOnStreams(ctx context.Context, f *doctorFlags) error {
 	return err
 }
 
-// textSuffix is what the report for people is called beside the one in JSON.
+// textSuffix is added to the name of the JSON report for the report as text.
 const textSuffix = ".txt"
 
-// writeWhole writes both forms of a report such that a reader never sees half of
-// one: the JSON comes last, and at once.
+// writeWhole writes a report as JSON and as text. The JSON file appears last and complete,
+// so a reader that waits for it never reads half a report.
 func writeWhole(path string, json []byte, text string) error {
 	if err := os.WriteFile(path+textSuffix, []byte(text), 0o600); err != nil {
 		return err
@@ -85,12 +85,13 @@ func writeWhole(path string, json []byte, text string) error {
 	return os.Rename(part, path)
 }
 
-// lookAgain is how often it is looked whether the client's own copy has reported.
-const lookAgain = 200 * time.Millisecond
+// reportPoll is how often serveClients looks for the report of a copy that the client
+// started.
+const reportPoll = 200 * time.Millisecond
 
-// clientAnywhere serves clients over HTTP, waits for the report of a copy that the
-// client may start instead, and prints what comes first.
-func (a *app) clientAnywhere(ctx context.Context, f *doctorFlags) error {
+// serveClients serves clients over HTTP and waits for the report of a copy of this program
+// that the client may start instead. It prints the first report.
+func (a *app) serveClients(ctx context.Context, f *doctorFlags) error {
 	dir, err := os.MkdirTemp("", "dragoman-doctor-")
 	if err != nil {
 		return err
@@ -104,14 +105,14 @@ func (a *app) clientAnywhere(ctx context.Context, f *doctorFlags) error {
 	s := doctor.NewStage()
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	a.status.Printf("connect the client to this URL: %s", reachable("http://"+l.Addr().String()+"/mcp"))
-	a.status.Printf("or give it this command:        %s doctor --client --stdio -o %s", clean(a.fromAnywhere()), report)
+	a.status.Printf("or give it this command:        %s doctor --client --stdio -o %s", clean(a.programPath()), report)
 	a.status.Printf("use the client for a while, then quit it or press Ctrl-C to get the report")
 	var wg sync.WaitGroup
 	serve, stop := context.WithCancel(ctx)
-	found := false // written by the watcher, read once it has ended
+	found := false // written by the goroutine below, read after it has ended
 	wg.Go(func() {
 		defer func() { _ = h.Close() }()
-		t := time.NewTicker(lookAgain)
+		t := time.NewTicker(reportPoll)
 		defer t.Stop()
 		for !found {
 			select {
@@ -135,8 +136,8 @@ func (a *app) clientAnywhere(ctx context.Context, f *doctorFlags) error {
 	return a.printClient(s.Report(), f.asJSON)
 }
 
-// fromAnywhere is how this program is started by somebody who stands elsewhere.
-func (a *app) fromAnywhere() string {
+// programPath returns the command that starts this program from any directory.
+func (a *app) programPath() string {
 	if strings.ContainsRune(a.program, filepath.Separator) {
 		if whole, err := filepath.Abs(a.program); err == nil {
 			return whole
@@ -145,7 +146,7 @@ func (a *app) fromAnywhere() string {
 	return a.program
 }
 
-// copyReport prints what the client's own copy has written.
+// copyReport prints the report that the client's copy of this program wrote.
 func (a *app) copyReport(path string, asJSON bool) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -164,7 +165,7 @@ func (a *app) copyReport(path string, asJSON bool) error {
 	return clientExit(jsonrpc.KindOf(raw, jsonrpc.Find(raw, verdict, "reached")) == 't', jsonrpc.KindOf(raw, jsonrpc.Find(raw, verdict, "healthy")) == 't')
 }
 
-// clientExit is how the command ends: as for a server.
+// clientExit returns the error for the exit code, which is the same as for a server.
 func clientExit(reached, healthy bool) error {
 	switch {
 	case !reached:
@@ -186,7 +187,7 @@ func (a *app) printClient(r *doctor.ClientReport, asJSON bool) error {
 	return clientExit(r.Messages > 0, doctor.Worst(r.Findings) != doctor.Error)
 }
 
-// clientText is the report for people.
+// clientText returns the report as text.
 func (a *app) clientText(r *doctor.ClientReport) string {
 	var b strings.Builder
 	w := bufio.NewWriter(&b)

@@ -18,10 +18,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// usageError is a command line that cannot be understood: exit code 2.
+// usageError is a mistake in the arguments. The exit code is 2.
 type usageError struct {
 	text string
-	hint string // what to type; "" points at the command's help
+	hint string // what to do; "" for no hint
 }
 
 func (e *usageError) Error() string { return e.text }
@@ -30,7 +30,7 @@ func usagef(hint, format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...), hint: hint}
 }
 
-// hinted is an error together with the next step.
+// hinted is an error with a hint: one thing to do about it.
 type hinted struct {
 	err  error
 	hint string
@@ -43,9 +43,8 @@ func withHint(err error, format string, args ...any) error {
 	return &hinted{err: err, hint: fmt.Sprintf(format, args...)}
 }
 
-// printError prints what went wrong, and one line for each thing to do about it. An
-// error is always one line: text from a peer could otherwise begin a second line and
-// look like Dragoman's own.
+// printError prints an error and its hints, each on one line. If an error had several
+// lines, text from a peer could look like a message of Dragoman.
 func (a *app) printError(err error) {
 	var bad *config.Error
 	if errors.As(err, &bad) {
@@ -75,7 +74,7 @@ func (a *app) printError(err error) {
 	}
 }
 
-// parts returns the errors that were joined, or the one that there is.
+// parts returns the errors that errors.Join joined, or err itself.
 func parts(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -88,12 +87,12 @@ func parts(err error) []error {
 		texts = append(texts, e.Error())
 	}
 	if strings.Join(texts, "\n") != err.Error() {
-		return []error{err} // it says more than the errors within it
+		return []error{err} // its text has more than those of the errors in it
 	}
 	return out
 }
 
-// oneLine folds a text of several lines.
+// oneLine joins the lines of a text with spaces.
 func oneLine(s string) string {
 	var lines []string
 	for l := range strings.Lines(s) {
@@ -104,12 +103,12 @@ func oneLine(s string) string {
 	return strings.Join(lines, " ")
 }
 
-// maxQuoted bounds what is repeated of a peer in an error or a notice, in bytes.
+// maxQuoted bounds the text of a peer in an error or another message, in bytes.
 const maxQuoted = 1 << 10
 
-// explain returns the text of an error and further details, "" for none. An *mcp.Error
-// has a message for clients and a cause for the log. The cause may repeat the end of
-// the message and continue it.
+// explain returns the text of an error and more details, or "". An *mcp.Error has a message
+// for clients and a cause for the log. The cause may repeat the end of the message and
+// continue it.
 func explain(err error) (text, more string) {
 	var e *mcp.Error
 	if !errors.As(err, &e) || e.Message == "" {
@@ -127,8 +126,8 @@ func explain(err error) (text, more string) {
 	return e.Message + ": " + cause, ""
 }
 
-// quoteWire returns the text of an error in which an error answer of the server
-// stands in quotes, and is said to be the server's.
+// quoteWire returns the text of an error. If the error wraps an error response of the
+// server, the text says so and quotes the response.
 func quoteWire(err error) string {
 	var w *jsonrpc.Error
 	if !errors.As(err, &w) {
@@ -174,7 +173,7 @@ func hintsOf(err error) []string {
 	return out
 }
 
-// traceOf returns the trace of the handshake that an error ended.
+// traceOf returns the trace of a failed handshake, or "".
 func traceOf(err error) string {
 	var h *handshake.Error
 	if errors.As(err, &h) {
@@ -183,8 +182,8 @@ func traceOf(err error) string {
 	return ""
 }
 
-// checked makes a usage error of whatever cobra finds wrong with flags.
-func checked(c *cobra.Command, err error) error {
+// flagError converts an error of cobra about flags to a usageError.
+func flagError(c *cobra.Command, err error) error {
 	return usagef("run `"+c.CommandPath()+" --help`", "%s", lowerFirst(err.Error()))
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// fakeFlags are what a peer is played with.
+// fakeFlags are the flags of a fake server.
 type fakeFlags struct {
 	set     []string
 	capture bool
@@ -123,10 +123,10 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 			}
 			defer func() { _ = s.Close() }()
 			if listen != "" {
-				return ended(c.Context(), a.fakeOnHTTP(c.Context(), s, args[0], listen))
+				return withoutStop(c.Context(), a.fakeOnHTTP(c.Context(), s, args[0], listen))
 			}
-			err = a.fakeOnStreams(c.Context(), s)
-			return ended(c.Context(), errors.Join(err, f.reportOn(s)))
+			err = a.fakeOnStdio(c.Context(), s)
+			return withoutStop(c.Context(), errors.Join(err, f.reportOn(s)))
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -139,7 +139,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	fl := inOrder(c)
+	fl := flagsInOrder(c)
 	fl.BoolVar(&list, "list", false, "list all profiles")
 	fl.BoolVar(&asJSON, "json", false, "with --list or --client: print JSON")
 	fl.StringVar(&client, "client", "", "run the client `PROFILE` against a server and print the result of each step")
@@ -152,8 +152,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 	return c
 }
 
-// reportOn appends what the other side did wrong to the file that was named, a line
-// each.
+// reportOn appends the violations of the client to the file of --report, one per line.
 func (f *fakeFlags) reportOn(s *fake.Server) error {
 	all := s.Violations()
 	if f.report == "" || len(all) == 0 {
@@ -167,7 +166,7 @@ func (f *fakeFlags) reportOn(s *fake.Server) error {
 	return errors.Join(err, to.Close())
 }
 
-// options reads what was set.
+// options converts the flags to options of package fake.
 func (f *fakeFlags) options(a *app) (fake.Options, error) {
 	o := fake.Options{Set: map[string]string{}, Version: version()}
 	for _, s := range f.set {
@@ -183,7 +182,7 @@ func (f *fakeFlags) options(a *app) (fake.Options, error) {
 	return o, nil
 }
 
-// statusLines writes lines to standard error, whole and one at a time.
+// statusLines writes whole lines to stderr, one at a time.
 type statusLines struct{ to *status }
 
 func (s statusLines) Write(b []byte) (int, error) {
@@ -191,8 +190,8 @@ func (s statusLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// fakeOnStreams serves one client on standard input and output.
-func (a *app) fakeOnStreams(ctx context.Context, s *fake.Server) error {
+// fakeOnStdio serves one client on stdin and stdout.
+func (a *app) fakeOnStdio(ctx context.Context, s *fake.Server) error {
 	in, out := io.NopCloser(a.stdin), io.WriteCloser(unclosed{a.stdout})
 	if a.stdin == os.Stdin && a.stdout == os.Stdout {
 		var err error
@@ -202,12 +201,12 @@ func (a *app) fakeOnStreams(ctx context.Context, s *fake.Server) error {
 	}
 	err := s.ServePipe(ctx, in, out)
 	if errors.Is(err, fake.ErrDied) {
-		return errReported // as a server that has crashed: without a word
+		return errReported // like a crashed server, it prints nothing
 	}
 	return err
 }
 
-// fakeOnHTTP serves clients over HTTP until the command is told to end.
+// fakeOnHTTP serves clients over HTTP until ctx ends.
 func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -224,7 +223,7 @@ func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address stri
 	wg.Go(func() {
 		select {
 		case <-ctx.Done():
-			_ = s.Close() // subscriptions say goodbye
+			_ = s.Close() // ends the subscriptions
 		case <-s.Dead():
 		case <-stop:
 		}
@@ -234,7 +233,7 @@ func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address stri
 		return fmt.Errorf("serve: %w", err)
 	}
 	if ctx.Err() == nil {
-		return errReported // it has crashed, as it was told to
+		return errReported // its profile made it crash
 	}
 	return context.Cause(ctx)
 }
@@ -243,7 +242,7 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// listFakes names all profiles.
+// listFakes prints all profiles.
 func (a *app) listFakes(asJSON bool) error {
 	var rows [][2]string
 	var items [][]byte
@@ -261,7 +260,7 @@ func (a *app) listFakes(asJSON bool) error {
 	return a.printTable(rows)
 }
 
-// fakeItem returns a profile as an object.
+// fakeItem returns a profile as a JSON object.
 func fakeItem(p fake.Profile) []byte {
 	out := []byte("{")
 	for i, f := range [][2]string{{"name", p.Name}, {"kind", string(p.Kind)}, {"side", string(p.Side)}, {"about", p.About}} {

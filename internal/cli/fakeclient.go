@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// fakeClientArgs checks what stands after fake --client PROFILE.
+// fakeClientArgs checks the arguments of fake --client PROFILE.
 func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
 	p, ok := fake.Lookup(fake.ClientSide, profile)
 	if !ok {
@@ -26,7 +26,7 @@ func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
 	return nil
 }
 
-// fakeClient plays a client to a server and prints what it found.
+// fakeClient runs a fake client against a server and prints the result of each step.
 func (a *app) fakeClient(ctx context.Context, profile string, command []string, address string, o fake.Options, asJSON bool) error {
 	at := fake.Where{Command: command, URL: address}
 	co := fake.ClientOptions{Capture: o.Capture, Version: o.Version, Stderr: &childLines{a.status, "server"}, Set: o.Set}
@@ -45,7 +45,7 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 		}
 	})
 	if ctx.Err() != nil {
-		return ended(ctx, context.Cause(ctx))
+		return withoutStop(ctx, context.Cause(ctx))
 	}
 	if err != nil {
 		return withHint(err, "use `dragoman run` to connect a client and a server of different revisions")

@@ -64,7 +64,7 @@ the list is empty because of them.`,
 				return err
 			}
 			var l runtime.List
-			err = a.talk(c.Context(), server, nil, func(s Session) error {
+			err = a.withSession(c.Context(), server, nil, func(s Session) error {
 				a.status.Step(server.Name, "listing "+kind)
 				l, err = a.listWhole(c.Context(), s, server.Name, kind, nil)
 				return err
@@ -76,7 +76,7 @@ the list is empty because of them.`,
 		},
 		ValidArgsFunction: a.completeTarget(&file, listKinds...),
 	}
-	f := inOrder(c)
+	f := flagsInOrder(c)
 	f.BoolVar(&asJSON, "json", false, "print a JSON array of the items, byte for byte as the server sent them")
 	addConfigFlag(c, &file)
 	t.add(f)

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// startLog makes the logger of a command. Flags win over what the configuration
-// says; usual is the level when neither says anything.
+// startLog creates the logger of a command. Flags override the configuration. usual is the
+// level if neither sets one.
 func (a *app) startLog(usual slog.Level, c *config.Log) {
 	level, json := usual, a.logFormat == "json"
 	if c != nil {
@@ -44,16 +44,16 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 	}
 }
 
-// withoutEscape takes the escape character out of an attribute. The coloured handler
-// quotes all other controls, but lets this one through, and makes one of the four
-// characters \x1b too: what a peer says would drive the terminal.
+// withoutEscape replaces the escape character in an attribute. The coloured handler quotes
+// all other control characters, but passes this one on. It also turns the four characters
+// \x1b into an escape character. Either would let text of a peer control the terminal.
 func withoutEscape(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
 		a.Value = slog.StringValue(escapeSpelled.Replace(a.Value.String()))
 	case slog.KindAny:
 		switch v := a.Value.Any().(type) {
-		case slog.Level, *slog.Source: // of the record itself
+		case slog.Level, *slog.Source: // set by the handler, not by a peer
 		default:
 			a.Value = slog.StringValue(escapeSpelled.Replace(fmt.Sprintf("%+v", v)))
 		}
@@ -63,8 +63,8 @@ func withoutEscape(_ []string, a slog.Attr) slog.Attr {
 
 var escapeSpelled = strings.NewReplacer("\x1b", `\x1B`, `\x1b`, `\x1B`)
 
-// jsonLines writes records in JSON. What a terminal acts on, and the JSON handler
-// leaves as it is, is written as an escape.
+// jsonLines writes JSON records. It escapes the characters that control a terminal and that
+// the JSON handler does not escape.
 type jsonLines struct{ to io.Writer }
 
 func (l jsonLines) Write(b []byte) (int, error) {
@@ -74,9 +74,8 @@ func (l jsonLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// childLines passes on what a server writes to standard error, a line at a time, each
-// with the name of the server before it: such a line is the server's, and never looks
-// like one of ours.
+// childLines passes on the stderr of a server line by line. It puts the name of the server
+// before each line, so that the line cannot look like a message of Dragoman.
 type childLines struct {
 	to   io.Writer
 	name string

@@ -23,9 +23,9 @@ const (
 	exitSignal  = 128 // plus the number of the signal
 )
 
-// Main runs the command line of this process and returns its exit code. The
-// first SIGINT or SIGTERM ends the command in good order, a second one ends the
-// process at once, with 130 or 143.
+// Main runs the command line of this process and returns its exit code. The first SIGINT
+// or SIGTERM shuts the command down gracefully. The second ends the process at once, with
+// the exit code 130 or 143.
 func Main(b Backend) int {
 	a := &app{
 		backend: b, stdin: os.Stdin, stdout: os.Stdout, env: os.LookupEnv,
@@ -51,17 +51,17 @@ type app struct {
 	stdout  io.Writer
 	env     func(string) (string, bool)
 	screen  bool // stdout is a terminal
-	width   int  // of that terminal in columns; 0 when unknown
+	width   int  // the width of stdout in columns; 0 if unknown
 	status  *status
-	program string // how a user starts it
+	program string // the command that starts the program
 
 	verbose, quiet bool
 	logFormat      string
 	log            *slog.Logger
 }
 
-// errReported ends a command with exit code 1 after it has said all there is to
-// say.
+// errReported ends a command with exit code 1 and no message. The command has already
+// printed one.
 var errReported = errors.New("reported")
 
 func (a *app) main(args []string) int {
@@ -91,16 +91,16 @@ func (a *app) main(args []string) int {
 	return exitFailure
 }
 
-// signalError is the cause of a context that a signal ended.
+// signalError is the cause of a context that ended because of a signal.
 type signalError struct{ signal syscall.Signal }
 
 func (e signalError) Error() string { return "stopped by " + e.signal.String() }
 
-// stuckAfter is how long a second signal waits for the terminal to take a last line.
+// stuckAfter is how long the second signal waits for stderr to accept the last write.
 const stuckAfter = 500 * time.Millisecond
 
-// catchSignals returns a context that ends with the first signal. stop gives the
-// signals back and waits.
+// catchSignals returns a context that ends with the first signal. stop restores the default
+// handling of signals and waits for the goroutine.
 func (a *app) catchSignals() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -115,7 +115,7 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 			case s := <-signals:
 				sig, _ := s.(syscall.Signal)
 				if n > 0 {
-					// Nobody may be reading the terminal.
+					// The write to stderr may block forever.
 					time.AfterFunc(stuckAfter, func() { os.Exit(exitSignal + int(sig)) })
 					a.status.End()
 					os.Exit(exitSignal + int(sig))
@@ -135,9 +135,9 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 	}
 }
 
-// ended removes the error of a command that runs until it is told to stop, when
-// it says no more than that it was told.
-func ended(ctx context.Context, err error) error {
+// withoutStop returns nil if err only reports that a signal stopped the command, and err
+// otherwise. It is for commands that run until a signal.
+func withoutStop(ctx context.Context, err error) error {
 	var sig signalError
 	if err != nil && ctx.Err() != nil && errors.As(context.Cause(ctx), &sig) &&
 		(errors.Is(err, context.Canceled) || errors.As(err, &sig)) {
@@ -146,8 +146,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// truthy reports whether an environment variable is set to anything, which is
-// how NO_COLOR is read.
+// truthy reports whether an environment variable is set and not blank, as for NO_COLOR.
 func truthy(env func(string) (string, bool), key string) bool {
 	v, _ := env(key)
 	return strings.TrimSpace(v) != ""

@@ -38,7 +38,7 @@ The full matrix takes a minute or two. Nothing leaves this machine.`,
   # Print the result for a document, or for a script.
   dragoman matrix --markdown
   dragoman matrix --json | jq -r '.cells[] | select(.outcome == "fails") | .reason'`,
-		Args: none,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON && markdown {
 				return usagef("remove one of them", "--json and --markdown cannot be used together")
@@ -51,7 +51,7 @@ The full matrix takes a minute or two. Nothing leaves this machine.`,
 			if err != nil {
 				return fmt.Errorf("find the dragoman executable: %w", err)
 			}
-			a.begin()
+			a.showProgress()
 			r, err := matrix.Run(c.Context(), matrix.Options{
 				Filter: f, Program: []string{self}, Parallel: parallel,
 				Done: func(p matrix.Pair, direct bool, done, of int) {
@@ -64,7 +64,7 @@ The full matrix takes a minute or two. Nothing leaves this machine.`,
 			})
 			a.status.End()
 			if err != nil {
-				return ended(c.Context(), err)
+				return withoutStop(c.Context(), err)
 			}
 			switch {
 			case asJSON:
@@ -86,7 +86,7 @@ The full matrix takes a minute or two. Nothing leaves this machine.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := inOrder(c)
+	f := flagsInOrder(c)
 	f.StringSliceVar(&clients, "clients", nil, "test only these clients: `DATE[/TRANSPORT]`, comma-separated")
 	f.StringSliceVar(&servers, "servers", nil, "test only these servers: `DATE[/TRANSPORT]`, comma-separated")
 	f.StringSliceVar(&features, "features", nil, "test only the features `NAME`, comma-separated")
@@ -96,7 +96,7 @@ The full matrix takes a minute or two. Nothing leaves this machine.`,
 	return c
 }
 
-// matrixFilter reads what is to be measured.
+// matrixFilter parses the flags that select clients, servers and features.
 func matrixFilter(clients, servers, features []string) (f matrix.Filter, err error) {
 	if f.Clients, f.ClientTransports, err = matrixAxis("--clients", clients); err != nil {
 		return f, err

@@ -11,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// printRaw prints JSON as a peer sent it, byte for byte. On a terminal, which would
-// act on some characters, these are written as the escapes that mean the same.
+// printRaw prints JSON byte for byte as a peer sent it. On a terminal it writes control
+// characters as JSON escapes, which mean the same.
 func (a *app) printRaw(w io.Writer, raw []byte) error {
 	if a.screen {
 		raw = excerpt.JSON(raw)
@@ -21,7 +21,7 @@ func (a *app) printRaw(w io.Writer, raw []byte) error {
 	return err
 }
 
-// printItems prints raw objects as one JSON array, an object to a line.
+// printItems prints raw objects as one JSON array, one object per line.
 func (a *app) printItems(items [][]byte) error {
 	w := bufio.NewWriter(a.stdout)
 	_ = w.WriteByte('[')
@@ -39,12 +39,12 @@ func (a *app) printItems(items [][]byte) error {
 	return w.Flush()
 }
 
-// widestName bounds the first column, so that one long name does not push all
-// descriptions off the screen.
+// widestName bounds the width of the first column in characters, so that one long name does
+// not push all descriptions off the screen.
 const widestName = 48
 
-// printTable prints names and descriptions in two columns, cut to the width of
-// the terminal where there is one.
+// printTable prints names and descriptions in two columns. On a terminal it cuts lines to
+// the width of the terminal.
 func (a *app) printTable(rows [][2]string) error {
 	column := 0
 	for i := range rows {
@@ -60,7 +60,7 @@ func (a *app) printTable(rows [][2]string) error {
 			line += strings.Repeat(" ", max(0, column-utf8.RuneCountInString(r[0]))) + "  " + r[1]
 		}
 		if a.screen {
-			// A name is never cut: it is what one wants to copy.
+			// Names are not cut, because users copy them.
 			line = fit(line, max(a.width, utf8.RuneCountInString(r[0])+1))
 		}
 		_, _ = w.WriteString(line + "\n")
@@ -68,8 +68,8 @@ func (a *app) printTable(rows [][2]string) error {
 	return w.Flush()
 }
 
-// printContent prints a tool's result for people: its texts as they are, and a
-// notice for everything that is no text.
+// printContent prints the result of a tool for people. Text goes to stdout unchanged. For
+// all other content a note goes to stderr.
 func (a *app) printContent(raw []byte) error {
 	whole := jsonrpc.Whole(raw)
 	w := bufio.NewWriter(a.stdout)
@@ -77,7 +77,7 @@ func (a *app) printContent(raw []byte) error {
 	text := func(s string) {
 		printed = true
 		if a.screen {
-			// What a server sends must not be able to drive the terminal.
+			// Text of a server must not control the terminal.
 			s = cleanLines(strings.ReplaceAll(s, "\r\n", "\n"))
 		}
 		_, _ = w.WriteString(s)
@@ -132,7 +132,7 @@ func textOf(raw []byte, obj jsonrpc.Span, key string) string {
 	return jsonrpc.Shown(s)
 }
 
-// base64Length returns how many bytes a JSON string of base64 stands for.
+// base64Length returns the number of bytes that a JSON string of base64 encodes.
 func base64Length(raw []byte, s jsonrpc.Span) int {
 	b := bytes.TrimRight(bytes.Trim(s.Of(raw), `"`), "=")
 	return len(b) * 3 / 4

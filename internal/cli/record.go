@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// exitError ends a command with the exit code of the program that it stood for.
+// exitError ends a command with an exit code and no message.
 type exitError int
 
 func (e exitError) Error() string { return "exit status " + strconv.Itoa(int(e)) }
@@ -85,7 +85,7 @@ server more than once. The exit code is that of the command.`,
 			}
 			code, err := a.backend.Record(c.Context(), daemon.RecordOptions{
 				Server: server, Listen: listen, Tape: out, Log: a.log, Stderr: &childLines{a.status, server.Name},
-				About: fmt.Sprintf("Recorded by dragoman %s on %s.\n%s", version(), time.Now().UTC().Format(time.DateTime+" UTC"), about(server)),
+				About: fmt.Sprintf("Recorded by dragoman %s on %s.\n%s", version(), time.Now().UTC().Format(time.DateTime+" UTC"), aboutServer(server)),
 				Ready: func(endpoint string) {
 					if !a.quiet {
 						a.status.Printf("connect the client to %s; recording to %s until you press Ctrl-C", reachable(endpoint), out.Name())
@@ -95,7 +95,7 @@ server more than once. The exit code is that of the command.`,
 			if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 				err = withHint(err, "check the spelling and PATH, or use the full path of the program")
 			}
-			if err := errors.Join(ended(c.Context(), err), out.Close()); err != nil {
+			if err := errors.Join(withoutStop(c.Context(), err), out.Close()); err != nil {
 				removeBlank(out.Name())
 				return err
 			}
@@ -106,7 +106,7 @@ server more than once. The exit code is that of the command.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := inOrder(c)
+	f := flagsInOrder(c)
 	f.StringVarP(&file, "output", "o", "", "write the tape to `FILE`")
 	f.StringVar(&listen, "listen", "127.0.0.1:7302", "for a URL: listen for the client on `ADDR` (host:port)")
 	t.addPlain(f)
@@ -114,9 +114,9 @@ server more than once. The exit code is that of the command.`,
 	return c
 }
 
-// about says whom a tape is of. Arguments and queries may hold secrets, and do not
-// stand there.
-func about(s config.Server) string {
+// aboutServer describes the server of a tape. It leaves out arguments and the query, which
+// may hold secrets.
+func aboutServer(s config.Server) string {
 	if s.URL != "" {
 		address, _, _ := strings.Cut(s.URL, "?")
 		return "A client and the server at " + clean(address) + "."
@@ -124,8 +124,8 @@ func about(s config.Server) string {
 	return "A client and the server " + clean(filepath.Base(s.Command)) + "."
 }
 
-// createNew creates a file that nobody else can read, under another name when there
-// is one of that name.
+// createNew creates a file that only this user can read. If the file exists, it adds a
+// number to the name.
 func createNew(file string) (*os.File, error) {
 	ext := filepath.Ext(file)
 	for n := 1; ; n++ {
@@ -140,10 +140,9 @@ func createNew(file string) (*os.File, error) {
 	}
 }
 
-// removeBlank removes a tape on which nothing is, so that the next attempt gets the
-// name that it asks for.
+// removeBlank removes a tape without messages, so that the next attempt can use its name.
 func removeBlank(name string) {
-	const header = 4 << 10 // a tape with a conversation may be longer than memory
+	const header = 4 << 10 // a blank tape is shorter; a full tape may not fit in memory
 	s, err := os.Stat(name)
 	if err != nil || s.Size() > header {
 		return
@@ -206,15 +205,15 @@ Each difference is printed. The exit code is 1 if there is one.`,
 			case timeout <= 0:
 				return usagef("use a duration such as 10s", "--timeout must be positive, but is %s", timeout)
 			case o.Server == nil && listen == "" && played.HTTP():
-				return usagef("add --listen 127.0.0.1:7302, or the URL of a server", "the tape was recorded %s", wayOf(played))
+				return usagef("add --listen 127.0.0.1:7302, or the URL of a server", "the tape was recorded %s", transportOf(played))
 			case o.Server == nil && listen != "" && !played.HTTP():
-				return usagef("remove --listen, or add a command after --", "the tape was recorded %s", wayOf(played))
+				return usagef("remove --listen, or add a command after --", "the tape was recorded %s", transportOf(played))
 			case o.Server != nil && (o.Server.URL != "") != played.HTTP():
 				hint := "use `dragoman replay FILE -- COMMAND`"
 				if played.HTTP() {
 					hint = "use `dragoman replay FILE URL`"
 				}
-				return usagef(hint, "the tape was recorded %s", wayOf(played))
+				return usagef(hint, "the tape was recorded %s", transportOf(played))
 			case o.Server != nil && listen != "":
 				return usagef("remove one of them", "--listen plays the server, but a server is given too")
 			case listen != "":
@@ -232,7 +231,7 @@ Each difference is printed. The exit code is 1 if there is one.`,
 			for _, d := range found {
 				a.status.line("dragoman: difference: " + clean(d.String()))
 			}
-			if err = ended(c.Context(), err); err != nil {
+			if err = withoutStop(c.Context(), err); err != nil {
 				return err
 			}
 			if len(found) > 0 {
@@ -244,7 +243,7 @@ Each difference is printed. The exit code is 1 if there is one.`,
 			return nil
 		},
 	}
-	f := inOrder(c)
+	f := flagsInOrder(c)
 	f.StringVar(&listen, "listen", "", "play the server over HTTP on `ADDR` (host:port)")
 	f.DurationVar(&timeout, "timeout", 10*time.Second, "wait this long for the next message of the tape")
 	f.BoolVar(&strict, "strict", false, "also compare names, versions and times")
@@ -253,14 +252,14 @@ Each difference is printed. The exit code is 1 if there is one.`,
 	return c
 }
 
-func wayOf(t *tape.Tape) string {
+func transportOf(t *tape.Tape) string {
 	if t.HTTP() {
 		return "over HTTP"
 	}
 	return "on stdio"
 }
 
-// replayTarget returns the server that the client's side is played to, nil for none.
+// replayTarget returns the server for which the client is played, or nil for none.
 func (a *app) replayTarget(c *cobra.Command, t *targetFlags, rest []string) (*config.Server, error) {
 	var command []string
 	address := ""

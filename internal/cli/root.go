@@ -57,7 +57,7 @@ or 143.`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.status)
 	root.SetIn(a.stdin)
-	root.SetFlagErrorFunc(checked)
+	root.SetFlagErrorFunc(flagError)
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error { return usageOf(c, usage) })
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version and exit")
@@ -74,8 +74,8 @@ or 143.`,
 	return root
 }
 
-// usageOf prints the usage of a command. One that has others below it runs only to
-// say that one of them is missing, so it is not shown as if it could stand alone.
+// usageOf prints the usage of a command. A command with subcommands runs only to report
+// that a subcommand is missing, so its usage does not show it alone.
 func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
 	if c.HasAvailableSubCommands() {
 		run := c.RunE
@@ -85,7 +85,7 @@ func usageOf(c *cobra.Command, usual func(*cobra.Command) error) error {
 	return usual(c)
 }
 
-// unknownCommand explains a first word that is no command.
+// unknownCommand returns the error for a first argument that is not a command.
 func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	word := args[0]
 	switch {
@@ -101,7 +101,7 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	return usagef(hint, "%q is not a command", word)
 }
 
-// group wraps the sub-commands of a command that does nothing by itself.
+// group adds subcommands to a command that only reports an error by itself.
 func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -119,17 +119,17 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// none refuses arguments.
-func none(c *cobra.Command, args []string) error {
+// noArguments refuses arguments.
+func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("run `"+c.CommandPath()+" --help`", "%s takes no arguments, but got %q", c.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// inOrder keeps flags in the order in which they are declared, which is that of
-// importance.
-func inOrder(c *cobra.Command) *pflag.FlagSet {
+// flagsInOrder returns the flags of a command and keeps them in the order of their
+// declaration. The most important flags come first.
+func flagsInOrder(c *cobra.Command) *pflag.FlagSet {
 	c.Flags().SortFlags = false
 	return c.Flags()
 }

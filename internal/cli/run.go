@@ -26,16 +26,16 @@ func checkListen(address string, open bool) error {
 	return nil
 }
 
-// warnOpen repeats what was insisted on: an address that other machines reach. It
-// takes one that CheckListen has let pass.
+// warnOpen logs a warning if other machines can reach the address. The caller has checked
+// the address with CheckListen.
 func (a *app) warnOpen(ctx context.Context, address string) {
 	if config.CheckListen(address, false, "") != nil {
 		a.log.LogAttrs(ctx, slog.LevelWarn, "other machines can reach every tool without any credentials", slog.String("listen", address))
 	}
 }
 
-// reachable returns the URL of an endpoint as a client of this machine can use
-// it: a listener on every address is no place to go to.
+// reachable returns a URL of the endpoint that a client on this machine can use. It replaces
+// an unspecified address such as 0.0.0.0 with localhost.
 func reachable(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -91,11 +91,10 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 			if err != nil {
 				return err
 			}
-			// On standard streams the one who waits is a client; a person reads its log
-			// afterwards, if at all.
+			// On stdio a client waits, and nobody watches the progress.
 			if listen != "" {
 				a.warnOpen(c.Context(), listen)
-				a.begin()
+				a.showProgress()
 			}
 			err = a.backend.Run(c.Context(), daemon.RunOptions{
 				Server: server, Listen: listen, Log: a.log, Progress: a.status.Step,
@@ -107,11 +106,11 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 					}
 				},
 			})
-			return ended(c.Context(), err)
+			return withoutStop(c.Context(), err)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := inOrder(c)
+	f := flagsInOrder(c)
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of using stdio")
 	t.add(f)
 	addOpenFlag(c, &open)

@@ -34,7 +34,7 @@ text.`,
 
   # Try Dragoman without a configuration.
   dragoman serve --demo`,
-		Args: none,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if listen != "" {
 				if err := checkListen(listen, open); err != nil {
@@ -61,7 +61,7 @@ text.`,
 				if snapshot, err = withDemo(snapshot); err != nil {
 					return err
 				}
-				path = "" // a changed file would take the demonstration away again
+				path = "" // a reload of the file would remove the demo servers
 			}
 			a.startLog(slog.LevelInfo, &snapshot.Log)
 			for _, p := range problems.Warnings() {
@@ -72,7 +72,7 @@ text.`,
 				address = listen
 			}
 			a.warnOpen(c.Context(), address)
-			a.begin()
+			a.showProgress()
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Stdio: stdio,
 				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.status,
@@ -87,11 +87,11 @@ text.`,
 					}
 				},
 			})
-			return ended(c.Context(), err)
+			return withoutStop(c.Context(), err)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	f := inOrder(c)
+	f := flagsInOrder(c)
 	addConfigFlag(c, &file)
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
 	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")

@@ -19,29 +19,28 @@ const (
 
 const (
 	frameTime = 100 * time.Millisecond
-	// noticeAfter is when somebody who watches a log, where nothing can spin, is
-	// told what is being waited for.
+	// noticeAfter is how long a step takes before a line is printed for it, when stderr
+	// is not a terminal.
 	noticeAfter = 5 * time.Second
 )
 
-// status is everything that is said on standard error: lines, log records, and
-// while a person waits one line at the bottom that says for what. Its methods are
-// safe for concurrent use. The lock is held while writing, because keeping the
-// writes apart is what it is for.
+// status writes everything that goes to stderr: lines, log records, and a line at the
+// bottom that shows the current step while a person waits. Its methods are safe for
+// concurrent use. It holds its lock while it writes, so that writes do not mix.
 type status struct {
 	out      io.Writer
-	terminal bool // out is one
+	terminal bool // out is a terminal
 	colour   bool
 	frames   []string
 	width    func() int
 
 	mu     sync.Mutex
-	step   string // what is being done; "" for nothing
+	step   string // the current step; "" for none
 	since  time.Time
-	told   bool // a plain notice was printed for this step
+	told   bool // a line was printed for this step
 	drawn  bool // the bottom line is on the screen
 	frame  int
-	ending chan struct{} // closed by End; nil while nobody waits
+	ending chan struct{} // closed by End; nil before Begin and after End
 	ticks  sync.WaitGroup
 }
 
@@ -71,7 +70,7 @@ func newStatus(out io.Writer, terminal bool, env func(string) (string, bool)) *s
 	return s
 }
 
-// Begin shows steps from now on, until End. Both may be called again.
+// Begin starts to show steps. End stops it. Both may be called more than once.
 func (s *status) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +93,7 @@ func (s *status) Begin() {
 	})
 }
 
-// End removes the bottom line and waits until nothing draws it any more.
+// End removes the bottom line and waits for the goroutine that draws it.
 func (s *status) End() {
 	s.mu.Lock()
 	ending := s.ending
@@ -107,8 +106,8 @@ func (s *status) End() {
 	s.ticks.Wait()
 }
 
-// Step says what is being done for a server; an empty step that it is over.
-// Nothing is shown unless Begin was called.
+// Step sets the current step of a server. An empty step means that it is done. Nothing is
+// shown before Begin.
 func (s *status) Step(server, step string) {
 	text := clean(step)
 	if server != "" && text != "" {
@@ -125,7 +124,7 @@ func (s *status) Step(server, step string) {
 	}
 }
 
-// Detail replaces the text of the present step without starting it anew.
+// Detail replaces the text of the current step without restarting its clock.
 func (s *status) Detail(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +178,7 @@ func (s *status) Printf(format string, args ...any) {
 
 func (s *status) line(text string) { _, _ = io.WriteString(s, clean(text)+"\n") }
 
-// label prints a line with a word before it that says what it is.
+// label prints a line for people that begins with a word such as "error" or "hint".
 func (s *status) label(colour, word, text string) {
 	if s.colour {
 		word = colour + word + plain

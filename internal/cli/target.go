@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// targetFlags say how to reach a server that is named on the command line.
+// targetFlags are the flags for a server that is given as a URL or a command.
 type targetFlags struct {
 	dialect, revision, dir string
 	env, header            []string
@@ -26,7 +26,7 @@ func (t *targetFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&t.dialect, "dialect", "", "speak the dialect `NAME` with the server (default: detected)")
 }
 
-// addPlain adds the flags of a server that nothing is translated for.
+// addPlain adds the flags of commands that do not translate.
 func (t *targetFlags) addPlain(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V` (repeatable)")
 	f.StringArrayVar(&t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'` (repeatable)")
@@ -49,8 +49,8 @@ func (t *targetFlags) given() string {
 	return ""
 }
 
-// oneTarget checks arguments that are a URL, or a command after --; usage is what
-// stands before them.
+// oneTarget returns the command after --, or the URL. usage is the part of the command line
+// before it, for hints.
 func oneTarget(c *cobra.Command, args []string, usage string) (command []string, address string, err error) {
 	dash := c.ArgsLenAtDash()
 	switch {
@@ -72,7 +72,7 @@ func isURL(s string) bool {
 	return strings.Contains(s, "://")
 }
 
-// server returns the server of a command, or of a URL when command is empty.
+// server returns a server for a command, or for a URL if command is empty.
 func (t *targetFlags) server(env func(string) (string, bool), command []string, address string) (config.Server, error) {
 	secret := func(text string) (config.Secret, error) {
 		v, p := config.Expand(text, env)
@@ -147,7 +147,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	return s, nil
 }
 
-// nameFor makes a server's name of whatever it is called elsewhere.
+// nameFor converts any text to a valid server name.
 func nameFor(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -165,8 +165,8 @@ func nameFor(s string) string {
 	return s
 }
 
-// hostName is what a server is called by its address: with the port where one is
-// written, because several may stand at one host.
+// hostName returns a server name for the host of a URL. It includes the port, because one
+// host may run several servers.
 func hostName(host string) string {
 	h, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -178,8 +178,7 @@ func hostName(host string) string {
 	return net.JoinHostPort(h, port)
 }
 
-// target resolves what list and call were pointed at: a command, a URL, or the
-// name of a configured server.
+// target returns the server for a command, a URL, or the name of a configured server.
 func (a *app) target(t *targetFlags, word string, command []string, file string) (config.Server, error) {
 	if len(command) > 0 || isURL(word) {
 		return t.server(a.env, command, word)
@@ -212,7 +211,7 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 	return s, nil
 }
 
-// configPath returns the file that was named, or the one that is found.
+// configPath returns file, or the configuration file that config.Find finds.
 func (a *app) configPath(file string) (string, bool) {
 	if file != "" {
 		return file, true
@@ -222,13 +221,13 @@ func (a *app) configPath(file string) (string, bool) {
 
 var errNoConfig = errors.New("no configuration file found")
 
-// noConfig says where a configuration was looked for.
+// noConfig returns an error that lists the paths of the configuration file.
 func (a *app) noConfig() error {
 	return withHint(errNoConfig, "create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
 }
 
-// completeTarget offers the names of configured servers, after what else may
-// stand there.
+// completeTarget completes the names of configured servers. first are other words that may
+// come at that place.
 func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		out := []string{}

@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes text that others wrote fit for one line of a terminal: characters
-// that a terminal acts on, or that hide or turn round what stands beside them,
-// are written as escapes.
+// clean makes text from a peer safe to print on one line. It escapes control characters,
+// and characters that hide or reorder the text next to them.
 func clean(s string) string { return escape(s, "") }
 
-// cleanLines is clean for text of several lines.
+// cleanLines does the same as clean, but keeps newlines and tabs.
 func cleanLines(s string) string { return escape(s, "\n\t") }
 
 func escape(s, keep string) string {
@@ -40,7 +39,7 @@ func escape(s, keep string) string {
 	return b.String()
 }
 
-// fit cuts text to a number of characters.
+// fit cuts text to at most width characters. A width of 0 or less does not cut.
 func fit(s string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(s) <= width {
 		return s
@@ -49,7 +48,7 @@ func fit(s string, width int) string {
 	return string(r[:width-1]) + "…"
 }
 
-// bytesOf writes an amount of bytes for people.
+// bytesOf formats a number of bytes for people.
 func bytesOf(n int) string {
 	switch {
 	case n < 1000:

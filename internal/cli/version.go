@@ -12,11 +12,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// release is set by the linker when a release is built.
+// release is the version of a release. The linker sets it.
 var release string
 
-// version returns what this program is called to peers and people: the release,
-// the version of the module, or "dev".
+// version returns the version of this program: the release, the version of the module, or
+// "dev".
 func version() string {
 	if release != "" {
 		return release
@@ -27,7 +27,7 @@ func version() string {
 	return "dev"
 }
 
-// commit returns the source that this program was built from, "" when unknown.
+// commit returns the commit that this program was built from, or "" if unknown.
 func commit() string {
 	out, modified := "", ""
 	if b, ok := debug.ReadBuildInfo(); ok {
@@ -58,7 +58,7 @@ from, and the MCP revisions that it supports. "dragoman --version" prints the
 same.`,
 		Example: `  dragoman version
   dragoman version --json | jq -r .version`,
-		Args:              none,
+		Args:              noArguments,
 		RunE:              func(*cobra.Command, []string) error { return a.printVersion(asJSON) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -12,17 +12,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// How long a list is waited for. A gateway lists what it has, and says which servers are
-// missing in it if it is ours; another one only tells of changes.
+// How long listWhole waits. A gateway lists the tools of the servers that are ready. Dragoman
+// also says which servers are missing; other gateways only send list_changed.
 const (
-	startWait  = 30 * time.Second // for servers that are starting
-	growWait   = 3 * time.Second  // for a list that is empty and may change
-	askedAgain = 500 * time.Millisecond
+	startWait = 30 * time.Second // for servers that are starting
+	growWait  = 3 * time.Second  // for a list that is empty and may change
+	listPoll  = 500 * time.Millisecond
 )
 
-// listWhole lists what a server has. Behind a gateway whose servers are starting it asks
-// again until the list is whole, enough says that what there is will do, or the time is
-// over. A nil enough wants all.
+// listWhole lists the items of a server. If servers of a gateway are still starting, it asks
+// again until the list is complete, enough returns true, or the time is up. A nil enough
+// means that the list must be complete.
 func (a *app) listWhole(ctx context.Context, s Session, server, kind string, enough func(items [][]byte) bool) (runtime.List, error) {
 	began := time.Now()
 	for {
@@ -34,14 +34,14 @@ func (a *app) listWhole(ctx context.Context, s Session, server, kind string, eno
 		switch {
 		case len(l.Starting) > 0:
 			limit = startWait
-			a.status.Step(server, "waiting for "+named(l.Starting)+" to start")
+			a.status.Step(server, "waiting for "+joinNames(l.Starting)+" to start")
 		case len(l.Items)+len(l.Failed) == 0 && l.Changes:
 			limit = growWait
 		}
 		if time.Since(began) >= limit {
 			return l, nil
 		}
-		t := time.NewTimer(askedAgain)
+		t := time.NewTimer(listPoll)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -51,9 +51,9 @@ func (a *app) listWhole(ctx context.Context, s Session, server, kind string, eno
 	}
 }
 
-// named joins server names that a peer sent, quoted where needed, for use in a
-// sentence.
-func named(names []string) string {
+// joinNames joins server names for use in a sentence. It quotes them where needed, because
+// a peer sent them.
+func joinNames(names []string) string {
 	const most = 8
 	var out []string
 	for i, name := range names {
@@ -66,10 +66,10 @@ func named(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// errMissing is the error for a list that is empty because servers are missing in it.
+// errMissing reports a list that is empty because servers are missing from it.
 var errMissing = errors.New("servers are missing from the list")
 
-// missingError says which servers are missing in an empty list.
+// missingError is an errMissing that names the missing servers.
 type missingError struct{ text string }
 
 func (e *missingError) Error() string        { return e.text }
@@ -78,7 +78,7 @@ func (e *missingError) Hint() string {
 	return "check the log of the gateway (and /readyz, if it is Dragoman), then try again"
 }
 
-// whyMissing says which servers are missing and why, "" when none is.
+// whyMissing returns which servers are missing and why, or "" if none is.
 func whyMissing(l runtime.List) string {
 	var parts []string
 	are := "is"
@@ -86,16 +86,16 @@ func whyMissing(l runtime.List) string {
 		are = "are"
 	}
 	if len(l.Starting) > 0 {
-		parts = append(parts, named(l.Starting)+" "+are+" still starting")
+		parts = append(parts, joinNames(l.Starting)+" "+are+" still starting")
 	}
 	if len(l.Failed) > 0 {
-		parts = append(parts, named(l.Failed)+" could not be opened")
+		parts = append(parts, joinNames(l.Failed)+" could not be opened")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// printList prints a list, and says what is missing in it. A list that is empty because
-// servers are missing is an error.
+// printList prints a list and names the servers that are missing from it. It returns a
+// missingError if the list is empty because of them.
 func (a *app) printList(server, kind string, l runtime.List, asJSON bool) error {
 	why := whyMissing(l)
 	if len(l.Items) > 0 || asJSON {
@@ -126,7 +126,7 @@ func (a *app) printList(server, kind string, l runtime.List, asJSON bool) error 
 	return nil
 }
 
-// hasNamed reports whether items have one of a name.
+// hasNamed reports whether one of the items has the name.
 func hasNamed(items [][]byte, name string) bool {
 	for _, raw := range items {
 		if textOf(raw, jsonrpc.Whole(raw), "name") == name {

@@ -98,7 +98,7 @@ func TestListOfStartingGateway(t *testing.T) {
 				var out, said bytes.Buffer
 				s := &startingSession{began: time.Now(), lists: c.lists}
 				a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv), log: slog.New(slog.DiscardHandler)}
-				a.begin()
+				a.showProgress()
 				l, err := a.listWhole(t.Context(), s, "h", "tools", nil)
 				if err == nil {
 					err = a.printList("h", "tools", l, len(c.args) > 0)
