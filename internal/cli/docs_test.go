@@ -20,7 +20,7 @@ func testRoot() *cobra.Command {
 	return a.root()
 }
 
-// TestReference generates docs/cli.md with -update and finds it stale without.
+// TestReference compares docs/cli.md with the commands. With -update it writes the file.
 func TestReference(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("<!-- Code generated from the commands by `go test ./internal/cli -update`; DO NOT EDIT. -->\n\n# The command line\n")
@@ -78,7 +78,7 @@ func unindent(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestHelp holds the texts to what a reader may expect of them.
+// TestHelp checks the form of the help: line length, examples, and case of flag texts.
 func TestHelp(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -87,7 +87,7 @@ func TestHelp(t *testing.T) {
 		}
 		path := c.CommandPath()
 		if c.Short == "" || strings.HasSuffix(c.Short, ".") || c.Long == "" {
-			t.Errorf("%s: Short and Long must be there, Short without a full stop", path)
+			t.Errorf("%s: want Short and Long, and no full stop in Short", path)
 		}
 		for l := range strings.Lines(c.Long) {
 			if n := len([]rune(strings.TrimRight(l, "\n"))); n > 80 {
@@ -100,7 +100,7 @@ func TestHelp(t *testing.T) {
 			case strings.HasPrefix(l, "dragoman"), strings.Contains(l, "<(dragoman"):
 				examples++
 			case l != "" && !strings.HasPrefix(l, "#"):
-				t.Errorf("%s: the example %q is no command", path, l)
+				t.Errorf("%s: the example %q is not a command", path, l)
 			}
 		}
 		if examples < 2 {
@@ -108,7 +108,7 @@ func TestHelp(t *testing.T) {
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Name != "help" && (f.Usage == "" || regexp.MustCompile(`^[A-Z]|\.$`).MatchString(f.Usage)) {
-				t.Errorf("%s --%s: %q: lower case, no full stop", path, f.Name, f.Usage)
+				t.Errorf("%s --%s: %q: want lower case and no full stop", path, f.Name, f.Usage)
 			}
 		})
 		for _, sub := range c.Commands() {
@@ -118,8 +118,8 @@ func TestHelp(t *testing.T) {
 	walk(testRoot())
 }
 
-// TestTheContractsCommands: these names are promised to scripts.
-func TestTheContractsCommands(t *testing.T) {
+// TestCommandNames checks the names of the commands, which are a contract with scripts.
+func TestCommandNames(t *testing.T) {
 	var got []string
 	for _, c := range testRoot().Commands() {
 		if !c.Hidden {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestClientOfACopy: the client starts the command that was printed, and the
-// command that printed it reports.
-func TestClientOfACopy(t *testing.T) {
+// TestClientStartsPrintedCommand starts the command that doctor --client prints, as a client
+// would. The first process must print the report.
+func TestClientStartsPrintedCommand(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ type eventLine struct {
 	Trace, Detail          string
 }
 
-// eventsBackend is Daemon whose run has one more subscriber: it writes every event to the
+// eventsBackend returns Daemon with one more subscriber of run, which writes every event to the
 // file of eventsVar, a line of JSON each.
 func eventsBackend() Backend {
 	b := Daemon()

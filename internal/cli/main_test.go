@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a command that must end with a certain code: exits 2 dragoman ...
+// exits runs a command and checks its exit code: exits 2 dragoman ...
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND [ARG]...")
@@ -69,8 +69,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// fakeBackend prints what it was asked for and answers from the environment:
-// FAKE_ITEMS, FAKE_RESULT, FAKE_ERROR and FAKE_DATA among others.
+// fakeBackend returns a backend that prints its options and answers from environment
+// variables: FAKE_ITEMS, FAKE_RESULT, FAKE_ERROR, FAKE_DATA and others.
 func fakeBackend() Backend {
 	fail := func() error {
 		switch text := os.Getenv("FAKE_ERROR"); {
@@ -115,7 +115,7 @@ func fakeBackend() Backend {
 			o.Progress(o.Server.Name, "starting")
 			if wait := os.Getenv("FAKE_WAIT"); wait != "" {
 				fmt.Fprintln(os.Stderr, "waiting")
-				for wait == "loud" { // until nobody takes it
+				for wait == "loud" { // blocks when the pipe is full
 					o.Log.Warn(strings.Repeat("x", 1<<10))
 				}
 				<-ctx.Done()

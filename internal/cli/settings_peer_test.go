@@ -13,15 +13,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// settingsPeer is a server of 2025-11-25 on stdio, for the table of settings. It
-// notes what it reads in the file PEER_NOTES, and its other variables change what it
-// says:
+// settingsPeer is a server of 2025-11-25 on stdio, for the table of settings. It writes
+// what it reads to the file PEER_NOTES. Other environment variables change its answers:
 //
-//	PEER_HELLO   members of its initialize result in place of the usual ones
-//	PEER_REFUSE  refuses initialize with this message, until it is asked otherwise
-//	PEER_PUSH    is written before anything is read
-//	PEER_TOOLS   its tools
-//	PEER_MUTE    answers nothing
+//	PEER_HELLO   the initialize result
+//	PEER_REFUSE  the message of the error for the first initialize
+//	PEER_PUSH    text to write before it reads anything
+//	PEER_TOOLS   the tools
+//	PEER_MUTE    if set, it answers nothing
 func settingsPeer() {
 	notes, err := os.OpenFile(os.Getenv("PEER_NOTES"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -96,7 +95,7 @@ func peerAnswer(m *jsonrpc.Message, result func(string), fail func(int64, string
 	case name == "fail":
 		fail(4001, "boom")
 	case name == "hang":
-	case name == "beat": // says that it goes on, for ever
+	case name == "beat": // sends progress forever
 		go func() {
 			for i := 1; ; i++ {
 				time.Sleep(100 * time.Millisecond)
@@ -108,8 +107,8 @@ func peerAnswer(m *jsonrpc.Message, result func(string), fail func(int64, string
 	}
 }
 
-// settingsWeb is the same over HTTP: Streamable HTTP at any path, and a stream of
-// HTTP+SSE at /sse. seen hears of each request.
+// settingsWeb is the same server over HTTP: Streamable HTTP at any path, and HTTP+SSE at
+// /sse. It calls seen with each request.
 func settingsWeb(seen func(r *http.Request, body string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body strings.Builder

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// settings is the table: one row for each key that package config knows.
+// settings returns the table: one row for each key of package config.
 func settings() map[string]setting {
 	all := map[string]setting{}
 	for _, rows := range []map[string]setting{serveSettings(), limitSettings(), entrySettings(), serverSettings(), dialectSettings()} {
@@ -92,7 +92,7 @@ func serveSettings() map[string]setting {
 			ours: `log: {format: json}`, env: `PEER_MUTE: "1"`, own: `startTimeout: 1s`,
 			effect: func(s *stage) {
 				s.call("echo", "{}")
-				// The record is written beside the answer, not before it.
+				// The record may be written after the response.
 				for end := time.Now().Add(20 * time.Second); !strings.Contains(s.log.String(), `"level":"`) && time.Now().Before(end); {
 					time.Sleep(20 * time.Millisecond)
 				}
@@ -147,7 +147,7 @@ func limitSettings() map[string]setting {
 		"dragoman.limits.initializePerSecond": {
 			ours: `limits: {initializePerSecond: 1}`,
 			effect: func(s *stage) {
-				// One after the other they would be held back, each for its turn.
+				// Requests one after the other would be delayed, not refused.
 				var all sync.WaitGroup
 				answers := make([]string, 100)
 				for i := range answers {
@@ -163,7 +163,7 @@ func limitSettings() map[string]setting {
 	}
 }
 
-// entrySettings are those of mcpServers.
+// entrySettings are the settings in mcpServers.
 func entrySettings() map[string]setting {
 	const echo = `{"v":1}`
 	works := func(s *stage) { s.wants(s.call("echo", echo), `{\"v\":1}`) }
@@ -173,7 +173,7 @@ func entrySettings() map[string]setting {
 	over := func(key string) setting {
 		return setting{whole: at(key + `: "@WEB@/mcp"`), effect: works}
 	}
-	// One that is told to be of HTTP+SSE is not tried with Streamable HTTP.
+	// A server that is configured as HTTP+SSE gets no Streamable HTTP request.
 	kind := func(key string) setting {
 		return setting{whole: at(`url: "@WEB@/sse", ` + key + `: sse, headers: {X-A: b}`), effect: func(s *stage) {
 			for begin := time.Now(); !strings.Contains(s.requests(), "GET /sse") && time.Since(begin) < time.Minute; {
@@ -211,7 +211,7 @@ func entrySettings() map[string]setting {
 	}
 }
 
-// serverSettings are those of dragoman.servers beside the limits.
+// serverSettings are the settings in dragoman.servers, except the limits.
 func serverSettings() map[string]setting {
 	filter := func(kind, rule, key, gone, left string) setting {
 		return setting{own: `expose: {` + kind + `: {` + rule + `}}`, effect: func(s *stage) {
@@ -235,7 +235,7 @@ func serverSettings() map[string]setting {
 			effect: func(s *stage) {
 				s.wants(s.ask("/s/b/mcp", "tools/call", "echo", `"name":"echo","arguments":{}`), `"content"`)
 				if s.noted() != "" {
-					s.Error("it was started before anybody needed it")
+					s.Error("the lazy server was started before its first request")
 				}
 				s.wants(s.call("echo", "{}"), `"content"`)
 			},
@@ -259,8 +259,8 @@ func serverSettings() map[string]setting {
 	}
 }
 
-// dialectSettings are those of a dialect, which the server is said to speak, or is
-// recognised by.
+// dialectSettings are the settings of a dialect, which is configured for the server or
+// detected.
 func dialectSettings() map[string]setting {
 	speak := func(profile, env string, effect func(*stage)) setting {
 		return setting{ours: `dialects: {own: {` + profile + `}}`, own: `dialect: own`, env: env, effect: effect}

@@ -21,23 +21,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// setting is a row of the table: a setting of the configuration file, and what can be
-// seen of it from outside. A setting without an effect is none.
+// setting is a row of the table: a setting of the configuration file and its visible
+// effect. Every setting must have one.
 type setting struct {
-	// entry are the members of the server's entry beside command and env; env are
-	// variables of the server.
+	// entry has the members of the server's entry other than command and env. env has
+	// environment variables of the server.
 	entry, env string
-	// ours are the members of dragoman, own those of dragoman.servers.a beside.
+	// ours has members of dragoman, and own has members of dragoman.servers.a.
 	ours, own string
-	// whole, unless "", is the whole file in place of all that.
+	// whole, unless "", is the whole file and replaces the fields above.
 	whole string
-	// effect looks whether the setting has its effect, on a daemon that has started.
+	// effect checks the effect of the setting on a running daemon.
 	effect func(s *stage)
-	// fails, unless "", is what serve says that does not start.
+	// fails, unless "", is part of the error with which serve must fail to start.
 	fails string
 }
 
-// stage is a daemon with a configuration, a server and what it has noted.
+// stage is a running daemon with one server, and a file with what the server read.
 type stage struct {
 	*testing.T
 	base  string // http://127.0.0.1:port
@@ -69,7 +69,7 @@ func (l *lockedBuffer) String() string {
 
 const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-// post sends a body and returns status and body of the answer.
+// post sends a body and returns the status and the body of the response.
 func (s *stage) post(path, body string, header ...string) string {
 	s.Helper()
 	r, err := http.NewRequest(http.MethodPost, s.base+path, strings.NewReader(body))
@@ -93,7 +93,7 @@ func (s *stage) post(path, body string, header ...string) string {
 	return fmt.Sprint(resp.StatusCode, " ", string(b))
 }
 
-// get returns status and body of a page.
+// get returns the status and the body of a page.
 func (s *stage) get(path string) string {
 	s.Helper()
 	resp, err := http.Get(s.base + path)
@@ -124,7 +124,7 @@ func (s *stage) call(tool, args string) string {
 	return s.ask("/s/a/mcp", "tools/call", tool, `"name":"`+tool+`","arguments":`+args)
 }
 
-// list returns a joined list.
+// list returns a list of the merged endpoint.
 func (s *stage) list(kind string) string { s.Helper(); return s.ask("/mcp", kind+"/list", "", "") }
 
 // hello opens a legacy session.
@@ -151,26 +151,26 @@ func (s *stage) lacks(got string, parts ...string) {
 	}
 }
 
-// noted returns what the server has read.
+// noted returns what the server read from stdin.
 func (s *stage) noted() string {
 	b, _ := os.ReadFile(s.notes)
 	return string(b)
 }
 
-// requests returns what came to the web server, a line each.
+// requests returns the requests to the web server, one per line.
 func (s *stage) requests() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.seen, "\n")
 }
 
-// TestEverySettingHasAnEffect serves a configuration for each setting that the file
-// can have, and looks for what it does.
+// TestEverySettingHasAnEffect serves a configuration for each setting of the file and checks
+// the effect of the setting.
 func TestEverySettingHasAnEffect(t *testing.T) {
 	table := settings()
 	for _, key := range config.Keys() {
 		if _, ok := table[key]; !ok {
-			t.Errorf("%s: no row says what can be seen of it", key)
+			t.Errorf("%s has no row in the table", key)
 		}
 	}
 	for key, row := range table {
@@ -187,7 +187,7 @@ func TestEverySettingHasAnEffect(t *testing.T) {
 
 var announced = regexp.MustCompile(`MCP clients connect to (http://[^/\s]+)/mcp`)
 
-// play serves what a row says until its effect was looked for.
+// play serves the configuration of a row and checks its effect.
 func play(t *testing.T, row setting) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -235,7 +235,7 @@ func play(t *testing.T, row setting) {
 			s.base = at[1]
 		}
 		if time.Since(begin) > time.Minute {
-			t.Errorf("serve does not say where it is: %s", s.log)
+			t.Errorf("serve does not print its URL: %s", s.log)
 			_ = stop()
 			return
 		}
@@ -247,12 +247,12 @@ func play(t *testing.T, row setting) {
 		}
 	}()
 	if row.fails != "" {
-		t.Error("it starts")
+		t.Error("serve started, want a failure")
 	}
 	row.effect(s)
 }
 
-// freePort returns an address that nobody listens at.
+// freePort returns an address that is not in use.
 func freePort() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

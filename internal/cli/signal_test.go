@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestSignals runs this test binary as the program (see TestMain), interrupts it
-// when it has said that it waits, and looks at how it ends.
+// TestSignals runs this test binary as the program (see TestMain). It sends a signal after
+// the program has printed that it waits, and checks the exit code.
 func TestSignals(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -22,7 +22,7 @@ func TestSignals(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, args, wait string
-		// After each of these lines the signal is sent.
+		// The signal is sent after each of these lines.
 		lines  []string
 		signal syscall.Signal
 		code   int
@@ -49,7 +49,7 @@ func TestSignals(t *testing.T) {
 			lines := tt.lines
 			for s := bufio.NewScanner(stderr); s.Scan(); {
 				if strings.Contains(s.Text(), "error") {
-					t.Errorf("it said %s", s.Text())
+					t.Errorf("unexpected line on stderr: %s", s.Text())
 				}
 				if len(lines) > 0 && strings.Contains(s.Text(), lines[0]) {
 					lines = lines[1:]
@@ -66,8 +66,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestSignalsWithStuckStderr ends a process whose standard error nobody reads, so that
-// whatever it has to say waits for ever.
+// TestSignalsWithStuckStderr checks that signals end a process that blocks on a full stderr
+// pipe.
 func TestSignalsWithStuckStderr(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -94,7 +94,7 @@ func TestSignalsWithStuckStderr(t *testing.T) {
 	})
 	defer waiting.Wait()
 	for range 200 {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // the second one is enough
+		_ = cmd.Process.Signal(syscall.SIGTERM) // a second signal is enough
 		select {
 		case <-ended:
 			if code := cmd.ProcessState.ExitCode(); code != 143 {
@@ -105,5 +105,5 @@ func TestSignalsWithStuckStderr(t *testing.T) {
 		}
 	}
 	_ = cmd.Process.Kill()
-	t.Error("it could not be stopped")
+	t.Error("the process did not stop")
 }

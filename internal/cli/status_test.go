@@ -12,7 +12,7 @@ import (
 
 func noEnv(string) (string, bool) { return "", false }
 
-// syncBuffer is a buffer that a test may read while others write.
+// syncBuffer is a buffer that is safe for concurrent use.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -48,7 +48,7 @@ func TestSpinner(t *testing.T) {
 		if !strings.HasSuffix(got, "\r\x1b[K/ gh: starting npx … 3 s") {
 			t.Errorf("after 3 s: %q", got)
 		}
-		// A record of the log appears above the line, and nothing is left of it there.
+		// A log record appears above the bottom line, and the line is erased first.
 		slog.New(slog.NewTextHandler(s, nil)).Info("hello")
 		if got := out.take(); !strings.HasPrefix(got, "\r\x1b[Ktime=") || !strings.HasSuffix(got, "\n") {
 			t.Errorf("a record: %q", got)
@@ -74,7 +74,7 @@ func TestSpinner(t *testing.T) {
 		if got := out.take(); got != "" {
 			t.Errorf("after End: %q", got)
 		}
-		s.Begin() // End lets go of the goroutine again, or synctest complains
+		s.Begin() // End must end the goroutine, or synctest fails
 		s.End()
 	})
 }

@@ -18,12 +18,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// forged is what a hostile peer writes wherever it may write something: it leaves
-// the line, clears the screen in three ways, turns the direction of the text, and
-// goes on as if it were Dragoman.
+// forged is the text of a hostile peer. It breaks the line, clears the screen in three ways,
+// reverses the direction of the text, and imitates messages of Dragoman.
 const forged = "bad\r\ndragoman: hint: FORGED \x1b[2J\u009b2J\\x1b[2J\u202e\u2028dragoman: error: FORGED"
 
-// hostileSession is a conversation with a peer that writes forged everywhere.
+// hostileSession is a session with a peer that writes forged everywhere.
 type hostileSession struct {
 	o    daemon.ConnectOptions
 	fail error
@@ -58,25 +57,26 @@ func (s *hostileSession) Call(_ context.Context, _ string, _ []byte, onProgress 
 func (s *hostileSession) Close() error  { return nil }
 func (s *hostileSession) Trace() string { return "     0 ms  initialize -> error; refused\n" }
 
-// ours fails the test when a line of text is not one of Dragoman's own, or holds
-// what a terminal acts on.
-func ours(t *testing.T, name, text string) {
+// checkLines fails the test if a line of text imitates Dragoman, has text of a peer without
+// quotes, or has control characters.
+func checkLines(t *testing.T, name, text string) {
 	t.Helper()
 	for l := range strings.Lines(text) {
 		l = strings.TrimSuffix(l, "\n")
 		if strings.ContainsFunc(l, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("%s: a line holds what a terminal acts on: %q", name, l)
+			t.Errorf("%s: a line has control characters: %q", name, l)
 		}
 		if strings.HasPrefix(l, "dragoman: hint: FORGED") || strings.HasPrefix(l, "dragoman: error: FORGED") {
-			t.Errorf("%s: a peer speaks as Dragoman: %q", name, l)
+			t.Errorf("%s: a peer imitates Dragoman: %q", name, l)
 		}
 		if at := strings.Index(l, "FORGED"); at >= 0 && !strings.Contains(l[:at], `"`) && !strings.HasPrefix(l, "[") {
-			t.Errorf("%s: a peer's words are not quoted: %q", name, l)
+			t.Errorf("%s: the text of a peer is not quoted: %q", name, l)
 		}
 	}
 }
 
-func TestPeersCannotSpeakAsDragoman(t *testing.T) {
+// TestPeersCannotImitateDragoman checks everything that goes to stderr.
+func TestPeersCannotImitateDragoman(t *testing.T) {
 	wire := &jsonrpc.Error{Code: -32000, Message: forged}
 	for _, c := range []struct {
 		name    string
@@ -104,14 +104,14 @@ func TestPeersCannotSpeakAsDragoman(t *testing.T) {
 		if code := a.main(c.args); code != exitFailure {
 			t.Errorf("%s: exit code %d", c.name, code)
 		}
-		ours(t, c.name, said.String())
+		checkLines(t, c.name, said.String())
 		if !strings.Contains(said.String(), "FORGED") {
-			t.Errorf("%s: the peer's words are missing:\n%s", c.name, said.String())
+			t.Errorf("%s: the text of the peer is missing:\n%s", c.name, said.String())
 		}
 	}
 }
 
-// A list is data, but it is read by people: each item is a line of its own.
+// TestListOfHostileServer checks that each item of a list stays on one line.
 func TestListOfHostileServer(t *testing.T) {
 	for _, args := range [][]string{{"list", "http://h"}, {"list", "resources", "http://h"}, {"list", "templates", "http://h"}, {"list", "--json", "http://h"}} {
 		var out, said bytes.Buffer
@@ -128,7 +128,7 @@ func TestListOfHostileServer(t *testing.T) {
 	}
 }
 
-// Logs repeat what peers say, in whichever form they are written.
+// TestLogOfHostilePeer checks log records in every format.
 func TestLogOfHostilePeer(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -146,12 +146,12 @@ func TestLogOfHostilePeer(t *testing.T) {
 			slog.Group("g", "deep", forged))
 		text := said.String()
 		if strings.Count(text, "\n") != 1 {
-			t.Errorf("%s: a record is not one line: %q", c.name, text)
+			t.Errorf("%s: a record has several lines: %q", c.name, text)
 		}
 		for _, seq := range []string{"\x1b[2m", "\x1b[22m", "\x1b[0m", "\x1b[93m", "\x1b[91m", "\x1b[91;2m", "\x1b[2;91m"} {
-			text = strings.ReplaceAll(text, seq, "") // what colours the record itself
+			text = strings.ReplaceAll(text, seq, "") // the colours of the handler
 		}
-		ours(t, c.name, text)
+		checkLines(t, c.name, text)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// startingSession is a conversation with a gateway behind which servers start: lists
-// says what it lists from when on.
+// startingSession is a session with a gateway whose servers are starting. lists has what it
+// lists, and from when on.
 type startingSession struct {
 	began time.Time
 	lists []listAt
@@ -55,8 +55,8 @@ func tools(names ...string) (out [][]byte) {
 	return out
 }
 
-// TestListOfStartingGateway: a list is waited for within bounds, and says what is
-// missing in it.
+// TestListOfStartingGateway checks how long list waits for starting servers, and that it
+// names the servers that are missing.
 func TestListOfStartingGateway(t *testing.T) {
 	never := 1000 * time.Hour
 	for name, c := range map[string]struct {
@@ -132,8 +132,8 @@ func TestListOfStartingGateway(t *testing.T) {
 	}
 }
 
-// TestCallOfStartingServer: what types its arguments have is known once the tool's
-// server is there; other servers are not waited for.
+// TestCallOfStartingServer checks that call waits for the server of its tool, to learn the
+// types of the arguments, and not for other servers.
 func TestCallOfStartingServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		lists []listAt
