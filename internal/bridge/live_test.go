@@ -147,8 +147,8 @@ func TestDeclineIsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestTooManyQuestionsAskNobody: if one input request of a round cannot be sent, none is.
-func TestTooManyQuestionsAskNobody(t *testing.T) {
+// TestTooManyInputRequestsSendNone: if one input request of a round cannot be sent, none is.
+func TestTooManyInputRequestsSendNone(t *testing.T) {
 	var asks []byte
 	for i := range maxPerRound + 1 {
 		asks = append(asks, fmt.Sprintf(`,"q%d":{"method":"roots/list","params":{}}`, i)...)

@@ -41,11 +41,11 @@ func (w crowd) answer(f mcp.ClientInfo, state string) error {
 	return err
 }
 
-// TestQuestionsOfOneClientThrowOutNobodyElses: a user reads a form while another client
+// TestParkedCallsAreSharedFairly: a user reads a form while another client
 // parks call after call. The greedy client is refused with a retryable error. The user's
 // call is the oldest and still gets its answer. Other clients find room, and slots are
 // released when calls end in any way.
-func TestQuestionsOfOneClientThrowOutNobodyElses(t *testing.T) {
+func TestParkedCallsAreSharedFairly(t *testing.T) {
 	for name, who := range map[string]func(n int) mcp.ClientInfo{
 		"conversations": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Conversation: uint64(n + 1)} },
 		"names": func(n int) mcp.ClientInfo {

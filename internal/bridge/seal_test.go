@@ -280,9 +280,9 @@ func TestM09_QuestionsThatTheClientHasNotDeclaredAreAnError(t *testing.T) {
 	}
 }
 
-// TestM08_LegacyServersAreHeldToTheSame: input requests in the answer of a legacy server
+// TestM08_InputRequestsOfLegacyServers: input requests in the answer of a legacy server
 // are refused like those of a modern server, and its state never reaches a client unsealed.
-func TestM08_LegacyServersAreHeldToTheSame(t *testing.T) {
+func TestM08_InputRequestsOfLegacyServers(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	for what, x := range map[string]struct {
 		method, result string

@@ -266,7 +266,7 @@ func TestAFloodOfProgress(t *testing.T) {
 
 const elicit = `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"m"}}`
 
-func TestWhoIsAsked(t *testing.T) {
+func TestRequestReachesItsClient(t *testing.T) {
 	modern := &mcp.ClientInfo{Revision: mcp.R20260728}
 	for name, test := range map[string]struct {
 		clients []*mcp.ClientInfo

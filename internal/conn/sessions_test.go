@@ -29,8 +29,8 @@ func TestFirstIDs(t *testing.T) {
 	}
 }
 
-// TestWhoseAnIDIs: a session tells its own ids from those of other sessions.
-func TestWhoseAnIDIs(t *testing.T) {
+// TestIDsOfASession: a session tells its own ids from those of other sessions.
+func TestIDsOfASession(t *testing.T) {
 	s := NewSessions()
 	var a, b used
 	var ofA, ofB []int64
@@ -71,9 +71,9 @@ func TestWhoseAnIDIs(t *testing.T) {
 	}
 }
 
-// TestAnswersThatSayNothingOfTheServer: late and duplicate answers and answers to
+// TestAnswersThatDoNotMeanBroadcast: late and duplicate answers and answers to
 // notifications are counted. They do not make the server count as broadcasting.
-func TestAnswersThatSayNothingOfTheServer(t *testing.T) {
+func TestAnswersThatDoNotMeanBroadcast(t *testing.T) {
 	o := Options{Sessions: &Sessions{}}
 	calling(t, mcp.R20251125, o, func(s *Conn, w *pipetest.Wire) {
 		r := start(s, anna, toolCall)
@@ -206,9 +206,9 @@ func TestBroadcastingOverHTTP(t *testing.T) {
 	})
 }
 
-// TestAnswersOfAnotherSessionAreNoManifest: while a session opens, a tool list that another
+// TestAnswersOfAnotherSessionAreNotPushed: while a session opens, a tool list that another
 // session has requested does not count as pushed by the server.
-func TestAnswersOfAnotherSessionAreNoManifest(t *testing.T) {
+func TestAnswersOfAnotherSessionAreNotPushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := NewSessions()
 		near, far := inmem.Pipe()

@@ -123,10 +123,10 @@ func declaring(capabilities string) string {
 	return strings.Replace(hello25, `"capabilities":{}`, `"capabilities":`+capabilities, 1)
 }
 
-// TestNobodyIsAskedWhatItHasNotDeclared: clients with different capabilities may share a
+// TestUndeclaredRequestsAreNotSent: clients with different capabilities may share a
 // session with a server. A client gets only requests that it has declared, whichever way
 // they come.
-func TestNobodyIsAskedWhatItHasNotDeclared(t *testing.T) {
+func TestUndeclaredRequestsAreNotSent(t *testing.T) {
 	for capabilities, want := range map[string]int{`{}`: 0, `{"roots":{},"sampling":{}}`: 0, `{"elicitation":{"form":{}}}`: 1} {
 		h := &fakeHandler{on: calls{mcp.MethodCallTool: func(ctx context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 			_, err := s.Ask(ctx, pipetest.Scan(t, elicit))

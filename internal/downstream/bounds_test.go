@@ -11,9 +11,9 @@ import (
 // long returns n bytes of text.
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestASessionKeepsLittleOfItsClient: a legacy client may send capabilities and info as
+// TestClientInfoOfASessionIsBounded: a legacy client may send capabilities and info as
 // long as a message. Its session keeps a bounded part.
-func TestASessionKeepsLittleOfItsClient(t *testing.T) {
+func TestClientInfoOfASessionIsBounded(t *testing.T) {
 	h := &fakeHandler{}
 	var lost []string
 	events := &event.Publisher{}

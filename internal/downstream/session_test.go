@@ -219,9 +219,9 @@ func TestIDOfACancelledRequestIsFree(t *testing.T) {
 	})
 }
 
-// TestW11_PipesShedToo: a request that exceeds the budget is refused, and the budget is
+// TestW11_BudgetOfPipes: a request that exceeds the budget is refused, and the budget is
 // released at the end.
-func TestW11_PipesShedToo(t *testing.T) {
+func TestW11_BudgetOfPipes(t *testing.T) {
 	var g gate
 	budget := transport.NewBudget(300)
 	visit(t, &Endpoint{Handler: &fakeHandler{on: calls{mcp.MethodCallTool: g.call}}, Budget: budget}, func(w *pipetest.Wire) {

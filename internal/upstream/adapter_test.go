@@ -50,10 +50,10 @@ func (p *watched) Close() error {
 	return p.Pipe.Close()
 }
 
-// TestAdapterStandsBeforeTheChild: the adapter is asked before each start, its pipe is used
+// TestAdapterWrapsTheChild: the adapter is asked before each start, its pipe is used
 // and closed, the server is not probed, and clients that can be asked share the child,
 // since its server requests name their calls.
-func TestAdapterStandsBeforeTheChild(t *testing.T) {
+func TestAdapterWrapsTheChild(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestCloseInMidWork: a server is closed while clients of both eras call, list, subscribe
+// TestCloseUnderLoad: a server is closed while clients of both eras call, list, subscribe
 // and disconnect, with every isolation. When Close returns, nothing is left running. The
 // test is for the race detector.
-func TestCloseInMidWork(t *testing.T) {
+func TestCloseUnderLoad(t *testing.T) {
 	for _, isolation := range []Isolation{Auto, Shared, PerCall} {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s_modern_%t", isolation, modern), func(t *testing.T) {

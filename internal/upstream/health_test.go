@@ -23,9 +23,9 @@ func stopped(h *program, still *atomic.Bool) {
 	}
 }
 
-// TestU09_ServerThatDoesNothingIsSaidTo is reported within half a minute. Its calls time
+// TestU09_HungServerIsReported within half a minute. Its calls time
 // out, and a server that never comes back is restarted.
-func TestU09_ServerThatDoesNothingIsSaidTo(t *testing.T) {
+func TestU09_HungServerIsReported(t *testing.T) {
 	for name, h := range map[string]*program{"legacy": {legacy: true}, "modern": {modern: true}} {
 		t.Run(name, func(t *testing.T) {
 			var still atomic.Bool
@@ -112,9 +112,9 @@ func TestU09_ServerThatComesBackIsReady(t *testing.T) {
 	})
 }
 
-// TestSlowCallsAreNoSilence: a server that answers pings or sends progress is left alone
+// TestSlowCallsAreNotUnresponsive: a server that answers pings or sends progress is left alone
 // however long its call takes. One without calls is never pinged.
-func TestSlowCallsAreNoSilence(t *testing.T) {
+func TestSlowCallsAreNotUnresponsive(t *testing.T) {
 	h := &program{legacy: true}
 	bubble(t, h, Spec{Idle: 20 * time.Minute, Hard: time.Hour}, func(t *testing.T, u *Upstream) {
 		release := make(chan struct{})

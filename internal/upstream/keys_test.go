@@ -108,9 +108,9 @@ func TestKeysOfPoolsAreBounded(t *testing.T) {
 	})
 }
 
-// TestOneClientIsDeclaredInItsOwnWords: unknown capabilities reach a server that only one
+// TestOneClientKeepsItsCapabilities: unknown capabilities reach a server that only one
 // client uses. Spellings start no further processes there either.
-func TestOneClientIsDeclaredInItsOwnWords(t *testing.T) {
+func TestOneClientKeepsItsCapabilities(t *testing.T) {
 	for _, caps := range []string{
 		`{"elicitation":{"later":{"n":1e400}},"experimental":{"a/b":{}},"x":[1]}`,
 		`{"experimental":{"a/b":{}}}`,

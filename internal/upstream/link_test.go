@@ -150,9 +150,9 @@ func TestEachCredentialHasALinkOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestRefusedCredentialsStopNobodyElse: refused or unavailable credentials stop only the
+// TestRefusedCredentialsStopOnlyTheirScope: refused or unavailable credentials stop only the
 // principals that use them, and the server does not count as failed.
-func TestRefusedCredentialsStopNobodyElse(t *testing.T) {
+func TestRefusedCredentialsStopOnlyTheirScope(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		s := &teller{modern: modern, refuses: "bens"}
 		web := httptest.NewServer(s)

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestToolWithAnInvalidHeaderIsToldOnce: only that tool is left out, the report says why
+// TestToolWithAnInvalidHeaderIsLoggedOnce: only that tool is left out, the report says why
 // for as long as it is so, and reading the list again logs nothing new.
-func TestToolWithAnInvalidHeaderIsToldOnce(t *testing.T) {
+func TestToolWithAnInvalidHeaderIsLoggedOnce(t *testing.T) {
 	var mended atomic.Bool
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

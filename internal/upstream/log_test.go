@@ -22,8 +22,8 @@ func (l stuckLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestStuckLogHoldsUpNobody: a blocked log delays neither calls nor the status.
-func TestStuckLogHoldsUpNobody(t *testing.T) {
+// TestStuckLogDelaysNothing: a blocked log delays neither calls nor the status.
+func TestStuckLogDelaysNothing(t *testing.T) {
 	h := &program{legacy: true, fails: func(n int) bool { return n <= 2 }}
 	synctest.Test(t, func(t *testing.T) {
 		u := h.open(Spec{})

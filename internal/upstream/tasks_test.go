@@ -132,9 +132,9 @@ func TestTasksOfATool(t *testing.T) {
 	})
 }
 
-// TestU09_ResultOfAStoppedServerIsNotWaitedForForEver although only the end of the server
+// TestU09_TaskResultOfAStoppedServerEnds although only the end of the server
 // answers it.
-func TestU09_ResultOfAStoppedServerIsNotWaitedForForEver(t *testing.T) {
+func TestU09_TaskResultOfAStoppedServerEnds(t *testing.T) {
 	h := tasking()
 	usual := h.on
 	var still atomic.Bool
@@ -173,9 +173,9 @@ func TestU09_ResultOfAStoppedServerIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// TestTasksLiveForAsLongAsTheyMay: a task without a limit keeps its session for the
+// TestTaskLifetimeIsBounded: a task without a limit keeps its session for the
 // maximum, not for the default.
-func TestTasksLiveForAsLongAsTheyMay(t *testing.T) {
+func TestTaskLifetimeIsBounded(t *testing.T) {
 	for _, ttl := range []string{"9007199254740991", "9223372036854775807", "18446744073709551616", "null", "1e15"} {
 		h := tasking()
 		usual := h.on
@@ -242,9 +242,9 @@ func TestTasksOfALostSession(t *testing.T) {
 	}
 }
 
-// TestSessionsOfTasksAreTheirPrincipals: guessing the number of another principal's session
+// TestTasksOfAnotherPrincipalAreNotFound: guessing the number of another principal's session
 // gives no access.
-func TestSessionsOfTasksAreTheirPrincipals(t *testing.T) {
+func TestTasksOfAnotherPrincipalAreNotFound(t *testing.T) {
 	h := tasking()
 	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
 		alice := info(mcp.R20251125, "alice", canElicit, 1)
