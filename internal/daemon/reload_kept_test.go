@@ -40,7 +40,9 @@ func shownBut(tool string) func(r *reloading) string {
 // TestReloadKeeps: a server that is the same before and after a change keeps its sessions,
 // and its own endpoint what clients have open there. A listen goes on, and a legacy client
 // is not told that anything has changed. Where the endpoint is replaced the listen ends
-// with its result, and the client is told that all lists have changed.
+// with its result, and the client is told that all lists have changed; what it has subscribed
+// to it goes on hearing of, there and at the joined endpoint, and a client that has
+// subscribed to nothing hears nothing.
 func TestReloadKeeps(t *testing.T) {
 	for _, kind := range keptKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -72,7 +74,16 @@ func TestReloadKeeps(t *testing.T) {
 			for _, name := range []string{"old", "new"} {
 				all = append(all, r.keptEndpoint(t, name))
 			}
+			joined := r.subscribed(t, "/mcp")
+			r.touch(t, "/s/old/mcp", "fake://text", joined)
+			idle := r.open("GET", "/mcp", "", "Mcp-Session-Id", r.initialize("/mcp", "2025-11-25", "{}"), "MCP-Protocol-Version", "2025-11-25")
 			change(kind.after(r))
+			r.touch(t, "/s/old/mcp", "fake://text", joined)
+			for len(idle.next) > 0 {
+				if m := idle.event(); m == nil || m.Method == mcp.NoteResourceUpdated {
+					t.Errorf("a client without subscriptions was told %v", m)
+				}
+			}
 			for _, e := range all {
 				if kind.open {
 					if told := r.touch(t, e.path, "fake://blob", e.events, e.listen); len(told) > 0 {
@@ -80,6 +91,8 @@ func TestReloadKeeps(t *testing.T) {
 					}
 				} else {
 					e.wantReplaced(t)
+					r.touch(t, e.path, "fake://blob", e.events)
+					r.touch(t, e.path, "fake://text", e.events)
 				}
 				r.call(e.path, "echo", "{}")
 				if after := r.sessionsOf(t, e.name); kind.sessions != slices.Contains(after, e.sessions[0]) {
@@ -101,11 +114,7 @@ type keptEndpoint struct {
 func (r *reloading) keptEndpoint(t *testing.T, name string) *keptEndpoint {
 	t.Helper()
 	e := &keptEndpoint{name: name, path: "/s/" + name + "/mcp"}
-	in := []string{"Mcp-Session-Id", r.initialize(e.path, "2025-11-25", "{}"), "MCP-Protocol-Version", "2025-11-25"}
-	for _, uri := range []string{"fake://text", "fake://blob"} {
-		r.post(e.path, `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"`+uri+`"}}`, in...)
-	}
-	e.events = r.open("GET", e.path, "", in...)
+	e.events = r.subscribed(t, e.path)
 	const filter = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["fake://text","fake://blob"]}`
 	e.listen = r.open("POST", e.path, modernBody(`"l"`, mcp.MethodListen, filter), modernHeader(mcp.MethodListen, "")...)
 	if m := e.listen.event(); m == nil || m.Method != mcp.NoteAcknowledged {
@@ -114,6 +123,18 @@ func (r *reloading) keptEndpoint(t *testing.T, name string) *keptEndpoint {
 	r.touch(t, e.path, "fake://text", e.events, e.listen)
 	e.sessions = r.sessionsOf(t, name)
 	return e
+}
+
+// subscribed returns the events of a new legacy client that has subscribed to two resources.
+func (r *reloading) subscribed(t *testing.T, path string) *stream {
+	t.Helper()
+	in := []string{"Mcp-Session-Id", r.initialize(path, "2025-11-25", "{}"), "MCP-Protocol-Version", "2025-11-25"}
+	for _, uri := range []string{"fake://text", "fake://blob"} {
+		if a := r.post(path, `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"`+uri+`"}}`, in...); a.code(t) != 0 {
+			t.Fatalf("%s: %s", uri, a.body)
+		}
+	}
+	return r.open("GET", path, "", in...)
 }
 
 // wantReplaced reads what clients are told when the endpoint is replaced.

@@ -149,6 +149,12 @@ func (w *fakeStanding) Lists(tools, prompts, resources bool) {
 	w.want = mcp.SubscriptionFilter{Tools: tools, Prompts: prompts, Resources: resources, URIs: w.want.URIs}
 }
 
+func (w *fakeStanding) Resume(uris []string) {
+	for _, uri := range uris {
+		_, _ = w.Subscribe(context.Background(), uri)
+	}
+}
+
 func (w *fakeStanding) Subscribe(_ context.Context, uri string) (*mcp.Reply, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

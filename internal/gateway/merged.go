@@ -221,6 +221,13 @@ func (g *Merged) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) 
 	}
 }
 
+// Resume subscribes an attached client to what it watched at another gateway; see
+// TakeWatched. It does not wait for the servers.
+func (g *Merged) Resume(f *mcp.ClientInfo, all Watched) {
+	v := g.view(f)
+	g.resume(f, g.Bridge, all, func(server, uri string) bool { return v.Shows(catalog.KindResource, server, uri) })
+}
+
 // Lists returns the cached lists, by server in the order of the configuration and by
 // method.
 func (g *Merged) Lists() []catalog.ListReport { return g.catalog().Report(nil) }

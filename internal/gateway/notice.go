@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,8 @@ type notices struct {
 // attachment is a legacy client that gets notifications, with one entry for each server.
 type attachment struct {
 	to   []attachedTo
-	uris map[string]bool // the resources that it has subscribed to, at most maxURIs
+	uris map[string]string // the resources that it has subscribed to, at most maxURIs, with their servers
+	over bool              // another gateway serves the client; see TakeWatched
 }
 
 type attachedTo struct {
@@ -401,11 +403,15 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show c
 	n.mu.Lock()
 	a := n.attached[c.Client.Conversation]
 	w := a.find(u.Name())
-	full := w != nil && !hides && c.Msg.Method == mcp.MethodSubscribe && !a.countLocked(uri)
+	over := a != nil && a.over
+	full := w != nil && !over && !hides && c.Msg.Method == mcp.MethodSubscribe && !a.countLocked(uri, u.Name())
 	n.mu.Unlock()
 	switch {
 	case w == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "subscriptions need a session: send notifications/initialized first"}
+	case over:
+		return nil, &mcp.Error{Origin: mcp.FromGateway, Outcome: mcp.NotSent, Retryable: true, Cause: "reloaded",
+			Message: "the configuration has just changed: send the request again", Upstream: u.Name()}
 	case full:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("at most %d resources can be watched by one client", maxURIs)}
 	case c.Msg.Method == mcp.MethodSubscribe && hides:
@@ -421,17 +427,62 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show c
 	return w.Unsubscribe(ctx, uri)
 }
 
-// countLocked counts a resource that the client subscribes to, and reports whether the
-// client may have another one.
-func (a *attachment) countLocked(uri string) bool {
-	if len(a.uris) >= maxURIs && !a.uris[uri] {
+// countLocked counts a resource of a server that the client subscribes to, and reports
+// whether the client may have another one.
+func (a *attachment) countLocked(uri, server string) bool {
+	if _, have := a.uris[uri]; len(a.uris) >= maxURIs && !have {
 		return false
 	}
 	if a.uris == nil {
-		a.uris = make(map[string]bool)
+		a.uris = make(map[string]string)
 	}
-	a.uris[uri] = true
+	a.uris[uri] = server
 	return true
+}
+
+// Watched are resources that a legacy client has subscribed to, by server.
+type Watched map[string][]string
+
+// TakeWatched returns what an attached client has subscribed to here, so that another
+// gateway can take its place: from now on its subscriptions are refused here. The server
+// goes on telling of them until the client is detached.
+func (n *notices) TakeWatched(f *mcp.ClientInfo) Watched {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a := n.attached[f.Conversation]
+	if a == nil {
+		return nil
+	}
+	a.over = true
+	out := make(Watched)
+	for uri, server := range a.uris {
+		out[server] = append(out[server], uri)
+	}
+	return out
+}
+
+// resume subscribes an attached client to what it watched at another gateway. What is not
+// there any more, or not shown, is published as a loss. It does not wait for servers, and
+// changes the slices in all.
+func (n *notices) resume(f *mcp.ClientInfo, b *bridge.Bridge, all Watched, show func(server, uri string) bool) {
+	for server, uris := range all {
+		total := len(uris)
+		uris = slices.DeleteFunc(uris, func(uri string) bool { return !show(server, uri) })
+		n.mu.Lock()
+		a := n.attached[f.Conversation]
+		w := a.find(server)
+		uris = slices.DeleteFunc(uris, func(uri string) bool { return w == nil || !a.countLocked(uri, server) })
+		n.mu.Unlock()
+		if a == nil {
+			return // the client has left
+		}
+		if len(uris) > 0 {
+			w.Resume(uris)
+		}
+		if len(uris) < total {
+			b.ReportLoss(server, mcp.MethodSubscribe, "a resource that a client has subscribed to is not in the configuration any more")
+		}
+	}
 }
 
 func (n *notices) uncount(a *attachment, uri string) {

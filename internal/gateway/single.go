@@ -130,3 +130,12 @@ func (g *Single) Notify(_ context.Context, f *mcp.ClientInfo, m *jsonrpc.Message
 func (g *Single) Subscribe(f *mcp.ClientInfo, s mcp.Subscriber) (detach func()) {
 	return g.attach(f, g.Bridge, s, []Upstream{g.Upstream}, g.Bridge.TaskNames(f, true), false)
 }
+
+// Resume subscribes an attached client to what it watched at another gateway; see
+// TakeWatched. It does not wait for the server.
+func (g *Single) Resume(f *mcp.ClientInfo, all Watched) {
+	show := catalog.Both(g.Expose, filterFor(g.Filter, f))
+	g.resume(f, g.Bridge, all, func(server, uri string) bool {
+		return show == nil || show.Shows(catalog.KindResource, server, uri)
+	})
+}

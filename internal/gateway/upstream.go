@@ -27,6 +27,8 @@ type Subscriber interface {
 	Lists(tools, prompts, resources bool)
 	Subscribe(ctx context.Context, uri string) (*mcp.Reply, error)
 	Unsubscribe(ctx context.Context, uri string) (*mcp.Reply, error)
+	// Resume watches resources that the client has subscribed to before. It does not wait.
+	Resume(uris []string)
 	// Watch replaces what is wanted, at once, and returns the part that the server has agreed
 	// to send.
 	Watch(ctx context.Context, want mcp.SubscriptionFilter) (mcp.SubscriptionFilter, error)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
+	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -70,9 +71,29 @@ type attachment struct {
 	detach func()
 }
 
-// Replace replaces the host and moves all attached clients to the new one. The clients are
-// told that all lists have changed. It returns the old generation, nil the first time.
-// Calls of Replace must not overlap.
+// watcher is a host that knows the resources that its attached clients have subscribed to.
+type watcher interface {
+	// TakeWatched returns them for one client, and refuses further subscriptions of it.
+	TakeWatched(f *mcp.ClientInfo) gateway.Watched
+	// Resume subscribes a client that is attached. It does not wait for servers.
+	Resume(f *mcp.ClientInfo, all gateway.Watched)
+}
+
+// carry moves the subscriptions of a client from one host to another.
+func carry(from, to downstream.Handler, f *mcp.ClientInfo) {
+	old, knows := from.(watcher)
+	next, can := to.(watcher)
+	if !knows || !can {
+		return
+	}
+	if all := old.TakeWatched(f); len(all) > 0 {
+		next.Resume(f, all)
+	}
+}
+
+// Replace replaces the host and moves all attached clients, with their subscriptions, to the
+// new one. The clients are told that all lists have changed. It returns the old generation,
+// nil the first time. Calls of Replace must not overlap.
 func (h *Handle) Replace(host downstream.Handler) *Generation {
 	next := &Generation{host: host, idle: make(chan struct{})}
 	h.mu.Lock()
@@ -98,7 +119,10 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 			detach()
 			continue
 		}
-		before()
+		if old != nil {
+			carry(old.host, host, a.facts)
+		}
+		before() // after carry: a server that is the same goes on watching
 		for _, note := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged} {
 			a.to.Notify(jsonrpc.AppendNotification(nil, note, nil))
 		}

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -301,6 +303,58 @@ func TestSubscriptionsComeBackWithTheServer(t *testing.T) {
 		if len(all) != 2 || all[1].last(mcp.MethodSubscribe) == "" {
 			t.Errorf("%d started", len(all))
 		}
+	})
+}
+
+// TestResume: what a client has watched before is asked for without waiting, once the
+// server is there; what somebody watches already is not asked for. A resource that the
+// server refuses is a loss, and the others stay.
+func TestResume(t *testing.T) {
+	h := &program{legacy: true, fails: func(n int) bool { return n == 1 }}
+	h.on = func(_ *process, m *jsonrpc.Message) []byte {
+		if m.Method == mcp.MethodSubscribe && strings.Contains(string(m.Raw), "x:refused") {
+			return jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no"})
+		}
+		return nil
+	}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		var lost atomic.Int32
+		u.opts.Events = &event.Publisher{}
+		u.opts.Events.Tap(event.Of(event.Loss), func(event.Event) { lost.Add(1) })
+		heard := map[*Subscriber]*atomic.Int32{}
+		stand := func(f *mcp.ClientInfo) *Subscriber {
+			n := &atomic.Int32{}
+			w := u.Subscribe(f, func(*jsonrpc.Message) { n.Add(1) }, nil)
+			heard[w] = n
+			return w
+		}
+		w, other := stand(legacyClient), stand(info(mcp.R20251125, "", "{}", 2))
+		defer w.Close()
+		defer other.Close()
+		w.Resume([]string{"x:refused", "x:1"})
+		other.Resume([]string{"x:1"})
+		synctest.Wait()
+		if n := h.count(mcp.MethodSubscribe); n != 0 {
+			t.Errorf("%d subscriptions while the server is away", n)
+		}
+		time.Sleep(10 * time.Second)
+		if n := h.count(mcp.MethodSubscribe); n != 2 || lost.Load() != 1 {
+			t.Errorf("%d subscriptions, %d lost", n, lost.Load())
+		}
+		again := stand(info(mcp.R20251125, "", "{}", 3))
+		again.Resume([]string{"x:1"})
+		w.Close()
+		time.Sleep(time.Second)
+		if n := h.count(mcp.MethodSubscribe) + h.count(mcp.MethodUnsubscribe); n != 2 {
+			t.Errorf("the server was asked %d times", n)
+		}
+		l := h.all()[0]
+		_ = l.pipe.Write([]byte(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`))
+		synctest.Wait()
+		if heard[w].Load() != 0 || heard[other].Load() != 1 || heard[again].Load() != 1 {
+			t.Errorf("who has left heard %d, the others %d and %d", heard[w].Load(), heard[other].Load(), heard[again].Load())
+		}
+		again.Close()
 	})
 }
 

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -129,6 +130,66 @@ func (w *Subscriber) Subscribe(ctx context.Context, uri string) (*mcp.Reply, err
 		u.mu.Unlock()
 	}
 	return r, err
+}
+
+// Resume watches resources that the client has subscribed to before. It does not wait: what
+// the server does not watch yet is asked for in the background, however long the server
+// takes to start. A resource that the server refuses is published as a loss.
+func (w *Subscriber) Resume(uris []string) {
+	u := w.upstream
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var ask []string
+	for _, uri := range uris {
+		if !w.roomLocked(uri) {
+			continue
+		}
+		if !w.pool.watchedLocked(uri) {
+			ask = append(ask, uri)
+		}
+		if w.want.URIs == nil {
+			w.want.URIs = make(map[string]bool)
+		}
+		w.want.URIs[uri] = true
+	}
+	if len(ask) > 0 && !u.closed {
+		u.work.Go(func() { u.resume(w, ask) })
+	}
+}
+
+// resume asks the server to watch resources, as long as a client wants them and until the
+// server could be asked.
+func (u *Upstream) resume(w *Subscriber, uris []string) {
+	wait := time.Second
+	for len(uris) > 0 {
+		uri := uris[0]
+		u.mu.Lock()
+		wanted := w.pool.watchedLocked(uri)
+		u.mu.Unlock()
+		if !wanted {
+			uris = uris[1:]
+			continue
+		}
+		ctx, stop := context.WithTimeout(u.life, 30*time.Second)
+		r, err := u.subscription(ctx, w, mcp.MethodSubscribe, uri)
+		stop()
+		var refused *jsonrpc.Error
+		switch {
+		case errors.As(err, &refused), err == nil && r.Code() != 0:
+			u.mu.Lock()
+			delete(w.want.URIs, uri)
+			u.mu.Unlock()
+			u.publishLoss(mcp.MethodSubscribe, "the server refused a subscription that its client had before a change of the configuration")
+		case err != nil:
+			u.opts.Log.Info("subscriptions are not restored yet", "server", u.spec.Name, "cause", err.Error())
+			if work.Sleep(u.life, wait) != nil {
+				return
+			}
+			wait = min(2*wait, time.Minute)
+			continue
+		}
+		uris = uris[1:]
+	}
 }
 
 // roomLocked reports whether w may watch one more resource.
