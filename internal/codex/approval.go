@@ -197,7 +197,7 @@ var newerDecisions = decisions{accept: []byte(`"accept"`), session: []byte(`"acc
 // Workers that have these requests but no conversations want a reason for a denial.
 func (b *bridge) olderDecisions() decisions {
 	d := decisions{accept: []byte(`"approved"`), session: []byte(`"approved_for_session"`), decline: []byte(`"denied"`), cancel: []byte(`"abort"`)}
-	if !b.server.isOlder() {
+	if !b.server.older.Load() {
 		d.decline = []byte(`{"denied":{"rejection":"declined by the user"}}`)
 	}
 	return d

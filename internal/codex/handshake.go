@@ -96,7 +96,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 	wait := g.b.server.o.Silence
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	both := g.b.server.isSilentOnV2() // no further offer is left
+	both := g.b.server.silentOnV2.Load() // no further offer is left
 	silent := both
 	if both {
 		g.cause = "it did not answer version 2 before"
@@ -111,7 +111,7 @@ func (g *greeting) run(ctx context.Context, info []byte) (m *jsonrpc.Message, ve
 			g.drain()
 			sent, m := "initialize v"+strconv.Itoa(a.version), a.m
 			if m.Kind == jsonrpc.Result {
-				g.b.server.setSilentOnV2(silent && a.version == 1)
+				g.b.server.silentOnV2.Store(silent && a.version == 1)
 				g.note(sent, describe(m), "it speaks version "+strconv.Itoa(a.version))
 				return m, "v" + strconv.Itoa(a.version), g.check(m)
 			}

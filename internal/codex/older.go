@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -66,23 +67,16 @@ func (older) begin(ctx context.Context, b *bridge, t *turn, a *arguments) error 
 	}
 	// The alternative method needs all settings again.
 	c := b.server.recall(id)
-	o = (&object{}).text("conversationId", id).member("items", items).text("cwd", or(c.cwd, ".")).
-		text("approvalPolicy", or(c.policy, "on-request")).member("sandboxPolicy", sandboxPolicy(c.sandbox)).
+	o = (&object{}).text("conversationId", id).member("items", items).text("cwd", cmp.Or(c.cwd, ".")).
+		text("approvalPolicy", cmp.Or(c.policy, "on-request")).member("sandboxPolicy", sandboxPolicy(c.sandbox)).
 		text("model", c.model).text("summary", "auto")
 	_, err = b.ask(ctx, "sendUserTurn", o.json(), open)
 	return err
 }
 
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
 // sandboxPolicy returns the policy of a sandbox mode. The default is the strictest one.
 func sandboxPolicy(mode string) []byte {
-	o := (&object{}).text("mode", or(mode, "read-only"))
+	o := (&object{}).text("mode", cmp.Or(mode, "read-only"))
 	if mode == "workspace-write" {
 		no := []byte("false")
 		o.member("network_access", no).member("exclude_tmpdir_env_var", no).member("exclude_slash_tmp", no)

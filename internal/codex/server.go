@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -70,14 +71,15 @@ const maxPause = time.Minute
 type Server struct {
 	o Options
 
-	mu         sync.Mutex
-	reason     Reason
-	alive      int // workers whose handshake is complete
-	failures   int // starts that failed in a row
-	notBefore  time.Time
-	older      bool // the last worker has conversations, not threads
-	silentOnV2 bool // the last worker did not answer version 2
-	past       past
+	older      atomic.Bool // the last worker has conversations, not threads
+	silentOnV2 atomic.Bool // the last worker did not answer version 2
+
+	mu        sync.Mutex
+	reason    Reason
+	alive     int // workers whose handshake is complete
+	failures  int // starts that failed in a row
+	notBefore time.Time
+	past      past
 }
 
 // New returns a Server without a running worker.
@@ -186,30 +188,6 @@ func (s *Server) endedLocked(complete, failed bool) (failures int, exceeded bool
 		return s.failures, true
 	}
 	return s.failures, false
-}
-
-func (s *Server) isSilentOnV2() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.silentOnV2
-}
-
-func (s *Server) setSilentOnV2(silent bool) {
-	s.mu.Lock()
-	s.silentOnV2 = silent
-	s.mu.Unlock()
-}
-
-func (s *Server) isOlder() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.older
-}
-
-func (s *Server) setOlder(older bool) {
-	s.mu.Lock()
-	s.older = older
-	s.mu.Unlock()
 }
 
 // past remembers what a new worker needs to continue conversations of an older one. It

@@ -34,14 +34,14 @@ func otherThan(w words) words {
 
 // words returns the protocol of the last worker.
 func (b *bridge) words() words {
-	if b.server.isOlder() {
+	if b.server.older.Load() {
 		return older{}
 	}
 	return current{}
 }
 
 // settle remembers the worker's protocol.
-func (b *bridge) settle(w words) { b.server.setOlder(w == (older{})) }
+func (b *bridge) settle(w words) { b.server.older.Store(w == (older{})) }
 
 // event is the content of a notification about a turn.
 type event struct {
