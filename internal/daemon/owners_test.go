@@ -346,7 +346,7 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 							t.Fatal(err)
 						}
 						m.again(func() {
-							_, _ = s.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(x, x.Param(mcp.KeyMeta), f)), refusing{})
+							_, _ = s.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(x, x.Param(mcp.KeyMeta), f)), mcp.NoCaller{})
 						})
 						m.again(func() {
 							_ = s.Forward(context.Background(), jsonrpc.AppendNotification(nil, mcp.NoteRootsChanged, nil), mcp.NoteRootsChanged)
@@ -399,15 +399,6 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 			})
 		}
 	})
-}
-
-// refusing is a client that cannot be asked.
-type refusing struct{}
-
-func (refusing) Notify([]byte) {}
-
-func (refusing) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, mcp.ErrCannotAsk
 }
 
 // TestDoorsAreClosedInMidWork: the two HTTP servers towards clients.

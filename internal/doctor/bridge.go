@@ -118,16 +118,8 @@ func (e *exam) firstCall(ctx context.Context, s *conn.Conn) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
 	defer cancel()
-	_, err = s.Call(ctx, mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: []byte(identity)})), nobody{})
+	_, err = s.Call(ctx, mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: []byte(identity)})), mcp.NoCaller{})
 	return err
-}
-
-// nobody is a caller that ignores notifications and refuses requests.
-type nobody struct{}
-
-func (nobody) Notify([]byte) {}
-func (nobody) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, mcp.ErrCannotAsk
 }
 
 var errExamined = errors.New("the examination has ended")

@@ -193,7 +193,7 @@ func mustLevel(t *testing.T, name string) mcp.LogLevel {
 
 // subscriber is a client that subscribes and declares nothing.
 type subscriber struct {
-	noCaller
+	mcp.NoCaller
 	info *mcp.ClientInfo
 }
 

@@ -168,15 +168,6 @@ func (h *program) open(spec Spec) *Upstream {
 	return New(spec, Options{Info: []byte(`{"name":"dragoman","version":"1"}`)})
 }
 
-// noCaller drops notifications and refuses requests.
-type noCaller struct{}
-
-func (noCaller) Notify([]byte) {}
-
-func (noCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
-	return nil, mcp.ErrCannotAsk
-}
-
 const canElicit = `{"elicitation":{"form":{}}}`
 
 func info(r mcp.Revision, principal, caps string, conversation uint64) *mcp.ClientInfo {
@@ -192,5 +183,5 @@ func call(t *testing.T, u *Upstream, f *mcp.ClientInfo, method, params string) (
 	if err != nil {
 		return nil, err
 	}
-	return u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), noCaller{})
+	return u.Call(t.Context(), mcp.NewCall(m, m.Param(mcp.KeyMeta), f), mcp.NoCaller{})
 }

@@ -65,7 +65,7 @@ func start(ctx context.Context, t *testing.T, u *Upstream, all *sync.WaitGroup, 
 	}
 	all.Go(func() {
 		begun := time.Now()
-		_, x.err = u.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), legacyClient), noCaller{})
+		_, x.err = u.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), legacyClient), mcp.NoCaller{})
 		x.took, x.over = time.Since(begun), true
 	})
 	synctest.Wait()

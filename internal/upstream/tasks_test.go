@@ -48,7 +48,7 @@ func about(t *testing.T, u *Upstream, f *mcp.ClientInfo, method string, session 
 		return nil, err
 	}
 	defer l.Release()
-	return l.Call(t.Context(), c, noCaller{})
+	return l.Call(t.Context(), c, mcp.NoCaller{})
 }
 
 // TestTasksOutliveTheirCall: with a process per call, the process of a task lives as long
