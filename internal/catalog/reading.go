@@ -224,30 +224,26 @@ func (c *Catalog) await(ctx context.Context, all []*reading) {
 	}
 }
 
-// refresh reads what has to be read of a method and waits for it with grace.
-func (c *Catalog) refresh(ctx context.Context, a *knownAudience, method string) {
+// readAll starts to read what has to be read of a method, and returns what runs.
+func (c *Catalog) readAll(a *knownAudience, method string) (all []*reading) {
 	c.mu.Lock()
-	var all []*reading
+	defer c.mu.Unlock()
 	for _, u := range c.Sources {
 		if _, r := c.readLocked(a, method, u); r != nil {
 			all = append(all, r)
 		}
 	}
-	c.mu.Unlock()
-	c.await(ctx, all)
+	return all
+}
+
+// refresh reads what has to be read of a method and waits for it with grace.
+func (c *Catalog) refresh(ctx context.Context, a *knownAudience, method string) {
+	c.await(ctx, c.readAll(a, method))
 }
 
 // settle reads what has to be read of a method and waits for all of it, as long as ctx.
 func (c *Catalog) settle(ctx context.Context, a *knownAudience, method string) {
-	c.mu.Lock()
-	var all []*reading
-	for _, u := range c.Sources {
-		if _, r := c.readLocked(a, method, u); r != nil {
-			all = append(all, r)
-		}
-	}
-	c.mu.Unlock()
-	for _, r := range all {
+	for _, r := range c.readAll(a, method) {
 		select {
 		case <-r.done:
 		case <-ctx.Done():

@@ -73,14 +73,7 @@ func (v Visit) String() string {
 
 // JSON returns the report as one object: {"findings":[…],"verdict":{…}}.
 func (r *ClientReport) JSON() []byte {
-	out := []byte(`{"findings":[`)
-	for i, f := range r.Findings {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = appendFinding(append(out, '\n'), f)
-	}
-	out = fmt.Appendf(out, "],\n\"verdict\":{\"reached\":%t,\"healthy\":%t,\"messages\":%d,\"conversations\":[", r.Messages > 0, Worst(r.Findings) != Error, r.Messages)
+	out := fmt.Appendf(beginJSON(r.Findings), "{\"reached\":%t,\"healthy\":%t,\"messages\":%d,\"conversations\":[", r.Messages > 0, Worst(r.Findings) != Error, r.Messages)
 	for i, v := range r.Visits {
 		if i > 0 {
 			out = append(out, ',')

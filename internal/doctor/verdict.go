@@ -78,16 +78,19 @@ func listed(words []string) string {
 
 // JSON returns the report as one object: {"findings":[…],"verdict":{…}}.
 func (r *Report) JSON() []byte {
+	return append(r.Verdict.append(beginJSON(r.Findings)), '}')
+}
+
+// beginJSON returns the object of a report up to the value of its member "verdict".
+func beginJSON(findings []Finding) []byte {
 	out := []byte(`{"findings":[`)
-	for i, f := range r.Findings {
+	for i, f := range findings {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out = appendFinding(append(out, '\n'), f)
 	}
-	out = append(out, "],\n"...)
-	out = append(out, `"verdict":`...)
-	return append(r.Verdict.append(out), '}')
+	return append(out, "],\n\"verdict\":"...)
 }
 
 func (v Verdict) append(dst []byte) []byte {

@@ -110,7 +110,12 @@ func withID(t *jsonrpc.Trail, m *jsonrpc.Message, id jsonrpc.ID) (*jsonrpc.Messa
 // takeResponse resolves the server request that a client's response belongs to. It drops
 // duplicate, late and unknown responses.
 func (c *Session) takeResponse(m *jsonrpc.Message) {
-	n, ok := jsonrpc.Int([]byte(m.ID), jsonrpc.Span{End: len(m.ID)})
+	c.resolve(m.ID, m, nil)
+}
+
+// resolve resolves the server request with an id of ours, if it still waits.
+func (c *Session) resolve(id jsonrpc.ID, m *jsonrpc.Message, err error) {
+	n, ok := jsonrpc.Int([]byte(id), jsonrpc.Span{End: len(id)})
 	if !ok {
 		return
 	}
@@ -119,24 +124,14 @@ func (c *Session) takeResponse(m *jsonrpc.Message) {
 	delete(c.asks, n)
 	c.mu.Unlock()
 	if a != nil {
-		a.resolve(m, nil)
+		a.resolve(m, err)
 	}
 }
 
 // Refuse fails the server request whose answer from the client could not be read; see
 // transport.Refuser.
 func (c *Session) Refuse(bad *transport.BadAnswer) {
-	n, ok := jsonrpc.Int([]byte(bad.ID), jsonrpc.Span{End: len(bad.ID)})
-	if !ok {
-		return
-	}
-	c.mu.Lock()
-	a := c.asks[n]
-	delete(c.asks, n)
-	c.mu.Unlock()
-	if a != nil {
-		a.resolve(nil, fmt.Errorf("the client's answer cannot be used: %s", bad.Err.Message))
-	}
+	c.resolve(bad.ID, nil, fmt.Errorf("the client's answer cannot be used: %s", bad.Err.Message))
 }
 
 // requestCaller sends messages to a client while one of its requests runs. It keeps their
