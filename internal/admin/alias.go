@@ -8,9 +8,10 @@ import (
 	"sync"
 )
 
-// aliases are names of principals that tell them apart and nothing else about them. They
-// stay the same for as long as the process runs. Nobody can find out whose an alias is by
-// trying. The zero value is ready.
+// aliases gives each principal an alias. Different principals get different aliases, which
+// reveal nothing else about them and stay the same while the process runs. The key is
+// secret, so guessing a principal does not confirm its alias. The zero value is ready to
+// use. Safe for concurrent use.
 type aliases struct {
 	once sync.Once
 	key  [32]byte

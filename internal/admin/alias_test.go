@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAliases: they tell principals apart, stay, and are no digest of theirs.
+// TestAliases checks that aliases differ, are stable, and depend on a key of their own.
 func TestAliases(t *testing.T) {
 	var a, b aliases
 	first := a.of("x")

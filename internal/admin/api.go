@@ -11,26 +11,26 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Options are those of New. All but Version and Local must be set.
+// Options are the options of New. All but Version and Local are required.
 type Options struct {
 	Runtime *runtime.Runtime
 	Budget  *transport.Budget
-	Losses  func() []Loss // sorted by server and by what was lost
+	Losses  func() []Loss // sorted by Server and What
 	Version string
 	Local   bool // only this machine can reach the listener
 }
 
-// API reports the state of a running program. New makes it. Safe for concurrent use.
+// API reports the state of the running program. Use New. Safe for concurrent use.
 type API struct {
 	opts    Options
 	started time.Time
 	alias   aliases
 }
 
-// New returns an API for a program that starts now.
+// New returns an API. The uptime that it reports begins now.
 func New(o Options) *API { return &API{opts: o, started: time.Now()} }
 
-// Routes puts /healthz, /readyz and /api/ on mux.
+// Routes registers /healthz, /readyz and /api/ with mux.
 func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -39,13 +39,13 @@ func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/readyz", a.serveReady)
 	mux.HandleFunc("/api/v1/status", a.serveStatus)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, Problem{Type: "not-found", Title: "There is nothing here", Status: http.StatusNotFound, Instance: r.URL.Path})
+		refuse(w, Problem{Type: "not-found", Title: "Not found", Status: http.StatusNotFound, Instance: r.URL.Path})
 	})
 }
 
-// Problem is an error of our own API (RFC 9457).
+// Problem is an error of the admin API (RFC 9457).
 type Problem struct {
-	Type     string `json:"type"` // a word of ours; written as a URI
+	Type     string `json:"type"` // a short name; refuse writes it as a URI
 	Title    string `json:"title"`
 	Status   int    `json:"status"`
 	Detail   string `json:"detail,omitempty"`
@@ -66,23 +66,23 @@ func refuse(w http.ResponseWriter, p Problem) {
 }
 
 // serveStatus answers /api/v1/status. The status names processes, sessions and their
-// clients, so it is for this machine alone. As long as nobody has to authenticate, nobody
-// gets it when other machines can reach the listener, and what a local proxy passes on
-// from elsewhere is refused too.
+// clients, so only this machine may read it. There is no authentication yet. Therefore
+// serveStatus refuses every request if other machines can reach the listener, and refuses
+// requests that a proxy forwarded.
 func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, Problem{Type: "method", Title: "The method is not allowed here", Status: http.StatusMethodNotAllowed, Instance: r.URL.Path})
+		refuse(w, Problem{Type: "method", Title: "Method not allowed", Status: http.StatusMethodNotAllowed, Instance: r.URL.Path})
 	case !a.opts.Local:
 		refuse(w, Problem{
-			Type: "local-only", Title: "The status is for this machine alone", Status: http.StatusForbidden, Instance: r.URL.Path,
-			Detail: "Dragoman listens where other machines can reach it. Send the process SIGUSR1, and it writes its status to standard error.",
+			Type: "local-only", Title: "Only this machine may read the status", Status: http.StatusForbidden, Instance: r.URL.Path,
+			Detail: "Dragoman listens on an address that other machines can reach. Send SIGUSR1 to the process to write the status to stderr.",
 		})
 	case forwarded(r):
 		refuse(w, Problem{
-			Type: "local-only", Title: "The status is for this machine alone", Status: http.StatusForbidden, Instance: r.URL.Path,
-			Detail: "The request was passed on by a proxy.",
+			Type: "local-only", Title: "Only this machine may read the status", Status: http.StatusForbidden, Instance: r.URL.Path,
+			Detail: "A proxy forwarded the request. Send it directly, without a proxy.",
 		})
 	default:
 		var body bytes.Buffer
@@ -90,7 +90,7 @@ func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
 		out.SetEscapeHTML(false)
 		out.SetIndent("", "  ")
 		if out.Encode(a.Report()) != nil {
-			refuse(w, Problem{Type: "internal", Title: "The status could not be written", Status: http.StatusInternalServerError, Instance: r.URL.Path})
+			refuse(w, Problem{Type: "internal", Title: "The status could not be encoded", Status: http.StatusInternalServerError, Instance: r.URL.Path})
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -100,7 +100,7 @@ func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forwarded reports whether a request says that a proxy has passed it on.
+// forwarded reports whether a request has a header that a proxy adds.
 func forwarded(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
 		if len(r.Header[name]) > 0 {

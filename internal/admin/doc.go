@@ -1,9 +1,11 @@
-// Package admin is what operators see of the running program: the model of its state with
-// its JSON, the same as text for a terminal, the readiness check, and the HTTP API.
+// Package admin reports the state of the running program to operators. It has the model of
+// the state with its JSON form, the same state as text, the readiness check, and the HTTP
+// API.
 //
-// The model is exported types without behaviour, so that a page or a command can read a
-// Report that came over HTTP. API fills a Report from the runtime whenever it is asked. It
-// keeps no state of its own but the key of the aliases that stand for principals.
+// The model has exported types without behaviour, so a page or a command can decode a Report
+// that it received over HTTP. API builds a Report from the runtime for each request. Its only
+// own state is the key for the aliases of principals.
 //
-// It changes nothing: it asks the runtime for reports, and neither servers nor clients.
+// Package admin is read-only. It asks the runtime for reports, and sends nothing to servers
+// or clients.
 package admin

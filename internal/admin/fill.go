@@ -13,7 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// Report gathers the state of everything. It asks no server and waits for nobody.
+// Report returns the state of the program. It sends nothing to a server and does not wait for
+// one.
 func (a *API) Report() *Report {
 	now, state := time.Now(), a.opts.Runtime.Report()
 	r := &Report{
@@ -88,7 +89,7 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 			PID: x.PID, Opened: x.Opened.UTC(), Running: x.Running, IdleSince: at(x.Idle), Hearers: x.Hearers, Watched: x.Watched,
 		})
 	}
-	// A server that has ended by itself may list something else when it is back.
+	// A server that exited may have other lists after a restart.
 	away := u.State == upstream.Broken || u.State == upstream.Idle && u.Reason != ""
 	for _, l := range lists {
 		if l.Server != u.Name {
@@ -111,7 +112,7 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 	return s
 }
 
-// at is nil for the zero time.
+// at returns t in UTC, or nil for the zero time.
 func at(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

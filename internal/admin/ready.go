@@ -8,9 +8,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// serveReady answers whether clients can be served, with the reason and since when.
-// A server that has failed does not make the daemon unready while another works:
-// its calls alone would fail.
+// serveReady answers /readyz: whether Dragoman can serve clients, why, and since when. If
+// one server has failed and another works, Dragoman is ready, because only calls of the
+// failed server fail.
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 	since, draining := a.opts.Runtime.Configured()
 	all := a.opts.Runtime.Statuses()

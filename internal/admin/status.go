@@ -2,9 +2,9 @@ package admin
 
 import "time"
 
-// Report is the state of the whole program. Members are added to it, never renamed:
-// scripts read its JSON. It holds no secret: principals have aliases, and configured
-// secrets are masked in what servers said.
+// Report is the state of the program. Scripts read its JSON, so members may be added but not
+// renamed. It has no secrets: principals appear as aliases, and configured secrets are
+// masked in text from servers.
 type Report struct {
 	Name          string         `json:"name"`
 	Version       string         `json:"version"`
@@ -14,7 +14,7 @@ type Report struct {
 	State         string         `json:"state"` // "serving" or "stopping"
 	Configured    time.Time      `json:"configured"`
 	Conversations map[string]int `json:"conversations"` // with clients, by transport
-	Requests      int            `json:"requests"`      // that run and are a conversation by themselves
+	Requests      int            `json:"requests"`      // in flight, without a session
 	InFlight      InFlight       `json:"inFlight"`
 	Endpoints     []Endpoint     `json:"endpoints"`
 	Servers       []Server       `json:"servers"`
@@ -23,17 +23,17 @@ type Report struct {
 	Losses        []Loss         `json:"losses"`
 }
 
-// InFlight is what requests and answers hold at the moment, in bytes.
+// InFlight is the memory that requests and answers hold now, in bytes.
 type InFlight struct {
 	Held    int64 `json:"held"`
 	Limit   int64 `json:"limit"`
-	Refused int64 `json:"refused"` // requests
+	Refused int64 `json:"refused"` // requests refused because the limit was reached
 }
 
-// Endpoint is one address that clients come in by.
+// Endpoint is one HTTP endpoint for clients.
 type Endpoint struct {
 	Path          string         `json:"path"`
-	Server        string         `json:"server,omitempty"` // "" for the one that joins them all
+	Server        string         `json:"server,omitempty"` // "" for the merged endpoint
 	Conversations map[string]int `json:"conversations"`
 	Requests      int            `json:"requests"`
 }
@@ -53,32 +53,32 @@ type Server struct {
 	LastError *Fault     `json:"lastError,omitempty"`
 	Handshake *Handshake `json:"handshake,omitempty"`
 	Running   int        `json:"running"` // calls in flight
-	Opening   int        `json:"opening"` // sessions
-	Hearers   int        `json:"hearers"` // clients that hear its notices
-	// Unasked counts answers that match no open request: late, repeated, or another
-	// client's. Broadcasts is true when the server sends messages meant for one session
-	// to all of its sessions.
+	Opening   int        `json:"opening"` // sessions being opened
+	Hearers   int        `json:"hearers"` // clients that receive its notifications
+	// Unasked counts answers that match no open request because they are late, repeated,
+	// or for another client. Broadcasts is true if the server sends messages for one
+	// session to all of its sessions.
 	Unasked    int64     `json:"unaskedAnswers"`
-	Odd        int64     `json:"oddMessages"` // of its other messages, those that nobody could use
+	Odd        int64     `json:"oddMessages"` // other messages of the server that could not be used
 	Broadcasts bool      `json:"broadcasts"`
 	Listen     *Filter   `json:"listen,omitempty"`
 	Sessions   []Session `json:"sessions"`
 	Lists      []List    `json:"lists"`
 }
 
-// Fault is the last thing that went wrong with a server, with its secrets masked.
+// Fault is the last error of a server, with secrets masked.
 type Fault struct {
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
 }
 
-// Handshake says how a server was last opened, a line for each step.
+// Handshake is the trace of the last handshake with a server, a line for each step.
 type Handshake struct {
 	At    time.Time `json:"at"`
 	Trace []string  `json:"trace"`
 }
 
-// Filter is what Dragoman has subscribed to at a modern server.
+// Filter is the subscription of Dragoman at a modern server.
 type Filter struct {
 	Tools     bool `json:"tools"`
 	Prompts   bool `json:"prompts"`
@@ -86,9 +86,9 @@ type Filter struct {
 	URIs      int  `json:"uris"`
 }
 
-// Session is one session of a server. Its role is "home", "lane", "call" or "link".
+// Session is one session with a server.
 type Session struct {
-	Principal    string     `json:"principal,omitempty"` // an alias; none for nobody in particular
+	Principal    string     `json:"principal,omitempty"` // an alias; "" if the session has no principal
 	Capabilities []string   `json:"capabilities"`
 	Role         string     `json:"role"` // "home", "lane", "call" or "link"
 	Revision     string     `json:"revision"`
@@ -112,13 +112,13 @@ type List struct {
 	Odd     []RejectedItem `json:"odd,omitempty"`
 }
 
-// RejectedItem is an item of a list that clients are not shown, and why.
+// RejectedItem is an item of a list that is hidden from clients, and why.
 type RejectedItem struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
 }
 
-// ParkedCall is a call that waits for a modern client to answer a question.
+// ParkedCall is a call that waits until a modern client answers a request of the server.
 type ParkedCall struct {
 	Server    string    `json:"server"`
 	Method    string    `json:"method"`
@@ -127,13 +127,13 @@ type ParkedCall struct {
 	Questions int       `json:"questions"`
 }
 
-// Listens says how many subscriptions one client has open.
+// Listens is the number of subscriptions that one client has open.
 type Listens struct {
 	Client string `json:"client"` // an alias, an address or a conversation
 	Open   int    `json:"open"`
 }
 
-// Loss counts what could not be carried to or from a server.
+// Loss counts how often one thing could not be translated to or from a server.
 type Loss struct {
 	Server string `json:"server"`
 	What   string `json:"what"`

@@ -11,11 +11,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-// maxName bounds a name that a peer chose, in bytes.
+// maxName bounds a name from a peer, in bytes.
 const maxName = 128
 
-// Text returns the report for a terminal, a line for each thing. What peers said is
-// quoted, so that they cannot write lines of their own into it.
+// Text returns the report as text for a terminal. now is the time that ages are relative to.
+// Text from peers is quoted, so that a peer cannot add lines to the report.
 func (r *Report) Text(now time.Time) []byte {
 	var b bytes.Buffer
 	line := func(depth int, format string, args ...any) {
@@ -26,7 +26,7 @@ func (r *Report) Text(now time.Time) []byte {
 	ago := func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
 	line(0, "---- dragoman %s, pid %d, %s for %s, configured %s ago", r.Version, r.PID, r.State, time.Duration(r.UptimeSeconds)*time.Second, ago(r.Configured))
 	line(0, "clients: %s", counts(r.Conversations, r.Requests))
-	line(0, "in flight: %d of %d bytes, %d requests refused for it", r.InFlight.Held, r.InFlight.Limit, r.InFlight.Refused)
+	line(0, "in flight: %d of %d bytes, %d requests refused at the limit", r.InFlight.Held, r.InFlight.Limit, r.InFlight.Refused)
 	for _, e := range r.Endpoints {
 		if len(e.Conversations) > 0 || e.Requests > 0 {
 			line(1, "%s: %s", e.Path, counts(e.Conversations, e.Requests))
@@ -67,7 +67,7 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 		line(1, "last error, %s ago: %q", ago(s.LastError.At), s.LastError.Text)
 	}
 	if s.RetryAt != nil {
-		line(1, "not tried again for %s", strings.TrimPrefix(ago(*s.RetryAt), "-"))
+		line(1, "next attempt in %s", strings.TrimPrefix(ago(*s.RetryAt), "-"))
 	}
 	if s.Handshake != nil {
 		line(1, "handshake, %s ago:", ago(s.Handshake.At))
@@ -76,16 +76,16 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 		}
 	}
 	if s.Opening > 0 {
-		line(1, "%d sessions are being opened", s.Opening)
+		line(1, "%d sessions being opened", s.Opening)
 	}
 	if s.Unasked > 0 {
-		line(1, "%d answers to no open request", s.Unasked)
+		line(1, "%d answers without an open request", s.Unasked)
 	}
 	if s.Odd > 0 {
 		line(1, "%d other messages that could not be used", s.Odd)
 	}
 	if s.Broadcasts {
-		line(1, "it sends messages meant for one session to all sessions")
+		line(1, "sends messages for one session to all sessions")
 	}
 	for _, x := range s.Sessions {
 		caps, state := "nothing asked", "in use"
@@ -99,11 +99,11 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 		if x.IdleSince != nil {
 			state = "idle for " + ago(*x.IdleSince)
 		}
-		line(1, "%s session%s (%s), %s: %d in flight, %s, %d clients hear it, %d resources watched, opened %s ago%s",
+		line(1, "%s session%s (%s), %s: %d in flight, %s, %d clients subscribed, %d resources watched, opened %s ago%s",
 			x.Role, of(x.Principal), caps, x.Revision, x.Running, state, x.Hearers, x.Watched, ago(x.Opened), ofChild(x.PID))
 	}
 	if l := s.Listen; l != nil {
-		line(1, "listens for tools %t, prompts %t, resources %t and %d resources", l.Tools, l.Prompts, l.Resources, l.URIs)
+		line(1, "subscribed to lists: tools %t, prompts %t, resources %t; to %d single resources", l.Tools, l.Prompts, l.Resources, l.URIs)
 	}
 	for _, l := range s.Lists {
 		read, more := "never read", ""
@@ -125,7 +125,7 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	}
 }
 
-// counts says how many conversations of each transport there are.
+// counts returns the number of sessions of each transport as text.
 func counts(all map[string]int, requests int) string {
 	var parts []string
 	for _, transport := range slices.Sorted(maps.Keys(all)) {
@@ -148,7 +148,7 @@ func ofChild(pid int) string {
 	return fmt.Sprintf(", pid %d", pid)
 }
 
-// printable puts what would move the cursor of a terminal into Go's escapes.
+// printable writes control characters as escapes of Go.
 func printable(s string) string {
 	q := fmt.Sprintf("%q", s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)

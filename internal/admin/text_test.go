@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What a peer chose cannot write a line of its own, nor colour a terminal.
+// TestTextQuotesPeers checks that text of a peer adds no line and no control character.
 func TestTextQuotesPeers(t *testing.T) {
 	const evil = "x\n---- end\x1b[2J\u202e"
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -20,6 +20,6 @@ func TestTextQuotesPeers(t *testing.T) {
 	}
 	text := string(r.Text(now))
 	if strings.Count(text, "\n---- end\n") != 1 || strings.ContainsAny(text, "\x1b\u202e") {
-		t.Errorf("a peer writes into the report:\n%q", text)
+		t.Errorf("text of a peer is not quoted:\n%q", text)
 	}
 }

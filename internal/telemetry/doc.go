@@ -1,11 +1,11 @@
-// Package telemetry subscribes to events and shows them to operators: Metrics counts them
-// for Prometheus, Log writes them as log records and shows steps and handshakes to a person
+// Package telemetry subscribes to events and reports them to operators. Metrics counts them
+// for Prometheus. Log writes them as log records, and shows steps and handshakes to a person
 // who waits.
 //
-// Metrics is a tap: it runs in the goroutine that publishes, misses nothing and only
-// counts. Gauges and the counts of servers and endpoints are read when /metrics is
-// scraped. Log is a queue with a goroutine of its own, so a slow terminal holds up no call;
-// what the queue had no room for is counted and logged.
+// Metrics is a tap: it runs in the goroutine that publishes, misses no event and only
+// counts. Gauges and the counts of servers and endpoints are read on every scrape of
+// /metrics. Log has a queue and a goroutine, so a slow terminal does not delay calls. Events
+// that do not fit into the queue are dropped, and their number is logged.
 //
-// No other room imports it but daemon, which makes both.
+// Only package daemon imports it, and creates both.
 package telemetry

@@ -12,31 +12,31 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
 )
 
-// Endpoint is what an HTTP endpoint has counted so far.
+// Endpoint has the counts of an HTTP endpoint.
 type Endpoint struct {
-	Path string // where its Streamable HTTP is
+	Path string // the path of Streamable HTTP
 	HTTP streamhttp.Counts
 	SSE  sse.Counts
 }
 
-// endpoints exports the counts of each HTTP endpoint, which are read on every scrape.
+// endpoints is a collector that reads the counts of all HTTP endpoints on every scrape.
 type endpoints struct {
 	all          func() []Endpoint
 	events, open *prometheus.Desc
 }
 
-// WatchEndpoints adds the counts of the endpoints and of the guard before them.
+// WatchEndpoints adds the counts of the endpoints and of the guard in front of them.
 func (m *Metrics) WatchEndpoints(all func() []Endpoint, guard *httpdoor.Guard) {
 	m.registry.MustRegister(
 		&endpoints{
 			all: all,
 			events: prometheus.NewDesc("dragoman_door_events_total",
-				"What happened at an HTTP endpoint, by transport.", []string{"endpoint", "transport", "event"}, nil),
+				"Events at an HTTP endpoint, by transport.", []string{"endpoint", "transport", "event"}, nil),
 			open: prometheus.NewDesc("dragoman_door_open",
-				"What is open at an HTTP endpoint now, by transport.", []string{"endpoint", "transport", "what"}, nil),
+				"Sessions, streams and requests open at an HTTP endpoint, by transport.", []string{"endpoint", "transport", "what"}, nil),
 		},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "dragoman_guard_refusals_total", Help: "HTTP requests refused for their Host, Origin or method.",
+			Name: "dragoman_guard_refusals_total", Help: "HTTP requests refused because of their Host, Origin or method.",
 		}, func() float64 { return float64(guard.Refused()) }))
 }
 
@@ -61,9 +61,9 @@ func (m *endpoints) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// each calls f for each field of a struct of counts: an int64 is a total since the
-// start, an int is as of now. The names are those of the fields, so that none is
-// forgotten: SlowReaders is slow_readers.
+// each calls f for each field of a struct of counts. An int64 is a total since the start, and
+// an int is a current value. The name comes from the field, so SlowReaders becomes
+// slow_readers, and no field is forgotten.
 func each(counts any, f func(name string, n int64, total bool)) {
 	v := reflect.ValueOf(counts)
 	for i := range v.NumField() {
@@ -72,7 +72,7 @@ func each(counts any, f func(name string, n int64, total bool)) {
 	}
 }
 
-// splitWords splits a name before each capital.
+// splitWords splits a name before each capital letter.
 func splitWords(name string) (words []string) {
 	from := 0
 	for i, r := range name {

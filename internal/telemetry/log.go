@@ -8,30 +8,30 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// logDepth is how many events wait for the log.
+// logDepth bounds the events that wait for the log.
 const logDepth = 512
 
-// LogOptions say where events go.
+// LogOptions are the options of NewLog.
 type LogOptions struct {
 	// Log gets losses, refusals and renamed items. It is required.
 	Log *slog.Logger
-	// Step shows a person what is being done for a server while they wait; an empty
-	// step says that it is over. Nil shows nothing.
+	// Step shows the current step of a server to a person who waits. An empty step means
+	// that it is done. It may be nil.
 	Step func(server, step string)
-	// Trace shows how the handshake with a server went, a line for each step. Nil
-	// shows nothing.
+	// Trace shows the trace of a handshake with a server, a line for each step. It may be
+	// nil.
 	Trace func(server, trace string)
 }
 
-// Log writes events as log records and shows steps and handshakes to a person. It calls
-// the functions of its options from one goroutine. NewLog makes it, Close ends it.
+// Log writes events as log records, and shows steps and handshakes to a person. It calls
+// the functions of its options from one goroutine. NewLog starts it and Close ends it.
 type Log struct {
 	o       LogOptions
 	queue   *event.Queue
 	running work.Group
 }
 
-// NewLog begins to log the events of p.
+// NewLog returns a Log for the events of p from now on.
 func NewLog(p *event.Publisher, o LogOptions) *Log {
 	want := []event.Kind{event.Loss, event.Refusal, event.Rename}
 	if o.Step != nil {
@@ -45,8 +45,8 @@ func NewLog(p *event.Publisher, o LogOptions) *Log {
 	return l
 }
 
-// Close logs what was published before it and ends the goroutine. It may be called more
-// than once.
+// Close logs the events that were published before it and waits for the goroutine. It may be
+// called more than once.
 func (l *Log) Close() {
 	l.queue.Close()
 	l.running.Close()
@@ -62,7 +62,7 @@ func (l *Log) run() {
 			return
 		}
 		if missed > 0 {
-			l.o.Log.Warn("events were not logged: there were too many at once", "missed", missed)
+			l.o.Log.Warn("too many events at once; some were not logged", "missed", missed)
 		}
 		for i := range buf[:n] {
 			l.write(&buf[i])

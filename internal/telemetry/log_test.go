@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 )
 
-// logger returns a logger to b without times.
+// logger returns a logger that writes to b, without times.
 func logger(b *bytes.Buffer, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -20,7 +20,7 @@ func logger(b *bytes.Buffer, level slog.Level) *slog.Logger {
 	}}))
 }
 
-// TestLog: each kind of event becomes its record, and Close waits for all of them.
+// TestLog checks the record of each kind of event, and that Close waits for all of them.
 func TestLog(t *testing.T) {
 	var b bytes.Buffer
 	var steps, traces []string
@@ -60,8 +60,8 @@ level=WARN msg=refused server=s principal=ann method=tools/call
 	}
 }
 
-// TestLogMisses: while the log is slow nobody waits for it, and it says how much it has
-// missed.
+// TestLogMisses checks that publishers do not wait for a slow log, and that the log counts
+// the events that it missed.
 func TestLogMisses(t *testing.T) {
 	var b bytes.Buffer
 	p := &event.Publisher{}
@@ -77,7 +77,7 @@ func TestLogMisses(t *testing.T) {
 	}
 	close(slow)
 	l.Close()
-	if want := "level=WARN msg=\"events were not logged: there were too many at once\" missed=5\n"; b.String() != want {
+	if want := "level=WARN msg=\"too many events at once; some were not logged\" missed=5\n"; b.String() != want {
 		t.Errorf("got %s", b.String())
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// Metrics counts events and exports the counts. Each has its own registry. NewMetrics
-// makes it; all methods are safe for concurrent use.
+// Metrics counts events and exports the counts. Each Metrics has its own registry. Use
+// NewMetrics. All methods are safe for concurrent use.
 type Metrics struct {
 	registry   *prometheus.Registry
 	handshakes *prometheus.CounterVec
@@ -29,35 +29,35 @@ type Metrics struct {
 
 	mu    sync.Mutex
 	names map[string]struct{}
-	lost  map[loss]int64 // what losses counts, to be read back
+	lost  map[loss]int64 // the counts of losses, for Losses
 }
 
-// loss is what was lost of a server.
+// loss is the label set of a loss.
 type loss struct{ server, what string }
 
-// maxClientNames bounds the label that strangers choose.
+// maxClientNames bounds the values of the label client, because clients choose them.
 const maxClientNames = 64
 
 type callLabels struct {
 	server, from, to, outcome string
 }
 
-// NewMetrics returns metrics that count nothing until Subscribe.
+// NewMetrics returns a Metrics that counts from Subscribe on.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_handshakes_total", Help: "initialize and server/discover of clients, by what the client calls itself.",
+			Name: "dragoman_handshakes_total", Help: "Handshakes of clients (initialize and server/discover), by client name.",
 		}, []string{"client", "revision", "outcome"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "dragoman_handshake_seconds", Help: "Time to answer initialize and server/discover.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"revision"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_calls_total", Help: "Calls answered, by server, the eras of client and server, and outcome. The server is empty for what no single server answers.",
+			Name: "dragoman_calls_total", Help: "Calls answered, by server, eras of client and server, and outcome. The server is empty if no single server answers.",
 		}, []string{"server", "client_era", "server_era", "outcome"}),
 		losses: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dragoman_losses_total", Help: "What could not be said in the words of the other side.",
+			Name: "dragoman_losses_total", Help: "Things that could not be expressed in the revision of the other side.",
 		}, []string{"server", "what"}),
 	}
 	m.registry.MustRegister(m.handshakes, m.latency, m.calls, m.losses,
@@ -70,7 +70,7 @@ func (m *Metrics) Subscribe(p *event.Publisher) (stop func()) {
 	return p.Tap(event.Of(event.Call, event.Loss, event.Handshake), m.count)
 }
 
-// count is a tap.
+// count is the tap for events.
 func (m *Metrics) count(e event.Event) {
 	switch e.Kind {
 	case event.Call:
@@ -84,31 +84,31 @@ func (m *Metrics) count(e event.Event) {
 	}
 }
 
-// WatchServers adds the metrics of each server's state, which are read on every scrape.
+// WatchServers adds the state of each server, which is read on every scrape.
 func (m *Metrics) WatchServers(all func() []upstream.Status) {
 	m.registry.MustRegister(&servers{
 		all: all,
 		up: prometheus.NewDesc(
-			"dragoman_server_up", "1 while the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil),
+			"dragoman_server_up", "1 if the server is ready, 0 otherwise.", []string{"server", "state", "revision"}, nil),
 		odd: prometheus.NewDesc(
-			"dragoman_odd_messages_total", "Other messages of a server that could not be used: unreadable, without a matching call, or not allowed there.", []string{"server"}, nil),
+			"dragoman_odd_messages_total", "Other messages of a server that could not be used: invalid, without a matching call, or not allowed.", []string{"server"}, nil),
 		unasked: prometheus.NewDesc(
-			"dragoman_unasked_answers_total", "Answers of a server to no open request: late, repeated, or another client's.", []string{"server"}, nil),
+			"dragoman_unasked_answers_total", "Answers of a server without an open request: late, repeated, or for another client.", []string{"server"}, nil),
 	})
 }
 
-// WatchBudget adds what messages hold, read when scraped.
+// WatchBudget adds the memory that messages hold, which is read on every scrape.
 func (m *Metrics) WatchBudget(b *transport.Budget) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "dragoman_in_flight_bytes", Help: "What the messages that are under way hold.",
+			Name: "dragoman_in_flight_bytes", Help: "Bytes that messages in flight hold.",
 		}, func() float64 { return float64(b.State().Held) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "dragoman_overload_refusals_total", Help: "Requests refused because too much was under way.",
+			Name: "dragoman_overload_refusals_total", Help: "Requests refused because too many bytes were in flight.",
 		}, func() float64 { return float64(b.State().Refused) }))
 }
 
-// servers exports the state of each server.
+// servers is a collector that exports the state of each server.
 type servers struct {
 	all              func() []upstream.Status
 	up, unasked, odd *prometheus.Desc
@@ -134,7 +134,7 @@ func (s *servers) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
-// Handler serves the metrics in Prometheus' text format.
+// Handler returns a handler that serves the metrics in the Prometheus text format.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
@@ -175,8 +175,7 @@ func (m *Metrics) called(e event.Event) {
 	c.(prometheus.Counter).Inc()
 }
 
-// lose counts a loss. Methods that nobody knows share one label, because clients choose
-// them.
+// lose counts a loss. Unknown methods share one label, because clients choose them.
 func (m *Metrics) lose(server, what string) {
 	switch what {
 	case mcp.NoteRootsChanged, mcp.NoteMessage, mcp.NoteProgress, mcp.MethodElicit:
@@ -196,7 +195,7 @@ func (m *Metrics) lose(server, what string) {
 	m.lost[loss{server, what}]++
 }
 
-// Losses returns how often what was lost so far, by server and what.
+// Losses returns the counts of losses so far, sorted by server and what.
 func (m *Metrics) Losses() []admin.Loss {
 	m.mu.Lock()
 	all := make([]admin.Loss, 0, len(m.lost))

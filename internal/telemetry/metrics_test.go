@@ -12,14 +12,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// scrape returns what /metrics says.
+// scrape returns the body of /metrics.
 func scrape(m *Metrics) string {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	return w.Body.String()
 }
 
-// TestMetrics: events become counts, and labels that strangers choose are bounded.
+// TestMetrics checks the counts of events, and the bound of labels that clients choose.
 func TestMetrics(t *testing.T) {
 	m, p := NewMetrics(), &event.Publisher{}
 	stop := m.Subscribe(p)
