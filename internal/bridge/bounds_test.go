@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -24,7 +25,7 @@ func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 			go func() {
 				time.Sleep(time.Second) // no request is attached
 				for n := range maxHeldLogs {
-					s.Notify([]byte(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d %s"}}`, n, long(100<<10))))
+					s.Notify(pipetest.Note(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d %s"}}`, n, long(100<<10))))
 				}
 			}()
 			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))

@@ -94,7 +94,8 @@ type ear struct {
 	ask   func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
-func (e *ear) Notify(b []byte) {
+func (e *ear) Notify(n *mcp.Note) {
+	b := n.Bytes(nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.heard = append(e.heard, string(b))

@@ -44,7 +44,7 @@ type parkedCall struct {
 	counter int         // of server requests
 	caller  mcp.Caller  // of the attached request, nil for none
 	call    *mcp.Call   // likewise
-	held    [][]byte    // log messages that arrived while no request was attached
+	held    []mcp.Note  // log messages that arrived while no request was attached
 	heldLen int         // their bytes
 	expiry  *time.Timer // runs while no request is attached
 	first   *mcp.Call   // the server's progress uses its token
@@ -414,8 +414,8 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 	left := p.open
 	p.mu.Unlock()
 	r.unkeep(p)
-	for _, b := range held {
-		s.Notify(b)
+	for i := range held {
+		s.Notify(&held[i])
 	}
 	if len(left) > 0 {
 		// 2026-07-28 §MRTR, "Error Handling": missing answers are requested again.
@@ -475,45 +475,29 @@ type parkedCaller parkedCall
 
 // Notify passes on notifications while a request is attached. Otherwise it drops progress
 // and keeps a bounded number of log messages.
-func (k *parkedCaller) Notify(b []byte) {
+func (k *parkedCaller) Notify(n *mcp.Note) {
 	p := (*parkedCall)(k)
 	p.mu.Lock()
 	s, c := p.caller, p.call
 	if s == nil {
-		if len(p.held) < maxHeldLogs && p.heldLen+len(b) <= maxHeldLogBytes && !isProgress(b) {
-			p.held = append(p.held, b)
-			p.heldLen += len(b)
+		size := len(n.Msg.Raw)
+		if len(p.held) < maxHeldLogs && p.heldLen+size <= maxHeldLogBytes && n.Msg.Method != mcp.NoteProgress {
+			p.held = append(p.held, *n)
+			p.heldLen += size
 		}
 		p.mu.Unlock()
 		return
 	}
 	p.mu.Unlock()
-	if c != p.first {
-		if b = p.retoken(b, c); b == nil {
-			return
-		}
+	if c == p.first || n.Msg.Method != mcp.NoteProgress {
+		s.Notify(n)
+	} else if !c.Token.IsZero() {
+		// The server knows the token of the first request. The client waits for that of the
+		// request that is attached.
+		own := mcp.Note{Msg: n.Msg}
+		own.Edits.Replace(mcp.WhyProgressToken, n.Msg.Param("progressToken"), c.Token.Of(c.Msg.Raw))
+		s.Notify(&own)
 	}
-	s.Notify(b)
-}
-
-// isProgress reports whether b is a progress notification.
-func isProgress(b []byte) bool {
-	method, _ := jsonrpc.Text(b, jsonrpc.Find(b, jsonrpc.Whole(b), "method"))
-	return method == mcp.NoteProgress
-}
-
-// retoken replaces the progress token by that of the attached request.
-func (p *parkedCall) retoken(b []byte, c *mcp.Call) []byte {
-	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
-	if err != nil || m.Method != mcp.NoteProgress {
-		return b
-	}
-	if c.Token.IsZero() {
-		return nil
-	}
-	var e jsonrpc.Edits
-	e.Replace(mcp.WhyProgressToken, m.Param("progressToken"), c.Token.Of(c.Msg.Raw))
-	return c.Trail.Splice(nil, b, &e)
 }
 
 // keyOf returns the key of a server request, unique within the call. Legacy requests have

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
 // asking is a legacy server that sends requests with each of methods at once during a call,
@@ -331,16 +332,16 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 		progress := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":1}}`
 		log := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-			s.Notify([]byte(progress))
+			s.Notify(pipetest.Note(progress))
 			go func() {
 				time.Sleep(time.Second) // no request is attached
-				s.Notify([]byte(progress))
+				s.Notify(pipetest.Note(progress))
 				for range 2 * maxHeldLogs {
-					s.Notify([]byte(log))
+					s.Notify(pipetest.Note(log))
 				}
 			}()
 			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
-			s.Notify([]byte(progress))
+			s.Notify(pipetest.Note(progress))
 			return said(mcp.R20251125, `{}`), err
 		}}
 		one, two := &ear{}, &ear{}
@@ -380,7 +381,7 @@ func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 			go func() {
 				time.Sleep(time.Second) // no request is attached
 				for _, b := range append(progress, said1...) {
-					s.Notify([]byte(b))
+					s.Notify(pipetest.Note(b))
 				}
 			}()
 			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))

@@ -73,7 +73,8 @@ type running struct {
 	over  bool
 }
 
-func (r *running) Notify(b []byte) {
+func (r *running) Notify(n *mcp.Note) {
+	b := n.Bytes(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.notes = append(r.notes, string(b))

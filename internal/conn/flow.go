@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"golang.org/x/time/rate"
 )
 
 // flow handles the messages of one call before its answer: it converts them for the client
@@ -31,6 +30,7 @@ type flow struct {
 	open    atomic.Int32 // open server requests; a user may take longer than the idle timeout to answer
 
 	taking sync.Mutex    // held while a message is passed on: one at a time
+	note   *mcp.Note     // what is passed on; nil before the first
 	over   bool          // the call has its answer
 	pace   *rate.Limiter // limits progress; nil before the first
 	ahead  bool          // this attempt has passed on progress
@@ -174,12 +174,21 @@ func (f *flow) forward(m *jsonrpc.Message) {
 			f.server.opts.Notice(m, 0)
 			return
 		}
-		f.caller.Notify(m.Raw)
+		f.caller.Notify(f.noteOf(m))
 		return
 	}
-	var e jsonrpc.Edits
-	e.Replace(mcp.WhySubscription, at, []byte(f.call.Msg.ID))
-	f.caller.Notify(f.call.Trail.Splice(make([]byte, 0, len(m.Raw)+16), m.Raw, &e))
+	n := f.noteOf(m)
+	n.Edits.Replace(mcp.WhySubscription, at, []byte(f.call.Msg.ID))
+	f.caller.Notify(n)
+}
+
+// noteOf returns the note for a notification of the call. It is used again for the next one.
+func (f *flow) noteOf(m *jsonrpc.Message) *mcp.Note {
+	if f.note == nil {
+		f.note = &mcp.Note{}
+	}
+	f.note.Msg, f.note.Edits = m, jsonrpc.Edits{}
+	return f.note
 }
 
 // belongsToCall reports whether a notification on a call's stream is about the call. List
@@ -222,9 +231,9 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 	if !f.pace.Allow() {
 		return
 	}
-	var e jsonrpc.Edits
-	e.Replace(mcp.WhyProgressToken, at[0], f.call.Token.Of(f.call.Msg.Raw))
-	f.caller.Notify(f.call.Trail.Splice(make([]byte, 0, len(m.Raw)+32), m.Raw, &e))
+	n := f.noteOf(m)
+	n.Edits.Replace(mcp.WhyProgressToken, at[0], f.call.Token.Of(f.call.Msg.Raw))
+	f.caller.Notify(n)
 }
 
 // takeLog passes on a log message that the client wants. A modern client gets it only if
@@ -232,6 +241,6 @@ func (f *flow) takeProgress(m *jsonrpc.Message) {
 // a more severe level.
 func (f *flow) takeLog(m *jsonrpc.Message) {
 	if mcp.WantsLog(f.call.Client.Revision, f.call.Level, m) {
-		f.caller.Notify(m.Raw)
+		f.caller.Notify(f.noteOf(m))
 	}
 }

@@ -25,9 +25,9 @@ type slowCaller struct {
 	open chan struct{}
 }
 
-func (s *slowCaller) Notify(b []byte) {
+func (s *slowCaller) Notify(n *mcp.Note) {
 	<-s.open
-	s.running.Notify(b)
+	s.running.Notify(n)
 }
 
 // startWith is start with a given caller; done is closed at the end.

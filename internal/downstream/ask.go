@@ -146,7 +146,7 @@ type requestCaller struct {
 	finished bool
 }
 
-func (s *requestCaller) Notify(b []byte) { _ = s.tell(b) }
+func (s *requestCaller) Notify(n *mcp.Note) { _ = s.tell(n.Bytes(s.call.Trail)) }
 
 // tell sends a message that may be dropped.
 func (s *requestCaller) tell(b []byte) error {
@@ -212,7 +212,7 @@ type sessionSubscriber struct{ client *Session }
 
 func (s sessionSubscriber) ClientInfo() *mcp.ClientInfo { return s.client.info.Load() }
 
-func (s sessionSubscriber) Notify(b []byte) { _ = s.client.out.Send(b) }
+func (s sessionSubscriber) Notify(n *mcp.Note) { _ = s.client.out.Send(n.Bytes(nil)) }
 
 func (s sessionSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	out := s.client.out

@@ -183,13 +183,13 @@ func TestNothingFollowsTheAnswer(t *testing.T) {
 	var kept mcp.Caller
 	h := &fakeHandler{on: calls{mcp.MethodCallTool: func(_ context.Context, _ *mcp.Call, s mcp.Caller) (*mcp.Reply, error) {
 		kept = s
-		s.Notify([]byte(progress("1", 1)))
+		s.Notify(pipetest.Note(progress("1", 1)))
 		return mcp.Answer([]byte(`{}`)), nil
 	}}}
 	visitLegacy(t, h, func(w *pipetest.Wire) {
 		w.Say(asking)
 		w.Want(progress("1", 1), `{"jsonrpc":"2.0","id":"srv","result":{}}`)
-		kept.Notify([]byte(progress("1", 2)))
+		kept.Notify(pipetest.Note(progress("1", 2)))
 		w.Want()
 		if _, err := kept.Ask(context.Background(), pipetest.Scan(t, elicit)); err == nil {
 			t.Error("sent a request after the answer")

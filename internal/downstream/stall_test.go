@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/netsim"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
@@ -79,7 +80,7 @@ func chatty(ended func(name string)) *fakeHandler {
 			text = strings.Repeat("x", 1<<20)
 		case "chatty":
 			for range 400 {
-				s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("y", 8<<10) + `"}}`))
+				s.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("y", 8<<10) + `"}}`))
 			}
 		case "asks":
 			m, _ := jsonrpc.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"x/ask"}`), jsonrpc.Limits{})

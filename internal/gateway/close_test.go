@@ -86,7 +86,7 @@ func TestCloseInMidWork(t *testing.T) {
 // stopping is a client that hangs up as soon as it gets a message.
 type stopping struct{ stop func() }
 
-func (s stopping) Notify([]byte) { s.stop() }
+func (s stopping) Notify(*mcp.Note) { s.stop() }
 
 func (s stopping) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return nil, context.Canceled

@@ -202,7 +202,8 @@ type recordingCaller struct {
 	ask   func(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
-func (e *recordingCaller) Notify(b []byte) {
+func (e *recordingCaller) Notify(n *mcp.Note) {
+	b := n.Bytes(nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.heard = append(e.heard, string(b))

@@ -162,9 +162,9 @@ type stalled struct {
 	gate chan struct{}
 }
 
-func (s *stalled) Notify(b []byte) {
+func (s *stalled) Notify(n *mcp.Note) {
 	<-s.gate
-	s.recordingCaller.Notify(b)
+	s.recordingCaller.Notify(n)
 }
 
 func TestNoticesThatWaitAreTakenTogether(t *testing.T) {

@@ -189,7 +189,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	meta := append(append([]byte(`{"`+mcp.KeySubscriptionID+`":`), id...), '}')
 	ack := append(append([]byte(`{"_meta":`), meta...), `,"notifications":`...)
 	ack = append(append(ack, tasks.filter(honoured.JSON())...), '}')
-	s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteAcknowledged, ack))
+	s.Notify(mcp.NewNote(mcp.NoteAcknowledged, ack))
 	rest := time.NewTimer(pace) // pause between two writes, so that a flood is not passed on
 	defer rest.Stop()
 	as := r.TaskNames(c.Client, sole)
@@ -222,7 +222,7 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 func (n *notices) endResult(c *mcp.Call, s mcp.Caller, meta []byte) *mcp.Reply {
 	if !c.HTTP {
 		params := append(append([]byte(`{"requestId":`), c.Msg.ID...), `,"reason":"the server stops","_meta":`...)
-		s.Notify(jsonrpc.AppendNotification(nil, mcp.NoteCancelled, append(append(params, meta...), '}')))
+		s.Notify(mcp.NewNote(mcp.NoteCancelled, append(append(params, meta...), '}')))
 	}
 	return mcp.Answer(append(append([]byte(`{"resultType":"complete","_meta":`), meta...), '}'))
 }
@@ -292,9 +292,10 @@ func nameOf(u Upstream) string {
 
 // forListener returns a notification as a listening client gets it: with its names and the id
 // of the listen.
-func forListener(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
-	var e jsonrpc.Edits
-	as(nameOf(u), m, &e)
+func forListener(u Upstream, m *jsonrpc.Message, id []byte, as rename) *mcp.Note {
+	n := &mcp.Note{Msg: m}
+	e := &n.Edits
+	as(nameOf(u), m, e)
 	field := jsonrpc.Field{Key: mcp.KeySubscriptionID, Value: id}
 	meta := m.Param(mcp.KeyMeta)
 	switch {
@@ -306,22 +307,20 @@ func forListener(u Upstream, m *jsonrpc.Message, id []byte, as rename) []byte {
 		params := jsonrpc.ObjectOf(jsonrpc.Field{Key: mcp.KeyMeta, Value: jsonrpc.ObjectOf(field)})
 		e.Object(mcp.WhySubscription, m.Raw, jsonrpc.Whole(m.Raw), nil, jsonrpc.Field{Key: "params", Value: params})
 	}
-	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)+96), m.Raw, &e)
+	return n
 }
 
 // forLegacyClient returns a notification as a legacy client gets it: with its names and without the
 // subscription id of another listen.
-func forLegacyClient(u Upstream, m *jsonrpc.Message, as rename) []byte {
-	var e jsonrpc.Edits
-	as(nameOf(u), m, &e)
+func forLegacyClient(u Upstream, m *jsonrpc.Message, as rename) *mcp.Note {
+	n := &mcp.Note{Msg: m}
+	e := &n.Edits
+	as(nameOf(u), m, e)
 	meta := m.Param(mcp.KeyMeta)
 	if !jsonrpc.Find(m.Raw, meta, mcp.KeySubscriptionID).IsZero() {
 		e.Object(mcp.WhySubscription, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeySubscriptionID })
 	}
-	if e.Len() == 0 {
-		return m.Raw
-	}
-	return jsonrpc.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e)
+	return n
 }
 
 // withoutSenderMeta returns a client's notification as servers get it: without the _meta keys that

@@ -159,7 +159,7 @@ func (o *notifier) write() {
 		o.mu.Unlock()
 		for _, x := range list {
 			if x.from == nil {
-				o.to.Notify(x.m.Raw)
+				o.to.Notify(&mcp.Note{Msg: x.m})
 			} else {
 				o.to.Notify(forLegacyClient(x.from, x.m, o.as))
 			}

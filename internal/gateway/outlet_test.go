@@ -28,7 +28,8 @@ func (r *reader) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error
 	return nil, mcp.ErrCannotAsk
 }
 
-func (r *reader) Notify(b []byte) {
+func (r *reader) Notify(n *mcp.Note) {
+	b := n.Bytes(nil)
 	if r.turn != nil {
 		<-r.turn
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
 const takesTasks = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
@@ -294,9 +295,9 @@ func TestListensToItsOwnTasksOnly(t *testing.T) {
 			if c.Msg.Method != mcp.MethodListen {
 				return resultReply(mcp.R20260728, `{"resultType":"task",`+aTask+`}`), nil
 			}
-			s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"taskIds":["t1","t9"]}}}`))
-			s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + aTask + `}}`))
-			s.Notify([]byte(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + strings.Replace(aTask, "t1", "t9", 1) + `}}`))
+			s.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"taskIds":["t1","t9"]}}}`))
+			s.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + aTask + `}}`))
+			s.Notify(pipetest.Note(`{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + strings.Replace(aTask, "t1", "t9", 1) + `}}`))
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}

@@ -138,11 +138,8 @@ func (e *taskListener) listen(ctx context.Context, c *mcp.Call) {
 
 // Notify handles the acknowledgement and the notifications about the requested tasks, and
 // nothing else.
-func (e *taskListener) Notify(b []byte) {
-	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
-	if err != nil {
-		return
-	}
+func (e *taskListener) Notify(n *mcp.Note) {
+	m := n.Msg
 	switch m.Method {
 	case mcp.NoteAcknowledged:
 		e.once.Do(func() {

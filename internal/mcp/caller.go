@@ -13,11 +13,31 @@ import (
 type Caller interface {
 	// Notify sends a notification that is already written in the client's revision and
 	// has the client's token. It does not wait for a slow client.
-	Notify(b []byte)
+	Notify(n *Note)
 	// Ask sends a server's request to the client and waits for the answer. m is the
 	// server's own message; the answer has m's id. Ask returns ErrCannotAsk if this
 	// client accepts no requests while its call runs.
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
+}
+
+// Note is a notification on its way to a client: the sender's message, and what is to be
+// changed in it for this client. It is spliced once, where it is written.
+type Note struct {
+	Msg   *jsonrpc.Message
+	Edits jsonrpc.Edits
+}
+
+// NewNote returns a notification of our own; params may be nil.
+func NewNote(method string, params []byte) *Note {
+	return &Note{Msg: jsonrpc.NewNotification(method, params)}
+}
+
+// Bytes returns the notification as the client gets it. The trail may be nil.
+func (n *Note) Bytes(t *jsonrpc.Trail) []byte {
+	if n.Edits.Len() == 0 {
+		return n.Msg.Raw
+	}
+	return t.Splice(make([]byte, 0, len(n.Msg.Raw)+96), n.Msg.Raw, &n.Edits)
 }
 
 // Subscriber is a client that receives notifications outside of calls.
@@ -37,7 +57,7 @@ var ErrCannotAsk = errors.New("this client cannot be asked while its call runs")
 type NoCaller struct{}
 
 // Notify drops the message.
-func (NoCaller) Notify([]byte) {}
+func (NoCaller) Notify(*Note) {}
 
 // Ask returns ErrCannotAsk.
 func (NoCaller) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -119,4 +120,13 @@ func Like(s, pattern string) bool {
 		s = s[i+len(part):]
 	}
 	return strings.HasSuffix(s, last)
+}
+
+// Note returns the notification raw, which must be valid.
+func Note(raw string) *mcp.Note {
+	m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
+	if err != nil {
+		panic(err)
+	}
+	return &mcp.Note{Msg: m}
 }

@@ -174,12 +174,9 @@ type sessionSink struct {
 
 func (k *sessionSink) ClientInfo() *mcp.ClientInfo { return k.s.facts }
 
-func (k *sessionSink) Notify(b []byte) {
-	if k.progress == nil {
-		return
-	}
-	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
-	if err != nil || m.Method != mcp.NoteProgress {
+func (k *sessionSink) Notify(n *mcp.Note) {
+	m := n.Msg
+	if k.progress == nil || m.Method != mcp.NoteProgress {
 		return
 	}
 	number := func(key string) float64 {

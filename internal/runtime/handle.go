@@ -124,7 +124,7 @@ func (h *Handle) Replace(host downstream.Handler) *Generation {
 		}
 		before() // after carry: a server that is the same goes on watching
 		for _, note := range []string{mcp.NoteToolsChanged, mcp.NotePromptsChanged, mcp.NoteResourcesChanged} {
-			a.to.Notify(jsonrpc.AppendNotification(nil, note, nil))
+			a.to.Notify(mcp.NewNote(note, nil))
 		}
 	}
 	return old

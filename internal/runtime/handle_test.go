@@ -54,7 +54,7 @@ func (h *host) note() {
 
 type listener struct{ notes atomic.Int64 }
 
-func (l *listener) Notify([]byte) { l.notes.Add(1) }
+func (l *listener) Notify(*mcp.Note) { l.notes.Add(1) }
 
 func (l *listener) Ask(context.Context, *jsonrpc.Message) (*jsonrpc.Message, error) {
 	return nil, mcp.ErrCannotAsk

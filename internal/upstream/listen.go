@@ -242,11 +242,8 @@ type listenCaller struct {
 	l  *listening
 }
 
-func (s *listenCaller) Notify(b []byte) {
-	m, err := jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1, Tolerant: true})
-	if err != nil {
-		return
-	}
+func (s *listenCaller) Notify(n *mcp.Note) {
+	m := n.Msg
 	if m.Method == mcp.NoteAcknowledged {
 		got, _ := mcp.ParseSubscriptionFilter(m.Raw, m.Param("notifications"))
 		s.u.mu.Lock()
