@@ -10,24 +10,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/telemetry"
 )
 
-// ConnectOptions are those of Connect.
+// ConnectOptions are the options of Connect.
 type ConnectOptions struct {
 	Server   config.Server
 	Log      *slog.Logger
 	Progress func(server, step string) // see RunOptions
-	// Answer answers a question of the server; see runtime.ConnectOptions.
+	// Answer answers a request of the server for input; see runtime.ConnectOptions.
 	Answer  func(message string, schema []byte) (content []byte, action string)
 	Version string
 }
 
-// Session is a conversation with a server, for commands, and the log of it.
+// Session is a conversation with a server, for commands, with the log of it.
 type Session struct {
 	*runtime.Session
-	shown *telemetry.Log // of events
-	flush func()         // of the log
+	shown *telemetry.Log // logs events
+	flush func()         // flushes the log
 }
 
-// Connect opens a conversation with a server. The error says why that failed.
+// Connect opens a conversation with a server. If that fails, the error says why.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	limited, flush := limitLog(orDiscard(o.Log))
 	o.Server.Name = nameOf(o.Server)
@@ -44,7 +44,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	return s, nil
 }
 
-// Close ends the conversation and the server behind it, and waits for both.
+// Close ends the conversation, stops the server, and waits for both.
 func (s *Session) Close() error {
 	s.Session.Close()
 	s.end()

@@ -105,7 +105,7 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	w.waitLog(t, "configuration taken over", 1)
+	w.waitLog(t, "configuration applied", 1)
 	for i := range 2 {
 		if got := count("c"); got != fmt.Sprint(i+1) {
 			t.Errorf("call %d after the reload: the server's session counts %s", i, got)
@@ -168,7 +168,7 @@ func TestT18_PagesOnBothEdges(t *testing.T) {
 				first[who] = page("/mcp", "")
 			}
 			w.write(t, text(came, many))
-			w.waitLog(t, "configuration taken over", 1)
+			w.waitLog(t, "configuration applied", 1)
 			await(t, "all is listed", 20*time.Second, func() bool { return len(walk(t, whole)) == 1354 })
 			for who, page := range clients {
 				m := first[who]

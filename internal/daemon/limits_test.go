@@ -72,7 +72,7 @@ func TestReloadOfTimeouts(t *testing.T) {
 	w := serveFile(t, text(u))
 	w.call("/mcp", "a__echo", "{}").wantText(t, "{}")
 	w.write(t, strings.Replace(text(u), "limits: {", "servers: {a: {callTimeout: 1s}}, limits: {", 1))
-	w.waitLog(t, "configuration taken over", 1)
+	w.waitLog(t, "configuration applied", 1)
 	start := time.Now()
 	w.call("/mcp", "a__hang", "{}").wantFault(t, "timeout", "unknown")
 	if took := time.Since(start); took > patience(5*time.Second) {
@@ -82,6 +82,6 @@ func TestReloadOfTimeouts(t *testing.T) {
 		t.Errorf("it was started %d times", n)
 	}
 	w.write(t, strings.Replace(text(u), "limits: {", "limits: {message: 10KiB, ", 1))
-	w.waitLog(t, "configuration taken over", 2)
+	w.waitLog(t, "configuration applied", 2)
 	w.call("/s/a/mcp", "large", `{"n":12000}`).wantFault(t, "too_large", "unknown")
 }

@@ -25,13 +25,13 @@ type listenOptions struct {
 	handler   http.Handler
 	endpoints *runtime.Endpoints
 	log       *slog.Logger
-	drain     func()            // ends what would never end by itself, when the stop begins
+	drain     func()            // ends requests that would never end by themselves, when the stop begins
 	limit     time.Duration     // 0 means runtime.DrainLimit
 	ready     func(base string) // called once, with "http://host:port"
 }
 
-// listen serves HTTP until ctx ends, then lets what runs come to its end, within
-// bounds, and closes the endpoints. It returns nil after an orderly stop.
+// listen serves HTTP until ctx ends. Then it lets running requests finish, within bounds,
+// and closes the endpoints. It returns nil after an orderly stop.
 func listen(ctx context.Context, o listenOptions) error {
 	l, err := net.Listen("tcp", o.address)
 	if err != nil {
@@ -68,7 +68,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	if srv.Shutdown(polite) != nil {
 		o.log.Warn("calls are cut off", "after", o.limit.String())
 	}
-	// What still runs ends with the endpoints and says so, if its client reads.
+	// What still runs ends with the endpoints. Its clients are told, if they read.
 	closed := make(chan struct{})
 	running.Go(func() {
 		defer close(closed)
@@ -85,7 +85,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	return nil
 }
 
-// listenError says what is wrong with an address and what to do.
+// listenError says what is wrong with an address and how to fix it.
 func listenError(address string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -96,7 +96,7 @@ func listenError(address string, err error) error {
 	return fmt.Errorf("address %s cannot be listened on: %w", address, err)
 }
 
-// isLocal reports whether only this machine can reach an address to listen at.
+// isLocal reports whether only this machine can reach a listen address.
 func isLocal(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/loglimit"
 )
 
-// limitLog returns a logger for events that clients and servers can cause. It is
-// limited, so that they cannot flood the log. flush must be called at the end.
+// limitLog returns a logger for events that clients and servers can cause. It limits their
+// rate so that they cannot flood the log. flush must be called at the end.
 func limitLog(log *slog.Logger) (limited *slog.Logger, flush func()) {
 	h := loglimit.New(log.Handler())
 	return slog.New(h), h.Close

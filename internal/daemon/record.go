@@ -18,25 +18,24 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
-// RecordOptions are those of Record.
+// RecordOptions are the options of Record.
 type RecordOptions struct {
 	Server config.Server
-	Listen string    // for a server at a URL: where its client finds the tap
-	Tape   io.Writer // not closed
-	About  string    // prose that the tape begins with
+	Listen string    // for a server at a URL: the address where its client connects
+	Tape   io.Writer // not closed by Record
+	About  string    // a text that the tape begins with
 	Log    *slog.Logger
-	Stderr io.Writer // what a child says there
-	// Stdin and Stdout take the place of the process's own, for tests.
+	Stderr io.Writer // the child's stderr
+	// Stdin and Stdout replace the process's own, for tests.
 	Stdin  io.ReadCloser
 	Stdout io.WriteCloser
 	Ready  func(url string) // called once when it listens
 }
 
-// Record lets a client and a server talk and writes down what they say. A command
-// inherits our whole environment, since we stand where it stood. Record ends with
-// the server's process, or with ctx on HTTP. code is the exit status of the process
-// as a shell reports it, 0 on HTTP; the error says what kept the two from talking, or why the tape is not
-// whole.
+// Record connects a client and a server and writes their messages down. A command inherits
+// our whole environment, because Dragoman runs in its place. Record ends with the server's
+// process, or with ctx on HTTP. code is the process's exit status as a shell reports it, 0
+// on HTTP. The error says why the two could not talk, or why the tape is incomplete.
 func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 	r := tape.NewRecorder(o.Tape, o.About, o.Server.Secrets())
 	if o.Server.URL != "" {
@@ -45,12 +44,13 @@ func Record(ctx context.Context, o RecordOptions) (code int, err error) {
 		code, err = recordPipe(ctx, r, o)
 	}
 	if bad := r.Err(); bad != nil {
-		err = errors.Join(err, fmt.Errorf("the tape is not whole: %w", bad))
+		err = errors.Join(err, fmt.Errorf("the tape is incomplete: %w", bad))
 	}
 	return code, err
 }
 
-// stopOfTapped is how long a recorded server may take to end once its client has.
+// stopOfTapped is how long a recorded server may take to exit once its client has
+// disconnected.
 const stopOfTapped = 10 * time.Second
 
 func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, error) {
@@ -70,7 +70,7 @@ func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, er
 	stdout, stdin := child.Raw()
 	err = r.Pipe(tape.Ends{From: in, To: out}, tape.Ends{From: stdout, To: stdin}, func() { _ = in.Close() })
 	if ctx.Err() != nil {
-		err = nil // we ended it
+		err = nil // we stopped it
 	}
 	polite, cancel := context.WithTimeout(context.Background(), stopOfTapped)
 	defer cancel()
@@ -79,8 +79,8 @@ func recordPipe(ctx context.Context, r *tape.Recorder, o RecordOptions) (int, er
 	return child.ExitStatus(), err
 }
 
-// startWhole starts a command with our whole environment and what the server's
-// entry adds.
+// startWhole starts a command with our whole environment plus the variables of the server's
+// entry.
 func startWhole(ctx context.Context, s config.Server, stderr io.Writer) (*stdio.Process, error) {
 	env := os.Environ()
 	for k, v := range s.Env {
@@ -133,24 +133,23 @@ func orDiscard(l *slog.Logger) *slog.Logger {
 	return l
 }
 
-// ReplayOptions are those of Replay.
+// ReplayOptions are the options of Replay.
 type ReplayOptions struct {
 	Tape *tape.Tape
-	// Server is whom the client's side is played to; nil plays the server's side, to
-	// a client on standard streams or, with Listen, over HTTP.
+	// Server is the server to which the client's side is played. If it is nil, the server's
+	// side is played, to a client on stdio or, with Listen, over HTTP.
 	Server *config.Server
 	Listen string
 	tape.Options
 	Log    *slog.Logger
-	Stderr io.Writer // what a child says there
+	Stderr io.Writer // the child's stderr
 	Stdin  io.ReadCloser
 	Stdout io.WriteCloser
 	Ready  func(url string)
 }
 
-// Replay plays one side of a tape and returns how the other side differs from what
-// it said when the tape was made. Over HTTP the server's side is played until the
-// client has said all, or ctx ends.
+// Replay plays one side of a tape and returns how the other side differs from the tape.
+// Over HTTP the server's side is played until the client has sent everything, or ctx ends.
 func Replay(ctx context.Context, o ReplayOptions) ([]tape.Difference, error) {
 	switch {
 	case o.Server != nil && o.Server.URL != "":

@@ -7,22 +7,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// secondLook is how long a file must stay without servers before the servers that it
-// had are removed.
+// secondLook is how long a file must stay without servers before the running servers are
+// removed.
 const secondLook = 10 * time.Second
 
-// emptiness decides whether a changed configuration without servers replaces one that
-// has some. A full disk or a crashed editor leaves such files, and using one would
-// remove all servers at once. An empty file is never used. A file that explicitly has
-// no servers is used only at a second look or on SIGHUP.
+// emptiness decides whether a changed configuration without servers replaces one that has
+// some. A full disk or a crashed editor leaves such files, and using one would remove all
+// servers at once. An empty file is never used. A file that explicitly has no servers is
+// used only after secondLook or on SIGHUP.
 type emptiness struct {
 	patience time.Duration // 0 means secondLook
 	log      *slog.Logger
 
-	again *time.Timer // for the second look; nil while none is due
+	again *time.Timer // for the second look; nil if none is due
 }
 
-// wait returns the channel of the second look, nil while none is due.
+// wait returns the channel of the second look, nil if none is due.
 func (e *emptiness) wait() <-chan time.Time {
 	if e.again == nil {
 		return nil
@@ -30,7 +30,7 @@ func (e *emptiness) wait() <-chan time.Time {
 	return e.again.C
 }
 
-// stop forgets the second look.
+// stop cancels the second look.
 func (e *emptiness) stop() {
 	if e.again != nil {
 		e.again.Stop()
@@ -38,8 +38,8 @@ func (e *emptiness) stop() {
 	}
 }
 
-// refuses reports whether next must not be used yet, and logs why. sure is true on
-// SIGHUP and at the second look.
+// refuses reports whether next must not be used yet, and logs why. sure is true on SIGHUP
+// and at the second look.
 func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 	e.stop()
 	switch {

@@ -62,7 +62,7 @@ func TestReloadKeeps(t *testing.T) {
 				changes++
 				await(t, "the change is read", 10*time.Second, func() bool {
 					log := r.log.String()
-					return strings.Count(log, "configuration taken over")+strings.Count(log, "configuration is unchanged") >= changes
+					return strings.Count(log, "configuration applied")+strings.Count(log, "configuration is unchanged") >= changes
 				})
 			}
 			settle()

@@ -90,7 +90,7 @@ func (r *reloading) with(settings string, names ...string) string {
 // same as before.
 func (r *reloading) change(text string) {
 	r.t.Helper()
-	said := "configuration taken over"
+	said := "configuration applied"
 	if text == r.last {
 		said = "configuration is unchanged"
 	}
@@ -101,7 +101,7 @@ func (r *reloading) change(text string) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		r.t.Fatal(err)
 	}
-	await(r.t, "the configuration is taken over", 10*time.Second, func() bool { return taken() > before })
+	await(r.t, "the configuration is applied", 10*time.Second, func() bool { return taken() > before })
 }
 
 // A kind of change. After it the servers old and new are there, unless gone is set.

@@ -77,7 +77,7 @@ func TestReload(t *testing.T) {
 	single := w.initialize("/s/gone/mcp", "2025-11-25", "{}")
 	events := w.open("GET", "/mcp", "", "Mcp-Session-Id", session)
 	w.write(t, text(came, kept))
-	w.waitLog(t, "configuration taken over", 1)
+	w.waitLog(t, "configuration applied", 1)
 	w.call("/mcp", "came__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	w.post("/mcp", toolCall("5", "kept__echo", `{"v":2}`), "Mcp-Session-Id", session).wantText(t, `{"v":2}`)
 	w.initialize("/s/came/mcp", "2025-06-18", "{}")
@@ -99,7 +99,7 @@ func TestReload(t *testing.T) {
 	}
 	// And back: the room of the server that returns works.
 	w.write(t, text(gone, kept))
-	w.waitLog(t, "configuration taken over", 2)
+	w.waitLog(t, "configuration applied", 2)
 	w.call("/s/gone/mcp", "echo", `{"v":3}`).wantText(t, `{"v":3}`)
 	came.wantGone(t)
 }
@@ -145,7 +145,7 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	w.waitLog(t, "configuration taken over", 1)
+	w.waitLog(t, "configuration applied", 1)
 	if a := w.modern("/mcp", "1", "server/discover", "", ""); !strings.Contains(a.body, `"title":"Changed"`) {
 		t.Errorf("discover: %s", a.body)
 	}
@@ -178,7 +178,7 @@ func TestSignalBeforeReady(t *testing.T) {
 			ready(mcp)
 		}
 	})
-	w.waitLog(t, "configuration taken over", 1)
+	w.waitLog(t, "configuration applied", 1)
 	w.call("/mcp", "other__echo", "{}").wantText(t, "{}")
 }
 
@@ -189,7 +189,7 @@ func TestReloadTwice(t *testing.T) {
 	w := serveFile(t, text(u))
 	w.call("/mcp", "u__echo", "{}").wantText(t, "{}") // the watch has begun
 	w.write(t, text(u, other))
-	w.waitLog(t, "configuration taken over", 1)
+	w.waitLog(t, "configuration applied", 1)
 	session := w.initialize("/mcp", "2025-11-25", "{}")
 	events := w.open("GET", "/mcp", "", "Mcp-Session-Id", session)
 	listen := w.open("POST", "/mcp", modernBody(`"l"`, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`), modernHeader(mcp.MethodListen, "")...)
@@ -220,8 +220,8 @@ func TestReloadTwice(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(w.log.String(), "configuration taken over"); n != 1 {
-		t.Errorf("taken over %d times", n)
+	if n := strings.Count(w.log.String(), "configuration applied"); n != 1 {
+		t.Errorf("applied %d times", n)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestEmptyFile(t *testing.T) {
 				t.Errorf("the status says %+v", s.Servers)
 			}
 			w.write(t, text(u, child(t, "other", "legacy")))
-			w.waitLog(t, "configuration taken over", 1)
+			w.waitLog(t, "configuration applied", 1)
 			w.call("/mcp", "other__echo", "{}").wantText(t, "{}")
 		})
 	}
@@ -256,7 +256,7 @@ func TestEmptyFile(t *testing.T) {
 		w := serveFile(t, text(u), func(o *ServeOptions) { o.secondLook = 50 * time.Millisecond })
 		w.call("/mcp", "u__echo", "{}").wantText(t, "{}")
 		w.write(t, "mcpServers: {}\n")
-		w.waitLog(t, "configuration taken over", 1)
+		w.waitLog(t, "configuration applied", 1)
 		if !strings.Contains(w.log.String(), "has no servers any more") {
 			t.Error("nobody was warned")
 		}
@@ -272,7 +272,7 @@ func TestEmptyFile(t *testing.T) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		w.waitLog(t, "configuration taken over", 1)
+		w.waitLog(t, "configuration applied", 1)
 		u.wantGone(t)
 	})
 	t.Run("servers come back", func(t *testing.T) {
@@ -304,7 +304,7 @@ func TestW08_RemovedWithCalls(t *testing.T) {
 			calling.Go(func() { w.call("/s/u/mcp", "hang", `{}`).wantFault(t, "removed", "unknown") })
 			await(t, "the calls have arrived", 5*time.Second, func() bool { return u.count("call slow") == 1 && u.count("call hang") == 1 })
 			w.write(t, text(other))
-			w.waitLog(t, "configuration taken over", 1)
+			w.waitLog(t, "configuration applied", 1)
 			calling.Wait()
 			u.wantGone(t)
 			w.call("/mcp", "other__echo", "{}").wantText(t, "{}")

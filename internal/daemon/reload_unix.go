@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// notifyDump asks for the signal that means: say how everything is.
+// notifyDump subscribes to SIGUSR1, which asks for a dump of the status.
 func notifyDump(c chan<- os.Signal) { signal.Notify(c, syscall.SIGUSR1) }
 
-// notifyReload asks for the signal that means: read the configuration again.
+// notifyReload subscribes to SIGHUP, which asks to read the configuration again.
 func notifyReload(c chan<- os.Signal) { signal.Notify(c, syscall.SIGHUP) }

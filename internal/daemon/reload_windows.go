@@ -2,8 +2,8 @@ package daemon
 
 import "os"
 
-// notifyDump does nothing: Windows has no such signal, /api/v1/status says the same.
+// notifyDump does nothing: Windows has no such signal. /api/v1/status has the same content.
 func notifyDump(chan<- os.Signal) {}
 
-// notifyReload does nothing: Windows has no such signal, the file is watched.
+// notifyReload does nothing: Windows has no such signal. The file is watched.
 func notifyReload(chan<- os.Signal) {}

@@ -24,29 +24,29 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// RunOptions are those of Run.
+// RunOptions are the options of Run.
 type RunOptions struct {
 	Server config.Server
-	Listen string // "" serves standard input and output
+	Listen string // "" means stdio
 	Log    *slog.Logger
-	// Progress hears what is being done while somebody waits; an empty step says
-	// that it is over. Any goroutine may call it. Nil is allowed.
+	// Progress gets the current step while the user waits; an empty step says that it is over.
+	// Any goroutine may call it. Nil is allowed.
 	Progress func(server, step string)
-	// Trace hears how the handshakes with the server went. Nil is allowed.
+	// Trace gets the traces of the handshakes with the server. Nil is allowed.
 	Trace func(server, trace string)
-	// Stdin and Stdout take the place of the process's own, for tests.
+	// Stdin and Stdout replace the process's own, for tests.
 	Stdin   io.Reader
 	Stdout  io.WriteCloser
-	Ready   func(url string) // called once when it listens; not on stdio
-	Drain   time.Duration    // that running calls have once ctx has ended; 0 means 30 s. Not on stdio
+	Ready   func(url string) // called once when it listens; not called on stdio
+	Drain   time.Duration    // for running calls once ctx has ended; 0 means 30 s; not used on stdio
 	Version string
-	// Events is where everything that happens is published. Nil makes a publisher that
-	// only the log subscribes to.
+	// Events is where everything that happens is published. If it is nil, Run makes a publisher
+	// to which only the log subscribes.
 	Events *event.Publisher
 }
 
-// Run offers one server under its own names until ctx ends or, on stdio, the
-// client is gone. It returns nil for either.
+// Run serves one server under its own names until ctx ends or, on stdio, the client
+// disconnects. It returns nil in both cases.
 func Run(ctx context.Context, o RunOptions) error {
 	limited, flush := limitLog(orDiscard(o.Log))
 	defer flush()
@@ -90,10 +90,10 @@ func Run(ctx context.Context, o RunOptions) error {
 	})
 }
 
-// servePipe serves a client on standard input and output, or on what stands for
-// them, and reads messages of at most body bytes. When ctx ends, drain ends what would never end by itself, and what else
-// runs is cut off: whoever stops a program on a pipe waits for it. The error is
-// downstream.ErrShutdown where the client waits for our end.
+// servePipe serves a client on stdin and stdout, or their replacements, and reads messages
+// of at most body bytes. When ctx ends, drain ends requests that would never end by
+// themselves, and the rest is cut off, because whoever stops a program on a pipe waits for
+// it. The error is downstream.ErrShutdown if the client waits for our exit.
 func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body int, in io.Reader, out io.WriteCloser) error {
 	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: body, Names: mcp.MethodName}}
 	var pipe transport.Pipe
@@ -125,7 +125,7 @@ func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body i
 	return err
 }
 
-// nameOf returns the name of a server that may have none in a configuration.
+// nameOf returns a name for a server that may have none in its configuration.
 func nameOf(c config.Server) string {
 	if c.Name != "" {
 		return c.Name
@@ -136,6 +136,6 @@ func nameOf(c config.Server) string {
 	return "server"
 }
 
-// hurriedLimit is runtime.StopLimit for a client that waits for our end and kills us after
-// five seconds.
+// hurriedLimit replaces runtime.StopLimit for a client that waits for our exit and kills us
+// after five seconds.
 const hurriedLimit = 2 * time.Second

@@ -24,35 +24,35 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// ServeOptions are those of Serve.
+// ServeOptions are the options of Serve.
 type ServeOptions struct {
-	ConfigPath string // watched for changes; "" when there is no file
+	ConfigPath string // watched for changes; "" if there is no file
 	Config     *config.Snapshot
-	Listen     string // in place of the configuration's; "" leaves that
-	Stdio      bool   // serve a client on standard input and output as well
+	Listen     string // overrides the configuration's; "" keeps that
+	Stdio      bool   // also serve a client on stdin and stdout
 	Log        *slog.Logger
 	Progress   func(server, step string) // see RunOptions
 	Trace      func(server, trace string)
 	Stdin      io.Reader
 	Stdout     io.WriteCloser
 	Ready      func(mcp string) // called once when it listens, with the endpoint's URL
-	// Drain is how long running calls have once ctx has ended, or their server is
-	// taken out of the configuration; 0 means 30 s.
+	// Drain is how long calls may run once ctx has ended or their server is removed from the
+	// configuration; 0 means 30 s.
 	Drain   time.Duration
 	Version string
-	// Events is where everything that happens is published. Nil makes a publisher that
-	// only the log and the metrics subscribe to.
+	// Events is where everything that happens is published. If it is nil, Serve makes a
+	// publisher to which only the log and the metrics subscribe.
 	Events *event.Publisher
-	// Dump is where SIGUSR1 writes how everything is. Nil leaves that signal to the
-	// system.
+	// Dump is where SIGUSR1 writes the status. If it is nil, the signal keeps its default
+	// action.
 	Dump io.Writer
 
 	secondLook time.Duration // see emptiness; for tests
 }
 
-// Serve offers many servers behind one endpoint until ctx ends or, with Stdio, the
-// client on standard input is gone. A changed configuration is taken over while it
-// runs; a bad one is reported and changes nothing.
+// Serve serves many servers behind one endpoint until ctx ends or, with Stdio, the client
+// on stdin disconnects. It applies a changed configuration while it runs. An invalid one is
+// logged and changes nothing.
 func Serve(ctx context.Context, o ServeOptions) error {
 	plain := orDiscard(o.Log)
 	limited, flush := limitLog(plain)
@@ -60,7 +60,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	o.Log = limited
 	reload := make(chan os.Signal, 1)
 	if o.ConfigPath != "" {
-		// A signal that nobody waits for would end the program.
+		// A signal without a receiver would end the program.
 		notifyReload(reload)
 		defer signal.Stop(reload)
 	}
@@ -93,7 +93,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 			if errors.Is(err, downstream.ErrShutdown) {
 				d.hurried.Store(true)
 			} else if err != nil {
-				o.Log.Warn("standard input ended", "cause", err.Error())
+				o.Log.Warn("stdin ended", "cause", err.Error())
 			}
 		})
 	}
@@ -108,28 +108,28 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	})
 }
 
-// daemon is what Serve leads.
+// daemon is the state of a running Serve.
 type daemon struct {
-	opts    ServeOptions // its Log is limited
-	log     *slog.Logger // for what only whoever runs us can cause
-	events  *event.Publisher
-	metrics *telemetry.Metrics
-	shown   *telemetry.Log // of events
-	unheard func()         // ends the subscription of metrics
-	guard   *httpdoor.Guard
-	budget  *transport.Budget
-	runtime *runtime.Runtime
-	admin   *admin.API
-	hurried atomic.Bool // the client on standard input waits for our end
+	opts        ServeOptions // its Log is limited
+	log         *slog.Logger // for events that clients and servers cannot cause
+	events      *event.Publisher
+	metrics     *telemetry.Metrics
+	shown       *telemetry.Log // of events
+	stopMetrics func()         // ends the metrics subscription
+	guard       *httpdoor.Guard
+	budget      *transport.Budget
+	runtime     *runtime.Runtime
+	admin       *admin.API
+	hurried     atomic.Bool // the client on stdin waits for our exit
 }
 
-// newDaemon makes a daemon; local says that only this machine can reach its listener.
+// newDaemon makes a daemon. local says that only this machine can reach its listener.
 func newDaemon(o ServeOptions, local bool) *daemon {
 	d := &daemon{opts: o, events: o.Events, metrics: telemetry.NewMetrics()}
 	if d.events == nil {
 		d.events = &event.Publisher{}
 	}
-	d.unheard = d.metrics.Subscribe(d.events)
+	d.stopMetrics = d.metrics.Subscribe(d.events)
 	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
 	d.budget = transport.NewBudget(runtime.InFlight(o.Config.Limits.InFlight, o.Config.Limits.Body))
 	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
@@ -143,7 +143,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	return d
 }
 
-// counts returns what each endpoint has counted.
+// counts returns the counters of each endpoint.
 func (d *daemon) counts() (all []telemetry.Endpoint) {
 	for _, e := range d.runtime.Endpoints().List() {
 		overHTTP, overSSE := e.Counts()
@@ -152,8 +152,8 @@ func (d *daemon) counts() (all []telemetry.Endpoint) {
 	return all
 }
 
-// needsRestart names what differs between two configurations that is not taken
-// over while we run.
+// needsRestart names the settings that differ between two configurations and are not
+// applied while Dragoman runs.
 func needsRestart(a, b *config.Snapshot) (names []string) {
 	for _, x := range []struct {
 		name string
@@ -175,7 +175,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 	return names
 }
 
-// watch takes over a changed configuration: when the file changes, and when hup delivers a
+// watch applies a changed configuration when the file changes and when hup delivers a
 // SIGHUP. A configuration that equals the current one changes nothing.
 func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 	var running sync.WaitGroup
@@ -218,7 +218,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			continue
 		}
 		d.runtime.Apply(s)
-		d.log.Info("configuration taken over", "servers", len(s.Servers))
+		d.log.Info("configuration applied", "servers", len(s.Servers))
 		if later := needsRestart(d.opts.Config, s); len(later) > 0 {
 			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 		}
@@ -235,13 +235,13 @@ func (d *daemon) handler() http.Handler {
 	return d.guard.Wrap(mux)
 }
 
-// close ends everything and waits for it.
+// close stops everything and waits for it.
 func (d *daemon) close() {
 	limit := runtime.StopLimit
 	if d.hurried.Load() {
 		limit = hurriedLimit
 	}
 	d.runtime.Close(limit)
-	d.unheard()
-	d.shown.Close() // last: what the others say at their end is logged
+	d.stopMetrics()
+	d.shown.Close() // last, so that what the others log when they end is written
 }
