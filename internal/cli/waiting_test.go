@@ -64,7 +64,7 @@ func TestListOfStartingGateway(t *testing.T) {
 		args   []string
 		took   time.Duration // at most
 		code   error
-		out    string // in standard output
+		out    string // the expected stdout
 		said   []string
 		silent bool
 	}{
