@@ -23,6 +23,10 @@ var ErrSessionLost = errors.New("the server has lost the session")
 // call: no further call can be sent there.
 var ErrLinkOver = errors.New("the pipe to the server has ended")
 
+// ErrWriteFailed is wrapped by the errors of calls of which nothing was sent because the
+// pipe accepts no messages any more. Answers to earlier calls may still arrive.
+var ErrWriteFailed = errors.New("the pipe to the server accepts no messages")
+
 // ErrRemoved is wrapped by the cause of a Close that takes the server out of service. Calls
 // that end with it report it.
 var ErrRemoved = errors.New("the server was taken out of service")

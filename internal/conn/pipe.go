@@ -122,7 +122,11 @@ func (l *pipeConn) run(ctx context.Context, body []byte, n int64, p *pending, on
 	if l.server.opts.Posts {
 		defer l.sendBeside(ctx, bytes.Clone(body), n, p)()
 	} else if err := l.pipe.Send(ctx, quit, body); err != nil {
-		l.abandon(n, p, !errors.Is(err, transport.ErrNotSent))
+		notSent := errors.Is(err, transport.ErrNotSent)
+		l.abandon(n, p, !notSent)
+		if notSent && ctx.Err() == nil && !errors.Is(err, transport.ErrStalled) {
+			err = fmt.Errorf("%w: %w", ErrWriteFailed, err)
+		}
 		return nil, err
 	} else {
 		p.sent.Store(true)

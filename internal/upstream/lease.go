@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -147,8 +148,11 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 		if !errors.As(err, &e) || try > 0 || ctx.Err() != nil {
 			return nil, err
 		}
-		if isOver(err) {
+		switch {
+		case isOver(err):
 			u.drop(s, err)
+		case errors.Is(err, conn.ErrWriteFailed):
+			u.replaceBroken(ctx, s, err)
 		}
 		if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
 			return nil, err
@@ -176,6 +180,37 @@ func (l *Lease) again(ctx context.Context) error {
 		return mcp.ErrChanged
 	}
 	return nil
+}
+
+// brokenGrace is how long the end of a session may take that accepts no messages any more.
+const brokenGrace = 100 * time.Millisecond
+
+// replaceBroken takes a session out of service that accepts no messages any more, so that
+// nobody gets it again. Most such servers have exited, and the session ends with the pipe.
+// If it does not, it goes on for the other calls that wait for their answers.
+func (u *Upstream) replaceBroken(ctx context.Context, s *session, err error) {
+	t := time.NewTimer(brokenGrace)
+	defer t.Stop()
+	select {
+	case <-s.server.Gone():
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	u.mu.Lock()
+	if s.server.Err() != nil || s.users <= 1 {
+		u.mu.Unlock()
+		u.drop(s, err)
+		return
+	}
+	p, link := s.pool, s.link
+	again := !s.outdated
+	if again {
+		u.outdateLocked(s)
+	}
+	u.mu.Unlock()
+	if again {
+		u.work.Go(func() { u.restore(p, link) })
+	}
 }
 
 // callInSession sends a call that only one session can answer. If that session is over on a
