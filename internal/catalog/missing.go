@@ -67,24 +67,13 @@ func (v View) appendMissing(dst []byte, a *knownAudience, method string) []byte 
 	}
 	dst = append(dst, `,"`+mcp.KeyMeta+`":{"`+mcp.KeyMissing+`":{`...)
 	if len(starting) > 0 {
-		dst = appendNames(append(dst, `"starting":`...), starting)
+		dst = jsonrpc.AppendStrings(append(dst, `"starting":`...), starting)
 		if len(failed) > 0 {
 			dst = append(dst, ',')
 		}
 	}
 	if len(failed) > 0 {
-		dst = appendNames(append(dst, `"failed":`...), failed)
+		dst = jsonrpc.AppendStrings(append(dst, `"failed":`...), failed)
 	}
 	return append(dst, `}}`...)
-}
-
-func appendNames(dst []byte, names []string) []byte {
-	dst = append(dst, '[')
-	for i, name := range names {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = jsonrpc.AppendQuote(dst, name)
-	}
-	return append(dst, ']')
 }

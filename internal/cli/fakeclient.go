@@ -86,12 +86,6 @@ func surveyJSON(profile string, found []fake.Finding, violations []string) []byt
 		out = jsonrpc.AppendQuote(append(out, `,"outcome":`...), outcome)
 		out = append(jsonrpc.AppendQuote(append(out, `,"detail":`...), f.Detail), '}')
 	}
-	out = append(out, `],"violations":[`...)
-	for i, v := range violations {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = jsonrpc.AppendQuote(out, v)
-	}
-	return append(out, "]}\n"...)
+	out = jsonrpc.AppendStrings(append(out, `],"violations":`...), violations)
+	return append(out, "}\n"...)
 }

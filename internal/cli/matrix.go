@@ -119,11 +119,7 @@ func matrixAxis(flag string, values []string) (revs []mcp.Revision, ts []matrix.
 		if date != "" {
 			r, ok := mcp.ParseRevision(date)
 			if !ok {
-				var dates []string
-				for _, r := range mcp.Revisions() {
-					dates = append(dates, r.String())
-				}
-				return nil, nil, usagef("use one of "+strings.Join(dates, ", "), "%s: unknown revision %q", flag, date)
+				return nil, nil, usagef("use one of "+strings.Join(mcp.Dates(mcp.Revisions()), ", "), "%s: unknown revision %q", flag, date)
 			}
 			revs = append(revs, r)
 		}

@@ -128,11 +128,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	if t.revision != "" {
 		r, ok := mcp.ParseRevision(t.revision)
 		if !ok {
-			var dates []string
-			for _, r := range mcp.Revisions() {
-				dates = append(dates, r.String())
-			}
-			return s, usagef("use one of "+strings.Join(dates, ", "), "--revision: unknown revision %q", t.revision)
+			return s, usagef("use one of "+strings.Join(mcp.Dates(mcp.Revisions()), ", "), "--revision: unknown revision %q", t.revision)
 		}
 		s.Revision = r
 	}

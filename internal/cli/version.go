@@ -67,10 +67,7 @@ same.`,
 }
 
 func (a *app) printVersion(asJSON bool) error {
-	var revisions []string
-	for _, r := range mcp.Revisions() {
-		revisions = append(revisions, r.String())
-	}
+	revisions := mcp.Dates(mcp.Revisions())
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	if !asJSON {
 		text := "dragoman " + version() + " (" + runtime.Version() + ", " + platform + ")\n"
@@ -88,13 +85,7 @@ func (a *app) printVersion(asJSON bool) error {
 		b = jsonrpc.AppendQuote(b, m[0])
 		b = jsonrpc.AppendQuote(append(b, ':'), m[1])
 	}
-	b = append(b, `,"revisions":[`...)
-	for i, r := range revisions {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = jsonrpc.AppendQuote(b, r)
-	}
-	_, err := a.stdout.Write(append(b, "]}\n"...))
+	b = jsonrpc.AppendStrings(append(b, `,"revisions":`...), revisions)
+	_, err := a.stdout.Write(append(b, "}\n"...))
 	return err
 }

@@ -477,8 +477,8 @@ type field struct {
 // form returns the params of an elicitation, using only what all revisions with forms
 // support (2025-06-18 §Elicitation, "Requested Schema").
 func form(message string, fields ...field) []byte {
-	properties, required := &object{}, []byte("[")
-	for i, f := range fields {
+	properties, required := &object{}, []string(nil)
+	for _, f := range fields {
 		p := (&object{}).text("type", "string")
 		if f.title != "" {
 			p.text("title", f.title)
@@ -487,21 +487,11 @@ func form(message string, fields ...field) []byte {
 			p.text("description", f.about)
 		}
 		if f.choices != nil {
-			list := []byte("[")
-			for j, c := range f.choices {
-				if j > 0 {
-					list = append(list, ',')
-				}
-				list = jsonrpc.AppendQuote(list, c)
-			}
-			p.member("enum", append(list, ']'))
+			p.member("enum", jsonrpc.AppendStrings(nil, f.choices))
 		}
 		properties.member(f.key, p.json())
-		if i > 0 {
-			required = append(required, ',')
-		}
-		required = jsonrpc.AppendQuote(required, f.key)
+		required = append(required, f.key)
 	}
-	schema := (&object{}).text("type", "object").member("properties", properties.json()).member("required", append(required, ']'))
+	schema := (&object{}).text("type", "object").member("properties", properties.json()).member("required", jsonrpc.AppendStrings(nil, required))
 	return (&object{}).text("message", message).member("requestedSchema", schema.json()).json()
 }

@@ -154,11 +154,7 @@ func (c *compiler) readOpening(o *object, op *dialect.Opening) {
 	if n := o.text("version", &date); n != nil {
 		r, ok := mcp.ParseRevision(date)
 		if !ok || !r.Can(mcp.Handshake) {
-			var dates []string
-			for _, r := range mcp.Revisions(mcp.Handshake) {
-				dates = append(dates, r.String())
-			}
-			c.problem(n, o.at("version"), n.shown()+" is not a revision that initialize can offer", "write "+oneOf(dates))
+			c.problem(n, o.at("version"), n.shown()+" is not a revision that initialize can offer", "write "+oneOf(mcp.Dates(mcp.Revisions(mcp.Handshake))))
 		} else {
 			op.Version = r
 		}

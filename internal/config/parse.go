@@ -219,13 +219,7 @@ func (c *compiler) readRevisions(o *object, s *Snapshot) {
 	o.done()
 }
 
-func revisionDates() []string {
-	var out []string
-	for _, r := range mcp.Revisions() {
-		out = append(out, r.String())
-	}
-	return out
-}
+func revisionDates() []string { return mcp.Dates(mcp.Revisions()) }
 
 func (c *compiler) readSeparator(o *object, s *Snapshot) {
 	if n := o.text("separator", &s.Separator); n != nil {

@@ -29,11 +29,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	}
 	p.identity(&s.Identity)
 	p.line(1, "revisions:")
-	var dates []string
-	for _, r := range s.Revisions.Accept {
-		dates = append(dates, r.String())
-	}
-	p.list(2, "accept", dates)
+	p.list(2, "accept", mcp.Dates(s.Revisions.Accept))
 	p.text(2, "otherwise", choose(s.Revisions.Refuse, "refuse", "negotiate"))
 	p.line(1, "names:")
 	p.text(2, "separator", s.Separator)

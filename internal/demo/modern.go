@@ -82,11 +82,7 @@ func newModern(l *line, version string) *modern {
 
 // versions is the JSON array of supported versions.
 func versions() string {
-	var out []string
-	for _, r := range mcp.Revisions(mcp.PerRequestMeta) {
-		out = append(out, quote(r.String()))
-	}
-	return "[" + strings.Join(out, ",") + "]"
+	return string(jsonrpc.AppendStrings(nil, mcp.Dates(mcp.Revisions(mcp.PerRequestMeta))))
 }
 
 func (s *modern) speaks() mcp.Revision { return mcp.Latest }

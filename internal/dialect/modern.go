@@ -146,14 +146,7 @@ var (
 )
 
 func (d modern) hello(h *mcp.ServerInfo) []byte {
-	versions := []byte{'['}
-	for i, v := range h.Versions {
-		if i > 0 {
-			versions = append(versions, ',')
-		}
-		versions = jsonrpc.AppendQuote(versions, v)
-	}
-	versions = append(versions, ']')
+	versions := jsonrpc.AppendStrings(nil, h.Versions)
 	if h.Raw != nil && h.Revision.Modern() {
 		return spliceObject(h.Raw, nil, jsonrpc.Field{Key: "supportedVersions", Value: versions})
 	}

@@ -79,14 +79,9 @@ func (r *ClientReport) JSON() []byte {
 			out = append(out, ',')
 		}
 		out = appendMembers(out, "client", v.Client, "opensWith", v.OpensWith, "offers", v.Offers, "revision", v.Revision)
-		out = append(out[:len(out)-1], `,"declares":[`...)
-		for j, d := range v.Declares {
-			if j > 0 {
-				out = append(out, ',')
-			}
-			out = jsonrpc.AppendQuote(out, d)
-		}
-		out = fmt.Appendf(out, `],"requests":%d}`, v.Requests)
+		out = append(out[:len(out)-1], `,"declares":`...)
+		out = jsonrpc.AppendStrings(out, v.Declares)
+		out = fmt.Appendf(out, `,"requests":%d}`, v.Requests)
 	}
 	return append(out, `]}}`...)
 }

@@ -151,14 +151,7 @@ func (r *Endpoint) accepted() []mcp.Revision {
 // refuseVersion returns the error of the strict mode. It lists the versions under every
 // name that known clients read.
 func (r *Endpoint) refuseVersion(date string) *jsonrpc.Error {
-	list := []byte{'['}
-	for i, rev := range r.accepted() {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = jsonrpc.AppendQuote(list, rev.String())
-	}
-	list = append(list, ']')
+	list := jsonrpc.AppendStrings(nil, mcp.Dates(r.accepted()))
 	got := jsonrpc.AppendQuote(nil, excerpt.Name(date))
 	d := append([]byte(`{"supported":`), list...)
 	d = append(append(d, `,"requested":`...), got...)

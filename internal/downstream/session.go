@@ -245,11 +245,7 @@ func (c *Session) modern(ctx context.Context, in transport.Incoming, o mcp.Openi
 			return
 		}
 		own := *h
-		own.Versions = own.Versions[:0:0]
-		for _, rev := range c.endpoint.speaks() {
-			// What we speak, not what the server speaks.
-			own.Versions = append(own.Versions, rev.String())
-		}
+		own.Versions = mcp.Dates(c.endpoint.speaks()) // not what the server speaks
 		_ = r.Finish(jsonrpc.AppendResult(nil, m.ID, dialect.Hello(o.Revision, &own)), 0)
 		return
 	}

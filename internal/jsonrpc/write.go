@@ -36,6 +36,18 @@ func AppendError(dst []byte, id ID, e *Error) []byte {
 	return append(dst, `}}`...)
 }
 
+// AppendStrings appends an array of strings, each as by AppendQuote.
+func AppendStrings(dst []byte, all []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range all {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendQuote(dst, s)
+	}
+	return append(dst, ']')
+}
+
 func appendHead(dst []byte, id ID) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0"`...)
 	if id != "" {

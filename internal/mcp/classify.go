@@ -112,14 +112,8 @@ func UnsupportedVersion(id jsonrpc.ID, requested string, can ...Feature) *jsonrp
 
 // UnsupportedAmong is UnsupportedVersion for a peer that supports the given revisions.
 func UnsupportedAmong(id jsonrpc.ID, requested string, speaks []Revision) *jsonrpc.Error {
-	d := []byte(`{"supported":[`)
-	for i, r := range speaks {
-		if i > 0 {
-			d = append(d, ',')
-		}
-		d = jsonrpc.AppendQuote(d, r.String())
-	}
-	d = append(d, `],"requested":`...)
+	d := jsonrpc.AppendStrings([]byte(`{"supported":`), Dates(speaks))
+	d = append(d, `,"requested":`...)
 	d = jsonrpc.AppendQuote(d, excerpt.Cut(requested, maxRepeated))
 	return &jsonrpc.Error{Code: CodeUnsupportedVersion, Message: "Unsupported protocol version", Data: append(d, '}'), ID: id}
 }

@@ -45,6 +45,15 @@ func ParseRevision(date string) (r Revision, ok bool) {
 	return Unknown, false
 }
 
+// Dates returns the dates by which revisions are named.
+func Dates(all []Revision) []string {
+	out := make([]string, len(all))
+	for i, r := range all {
+		out[i] = r.String()
+	}
+	return out
+}
+
 // Revisions returns all revisions, newest first, or only those with all of the given
 // features.
 func Revisions(can ...Feature) []Revision {
