@@ -413,7 +413,7 @@ func (n *notices) subscribe(ctx context.Context, c *mcp.Call, u Upstream, show c
 			Message: "the configuration has just changed: send the request again", Upstream: u.Name()}
 	case full:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("at most %d resources can be watched by one client", maxURIs)}
-	case c.Msg.Method == mcp.MethodSubscribe && hides:
+	case hides:
 		return nil, catalog.Missing(c.Client, uri)
 	case c.Msg.Method == mcp.MethodSubscribe:
 		reply, err := w.Subscribe(ctx, uri)
