@@ -131,14 +131,4 @@ const (
 // unrevised lists the files that still use words of oldStyle. Remove a file from the list
 // when its text is rewritten.
 var unrevised = []string{
-	"internal/daemon/child_test.go",
-	"internal/daemon/codes_test.go",
-	"internal/daemon/dialects_test.go",
-	"internal/daemon/faults_test.go",
-	"internal/daemon/hostile_cases_test.go",
-	"internal/daemon/hostile_client_test.go",
-	"internal/daemon/noise_test.go",
-	"internal/daemon/rig_test.go",
-	"internal/daemon/serve_test.go",
-	"internal/daemon/web_test.go",
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// canElicit makes a modern request that of a client that can be asked.
+// canElicit makes a modern request from a client that supports elicitation.
 func canElicit(body string) string {
 	return strings.Replace(body, `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{}}`, 1)
 }
 
-// askedOf returns the state and the one question of an input_required.
-func askedOf(t testing.TB, m *jsonrpc.Message) (state, key string) {
+// inputRequestOf returns the state and the key of the only input request of an input_required
+// result.
+func inputRequestOf(t testing.TB, m *jsonrpc.Message) (state, key string) {
 	t.Helper()
 	state = string(m.ResultMember("requestState").Of(m.Raw))
 	for q := range jsonrpc.Members(m.Raw, m.ResultMember("inputRequests")) {
@@ -34,8 +35,7 @@ func askedOf(t testing.TB, m *jsonrpc.Message) (state, key string) {
 	return state, key
 }
 
-// retryOf are the parameters of a call that comes back with the answer to its
-// question.
+// retryOf returns the parameters of the retry with the response.
 func retryOf(params, state, key, content string) string {
 	return params + `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":` + content + `}}`
 }
@@ -48,9 +48,9 @@ func (u *upstreamUnderTest) once(t testing.TB, tool string) {
 	}
 }
 
-// TestT5_AnotherIDAnswersTheCall: a legacy server asks in mid-call, a modern client
-// answers with a request of another id. The tool runs once, the answer is that of
-// the retry, and a second retry with the same state runs nothing.
+// TestT5_AnotherIDAnswersTheCall: a legacy server sends a request during a call, and a
+// modern client answers with a request that has another id. The tool runs once, the answer
+// goes to the retry, and a second retry with the same state runs nothing.
 func TestT5_AnotherIDAnswersTheCall(t *testing.T) {
 	t.Parallel()
 	const params = `"name":"ask","arguments":{"v":1}`
@@ -60,12 +60,12 @@ func TestT5_AnotherIDAnswersTheCall(t *testing.T) {
 		send := func(id, params string) *jsonrpc.Message {
 			return r.post("/mcp", canElicit(modernBody(id, "tools/call", params)), modernHeader("tools/call", "ask")...).message(t)
 		}
-		state, key := askedOf(t, send(`"first"`, params))
+		state, key := inputRequestOf(t, send(`"first"`, params))
 		m := send("77", retryOf(params, state, key, `{"who":"me"}`))
-		if m.ID != "77" || said(m) != `{"v":1} {"who":"me"}` {
+		if m.ID != "77" || toolText(m) != `{"v":1} {"who":"me"}` {
 			t.Errorf("the retry: %s", m.Raw)
 		}
-		if m := send("78", retryOf(params, state, key, `{"who":"me"}`)); errorCode(m) != -32602 || datum(m, "outcome") != "unknown" {
+		if m := send("78", retryOf(params, state, key, `{"who":"me"}`)); errorCode(m) != -32602 || errorData(m, "outcome") != "unknown" {
 			t.Errorf("the second retry: %s", m.Raw)
 		}
 		u.once(t, "ask")
@@ -74,18 +74,18 @@ func TestT5_AnotherIDAnswersTheCall(t *testing.T) {
 		u := child(t, "child", "legacy")
 		p := runPipe(t, u)
 		p.send(canElicit(modernBody("1", "tools/call", params)))
-		state, key := askedOf(t, p.answerTo("1"))
+		state, key := inputRequestOf(t, p.answerTo("1"))
 		p.send(canElicit(modernBody(`"1"`, "tools/call", retryOf(params, state, key, `{"who":"me"}`))))
-		if m := p.answerTo(`"1"`); said(m) != `{"v":1} {"who":"me"}` {
+		if m := p.answerTo(`"1"`); toolText(m) != `{"v":1} {"who":"me"}` {
 			t.Errorf("the retry: %s", m.Raw)
 		}
 		u.once(t, "ask")
 	})
 }
 
-// TestT6_OneChildAsksSeveralClients: interactive calls of clients of both eras run
-// at once on one server on stdio, whose questions do not say whose they are. All
-// have been asked before the first answers, and they answer in another order.
+// TestT6_OneChildAsksSeveralClients: clients of both eras make interactive calls at once on
+// one stdio server, whose requests do not say which call they belong to. All have been
+// asked before the first answers, and they answer in another order.
 func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -103,7 +103,7 @@ func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 	var states, keys []string
 	for i := 2; i < 4; i++ {
 		m := r.post("/mcp", canElicit(modernBody("1", "tools/call", params(i))), modernHeader("tools/call", "ask")...).message(t)
-		state, key := askedOf(t, m)
+		state, key := inputRequestOf(t, m)
 		if !strings.Contains(string(m.Raw), string(jsonrpc.AppendQuote(nil, who(i)))) {
 			t.Errorf("client %d is asked %s", i, m.Raw)
 		}
@@ -122,7 +122,7 @@ func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 			t.Errorf("client %d is asked %s", i, text)
 		}
 		r.post("/mcp", `{"jsonrpc":"2.0","id":`+string(q.ID)+`,"result":{"action":"accept","content":`+who(10+i)+`}}`, "Mcp-Session-Id", sessions[i])
-		if m := streams[i].event(); m == nil || said(m) != who(i)+" "+who(10+i) {
+		if m := streams[i].event(); m == nil || toolText(m) != who(i)+" "+who(10+i) {
 			t.Errorf("client %d: got %v", i, m)
 		}
 	}
@@ -131,30 +131,30 @@ func TestT6_OneChildAsksSeveralClients(t *testing.T) {
 	}
 }
 
-// TestT11_RestartWhileACallIsParked: the client comes back with its answer to a
-// Dragoman that knows nothing of the call. It is told that the call may have been
-// executed, and nothing is executed for it.
+// TestT11_RestartWhileACallIsParked: a client sends its response to a Dragoman that was
+// restarted and does not know the call. The client is told that the call may have been
+// executed, and nothing is executed.
 func TestT11_RestartWhileACallIsParked(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
 	r := run(t, u)
 	const params = `"name":"ask","arguments":{}`
-	state, key := askedOf(t, r.post("/mcp", canElicit(modernBody("1", "tools/call", params)), modernHeader("tools/call", "ask")...).message(t))
+	state, key := inputRequestOf(t, r.post("/mcp", canElicit(modernBody("1", "tools/call", params)), modernHeader("tools/call", "ask")...).message(t))
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
 	u.wantGone(t)
 	r = run(t, u)
 	m := r.post("/mcp", canElicit(modernBody("2", "tools/call", retryOf(params, state, key, `{}`))), modernHeader("tools/call", "ask")...).message(t)
-	if errorCode(m) != -32602 || datum(m, "outcome") != "unknown" || datum(m, "retryable") != "false" || !strings.Contains(string(m.Raw), "may have been executed") {
+	if errorCode(m) != -32602 || errorData(m, "outcome") != "unknown" || errorData(m, "retryable") != "false" || !strings.Contains(string(m.Raw), "may have been executed") {
 		t.Errorf("the retry: %s", m.Raw)
 	}
 	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	u.once(t, "ask")
 }
 
-// hangUp sends a request that its client gives up by closing the connection once
-// when has returned; nothing of the answer is waited for.
+// hangUp sends a request and closes the connection once when has returned. It does not wait
+// for any part of the answer.
 func (r *rig) hangUp(body string, header []string, when func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -173,9 +173,9 @@ func (r *rig) hangUp(body string, header []string, when func()) {
 	}
 }
 
-// TestT12_HangUp: a modern client closes its connection before there are headers,
-// and within a stream of events. The server hears that the call is over, by the
-// way of its own era and with the id under which it got it, and serves the next.
+// TestT12_HangUp: a modern client closes its connection before the response headers, and
+// within an event stream. The server is told that the call is over, in the way of its era
+// and with the id of the call on its side, and serves the next call.
 func TestT12_HangUp(t *testing.T) {
 	t.Parallel()
 	type journal interface{ entries(what string) []string }
@@ -223,9 +223,9 @@ func TestT12_HangUp(t *testing.T) {
 	}
 }
 
-// TestT12_LegacyClientSaysSo: on HTTP a legacy client that loses its connection has
-// not given up (2025-06-18 §Transports, "Sending Messages to the Server"), and one
-// that says so has.
+// TestT12_LegacyClientSaysSo: on HTTP a legacy client that loses its connection has not
+// cancelled (2025-06-18 §Transports, "Sending Messages to the Server"), and one that sends
+// a cancellation has.
 func TestT12_LegacyClientSaysSo(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -234,7 +234,7 @@ func TestT12_LegacyClientSaysSo(t *testing.T) {
 	r.hangUp(toolCall(`"mine"`, "hang", "{}"), session, func() {
 		await(t, "the call has arrived", 20*time.Second, func() bool { return u.count("call hang") == 1 })
 	})
-	// The server reads in order: what it was told before this call it knows by now.
+	// The server reads in order, so it has already read everything sent before this call.
 	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	if n := u.count("cancelled"); n != 0 {
 		t.Errorf("cancelled %d times for a lost connection", n)
@@ -246,9 +246,9 @@ func TestT12_LegacyClientSaysSo(t *testing.T) {
 	}
 }
 
-// TestT12_ParkedCall: a client answers the question of its parked call and hangs up
-// before the call is over; one on a pipe goes while its call is parked. Either way
-// the server hears it under its own id.
+// TestT12_ParkedCall: a client answers the request of its parked call and hangs up before
+// the call is over; a client on a pipe disconnects while its call is parked. In both cases
+// the server gets the cancellation with its own id.
 func TestT12_ParkedCall(t *testing.T) {
 	t.Parallel()
 	const params = `"name":"ask on","arguments":{}`
@@ -263,7 +263,7 @@ func TestT12_ParkedCall(t *testing.T) {
 		u := child(t, "child", "legacy")
 		r := run(t, u)
 		header := modernHeader("tools/call", "ask on")
-		state, key := askedOf(t, r.post("/mcp", canElicit(modernBody("1", "tools/call", params)), header...).message(t))
+		state, key := inputRequestOf(t, r.post("/mcp", canElicit(modernBody("1", "tools/call", params)), header...).message(t))
 		r.hangUp(canElicit(modernBody("2", "tools/call", retryOf(params, state, key, `{}`))), header, func() {
 			await(t, "the answer has arrived", 20*time.Second, func() bool { return u.count("answered") == 1 })
 		})
@@ -273,7 +273,7 @@ func TestT12_ParkedCall(t *testing.T) {
 		u := child(t, "child", "legacy")
 		p := runPipe(t, u)
 		p.send(canElicit(modernBody("1", "tools/call", params)))
-		askedOf(t, p.answerTo("1"))
+		inputRequestOf(t, p.answerTo("1"))
 		_ = p.in.Close()
 		if err := p.wait(20 * time.Second); err != nil {
 			t.Errorf("ended with %v", err)
@@ -283,8 +283,8 @@ func TestT12_ParkedCall(t *testing.T) {
 	})
 }
 
-// TestT12_ChildOfOneCallIsReaped: where each call has a session of its own, the
-// child of a call whose client is gone ends with it, and is no zombie.
+// TestT12_ChildOfOneCallIsReaped: if each call has a session of its own, the child of a
+// call whose client is gone exits with it and does not stay a zombie.
 func TestT12_ChildOfOneCallIsReaped(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateCall })
@@ -297,8 +297,8 @@ func TestT12_ChildOfOneCallIsReaped(t *testing.T) {
 	r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 }
 
-// wantReaped fails while anything is left of a process that the server has been, a
-// zombie included.
+// wantReaped waits until all processes of the server are gone, including zombies, and fails
+// otherwise.
 func (u *upstreamUnderTest) wantReaped(t testing.TB) {
 	t.Helper()
 	all := u.pids(t)

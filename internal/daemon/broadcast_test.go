@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestAnswersBehindAWrapperThatBroadcasts: strict clients share a server of HTTP+SSE
-// that sends to all sessions what is meant for one, and call it at the same time. Each
-// reads its own answers and progress, and sees nothing that it may not see.
+// TestAnswersBehindAWrapperThatBroadcasts: strict clients share an HTTP+SSE server that
+// sends every message to all sessions, and call it at the same time. Each gets its own
+// answers and progress, and nothing that it must not see.
 func TestAnswersBehindAWrapperThatBroadcasts(t *testing.T) {
 	t.Parallel()
 	server, err := fake.NewServer("broadcasts", fake.Options{})
@@ -33,7 +33,7 @@ func TestAnswersBehindAWrapperThatBroadcasts(t *testing.T) {
 		t.Fatal(problem)
 	}
 	r := serve(t, snapshot(&upstreamUnderTest{Server: c}))
-	defer func() { _ = r.stop() }() // before the server, which waits for its streams
+	defer func() { _ = r.stop() }() // before the server's close, which waits for its streams
 	const clients, calls = 10, 15
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -70,6 +70,6 @@ func TestAnswersBehindAWrapperThatBroadcasts(t *testing.T) {
 		t.Errorf("the status says %+v", s)
 	}
 	if log := r.log.String(); strings.Count(log, "sends messages meant for one session to all sessions") != 1 {
-		t.Error("the log does not say it once")
+		t.Error("the log does not have the line exactly once")
 	}
 }

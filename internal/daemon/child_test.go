@@ -22,27 +22,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// journalVar names the file in which a server writes down what happens to it, so
-// that a test sees it across restarts.
+// journalVar names the file in which a server records its events, so that a test sees them
+// across restarts.
 const journalVar = "DAEMON_TEST_JOURNAL"
 
-// beServer is a server on standard input and output. How it opens is its mode:
+// runAsServer runs the process as a stdio server. Its mode says how it behaves:
 //
-//	legacy  speaks 2025-11-25
-//	modern  speaks 2026-07-28 and nothing else
-//	mute    answers nothing at all
-//	exit    says something on standard error and ends with status 3
-//	kill    dies of a signal before its first byte
-//	leave   answers initialize, then ends
-//	noisy   legacy, with a banner, a stream of stderr, and wrong answers between
-//	deaf    legacy, and does not end when it is told to
-//	crlf    legacy, with CRLF at the end of every line and empty lines between
-//	latin   legacy, with lines between that are not UTF-8, on both streams
-//	parent  legacy, with a child of its own that holds its streams and is deaf
+//	legacy    speaks 2025-11-25
+//	modern    speaks 2026-07-28 only
+//	mute      answers nothing
+//	exit      writes to stderr and exits with status 3
+//	kill      is killed by a signal before its first byte
+//	leave     answers initialize, then exits
+//	noisy     legacy, with a banner, constant stderr output, and wrong answers in between
+//	stubborn  legacy, ignores SIGTERM and the end of stdin
+//	crlf      legacy, with CRLF at the end of every line and empty lines in between
+//	latin     legacy, with lines that are not UTF-8 in between, on both streams
+//	parent    legacy, with a stubborn child of its own that holds its streams
 //
-// "legacy:700" and "modern:700" list that many tools, in pages, all of which answer
-// with their name. What another call does is its tool's name, see tool.
-func beServer(mode string) {
+// "legacy:700" and "modern:700" list that many tools, in pages, all of which answer with
+// their name. What other calls do depends on the tool's name, see tool.
+func runAsServer(mode string) {
 	mode, many, _ := strings.Cut(mode, ":")
 	s := &fakeServer{mode: mode, out: os.Stdout, running: make(map[jsonrpc.ID]chan struct{})}
 	s.many, _ = strconv.Atoi(many)
@@ -54,11 +54,11 @@ func beServer(mode string) {
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
-	case "deaf":
+	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 	case "parent":
 		grandchild := exec.Command(os.Args[0])
-		grandchild.Env = append(os.Environ(), asServer+"=deaf")
+		grandchild.Env = append(os.Environ(), asServer+"=stubborn")
 		grandchild.Stdout, grandchild.Stderr = os.Stdout, os.Stderr
 		idle, err := grandchild.StdinPipe() // its own, so that it does not read our messages
 		if err != nil || grandchild.Start() != nil {
@@ -87,18 +87,18 @@ func beServer(mode string) {
 		s.take(m)
 	}
 	s.note("eof")
-	if mode == "deaf" {
+	if mode == "stubborn" {
 		select {}
 	}
 }
 
 type fakeServer struct {
 	mode string
-	many int // tools
+	many int // number of tools
 
 	mu      sync.Mutex
 	out     io.Writer
-	running map[jsonrpc.ID]chan struct{} // closed by a cancellation
+	running map[jsonrpc.ID]chan struct{} // closed when the call is cancelled
 	lastAsk int
 	asks    map[string]chan *jsonrpc.Message
 }
@@ -211,7 +211,7 @@ func (s *fakeServer) take(m *jsonrpc.Message) {
 	}
 }
 
-// page is one page of many tools, of a hundred at most.
+// page returns a page of at most a hundred of the many tools.
 func (s *fakeServer) page(m *jsonrpc.Message) string {
 	cursor, _ := jsonrpc.Text(m.Raw, m.Param("cursor"))
 	from, _ := strconv.Atoi(cursor)
@@ -247,7 +247,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		s.write(jsonrpc.AppendNotification(nil, mcp.NoteProgress, []byte(fmt.Sprintf(`{"progressToken":%s,"progress":%d,"message":%s}`, tok, n, jsonrpc.AppendQuote(nil, args)))))
 	}
 	switch name {
-	case "echo": // answers with its arguments, after progress that carries them
+	case "echo": // sends progress with its arguments, then answers with them
 		if token != nil {
 			progress(token, 1)
 		}
@@ -256,9 +256,9 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		text(fmt.Sprint(os.Getpid()))
 	case "env":
 		text(strings.Join(os.Environ(), "\n"))
-	case "hang": // until cancelled; then says nothing
+	case "hang": // waits until it is cancelled and sends no answer
 		<-gone
-	case "work": // says that it has begun, then like hang
+	case "work": // sends progress when it has begun, then waits like hang
 		progress(token, 1)
 		<-gone
 	case "slow":
@@ -266,36 +266,36 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		text(args)
 	case "crash":
 		os.Exit(7)
-	case "progress": // dies between progress and answer
+	case "progress": // exits between progress and answer
 		progress(token, 1)
 		time.Sleep(50 * time.Millisecond)
 		os.Exit(7)
-	case "half": // dies within its answer
+	case "half": // exits in the middle of its answer
 		s.mu.Lock()
 		fmt.Print(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"content":[{"type":"te`)
 		os.Exit(7)
-	case "large": // as many bytes as it is asked for
+	case "large": // answers with as many bytes as requested
 		n, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Param("arguments"), "n"))
 		text(strings.Repeat("x", int(n)))
-	case "endless": // a line that does not end
+	case "endless": // writes a line that does not end
 		s.mu.Lock()
 		for range 300 {
 			_, _ = os.Stdout.Write([]byte(strings.Repeat("x", 1<<20)))
 		}
 		s.mu.Unlock()
 		select {}
-	case "mute": // closes its output and goes on
+	case "mute": // closes its stdout and keeps running
 		_ = os.Stdout.Close()
 		select {}
-	case "twice": // and answers one that nobody has asked
+	case "twice": // answers twice, and once with an unknown id
 		text("first")
 		text("second")
 		s.write(jsonrpc.AppendResult(nil, "9999", []byte(`{"content":[]}`)))
-	case "request": // a request, which a modern server must not send
+	case "request": // sends a request, which a modern server must not do
 		s.write([]byte(`{"jsonrpc":"2.0","id":"q1","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`))
 		time.Sleep(50 * time.Millisecond)
 		text("done")
-	case "storm": // progress with a wrong token, backwards, in a flood, and after the end
+	case "storm": // sends progress with a wrong token, backwards, in a flood, and after the answer
 		progress([]byte("987654"), 1)
 		for i := range 20000 {
 			progress(token, i+1)
@@ -303,7 +303,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 		progress(token, 1)
 		text("done")
 		progress(token, 30000)
-	case "flood": // notifications without an end, until cancelled
+	case "flood": // sends notifications without end, until cancelled
 		progress(token, 1)
 		for {
 			select {
@@ -313,7 +313,7 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 				s.write([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 			}
 		}
-	case "ask", "ask on": // asks; the second goes on after the answer until cancelled
+	case "ask", "ask on": // send a request; the second then waits until it is cancelled
 		s.mu.Lock()
 		s.lastAsk++
 		id := fmt.Sprintf(`"ask-%d"`, s.lastAsk)
@@ -343,15 +343,14 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 	}
 }
 
-// upstreamUnderTest is the configuration of a server, and its journal.
+// upstreamUnderTest is the configuration of a server, with its journal.
 type upstreamUnderTest struct {
 	config.Server
 	journal   string
-	complains bool // of its client, as the test wants it to
+	complains bool // whether it checks its client; the test sets it
 }
 
-// child returns a server of the given mode, named as it is called in the
-// configuration.
+// child returns a server of the given mode. name is its name in the configuration.
 func child(t testing.TB, name, mode string, more ...func(*config.Server)) *upstreamUnderTest {
 	t.Helper()
 	u := &upstreamUnderTest{journal: filepath.Join(t.TempDir(), "journal")}
@@ -370,10 +369,10 @@ func child(t testing.TB, name, mode string, more ...func(*config.Server)) *upstr
 	return u
 }
 
-// count returns how often something is in the journal.
+// count returns how often an event is in the journal.
 func (u *upstreamUnderTest) count(what string) int { return len(u.entries(what)) }
 
-// entries returns what follows in the journal wherever it says what.
+// entries returns the rest of each journal line that starts with what.
 func (u *upstreamUnderTest) entries(what string) (rest []string) {
 	b, _ := os.ReadFile(u.journal)
 	for line := range strings.SplitSeq(string(b), "\n") {
@@ -384,7 +383,7 @@ func (u *upstreamUnderTest) entries(what string) (rest []string) {
 	return rest
 }
 
-// pids returns those of all processes that the server has been.
+// pids returns the ids of all processes of the server so far.
 func (u *upstreamUnderTest) pids(t testing.TB) []int {
 	t.Helper()
 	b, _ := os.ReadFile(u.journal)
@@ -398,12 +397,12 @@ func (u *upstreamUnderTest) pids(t testing.TB) []int {
 	return all
 }
 
-// patience returns what a test waits for something that takes so long at most on a
-// machine with nothing else to do. It has to tell what waits for somebody's timeout
-// (half a minute and more) from what only shares the machine.
+// patience returns how long a test waits for something that takes at most this long on an
+// idle machine. It must tell waiting for a timeout (half a minute and more) from sharing
+// the machine.
 func patience(most time.Duration) time.Duration { return max(5*most, 10*time.Second) }
 
-// await polls for what another process does.
+// await polls for something that another process does.
 func await(t testing.TB, what string, within time.Duration, ok func() bool) {
 	t.Helper()
 	within = patience(within)
@@ -414,7 +413,7 @@ func await(t testing.TB, what string, within time.Duration, ok func() bool) {
 	}
 }
 
-// alive reports whether a process exists that has not ended.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -15,19 +15,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// wrong is a request, and the status, code and data of its answer.
-type wrong struct {
+// errorCase is a request with the expected status, code and data of its answer.
+type errorCase struct {
 	name   string
-	method string // "" for body as it is
+	method string // "" sends body unchanged
 	params string
 	body   string
-	header []string // of a raw body
+	header []string // for body
 	status int
 	code   int64
-	data   map[string]string // members of the error's data that must be there
+	data   map[string]string // members that the error's data must have
 }
 
-// fail is a call that a webServer answers with an error.
+// fail returns the params of a call that a webServer answers with an error.
 func fail(code int64, data string) string {
 	if data != "" {
 		data = `,"data":` + data
@@ -37,11 +37,11 @@ func fail(code int64, data string) string {
 
 const lacks = `{"requiredCapabilities":{"sampling":{}}}`
 
-// TestT26_ModernClient: what a modern client gets from servers of both eras and
-// from ourselves (2026-07-28 §Base, "Error Codes"; §Streamable HTTP).
+// TestT26_ModernClient: the errors that a modern client gets from servers of both eras and
+// from Dragoman (2026-07-28 §Base, "Error Codes"; §Streamable HTTP).
 func TestT26_ModernClient(t *testing.T) {
 	t.Parallel()
-	both := []wrong{
+	both := []errorCase{
 		{name: "unknown method", method: "foo/bar", status: 404, code: -32601},
 		{name: "ping", method: "ping", status: 404, code: -32601},
 		{name: "initialize", method: "initialize", status: 404, code: -32601},
@@ -58,7 +58,7 @@ func TestT26_ModernClient(t *testing.T) {
 		{name: "unknown version", body: otherMeta("1900-01-01"), header: with(toolHeader, "MCP-Protocol-Version", "1900-01-01"), status: 400, code: -32022, data: map[string]string{"requested": "1900-01-01"}},
 		{name: "no capabilities", body: strings.Replace(modernBody("1", "tools/call", `"name":"echo"`), `"io.modelcontextprotocol/clientCapabilities":{},`, "", 1), header: toolHeader, status: 400, code: -32602},
 	}
-	for era, own := range map[string][]wrong{
+	for era, own := range map[string][]errorCase{
 		"legacy server": {
 			{name: "reserved code", method: "tools/call", params: fail(-32050, ""), status: 200, code: -32603, data: map[string]string{"upstreamCode": "-32050"}},
 			{name: "not found, of a tool", method: "tools/call", params: fail(-32002, ""), status: 200, code: -32602},
@@ -89,21 +89,21 @@ func TestT26_ModernClient(t *testing.T) {
 	}
 }
 
-// TestT26_LegacyClient: the same in the words of the older revisions, which have no
-// statuses of their own for errors of requests.
+// TestT26_LegacyClient: the same for the older revisions, which have no HTTP status for
+// errors of requests.
 func TestT26_LegacyClient(t *testing.T) {
 	t.Parallel()
-	both := []wrong{
+	both := []errorCase{
 		{name: "unknown method", method: "foo/bar", status: 200, code: -32601},
 		{name: "unknown tool", method: "tools/call", params: `"name":"nothing"`, status: 200, code: -32602},
 		{name: "missing resource", method: "resources/read", params: `"uri":"x:error"`, status: 200, code: -32002, data: map[string]string{"uri": "x:error"}},
 		{name: "an internal error", method: "tools/call", params: fail(-32603, `{"a":1}`), status: 200, code: -32603, data: map[string]string{"a": "1"}},
 		{name: "an error of its own", method: "tools/call", params: fail(-31999, `{"a":1}`), status: 200, code: -31999, data: map[string]string{"a": "1"}},
 		{name: "no JSON", body: `{`, status: 400, code: -32700},
-		{name: "no session", body: toolCall("1", "echo", "{}"), header: []string{"Mcp-Session-Id", "nobody's"}, status: 404},
+		{name: "no session", body: toolCall("1", "echo", "{}"), header: []string{"Mcp-Session-Id", "unknown"}, status: 404},
 		{name: "another version", body: toolCall("1", "echo", "{}"), header: []string{"Mcp-Session-Id", "SESSION", "MCP-Protocol-Version", "2025-03-26"}, status: 400},
 	}
-	for era, own := range map[string][]wrong{
+	for era, own := range map[string][]errorCase{
 		"legacy server": {
 			{name: "reserved code", method: "tools/call", params: fail(-32050, ""), status: 200, code: -32050},
 		},
@@ -131,7 +131,7 @@ func TestT26_LegacyClient(t *testing.T) {
 	}
 }
 
-func (x wrong) check(t *testing.T, a answer) {
+func (x errorCase) check(t *testing.T, a answer) {
 	t.Helper()
 	if a.status != x.status {
 		t.Errorf("%s: status %d, want %d: %.300s", x.name, a.status, x.status, a.body)
@@ -144,17 +144,17 @@ func (x wrong) check(t *testing.T, a answer) {
 		t.Errorf("%s: code %d, want %d: %.300s", x.name, errorCode(m), x.code, a.body)
 	}
 	for key, want := range x.data {
-		if got := datum(m, key); got != want {
+		if got := errorData(m, key); got != want {
 			t.Errorf("%s: data.%s is %s, want %s: %.300s", x.name, key, got, want, a.body)
 		}
 	}
 }
 
 // TestT20_RenamedToolsAndTheirHeaders: behind a prefix a tool has another name, and
-// arguments that are mirrored into headers. The server gets name and headers of the
-// body that it is sent, never those of the client's; a header that contradicts the
-// client's own body is refused before the server hears of it; a tool whose
-// x-mcp-header nobody may accept is left out alone, and the log says why.
+// arguments that are mirrored into headers. The server gets name and headers that match the
+// body it gets, never the client's headers. A header that contradicts the client's own body
+// is refused before it reaches the server. Only the tool with an invalid x-mcp-header is
+// left out, and the log says why.
 func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 	t.Parallel()
 	web := newWeb(t, true, func(s *webServer) {
@@ -167,7 +167,7 @@ func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 			r := serve(t, snapshot(web.as(t, "web", func(s *config.Server) { s.Prefix = prefix }), child(t, "pipe", "legacy")))
 			tool := prefix + "__echo"
 			var names []string
-			// On a busy machine a child may be later than the grace that a first list has.
+			// On a busy machine a child may start later than the grace period of a first list.
 			await(t, "the child's tools are listed", time.Minute, func() bool {
 				names = namesOf(r.modern("/mcp", "1", "tools/list", "", "").message(t))
 				return slices.Contains(names, "pipe__echo")
@@ -225,9 +225,9 @@ func TestT20_RenamedToolsAndTheirHeaders(t *testing.T) {
 				t.Errorf("a tool that is left out: %s", a.body)
 			}
 			if n := len(web.of(mcp.MethodCallTool)); n != before {
-				t.Errorf("the server heard %d of what was refused", n-before)
+				t.Errorf("%d refused calls reached the server", n-before)
 			}
-			// A legacy client knows no such headers, and they are due all the same.
+			// A legacy client does not know these headers, but the server needs them.
 			session := r.initialize("/mcp", "2025-11-25", "{}")
 			r.post("/mcp", toolCall("1", tool, `{"region":"größer","n":-1}`), "Mcp-Session-Id", session).wantText(t, `{"region":"größer","n":-1}`)
 			mirrors("legacy", "=?base64?Z3LDtsOfZXI=?=", "-1")

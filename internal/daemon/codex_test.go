@@ -19,9 +19,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// beFake plays a profile of the fake, with settings behind its name, and writes
-// what is done to it that is not allowed into the journal.
-func beFake(mode string) {
+// runAsFake plays a profile of package fake, with settings after its name, and records
+// protocol violations in the journal.
+func runAsFake(mode string) {
 	words := strings.Fields(mode)
 	set := map[string]string{}
 	for _, kv := range words[1:] {
@@ -35,7 +35,7 @@ func beFake(mode string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	// A read of standard input that can be unblocked, so that it can die.
+	// The read of stdin must be interruptible so that the process can exit.
 	_ = syscall.SetNonblock(0, true)
 	err = s.ServePipe(context.Background(), os.NewFile(0, "stdin"), os.Stdout)
 	for _, v := range s.Violations() {
@@ -46,21 +46,21 @@ func beFake(mode string) {
 	}
 }
 
-// piped is a Dragoman on a pipe before one server, and a client of some revision.
-type piped struct {
+// pipeDaemon is a Dragoman on a pipe with one server, and a client of some revision.
+type pipeDaemon struct {
 	*fake.Client
 	log   *journal
 	trace *journal
 	stop  func()
 }
 
-// dial starts both. Their end is that of the test.
-func dial(t *testing.T, u *upstreamUnderTest, client string, o fake.ClientOptions) *piped {
+// dial starts both and ends them with the test.
+func dial(t *testing.T, u *upstreamUnderTest, client string, o fake.ClientOptions) *pipeDaemon {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	theirIn, ourOut := io.Pipe()
 	ourIn, theirOut := io.Pipe()
-	p := &piped{log: &journal{}, trace: &journal{}}
+	p := &pipeDaemon{log: &journal{}, trace: &journal{}}
 	var running sync.WaitGroup
 	running.Go(func() {
 		err := Run(ctx, RunOptions{
@@ -100,7 +100,7 @@ func dial(t *testing.T, u *upstreamUnderTest, client string, o fake.ClientOption
 	return p
 }
 
-func (p *piped) tool(t *testing.T, o fake.CallOptions, name, arguments string) *fake.Reply {
+func (p *pipeDaemon) tool(t *testing.T, o fake.CallOptions, name, arguments string) *fake.Reply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
@@ -111,7 +111,7 @@ func (p *piped) tool(t *testing.T, o fake.CallOptions, name, arguments string) *
 	return r
 }
 
-// memberOf returns a text in an object, by its path.
+// memberOf returns a string in an object, by its path.
 func memberOf(raw []byte, path ...string) string {
 	at := jsonrpc.Whole(raw)
 	for _, key := range path {
@@ -125,8 +125,8 @@ func codexWorker(t *testing.T, mode string) *upstreamUnderTest {
 	return child(t, "codex", "fake "+mode, func(s *config.Server) { s.Dialect = dialect.CodexAppServer })
 }
 
-// TestCodex uses Codex workers of both generations and of every handshake as
-// ordinary clients of all revisions do.
+// TestCodex uses Codex workers of both generations and of every handshake from ordinary
+// clients of all revisions.
 func TestCodex(t *testing.T) {
 	t.Parallel()
 	revisions := []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
@@ -146,7 +146,7 @@ func TestCodex(t *testing.T) {
 		}
 		for i, revision := range revisions {
 			if worker.slow && (i < 3 || testing.Short()) {
-				continue // five seconds of silence each
+				continue // five seconds without an answer each
 			}
 			t.Run(worker.mode+"/"+revision, func(t *testing.T) {
 				t.Parallel()
@@ -173,14 +173,14 @@ func TestCodex(t *testing.T) {
 				asked := len(p.Asks())
 				r = p.tool(t, fake.CallOptions{}, "codex-reply", `{"threadId":"`+thread+`","prompt":"run make"}`)
 				said := memberOf(r.Result, "structuredContent", "content")
-				if can := i >= 2; can { // elicitation came with 2025-06-18
+				if can := i >= 2; can { // elicitation was added in 2025-06-18
 					if said != "the command got "+worker.approved || len(p.Asks()) != asked+1 {
 						t.Errorf("an approval: %s, after %d questions", r.Result, len(p.Asks())-asked)
 					} else if q := p.Asks()[asked]; !strings.Contains(memberOf(q.Params, "message"), "make") || strings.Contains(string(q.Params), "progressToken") {
 						t.Errorf("the question: %s", q.Params)
 					}
 				} else if said != "the command got "+worker.denied || !strings.Contains(string(r.Result), "so it was declined") {
-					t.Errorf("an approval that nobody can give: %s", r.Result)
+					t.Errorf("an approval of a client without elicitation: %s", r.Result)
 				}
 
 				ctx, cancel := context.WithCancel(t.Context())
@@ -190,7 +190,7 @@ func TestCodex(t *testing.T) {
 				if err == nil {
 					t.Error("a call that was cancelled has an answer")
 				}
-				for try := 0; ; try++ { // the interruption takes its time
+				for try := 0; ; try++ { // the interruption takes some time
 					r = p.tool(t, fake.CallOptions{}, "codex-reply", `{"threadId":"`+thread+`","prompt":"on"}`)
 					if !strings.Contains(string(r.Result), "running in this thread already") || try > 200 {
 						break
@@ -211,8 +211,8 @@ func TestCodex(t *testing.T) {
 	}
 }
 
-// TestCodexAtOnce: two clients' worth of questions go through one process, each to
-// its own call, in both eras.
+// TestCodexAtOnce: the requests of two clients go through one process, each to its own
+// call, in both eras.
 func TestCodexAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
@@ -229,7 +229,7 @@ func TestCodexAtOnce(t *testing.T) {
 				}
 				mu.Unlock()
 				select {
-				case <-both: // neither is answered before the other is asked
+				case <-both: // neither is answered before both are asked
 				case <-ctx.Done():
 				}
 				decision := "accept"
@@ -255,8 +255,8 @@ func TestCodexAtOnce(t *testing.T) {
 	}
 }
 
-// TestCodexUnnamed: a worker whose dialect nobody has named is recognised by its
-// answer and started again.
+// TestCodexUnnamed: a worker without a configured dialect is recognised by its answer and
+// restarted.
 func TestCodexUnnamed(t *testing.T) {
 	t.Parallel()
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
@@ -272,20 +272,19 @@ func TestCodexUnnamed(t *testing.T) {
 				t.Errorf("%d processes, want two", n)
 			}
 			if trace := p.trace.String(); !strings.Contains(trace, "userAgent and no capabilities") || !strings.Contains(trace, "initialize v2") {
-				t.Errorf("the trace tells another story")
+				t.Errorf("the trace has no such lines")
 			}
 		})
 	}
 }
 
-// TestCodexProfile: a profile that is like the built-in one says what the handshake
-// is to be.
+// TestCodexProfile: a profile based on the built-in one changes the handshake.
 func TestCodexProfile(t *testing.T) {
 	t.Parallel()
 	own := *dialect.Lookup(dialect.CodexAppServer)
 	own.Name, own.Open.NoInitialized, own.Errors.WrongParams = "own", false, []dialect.Sign{"not logged in"}
 	u := child(t, "codex", "fake codex-app-server v2=closed", func(s *config.Server) { s.Dialect, s.Profile = own.Name, &own })
-	u.complains = true // of initialized, which it takes all the same
+	u.complains = true // of initialized, which it accepts anyway
 	p := dial(t, u, "strict-2025-11-25", fake.ClientOptions{})
 	r := p.tool(t, fake.CallOptions{}, "codex", `{"prompt":"hello"}`)
 	if memberOf(r.Result, "structuredContent", "content") != "You said: hello" || !strings.Contains(p.log.String(), "version=v1 ") {
@@ -297,8 +296,8 @@ func TestCodexProfile(t *testing.T) {
 	}
 }
 
-// TestCodexDies: a worker that dies takes its turn with it, says so, and is
-// started again for the next one, which can go on with the thread.
+// TestCodexDies: if a worker exits during a turn, the call fails with an error that says
+// so, and the worker is restarted for the next turn, which can continue the thread.
 func TestCodexDies(t *testing.T) {
 	t.Parallel()
 	u := codexWorker(t, "codex-app-server")
@@ -317,13 +316,13 @@ func TestCodexDies(t *testing.T) {
 	}
 }
 
-// TestCodexReadiness reads the worker's word out of /readyz.
+// TestCodexReadiness reads the worker's readiness from /readyz.
 func TestCodexReadiness(t *testing.T) {
 	t.Parallel()
 	good := codexWorker(t, "codex-app-server")
 	bad := child(t, "bad", "fake codex-app-server v2=closed", func(s *config.Server) { s.Dialect = dialect.CodexAppServer })
 	r := serve(t, snapshot(good, bad))
-	await(t, "readyz has both words", time.Minute, func() bool {
+	await(t, "readyz shows both workers", time.Minute, func() bool {
 		body := r.do(t.Context(), "GET", "/readyz", nil).body
 		return strings.Contains(body, `"readiness":"handshake_complete"`) && strings.Contains(body, `"readiness":"handshake_failed"`) && strings.Contains(body, "not logged in")
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 // TestListNamesMissingServers: a command that lists what a gateway has is told which
-// servers are missing in the list, in either era.
+// servers are missing in the list, in both eras.
 func TestListNamesMissingServers(t *testing.T) {
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(slow, dead, good))
@@ -28,7 +28,7 @@ func TestListNamesMissingServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var l runtime.List
-		for range 600 { // until both are known for what they are
+		for range 600 { // until both states are known
 			if l, err = s.List(t.Context(), "tools"); err != nil {
 				t.Fatal(err)
 			}

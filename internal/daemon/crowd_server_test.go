@@ -13,15 +13,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// crowdServer is a server for many clients at once, fast enough for a million
-// calls: one goroutine, and output that is flushed only before it reads on. Every
-// call carries a mark, and so does all that it says about the call. It answers in
-// random order whatever has come together.
+// crowdServer is a server for many clients at once, fast enough for a million calls: it has
+// one goroutine and flushes its output only before it reads again. Every call carries a
+// mark, and so does every message about the call. It answers in random order whatever has
+// arrived together.
 //
-// A call that is to "hang" says one word of progress and goes on until it is
-// cancelled. It then says what a server may that is slow to hear of it: more
-// progress, a log line and, where "late" was asked for, an answer. "count" answers
-// with the number of log lines that there have been.
+// A call of "hang" sends one progress notification and continues until it is cancelled.
+// Then it sends what a server may send if the cancellation reaches it late: more progress,
+// a log line and, if "late" was requested, an answer. "count" answers with the number of
+// log lines so far.
 type crowdServer struct {
 	modern bool
 	in     *bufio.Reader
@@ -33,7 +33,7 @@ type crowdServer struct {
 
 type crowdCall struct{ id, token, mark, do string }
 
-func beCrowdServer(modern bool) {
+func runAsCrowdServer(modern bool) {
 	journal := &fakeServer{}
 	journal.note("start %d", os.Getpid())
 	s := &crowdServer{modern: modern, in: bufio.NewReaderSize(os.Stdin, 1<<16), out: bufio.NewWriterSize(os.Stdout, 1<<16), hung: map[string]crowdCall{}}

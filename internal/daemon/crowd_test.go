@@ -36,10 +36,10 @@ import (
 // crowdCallsVar sets how many calls TestX05_AllTheSameIDs makes; see `make soak`.
 const crowdCallsVar = "DRAGOMAN_SOAK_CALLS"
 
-// TestX05_AllTheSameIDs: 64 clients, of either era, on pipes and over HTTP, that
-// all use id 1 and progress token "1" on one shared process. Each call carries a
-// mark, and each client looks at everything that it gets: an answer, a word of
-// progress or a log line with another's mark fails the test.
+// TestX05_AllTheSameIDs: 64 clients of both eras, on pipes and over HTTP, all use id 1 and
+// progress token "1" on one shared process. Each call carries a mark, and each client
+// checks everything that it gets: an answer, a progress notification or a log line with
+// another client's mark fails the test.
 func TestX05_AllTheSameIDs(t *testing.T) {
 	calls := 100_000
 	if testing.Short() || raceEnabled {
@@ -58,26 +58,26 @@ func TestX05_AllTheSameIDs(t *testing.T) {
 
 func crowded(t *testing.T, mode string, calls int) {
 	const clients, rounds = 64, 5
-	before := weigh()
+	before := measureUsage()
 	u := child(t, "child", mode, func(s *config.Server) { s.Isolation = config.IsolateShared })
 	c := openCrowd(t, u, clients)
 	defer c.close()
 
-	// One after another: no doubt can be whose a log line is, so each is heard.
+	// One after another: it is certain whose call a log line belongs to, so each is delivered.
 	for _, m := range c.members {
 		c.must(m.call(""))
 	}
 	c.wantCounts("one after another", crowdCounts{answers: clients, progress: clients, logs: clients})
 
-	// Two at a time: now one is alone, now both run.
+	// Two at a time: sometimes one call runs, sometimes both.
 	for i := range clients {
 		c.together(20, 0, c.members[i], c.members[(i+1+i/4)%clients])
 	}
 	var given, done int64 = 0, clients + 2*20*clients
 	c.wantCounts("two at a time", crowdCounts{answers: done, progress: done, logs: -1})
 
-	// A call that was given up goes on in the server, and what it still says is not
-	// the neighbour's, whose call is the only one that anybody waits for.
+	// A cancelled call continues in the server. What it still sends must not reach the other
+	// client, whose call is the only one that anybody waits for.
 	for i, m := range c.members {
 		other := c.members[(i+1+i/4)%clients]
 		c.must(m.start("late"))
@@ -86,21 +86,21 @@ func crowded(t *testing.T, mode string, calls int) {
 		c.must(other.giveUp())
 	}
 	for _, m := range c.members {
-		c.must(m.call("")) // and hears on the way whatever was misdelivered
+		c.must(m.call("")) // and reads whatever was misdelivered meanwhile
 	}
 	given += 2 * clients
 	done += clients
 	c.wantCounts("given up", crowdCounts{answers: done, progress: done + given, logs: -1})
 
-	// All at once. Whose a log line is can mostly not be known, and then nobody may
-	// get it; one call in fifty is given up.
-	var now weight
+	// All at once. It is mostly unknown whose call a log line belongs to, and then no client
+	// may get it. One call in fifty is cancelled.
+	var now usage
 	began := time.Now()
 	each := max(1, calls/clients/rounds)
 	for round := range rounds {
 		c.together(each, 50, c.members...)
-		if w := weigh(); round == 0 {
-			now = w // what is reached once is no leak
+		if w := measureUsage(); round == 0 {
+			now = w // a size reached once is not a leak
 		} else if round == rounds-1 && !raceEnabled {
 			w.wantNoMore(t, "after the last round", now, 48<<20)
 		}
@@ -111,8 +111,8 @@ func crowded(t *testing.T, mode string, calls int) {
 	done += stormed
 	c.wantCounts("all at once", crowdCounts{answers: done, progress: done + given, logs: -1})
 
-	// Every log line that the server has written was either heard by whom it
-	// concerns or counted as a loss, those aside that came after their call was given up.
+	// Every log line that the server has written was either delivered to its client or counted
+	// as a loss, except those that came after their call was cancelled.
 	told, err := c.members[0].ask("count")
 	c.must(err)
 	sent, _ := strconv.ParseInt(told, 10, 64)
@@ -127,11 +127,11 @@ func crowded(t *testing.T, mode string, calls int) {
 		stormed, took.Seconds(), float64(stormed)/took.Seconds(), done, given, sent, heard, lost)
 	c.close()
 	u.wantGone(t)
-	await(t, "nothing is left", 20*time.Second, func() bool { return weigh().within(before) })
+	await(t, "nothing is left", 20*time.Second, func() bool { return measureUsage().within(before) })
 }
 
-// together lets each of some members make n calls, beside each other, and give up
-// one more now and then, after about as many as every says. A failure ends the test.
+// together lets some members make n calls each, in parallel, and cancel one more now and
+// then, about one in every. A failure ends the test.
 func (c *crowd) together(n, every int, some ...*member) {
 	c.t.Helper()
 	var wait sync.WaitGroup
@@ -155,15 +155,15 @@ func (c *crowd) together(n, every int, some ...*member) {
 	}
 }
 
-// weight is what a leak adds to.
-type weight struct {
+// usage is the resource use that a leak increases.
+type usage struct {
 	goroutines, descriptors int
-	resident                int64 // bytes; 0 where it cannot be known
+	resident                int64 // bytes; 0 if unknown
 }
 
-func weigh() weight {
+func measureUsage() usage {
 	debug.FreeOSMemory()
-	w := weight{goroutines: goruntime.NumGoroutine()}
+	w := usage{goroutines: goruntime.NumGoroutine()}
 	fds, _ := os.ReadDir("/proc/self/fd")
 	w.descriptors = len(fds)
 	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
@@ -175,11 +175,11 @@ func weigh() weight {
 	return w
 }
 
-func (w weight) within(was weight) bool {
+func (w usage) within(was usage) bool {
 	return w.goroutines <= was.goroutines && w.descriptors <= was.descriptors+2 // the poller's, opened once
 }
 
-func (w weight) wantNoMore(t *testing.T, when string, was weight, bytes int64) {
+func (w usage) wantNoMore(t *testing.T, when string, was usage, bytes int64) {
 	t.Helper()
 	t.Logf("%s: %d goroutines, were %d; %d descriptors, were %d; %d KiB resident, were %d",
 		when, w.goroutines, was.goroutines, w.descriptors, was.descriptors, w.resident>>10, was.resident>>10)
@@ -192,19 +192,19 @@ func (w weight) wantNoMore(t *testing.T, when string, was weight, bytes int64) {
 	}
 }
 
-// crowd is one gateway with a server behind and members in front.
+// crowd is one gateway with one server and many members.
 type crowd struct {
 	t       *testing.T
 	base    string
 	http    *http.Client
 	members []*member
-	lost    atomic.Int64 // log lines that were given to nobody
+	lost    atomic.Int64 // log lines that no client got
 	given   atomic.Int64
 	counts  struct{ answers, progress, logs atomic.Int64 }
 	close   func()
 }
 
-// crowdCounts are messages that arrived; -1 for any number.
+// crowdCounts are the messages that arrived; -1 means any number.
 type crowdCounts struct{ answers, progress, logs int64 }
 
 func (c *crowd) wantCounts(when string, want crowdCounts) {
@@ -225,7 +225,7 @@ func (c *crowd) must(err error) {
 	}
 }
 
-// failed reports an error from another goroutine than the test's.
+// failed reports an error from a goroutine that is not the test's.
 func (c *crowd) failed(err error) bool {
 	if err != nil {
 		c.t.Error(err)
@@ -233,8 +233,8 @@ func (c *crowd) failed(err error) bool {
 	return err != nil || c.t.Failed()
 }
 
-// openCrowd puts n clients before one upstream: what Run does, with many pipes
-// beside the listener.
+// openCrowd connects n clients to one upstream: like Run, with many pipes besides the
+// listener.
 func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	t.Helper()
 	c := &crowd{t: t, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * n}}}
@@ -299,29 +299,29 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	return c
 }
 
-// member is one client. One goroutine uses it, but for standing streams.
+// member is one client. One goroutine uses it, except for standing streams.
 type member struct {
 	*crowd
 	number int
 	modern bool
 	line   crowdLine
 	calls  int
-	mark   string // of the call under way
-	body   string // of the same
+	mark   string // of the running call
+	body   string // of the same call
 
 	mu      sync.Mutex
-	givenUp map[string]bool // marks of its own calls that the server may still speak of
+	givenUp map[string]bool // marks of its own calls about which the server may still send messages
 }
 
-// crowdLine is how a member reaches the gateway.
+// crowdLine is a member's connection to the gateway.
 type crowdLine interface {
-	// send sends a request. Its answer is read before the next is sent.
+	// send sends a request. Its answer is read before the next request is sent.
 	send(body string) error
-	// next returns what comes for that request; io.EOF when the stream has ended.
+	// next returns the next message for that request; io.EOF when the stream has ended.
 	next() (*jsonrpc.Message, error)
 	// notify sends a notification of a legacy client.
 	notify(body string) error
-	// hangUp is how a modern client gives up.
+	// hangUp is how a modern client cancels.
 	hangUp() error
 	close()
 }
@@ -356,7 +356,7 @@ func (m *member) open() error {
 	return nil
 }
 
-// start sends a call and, when it is to go on, waits until it has begun.
+// start sends a call and, if the call is to hang, waits until it has begun.
 func (m *member) start(do string) error {
 	m.calls++
 	m.mark = fmt.Sprintf("%d-%d", m.number, m.calls)
@@ -380,8 +380,8 @@ func (m *member) start(do string) error {
 	}
 }
 
-// next returns what comes for the call under way. On a pipe nothing tells when a
-// call that was given up is over, so its id may be taken for a moment yet.
+// next returns the next message for the running call. On a pipe the end of a cancelled call
+// is not visible, so its id may still be in use for a moment.
 func (m *member) next() (*jsonrpc.Message, error) {
 	for {
 		a, err := m.line.next()
@@ -394,7 +394,7 @@ func (m *member) next() (*jsonrpc.Message, error) {
 	}
 }
 
-// giveUp cancels the call under way.
+// giveUp cancels the running call.
 func (m *member) giveUp() error {
 	m.mu.Lock()
 	m.givenUp[m.mark] = true
@@ -404,14 +404,14 @@ func (m *member) giveUp() error {
 			return h.hangUp()
 		}
 	}
-	// 2026-07-28 §Cancellation: on pipes the modern ones too.
+	// 2026-07-28 §Cancellation: on pipes, modern clients send a notification too.
 	if err := m.line.notify(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`); err != nil {
 		return err
 	}
 	return m.line.hangUp()
 }
 
-// call makes one call, or ends one that was started, and reads its answer.
+// call makes one call, or continues one that was started, and reads its answer.
 func (m *member) call(do string) error {
 	text, err := m.ask(do)
 	if err == nil && text != m.mark {
@@ -446,12 +446,12 @@ func (m *member) ask(do string) (string, error) {
 				return "", fmt.Errorf("client %d, call %s: %d words of progress", m.number, m.mark, heard)
 			}
 		}
-		return said(a), nil
+		return toolText(a), nil
 	}
 }
 
-// check looks at a notification. Progress belongs to the call under way, a log line
-// may also speak of a call of the same client that was given up.
+// check checks a notification. Progress must belong to the running call; a log line may
+// also belong to a cancelled call of the same client.
 func (m *member) check(n *jsonrpc.Message, underWay bool) error {
 	switch n.Method {
 	case mcp.NoteProgress:
@@ -471,10 +471,10 @@ func (m *member) check(n *jsonrpc.Message, underWay bool) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("client %d, call %s, got what is not its own: %s", m.number, m.mark, n.Raw)
+	return fmt.Errorf("client %d, call %s, got a message of another call: %s", m.number, m.mark, n.Raw)
 }
 
-// crowdPipe is a member's line on a pair of pipes.
+// crowdPipe is a member's connection over a pair of pipes.
 type crowdPipe struct {
 	in, out *os.File
 	lines   *bufio.Reader
@@ -504,11 +504,11 @@ func (p *crowdPipe) close() {
 	_ = p.out.Close()
 }
 
-// crowdHTTP is a member's line over HTTP.
+// crowdHTTP is a member's connection over HTTP.
 type crowdHTTP struct {
 	member   *member
 	session  string
-	body     io.ReadCloser // of the response under way
+	body     io.ReadCloser // of the running response
 	events   *bufio.Reader // nil for plain JSON
 	cancel   context.CancelFunc
 	standing sync.WaitGroup
@@ -565,7 +565,7 @@ func (h *crowdHTTP) next() (*jsonrpc.Message, error) {
 	return jsonrpc.Scan(b, jsonrpc.Limits{Bytes: len(b) + 1})
 }
 
-// nextEvent reads to the next event that has a message.
+// nextEvent reads until the next event that has a message.
 func nextEvent(in *bufio.Reader) (*jsonrpc.Message, error) {
 	for {
 		line, err := in.ReadBytes('\n')
@@ -592,8 +592,8 @@ func (h *crowdHTTP) notify(body string) error {
 	return nil
 }
 
-// hangUp lets go of the response under way: a modern client's is cut off, a legacy
-// one's has an end, with nothing before it that is another's.
+// hangUp drops the running response. A modern client's is cut off. A legacy client's ends,
+// and nothing of another client may come before the end.
 func (h *crowdHTTP) hangUp() error {
 	if h.body == nil {
 		return nil
@@ -628,8 +628,7 @@ func (m *member) isGivenUp() bool {
 	return m.givenUp[m.mark]
 }
 
-// stand opens the standing stream, on which nothing that is another's may come
-// either.
+// stand opens the standing stream, which must carry nothing of other clients either.
 func (h *crowdHTTP) stand() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.leave = cancel

@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestW01_CutOff: a call that does not end in the time that it has after SIGTERM gets
-// its JSON-RPC error and a whole response, whatever the form of that, the transport
-// and the eras of client and server.
+// TestW01_CutOff: a call that does not finish in its time after SIGTERM gets a JSON-RPC
+// error and a complete response, whatever the form of the response, the transport and the
+// eras of client and server.
 func TestW01_CutOff(t *testing.T) {
 	t.Parallel()
 	const token = `"_meta":{"progressToken":"p"},`
@@ -45,7 +45,7 @@ func TestW01_CutOff(t *testing.T) {
 					if !strings.HasPrefix(name, "a batch") {
 						a.wantFault(t, "shutdown", "unknown")
 					} else if n := strings.Count(a.body, `"cause":"shutdown","outcome":"unknown"`); n != calls {
-						t.Errorf("%s: %d of %d calls were told: %s", name, n, calls, a.body)
+						t.Errorf("%s: %d of %d calls got the error: %s", name, n, calls, a.body)
 					}
 				})
 			}
@@ -76,7 +76,7 @@ func TestW01_CutOff(t *testing.T) {
 					break
 				}
 				if m.Kind == jsonrpc.Failure {
-					if datum(m, "cause") != "shutdown" || datum(m, "outcome") != "unknown" {
+					if errorData(m, "cause") != "shutdown" || errorData(m, "outcome") != "unknown" {
 						t.Errorf("HTTP+SSE: %s", m.Raw)
 					}
 					seen[string(m.ID)] = true
@@ -91,8 +91,8 @@ func TestW01_CutOff(t *testing.T) {
 	}
 }
 
-// TestW01_CutOffQuestion: a call whose question waits for its client ends with an
-// answer too, be it the server's own.
+// TestW01_CutOffQuestion: a call that waits for its client's response gets an answer too,
+// which may be the server's own.
 func TestW01_CutOffQuestion(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "legacy")
@@ -109,14 +109,14 @@ func TestW01_CutOffQuestion(t *testing.T) {
 		if m == nil {
 			t.Fatal("the response ended without an answer")
 		}
-		if string(m.ID) == "3" && (m.Kind == jsonrpc.Result || datum(m, "cause") == "shutdown") {
+		if string(m.ID) == "3" && (m.Kind == jsonrpc.Result || errorData(m, "cause") == "shutdown") {
 			return
 		}
 	}
 }
 
-// TestW01_CutOffUnsent: a call that waits for its server to start was not sent, and
-// its error says so.
+// TestW01_CutOffUnsent: a call that waits for its server to start was not sent, and its
+// error says so.
 func TestW01_CutOffUnsent(t *testing.T) {
 	t.Parallel()
 	u := child(t, "u", "mute")
@@ -134,15 +134,15 @@ func TestW01_CutOffUnsent(t *testing.T) {
 	}
 	await(t, "the server was started", 5*time.Second, func() bool { return u.count("start") == 1 && waiting() > 300 })
 	calling.Go(func() { _ = r.stop() })
-	if m := sse.events.event(); m == nil || datum(m, "cause") != "shutdown" || datum(m, "outcome") != "not_sent" {
+	if m := sse.events.event(); m == nil || errorData(m, "cause") != "shutdown" || errorData(m, "outcome") != "not_sent" {
 		t.Errorf("HTTP+SSE: %v", m)
 	}
 	calling.Wait()
 	u.wantGone(t)
 }
 
-// TestW01_CutOffPipe is the same for a client on standard input of run and of
-// serve --stdio, which are not waited for.
+// TestW01_CutOffPipe is the same for a client on the stdin of run and of serve --stdio,
+// whose calls get no extra time.
 func TestW01_CutOffPipe(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -177,12 +177,12 @@ func TestW01_CutOffPipe(t *testing.T) {
 					if m.Kind == jsonrpc.Request || m.Kind == jsonrpc.Notification {
 						continue
 					}
-					if string(m.ID) == "4" && strings.Contains(said(m), "cannot be answered") {
-						// Its question was refused, and it was quick to make an answer of that.
+					if string(m.ID) == "4" && strings.Contains(toolText(m), "cannot be answered") {
+						// Its request was refused, and it quickly made an answer of that.
 						delete(calls, "4")
 						continue
 					}
-					if !calls[string(m.ID)] || datum(m, "cause") != "shutdown" || datum(m, "outcome") != "unknown" {
+					if !calls[string(m.ID)] || errorData(m, "cause") != "shutdown" || errorData(m, "outcome") != "unknown" {
 						t.Errorf("%s", m.Raw)
 					}
 					delete(calls, string(m.ID))

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TestW10_NoDescriptors: when file descriptors run out, sessions that are there live
-// on, one warning is logged, and it recovers by itself when there are some again.
+// TestW10_NoDescriptors: when file descriptors run out, existing sessions continue, one
+// warning is logged, and Dragoman recovers by itself when descriptors are free again.
 func TestW10_NoDescriptors(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -54,7 +54,7 @@ func TestW10_NoDescriptors(t *testing.T) {
 	stream.open()
 
 	var idle []net.Conn
-	for range 80 { // more than there are descriptors; what is not accepted waits in the kernel
+	for range 80 { // more than there are descriptors; connections that are not accepted wait in the kernel
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -64,12 +64,12 @@ func TestW10_NoDescriptors(t *testing.T) {
 	}
 	await(t, "the warning", 5*time.Second, func() bool { return strings.Contains(log.String(), "file descriptors have run out") })
 	r.post("/mcp", toolCall("3", "echo", `{"v":2}`), session...).wantText(t, `{"v":2}`)
-	// A server that has to be started now cannot be, and its call says so.
+	// A server that has to be started now fails to start, and its call says so.
 	pids := u.pids(t)
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "those that wait have taken its descriptors", 20*time.Second, func() bool {
+	await(t, "the waiting connections have taken its descriptors", 20*time.Second, func() bool {
 		all, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.Process.Pid))
 		return len(all) >= fewDescriptors
 	})
@@ -99,8 +99,8 @@ func TestW10_NoDescriptors(t *testing.T) {
 	})
 	stream.send(`{"jsonrpc":"2.0","id":9,"method":"ping"}`)
 	stream.answerTo("9")
-	// Connections that cannot be accepted and servers that cannot be started are one
-	// warning each a minute.
+	// Failures to accept connections and failures to start servers log one warning each per
+	// minute.
 	if n := strings.Count(log.String(), "file descriptors have run out"); n > 2 {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// traced is run that keeps what the handshakes' traces say.
-func traced(t *testing.T, u *upstreamUnderTest) (*rig, func() string) {
+// runWithTrace is run that also collects the handshakes' traces.
+func runWithTrace(t *testing.T, u *upstreamUnderTest) (*rig, func() string) {
 	t.Helper()
 	var trace journal
 	r := launch(t, func(ctx context.Context, log *slog.Logger, ready func(string)) error {
@@ -34,16 +34,16 @@ func traced(t *testing.T, u *upstreamUnderTest) (*rig, func() string) {
 	return r, trace.String
 }
 
-// editions are the strict clients of all revisions, and how they reach a rig.
-var editions = []struct{ profile, path string }{
+// strictClients are the strict clients of all revisions, and their paths on a rig.
+var strictClients = []struct{ profile, path string }{
 	{"strict-2024-11-05", "/sse"}, {"strict-2025-03-26", "/mcp"}, {"strict-2025-06-18", "/mcp"},
 	{"strict-2025-11-25", "/mcp"}, {"strict-2026-07-28", "/mcp"},
 }
 
-// strictly plays a conversation for a strict client of each revision, and fails when
-// one of them sees something that its revision does not have.
-func strictly(t *testing.T, r *rig, play func(t *testing.T, ctx context.Context, c *fake.Client)) {
-	for _, e := range editions {
+// withStrictClients runs play with a strict client of each revision, and fails if one of them sees
+// something that its revision does not have.
+func withStrictClients(t *testing.T, r *rig, play func(t *testing.T, ctx context.Context, c *fake.Client)) {
+	for _, e := range strictClients {
 		t.Run(e.profile, func(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
@@ -81,8 +81,8 @@ func wantAll(t *testing.T, got string, want ...string) {
 	}
 }
 
-// TestManifestServers: servers that give their tools with initialize, in every
-// spelling, to strict clients of every revision.
+// TestManifestServers: servers that list their tools in the result of initialize, in every
+// variant, with strict clients of every revision.
 func TestManifestServers(t *testing.T) {
 	t.Parallel()
 	for profile, spoken := range map[string]string{
@@ -91,14 +91,14 @@ func TestManifestServers(t *testing.T) {
 	} {
 		t.Run(profile, func(t *testing.T) {
 			u := child(t, "files", "fake "+profile)
-			r, trace := traced(t, u)
-			strictly(t, r, func(t *testing.T, ctx context.Context, c *fake.Client) {
+			r, trace := runWithTrace(t, u)
+			withStrictClients(t, r, func(t *testing.T, ctx context.Context, c *fake.Client) {
 				list := result(t, ctx, c, mcp.MethodListTools, `{}`)
 				wantAll(t, list,
 					`"name":"files.move"`, `"inputSchema":{`, `"exclusiveMinimum":0`, `"type":["number","null"]`,
 					`"readOnlyHint":false`, `"destructiveHint":true`,
 					`"io.github.dragoman-mcp/dialect":{"name":"`+spoken+`","confirmationRequired":true,"undoSupported":true,"original":{`,
-					`"minimum":0,"exclusiveMinimum":true`, // the original
+					`"minimum":0,"exclusiveMinimum":true`, // the original schema
 				)
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.add","arguments":{"a":2,"b":3}}`), `{\"sum\":5}`)
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.bare","arguments":{}}`), `"content":[{"type":"text","text":"{\"moved\":3,\"skipped\":[]}"}]`)
@@ -106,11 +106,11 @@ func TestManifestServers(t *testing.T) {
 					got := result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.fail","arguments":{"code":`+code+`}}`)
 					wantAll(t, got, `"isError":true`, means, "as you wished", `"error":{"code":`+code)
 				}
-				// Servers die of these.
+				// These servers crash on such messages.
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.seen"}`), `"content":`)
 				seen := result(t, ctx, c, mcp.MethodCallTool, `{"name":"files.seen","arguments":{}}`)
 				if strings.Contains(seen, "notifications/") || strings.Contains(seen, "ping") || strings.Contains(seen, "resources/") || strings.Contains(seen, "logging/") {
-					t.Errorf("the server was sent what it does not bear: %s", seen)
+					t.Errorf("the server got a message that crashes it: %s", seen)
 				}
 			})
 			wantAll(t, trace(), "dialect "+spoken, "tools in the result: 5")
@@ -118,7 +118,8 @@ func TestManifestServers(t *testing.T) {
 	}
 }
 
-// TestWhatManifestServersDieOf is never sent to them.
+// TestWhatManifestServersDieOf: messages on which these servers crash are never sent to
+// them.
 func TestWhatManifestServersDieOf(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"manifest-ts", "manifest-python"} {
@@ -136,12 +137,12 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 					t.Errorf("%s: %s", args, a.body)
 				}
 			}
-			// A batch is taken apart.
+			// A batch is split.
 			a := r.post("/mcp", `[`+toolCall("7", "files.bare", "{}")+`,`+toolCall("8", "files.bare", "{}")+`]`, header...)
 			if a.status != 200 || strings.Count(a.body, `moved`) != 2 {
 				t.Errorf("a batch: %d %s", a.status, a.body)
 			}
-			// A cancellation would be answered with an error of the id 0.
+			// A cancellation would get an error with the id 0.
 			r.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, header...)
 			long := r.post("/mcp", toolCall("9", "files.bare", `{"x":"`+strings.Repeat("x", 70_000)+`"}`), header...)
 			if died := long.code(t) != 0; died != (profile == "manifest-python") {
@@ -159,8 +160,8 @@ func TestWhatManifestServersDieOf(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNearlyRight: each works with strict clients of every revision, and
-// the trace says what was done about it.
+// TestServersThatAreNearlyRight: servers with small faults work with strict clients of
+// every revision, and the trace says what Dragoman did about the fault.
 func TestServersThatAreNearlyRight(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]struct {
@@ -185,9 +186,9 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 		}
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "near", "fake "+mode)
-			r, trace := traced(t, u)
-			// The modern one first: for it the server is probed.
-			for _, e := range slices.Backward(editions) {
+			r, trace := runWithTrace(t, u)
+			// The modern client first: for it the server is probed.
+			for _, e := range slices.Backward(strictClients) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
 				c, err := fake.OpenClient(ctx, e.profile, fake.Where{URL: r.base + e.path}, fake.ClientOptions{})
@@ -195,7 +196,7 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 					t.Fatalf("%s: %v\n%s\nstarted %d times", e.profile, err, trace(), u.count("start"))
 				}
 				wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"echo","arguments":{"text":"hi"}}`), `"hi"`)
-				// An error is one that any client can read.
+				// Every client can read the error.
 				if reply, err := c.Call(ctx, mcp.MethodCallTool, []byte(`{"name":"refuse","arguments":{}}`), fake.CallOptions{}); err != nil || reply.Err == nil || reply.Err.Code == 0 {
 					t.Errorf("%s: %v, %+v", e.profile, err, reply)
 				}
@@ -214,9 +215,9 @@ func TestServersThatAreNearlyRight(t *testing.T) {
 	}
 }
 
-// TestManifestClient: a client that opens without a word about itself, before servers
-// of every kind, alone and joined; and its shutdown ends Dragoman at once, even with a
-// call that hangs and a server that does not end by itself.
+// TestManifestClient: a client that opens without information about itself, with servers of
+// every kind, single and merged. Its shutdown ends Dragoman at once, even with a call that
+// hangs and a server that does not exit by itself.
 func TestManifestClient(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T, start func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error) (*fake.ManifestClient, *io.PipeWriter, chan error) {
@@ -284,13 +285,13 @@ func TestManifestClient(t *testing.T) {
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake strict-2024-11-05"} {
 		t.Run(mode, func(t *testing.T) {
 			c, _, done := open(t, alone(child(t, "s", mode)))
-			// The list has several pages. Without annotations a tool may change anything.
+			// The list has several pages. A tool without annotations may change anything.
 			if add := find(t, c, "add"); add.Confirm != strings.HasSuffix(mode, "2024-11-05") || add.Undo || add.Description == "" {
 				t.Errorf("%+v", add)
 			}
 			find(t, c, "wait")
 			m, err := c.Call("echo", `{"text":"hi"}`)
-			if err != nil || said(m) != "hi" {
+			if err != nil || toolText(m) != "hi" {
 				t.Fatalf("%v %s", err, m.Raw)
 			}
 			if m, err = c.Call("refuse", `{}`); err != nil || m.Kind != jsonrpc.Failure || errorCode(m) != -32602 {
@@ -305,15 +306,15 @@ func TestManifestClient(t *testing.T) {
 			return Serve(ctx, ServeOptions{Config: s, Listen: "127.0.0.1:0", Log: log, Stdio: true, Stdin: in, Stdout: out, Version: "test"})
 		})
 		find(t, c, "files__files.move")
-		find(t, c, "slow__echo") // slower than the grace of a list, and never asked for again
+		find(t, c, "slow__echo") // slower than the grace of a list, and the client does not list again
 		m, err := c.Call("slow__echo", `{"text":"hi"}`)
-		if err != nil || said(m) != "hi" {
+		if err != nil || toolText(m) != "hi" {
 			t.Fatalf("%v %s", err, m.Raw)
 		}
 		ends(t, c, done)
 	})
 	t.Run("a server that hangs and stays", func(t *testing.T) {
-		c, in, done := open(t, alone(child(t, "deaf", "deaf")))
+		c, in, done := open(t, alone(child(t, "stubborn", "stubborn")))
 		if _, err := io.WriteString(in, toolCall("77", "hang", "{}")+"\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -321,8 +322,8 @@ func TestManifestClient(t *testing.T) {
 	})
 }
 
-// TestBareHTTPClients: clients that open no session are adopted, whoever stands
-// behind, with one id for all that they ask and progress under their own token.
+// TestBareHTTPClients: clients that open no session work with any server, use one id for
+// all requests, and get progress under their own token.
 func TestBareHTTPClients(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"fake strict-2025-06-18", "fake strict-2026-07-28", "fake manifest-ts"} {
@@ -341,13 +342,13 @@ func TestBareHTTPClients(t *testing.T) {
 					wantAll(t, string(post("files.add", `{"a":1,"b":1}`, "")[0].Raw), `"id":"1"`, "sum")
 					return
 				}
-				// At the same time under one id, and each gets its own.
+				// At the same time with one id, and each gets its own answer.
 				var all sync.WaitGroup
 				for i := range 8 {
 					all.Go(func() {
 						text := fmt.Sprint("text ", i)
 						got, err := fake.Post(t.Context(), r.http, r.base+"/mcp", version, "echo", `{"text":"`+text+`"}`, "")
-						if err != nil || len(got) != 1 || got[0].ID != `"1"` || said(got[0]) != text {
+						if err != nil || len(got) != 1 || got[0].ID != `"1"` || toolText(got[0]) != text {
 							t.Errorf("%v %v", got, err)
 						}
 					})
@@ -357,9 +358,9 @@ func TestBareHTTPClients(t *testing.T) {
 				if len(got) < 2 || got[0].Method != mcp.NoteProgress || !strings.Contains(string(got[0].Raw), `"progressToken":"mine"`) {
 					t.Errorf("%d messages: %s", len(got), got[0].Raw)
 				}
-				// The session behind is one: it counts.
+				// The session with the server is one: it counts.
 				if strings.Contains(mode, "2025") {
-					first, second := said(post("count", `{}`, "")[0]), said(post("count", `{}`, "")[0])
+					first, second := toolText(post("count", `{}`, "")[0]), toolText(post("count", `{}`, "")[0])
 					if first != "1" || second != "2" {
 						t.Errorf("counted %s and %s", first, second)
 					}
@@ -369,8 +370,8 @@ func TestBareHTTPClients(t *testing.T) {
 	}
 }
 
-// TestTheDocumentsProfile: the example of docs/dialects.md is a configuration, and it
-// makes the server work that it is about.
+// TestTheDocumentsProfile: the example in docs/dialects.md is a valid configuration and
+// makes the server in it work.
 func TestTheDocumentsProfile(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "dialects.md"))
@@ -406,7 +407,7 @@ func TestTheDocumentsProfile(t *testing.T) {
 			}
 			c.Servers = []config.Server{toolbox}
 			r := serve(t, &c)
-			strictly(t, r, func(t *testing.T, ctx context.Context, cl *fake.Client) {
+			withStrictClients(t, r, func(t *testing.T, ctx context.Context, cl *fake.Client) {
 				wantAll(t, result(t, ctx, cl, mcp.MethodListTools, `{}`), `"name": "toolbox__find_invoice"`, `"exclusiveMinimum": 0`, `"destructiveHint":true`, `"original":{"args":{"properties"`)
 				wantAll(t, result(t, ctx, cl, mcp.MethodCallTool, `{"name":"toolbox__find_invoice","arguments":{"number":7}}`), `"text":"invoice 7"`)
 				wantAll(t, result(t, ctx, cl, mcp.MethodCallTool, `{"name":"toolbox__find_invoice","arguments":{"number":404}}`), `"isError":true`, "There is no such invoice: 404")
@@ -418,8 +419,8 @@ func TestTheDocumentsProfile(t *testing.T) {
 	}
 }
 
-// beToolbox is the server of docs/dialects.md; its answer to initialize is given.
-func beToolbox(answer string) {
+// runAsToolbox runs the server of docs/dialects.md with the given answer to initialize.
+func runAsToolbox(answer string) {
 	s := &fakeServer{out: os.Stdout}
 	s.note("start")
 	warm := 0

@@ -19,8 +19,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// bothEras are servers of both eras on both transports, with tools that all
-// answer, and the names under which they are offered.
+// bothEras returns servers of both eras on both transports, with tools that all answer, and
+// the names under which these are listed.
 func bothEras(t *testing.T) (all []*upstreamUnderTest, names []string) {
 	t.Helper()
 	const tools = `{"name":"echo","inputSchema":{"type":"object"}},{"name":"count","inputSchema":{"type":"object"}}`
@@ -40,7 +40,7 @@ func bothEras(t *testing.T) (all []*upstreamUnderTest, names []string) {
 	return all, names
 }
 
-// walk reads a list of tools to its end.
+// walk reads all pages of a list of tools.
 func walk(t testing.TB, page func(params string) *jsonrpc.Message) (names []string) {
 	t.Helper()
 	params := ""
@@ -76,8 +76,8 @@ func sameNames(t testing.TB, got, want []string) {
 	}
 }
 
-// joined waits until the joined list misses no server. On a busy machine one may start
-// more slowly than a first list waits for it.
+// joined waits until the merged list misses no server. On a busy machine a server may start
+// more slowly than the grace of the first list.
 func (r *rig) joined() {
 	r.t.Helper()
 	await(r.t, "all servers are in the list", 20*time.Second, func() bool {
@@ -85,20 +85,19 @@ func (r *rig) joined() {
 	})
 }
 
-// answers fails unless m is the result of the tool, which all servers of bothEras
-// give in their own way.
+// answers fails unless m is the result of the tool. All servers of bothEras answer it, each
+// in its own way.
 func answers(t testing.TB, tool string, m *jsonrpc.Message) {
 	t.Helper()
 	_, own, _ := strings.Cut(tool, "__")
-	text := said(m)
+	text := toolText(m)
 	if m.Kind != jsonrpc.Result || text == "" || own[0] == 't' && text != own || own == "echo" && text != `{"v":1}` {
 		t.Errorf("%s: %s", tool, m.Raw)
 	}
 }
 
-// TestT1_ModernClient: servers of both eras behind one endpoint, and a client that
-// knows 2026-07-28 only. It sees all tools, calls each, and is never answered in
-// the words of another era.
+// TestT1_ModernClient: servers of both eras behind one endpoint, and a client that knows
+// 2026-07-28 only. It sees all tools, calls each, and never gets an answer of another era.
 func TestT1_ModernClient(t *testing.T) {
 	t.Parallel()
 	all, names := bothEras(t)
@@ -129,8 +128,8 @@ func TestT1_ModernClient(t *testing.T) {
 	}
 }
 
-// TestT2_LegacyClient: the same servers, and clients that know one of the legacy
-// revisions each, over the transport of its time.
+// TestT2_LegacyClient: the same servers with clients that know one legacy revision each,
+// over the transport of that revision.
 func TestT2_LegacyClient(t *testing.T) {
 	t.Parallel()
 	all, names := bothEras(t)
@@ -172,7 +171,7 @@ func TestT2_LegacyClient(t *testing.T) {
 	})
 }
 
-// open leads the handshake of 2024-11-05.
+// open does the handshake of 2024-11-05.
 func (c *sseClient) open() {
 	c.r.t.Helper()
 	c.send(initializeBody("2024-11-05", "{}"))
@@ -182,7 +181,7 @@ func (c *sseClient) open() {
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// answerTo returns the response with that id, whatever comes before it.
+// answerTo returns the response with that id and drops the messages before it.
 func (c *sseClient) answerTo(id string) *jsonrpc.Message {
 	c.r.t.Helper()
 	for {
@@ -196,12 +195,12 @@ func (c *sseClient) answerTo(id string) *jsonrpc.Message {
 	}
 }
 
-// oldWeb is a server of HTTP+SSE alone (2024-11-05 §Transports): a stream whose
-// first event says where to post, and nothing else that would be understood.
+// oldWeb is a server of HTTP+SSE only (2024-11-05 §Transports): its stream's first event
+// has the URL for POST, and it accepts nothing else.
 type oldWeb struct {
 	mu      sync.Mutex
 	streams map[string]chan []byte
-	asking  *jsonrpc.Message // the call that waits for the answer to a question
+	asking  *jsonrpc.Message // the call that waits for the response to a request
 }
 
 func (s *oldWeb) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -276,9 +275,9 @@ func (s *oldWeb) take(out chan []byte, m *jsonrpc.Message) {
 	}
 }
 
-// TestT27_ModernClientOldServer: a client of 2026-07-28 uses a server that knows
-// nothing but HTTP+SSE, found out or configured as such: it lists, calls, hears
-// progress and answers what the server asks.
+// TestT27_ModernClientOldServer: a client of 2026-07-28 uses a server that supports only
+// HTTP+SSE, detected or configured: it lists, calls, gets progress and answers the server's
+// requests.
 func TestT27_ModernClientOldServer(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]config.Kind{"found out": 0, "configured": config.KindSSE} {
@@ -291,13 +290,13 @@ func TestT27_ModernClientOldServer(t *testing.T) {
 				t.Fatal(problem)
 			}
 			r := serve(t, snapshot(&upstreamUnderTest{Server: c}, child(t, "other", "modern")))
-			defer func() { _ = r.stop() }() // before the server, which waits for its streams
+			defer func() { _ = r.stop() }() // before the server's close, which waits for its streams
 			list := r.modern("/s/old/mcp", "1", "tools/list", "", "").message(t)
 			sameNames(t, namesOf(list), []string{"echo", "sample"})
 			r.call("/mcp", "old__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 			withToken := strings.Replace(modernBody("7", "tools/call", `"name":"old__echo","arguments":{}`), `"_meta":{`, `"_meta":{"progressToken":"p",`, 1)
 			a := r.post("/mcp", withToken, modernHeader("tools/call", "old__echo")...)
-			if !strings.Contains(a.body, `"progressToken":"p"`) || said(a.message(t)) != "{}" {
+			if !strings.Contains(a.body, `"progressToken":"p"`) || toolText(a.message(t)) != "{}" {
 				t.Errorf("progress: %s", a.body)
 			}
 			can := func(body string) string {
@@ -319,8 +318,8 @@ func TestT27_ModernClientOldServer(t *testing.T) {
 	}
 }
 
-// TestT27_OldClientModernServer: a client of 2024-11-05 on HTTP+SSE uses modern
-// servers, on a pipe and on HTTP.
+// TestT27_OldClientModernServer: a client of 2024-11-05 on HTTP+SSE uses modern servers, on
+// a pipe and on HTTP.
 func TestT27_OldClientModernServer(t *testing.T) {
 	t.Parallel()
 	r := serve(t, snapshot(child(t, "pipe", "modern"), newWeb(t, true).as(t, "web")))
@@ -333,7 +332,7 @@ func TestT27_OldClientModernServer(t *testing.T) {
 		}
 		for _, tool := range tools {
 			c.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"` + tool + `","arguments":{"v":1}}}`)
-			if m := c.answerTo("3"); said(m) != `{"v":1}` {
+			if m := c.answerTo("3"); toolText(m) != `{"v":1}` {
 				t.Errorf("%s %s: %s", path, tool, m.Raw)
 			}
 			c.send(`{"jsonrpc":"2.0","id":4,"method":"ping"}`)

@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-func impatient(s *config.Server) {
+func withShortTimeouts(s *config.Server) {
 	s.StartTimeout, s.CallTimeout = 2*time.Second, time.Second
 }
 
@@ -29,15 +29,16 @@ func impatient(s *config.Server) {
 func (a answer) wantFault(t testing.TB, cause, outcome string) {
 	t.Helper()
 	m := a.message(t)
-	if errorCode(m) != -32603 || datum(m, "cause") != cause || datum(m, "outcome") != outcome || datum(m, "origin") != "gateway" {
+	if errorCode(m) != -32603 || errorData(m, "cause") != cause || errorData(m, "outcome") != outcome || errorData(m, "origin") != "gateway" {
 		t.Errorf("got %d %.400s, want -32603 with cause %s, outcome %s", a.status, a.body, cause, outcome)
 	}
 	if strings.Contains(a.body, "/") && strings.Contains(a.body, "daemon.test") {
-		t.Errorf("the error tells of our insides: %s", a.body)
+		t.Errorf("the error leaks internal details: %s", a.body)
 	}
 }
 
-// TestU01_NoSuchCommand: what cannot be started fails at once and alone.
+// TestU01_NoSuchCommand: calls to a command that cannot be started fail at once; other
+// servers work.
 func TestU01_NoSuchCommand(t *testing.T) {
 	dir := t.TempDir()
 	for name, command := range map[string]string{"missing": dir + "/none", "directory": dir} {
@@ -58,8 +59,8 @@ func TestU01_NoSuchCommand(t *testing.T) {
 	}
 }
 
-// TestU02_DiesBeforeFirstByte: the error is prompt, the log has the exit and the
-// last words, and the next tries wait.
+// TestU02_DiesBeforeFirstByte: the error is prompt, the log has the exit status and the
+// last line of stderr, and the next attempts wait.
 func TestU02_DiesBeforeFirstByte(t *testing.T) {
 	for _, x := range []struct{ mode, exit, words string }{
 		{"exit", "exit status 3", "THE_TOKEN is not set"},
@@ -70,7 +71,7 @@ func TestU02_DiesBeforeFirstByte(t *testing.T) {
 			r := run(t, u)
 			for range 5 {
 				m := r.call("/mcp", "echo", "{}").message(t)
-				if errorCode(m) != -32603 || datum(m, "outcome") != "not_sent" || datum(m, "retryable") != "true" {
+				if errorCode(m) != -32603 || errorData(m, "outcome") != "not_sent" || errorData(m, "retryable") != "true" {
 					t.Errorf("got %s", m.Raw)
 				}
 			}
@@ -86,18 +87,18 @@ func TestU02_DiesBeforeFirstByte(t *testing.T) {
 	}
 }
 
-// TestU03_DiesAfterInitialize: the list fails, and it is not for ever.
+// TestU03_DiesAfterInitialize: the list fails with an error that may be retried.
 func TestU03_DiesAfterInitialize(t *testing.T) {
 	r := run(t, child(t, "child", "leave"))
 	a := r.modern("/mcp", "1", "tools/list", "", "")
-	if m := a.message(t); errorCode(m) != -32603 || datum(m, "retryable") != "true" {
+	if m := a.message(t); errorCode(m) != -32603 || errorData(m, "retryable") != "true" {
 		t.Errorf("got %s", m.Raw)
 	}
 }
 
-// TestP3_AtMostOnce is the promise of that number, for every way to die within a
-// call (U04, U05, U06, U14): the client hears that the call may have been executed,
-// nobody sends it again, and the next call finds a new process.
+// TestP3_AtMostOnce tests promise P3 for every way to exit during a call (U04, U05, U06,
+// U14): the client is told that the call may have been executed, the call is not sent
+// again, and the next call uses a new process.
 func TestP3_AtMostOnce(t *testing.T) {
 	for _, server := range []string{"legacy", "modern"} {
 		for _, tool := range []string{"crash", "progress", "half", "mute"} {
@@ -136,10 +137,10 @@ func TestP3_AtMostOnce(t *testing.T) {
 	}
 }
 
-// TestU07_NeverOpens: one that answers nothing is given up in its time, and the
-// others are served meanwhile.
+// TestU07_NeverOpens: a server that does not answer is given up after its timeout, and
+// other servers work meanwhile.
 func TestU07_NeverOpens(t *testing.T) {
-	bad, good := child(t, "bad", "mute", impatient), child(t, "good", "legacy")
+	bad, good := child(t, "bad", "mute", withShortTimeouts), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
 	start := time.Now()
 	r.call("/s/bad/mcp", "echo", "{}").wantFault(t, "timeout", "not_sent")
@@ -153,8 +154,8 @@ func TestU07_NeverOpens(t *testing.T) {
 	}
 }
 
-// TestCallOfAServerThatNeverOpened: a call through the joined endpoint says that the
-// server cannot be opened. A name that no server can have is unknown, as before.
+// TestCallOfAServerThatNeverOpened: a call through the merged endpoint says that the server
+// cannot be opened. A name that no server can have is unknown, as before.
 func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	bad, good := child(t, "bad", "exit"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -162,11 +163,11 @@ func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	var m *jsonrpc.Message
 	await(t, "the list of the server has failed", 10*time.Second, func() bool {
 		m = r.call("/mcp", "bad__echo", "{}").message(t)
-		return datum(m, "cause") == "unavailable"
+		return errorData(m, "cause") == "unavailable"
 	})
 	legacy := r.post("/mcp", toolCall("2", "bad__echo", "{}"), "Mcp-Session-Id", session).message(t)
 	for _, m := range []*jsonrpc.Message{m, legacy} {
-		if errorCode(m) != -32603 || datum(m, "upstream") != "bad" || datum(m, "outcome") != "not_sent" || datum(m, "retryable") != "true" || !strings.Contains(string(m.Raw), "could not be opened") {
+		if errorCode(m) != -32603 || errorData(m, "upstream") != "bad" || errorData(m, "outcome") != "not_sent" || errorData(m, "retryable") != "true" || !strings.Contains(string(m.Raw), "could not be opened") {
 			t.Errorf("got %s", m.Raw)
 		}
 	}
@@ -178,13 +179,13 @@ func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	r.call("/mcp", "good__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 }
 
-// TestU08_NeverAnswers: a call that hangs ends in its time, the server hears of
-// it, and the next call is served by the same process.
+// TestU08_NeverAnswers: a call that hangs ends with its timeout, the server gets a
+// cancellation, and the same process serves the next call.
 func TestU08_NeverAnswers(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
 		t.Run(mode, func(t *testing.T) {
-			u := child(t, "child", mode, impatient)
+			u := child(t, "child", mode, withShortTimeouts)
 			r := run(t, u)
 			r.call("/mcp", "hang", "{}").wantFault(t, "timeout", "unknown")
 			await(t, "the cancellation", 5*time.Second, func() bool { return u.count("cancelled") == 1 })
@@ -196,18 +197,18 @@ func TestU08_NeverAnswers(t *testing.T) {
 	}
 }
 
-// TestU09_Stopped: a process that was stopped delays its own calls only, and works
-// again when it goes on.
+// TestU09_Stopped: a stopped process delays only its own calls, and works again when it
+// continues.
 func TestU09_Stopped(t *testing.T) {
-	bad, good := child(t, "bad", "legacy", impatient), child(t, "good", "legacy")
+	bad, good := child(t, "bad", "legacy", withShortTimeouts), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
 	r.call("/mcp", "bad__echo", `{}`).wantText(t, `{}`)
 	pid := bad.pids(t)[0]
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// One thread takes the signal in first; until then the others may answer.
-	await(t, "the process stands still", 5*time.Second, func() bool {
+	// One thread gets the signal first; until then the others may answer.
+	await(t, "the process is stopped", 5*time.Second, func() bool {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		return !slices.ContainsFunc(threads, func(f string) bool {
 			b, err := os.ReadFile(f)
@@ -220,12 +221,12 @@ func TestU09_Stopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the server is back", 10*time.Second, func() bool {
-		return said(r.call("/mcp", "bad__echo", `{"v":2}`).message(t)) == `{"v":2}`
+		return toolText(r.call("/mcp", "bad__echo", `{"v":2}`).message(t)) == `{"v":2}`
 	})
 }
 
-// TestU11_Flood: a server that floods everybody with notifications keeps nobody
-// from another server, and memory stays flat.
+// TestU11_Flood: a server that floods its clients with notifications does not delay calls
+// to another server, and memory use stays flat.
 func TestU11_Flood(t *testing.T) {
 	bad, good := child(t, "bad", "legacy"), child(t, "good", "legacy")
 	r := serve(t, snapshot(bad, good))
@@ -246,10 +247,10 @@ func TestU11_Flood(t *testing.T) {
 	await(t, "the cancellation", 10*time.Second, func() bool { return bad.count("cancelled") == 1 })
 }
 
-// TestU18_IgnoresSIGTERM: it is killed.
+// TestU18_IgnoresSIGTERM: a server that ignores SIGTERM is killed.
 func TestU18_IgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
-	u := child(t, "child", "deaf")
+	u := child(t, "child", "stubborn")
 	r := run(t, u)
 	r.call("/mcp", "echo", `{}`).wantText(t, `{}`)
 	start := time.Now()
@@ -262,9 +263,9 @@ func TestU18_IgnoresSIGTERM(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestP8_KilledDragoman: when Dragoman is killed its children end too.
+// TestP8_KilledDragoman: when Dragoman is killed its children exit too.
 func TestP8_KilledDragoman(t *testing.T) {
-	for _, mode := range []string{"legacy", "deaf"} {
+	for _, mode := range []string{"legacy", "stubborn"} {
 		t.Run(mode, func(t *testing.T) {
 			u := child(t, "child", mode)
 			d := exec.Command(u.Command)
@@ -284,14 +285,14 @@ func TestP8_KilledDragoman(t *testing.T) {
 			await(t, "the call has arrived", 10*time.Second, func() bool { return u.count("call hang") == 1 })
 			_ = d.Process.Kill()
 			_ = d.Wait()
-			// "deaf" does not end with its input: the kernel must have killed it.
+			// "stubborn" does not exit at the end of stdin: the kernel must have killed it.
 			u.wantGone(t)
 		})
 	}
 }
 
-// TestQuestionsAcrossEndpoints: two clients that came in by different endpoints are
-// two clients, whatever their numbers there: each is asked its own questions.
+// TestQuestionsAcrossEndpoints: two clients on different endpoints are two clients, even if
+// they have the same numbers there: each gets its own requests.
 func TestQuestionsAcrossEndpoints(t *testing.T) {
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Isolation = config.IsolateAuto })
 	r := serve(t, snapshot(u))
@@ -319,14 +320,14 @@ func TestQuestionsAcrossEndpoints(t *testing.T) {
 		if a := r.post(c.path, answer, "Mcp-Session-Id", c.session); a.status != 202 {
 			t.Fatalf("answer: %d %s", a.status, a.body)
 		}
-		if m := streams[i].event(); m == nil || said(m) != c.args+" "+c.args {
+		if m := streams[i].event(); m == nil || toolText(m) != c.args+" "+c.args {
 			t.Errorf("%s: got %v", c.args, m)
 		}
 	}
 }
 
-// TestP6_DeadReaders: clients that stop reading their streams while their server
-// floods them keep no other client of the same server from its answers.
+// TestP6_DeadReaders: clients that stop reading their streams while their server floods
+// them do not delay the answers to other clients of the same server.
 func TestP6_DeadReaders(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)

@@ -13,14 +13,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// habitual are the clients with a habit that is not their revision's.
-var habitual = []string{
+// clientsWithHabits are the clients with a habit that their revision does not have.
+var clientsWithHabits = []string{
 	"id-zero", "looks-for-oauth", "mcp-method-in-the-old-era", "no-version-header", "probe-then-initialize", "forgets-initialized",
 }
 
-// TestHabitsAreAllThere: a client profile that none of these tests plays fails.
+// TestHabitsAreAllThere: a client profile that none of these tests uses fails.
 func TestHabitsAreAllThere(t *testing.T) {
-	played := append([]string{"bare-http-client", "manifest-client"}, habitual...) // the two in dialects_test.go
+	played := append([]string{"bare-http-client", "manifest-client"}, clientsWithHabits...) // the two in dialects_test.go
 	for _, p := range fake.Profiles() {
 		if p.Side == fake.ClientSide && p.Kind != fake.Strict && !slices.Contains(played, p.Name) {
 			t.Errorf("no test plays the client %s through the bridge", p.Name)
@@ -28,8 +28,8 @@ func TestHabitsAreAllThere(t *testing.T) {
 	}
 }
 
-// TestClientsWithHabits: each works with strict servers of every revision, on a pipe and
-// over HTTP; and the servers notice nothing of the habit.
+// TestClientsWithHabits: each such client works with strict servers of every revision, on a
+// pipe and over HTTP, and the servers do not notice the habit.
 func TestClientsWithHabits(t *testing.T) {
 	t.Parallel()
 	talk := func(t *testing.T, c *fake.Client) {
@@ -48,15 +48,15 @@ func TestClientsWithHabits(t *testing.T) {
 		if err != nil || got.Err != nil || len(got.Progress) == 0 {
 			t.Errorf("wait: %v, %+v", err, got)
 		}
-		// A question reaches it, also where it never said that it is ready.
+		// A request reaches it, even if it never said that it is ready.
 		wantAll(t, result(t, ctx, c, mcp.MethodCallTool, `{"name":"roots","arguments":{}}`), fake.ObligingRoot)
 	}
-	for _, e := range editions {
+	for _, e := range strictClients {
 		server := "fake " + e.profile
 		t.Run("HTTP "+e.profile, func(t *testing.T) {
 			u := child(t, "s", server)
 			r := run(t, u)
-			for _, profile := range habitual {
+			for _, profile := range clientsWithHabits {
 				t.Run(profile, func(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
@@ -81,7 +81,7 @@ func TestClientsWithHabits(t *testing.T) {
 			}
 		})
 		t.Run("pipe "+e.profile, func(t *testing.T) {
-			for _, profile := range habitual {
+			for _, profile := range clientsWithHabits {
 				t.Run(profile, func(t *testing.T) {
 					p := dial(t, child(t, "s", server), profile, fake.ClientOptions{})
 					talk(t, p.Client)
@@ -91,14 +91,14 @@ func TestClientsWithHabits(t *testing.T) {
 	}
 }
 
-// TestSurveysByClientsWithHabits find nothing wrong with the bridge, be the server behind
-// it modern or one that has tools and nothing else.
+// TestSurveysByClientsWithHabits: the clients' surveys find nothing wrong with the bridge,
+// with a modern server and with one that has only tools.
 func TestSurveysByClientsWithHabits(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"fake strict-2026-07-28", "fake manifest-ts"} {
 		t.Run(server, func(t *testing.T) {
 			r := run(t, child(t, "s", server))
-			for _, profile := range habitual {
+			for _, profile := range clientsWithHabits {
 				o := fake.ClientOptions{Set: map[string]string{"step": "60000", "whole": "300000"}}
 				violations, err := fake.Play(t.Context(), profile, fake.Where{URL: r.base + "/mcp"}, o, func(f fake.Finding) {
 					// These servers have a code of their own for that, and it is theirs to choose.

@@ -14,9 +14,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestT15_OneSessionDiesInAFederation: of several servers behind one endpoint one
-// loses its session, another its process. Each is opened again, alone; its clients
-// keep their sessions and see all tools meanwhile.
+// TestT15_OneSessionDiesInAFederation: of several servers behind one endpoint one loses its
+// session, another its process. Only these two are opened again. Clients keep their
+// sessions and see all tools meanwhile.
 func TestT15_OneSessionDiesInAFederation(t *testing.T) {
 	t.Parallel()
 	pipe, newPipe := child(t, "pipe", "legacy"), child(t, "newpipe", "modern")
@@ -65,16 +65,15 @@ func TestT15_OneSessionDiesInAFederation(t *testing.T) {
 	sameNames(t, tools(), all)
 }
 
-// TestT16_ServersTokenRotates. Clients do not sign in at a daemon yet, so a token
-// that rotates is one of two. The first is the client's own, which says nothing of
-// who it is and so must not be part of what its session is found by. The second is
-// the credential of a server in the configuration, taken over by a reload. What it
-// names is opaque to us, the same user or another, so the server's session is
-// opened anew with it and never carried across; what lives on are the sessions of
-// our clients, and calls that run, which end with the token that they began with.
+// TestT16_ServersTokenRotates. Clients do not authenticate at a daemon yet, so a rotating
+// token is one of two. The first is the client's own, which does not identify it and so
+// must not be part of the key of its session. The second is the credential of a server in
+// the configuration, applied by a reload. Dragoman cannot know whether it names the same
+// user, so it opens a new session with the server. The sessions of our clients continue,
+// and so do running calls, which end with the old token.
 //
-// How a session follows its principal from token to token is tested beside the
-// doors; see the test of the same number in gateway.
+// Package gateway has a test of the same number for sessions that follow their principal
+// from token to token.
 func TestT16_ServersTokenRotates(t *testing.T) {
 	const variable = "DAEMON_TEST_TOKEN"
 	t.Setenv(variable, "one")
@@ -85,7 +84,7 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 	session := []string{"Mcp-Session-Id", w.initialize("/mcp", "2025-11-25", "{}")}
 	count := func(token string) string {
 		t.Helper()
-		return said(w.post("/mcp", toolCall("1", "web__count", "{}"), append([]string{"Authorization", "Bearer " + token}, session...)...).message(t))
+		return toolText(w.post("/mcp", toolCall("1", "web__count", "{}"), append([]string{"Authorization", "Bearer " + token}, session...)...).message(t))
 	}
 	for i, token := range []string{"a", "b", "b"} {
 		if got := count(token); got != fmt.Sprint(i+1) {
@@ -100,7 +99,7 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 		t.Fatalf("got %v", m)
 	}
 
-	web.takes("") // both are good while it rotates
+	web.takes("") // both tokens are valid while it rotates
 	t.Setenv(variable, "two")
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
@@ -115,7 +114,7 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 	if got := all[len(all)-1].header.Get("Authorization"); got != "Bearer two" {
 		t.Errorf("the server was sent %s", got)
 	}
-	// The running call is not cut off; it ends when its client says so.
+	// The running call is not cut off; it ends when its client cancels it.
 	w.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"running"}}`, session...)
 	await(t, "the cancellation", 20*time.Second, func() bool { return web.count("cancelled") == 1 })
 	if calls, ends := web.entries("call work"), web.entries("cancelled"); ends[0] != calls[0] {
@@ -134,10 +133,10 @@ func TestT16_ServersTokenRotates(t *testing.T) {
 	}
 }
 
-// TestT18_PagesOnBothEdges: servers of both eras list their tools in pages of a
-// hundred, clients of both eras read the joined list in pages of ours. Between two
-// pages a server is added before the first and another is taken away after it;
-// what the client goes on with is the rest of what it had begun.
+// TestT18_PagesOnBothEdges: servers of both eras list their tools in pages of a hundred,
+// and clients of both eras read the merged list in pages of ours. Between two pages a
+// server is added before the first and another one after it is removed. The client gets the
+// rest of the list that it began to read.
 func TestT18_PagesOnBothEdges(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {
@@ -183,7 +182,7 @@ func TestT18_PagesOnBothEdges(t *testing.T) {
 				}
 				sameNames(t, walk(t, func(params string) *jsonrpc.Message { return page("/mcp", params) }), append(names(came, 120), names(many, 1234)...))
 			}
-			// One server as it is: its own pages, its own cursors.
+			// A single server: its own pages, its own cursors.
 			pages := 0
 			single := walk(t, func(params string) *jsonrpc.Message {
 				pages++

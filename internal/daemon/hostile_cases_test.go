@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// hostileCase is something that a server says in place of an answer, or before one.
+// hostileCase is something that a server sends instead of an answer, or before one.
 type hostileCase struct {
 	name string
-	want string // what the call ends with: answer, error or any
-	// alone is the same where only the first thing that the server says is heard: the
-	// body of an HTTP response. "" is want.
+	want string // how the call ends: answer, error or any
+	// alone replaces want if only the server's first message is read: the body of an HTTP
+	// response. "" means want.
 	alone string
-	only  []string // transports; nil is all
-	era   string   // "" is both
+	only  []string // transports; nil means all
+	era   string   // "" means both
 	play  func(c *hostileCall)
 }
 
@@ -24,16 +24,16 @@ func (x *hostileCase) not(transport, era string) bool {
 	return x.only != nil && !slices.Contains(x.only, transport) || x.era != "" && x.era != era
 }
 
-var streams = []string{"stdio", "events", "sse"} // where a server can say more than one thing
+var streams = []string{"stdio", "events", "sse"} // transports on which a server can send more than one message
 
-// answers with one text in place of the answer; ID stands for the id of the call.
+// instead sends one text instead of the answer; ID is replaced by the id of the call.
 func instead(name, want, text string) hostileCase {
 	return hostileCase{name: name, want: want, play: func(c *hostileCall) {
 		c.say(strings.NewReplacer("ID", c.id, "TOKEN", c.token).Replace(text))
 	}}
 }
 
-// before says a text so many times and then answers well.
+// before sends a text so many times and then answers correctly.
 func before(name string, times int, text string) hostileCase {
 	return hostileCase{name: name, want: "answer", only: streams, play: func(c *hostileCall) {
 		for n := range times {
@@ -56,7 +56,7 @@ func request(id, method, params string) string {
 func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
 var hostileCases = []hostileCase{
-	// Not JSON, although the id can be read.
+	// Not JSON, although the id is readable.
 	instead("result with a missing value", "error", head+`"result":{"content":[}}`),
 	instead("result cut off", "error", head+`"result":{"content":[`),
 	instead("result with a bare word", "error", head+`"result":{"content":undefined}}`),
@@ -77,7 +77,7 @@ var hostileCases = []hostileCase{
 	instead("two objects on a line", "error", head+`"result":{}}`+head+`"result":{}}`),
 	instead("text behind the answer", "error", head+`"result":{}} done`),
 
-	// JSON, and odd.
+	// Valid JSON with odd values.
 	instead("half an emoji", "answer", head+`"result":{"resultType":"complete","content":[{"type":"text","text":"\ud83d"}]}}`),
 	instead("the other half of an emoji", "answer", head+`"result":{"resultType":"complete","content":[{"type":"text","text":"\ude00 \ud83d"}]}}`),
 	instead("NUL escaped", "answer", head+`"result":{"resultType":"complete","content":[{"type":"text","text":"\u0000"}]}}`),
@@ -153,11 +153,11 @@ var hostileCases = []hostileCase{
 	before("cancels everything", 20, note("notifications/cancelled", `{"requestId":NUMBER}`)),
 	before("cancels nonsense", 5, note("notifications/cancelled", `{"requestId":{"a":[1]}}`)),
 	before("logs 1 MiB", 3, note("notifications/message", `{"level":"emergency","data":"`+strings.Repeat("l", 1<<20)+`"}`)),
-	before("logs with a level nobody knows", 5, note("notifications/message", `{"level":"shout","data":1}`)),
+	before("logs with an unknown level", 5, note("notifications/message", `{"level":"shout","data":1}`)),
 	before("logs without params", 5, `{"jsonrpc":"2.0","method":"notifications/message"}`),
 	before("logs, 3,000 times", 3000, note("notifications/message", `{"level":"error","data":"line NUMBER"}`)),
 	before("lists have changed, 3,000 times", 3000, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`),
-	before("resources nobody watches are updated", 500, note("notifications/resources/updated", `{"uri":"x://NUMBER"}`)),
+	before("unwatched resources are updated", 500, note("notifications/resources/updated", `{"uri":"x://NUMBER"}`)),
 	before("unknown notifications", 2000, note("notifications/unheard-NUMBER", `{}`)),
 	before("notification with a name of 1 MiB", 3, note("notifications/"+strings.Repeat("n", 1<<20), `{}`)),
 	before("notification without a name", 3, note("", `{}`)),
@@ -167,10 +167,10 @@ var hostileCases = []hostileCase{
 	before("requests with an id of null", 5, request("null", "ping", `{}`)),
 	before("the same request twice", 2, request(`"same"`, "ping", `{}`)),
 	before("pings, 2,000 times", 2000, request(`"p-NUMBER"`, "ping", `{}`)),
-	before("sampling that nobody offered", 20, request(`"s-NUMBER"`, "sampling/createMessage", `{"messages":[],"maxTokens":1}`)),
-	before("elicitation that nobody offered", 20, request(`"e-NUMBER"`, "elicitation/create", `{"message":"who?","requestedSchema":{"type":"object","properties":{}}}`)),
-	before("elicitation by a URL nobody should visit", 5, request(`"u-NUMBER"`, "elicitation/create", `{"mode":"url","elicitationId":"e","url":"file:///etc/passwd","message":"x"}`)),
-	before("roots that nobody offered", 20, request(`"r-NUMBER"`, "roots/list", `{}`)),
+	before("sampling that was not offered", 20, request(`"s-NUMBER"`, "sampling/createMessage", `{"messages":[],"maxTokens":1}`)),
+	before("elicitation that was not offered", 20, request(`"e-NUMBER"`, "elicitation/create", `{"message":"who?","requestedSchema":{"type":"object","properties":{}}}`)),
+	before("elicitation by an unsafe URL", 5, request(`"u-NUMBER"`, "elicitation/create", `{"mode":"url","elicitationId":"e","url":"file:///etc/passwd","message":"x"}`)),
+	before("roots that were not offered", 20, request(`"r-NUMBER"`, "roots/list", `{}`)),
 	before("initialize towards us", 3, request(`"i-NUMBER"`, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`)),
 	before("a call towards us", 3, request(`"c-NUMBER"`, "tools/call", `{"name":"hostile__echo"}`)),
 	before("initialized towards us", 3, `{"jsonrpc":"2.0","method":"notifications/initialized"}`),
@@ -180,7 +180,7 @@ var hostileCases = []hostileCase{
 	before("NUL bytes", 3, "\x00\x00\x00"),
 	before("a byte order mark", 1, "\ufeff"),
 	before("broken JSON, 3,000 times", 3000, `{"jsonrpc":"2.0","method":`),
-	before("17 MiB that is nobody's", 1, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"`+strings.Repeat("x", 17<<20)+`"}}`),
+	before("a notification of 17 MiB", 1, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"`+strings.Repeat("x", 17<<20)+`"}}`),
 	{name: "a line without an end", want: "answer", only: []string{"stdio"}, play: func(c *hostileCall) {
 		c.say(strings.Repeat("x", 40<<20))
 		c.good()
@@ -192,7 +192,7 @@ var hostileCases = []hostileCase{
 		c.say(note("notifications/progress", `{"progressToken":`+c.token+`,"progress":99}`))
 	}},
 
-	// Questions within the answer.
+	// Requests within the answer.
 	{name: "input required of a legacy server", want: "any", era: "legacy", play: func(c *hostileCall) {
 		c.result(`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"x"}}},"requestState":"s"}`)
 	}},
@@ -200,7 +200,7 @@ var hostileCases = []hostileCase{
 	{name: "input required of another method", want: "error", era: "modern", play: func(c *hostileCall) {
 		c.result(`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"x"}}}}`)
 	}},
-	{name: "input required of what nobody offered", want: "error", era: "modern", play: func(c *hostileCall) {
+	{name: "input required of what was not offered", want: "error", era: "modern", play: func(c *hostileCall) {
 		c.result(`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}}`)
 	}},
 	{name: "input required that is an array", want: "error", era: "modern", play: func(c *hostileCall) {
@@ -212,7 +212,7 @@ var hostileCases = []hostileCase{
 	{name: "request state that is a number", want: "any", era: "modern", play: func(c *hostileCall) {
 		c.result(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}},"requestState":7}`)
 	}},
-	{name: "a task that nobody asked for", want: "any", play: func(c *hostileCall) {
+	{name: "a task that was not requested", want: "any", play: func(c *hostileCall) {
 		c.result(`{"resultType":"task","task":{"taskId":"t","status":"working","createdAt":"x","ttl":-1}}`)
 	}},
 }

@@ -16,16 +16,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// hostilePipe is what a client writes to standard input; NUMBER counts the times. What
-// it is answered does not matter, but it is answered afterwards, and nobody else notices.
+// hostilePipe is what a client writes to stdin; NUMBER is replaced by the count. The
+// answers do not matter, but the client gets answers afterwards, and no other client
+// notices.
 type hostilePipe struct {
 	name  string
 	times int
 	text  string
 }
 
-// lines are for a legacy client that has opened its session, and as good for a modern
-// one. The tools are those of a good server.
+// lines are for a legacy client that has opened its session, and work for a modern client
+// too. The tools are those of a good server.
 var hostileLines = []hostilePipe{
 	{"broken JSON", 2000, `{"jsonrpc":`},
 	{"text", 2000, `hello?`},
@@ -60,7 +61,7 @@ var hostileLines = []hostilePipe{
 	{"errors to nothing", 2000, `{"jsonrpc":"2.0","id":"NUMBER","error":{"code":1,"message":"x"}}`},
 	{"cancels of everything", 5000, note("notifications/cancelled", `{"requestId":NUMBER}`)},
 	{"cancels of nonsense", 50, note("notifications/cancelled", `{"requestId":[{"a":1}]}`)},
-	{"progress of nobody", 2000, note("notifications/progress", `{"progressToken":NUMBER,"progress":1}`)},
+	{"progress of no call", 2000, note("notifications/progress", `{"progressToken":NUMBER,"progress":1}`)},
 	{"roots have changed", 2000, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`},
 	{"initialized again", 200, `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
 	{"initialize again", 20, initializeBody("2025-11-25", `{"NUMBER":{}}`)},
@@ -74,12 +75,12 @@ var hostileLines = []hostilePipe{
 	{"calls with prototypes", 10, request("113", "tools/call", `{"name":"good__echo","arguments":{"__proto__":{"x":1},"constructor":1}}`)},
 	{"cursors that are made up", 50, request("114", "tools/list", `{"cursor":"bm90aGluZw-NUMBER"}`)},
 	{"a cursor of 1 MiB", 2, request("115", "tools/list", `{"cursor":"`+strings.Repeat("c", 1<<20)+`"}`)},
-	{"levels nobody knows", 20, request("116", "logging/setLevel", `{"level":"shout-NUMBER"}`)},
+	{"unknown levels", 20, request("116", "logging/setLevel", `{"level":"shout-NUMBER"}`)},
 	{"subscriptions, 5,000", 5000, request("4NUMBER", "resources/subscribe", `{"uri":"test://NUMBER"}`)},
 	{"a URI of 1 MiB", 2, request("117", "resources/read", `{"uri":"`+strings.Repeat("u", 1<<20)+`"}`)},
 	{"a template as URI", 5, request("118", "resources/read", `{"uri":"test://{a}{b}{c}/../../etc/passwd"}`)},
 	{"completion of nonsense", 20, request("119", "completion/complete", `{"ref":{"type":"ref/nothing"},"argument":7}`)},
-	{"tasks of nobody", 50, request("120", "tasks/get", `{"taskId":"made-up-NUMBER"}`)},
+	{"tasks that do not exist", 50, request("120", "tasks/get", `{"taskId":"made-up-NUMBER"}`)},
 	{"a server's requests", 20, request("121", "sampling/createMessage", `{"messages":[],"maxTokens":1}`)},
 	{"versions of the future", 20, strings.Replace(modernBody("122", "tools/list", ""), "2026-07-28", "2099-01-01", 1)},
 	{"requests of the other era", 20, modernBody("123", "tools/call", `"name":"good__echo","arguments":{}`)},
@@ -91,8 +92,8 @@ var hostileLines = []hostilePipe{
 	{"40 spellings of capabilities", 40, strings.Replace(modernBody("6NUMBER", "tools/call", `"name":"good__echo","arguments":{}`), `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{"x-NUMBER":{}}}`, 1)},
 }
 
-// TestHostileLines: what the client on standard input writes harms nobody who comes in
-// over HTTP, and is answered for as long as its lines are lines.
+// TestHostileLines: whatever a client writes to stdin, clients over HTTP are not affected,
+// and the client gets answers as long as its lines end.
 func TestHostileLines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some sixty floods")
@@ -137,12 +138,12 @@ func TestHostileLines(t *testing.T) {
 					}
 					m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true})
 					if answered = err == nil && string(m.ID) == mark; answered && strings.Contains(string(m.Raw), "too many requests are running") {
-						// Its own flood is in its way: that is for it to wait out.
+						// Its own flood delays it: it has to wait.
 						answered = false
 						writing.Go(func() { _, _ = io.WriteString(p.in, marked) })
 						continue
 					}
-					if answered && said(m) != `{"v":1}` {
+					if answered && toolText(m) != `{"v":1}` {
 						t.Errorf("a good call is answered with %.300q", line)
 					}
 				case <-deadline:
@@ -151,7 +152,7 @@ func TestHostileLines(t *testing.T) {
 			}
 			writing.Wait()
 			i.round(t)
-			i.unharmed(t)
+			i.checkUnaffected(t)
 			if n := strings.Count(journal.String(), "level=WARN") - logged; n > 20 {
 				t.Errorf("%d warnings", n)
 			}
@@ -164,7 +165,8 @@ func TestHostileLines(t *testing.T) {
 	i.stop()
 }
 
-// TestHostileConnections: what clients do to connections harms no other client.
+// TestHostileConnections: whatever clients do to connections, other clients are not
+// affected.
 func TestHostileConnections(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some thousand connections")
@@ -181,39 +183,39 @@ func TestHostileConnections(t *testing.T) {
 	for name, x := range map[string]struct {
 		many int
 		text string
-		read bool // to the end, or at all
+		read bool // whether to read to the end, or not at all
 	}{
-		"heads that do not end":            {200, "POST /mcp HTTP/1.1\r\nHost: localhost\r\n", false},
-		"bodies that do not come":          {200, headOfPost + "Content-Length: 1000\r\n\r\n", false},
-		"bodies cut off":                   {200, headOfPost + "Content-Length: 1000\r\n\r\n{\"jsonrpc\":", false},
-		"chunks that do not end":           {100, headOfPost + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"jso", false},
-		"chunk of no size":                 {50, headOfPost + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", false},
-		"a length and chunks":              {20, headOfPost + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + whole, false},
-		"expects to be told to go on":      {50, headOfPost + "Expect: 100-continue\r\nContent-Length: 10\r\n\r\n", false},
-		"expects something else":           {20, headOfPost + "Expect: a pony\r\nContent-Length: 2\r\n\r\n{}", false},
-		"streams that nobody reads":        {100, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: " + session + "\r\n\r\n", false},
-		"old streams that nobody reads":    {100, "GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n", false},
-		"answers that nobody reads":        {50, strings.Repeat(whole, 100), false},
-		"requests in a row":                {20, strings.Repeat(whole, 100), true},
-		"HTTP/2 without asking":            {20, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false},
-		"HTTP/0.9":                         {20, "GET /mcp\r\n", false},
-		"TLS":                              {20, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", false},
-		"zeroes":                           {20, strings.Repeat("\x00", 4096), false},
-		"a proxy's request":                {20, "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n", false},
-		"an absolute address":              {20, "GET http://evil.example/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n", false},
-		"64 KiB of address":                {20, "GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", false},
-		"a megabyte of headers":            {20, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("h", 1<<20) + "\r\n\r\n", false},
-		"ten thousand headers":             {10, "GET /mcp HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("X: y\r\n", 10_000) + "\r\n", false},
-		"compressed bodies":                {20, headOfPost + "Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00", false},
-		"sessions that are made up":        {200, strings.Replace(whole, session, "made-up", 1), false},
-		"initialize in a loop":             {300, headOfPost + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(initializeBody("2025-11-25", "{}")), initializeBody("2025-11-25", "{}")), false},
-		"ids to resume from":               {50, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: " + session + "\r\nLast-Event-ID: ../../x-1-1\r\n\r\n", false},
-		"two sessions at once":             {20, strings.Replace(whole, "Mcp-Session-Id:", "Mcp-Session-Id: other\r\nMcp-Session-Id:", 1), false},
-		"connections that say nothing":     {300, "", false},
-		"connections closed at once":       {1000, "", true},
-		"requests hung up on in mid-call":  {200, strings.ReplaceAll(whole, "good__echo", "good__slow"), true},
-		"a slow call on each of many":      {300, strings.ReplaceAll(whole, "good__echo", "good__slow"), false},
-		"old messages to nobody's session": {100, strings.Replace(whole, "POST /mcp", "POST /sse?session=nobody", 1), false},
+		"heads that do not end":              {200, "POST /mcp HTTP/1.1\r\nHost: localhost\r\n", false},
+		"bodies that do not come":            {200, headOfPost + "Content-Length: 1000\r\n\r\n", false},
+		"bodies cut off":                     {200, headOfPost + "Content-Length: 1000\r\n\r\n{\"jsonrpc\":", false},
+		"chunks that do not end":             {100, headOfPost + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"jso", false},
+		"chunk of no size":                   {50, headOfPost + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", false},
+		"a length and chunks":                {20, headOfPost + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + whole, false},
+		"expects to be told to go on":        {50, headOfPost + "Expect: 100-continue\r\nContent-Length: 10\r\n\r\n", false},
+		"expects something else":             {20, headOfPost + "Expect: a pony\r\nContent-Length: 2\r\n\r\n{}", false},
+		"streams that are not read":          {100, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: " + session + "\r\n\r\n", false},
+		"old streams that are not read":      {100, "GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n", false},
+		"answers that are not read":          {50, strings.Repeat(whole, 100), false},
+		"requests in a row":                  {20, strings.Repeat(whole, 100), true},
+		"HTTP/2 without asking":              {20, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false},
+		"HTTP/0.9":                           {20, "GET /mcp\r\n", false},
+		"TLS":                                {20, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", false},
+		"zeroes":                             {20, strings.Repeat("\x00", 4096), false},
+		"a proxy's request":                  {20, "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n", false},
+		"an absolute address":                {20, "GET http://evil.example/mcp HTTP/1.1\r\nHost: localhost\r\n\r\n", false},
+		"64 KiB of address":                  {20, "GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", false},
+		"a megabyte of headers":              {20, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("h", 1<<20) + "\r\n\r\n", false},
+		"ten thousand headers":               {10, "GET /mcp HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("X: y\r\n", 10_000) + "\r\n", false},
+		"compressed bodies":                  {20, headOfPost + "Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00", false},
+		"sessions that are made up":          {200, strings.Replace(whole, session, "made-up", 1), false},
+		"initialize in a loop":               {300, headOfPost + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(initializeBody("2025-11-25", "{}")), initializeBody("2025-11-25", "{}")), false},
+		"ids to resume from":                 {50, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: " + session + "\r\nLast-Event-ID: ../../x-1-1\r\n\r\n", false},
+		"two sessions at once":               {20, strings.Replace(whole, "Mcp-Session-Id:", "Mcp-Session-Id: other\r\nMcp-Session-Id:", 1), false},
+		"connections that say nothing":       {300, "", false},
+		"connections closed at once":         {1000, "", true},
+		"requests closed during a call":      {200, strings.ReplaceAll(whole, "good__echo", "good__slow"), true},
+		"a slow call on each of many":        {300, strings.ReplaceAll(whole, "good__echo", "good__slow"), false},
+		"old messages to an unknown session": {100, strings.Replace(whole, "POST /mcp", "POST /sse?session=nobody", 1), false},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			r.t = t
@@ -226,7 +228,7 @@ func TestHostileConnections(t *testing.T) {
 				}
 				_ = c.SetDeadline(time.Now().Add(time.Minute))
 				open = append(open, c)
-				// What is refused may be closed before all of it is written.
+				// A refused request's connection may be closed before all of it is written.
 				_ = c.SetWriteDeadline(time.Now().Add(2 * time.Second))
 				_, _ = io.WriteString(c, x.text)
 				if x.read {
@@ -234,12 +236,12 @@ func TestHostileConnections(t *testing.T) {
 				}
 			}
 			i.round(t)
-			i.unharmed(t)
+			i.checkUnaffected(t)
 			for _, c := range open {
 				_ = c.Close()
 			}
 			i.round(t)
-			i.unharmed(t)
+			i.checkUnaffected(t)
 			if n := strings.Count(r.log.String(), "level=WARN") - logged; n > 20 {
 				t.Errorf("%d warnings", n)
 			}

@@ -21,13 +21,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A hostile server behaves well but for one tool, "hostile", whose argument names a row
-// of hostileCases: what the server says when it is called. The same server serves
-// innocent clients meanwhile.
+// A hostile server behaves well except for one tool, "hostile", whose argument names a row
+// of hostileCases: what the server sends when it is called. The same server serves innocent
+// clients meanwhile.
 
 // hostileCall is one call of the tool.
 type hostileCall struct {
-	id, token string            // as they stand in the request; token is "null" without one
+	id, token string            // as raw JSON; token is "null" if the request has none
 	say       func(text string) // sends a line, an event, or a body
 }
 
@@ -38,7 +38,7 @@ func (c *hostileCall) result(result string) {
 	c.sayf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, c.id, result)
 }
 
-// fail answers it with an error object.
+// fail answers the call with an error object.
 func (c *hostileCall) fail(object string) {
 	c.sayf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, c.id, object)
 }
@@ -47,7 +47,7 @@ const goodResult = `{"resultType":"complete","content":[{"type":"text","text":"g
 
 func (c *hostileCall) good() { c.result(goodResult) }
 
-// hostileServer answers requests; each transport gives it a way to say things.
+// hostileServer answers requests; each transport gives it a way to send.
 type hostileServer struct{ era string }
 
 func (s *hostileServer) take(m *jsonrpc.Message, say func(string)) {
@@ -92,8 +92,8 @@ func (s *hostileServer) take(m *jsonrpc.Message, say func(string)) {
 	}
 }
 
-// beHostileServer is that server on standard input and output.
-func beHostileServer(era string) {
+// runAsHostileServer runs the process as that server on stdio.
+func runAsHostileServer(era string) {
 	s := &hostileServer{era}
 	if f, err := os.OpenFile(os.Getenv(journalVar), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
 		fmt.Fprintf(f, "start %d\n", os.Getpid())
@@ -226,14 +226,14 @@ func hostileOver(t *testing.T, transport, era string, more ...func(*config.Serve
 	return &upstreamUnderTest{Server: complete}
 }
 
-// innocent is a client that does nothing wrong, in a loop, until it is stopped.
+// innocent is a well-behaved client that calls in a loop until it is stopped.
 type innocent struct {
 	calls  atomic.Int64
 	faults chan string
 	stop   func()
 }
 
-// innocents start clients of both eras: of the hostile server and of a good one.
+// innocents starts clients of both eras, of the hostile server and of a good one.
 func (r *rig) innocents() *innocent {
 	i := &innocent{faults: make(chan string, 64)}
 	done := make(chan struct{})
@@ -242,7 +242,7 @@ func (r *rig) innocents() *innocent {
 		for _, era := range []string{"modern", "legacy"} {
 			session := r.initialize("/mcp", "2025-06-18", "{}")
 			running.Go(func() {
-				pause := time.NewTicker(5 * time.Millisecond) // leaves the machine to what is tested
+				pause := time.NewTicker(5 * time.Millisecond) // leaves CPU time to the server under test
 				defer pause.Stop()
 				for n := 0; ; n++ {
 					select {
@@ -256,7 +256,7 @@ func (r *rig) innocents() *innocent {
 						body, header = toolCall(strconv.Itoa(n+2), server+"__echo", args), []string{"Mcp-Session-Id", session}
 					}
 					start := time.Now()
-					text, err := r.quietly(body, header...)
+					text, err := r.postQuietly(body, header...)
 					took := time.Since(start)
 					if want := string(jsonrpc.AppendQuote(nil, args)); err != nil || !strings.Contains(text, `"text":`+want) {
 						i.fault(fmt.Sprintf("%s client of %s: %v %.300q", era, server, err, text))
@@ -280,28 +280,28 @@ func (i *innocent) fault(text string) {
 	}
 }
 
-// unharmed fails if an innocent client has noticed anything.
-func (i *innocent) unharmed(t *testing.T) {
+// checkUnaffected fails if an innocent client has seen an error or a delay.
+func (i *innocent) checkUnaffected(t *testing.T) {
 	t.Helper()
 	for {
 		select {
 		case text := <-i.faults:
-			t.Errorf("an innocent client was hurt: %s", text)
+			t.Errorf("an innocent client was affected: %s", text)
 		default:
 			return
 		}
 	}
 }
 
-// round waits until the innocent clients have been served some more.
+// round waits until the innocent clients have made some more calls.
 func (i *innocent) round(t *testing.T) {
 	t.Helper()
 	from := i.calls.Load()
 	await(t, "the innocent clients are served", 10*time.Second, func() bool { return i.calls.Load() >= from+8 })
 }
 
-// quietly posts and reads without a word to the test, so that any goroutine may.
-func (r *rig) quietly(body string, header ...string) (string, error) {
+// postQuietly posts and reads without using the test, so that any goroutine may call it.
+func (r *rig) postQuietly(body string, header ...string) (string, error) {
 	req, err := http.NewRequest("POST", r.base+"/mcp", strings.NewReader(body))
 	if err != nil {
 		return "", err
@@ -320,10 +320,10 @@ func (r *rig) quietly(body string, header ...string) (string, error) {
 	return string(b), err
 }
 
-// TestHostileServers plays every case over every transport in both eras to clients of
-// both eras. The call ends with what the case says, in time; innocent clients of the same
-// server and of another notice nothing; the server is not started again; the status says
-// that it is ready; and the log stays short.
+// TestHostileServers plays every case over every transport in both eras to clients of both
+// eras. The call ends in time, as the case says. Innocent clients of the same server and of
+// another notice nothing. The server is not restarted, its status is ready, and the log
+// stays short.
 func TestHostileServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some hundred cases")
@@ -377,14 +377,14 @@ func playHostileServer(t *testing.T, transport, era string) {
 				if want != "any" && got != want {
 					t.Errorf("the call ends with %s, want %s: %d %.300q", got, want, a.status, a.body)
 				}
-				if got == "error" && datum(m, "cause") == "timeout" || took > patience(2*time.Second) {
+				if got == "error" && errorData(m, "cause") == "timeout" || took > patience(2*time.Second) {
 					t.Errorf("the call was left waiting for %v: %.300q", took, a.body)
 				}
 				if strings.Contains(a.body, "goroutine ") || strings.Contains(a.body, ".go:") {
-					t.Errorf("the answer tells of our insides: %.300q", a.body)
+					t.Errorf("the answer leaks internal details: %.300q", a.body)
 				}
 				i.round(t)
-				i.unharmed(t)
+				i.checkUnaffected(t)
 				if n := strings.Count(r.log.String(), "level=WARN") + strings.Count(r.log.String(), "level=ERROR") - logged; n > 20 {
 					t.Errorf("%d warnings", n)
 				}
@@ -398,7 +398,8 @@ func playHostileServer(t *testing.T, transport, era string) {
 	}
 	r.t = t
 	if transport == "stdio" {
-		// A second process may have been asked whether the server has changed its era.
+		// A second process may have been started to check whether the server has changed its
+		// era.
 		pids := bad.pids(t)
 		if len(pids) > 2 || !alive(pids[0]) {
 			t.Errorf("the processes %v were started, the first one lives: %v", pids, alive(pids[0]))

@@ -13,8 +13,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// stillServes is the rule after every hostile input: a good call of each era is
-// answered within a second.
+// stillServes is checked after every hostile input: a good call of each era is answered
+// within a second.
 func (r *rig) stillServes(session string) {
 	r.t.Helper()
 	for _, legacy := range []bool{false, true} {
@@ -31,19 +31,19 @@ func (r *rig) stillServes(session string) {
 	}
 }
 
-// hostileHTTP is one input over HTTP and what must become of it.
+// hostileHTTP is one input over HTTP and its expected outcome.
 type hostileHTTP struct {
 	row    string
 	body   string
 	header []string
 	method string // POST when empty
 	status []int  // any of these
-	code   int64  // of the answer; 0 when its body does not matter
+	code   int64  // of the answer; 0 if its body does not matter
 	check  func(t *testing.T, a answer)
 }
 
-// noID fails when an error that belongs to no request has an id (2026-07-28 §Base,
-// "Error Responses").
+// noID fails if an error that belongs to no request has an id (2026-07-28 §Base, "Error
+// Responses").
 func noID(t *testing.T, a answer) {
 	t.Helper()
 	if m := a.message(t); m.ID != "" && m.ID != "null" {
@@ -68,7 +68,7 @@ var toolHeader = modernHeader("tools/call", "echo")
 
 func with(h []string, more ...string) []string { return append(h[:len(h):len(h)], more...) }
 
-// otherMeta is a modern request whose _meta says what it is given.
+// otherMeta is a modern request with another _meta.
 func otherMeta(version string) string {
 	return strings.Replace(good(`{}`), `/protocolVersion":"2026-07-28"`, `/protocolVersion":"`+version+`"`, 1)
 }
@@ -142,7 +142,7 @@ var hostileRows = []hostileHTTP{
 	{row: "P02 header older", body: good(`{}`), header: with(toolHeader, "MCP-Protocol-Version", "2025-11-25"), status: []int{400}, code: -32020},
 	{row: "P03 unknown", body: otherMeta("1900-01-01"), header: with(toolHeader, "MCP-Protocol-Version", "1900-01-01"), status: []int{400}, code: -32022, check: func(t *testing.T, a answer) {
 		m := a.message(t)
-		if datum(m, "requested") != "1900-01-01" || !strings.Contains(datum(m, "supported"), `"2026-07-28"`) {
+		if errorData(m, "requested") != "1900-01-01" || !strings.Contains(errorData(m, "supported"), `"2026-07-28"`) {
 			t.Errorf("data is %s", a.body)
 		}
 	}},
@@ -169,9 +169,9 @@ var hostileRows = []hostileHTTP{
 	{row: "L14 answer to nothing", body: `{"jsonrpc":"2.0","id":77,"result":{}}`, header: []string{"Mcp-Session-Id", "SESSION"}, status: []int{202}},
 }
 
-// TestHostileHTTP sends every hostile input to a whole Dragoman with a server
-// behind it. After each the same endpoint serves clients of both eras, the server
-// has heard nothing, and in the end nothing has been left behind.
+// TestHostileHTTP sends every hostile input to a whole Dragoman with a server behind it.
+// After each the same endpoint serves clients of both eras, the server has received
+// nothing, and in the end nothing is left behind.
 func TestHostileHTTP(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)
@@ -210,7 +210,7 @@ func TestHostileHTTP(t *testing.T) {
 				h.check(t, a)
 			}
 			if strings.Contains(a.body, "goroutine") || strings.Contains(a.body, ".go:") {
-				t.Errorf("the answer tells of our insides: %.300q", a.body)
+				t.Errorf("the answer leaks internal details: %.300q", a.body)
 			}
 			if a.header.Get("Access-Control-Allow-Origin") != "" {
 				t.Error("a foreign page is let in")
@@ -238,7 +238,7 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
-// TestAcceptedHTTP sends what looks hostile and is right.
+// TestAcceptedHTTP sends input that looks hostile and is valid.
 func TestAcceptedHTTP(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)
@@ -276,7 +276,7 @@ func TestAcceptedHTTP(t *testing.T) {
 	r.t = t
 }
 
-// TestL03_UnknownVersion: an unknown version is offered the newest one.
+// TestL03_UnknownVersion: a client with an unknown version is offered the newest one.
 func TestL03_UnknownVersion(t *testing.T) {
 	r := run(t, child(t, "child", "legacy"))
 	for _, date := range []string{"9999-01-01", ""} {

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestLimitOfAServersMessage: limits.message holds on every transport, and may be
-// more than the default. What is beyond it fails one call, and the server goes on.
+// TestLimitOfAServersMessage: limits.message holds on every transport, and may be more than
+// the default. A message above it fails one call, and the server continues.
 func TestLimitOfAServersMessage(t *testing.T) {
 	t.Parallel()
 	old := &oldWeb{streams: map[string]chan []byte{}}
@@ -37,14 +37,14 @@ func TestLimitOfAServersMessage(t *testing.T) {
 		r.call("/mcp", server+"__echo", args(12000)).wantFault(t, "too_large", "unknown")
 		r.call("/mcp", server+"__echo", args(10)).wantText(t, args(10))
 	}
-	if got := said(r.call("/s/big/mcp", "large", fmt.Sprintf(`{"n":%d}`, 18<<20)).message(t)); len(got) != 18<<20 {
+	if got := toolText(r.call("/s/big/mcp", "large", fmt.Sprintf(`{"n":%d}`, 18<<20)).message(t)); len(got) != 18<<20 {
 		t.Errorf("%d bytes came", len(got))
 	}
 	pipe.wantOneLeft(t)
 }
 
-// TestLimitOfAClientsMessageOnAPipe: limits.body holds on standard input, too. A
-// request that is too long is refused by its id, and the others are served.
+// TestLimitOfAClientsMessageOnAPipe: limits.body holds on stdin, too. A request that is too
+// long is refused with its id, and the others are served.
 func TestLimitOfAClientsMessageOnAPipe(t *testing.T) {
 	t.Parallel()
 	s := snapshot(child(t, "a", "legacy"))
@@ -59,13 +59,13 @@ func TestLimitOfAClientsMessageOnAPipe(t *testing.T) {
 		t.Errorf("got %.300s", m.Raw)
 	}
 	p.send(toolCall("6", "a__echo", `{"v":1}`))
-	if got := said(p.answerTo("6")); got != `{"v":1}` {
+	if got := toolText(p.answerTo("6")); got != `{"v":1}` {
 		t.Errorf("got %s", got)
 	}
 }
 
-// TestReloadOfTimeouts: a changed deadline holds for the next call, and the server
-// keeps its process. One whose messages are bounded otherwise is started again.
+// TestReloadOfTimeouts: a changed timeout holds for the next call, and the server keeps its
+// process. A server with a changed message limit is restarted.
 func TestReloadOfTimeouts(t *testing.T) {
 	t.Parallel()
 	u := child(t, "a", "legacy")

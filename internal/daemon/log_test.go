@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestLogsAreBounded: what a client sends and what a server says without end is told
-// once and counted; another client's calls do not notice.
+// TestLogsAreBounded: events that a client or a server repeats without end are logged once
+// and counted. Another client's calls are not affected.
 func TestLogsAreBounded(t *testing.T) {
 	t.Parallel()
 	u, noisy := child(t, "u", "modern"), child(t, "noisy", "noisy")
@@ -36,14 +36,14 @@ func TestLogsAreBounded(t *testing.T) {
 	}
 	hostile.Wait()
 	if n := strings.Count(r.log.String(), "a requestState was refused"); n != 1 {
-		t.Errorf("the log tells %d times of a refused state", n)
+		t.Errorf("the log has %d lines about a refused state", n)
 	}
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
 	text := r.log.String()
 	if n := strings.Count(text, "a requestState was refused"); n != 2 || !strings.Contains(text, "more=319 within=1m0s") {
-		t.Errorf("the log tells %d times of a refused state", n)
+		t.Errorf("the log has %d lines about a refused state", n)
 	}
 	if n := strings.Count(text, "level=WARN"); n > 60 {
 		t.Errorf("%d warnings:\n%s", n, tailOf(text, 4000))
@@ -53,8 +53,8 @@ func TestLogsAreBounded(t *testing.T) {
 	}
 }
 
-// TestServerLog: what net/http says of a single client is for who looks for it; that
-// nobody can connect, or that we have a bug, is for everybody.
+// TestServerLog: what net/http logs about a single client is at debug level. Failures to
+// accept connections and panics are logged for everybody.
 func TestServerLog(t *testing.T) {
 	var j journal
 	l := serverLog{slog.New(slog.NewTextHandler(&j, &slog.HandlerOptions{Level: slog.LevelInfo}))}
@@ -76,7 +76,7 @@ func TestServerLog(t *testing.T) {
 		"panic while serving a request": 3, "TLS": 0, "retrying": 0, "\x1b": 0,
 	} {
 		if got := strings.Count(text, what); got != n {
-			t.Errorf("%q stands there %d times:\n%s", what, got, text)
+			t.Errorf("%q is there %d times:\n%s", what, got, text)
 		}
 	}
 }

@@ -11,43 +11,43 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
 )
 
-// Two variables turn the test binary into another program: a server (see
-// child_test.go), or a dragoman in front of one.
+// Two variables turn the test binary into another program: a server (see child_test.go), or
+// a dragoman in front of one.
 const (
 	asServer   = "DAEMON_TEST_SERVER"
 	asDragoman = "DAEMON_TEST_DRAGOMAN"
 )
 
 func TestMain(m *testing.M) {
-	// No child outlives its test, whatever goes wrong.
+	// Children always exit with their test.
 	if mode, ok := strings.CutPrefix(os.Getenv(asServer), "crowd "); ok {
 		time.AfterFunc(30*time.Minute, func() { os.Exit(99) })
-		beCrowdServer(mode == "modern")
+		runAsCrowdServer(mode == "modern")
 		return
 	}
 	if mode, ok := strings.CutPrefix(os.Getenv(asServer), "fake "); ok {
 		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
-		beFake(mode)
+		runAsFake(mode)
 		return
 	}
 	if answer, ok := strings.CutPrefix(os.Getenv(asServer), "toolbox "); ok {
 		time.AfterFunc(5*time.Minute, func() { os.Exit(99) })
-		beToolbox(answer)
+		runAsToolbox(answer)
 		return
 	}
 	if era, ok := strings.CutPrefix(os.Getenv(asServer), "hostile "); ok {
 		time.AfterFunc(10*time.Minute, func() { os.Exit(99) })
-		beHostileServer(era)
+		runAsHostileServer(era)
 		return
 	}
 	if mode := os.Getenv(asServer); mode != "" {
 		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
-		beServer(mode)
+		runAsServer(mode)
 		return
 	}
 	if mode := os.Getenv(asDragoman); mode != "" {
 		time.AfterFunc(2*time.Minute, func() { os.Exit(99) })
-		beDragoman(mode)
+		runAsDragoman(mode)
 		return
 	}
 	leaktest.Main(m)

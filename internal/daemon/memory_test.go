@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
-// TestW11_TooMuchUnderWayIsShed: beyond what messages may hold a request is refused
-// with 503 while it is read, small ones of others still pass, and all of it is given
-// back, however a call ends.
+// TestW11_TooMuchUnderWayIsShed: above the memory limit for messages a request is refused
+// with 503 while it is read, small requests of other clients still pass, and all memory is
+// released, however a call ends.
 func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	u := child(t, "u", "legacy")
 	s := snapshot(u)
@@ -30,7 +30,7 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	r.call("/mcp", "u__echo", "{}").wantText(t, "{}")
 	await(t, "nothing under way", 20*time.Second, func() bool { return held() == 0 })
 
-	// Who announces a body holds the room that is set aside for it, until it is gone.
+	// A client that announces a body reserves its size until the client disconnects.
 	var idle []net.Conn
 	for range 20 {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
@@ -81,7 +81,7 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 	calling.Wait()
 	await(t, "all is given back", 20*time.Second, func() bool { return held() == 0 })
 
-	// By way of HTTP+SSE, where the request outlives its POST, and of a parked call.
+	// Over HTTP+SSE, where the request outlives its POST, and with a parked call.
 	c := dialSSE(r, "/s/u/sse")
 	defer c.events.stop()
 	c.send(initializeBody("2024-11-05", "{}"))
@@ -95,7 +95,7 @@ func TestW11_TooMuchUnderWayIsShed(t *testing.T) {
 		t.Fatalf("parked: %s", a.body)
 	}
 	await(t, "the parked call alone", 20*time.Second, func() bool { n := held(); return n >= 600<<10 && n < 700<<10 })
-	// Batches and what is refused are given back too.
+	// The memory of batches and of refused requests is released too.
 	session := r.initialize("/s/u/mcp", "2025-03-26", "{}")
 	r.post("/s/u/mcp", `[`+toolCall("1", "echo", "{}")+`,`+toolCall("2", "echo", "{}")+`]`, "Mcp-Session-Id", session)
 	r.post("/s/u/mcp", strings.Repeat("[", 100<<10))

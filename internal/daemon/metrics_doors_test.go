@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDoorMetrics: what the endpoints, the guard and the links to servers count is
-// exported.
+// TestDoorMetrics: the counters of the endpoints, the guard and the connections to servers
+// are exported.
 func TestDoorMetrics(t *testing.T) {
 	r := serve(t, snapshot(child(t, "a", "noisy")))
 	r.call("/mcp", "a__echo", "{}").wantText(t, "{}")

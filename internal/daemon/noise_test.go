@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// TestT28_ChildrenThatMisbehave: whatever a child says beside its messages and
-// however it ends its lines, its tools work for clients of both eras; and however
-// it clings to life, nothing of it is left when Dragoman has stopped.
+// TestT28_ChildrenThatMisbehave: whatever a child writes besides its messages and however
+// it ends its lines, its tools work for clients of both eras. However it resists, none of
+// its processes is left when Dragoman has stopped.
 func TestT28_ChildrenThatMisbehave(t *testing.T) {
 	t.Parallel()
 	for mode, what := range map[string]string{
-		"noisy": "banner lines, half messages and a flood on standard error", "crlf": "CRLF and empty lines",
-		"latin": "lines that are not UTF-8", "deaf": "ignores SIGTERM", "parent": "grandchildren",
+		"noisy": "banner lines, half messages and a flood on stderr", "crlf": "CRLF and empty lines",
+		"latin": "lines that are not UTF-8", "stubborn": "ignores SIGTERM", "parent": "grandchildren",
 	} {
 		t.Run(strings.ReplaceAll(what, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -49,9 +49,9 @@ func TestT28_ChildrenThatMisbehave(t *testing.T) {
 	}
 }
 
-// TestT28_LargeLine: a line of nearly 16 MiB, the most that is read of a server,
-// arrives whole. The call that gets a longer one fails and says why, and the child
-// lives on, with everybody else's calls.
+// TestT28_LargeLine: a line of nearly 16 MiB, the longest that is read from a server,
+// arrives complete. A call with a longer answer fails and says why, and the child keeps
+// running, with the calls of all other clients.
 func TestT28_LargeLine(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20
@@ -65,7 +65,7 @@ func TestT28_LargeLine(t *testing.T) {
 		},
 	} {
 		pids := len(u.pids(t))
-		if got := len(said(call(most - 200).message(t))); got != most-200 {
+		if got := len(toolText(call(most - 200).message(t))); got != most-200 {
 			t.Errorf("%s: %d bytes came", who, got)
 		}
 		if n := len(u.pids(t)); pids > 0 && n != pids {
@@ -75,13 +75,13 @@ func TestT28_LargeLine(t *testing.T) {
 		call(most+1).wantFault(t, "too_large", "unknown")
 		r.call("/mcp", "echo", `{"v":1}`).wantText(t, `{"v":1}`)
 		if n := len(u.pids(t)); n != pids {
-			t.Errorf("%s: a line that is too long has ended the process", who)
+			t.Errorf("%s: a line that is too long ended the process", who)
 		}
 	}
 	u.wantOneLeft(t)
 }
 
-// wantOneLeft fails unless of all processes of the server one lives.
+// wantOneLeft fails unless exactly one process of the server is running.
 func (u *upstreamUnderTest) wantOneLeft(t testing.TB) {
 	t.Helper()
 	await(t, "the others have ended", 20*time.Second, func() bool {

@@ -15,9 +15,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestObservation compares what one scripted run leaves in the log, at all levels, and
-// in /metrics with golden text. The lines are sorted: which of two goroutines logs
-// first is not part of it.
+// TestObservation compares the log, at all levels, and /metrics of one scripted run with
+// golden text. The lines are sorted, because the order of lines from two goroutines is
+// random.
 func TestObservation(t *testing.T) {
 	t.Parallel()
 	legacy, modern := child(t, "legacy", "legacy"), child(t, "modern", "modern")
@@ -34,7 +34,7 @@ func TestObservation(t *testing.T) {
 		return true
 	})
 
-	// Lists, one of them joined.
+	// Lists, one of them merged.
 	r.modern("/mcp", "1", "tools/list", "", "")
 	r.modern("/s/legacy/mcp", "1", "tools/list", "", "")
 
@@ -57,7 +57,7 @@ func TestObservation(t *testing.T) {
 	ask := func(params string) *jsonrpc.Message {
 		return r.post("/s/legacy/mcp", canElicit(modernBody("1", "tools/call", params)), modernHeader("tools/call", "ask")...).message(t)
 	}
-	state, key := askedOf(t, ask(params))
+	state, key := inputRequestOf(t, ask(params))
 	if m := ask(retryOf(`"name":"ask","arguments":{"v":2}`, state, key, "{}")); errorCode(m) == 0 {
 		t.Errorf("a state was taken for another call: %s", m.Raw)
 	}
@@ -91,11 +91,12 @@ func TestObservation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the run is observed in another way; -update writes %s. Got:\n%s", golden, got)
+		t.Errorf("the log or the metrics differ; -update writes %s. Got:\n%s", golden, got)
 	}
 }
 
-// maskMetrics returns our own metrics without what depends on time and memory, sorted.
+// maskMetrics returns our own metrics, sorted, without values that depend on time and
+// memory.
 func maskMetrics(text string) string {
 	return sortedLines(text, func(line string) string {
 		if !strings.HasPrefix(line, "dragoman_") || strings.HasPrefix(line, "dragoman_handshake_seconds_bucket") || strings.HasPrefix(line, "dragoman_handshake_seconds_sum") ||
@@ -112,8 +113,9 @@ var (
 	logVary = regexp.MustCompile(`(pid|port|remote|took|after)=\S+|127\.0\.0\.1:\d+`)
 )
 
-// maskLog returns the lines of a log without times and numbers that vary, sorted. It
-// leaves out what is said only when one listen replaces another at the wrong moment.
+// maskLog returns the lines of a log, sorted, without times and numbers that vary. It
+// leaves out lines that are logged only when one listen replaces another at the wrong
+// moment.
 func maskLog(text string) string {
 	return sortedLines(text, func(line string) string {
 		if logRace.MatchString(line) {
@@ -123,7 +125,7 @@ func maskLog(text string) string {
 	})
 }
 
-// sortedLines returns what mask makes of each line, sorted, without empty ones.
+// sortedLines applies mask to each line and returns the non-empty results, sorted.
 func sortedLines(text string, mask func(string) string) string {
 	var all []string
 	for line := range strings.Lines(text) {

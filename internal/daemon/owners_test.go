@@ -37,47 +37,47 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
 
-// Every owner is closed in the middle of full work, from two goroutines at a time, and
-// after that everybody else in any order that happens. The tests are for the race
-// detector; what is left behind is found by the bubble's end or by leaktest.
+// Every owner is closed in the middle of work, from two goroutines at a time, and after
+// that the others in any order. The tests are for the race detector. Anything left behind
+// is found at the end of the synctest bubble or by leaktest.
 
-// midst is the work that an owner is closed in.
-type midst struct {
+// workload is the work during which an owner is closed.
+type workload struct {
 	t       *testing.T
-	ticks   chan struct{} // one for each thing done
-	closing chan struct{} // closed when nobody counts any more
+	ticks   chan struct{} // one for each finished step
+	closing chan struct{} // closed when steps are not counted any more
 	bubble  bool
 	all     sync.WaitGroup
 }
 
-func newMidst(t *testing.T) *midst {
-	return &midst{t: t, ticks: make(chan struct{}), closing: make(chan struct{})}
+func newWorkload(t *testing.T) *workload {
+	return &workload{t: t, ticks: make(chan struct{}), closing: make(chan struct{})}
 }
 
-// newBubble is newMidst within a bubble.
-func newBubble(t *testing.T) *midst {
-	m := newMidst(t)
+// newBubble is newWorkload within a synctest bubble.
+func newBubble(t *testing.T) *workload {
+	m := newWorkload(t)
 	m.bubble = true
 	return m
 }
 
-// pace lets a bubble's time go on, which stands still while anybody is at work.
-func (m *midst) pace() {
+// pace lets a bubble's time advance, which stands still while any goroutine is busy.
+func (m *workload) pace() {
 	if m.bubble {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// tick counts one thing done.
-func (m *midst) tick() {
+// tick counts one finished step.
+func (m *workload) tick() {
 	select {
 	case m.ticks <- struct{}{}:
 	case <-m.closing:
 	}
 }
 
-// again does f until the owner is being closed, and once more.
-func (m *midst) again(f func()) {
+// repeat runs f until the owner is being closed, and once more.
+func (m *workload) repeat(f func()) {
 	m.all.Go(func() {
 		for over := false; !over; {
 			f()
@@ -93,16 +93,16 @@ func (m *midst) again(f func()) {
 	})
 }
 
-// end closes the owner after n things were done, twice at the same time, and then the
-// others, and waits for the work.
-func (m *midst) end(n int, owner func(), others ...func()) {
+// closeDuring closes the owner after n steps, twice at the same time, then closes the others and
+// waits for the work.
+func (m *workload) closeDuring(n int, owner func(), others ...func()) {
 	m.t.Helper()
 	late := time.After(time.Minute)
 	for range n {
 		select {
 		case <-m.ticks:
 		case <-late:
-			m.t.Fatal("the work has come to a halt before anything was closed")
+			m.t.Fatal("the work stopped before anything was closed")
 		}
 	}
 	var closing sync.WaitGroup
@@ -116,10 +116,10 @@ func (m *midst) end(n int, owner func(), others ...func()) {
 	m.all.Wait()
 }
 
-// talk leads a conversation with the other end of a pipe until that ends: the client
-// writes a mix of everything, and answers what it is asked. prefix begins the names of
-// the tools.
-func (m *midst) talk(p transport.Pipe, modern bool, prefix string) {
+// converse holds a conversation with the other end of a pipe until that ends: the client sends
+// a mix of all requests and answers the server's requests. prefix begins the names of the
+// tools.
+func (m *workload) converse(p transport.Pipe, modern bool, prefix string) {
 	write := func(format string, a ...any) bool { return p.Write(fmt.Appendf(nil, format, a...)) == nil }
 	open, gone := make(chan struct{}, 16), make(chan struct{}) // requests without an answer; the pipe has ended
 	m.all.Go(func() {
@@ -169,7 +169,7 @@ func (m *midst) talk(p transport.Pipe, modern bool, prefix string) {
 				}
 				return write(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}`, n, method, more(params))
 			}
-			cancel := func() bool { // which may come too late
+			cancel := func() bool { // may come too late
 				select {
 				case <-open:
 				default:
@@ -190,18 +190,18 @@ func (m *midst) talk(p transport.Pipe, modern bool, prefix string) {
 	})
 }
 
-// works are fakes behind upstreams behind a gateway, all in this process.
-type works struct {
+// stack is a gateway with upstreams and fakes behind it, all in this process.
+type stack struct {
 	fakes     []*fake.Server
 	upstreams []*upstream.Upstream
 	bridge    *bridge.Bridge
-	merged    *gateway.Merged // nil for one server
+	merged    *gateway.Merged // nil if there is one server
 	reception *downstream.Endpoint
 	serving   sync.WaitGroup
 }
 
 // newFakePipe returns a pipe to a fake of a profile.
-func (w *works) newFakePipe(t *testing.T, profile string) transport.Pipe {
+func (w *stack) newFakePipe(t *testing.T, profile string) transport.Pipe {
 	f, err := fake.NewServer(profile, fake.Options{})
 	if err != nil {
 		t.Error(err)
@@ -213,8 +213,8 @@ func (w *works) newFakePipe(t *testing.T, profile string) transport.Pipe {
 	return stdio.NewPipe(ourIn, ourOut, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})
 }
 
-func newWorks(t *testing.T, profiles ...string) *works {
-	w := &works{bridge: &bridge.Bridge{}}
+func newStack(t *testing.T, profiles ...string) *stack {
+	w := &stack{bridge: &bridge.Bridge{}}
 	w.reception = &downstream.Endpoint{}
 	var mu sync.Mutex // of w.fakes
 	var behind []gateway.Upstream
@@ -245,7 +245,7 @@ func newWorks(t *testing.T, profiles ...string) *works {
 	return w
 }
 
-func (w *works) close() {
+func (w *stack) close() {
 	if w.merged != nil {
 		w.merged.Close()
 	} else {
@@ -259,13 +259,13 @@ func (w *works) close() {
 	w.serving.Wait()
 }
 
-// client begins a conversation on a pipe, and returns what ends it from our side and
-// from the client's.
-func (w *works) client(m *midst, modern bool, prefix string) (stop, leave func()) {
+// client begins a conversation on a pipe. It returns functions that end it from our side
+// and from the client's.
+func (w *stack) client(m *workload, modern bool, prefix string) (stop, leave func()) {
 	theirs, ours := inmem.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	m.all.Go(func() { _ = w.reception.ServePipe(ctx, ours, transport.Peer{Transport: "stdio"}) })
-	m.talk(theirs, modern, prefix)
+	m.converse(theirs, modern, prefix)
 	return cancel, func() { _ = theirs.Close() }
 }
 
@@ -275,22 +275,22 @@ const (
 	perCall       = "" // the legacy one, with a session for each call
 )
 
-// TestOwnersWithinThisProcessAreClosedInMidWork takes a chain of all rooms and closes
+// TestOwnersWithinThisProcessAreClosedInMidWork takes a chain of all packages and closes
 // one of its owners first.
 func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
-	owners := map[string]func(w *works, stop, leave func()) func(){
-		"upstream.Upstream":    func(w *works, _, _ func()) func() { return func() { runtime.CloseAll(w.upstreams, 0) } },
-		"bridge.Bridge":        func(w *works, _, _ func()) func() { return w.bridge.Close },
-		"gateway":              func(w *works, _, _ func()) func() { return w.closeHost },
-		"downstream.Reception": func(_ *works, stop, _ func()) func() { return stop },
-		"downstream.Client":    func(_ *works, _, leave func()) func() { return leave },
+	owners := map[string]func(w *stack, stop, leave func()) func(){
+		"upstream.Upstream":    func(w *stack, _, _ func()) func() { return func() { runtime.CloseAll(w.upstreams, 0) } },
+		"bridge.Bridge":        func(w *stack, _, _ func()) func() { return w.bridge.Close },
+		"gateway":              func(w *stack, _, _ func()) func() { return w.closeHost },
+		"downstream.Reception": func(_ *stack, stop, _ func()) func() { return stop },
+		"downstream.Client":    func(_ *stack, _, leave func()) func() { return leave },
 	}
 	for name, owner := range owners {
 		for chain, profiles := range map[string][]string{"legacy": {legacyProfile}, "modern": {modernProfile}, "merged": {legacyProfile, modernProfile}, "call": {legacyProfile, perCall}} {
 			t.Run(name+"/"+chain, func(t *testing.T) {
 				for _, n := range []int{1, 4, 12, 25, 50} {
 					synctest.Test(t, func(t *testing.T) {
-						m, w := newBubble(t), newWorks(t, profiles...)
+						m, w := newBubble(t), newStack(t, profiles...)
 						var stops, leaves []func()
 						for i := range 4 {
 							prefix := ""
@@ -308,7 +308,7 @@ func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
 							}
 						}
 						stop, leave := all(stops), all(leaves)
-						m.end(n, owner(w, stop, leave), leave, stop, w.close)
+						m.closeDuring(n, owner(w, stop, leave), leave, stop, w.close)
 					})
 				}
 			})
@@ -316,7 +316,7 @@ func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
 	}
 }
 
-func (w *works) closeHost() {
+func (w *stack) closeHost() {
 	if w.merged != nil {
 		w.merged.Close()
 		return
@@ -331,7 +331,7 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 		for n := range 20 {
 			for _, profile := range []string{legacyProfile, modernProfile} {
 				synctest.Test(t, func(t *testing.T) {
-					m, w := newBubble(t), &works{}
+					m, w := newBubble(t), &stack{}
 					s, err := conn.OpenPipe(t.Context(), w.newFakePipe(t, profile), handshake.Offer{Capabilities: []byte(`{"roots":{},"sampling":{},"elicitation":{}}`)}, conn.Options{})
 					if err != nil {
 						t.Fatal(err)
@@ -345,14 +345,14 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						m.again(func() {
+						m.repeat(func() {
 							_, _ = s.Call(context.Background(), mcp.NewAttempt(mcp.NewCall(x, x.Param(mcp.KeyMeta), f)), mcp.NoCaller{})
 						})
-						m.again(func() {
+						m.repeat(func() {
 							_ = s.Forward(context.Background(), jsonrpc.AppendNotification(nil, mcp.NoteRootsChanged, nil), mcp.NoteRootsChanged)
 						})
 					}
-					m.end(8*n, func() { _ = s.Close(nil) }, func() { _ = w.fakes[0].Close() }, w.serving.Wait)
+					m.closeDuring(8*n, func() { _ = s.Close(nil) }, func() { _ = w.fakes[0].Close() }, w.serving.Wait)
 				})
 			}
 		}
@@ -360,7 +360,7 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 	t.Run("codex", func(t *testing.T) {
 		for n := range 20 {
 			synctest.Test(t, func(t *testing.T) {
-				m, w := newBubble(t), &works{}
+				m, w := newBubble(t), &stack{}
 				p := codex.New(codex.Options{}).Adapt(w.newFakePipe(t, "codex-app-server"))
 				var ids struct {
 					sync.Mutex
@@ -395,7 +395,7 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 						}
 					})
 				}
-				m.end(4*n, func() { _ = p.Close() }, func() { _ = w.fakes[0].Close() }, w.serving.Wait)
+				m.closeDuring(4*n, func() { _ = p.Close() }, func() { _ = w.fakes[0].Close() }, w.serving.Wait)
 			})
 		}
 	})
@@ -405,7 +405,7 @@ func TestConversationsWithServersAreClosedInMidWork(t *testing.T) {
 func TestDoorsAreClosedInMidWork(t *testing.T) {
 	t.Run("streamhttp.Server", func(t *testing.T) {
 		for n := range 8 {
-			m, w := newMidst(t), newWorks(t, legacyProfile, modernProfile)
+			m, w := newWorkload(t), newStack(t, legacyProfile, modernProfile)
 			s := streamhttp.NewServer(streamhttp.Options{Acceptor: w.reception})
 			life, endLife := context.WithCancel(context.Background())
 			m.all.Go(func() { _ = s.Run(life) })
@@ -420,11 +420,11 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 				_ = resp.Body.Close()
 				return resp.Header.Get("Mcp-Session-Id")
 			}
-			m.again(func() {
+			m.repeat(func() {
 				ask("POST", modernBody("1", "tools/call", `"name":"a__echo","arguments":{"text":"a"}`), modernHeader("tools/call", "a__echo")...)
 			})
-			m.again(func() { ask("POST", modernBody("1", "tools/list", ""), modernHeader("tools/list", "")...) })
-			m.again(func() {
+			m.repeat(func() { ask("POST", modernBody("1", "tools/list", ""), modernHeader("tools/list", "")...) })
+			m.repeat(func() {
 				id := ask("POST", initializeBody("2025-11-25", `{"roots":{}}`))
 				session := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", "2025-11-25"}
 				var listening sync.WaitGroup
@@ -434,16 +434,16 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 				ask("DELETE", "", session...)
 				listening.Wait()
 			})
-			m.again(func() {
+			m.repeat(func() {
 				id := ask("POST", initializeBody("2025-03-26", `{}`))
 				ask("POST", `[`+toolCall("2", "a__echo", `{"text":"a"}`)+`,`+toolCall("3", "b__echo", `{"text":"a"}`)+`]`, "Mcp-Session-Id", id)
 			})
-			m.end(5*n, func() { _ = s.Close() }, web.Close, r.http.CloseIdleConnections, endLife, w.close)
+			m.closeDuring(5*n, func() { _ = s.Close() }, web.Close, r.http.CloseIdleConnections, endLife, w.close)
 		}
 	})
 	t.Run("sse.Server", func(t *testing.T) {
 		for n := range 8 {
-			m, w := newMidst(t), newWorks(t, legacyProfile, modernProfile)
+			m, w := newWorkload(t), newStack(t, legacyProfile, modernProfile)
 			s := sse.NewServer(sse.Options{Acceptor: w.reception})
 			web := httptest.NewServer(s)
 			client := &http.Transport{}
@@ -452,10 +452,10 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				m.talk(p, false, "a__")
+				m.converse(p, false, "a__")
 				defer p.Close()
 			}
-			m.end(5*n, func() { _ = s.Close() }, web.Close, client.CloseIdleConnections, w.close)
+			m.closeDuring(5*n, func() { _ = s.Close() }, web.Close, client.CloseIdleConnections, w.close)
 		}
 	})
 }
@@ -468,33 +468,33 @@ func TestProcessesAndPipesAreClosedInMidWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n := range 6 {
-				m := newMidst(t)
+				m := newWorkload(t)
 				p, err := stdio.Start(t.Context(), stdio.Spec{
 					Command: os.Args[0], Env: append(os.Environ(), asServer+"=fake "+legacyProfile, journalVar+"="+t.TempDir()+"/j"),
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
-				m.talk(p.Pipe(), false, "")
-				m.again(func() { _, _ = p.StderrTail(5), p.ExitText() })
-				m.end(5*n, func() { stop(p) }, func() { _ = p.Stop(context.Background()) })
+				m.converse(p.Pipe(), false, "")
+				m.repeat(func() { _, _ = p.StderrTail(5), p.ExitText() })
+				m.closeDuring(5*n, func() { stop(p) }, func() { _ = p.Stop(context.Background()) })
 			}
 		})
 	}
 }
 
-// TestRecorderIsClosedInMidWork: both parties speak, and either one goes.
+// TestRecorderIsClosedInMidWork: both sides send, and either one disconnects.
 func TestRecorderIsClosedInMidWork(t *testing.T) {
 	for n := range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			m, w := newBubble(t), &works{}
+			m, w := newBubble(t), &stack{}
 			r := tape.NewRecorder(io.Discard, "a test", nil)
 			f, err := fake.NewServer(legacyProfile, fake.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			clientR, clientW := io.Pipe() // what the client says
-			answerR, answerW := io.Pipe() // what it hears
+			clientR, clientW := io.Pipe() // what the client sends
+			answerR, answerW := io.Pipe() // what it receives
 			serverR, serverW := io.Pipe()
 			outR, outW := io.Pipe()
 			w.serving.Go(func() { _ = f.ServePipe(context.Background(), serverR, outW) })
@@ -502,13 +502,13 @@ func TestRecorderIsClosedInMidWork(t *testing.T) {
 				_ = r.Pipe(tape.Ends{From: clientR, To: answerW}, tape.Ends{From: outR, To: serverW}, func() { _ = clientR.Close() })
 				_ = answerW.Close()
 			})
-			m.talk(stdio.NewPipe(answerR, clientW, stdio.Options{Limits: jsonrpc.Limits{Bytes: 1 << 20, Tolerant: true}}), false, "")
-			m.again(func() { _ = r.Err() })
-			owner := func() { _ = f.Close() } // the server goes
+			m.converse(stdio.NewPipe(answerR, clientW, stdio.Options{Limits: jsonrpc.Limits{Bytes: 1 << 20, Tolerant: true}}), false, "")
+			m.repeat(func() { _ = r.Err() })
+			owner := func() { _ = f.Close() } // the server exits
 			if n%2 == 1 {
-				owner = func() { _ = clientW.Close() } // the client goes
+				owner = func() { _ = clientW.Close() } // the client disconnects
 			}
-			m.end(5*n, owner, func() { _ = clientW.Close(); _ = answerR.Close() }, func() { _ = f.Close() }, w.serving.Wait)
+			m.closeDuring(5*n, owner, func() { _ = clientW.Close(); _ = answerR.Close() }, func() { _ = f.Close() }, w.serving.Wait)
 		})
 	}
 }
@@ -517,7 +517,7 @@ func TestRecorderIsClosedInMidWork(t *testing.T) {
 func TestServeAndRunAreClosedInMidWork(t *testing.T) {
 	for n := range 4 {
 		t.Run(fmt.Sprint("serve ", n), func(t *testing.T) {
-			m := newMidst(t)
+			m := newWorkload(t)
 			r := serve(t, snapshot(child(t, "a", "fake "+legacyProfile), child(t, "b", "fake "+modernProfile)), func(o *ServeOptions) { o.Drain = time.Millisecond })
 			ask := func(body string, header ...string) {
 				resp, err := r.request(context.Background(), "POST", "/mcp", strings.NewReader(body), header...)
@@ -528,16 +528,16 @@ func TestServeAndRunAreClosedInMidWork(t *testing.T) {
 				_ = resp.Body.Close()
 			}
 			for _, tool := range []string{"a__echo", "b__echo"} {
-				m.again(func() {
+				m.repeat(func() {
 					ask(modernBody("1", "tools/call", `"name":"`+tool+`","arguments":{"text":"a"}`), modernHeader("tools/call", tool)...)
 				})
 			}
-			m.again(func() { ask(modernBody("1", "tools/list", ""), modernHeader("tools/list", "")...) })
-			m.again(func() { ask(initializeBody("2025-11-25", `{"elicitation":{}}`)) })
-			m.end(1+10*n, func() { _ = r.stop() })
+			m.repeat(func() { ask(modernBody("1", "tools/list", ""), modernHeader("tools/list", "")...) })
+			m.repeat(func() { ask(initializeBody("2025-11-25", `{"elicitation":{}}`)) })
+			m.closeDuring(1+10*n, func() { _ = r.stop() })
 		})
 		t.Run(fmt.Sprint("run ", n), func(t *testing.T) {
-			m := newMidst(t)
+			m := newWorkload(t)
 			c := child(t, "a", "fake "+[]string{legacyProfile, modernProfile}[n%2])
 			inR, inW := io.Pipe()
 			outR, outW := io.Pipe()
@@ -549,8 +549,8 @@ func TestServeAndRunAreClosedInMidWork(t *testing.T) {
 				_ = outW.Close()
 				_ = inR.Close()
 			})
-			m.talk(stdio.NewPipe(outR, inW, stdio.Options{Limits: jsonrpc.Limits{Bytes: 1 << 20, Tolerant: true}}), n >= 2, "")
-			m.end(1+10*n, cancel, func() { _ = inW.Close() })
+			m.converse(stdio.NewPipe(outR, inW, stdio.Options{Limits: jsonrpc.Limits{Bytes: 1 << 20, Tolerant: true}}), n >= 2, "")
+			m.closeDuring(1+10*n, cancel, func() { _ = inW.Close() })
 		})
 	}
 }

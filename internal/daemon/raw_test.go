@@ -15,20 +15,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
-// TestRawBytes sends what no HTTP client would. Each time the door closes that
-// connection or says no, and serves the next client.
+// TestRawBytes sends what no HTTP client would. Each time the server closes that connection
+// or refuses, and serves the next client.
 func TestRawBytes(t *testing.T) {
 	r := serve(t, config.Default())
 	for name, x := range map[string]struct{ text, want string }{
-		"TLS at a plain door":     {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400"},
-		"foreign host":            {"GET /mcp HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", "HTTP/1.1 403"},
-		"no host":                 {"GET /mcp HTTP/1.1\r\nConnection: close\r\n\r\n", "HTTP/1.1 400"},
-		"two lengths":             {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n{}  ", "HTTP/1.1 400"},
-		"chunk without a number":  {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: */*\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", "HTTP/1.1 400"},
-		"a length and chunks":     {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\nTransfer-Encoding: gzip, chunked\r\n\r\n{}", "HTTP/1.1 501"},
-		"a line end in the path":  {"GET /mcp\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 400"},
-		"a name with a space":     {"GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Name : x\r\n\r\n", "HTTP/1.1 400"},
-		"a method nobody defined": {"FROB /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.1 405"},
+		"TLS to a plain HTTP port": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400"},
+		"foreign host":             {"GET /mcp HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", "HTTP/1.1 403"},
+		"no host":                  {"GET /mcp HTTP/1.1\r\nConnection: close\r\n\r\n", "HTTP/1.1 400"},
+		"two lengths":              {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n{}  ", "HTTP/1.1 400"},
+		"chunk without a number":   {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: */*\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", "HTTP/1.1 400"},
+		"a length and chunks":      {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\nTransfer-Encoding: gzip, chunked\r\n\r\n{}", "HTTP/1.1 501"},
+		"a line end in the path":   {"GET /mcp\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 400"},
+		"a name with a space":      {"GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Name : x\r\n\r\n", "HTTP/1.1 400"},
+		"an undefined method":      {"FROB /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.1 405"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := r.raw(x.text, 10*time.Second); !strings.HasPrefix(got, x.want) {
@@ -41,9 +41,9 @@ func TestRawBytes(t *testing.T) {
 	}
 }
 
-// TestLengthAndChunks sends a Content-Length beside Transfer-Encoding to each door.
-// The connection closes after the answer (RFC 9112 §6.1), and what stands behind it
-// is not run; a second client's connection stays.
+// TestLengthAndChunks sends a Content-Length together with Transfer-Encoding to each
+// endpoint. The connection closes after the answer (RFC 9112 §6.1), and the bytes after the
+// request are not executed. A second client's connection stays open.
 func TestLengthAndChunks(t *testing.T) {
 	u := child(t, "one", "modern")
 	r := serve(t, snapshot(u))
@@ -57,7 +57,7 @@ func TestLengthAndChunks(t *testing.T) {
 	rd := bufio.NewReader(innocent)
 	for name, x := range map[string]struct{ path, body, want string }{
 		"streamable HTTP":    {"/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 200"},
-		"one server's":       {"/s/one/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"}, // it is the other's session
+		"one server's":       {"/s/one/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"}, // it is the other client's session
 		"not JSON":           {"/mcp", "{", "HTTP/1.1 400"},
 		"HTTP+SSE":           {"/messages?sessionId=x", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "HTTP/1.1 404"},
 		"HTTP+SSE, a server": {"/s/one/messages", `{}`, "HTTP/1.1 400"},

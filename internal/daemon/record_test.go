@@ -19,19 +19,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
 
-// taped is a file in memory that is written by one and read by another goroutine.
-type taped struct {
+// syncBuffer is a buffer that one goroutine writes and another reads.
+type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (f *taped) Write(b []byte) (int, error) {
+func (f *syncBuffer) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.b.Write(b)
 }
 
-func (f *taped) text() string {
+func (f *syncBuffer) text() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.b.String()
@@ -42,9 +42,8 @@ const (
 	tapedCall  = `{"jsonrpc":"2.0","id":"a" ,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi","password":"p"}}}`
 )
 
-// TestRecordThenReplay: a process is recorded, byte for byte, with its exit code;
-// then the tape stands for the server towards the same client, and for the client
-// towards the same server.
+// TestRecordThenReplay: a process is recorded, byte for byte, with its exit code. Then the
+// tape plays the server for the same client, and the client for the same server.
 func TestRecordThenReplay(t *testing.T) {
 	server := child(t, "s", "legacy").Server
 	lines := []string{tapedHello, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, tapedCall}
@@ -79,7 +78,7 @@ func TestRecordThenReplay(t *testing.T) {
 		return heard
 	}
 
-	var file taped
+	var file syncBuffer
 	first := with(func(in io.ReadCloser, out io.WriteCloser) {
 		code, err := Record(t.Context(), RecordOptions{Server: server, Tape: &file, About: "A test.", Stdin: in, Stdout: out})
 		if err != nil || code != 0 {
@@ -101,7 +100,7 @@ func TestRecordThenReplay(t *testing.T) {
 		}
 	})
 	if strings.ReplaceAll(strings.Join(first, ""), `\"p\"`, `\"[secret-1]\"`) != strings.Join(again, "") {
-		t.Errorf("the client heard %q, from the tape %q", first, again)
+		t.Errorf("the client got %q, from the tape %q", first, again)
 	}
 	d, err := Replay(t.Context(), ReplayOptions{Tape: played, Server: &server, Options: tape.Options{Timeout: time.Minute}})
 	if err != nil || len(d) > 0 {
@@ -109,10 +108,10 @@ func TestRecordThenReplay(t *testing.T) {
 	}
 }
 
-// TestRecordTellsHowTheServerEnded: its exit code is ours, what it said on standard
-// error is not lost.
+// TestRecordTellsHowTheServerEnded: Record returns the server's exit code and keeps its
+// stderr.
 func TestRecordTellsHowTheServerEnded(t *testing.T) {
-	var file, stderr taped
+	var file, stderr syncBuffer
 	in, held := io.Pipe()
 	defer held.Close()
 	code, err := Record(t.Context(), RecordOptions{Server: child(t, "s", "exit").Server, Tape: &file, Stderr: &stderr, Stdin: in, Stdout: discard{}})
@@ -124,14 +123,14 @@ func TestRecordTellsHowTheServerEnded(t *testing.T) {
 	}
 }
 
-// TestTapeThatFails: a full disk is told, and the two talk on.
+// TestTapeThatFails: a full disk is reported, and the conversation continues.
 func TestTapeThatFails(t *testing.T) {
 	in, out := io.Pipe()
 	go func() {
 		_, _ = io.WriteString(out, tapedHello+"\n")
 		_ = out.Close()
 	}()
-	var heard taped
+	var heard syncBuffer
 	code, err := Record(t.Context(), RecordOptions{Server: child(t, "s", "legacy").Server, Tape: full{}, Stdin: in, Stdout: keep{&heard}})
 	if code != 0 || err == nil || !strings.Contains(err.Error(), "the tape is incomplete") {
 		t.Errorf("ended with %d, %v", code, err)
@@ -150,11 +149,11 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) Close() error                { return nil }
 
-type keep struct{ *taped }
+type keep struct{ *syncBuffer }
 
 func (keep) Close() error { return nil }
 
-// TestReplayOverHTTPEnds when the client has said all that is on the tape.
+// TestReplayOverHTTPEnds: the replay ends when the client has sent everything on the tape.
 func TestReplayOverHTTPEnds(t *testing.T) {
 	played, err := tape.Parse([]byte("-- client.request 1 --\nGET /deep/mcp\n\n-- server.response 1 --\n405\nAllow: POST\n"))
 	if err != nil {
@@ -182,14 +181,14 @@ func TestReplayOverHTTPEnds(t *testing.T) {
 	<-done
 }
 
-// TestRecordTellsOfSignals: a server that was killed has not ended well, and its
-// status is that which a shell would report.
+// TestRecordTellsOfSignals: a server that was killed has not ended well. Its status is the
+// one that a shell would report.
 func TestRecordTellsOfSignals(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip("there is no shell")
 	}
-	var file taped
+	var file syncBuffer
 	in, held := io.Pipe()
 	defer held.Close()
 	code, err := Record(t.Context(), RecordOptions{Server: config.Server{Command: sh, Args: []string{"-c", "kill -ABRT $$"}}, Tape: &file, Stdin: in, Stdout: discard{}})

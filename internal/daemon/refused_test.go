@@ -9,9 +9,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// TestBadAnswerOverHTTP: a client that posts an answer which is not a message is told
-// so, and the question that it answers is refused at once. Another client's question
-// waits on.
+// TestBadAnswerOverHTTP: a client that posts a response which is not a message gets an
+// error, and the server request that it answers fails at once. The request to another
+// client stays open.
 func TestBadAnswerOverHTTP(t *testing.T) {
 	t.Parallel()
 	r := run(t, child(t, "child", "legacy"))

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// keptKinds are kinds of change, and what of a server's own endpoint outlives them: its
+// keptKinds are kinds of change, and what survives them at a server's own endpoint: its
 // sessions, and what clients have open there.
 var keptKinds = []struct {
 	name           string
@@ -25,12 +25,12 @@ var keptKinds = []struct {
 	{"a server more", true, true, nil, func(r *reloading) string { return r.text("", "old", "new", "extra") }},
 	{"timeouts", true, true, nil, func(r *reloading) string { return r.with("{callTimeout: 50s}", "old", "new") }},
 	{"settings", false, false, nil, func(r *reloading) string { return r.text(`, headers: {X-Version: "2"}`, "old", "new") }},
-	{"less is shown", true, false, nil, shownBut("nothing")},
-	{"as much is shown", true, true, shownBut("nothing"), func(r *reloading) string { return shownBut("nothing")(r) + "# more\n" }},
-	{"a server more, and as much is shown", true, true, shownBut("nothing"), func(r *reloading) string {
+	{"fewer items are shown", true, false, nil, shownBut("nothing")},
+	{"the same items are shown", true, true, shownBut("nothing"), func(r *reloading) string { return shownBut("nothing")(r) + "# more\n" }},
+	{"a server more, and the same items are shown", true, true, shownBut("nothing"), func(r *reloading) string {
 		return strings.Replace(shownBut("nothing")(r), "mcpServers:\n", fmt.Sprintf("mcpServers:\n  extra: {url: %q}\n", r.urls["extra"]), 1)
 	}},
-	{"more is shown", true, false, shownBut("nothing"), func(r *reloading) string { return r.text("", "old", "new") }},
+	{"more items are shown", true, false, shownBut("nothing"), func(r *reloading) string { return r.text("", "old", "new") }},
 }
 
 func shownBut(tool string) func(r *reloading) string {
@@ -38,11 +38,11 @@ func shownBut(tool string) func(r *reloading) string {
 }
 
 // TestReloadKeeps: a server that is the same before and after a change keeps its sessions,
-// and its own endpoint what clients have open there. A listen goes on, and a legacy client
-// is not told that anything has changed. Where the endpoint is replaced the listen ends
-// with its result, and the client is told that all lists have changed; what it has subscribed
-// to it goes on hearing of, there and at the joined endpoint, and a client that has
-// subscribed to nothing hears nothing.
+// and its own endpoint keeps what clients have open there. A listen continues, and a legacy
+// client is not told that anything has changed. If the endpoint is replaced, the listen
+// ends with its result, and the client is told that all lists have changed. The client
+// still gets updates of the resources that it has subscribed to, there and at the merged
+// endpoint. A client without subscriptions gets nothing.
 func TestReloadKeeps(t *testing.T) {
 	for _, kind := range keptKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestReloadKeeps(t *testing.T) {
 			changes := 0
 			settle := func() {
 				t.Helper()
-				// A change while lists are read cancels the reading.
+				// A change while lists are being read cancels the read.
 				await(t, "the lists of both servers are read", 20*time.Second, func() bool {
 					a := r.modern("/mcp", "1", "tools/list", "", "")
 					return strings.Contains(a.body, "old__elicit") && strings.Contains(a.body, "new__elicit") && r.quiet()
@@ -96,7 +96,7 @@ func TestReloadKeeps(t *testing.T) {
 				}
 				r.call(e.path, "echo", "{}")
 				if after := r.sessionsOf(t, e.name); kind.sessions != slices.Contains(after, e.sessions[0]) {
-					t.Errorf("%s: it had the sessions %v, and has %v", e.name, e.sessions, after)
+					t.Errorf("%s: the sessions were %v and are %v", e.name, e.sessions, after)
 				}
 			}
 			settle()
@@ -137,7 +137,7 @@ func (r *reloading) subscribed(t *testing.T, path string) *stream {
 	return r.open("GET", path, "", in...)
 }
 
-// wantReplaced reads what clients are told when the endpoint is replaced.
+// wantReplaced reads what clients get when the endpoint is replaced.
 func (e *keptEndpoint) wantReplaced(t *testing.T) {
 	t.Helper()
 	for m := e.listen.event(); m == nil || m.Kind != jsonrpc.Result; m = e.listen.event() {
@@ -149,7 +149,7 @@ func (e *keptEndpoint) wantReplaced(t *testing.T) {
 	for len(told) < 3 {
 		m := e.events.event()
 		if m != nil && m.Method == mcp.NoteResourceUpdated {
-			continue // touched more than once
+			continue // it was updated more than once
 		}
 		if m == nil || !strings.HasSuffix(m.Method, "/list_changed") {
 			t.Fatalf("%s: after %v the client was told %v", e.name, told, m)
@@ -171,8 +171,8 @@ func (r *reloading) quiet() bool {
 	return true
 }
 
-// touch lets the server tell of a resource until all streams have heard it, and returns
-// what else they have heard meanwhile.
+// touch lets the server send updates of a resource until all streams have got one, and
+// returns the other messages of the streams.
 func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (others []string) {
 	t.Helper()
 	heard := map[*stream]bool{}
@@ -195,7 +195,8 @@ func (r *reloading) touch(t *testing.T, path, uri string, streams ...*stream) (o
 	return others
 }
 
-// sessionsOf names the sessions that Dragoman has with a server by when they were opened.
+// sessionsOf returns the sessions that Dragoman has with a server, named by their start
+// times.
 func (r *reloading) sessionsOf(t *testing.T, name string) (all []string) {
 	t.Helper()
 	status, _ := r.status()

@@ -22,18 +22,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Whatever began before a change of the configuration ends as if nothing had changed.
-// These tests run calls, questions, tasks and listens across each kind of change. The
-// servers are fakes in this process and survive the change: what is lost, Dragoman lost.
+// Whatever began before a change of the configuration ends as if nothing had changed. These
+// tests run calls, server requests, tasks and listens across each kind of change. The
+// servers are fakes in this process and survive the change, so whatever is lost was lost by
+// Dragoman.
 
 // reloadsVar sets how often TestReloadUnderLoad changes the configuration.
 const reloadsVar = "DRAGOMAN_SOAK_RELOADS"
 
 // reloading is a daemon whose servers are fakes, and whose file a test changes.
 type reloading struct {
-	*written
+	*fileDaemon
 	urls map[string]string // by server name
-	n    int               // changes so far
+	n    int               // number of changes so far
 	last string            // content of the file
 }
 
@@ -50,7 +51,7 @@ func serveReloading(t *testing.T) *reloading {
 		t.Cleanup(func() {
 			_ = s.Close()
 			for _, v := range s.Violations() {
-				// Of a list that nobody waits for any more the cancellation may overtake the
+				// If nobody waits for a list any more, the cancellation may overtake the
 				// request, which has a connection of its own.
 				if !strings.HasPrefix(v, "notifications/cancelled: no request") {
 					t.Errorf("server %s saw: %s", name, v)
@@ -64,11 +65,11 @@ func serveReloading(t *testing.T) *reloading {
 	signal.Notify(heard, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(heard) })
 	r.last = r.text("", "old", "new")
-	r.written = serveFile(t, r.last)
+	r.fileDaemon = serveFile(t, r.last)
 	return r
 }
 
-// text is a configuration with these servers, each with the line more.
+// text returns a configuration with these servers, each with the line more.
 func (r *reloading) text(more string, names ...string) string {
 	out := "dragoman: {limits: {initializePerSecond: 10000}}\nmcpServers:\n"
 	for _, name := range names {
@@ -77,7 +78,7 @@ func (r *reloading) text(more string, names ...string) string {
 	return out
 }
 
-// with is text with settings for each of these servers, as dragoman.servers has them.
+// with returns text with settings for each of these servers, as dragoman.servers has them.
 func (r *reloading) with(settings string, names ...string) string {
 	var all []string
 	for _, name := range names {
@@ -86,8 +87,8 @@ func (r *reloading) with(settings string, names ...string) string {
 	return strings.Replace(r.text("", names...), "dragoman: {", "dragoman: {servers: {"+strings.Join(all, ", ")+"}, ", 1)
 }
 
-// change writes a configuration and returns when it has been taken over, or found to be the
-// same as before.
+// change writes a configuration and returns when it has been applied, or found to be
+// unchanged.
 func (r *reloading) change(text string) {
 	r.t.Helper()
 	said := "configuration applied"
@@ -104,11 +105,11 @@ func (r *reloading) change(text string) {
 	await(r.t, "the configuration is applied", 10*time.Second, func() bool { return taken() > before })
 }
 
-// A kind of change. After it the servers old and new are there, unless gone is set.
+// A kind of change. After it both servers old and new are there, unless gone is set.
 type changeKind struct {
 	name string
 	gone bool
-	same bool // nothing is replaced, and listens go on
+	same bool // nothing is replaced, and listens continue
 	text func(r *reloading) string
 }
 
@@ -135,13 +136,13 @@ var changeKinds = []changeKind{
 	{name: "removed", gone: true, text: func(r *reloading) string { return r.text("", "extra") }},
 }
 
-// story is something that a client does over some time. It calls begun when it is in
-// the middle; what it awaits after that it gets from answer.
+// story is something that a client does over some time. It calls begun in the middle; what
+// it awaits after that it gets from answer.
 type story struct {
 	name   string
 	client string // profile
 	server string
-	retry  bool // it needs a further request, which a removed server does not get
+	retry  bool // it needs another request, which a removed server does not get
 	tell   func(ctx context.Context, c *fake.Client, prefix string) error
 }
 
@@ -164,7 +165,7 @@ func stories() (all []story) {
 				add("task", true, modernTask)
 			} else {
 				add("task", true, legacyTask)
-				add("task that nobody wants", false, func(ctx context.Context, c *fake.Client, prefix string) error {
+				add("cancelled task", false, func(ctx context.Context, c *fake.Client, prefix string) error {
 					_, err := callOf(ctx, c, prefix+"task_only", `{"ask":true}`, "")
 					return err
 				})
@@ -242,7 +243,7 @@ type answerer = func(ctx context.Context, a fake.Ask) ([]byte, *jsonrpc.Error)
 
 func holdOf(ctx context.Context) answerer { return ctx.Value(holdKey{}).(answerer) }
 
-// play tells a story to a client of its own, which answers questions with answer.
+// play plays a story with a client of its own, which answers requests with answer.
 func (r *reloading) play(ctx context.Context, s story, path, prefix string, answer answerer) error {
 	c, err := fake.OpenClient(ctx, s.client, fake.Where{URL: r.base + path}, fake.ClientOptions{Answer: answer})
 	if err != nil {
@@ -253,15 +254,15 @@ func (r *reloading) play(ctx context.Context, s story, path, prefix string, answ
 		return err
 	}
 	for _, v := range c.Violations() {
-		if !strings.Contains(v, "listChanged") { // a reload tells of all lists, declared or not
+		if !strings.Contains(v, "listChanged") { // a reload announces all lists, declared or not
 			return fmt.Errorf("the client saw %s", v)
 		}
 	}
 	return nil
 }
 
-// TestReloadWhileClientsAreAsked: each kind of question and task is in the middle when
-// the configuration changes. It goes on when the change is long over.
+// TestReloadWhileClientsAreAsked: each kind of server request and task is open when the
+// configuration changes. It continues long after the change.
 func TestReloadWhileClientsAreAsked(t *testing.T) {
 	for _, kind := range changeKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -282,7 +283,7 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 				}
 				for path, prefix := range map[string]string{"/mcp": s.server + "__", "/s/" + s.server + "/mcp": ""} {
 					if kind.gone && prefix == "" {
-						continue // where the client would post its answer there is nothing any more
+						continue // the URL to which the client would post its response is gone
 					}
 					asked.Add(1)
 					once := sync.OnceFunc(asked.Done)
@@ -327,12 +328,12 @@ func TestReloadWhileClientsAreAsked(t *testing.T) {
 	}
 }
 
-// heldOver is how long after a change clients give their answers: long enough for anybody
-// who waits for calls that are on their way, and not for those that have begun.
+// heldOver is how long after a change clients send their responses: long enough to tell
+// those who wait for calls on their way from those who do not.
 const heldOver = 3 * time.Second
 
 // TestReloadUnderLoad: the configuration changes again and again while clients call, ask
-// for tasks, and are asked. Nothing fails, and no server that was replaced stays.
+// for tasks, and are asked. Nothing fails, and no replaced server stays.
 func TestReloadUnderLoad(t *testing.T) {
 	reloads := 60
 	if testing.Short() {
@@ -376,7 +377,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		})
 	}
 	for n := range reloads {
-		kind := changeKinds[n%(len(changeKinds)-1)] // not the last one: the servers stay
+		kind := changeKinds[n%(len(changeKinds)-1)] // not after the last one: the servers stay
 		r.change(kind.text(r))
 		time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
 	}

@@ -21,16 +21,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// written is a daemon whose configuration is a file.
-type written struct {
+// fileDaemon is a daemon whose configuration is a file.
+type fileDaemon struct {
 	*rig
 	path string
 }
 
-// serveFile serves what text says.
-func serveFile(t testing.TB, text string, more ...func(*ServeOptions)) *written {
+// serveFile serves the configuration in text.
+func serveFile(t testing.TB, text string, more ...func(*ServeOptions)) *fileDaemon {
 	t.Helper()
-	w := &written{path: filepath.Join(t.TempDir(), "dragoman.yaml")}
+	w := &fileDaemon{path: filepath.Join(t.TempDir(), "dragoman.yaml")}
 	w.write(t, text)
 	s, problems := config.Load(w.path)
 	if s == nil {
@@ -40,7 +40,7 @@ func serveFile(t testing.TB, text string, more ...func(*ServeOptions)) *written 
 	return w
 }
 
-func (w *written) write(t testing.TB, text string) {
+func (w *fileDaemon) write(t testing.TB, text string) {
 	t.Helper()
 	next := w.path + ".new"
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
@@ -51,7 +51,7 @@ func (w *written) write(t testing.TB, text string) {
 	}
 }
 
-// text is a configuration file of these servers.
+// text returns a configuration file of these servers.
 func text(all ...*upstreamUnderTest) string {
 	out := "dragoman: {limits: {initializePerSecond: 1000}}\nmcpServers:\n"
 	for _, u := range all {
@@ -61,13 +61,13 @@ func text(all ...*upstreamUnderTest) string {
 	return out
 }
 
-func (w *written) waitLog(t testing.TB, what string, times int) {
+func (w *fileDaemon) waitLog(t testing.TB, what string, times int) {
 	t.Helper()
 	await(t, what, 10*time.Second, func() bool { return strings.Count(w.log.String(), what) >= times })
 }
 
-// TestReload: a changed file is taken over whole; a server that is in both keeps
-// its process and its sessions, a new one comes, one that is gone ends.
+// TestReload: a changed file is applied as a whole. A server that is in both keeps its
+// process and its sessions; a new one is added; a removed one stops.
 func TestReload(t *testing.T) {
 	kept, gone, came := child(t, "kept", "legacy"), child(t, "gone", "modern"), child(t, "came", "legacy")
 	w := serveFile(t, text(kept, gone))
@@ -91,21 +91,21 @@ func TestReload(t *testing.T) {
 		t.Errorf("a session there: %d", a.status)
 	}
 	if m := events.event(); m == nil || !strings.HasSuffix(m.Method, "list_changed") {
-		t.Errorf("the client was told %v", m)
+		t.Errorf("the client got %v", m)
 	}
 	gone.wantGone(t)
 	if n := len(kept.pids(t)); n != 1 {
 		t.Errorf("the server that is in both was started %d times", n)
 	}
-	// And back: the room of the server that returns works.
+	// And back: the endpoint of the server that returns works.
 	w.write(t, text(gone, kept))
 	w.waitLog(t, "configuration applied", 2)
 	w.call("/s/gone/mcp", "echo", `{"v":3}`).wantText(t, `{"v":3}`)
 	came.wantGone(t)
 }
 
-// TestP7_BadConfigChangesNothing, by the file and by SIGHUP (W07): every problem is
-// named with its line, what runs goes on, and a good file is taken over after it.
+// TestP7_BadConfigChangesNothing, by the file and by SIGHUP (W07): every problem is named
+// with its line, everything keeps running, and a good file is applied after it.
 func TestP7_BadConfigChangesNothing(t *testing.T) {
 	u := child(t, "a", "legacy")
 	w := serveFile(t, text(u))
@@ -152,16 +152,16 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 	w.waitLog(t, "change only with a restart\" settings=revisions", 1)
 }
 
-// TestSignalBeforeReady: a SIGHUP that comes as soon as Serve says that it is ready has the
-// file read again. It must not end the program.
+// TestSignalBeforeReady: a SIGHUP that comes as soon as Serve says that it is ready makes
+// it read the file again. It must not end the program.
 func TestSignalBeforeReady(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the watch cannot begin in between
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that the watch cannot begin in between
 	heard := make(chan os.Signal, 1)
 	signal.Notify(heard, syscall.SIGHUP)
 	defer signal.Stop(heard)
 	u, other := child(t, "u", "legacy"), child(t, "other", "legacy")
 	path := filepath.Join(t.TempDir(), "dragoman.yaml")
-	w := &written{path: path}
+	w := &fileDaemon{path: path}
 	w.write(t, text(u))
 	s, problems := config.Load(path)
 	if s == nil {
@@ -182,8 +182,8 @@ func TestSignalBeforeReady(t *testing.T) {
 	w.call("/mcp", "other__echo", "{}").wantText(t, "{}")
 }
 
-// TestReloadTwice: a changed file and a SIGHUP for the same change replace what runs once.
-// What a client has opened after the change stays, whoever has told of the change second.
+// TestReloadTwice: a changed file and a SIGHUP for the same change are applied once. What a
+// client has opened after the change stays, whichever of the two came second.
 func TestReloadTwice(t *testing.T) {
 	u, other := child(t, "u", "legacy"), child(t, "other", "modern")
 	w := serveFile(t, text(u))
@@ -225,8 +225,9 @@ func TestReloadTwice(t *testing.T) {
 	}
 }
 
-// TestEmptyFile: a file that becomes empty, as a full disk or a crashed editor leaves
-// it, retires nobody. One that says that it has no servers does when it stays so.
+// TestEmptyFile: a file that becomes empty, as a full disk or a crashed editor leaves it,
+// removes no server. A file that says that it has no servers does so when it stays that
+// way.
 func TestEmptyFile(t *testing.T) {
 	for name, made := range map[string]string{"no bytes": "", "blanks": " \n\n", "a comment": "# soon\n", "a mark": "\ufeff"} {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +236,7 @@ func TestEmptyFile(t *testing.T) {
 			session := w.initialize("/mcp", "2025-11-25", "{}")
 			w.write(t, made)
 			w.waitLog(t, "the configuration file is empty", 1)
-			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // not even then
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil { // not even now
 				t.Fatal(err)
 			}
 			w.waitLog(t, "the configuration file is empty", 2)
@@ -258,7 +259,7 @@ func TestEmptyFile(t *testing.T) {
 		w.write(t, "mcpServers: {}\n")
 		w.waitLog(t, "configuration applied", 1)
 		if !strings.Contains(w.log.String(), "has no servers any more") {
-			t.Error("nobody was warned")
+			t.Error("no warning was logged")
 		}
 		u.wantGone(t)
 	})
@@ -290,8 +291,8 @@ func TestEmptyFile(t *testing.T) {
 	})
 }
 
-// TestW08_RemovedWithCalls: calls of a server that is taken out come to their end;
-// those that do not in time are told why.
+// TestW08_RemovedWithCalls: running calls of a removed server may finish. Those that do not
+// finish in time get an error with the reason.
 func TestW08_RemovedWithCalls(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -312,9 +313,9 @@ func TestW08_RemovedWithCalls(t *testing.T) {
 	}
 }
 
-// TestW01_Stop: told to stop with calls in flight and listens open, Dragoman lets
-// calls end, ends listens with their result (N09), cuts off what does not end and
-// says so, and leaves nobody behind.
+// TestW01_Stop: told to stop with open calls and listens, Dragoman lets calls finish, ends
+// listens with their result (N09), cuts off the rest with an error, and leaves nothing
+// behind.
 func TestW01_Stop(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -383,7 +384,7 @@ func TestW01_Stop(t *testing.T) {
 	}
 }
 
-// TestStopWhileStarting: nobody waits for a server that does not answer.
+// TestStopWhileStarting: stopping does not wait for a server that does not answer.
 func TestStopWhileStarting(t *testing.T) {
 	u := child(t, "u", "mute")
 	ctx, stop := context.WithCancel(context.Background())

@@ -23,13 +23,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
-// rig is a daemon under test, and a client of it.
+// rig is a daemon under test, with a client of it.
 type rig struct {
 	t    testing.TB
 	base string // http://127.0.0.1:port
 	http *http.Client
 	log  *journal
-	stop func() error // ends it and returns its error; may be called again
+	stop func() error // stops it and returns its error; may be called again
 }
 
 // journal is a log that a test can read while it is written.
@@ -54,7 +54,7 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// launch starts what start does on a goroutine and waits until it is ready.
+// launch runs start in a goroutine and waits until it is ready.
 func launch(t testing.TB, start func(ctx context.Context, log *slog.Logger, ready func(string)) error) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -72,7 +72,7 @@ func launch(t testing.TB, start func(ctx context.Context, log *slog.Logger, read
 			t.Errorf("ended with %v", err)
 		}
 		if text := r.log.String(); strings.Contains(text, "panic") || strings.Contains(text, "goroutine ") {
-			t.Errorf("the log tells of a panic:\n%s", text)
+			t.Errorf("the log has a panic:\n%s", text)
 		}
 		if t.Failed() {
 			t.Logf("log:\n%s", tailOf(r.log.String(), 4000))
@@ -99,7 +99,7 @@ func tailOf(s string, n int) string {
 	return s
 }
 
-// run offers one server over HTTP.
+// run serves one server over HTTP.
 func run(t testing.TB, u *upstreamUnderTest) *rig {
 	t.Helper()
 	return launch(t, func(ctx context.Context, log *slog.Logger, ready func(string)) error {
@@ -107,7 +107,7 @@ func run(t testing.TB, u *upstreamUnderTest) *rig {
 	})
 }
 
-// serve offers many.
+// serve serves many servers.
 func serve(t testing.TB, s *config.Snapshot, more ...func(*ServeOptions)) *rig {
 	t.Helper()
 	return launch(t, func(ctx context.Context, log *slog.Logger, ready func(string)) error {
@@ -119,7 +119,7 @@ func serve(t testing.TB, s *config.Snapshot, more ...func(*ServeOptions)) *rig {
 	})
 }
 
-// snapshot is a configuration of these servers, with room for many newcomers.
+// snapshot is a configuration of these servers, with high limits for new clients.
 func snapshot(all ...*upstreamUnderTest) *config.Snapshot {
 	s := *config.Default()
 	s.Limits.InitializePerSecond = 10_000
@@ -136,7 +136,7 @@ type answer struct {
 	body   string
 }
 
-// message returns the JSON-RPC message in a, be it the body or the last event.
+// message returns the JSON-RPC message in a: the body or the last event.
 func (a answer) message(t testing.TB) *jsonrpc.Message {
 	t.Helper()
 	text := a.body
@@ -169,8 +169,8 @@ func errorCode(m *jsonrpc.Message) int64 {
 	return n
 }
 
-// datum returns a member of an error's data as text.
-func datum(m *jsonrpc.Message, key string) string {
+// errorData returns a member of an error's data as text.
+func errorData(m *jsonrpc.Message, key string) string {
 	at := jsonrpc.Find(m.Raw, jsonrpc.Find(m.Raw, m.Error, "data"), key)
 	if s, ok := jsonrpc.Text(m.Raw, at); ok {
 		return s
@@ -178,7 +178,7 @@ func datum(m *jsonrpc.Message, key string) string {
 	return string(at.Of(m.Raw))
 }
 
-// post sends a body with headers in pairs. "" takes a header away.
+// post sends a body with headers in pairs. "" removes a header.
 func (r *rig) post(path, body string, header ...string) answer {
 	r.t.Helper()
 	return r.do(context.Background(), "POST", path, strings.NewReader(body), header...)
@@ -226,7 +226,7 @@ func (r *rig) do(ctx context.Context, method, path string, body io.Reader, heade
 
 const modernVersion = "2026-07-28"
 
-// meta is what every modern request carries.
+// meta is the _meta of every modern request.
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
 
 // modernBody makes a modern request; params are further members, "" for none.
@@ -260,13 +260,13 @@ func (r *rig) call(path, tool, args string) answer {
 // wantText fails unless a is the result of a tool that said text.
 func (a answer) wantText(t testing.TB, text string) {
 	t.Helper()
-	if got := said(a.message(t)); got != text {
+	if got := toolText(a.message(t)); got != text {
 		t.Errorf("status %d, the tool said %q, want %q: %.400s", a.status, got, text, a.body)
 	}
 }
 
-// said returns the text of a tool's result.
-func said(m *jsonrpc.Message) string {
+// toolText returns the text of a tool's result.
+func toolText(m *jsonrpc.Message) string {
 	for e := range jsonrpc.Elements(m.Raw, m.ResultMember("content")) {
 		s, _ := jsonrpc.Text(m.Raw, jsonrpc.Find(m.Raw, e, "text"))
 		return s
@@ -296,8 +296,8 @@ func toolCall(id, tool, args string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`
 }
 
-// raw writes bytes to a connection of its own and returns what comes back until
-// the other end closes, or for as long as d.
+// raw writes bytes to a new connection and returns what comes back until the other end
+// closes, or for as long as d.
 func (r *rig) raw(text string, d time.Duration) string {
 	r.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
@@ -319,7 +319,7 @@ type stream struct {
 	stop func()
 }
 
-// open sends a request whose answer is read event by event.
+// open sends a request and returns the stream of its events.
 func (r *rig) open(method, path, body string, header ...string) *stream {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -331,7 +331,7 @@ func (r *rig) open(method, path, body string, header ...string) *stream {
 	return readStream(r.t, resp, cancel)
 }
 
-// readStream reads the events of a response until stop, which must end it.
+// readStream reads the events of a response until stop is called, which must end it.
 func readStream(t testing.TB, resp *http.Response, stop func()) *stream {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &stream{t: t, resp: resp, next: make(chan *jsonrpc.Message, 1024), stop: func() { cancel(); stop() }}
@@ -375,7 +375,7 @@ func (s *stream) event() *jsonrpc.Message {
 	}
 }
 
-// pipe is a client on standard input and output of a daemon under test.
+// pipe is a client on stdin and stdout of a daemon under test.
 type pipe struct {
 	t    testing.TB
 	in   *io.PipeWriter
@@ -384,7 +384,7 @@ type pipe struct {
 	log  *journal
 }
 
-// pipeTo starts what start does with a pair of pipes.
+// pipeTo runs start with a pair of pipes.
 func pipeTo(t testing.TB, start func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error) *pipe {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -422,7 +422,7 @@ func pipeTo(t testing.TB, start func(ctx context.Context, log *slog.Logger, in i
 	return p
 }
 
-// runPipe offers one server on a pipe.
+// runPipe serves one server on a pipe.
 func runPipe(t testing.TB, u *upstreamUnderTest) *pipe {
 	t.Helper()
 	return pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
@@ -443,20 +443,20 @@ func (p *pipe) read() *jsonrpc.Message {
 	select {
 	case line, ok := <-p.out:
 		if !ok {
-			p.t.Fatal("standard output has ended")
+			p.t.Fatal("stdout has ended")
 		}
 		m, err := jsonrpc.Scan(line, jsonrpc.Limits{Bytes: len(line) + 1, Tolerant: true})
 		if err != nil {
-			p.t.Fatalf("standard output has a line that is no message: %v: %.200q", err, line)
+			p.t.Fatalf("stdout has a line that is not a message: %v: %.200q", err, line)
 		}
 		return m
 	case <-time.After(15 * time.Second):
-		p.t.Fatal("standard output is silent")
+		p.t.Fatal("nothing came on stdout")
 	}
 	return nil
 }
 
-// answerTo returns the response with that id, whatever comes before it.
+// answerTo returns the response with that id and drops the messages before it.
 func (p *pipe) answerTo(id string) *jsonrpc.Message {
 	p.t.Helper()
 	for {
@@ -475,7 +475,7 @@ func (p *pipe) initialize(capabilities string) {
 	p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// wait returns how it ended.
+// wait returns the error with which it ended.
 func (p *pipe) wait(within time.Duration) error {
 	p.t.Helper()
 	select {
@@ -490,10 +490,10 @@ func (p *pipe) wait(within time.Duration) error {
 
 const fewDescriptors = 48
 
-// beDragoman is a process that runs dragoman, to be killed: mode is the mode of
-// its one server, served on a pipe or, with "http ", over HTTP; "few " before that
-// leaves it few file descriptors.
-func beDragoman(mode string) {
+// runAsDragoman runs the process as a dragoman, to be killed. mode is the mode of its one
+// server, served on a pipe or, after "http ", over HTTP; "few " before that leaves it few
+// file descriptors.
+func runAsDragoman(mode string) {
 	if rest, few := strings.CutPrefix(mode, "few "); few {
 		mode = rest
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {

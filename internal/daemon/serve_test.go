@@ -65,7 +65,7 @@ func dialSSE(r *rig, path string) *sseClient {
 	if err != nil || resp.StatusCode != 200 {
 		r.t.Fatalf("GET %s: %v %v", path, resp, err)
 	}
-	// The endpoint event is no message, so it is read before the stream is.
+	// The endpoint event is not a message, so it is read before the stream is.
 	var head []byte
 	b := make([]byte, 1)
 	for !strings.HasSuffix(string(head), "\n\n") {
@@ -114,7 +114,7 @@ func TestServeSSE(t *testing.T) {
 				t.Fatalf("%s: the stream has ended", path)
 			}
 			if m.ID == "2" {
-				if said(m) != `{"v":1}` {
+				if toolText(m) != `{"v":1}` {
 					t.Errorf("%s: %s", path, m.Raw)
 				}
 				break
@@ -124,7 +124,7 @@ func TestServeSSE(t *testing.T) {
 	}
 }
 
-// TestT17_SlowAndDead: a server that takes 30 s and one that is dead delay nobody.
+// TestT17_SlowAndDead: a server that takes 30 s and one that fails delay no other.
 func TestT17_SlowAndDead(t *testing.T) {
 	t.Parallel()
 	slow, dead, good := child(t, "slow", "mute"), child(t, "dead", "exit"), child(t, "good", "legacy")
@@ -138,7 +138,7 @@ func TestT17_SlowAndDead(t *testing.T) {
 			t.Errorf("%s took %v", what, took)
 		}
 	}
-	// The grace of a joined answer is 1.5 s, once.
+	// The grace of a merged answer is 1.5 s, once.
 	within("the first list", 3*time.Second, func() { r.modern("/mcp", "1", "tools/list", "", "") })
 	within("discover", time.Second, func() { r.modern("/mcp", "1", "server/discover", "", "") })
 	within("initialize", time.Second, func() { r.initialize("/mcp", "2025-06-18", "{}") })
@@ -163,8 +163,8 @@ func TestT17_SlowAndDead(t *testing.T) {
 	})
 }
 
-// TestStrictRevisions: with `otherwise: refuse` the error names the versions in
-// every spelling that clients read.
+// TestStrictRevisions: with `otherwise: refuse` the error names the versions in every
+// spelling that clients read.
 func TestStrictRevisions(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
 	rev, _ := mcp.ParseRevision("2025-06-18")
@@ -176,7 +176,7 @@ func TestStrictRevisions(t *testing.T) {
 		"supported": `["2025-06-18"]`, "requested": "2024-11-05",
 		"supported_versions": `["2025-06-18"]`, "received_version": "2024-11-05", "code": "INVALID_PROTOCOL_VERSION",
 	} {
-		if got := datum(m, key); got != want {
+		if got := errorData(m, key); got != want {
 			t.Errorf("data.%s is %s, want %s", key, got, want)
 		}
 	}
@@ -186,7 +186,7 @@ func TestStrictRevisions(t *testing.T) {
 	r.initialize("/mcp", "2025-06-18", "{}")
 }
 
-// TestIdentity: the environment wins over the file.
+// TestIdentity: the environment overrides the file.
 func TestIdentity(t *testing.T) {
 	t.Setenv("DRAGOMAN_SERVER_TITLE", "From the environment")
 	s := snapshot(child(t, "a", "legacy"))
@@ -204,8 +204,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestInstructions: as text, from a file that changes, from a command, and from
-// what cannot be read; the servers' own are joined.
+// TestInstructions: as text, from a file that changes, from a command, and from unreadable
+// sources; the servers' own are joined.
 func TestInstructions(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "text")
@@ -256,7 +256,7 @@ func TestInstructions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := told(r); got != "" {
-		t.Errorf("a file that nobody writes to: %q", got)
+		t.Errorf("a named pipe without a writer: %q", got)
 	}
 	if got := told(with(config.Instructions{Command: []string{"/bin/sh", "-c", "echo from a command"}, Join: config.UpstreamsFirst})); got != theirs+"\n\nfrom a command" {
 		t.Errorf("command: %q", got)
@@ -266,9 +266,9 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// TestInitializeRate: a client that opens sessions in loops is held back and, where
-// that would take too long, told when to come back; nobody else is kept out, be it a
-// client of the same address, over HTTP or HTTP+SSE, or one that has a session.
+// TestInitializeRate: a client that opens sessions in loops is delayed and, if that would
+// take too long, told when to try again. Other clients are not locked out, whether they
+// have the same address, use HTTP or HTTP+SSE, or have a session.
 func TestInitializeRate(t *testing.T) {
 	s := snapshot(child(t, "a", "legacy"))
 	s.Limits.InitializePerSecond = 1
@@ -311,7 +311,7 @@ func TestInitializeRate(t *testing.T) {
 	looping.Wait()
 }
 
-// TestReadyzAndMetrics: what people and Prometheus are told.
+// TestReadyzAndMetrics: the output of /readyz and /metrics.
 func TestReadyzAndMetrics(t *testing.T) {
 	a, dead := child(t, "a", "legacy"), child(t, "dead", "exit")
 	r := serve(t, snapshot(a, dead))
@@ -320,7 +320,7 @@ func TestReadyzAndMetrics(t *testing.T) {
 	r.modern("/mcp", "1", "server/discover", "", "")
 	session := r.initialize("/s/a/mcp", "2025-03-26", "{}")
 	r.post("/s/a/mcp", toolCall("2", "nothing", `{}`), "Mcp-Session-Id", session)
-	await(t, "the dead one has failed", 5*time.Second, func() bool {
+	await(t, "the dead server has failed", 5*time.Second, func() bool {
 		return strings.Contains(r.do(t.Context(), "GET", "/readyz", nil).body, `"name":"dead","state":"failed"`)
 	})
 	ready := r.do(t.Context(), "GET", "/readyz", nil)
@@ -354,7 +354,7 @@ func TestReadyzAndMetrics(t *testing.T) {
 	}
 }
 
-// TestW09_PortInUse: it says so and does not look for another.
+// TestW09_PortInUse: the error names the address, and no other port is tried.
 func TestW09_PortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -386,8 +386,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// TestManySessions: ten thousand clients that opened a session and went away cost
-// little, keep nobody out, and the one after them is told when to come back.
+// TestManySessions: thousands of clients that opened a session and went away cost little
+// and lock nobody out.
 func TestManySessions(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("takes a while")

@@ -19,8 +19,8 @@ import (
 
 const canary = "canary-b7f3-token"
 
-// leaky is a server that cannot start and says its token.
-func leaky(t *testing.T) *upstreamUnderTest {
+// leakingServer is a server that cannot start and prints its token.
+func leakingServer(t *testing.T) *upstreamUnderTest {
 	s, problem := config.Complete(config.Server{
 		Name: "leaky", Command: "sh", Args: []string{"-c", `echo "token $KEY is not valid" >&2; exit 3`}, Dir: t.TempDir(),
 		Env: map[string]config.Secret{"KEY": config.NewSecret(canary), "LEVEL": config.NewSecret("warn")},
@@ -55,12 +55,12 @@ func serverIn(t *testing.T, r *admin.Report, name string) admin.Server {
 	return admin.Server{}
 }
 
-// TestStatus: who looks after a Dragoman sees each server, session, list, parked
-// call, listen and loss, and no secret, as JSON and as text.
+// TestStatus: an operator sees each server, session, list, parked call, listen and loss,
+// and no secret, as JSON and as text.
 func TestStatus(t *testing.T) {
 	old, young := child(t, "old", "legacy"), child(t, "young", "modern")
 	dump := &journal{}
-	r := serve(t, snapshot(old, young, leaky(t)), func(o *ServeOptions) { o.Dump = dump })
+	r := serve(t, snapshot(old, young, leakingServer(t)), func(o *ServeOptions) { o.Dump = dump })
 	r.call("/mcp", "old__echo", "{}").wantText(t, "{}")
 	r.call("/mcp", "young__echo", "{}").wantText(t, "{}")
 	session := r.initialize("/mcp", "2025-11-25", `{"elicitation":{}}`)
@@ -79,7 +79,7 @@ func TestStatus(t *testing.T) {
 	a := r.post("/s/leaky/mcp", modernBody("1", "tools/list", ""), modernHeader("tools/list", "")...)
 	a.message(t)
 
-	// The lists were read while the servers came up, so they are read again.
+	// The lists were read while the servers started, so they are read again.
 	await(t, "fresh lists", 20*time.Second, func() bool {
 		r.modern("/mcp", "1", "tools/list", "", "")
 		s, _ := r.status()
@@ -144,11 +144,11 @@ func TestStatus(t *testing.T) {
 	}
 	for name, said := range map[string]string{"status": body, "dump": text, "log": r.log.String(), "readiness": r.do(t.Context(), "GET", "/readyz", nil).body} {
 		if strings.Contains(said, canary) {
-			t.Errorf("the %s tells a secret", name)
+			t.Errorf("the %s contains a secret", name)
 		}
 	}
 
-	// A server that dies is told of, and its lists are not called fresh.
+	// The exit of a server is reported, and its lists are not called fresh.
 	for _, pid := range old.pids(t) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -165,8 +165,8 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// TestStatusIsForThisMachine: whoever is elsewhere, a foreign page and what a proxy
-// passes on get a problem of RFC 9457, or nothing of ours at all.
+// TestStatusIsForThisMachine: clients elsewhere, foreign pages and proxied requests get a
+// problem of RFC 9457, or nothing of ours at all.
 func TestStatusIsForThisMachine(t *testing.T) {
 	r := serve(t, snapshot())
 	problemOf := func(a answer) admin.Problem {

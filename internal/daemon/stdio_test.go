@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestHostilePipe sends hostile lines to a whole Dragoman on standard input. Each
-// gets its error, the pipe goes on, and the server hears nothing of it.
+// TestHostilePipe sends hostile lines to a whole Dragoman on stdin. Each gets its error,
+// the pipe continues, and the server gets nothing of it.
 func TestHostilePipe(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -70,7 +70,7 @@ func TestHostilePipe(t *testing.T) {
 				t.Errorf("%d answers, want %d", n, h.answers)
 			}
 			p.send(toolCall("2", "echo", `{"v":1}`))
-			if m := p.answerTo("2"); said(m) != `{"v":1}` {
+			if m := p.answerTo("2"); toolText(m) != `{"v":1}` {
 				t.Errorf("a good call: %s", m.Raw)
 			}
 			if n := u.count("call") - calls; n != 1 {
@@ -81,7 +81,7 @@ func TestHostilePipe(t *testing.T) {
 	p.t = t
 }
 
-// TestJ13_ReusedID: an id that is still running cannot be used again.
+// TestJ13_ReusedID: an id whose request is still running cannot be used again.
 func TestJ13_ReusedID(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -93,7 +93,7 @@ func TestJ13_ReusedID(t *testing.T) {
 	if m := p.answerTo("7"); errorCode(m) != -32600 {
 		t.Errorf("the second: %s", m.Raw)
 	}
-	if m := p.answerTo("7"); said(m) != `{"first":1}` {
+	if m := p.answerTo("7"); toolText(m) != `{"first":1}` {
 		t.Errorf("the first: %s", m.Raw)
 	}
 	if u.count("call echo") != 0 {
@@ -111,22 +111,22 @@ func TestT3_BothErasOnePipe(t *testing.T) {
 		t.Fatalf("discover: %s", m.Raw)
 	}
 	p.send(modernBody(`"c"`, "tools/call", `"name":"echo","arguments":{"era":"modern"}`))
-	if m := p.answerTo(`"c"`); said(m) != `{"era":"modern"}` {
+	if m := p.answerTo(`"c"`); toolText(m) != `{"era":"modern"}` {
 		t.Errorf("modern call: %s", m.Raw)
 	}
 	p.initialize("{}")
 	p.send(toolCall("2", "echo", `{"era":"legacy"}`))
-	if m := p.answerTo("2"); said(m) != `{"era":"legacy"}` {
+	if m := p.answerTo("2"); toolText(m) != `{"era":"legacy"}` {
 		t.Errorf("legacy call: %s", m.Raw)
 	}
 	p.send(modernBody("3", "tools/call", `"name":"echo","arguments":{"era":"modern"}`))
-	if m := p.answerTo("3"); said(m) != `{"era":"modern"}` {
+	if m := p.answerTo("3"); toolText(m) != `{"era":"modern"}` {
 		t.Errorf("modern call: %s", m.Raw)
 	}
 }
 
-// TestS10_EndOfInput: a client that goes with calls in flight has them cancelled,
-// and nothing is left.
+// TestS10_EndOfInput: if a client disconnects with running calls, they are cancelled, and
+// nothing is left.
 func TestS10_EndOfInput(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -141,12 +141,12 @@ func TestS10_EndOfInput(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	if n := u.count("cancelled"); n != 3 {
-		t.Errorf("the server heard of %d cancellations, want 3", n)
+		t.Errorf("the server got %d cancellations, want 3", n)
 	}
 	u.wantGone(t)
 }
 
-// TestS06_HalfMessage: what ends in the middle is not executed.
+// TestS06_HalfMessage: an incomplete message is not executed.
 func TestS06_HalfMessage(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "legacy")
@@ -165,8 +165,8 @@ func TestS06_HalfMessage(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestS06_EndDuringInitialize: a client that goes while the server behind hangs
-// in its start is not waited for.
+// TestS06_EndDuringInitialize: a client that disconnects while its server hangs in its
+// start does not delay the exit.
 func TestS06_EndDuringInitialize(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "mute")
@@ -180,8 +180,8 @@ func TestS06_EndDuringInitialize(t *testing.T) {
 	u.wantGone(t)
 }
 
-// TestS12_OnlyMessages: whatever the server does and however much is logged,
-// standard output has nothing but messages; read checks each line.
+// TestS12_OnlyMessages: whatever the server does and however much is logged, stdout has
+// only messages; read checks each line.
 func TestS12_OnlyMessages(t *testing.T) {
 	t.Parallel()
 	u := child(t, "child", "noisy")
@@ -198,7 +198,7 @@ func TestS12_OnlyMessages(t *testing.T) {
 	p.answerTo("31")
 }
 
-// TestS16_StrayAnswers: a second answer, and one to nothing, reach nobody.
+// TestS16_StrayAnswers: a second answer, and one with an unknown id, reach no client.
 func TestS16_StrayAnswers(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "noisy"))
@@ -206,39 +206,39 @@ func TestS16_StrayAnswers(t *testing.T) {
 	for i := range 20 {
 		id := fmt.Sprint(100 + i)
 		p.send(toolCall(id, "twice", "{}"))
-		if m := p.read(); string(m.ID) != id || said(m) != "first" {
+		if m := p.read(); string(m.ID) != id || toolText(m) != "first" {
 			t.Fatalf("got %s", m.Raw)
 		}
 		p.send(toolCall(`"`+id+`"`, "echo", `{"i":`+id+`}`))
-		if m := p.read(); string(m.ID) != `"`+id+`"` || said(m) != `{"i":`+id+`}` {
+		if m := p.read(); string(m.ID) != `"`+id+`"` || toolText(m) != `{"i":`+id+`}` {
 			t.Fatalf("got %s", m.Raw)
 		}
 	}
 }
 
-// TestS18_ModernServerAsks: a modern server's request is dropped unanswered.
+// TestS18_ModernServerAsks: a modern server's request is dropped without an answer.
 func TestS18_ModernServerAsks(t *testing.T) {
 	u := child(t, "child", "modern")
 	r := run(t, u)
 	r.call("/mcp", "request", "{}").wantText(t, "done")
 	if !strings.Contains(r.log.String(), "request from a modern server dropped") {
-		t.Error("the log does not tell")
+		t.Error("the log has no line")
 	}
 }
 
-// TestS19_Environment: a server gets what is configured and nothing of ours.
+// TestS19_Environment: a server gets the configured environment and none of ours.
 func TestS19_Environment(t *testing.T) {
 	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
 	u := child(t, "child", "legacy", func(s *config.Server) { s.Env["GIVEN"] = config.NewSecret("yes") })
 	r := run(t, u)
-	text := said(r.call("/mcp", "env", "{}").message(t))
+	text := toolText(r.call("/mcp", "env", "{}").message(t))
 	if strings.Contains(text, "canary") || !strings.Contains(text, "GIVEN=yes") {
 		t.Errorf("the server sees %q", text)
 	}
 }
 
-// TestE12_ProgressStorm: of a flood, of wrong tokens, of backward and of late
-// progress little remains, and all of it is the client's and goes forward.
+// TestE12_ProgressStorm: of a flood, of wrong tokens, and of backward and late progress,
+// the client gets only a little, all of it its own and increasing.
 func TestE12_ProgressStorm(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -262,8 +262,8 @@ func TestE12_ProgressStorm(t *testing.T) {
 	}
 }
 
-// TestServeStdio serves many servers on standard input and output; when the
-// client has gone, all is over.
+// TestServeStdio serves many servers on stdio; when the client disconnects, everything
+// ends.
 func TestServeStdio(t *testing.T) {
 	t.Parallel()
 	a, b := child(t, "a", "legacy"), child(t, "b", "modern")
@@ -274,7 +274,7 @@ func TestServeStdio(t *testing.T) {
 	for i, tool := range []string{"a__echo", "b__echo"} {
 		id := fmt.Sprint(40 + i)
 		p.send(toolCall(id, tool, `{"i":`+id+`}`))
-		if m := p.answerTo(id); said(m) != `{"i":`+id+`}` {
+		if m := p.answerTo(id); toolText(m) != `{"i":`+id+`}` {
 			t.Errorf("%s: %s", tool, m.Raw)
 		}
 	}
@@ -286,7 +286,7 @@ func TestServeStdio(t *testing.T) {
 	b.wantGone(t)
 }
 
-// wantGone fails when a process of the server still lives.
+// wantGone fails if a process of the server is still running.
 func (u *upstreamUnderTest) wantGone(t testing.TB) {
 	t.Helper()
 	for _, pid := range u.pids(t) {
@@ -294,7 +294,7 @@ func (u *upstreamUnderTest) wantGone(t testing.TB) {
 	}
 }
 
-// TestLastWords: whoever pipes a few lines in gets the answers to all of them.
+// TestLastWords: a client that pipes a few lines in gets the answers to all of them.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
 	p := runPipe(t, child(t, "child", "legacy"))
@@ -303,7 +303,7 @@ func TestLastWords(t *testing.T) {
 	if m := p.answerTo("1"); m.Kind != jsonrpc.Result {
 		t.Errorf("initialize: %s", m.Raw)
 	}
-	if m := p.answerTo("2"); said(m) != `{"v":1}` {
+	if m := p.answerTo("2"); toolText(m) != `{"v":1}` {
 		t.Errorf("the call: %s", m.Raw)
 	}
 	if err := p.wait(5 * time.Second); err != nil {
@@ -311,8 +311,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestN09_StopOnPipe: when Dragoman is told to stop, a listen on a pipe gets its
-// end in words and a call its error, in good time, and the server is gone.
+// TestN09_StopOnPipe: when Dragoman is told to stop, a listen on a pipe ends with a
+// message, a call gets its error in time, and the server is gone.
 func TestN09_StopOnPipe(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"legacy", "modern"} {
@@ -341,7 +341,7 @@ func TestN09_StopOnPipe(t *testing.T) {
 			if m := seen[`"s1"`]; m == nil || !strings.Contains(string(m.Raw), `"io.modelcontextprotocol/subscriptionId":"s1"`) || !strings.Contains(string(m.Raw), `"resultType":"complete"`) {
 				t.Errorf("the listen has no result: %v", m)
 			}
-			if m := seen["7"]; m == nil || datum(m, "cause") != "shutdown" || datum(m, "outcome") != "unknown" {
+			if m := seen["7"]; m == nil || errorData(m, "cause") != "shutdown" || errorData(m, "outcome") != "unknown" {
 				t.Errorf("the call has no error: %v", m)
 			}
 			if err := p.wait(5 * time.Second); err != nil {
@@ -352,9 +352,9 @@ func TestN09_StopOnPipe(t *testing.T) {
 	}
 }
 
-// TestS11_ClientThatReadsNothing: a client that lets its answers lie does not keep the
-// program alive when it is told to stop; one that has closed its reading end is told
-// by an error.
+// TestS11_ClientThatReadsNothing: a client that does not read its answers does not keep the
+// program running when it is told to stop. One that has closed its reading end makes the
+// program exit with an error.
 func TestS11_ClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	for _, closes := range []bool{false, true} {
@@ -390,7 +390,7 @@ func TestS11_ClientThatReadsNothing(t *testing.T) {
 					t.Errorf("ended with %v", err)
 				}
 			case <-time.After(30 * time.Second):
-				t.Error("it goes on")
+				t.Error("it is still running")
 			}
 			u.wantGone(t)
 		})

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// badHTTP is a server of 2026-07-28 that answers tool calls as it likes.
+// badHTTP is a server of 2026-07-28 with bad answers to tool calls.
 type badHTTP struct {
 	calls  atomic.Int64
 	tokens atomic.Int64 // requests that carried the client's credentials
@@ -113,7 +113,7 @@ func (s *badHTTP) tool(w http.ResponseWriter, m *jsonrpc.Message, name string, a
 		_, _ = io.CopyN(w, zeros{}, 64<<20)
 	case "500":
 		w.WriteHeader(http.StatusInternalServerError)
-	case "stray": // a request, somebody else's answer, then the answer, then one more
+	case "stray": // a request, another call's answer, then the answer, then one more
 		stream(`data: {"jsonrpc":"2.0","id":5,"method":"sampling/createMessage"}` + "\n\n" +
 			"data: " + string(jsonrpc.AppendResult(nil, "987654", []byte(`{}`))) + "\n\n" +
 			"data: " + whole + "\n\n" + "data: " + whole + "\n\n" + `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":9}}` + "\n\n")
@@ -129,9 +129,9 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestE11_BadAnswers: whatever an HTTP server answers, the client gets one error
-// with what is known of its call, soon and sanitised, the server is asked once, and
-// the next call works.
+// TestE11_BadAnswers: whatever an HTTP server answers, the client gets one error with the
+// known outcome of its call, soon and sanitised. The server is called once, and the next
+// call works.
 func TestE11_BadAnswers(t *testing.T) {
 	s := &badHTTP{}
 	server := httptest.NewServer(s)
@@ -153,11 +153,11 @@ func TestE11_BadAnswers(t *testing.T) {
 			start := time.Now()
 			a := r.modern("/mcp", "1", "tools/call", tool, `"name":"`+tool+`"`, "Authorization", "Bearer clients-own")
 			m := a.message(t)
-			if errorCode(m) != -32603 || datum(m, "outcome") == "" || datum(m, "outcome") == "not_sent" || datum(m, "retryable") != "false" {
+			if errorCode(m) != -32603 || errorData(m, "outcome") == "" || errorData(m, "outcome") == "not_sent" || errorData(m, "retryable") != "false" {
 				t.Errorf("got %d %.400s", a.status, a.body)
 			}
-			if cause != "" && datum(m, "cause") != cause {
-				t.Errorf("cause %s, want %s", datum(m, "cause"), cause)
+			if cause != "" && errorData(m, "cause") != cause {
+				t.Errorf("cause %s, want %s", errorData(m, "cause"), cause)
 			}
 			if took := time.Since(start); took > patience(5*time.Second) {
 				t.Errorf("took %v", took)
@@ -175,24 +175,24 @@ func TestE11_BadAnswers(t *testing.T) {
 	a := r.modern("/mcp", "1", "tools/call", "stray", `"name":"stray"`)
 	a.wantText(t, "fine")
 	if n := strings.Count(a.body, `"result"`); n != 1 || strings.Contains(a.body, "sampling") || strings.Contains(a.body, "987654") {
-		t.Errorf("what does not belong there came through: %s", a.body)
+		t.Errorf("a foreign message came through: %s", a.body)
 	}
 	if n := s.tokens.Load(); n != 0 {
 		t.Errorf("the client's credentials reached the server %d times", n)
 	}
 }
 
-// TestU13_EndlessLine: a child that never ends its line is given up. Its call hears
-// why, and the next call finds another process.
+// TestU13_EndlessLine: a child that never ends its line is given up. Its call fails with
+// the reason, and the next call uses another process.
 func TestU13_EndlessLine(t *testing.T) {
 	u := child(t, "child", "legacy")
 	r := run(t, u)
 	r.call("/mcp", "echo", "{}").wantText(t, "{}")
 	m := r.call("/mcp", "endless", "{}").message(t)
-	if errorCode(m) != -32603 || datum(m, "outcome") != "unknown" || datum(m, "cause") != "too_large" {
+	if errorCode(m) != -32603 || errorData(m, "outcome") != "unknown" || errorData(m, "cause") != "too_large" {
 		t.Errorf("got %s", m.Raw)
 	}
 	await(t, "a good call works again", 10*time.Second, func() bool {
-		return said(r.call("/mcp", "echo", `{"v":1}`).message(t)) == `{"v":1}`
+		return toolText(r.call("/mcp", "echo", `{"v":1}`).message(t)) == `{"v":1}`
 	})
 }

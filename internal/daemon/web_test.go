@@ -17,23 +17,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// webServer is a server on HTTP of one era, strict in it, that keeps a count for
-// each of its sessions and writes down what happens to it. Its tools:
+// webServer is a strict HTTP server of one era. It counts the calls in each of its sessions
+// and records its events. Its tools:
 //
 //	echo   answers with its arguments
 //	count  answers with how often it was called in this session
 //	hang   does not answer until it is cancelled
-//	work   says that it has begun, then like hang
-//	fail   answers with the error that its arguments are
+//	work   sends progress when it has begun, then waits like hang
+//	fail   answers with the error in its arguments
 //
-// Its resource x:error is missing, in the words of its era.
+// Its resource x:error is missing, with the error of its era.
 type webServer struct {
 	modern bool
-	tools  string // in place of its own, the items of tools/list
+	tools  string // replaces its own items of tools/list
 	web    *httptest.Server
 
 	mu       sync.Mutex
-	token    string         // that requests have to bear, "" for any
+	token    string         // required in requests; "" accepts any
 	counts   map[string]int // by session
 	opened   int
 	journal  []string
@@ -47,7 +47,7 @@ type webRequest struct {
 	m      *jsonrpc.Message
 }
 
-// newWeb starts one. It ends with the test.
+// newWeb starts a webServer. It ends with the test.
 func newWeb(t testing.TB, modern bool, more ...func(*webServer)) *webServer {
 	t.Helper()
 	s := &webServer{modern: modern, counts: map[string]int{}, gone: map[string]chan struct{}{}}
@@ -100,14 +100,14 @@ func (s *webServer) of(method string) []webRequest {
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r webRequest) bool { return r.m.Method != method })
 }
 
-// forget makes it know none of its sessions any more, as after a restart.
+// forget drops all of its sessions, as after a restart.
 func (s *webServer) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.counts)
 }
 
-// takes says which token is good from now on.
+// takes sets the token that is valid from now on.
 func (s *webServer) takes(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
