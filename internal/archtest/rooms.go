@@ -130,5 +130,4 @@ const (
 
 // unrevised lists the files that still use words of oldStyle. Remove a file from the list
 // when its text is rewritten.
-var unrevised = []string{
-}
+var unrevised = []string{}

@@ -248,9 +248,9 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 	up := runtime.NewUpstream(u.Server, runtime.Hooks{Log: log, Events: events, Version: "test"})
 	b := &bridge.Bridge{}
 	host := &gateway.Single{Bridge: b, Upstream: runtime.ForGateway(up)}
-	reception := &downstream.Endpoint{Handler: host, Log: log}
+	clients := &downstream.Endpoint{Handler: host, Log: log}
 	endpoints := runtime.NewEndpoints()
-	e := runtime.NewEndpoint("run", reception, runtime.EndpointOptions{Guard: httpdoor.NewGuard(nil, nil, nil), Log: log})
+	e := runtime.NewEndpoint("run", clients, runtime.EndpointOptions{Guard: httpdoor.NewGuard(nil, nil, nil), Log: log})
 	endpoints.Add(e)
 	mux := http.NewServeMux()
 	e.Mount(mux, "")
@@ -286,7 +286,7 @@ func openCrowd(t *testing.T, u *upstreamUnderTest, n int) *crowd {
 			out, theirOut, err := os.Pipe()
 			c.must(err)
 			running.Go(func() {
-				if err := servePipe(ctx, reception, func() {}, 4<<20, theirIn, theirOut); err != nil {
+				if err := servePipe(ctx, clients, func() {}, 4<<20, theirIn, theirOut); err != nil {
 					t.Error(err)
 				}
 			})

@@ -55,7 +55,7 @@ func listen(ctx context.Context, o listenOptions) error {
 		return fmt.Errorf("serve %s: %w", o.address, err)
 	case <-ctx.Done():
 	}
-	o.log.Info("stopping: running calls may end")
+	o.log.Info("stopping: waiting for running calls")
 	if o.drain != nil {
 		o.drain()
 	}
@@ -66,7 +66,7 @@ func listen(ctx context.Context, o listenOptions) error {
 	polite, stop := context.WithTimeout(context.Background(), o.limit)
 	defer stop()
 	if srv.Shutdown(polite) != nil {
-		o.log.Warn("calls are cut off", "after", o.limit.String())
+		o.log.Warn("running calls are cut off", "after", o.limit.String())
 	}
 	// What still runs ends with the endpoints. Its clients are told, if they read.
 	closed := make(chan struct{})
@@ -89,11 +89,11 @@ func listen(ctx context.Context, o listenOptions) error {
 func listenError(address string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("address %s is in use: stop the other program or choose another with --listen", address)
+		return fmt.Errorf("address %s is already in use: stop the other program or choose another address with --listen", address)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("address %s may not be used by this user: choose a port above 1023 with --listen", address)
+		return fmt.Errorf("no permission to listen on address %s: choose a port above 1023 with --listen", address)
 	}
-	return fmt.Errorf("address %s cannot be listened on: %w", address, err)
+	return fmt.Errorf("cannot listen on address %s: %w", address, err)
 }
 
 // isLocal reports whether only this machine can reach a listen address.

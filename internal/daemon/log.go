@@ -28,7 +28,7 @@ func (l serverLog) Write(b []byte) (int, error) {
 		if strings.HasSuffix(cause, syscall.EMFILE.Error()) || strings.HasSuffix(cause, syscall.ENFILE.Error()) {
 			l.log.Warn("file descriptors have run out: new connections wait until some are closed; raise the limit (ulimit -n)", "cause", cause)
 		} else {
-			l.log.Warn("connections cannot be accepted for now", "cause", cause)
+			l.log.Warn("cannot accept connections for now", "cause", cause)
 		}
 		return len(b), nil
 	}

@@ -196,7 +196,7 @@ type stack struct {
 	upstreams []*upstream.Upstream
 	bridge    *bridge.Bridge
 	merged    *gateway.Merged // nil if there is one server
-	reception *downstream.Endpoint
+	endpoint  *downstream.Endpoint
 	serving   sync.WaitGroup
 }
 
@@ -215,7 +215,7 @@ func (w *stack) newFakePipe(t *testing.T, profile string) transport.Pipe {
 
 func newStack(t *testing.T, profiles ...string) *stack {
 	w := &stack{bridge: &bridge.Bridge{}}
-	w.reception = &downstream.Endpoint{}
+	w.endpoint = &downstream.Endpoint{}
 	var mu sync.Mutex // of w.fakes
 	var behind []gateway.Upstream
 	for i, profile := range profiles {
@@ -237,11 +237,11 @@ func newStack(t *testing.T, profiles ...string) *stack {
 		behind = append(behind, runtime.ForGateway(u))
 	}
 	if len(behind) == 1 {
-		w.reception.Handler = &gateway.Single{Bridge: w.bridge, Upstream: behind[0]}
+		w.endpoint.Handler = &gateway.Single{Bridge: w.bridge, Upstream: behind[0]}
 		return w
 	}
 	w.merged = &gateway.Merged{Bridge: w.bridge, Upstreams: behind, Identity: catalog.Identity{Name: "d", Version: "1"}}
-	w.reception.Handler = w.merged
+	w.endpoint.Handler = w.merged
 	return w
 }
 
@@ -249,7 +249,7 @@ func (w *stack) close() {
 	if w.merged != nil {
 		w.merged.Close()
 	} else {
-		w.reception.Handler.(*gateway.Single).Drain()
+		w.endpoint.Handler.(*gateway.Single).Drain()
 	}
 	w.bridge.Close()
 	runtime.CloseAll(w.upstreams, 0)
@@ -264,7 +264,7 @@ func (w *stack) close() {
 func (w *stack) client(m *workload, modern bool, prefix string) (stop, leave func()) {
 	theirs, ours := inmem.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	m.all.Go(func() { _ = w.reception.ServePipe(ctx, ours, transport.Peer{Transport: "stdio"}) })
+	m.all.Go(func() { _ = w.endpoint.ServePipe(ctx, ours, transport.Peer{Transport: "stdio"}) })
 	m.converse(theirs, modern, prefix)
 	return cancel, func() { _ = theirs.Close() }
 }
@@ -279,11 +279,11 @@ const (
 // one of its owners first.
 func TestOwnersWithinThisProcessAreClosedInMidWork(t *testing.T) {
 	owners := map[string]func(w *stack, stop, leave func()) func(){
-		"upstream.Upstream":    func(w *stack, _, _ func()) func() { return func() { runtime.CloseAll(w.upstreams, 0) } },
-		"bridge.Bridge":        func(w *stack, _, _ func()) func() { return w.bridge.Close },
-		"gateway":              func(w *stack, _, _ func()) func() { return w.closeHost },
-		"downstream.Reception": func(_ *stack, stop, _ func()) func() { return stop },
-		"downstream.Client":    func(_ *stack, _, leave func()) func() { return leave },
+		"upstream.Upstream":   func(w *stack, _, _ func()) func() { return func() { runtime.CloseAll(w.upstreams, 0) } },
+		"bridge.Bridge":       func(w *stack, _, _ func()) func() { return w.bridge.Close },
+		"gateway":             func(w *stack, _, _ func()) func() { return w.closeHost },
+		"downstream.Endpoint": func(_ *stack, stop, _ func()) func() { return stop },
+		"downstream.Session":  func(_ *stack, _, leave func()) func() { return leave },
 	}
 	for name, owner := range owners {
 		for chain, profiles := range map[string][]string{"legacy": {legacyProfile}, "modern": {modernProfile}, "merged": {legacyProfile, modernProfile}, "call": {legacyProfile, perCall}} {
@@ -321,7 +321,7 @@ func (w *stack) closeHost() {
 		w.merged.Close()
 		return
 	}
-	w.reception.Handler.(*gateway.Single).Drain()
+	w.endpoint.Handler.(*gateway.Single).Drain()
 }
 
 // TestConversationsWithServersAreClosedInMidWork: conn.Server and the adapter of Codex,
@@ -406,7 +406,7 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 	t.Run("streamhttp.Server", func(t *testing.T) {
 		for n := range 8 {
 			m, w := newWorkload(t), newStack(t, legacyProfile, modernProfile)
-			s := streamhttp.NewServer(streamhttp.Options{Acceptor: w.reception})
+			s := streamhttp.NewServer(streamhttp.Options{Acceptor: w.endpoint})
 			life, endLife := context.WithCancel(context.Background())
 			m.all.Go(func() { _ = s.Run(life) })
 			web := httptest.NewServer(s)
@@ -444,7 +444,7 @@ func TestDoorsAreClosedInMidWork(t *testing.T) {
 	t.Run("sse.Server", func(t *testing.T) {
 		for n := range 8 {
 			m, w := newWorkload(t), newStack(t, legacyProfile, modernProfile)
-			s := sse.NewServer(sse.Options{Acceptor: w.reception})
+			s := sse.NewServer(sse.Options{Acceptor: w.endpoint})
 			web := httptest.NewServer(s)
 			client := &http.Transport{}
 			for range 3 {

@@ -127,7 +127,7 @@ func TestP7_BadConfigChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.waitLog(t, "has problems and is not used", i+1)
+		w.waitLog(t, "is invalid; keeping the current one", i+1)
 		w.call("/mcp", "a__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	}
 	for _, want := range []string{":1:", ":2:", ":3:", "comand"} {

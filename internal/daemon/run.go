@@ -64,18 +64,18 @@ func Run(ctx context.Context, o RunOptions) error {
 	b := runtime.NewBridge(o.Events, budget)
 	defer b.Close()
 	host := &gateway.Single{Bridge: b, Listens: &gateway.ListenQuota{}, Upstream: runtime.ForGateway(u)}
-	reception := &downstream.Endpoint{
+	clients := &downstream.Endpoint{
 		Handler: host, Events: o.Events, Log: o.Log, Budget: budget,
 	}
 	if o.Listen == "" {
-		err := servePipe(ctx, reception, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)
+		err := servePipe(ctx, clients, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)
 		if errors.Is(err, downstream.ErrShutdown) {
 			limit, err = hurriedLimit, nil
 		}
 		return err
 	}
 	guard := httpdoor.NewGuard(nil, nil, nil)
-	e := runtime.NewEndpoint("run", reception, runtime.EndpointOptions{Guard: guard, Budget: budget, Log: o.Log})
+	e := runtime.NewEndpoint("run", clients, runtime.EndpointOptions{Guard: guard, Budget: budget, Log: o.Log})
 	endpoints := runtime.NewEndpoints()
 	endpoints.Add(e)
 	mux := http.NewServeMux()

@@ -89,7 +89,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.Stdio {
 		running.Go(func() {
 			defer cancel()
-			err := servePipe(ctx, d.runtime.Reception(), d.runtime.Drain, o.Config.Limits.Body, o.Stdin, o.Stdout)
+			err := servePipe(ctx, d.runtime.Clients(), d.runtime.Drain, o.Config.Limits.Body, o.Stdin, o.Stdout)
 			if errors.Is(err, downstream.ErrShutdown) {
 				d.hurried.Store(true)
 			} else if err != nil {
@@ -189,7 +189,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			}
 		})
 		if err != nil && ctx.Err() == nil {
-			d.log.Warn("configuration is not watched", "cause", err.Error())
+			d.log.Warn("the configuration file is not watched for changes", "cause", err.Error())
 		}
 	})
 	empty := emptiness{patience: d.opts.secondLook, log: d.log}
@@ -207,7 +207,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		s, problems := config.Load(d.opts.ConfigPath)
 		if s == nil {
 			empty.stop()
-			d.log.Error("the changed configuration has problems and is not used", "problems", problems.Err().Error())
+			d.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())
 			continue
 		}
 		if empty.refuses(d.runtime.Current(), s, sure) {

@@ -55,13 +55,13 @@ func newRelayed(t testing.TB, with pairing) *relayed {
 		return stdio.NewPipe(fromServer, toServer, pipeOptions), nil
 	}}, upstream.Options{})
 	relay := &bridge.Bridge{}
-	reception := &downstream.Endpoint{Handler: &gateway.Single{Bridge: relay, Upstream: server{u}}}
+	endpoint := &downstream.Endpoint{Handler: &gateway.Single{Bridge: relay, Upstream: server{u}}}
 	var running sync.WaitGroup
 	running.Go(func() {
 		answerAll(t, with.server, atServer, toGateway)
 	})
 	running.Go(func() {
-		_ = reception.ServePipe(context.Background(), stdio.NewPipe(fromClient, toClient, pipeOptions), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+		_ = endpoint.ServePipe(context.Background(), stdio.NewPipe(fromClient, toClient, pipeOptions), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
 		relay.Close()
 		u.Close(context.Background())
 	})

@@ -78,11 +78,11 @@ func startTrailed(t testing.TB, config string, trail *jsonrpc.Trail) transcript.
 		return adapt(stdio.NewPipe(behind, behind, stdio.Options{Limits: jsonrpc.Limits{Bytes: stdio.MaxFromUpstream, Tolerant: true}})), nil
 	}}, upstream.Options{Info: []byte(`{"name":"dragoman","version":"test"}`), Sessions: &conn.Sessions{}})
 	relay := &bridge.Bridge{}
-	reception := &downstream.Endpoint{Handler: trailed{&gateway.Single{Bridge: relay, Upstream: server{u}}, trail}}
+	endpoint := &downstream.Endpoint{Handler: trailed{&gateway.Single{Bridge: relay, Upstream: server{u}}, trail}}
 	ended := make(chan error, 1)
 	var running sync.WaitGroup
 	running.Go(func() {
-		err := reception.ServePipe(t.Context(), stdio.NewPipe(client, client, stdio.Options{}), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
+		err := endpoint.ServePipe(t.Context(), stdio.NewPipe(client, client, stdio.Options{}), transport.Peer{Transport: "stdio", Endpoint: "stdio"})
 		if errors.Is(err, downstream.ErrShutdown) {
 			err = nil
 		}

@@ -387,9 +387,9 @@ func (w *whole) join(principal string, client, server transport.Pipe) *testClien
 }
 
 func (w *whole) joinAs(who *identity.Principal, client, server transport.Pipe) *testClient {
-	reception := &downstream.Endpoint{Handler: unwritten{w.host, w.t}}
+	endpoint := &downstream.Endpoint{Handler: unwritten{w.host, w.t}}
 	w.running.Go(func() {
-		_ = reception.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: who})
+		_ = endpoint.ServePipe(w.t.Context(), server, transport.Peer{Transport: "inmem", Who: who})
 	})
 	n := &testClient{t: w.t, pipe: client, in: make(chan *jsonrpc.Message, 4096)}
 	w.running.Go(func() {

@@ -53,7 +53,7 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 		err = errNoFile // opening a named pipe would wait for a writer
 	}
 	if err != nil {
-		log.Warn("instructions cannot be read", "cause", err.Error())
+		log.Warn("cannot read the instructions", "cause", err.Error())
 		return ""
 	}
 	i.mu.Lock()
@@ -65,7 +65,7 @@ func (i *instructions) file(path string, log *slog.Logger) string {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		log.Warn("instructions cannot be read", "cause", err.Error())
+		log.Warn("cannot read the instructions", "cause", err.Error())
 		return ""
 	}
 	defer func() { _ = f.Close() }()
@@ -140,13 +140,13 @@ func readText(r io.Reader, log *slog.Logger) string {
 	b, err := io.ReadAll(io.LimitReader(r, maxInstructions+1))
 	switch {
 	case err != nil:
-		log.Warn("instructions cannot be read", "cause", err.Error())
+		log.Warn("cannot read the instructions", "cause", err.Error())
 		return ""
 	case len(b) > maxInstructions:
-		log.Warn("instructions are too long and left out", "limit", maxInstructions)
+		log.Warn("the instructions are too long and are left out", "limit", maxInstructions)
 		return ""
 	case !utf8.Valid(b):
-		log.Warn("instructions are not UTF-8 and left out")
+		log.Warn("the instructions are not UTF-8 and are left out")
 		return ""
 	}
 	return strings.TrimSpace(string(b))

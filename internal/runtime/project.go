@@ -26,10 +26,10 @@ type project struct {
 
 // mount is an endpoint with the handle that serves its clients.
 type mount struct {
-	handle    *Handle
-	reception *downstream.Endpoint
-	endpoint  *Endpoint
-	servers   []*server // held by the current generation of handle; only Apply uses it
+	handle   *Handle
+	clients  *downstream.Endpoint
+	endpoint *Endpoint
+	servers  []*server // held by the current generation of handle; only Apply uses it
 }
 
 // replace makes h, with these servers, the handler for clients. It returns the old
@@ -59,11 +59,11 @@ func (r *Runtime) newProject(name string) *project {
 func (r *Runtime) newMount(name string) *mount {
 	s := r.opts.Config
 	m := &mount{handle: &Handle{}}
-	m.reception = &downstream.Endpoint{
+	m.clients = &downstream.Endpoint{
 		Handler: m.handle, Events: r.opts.Events, Log: r.opts.Log,
 		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: r.opts.Budget,
 	}
-	m.endpoint = NewEndpoint(name, m.reception, EndpointOptions{
+	m.endpoint = NewEndpoint(name, m.clients, EndpointOptions{
 		Guard: r.opts.Guard, Limits: s.Limits, Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
 	})
 	r.endpoints.Add(m.endpoint)

@@ -49,7 +49,7 @@ func (r *Runtime) Report() *Report {
 	for _, name := range slices.Sorted(maps.Keys(mounts)) {
 		m := mounts[name]
 		e := EndpointReport{Path: m.endpoint.Path(), Server: name}
-		e.Conversations, e.Requests = m.reception.Conversations()
+		e.Conversations, e.Requests = m.clients.Conversations()
 		out.Endpoints = append(out.Endpoints, e)
 	}
 	configured := make(map[string]config.Server)

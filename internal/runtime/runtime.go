@@ -188,10 +188,10 @@ func (r *Runtime) Warm() {
 // Endpoints returns the endpoints of all servers, including the merged one.
 func (r *Runtime) Endpoints() *Endpoints { return r.endpoints }
 
-// Reception returns the endpoint for a client on a pipe: all servers of the default
+// Clients returns the endpoint for a client on a pipe: all servers of the default
 // project.
-func (r *Runtime) Reception() *downstream.Endpoint {
-	return r.projects[defaultProject].joined.reception
+func (r *Runtime) Clients() *downstream.Endpoint {
+	return r.projects[defaultProject].joined.clients
 }
 
 // Drain ends requests that would never end by themselves: listens, and waits for a change.
