@@ -1,7 +1,7 @@
 package archtest
 
 // layers lists the rooms from the bottom up. A package imports only lower layers. Rooms of
-// one layer never import each other: the consumer declares an interface, and daemon
+// one layer never import each other: the consumer declares an interface, and runtime
 // connects the two. A room includes the folders below it, unless they are rooms
 // themselves.
 var layers = [][]string{
@@ -124,7 +124,7 @@ const (
 	drawing     = "status.mu is of one terminal"
 	oneResponse = "requestCaller.writing is of one response: one event after another, nothing after the answer"
 	oneCall     = "flow.taking is of one call: its messages in their order"
-	oneRead     = "mcp.Subscriber.Facts is one atomic read"
+	oneRead     = "mcp.Subscriber.ClientInfo is one atomic read"
 	oneTape     = "the lock is of one tape or one replay: its sections in their order"
 )
 
