@@ -15,7 +15,7 @@ import (
 type Source interface {
 	// Name returns its configured name.
 	Name() string
-	// Hello returns what the server says of itself, opening it for f where needed.
+	// Hello returns the server information. It opens the server for f if necessary.
 	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
 	// List walks a list to its end; complete is false when a bound cut it off.
 	List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error)
@@ -37,9 +37,9 @@ type Catalog struct {
 	// Grace is how long a merged answer waits for a server, counted from when it was
 	// first needed. Zero means 1.5 s.
 	Grace time.Duration
-	// The callbacks run without a lock and must not block; nil hears nothing. Lost is
-	// told of items that are left out, Renamed of items whose offered name is not the
-	// usual one. Announce tells the clients of an audience that a list has changed; note
+	// The callbacks run without a lock and must not block; a nil one is not called. Lost
+	// receives items that are left out, Renamed items whose offered name is not the usual
+	// one. Announce tells the clients of an audience that a list has changed; note
 	// is the method of the notification. What is announced to the zero Audience concerns
 	// all clients, because others see its lists when there is no room for their own.
 	Lost     func(server, method, why string)
@@ -102,9 +102,9 @@ func (c *Catalog) Listen(a Audience) (stop func()) {
 }
 
 // Changed says that a server's lists may have changed: kind is "tools", "prompts",
-// "resources", or "" for everything, what it says of itself included. Nobody was told of
-// what "" may stand for, so lists that were read are read again and announced if they
-// differ.
+// "resources", or "" for all lists and the server information. For "", clients have not
+// been notified of a particular change, so lists that were read before are read again, and
+// announced if they differ.
 func (c *Catalog) Changed(server, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

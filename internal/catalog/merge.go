@@ -93,8 +93,7 @@ func (l *mergedList) add(x item) (by *item) {
 	return &l.items[at]
 }
 
-// find returns the item that an offered name stands for as far as show lets see, nil for
-// none.
+// find returns the item with an offered name, or nil if there is none or show hides it.
 func (l *mergedList) find(offered string, show Filter) *item {
 	at, ok := l.first[offered]
 	if !ok {
@@ -142,7 +141,7 @@ func (c *Catalog) list(ctx context.Context, a *knownAudience, method string) *me
 		if c.knownLocked(a.Audience) == a {
 			c.merged[key] = l
 		}
-		tell = c.untoldLocked(l.rejected)
+		tell = c.newRejectedLocked(l.rejected)
 	}
 	c.mu.Unlock()
 	for _, x := range tell {
@@ -166,9 +165,9 @@ func LeftOut(name, why string) string {
 	return fmt.Sprintf("%q is left out: %s", excerpt.Cut(name, maxRepeated), why)
 }
 
-// untoldLocked returns what nobody was told of so far: lists are merged anew whenever one
-// of them changes.
-func (c *Catalog) untoldLocked(all []rejectedItem) (out []rejectedItem) {
+// newRejectedLocked returns the rejected items that have not been reported yet: lists are
+// merged again whenever one of them changes.
+func (c *Catalog) newRejectedLocked(all []rejectedItem) (out []rejectedItem) {
 	if c.told == nil || len(c.told) > maxTold {
 		c.told = make(map[rejectedItem]struct{})
 	}
@@ -181,8 +180,8 @@ func (c *Catalog) untoldLocked(all []rejectedItem) (out []rejectedItem) {
 	return out
 }
 
-// hellos returns what each server says of itself to an audience, nil for servers that
-// have not answered so far.
+// hellos returns the server information of each server for an audience, nil for servers
+// that have not answered yet.
 func (c *Catalog) hellos(ctx context.Context, a *knownAudience) []*mcp.ServerInfo {
 	c.refresh(ctx, a, "")
 	c.mu.Lock()

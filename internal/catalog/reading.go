@@ -9,8 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// serverListKey names a serverList. The method "" stands for what the server says of
-// itself.
+// serverListKey is the key of a serverList. The method "" stands for the server
+// information.
 type serverListKey struct {
 	method, server string
 	audience       Audience

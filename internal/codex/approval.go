@@ -36,7 +36,7 @@ func (b *bridge) asked(m *jsonrpc.Message) {
 	t := b.asker(q.thread)
 	if t == nil {
 		// Do not guess which client is meant.
-		b.server.o.Log.Warn("codex question belongs to no call and is declined", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
+		b.server.o.Log.Warn("declined a codex question that belongs to no call", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		b.answerLater(func() { b.worker.reply(m.ID, q.safe) })
 		return
 	}
@@ -47,7 +47,7 @@ func (b *bridge) asked(m *jsonrpc.Message) {
 	b.mu.Unlock()
 	if twice {
 		// One answer cannot belong to both requests, and the first is still open.
-		b.server.o.Log.Warn("codex question has the id of one that waits and is dropped", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
+		b.server.o.Log.Warn("dropped a codex question: its id is already used by an open one", "server", b.server.o.Server, "method", excerpt.Line(m.Method, 80))
 		return
 	}
 	if !can || many {

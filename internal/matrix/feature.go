@@ -125,7 +125,7 @@ func (t *talk) checkMedia(kinds []string) error {
 	}
 	for _, k := range want {
 		if !slices.Contains(kinds, k) {
-			return fmt.Errorf("no content of the kind %s among %s", k, strings.Join(kinds, " "))
+			return fmt.Errorf("missing content of kind %s; got %s", k, strings.Join(kinds, " "))
 		}
 	}
 	if len(kinds) != pieces {

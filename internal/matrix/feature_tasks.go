@@ -59,7 +59,7 @@ func (t *talk) makeTask(ctx context.Context, tool, args string) (id string, err 
 		at = jsonrpc.Find(r.Result, at, "task")
 	}
 	if id = textAt(r.Result, at, "taskId"); id == "" {
-		return "", fmt.Errorf("%s: became no task: %s", tool, clip(string(r.Result)))
+		return "", fmt.Errorf("%s: did not create a task: %s", tool, clip(string(r.Result)))
 	}
 	return id, nil
 }
@@ -73,7 +73,7 @@ func (t *talk) waitForTask(ctx context.Context, id, want string) error {
 	}
 	asks := t.c.Asks()[before:]
 	if len(asks) != 1 || member(asks[0].Params, "_meta", mcp.KeyRelatedTask, "taskId") != quote(id) {
-		return fmt.Errorf("the task put %d questions, wanted one that says which task it is of", len(asks))
+		return fmt.Errorf("the task sent %d requests, want one with its task id", len(asks))
 	}
 	return errors.Join(
 		same("what the task says", textOf(r.Result), want),
@@ -107,7 +107,7 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 				answers += string(m.Key.Of(r.Result)) + ":" + string(answer)
 			}
 			if answers == "" {
-				return errors.New("the task wants input and does not say which")
+				return errors.New("the task needs input but does not say what input")
 			}
 			update := `{"taskId":` + quote(id) + `,"inputResponses":{` + answers + `}}`
 			if _, err := t.call(ctx, "tasks/update", update, fake.CallOptions{}); err != nil {
@@ -121,7 +121,7 @@ func (t *talk) pollTask(ctx context.Context, id, want string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the task is not over after %d looks", most)
+	return fmt.Errorf("the task has not finished after %d polls", most)
 }
 
 // lostTasks calls tools that are tasks for clients that support tasks. Through Dragoman a

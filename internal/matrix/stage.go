@@ -169,7 +169,7 @@ func (s *stage) bridge(ctx context.Context, run []string, t Transport) (fake.Whe
 		}
 		return fake.Where{URL: base + "/mcp"}, nil
 	case <-ctx.Done():
-		return fake.Where{}, errors.New("dragoman does not say where it is")
+		return fake.Where{}, errors.New("dragoman did not report its address in time")
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Need says what a lease of a server's session is for. The zero value is a look at what the
-// server said of itself.
+// Need says what a lease of a server's session is for. The zero value is for reading
+// the server information.
 type Need struct {
 	// ForCall says that a call will run in which the client may be asked: the session is
 	// chosen such that the server's questions can be attributed to it.

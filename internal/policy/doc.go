@@ -3,7 +3,6 @@
 //
 // The gateway runs the chain between finding out where a call goes and sending it, so a step
 // sees who asks, which server and which tool, and can refuse the call before a byte leaves.
-// Whatever must miss no call, such as an audit trail, is a step and no subscriber of events,
-// which may miss some. The package does no I/O and starts no goroutine. An empty Chain costs
-// nothing.
+// Code that must see every call, such as an audit trail, is a step: subscribers of events may
+// miss some. The package does no I/O and starts no goroutine. An empty Chain costs nothing.
 package policy

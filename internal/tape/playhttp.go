@@ -188,7 +188,8 @@ func (s *Stage) answer(w http.ResponseWriter, q *http.Request, exchange int) {
 			return
 		}
 	}
-	// On the tape the client disconnected, or the tape ends before the stream.
+	// The recording ends here, because the client disconnected or the tape stopped before
+	// the stream did. Keep the stream open until this client disconnects.
 	<-q.Context().Done()
 }
 

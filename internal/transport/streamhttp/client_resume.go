@@ -126,7 +126,7 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			resp.Close()
 			if errors.Is(err, eventstream.ErrTooLarge) {
 				s.last = "" // otherwise it would be sent again
-				c.log.Warn("an event on the standing stream is too long")
+				c.log.Warn("skipped an event over the size limit on the standalone SSE stream")
 			}
 			failures++
 			if !empty {
