@@ -39,7 +39,7 @@ func (x runner) end(ctx context.Context, r *route, passed int, began time.Time, 
 	a.Took = now.Sub(began)
 	if passed > 0 {
 		r.asked.Server = r.Server // the bridge may have found the server since
-		x.policy.Done(ctx, passed, &r.asked, &a)
+		x.policy.Done(ctx, passed, r.asked, &a)
 	}
 	if !x.bridge.Events.Wants(event.Call) {
 		return

@@ -39,7 +39,7 @@ type route struct {
 	show   catalog.Filter // what the client sees, for Single; nil means everything
 	owner  func(uri string) Upstream
 	resume bridge.Resume // what the client's requestState contains
-	asked  policy.Call   // what the policy steps get
+	asked  *policy.Call  // what the steps of the policy see; nil without a policy
 }
 
 func newRoute(c *mcp.Call) *route { return &route{Attempt: *mcp.NewAttempt(c)} }
@@ -103,11 +103,11 @@ func (x runner) admit(ctx context.Context, r *route) (passed int, err error) {
 			r.Server = t.Server.Name()
 		}
 	}
-	r.asked = policy.Call{
+	r.asked = &policy.Call{
 		Who: r.Client.Who, Project: cmp.Or(x.project, event.DefaultProject), Server: r.Server, Name: subject(&r.Attempt),
 		Args: r.Msg.At(r.Msg.Param("arguments")), Request: r.Call, Resumed: r.resume.Resumed(),
 	}
-	return x.policy.Admit(ctx, &r.asked)
+	return x.policy.Admit(ctx, r.asked)
 }
 
 // run does what a route says.
