@@ -407,16 +407,21 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 		p.mu.Unlock()
 		return nil, r.putBack(p, bad)
 	}
+	// The held notes go first. What the server sends after its answer must not overtake them.
+	for len(p.held) > 0 {
+		held := p.held
+		p.held, p.heldLen = nil, 0
+		p.mu.Unlock()
+		for i := range held {
+			s.Notify(&held[i])
+		}
+		p.mu.Lock()
+	}
 	p.caller, p.call = s, c
-	held := p.held
-	p.held, p.heldLen = nil, 0
 	p.answer(c.Msg.Raw, answers)
 	left := p.open
 	p.mu.Unlock()
 	r.unkeep(p)
-	for i := range held {
-		s.Notify(&held[i])
-	}
 	if len(left) > 0 {
 		// 2026-07-28 §MRTR, "Error Handling": missing answers are requested again.
 		select {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -360,6 +361,52 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 		got := two.all()
 		if len(got) != maxHeldLogs+1 || got[0] != log || got[len(got)-1] != strings.Replace(progress, `"a"`, "77", 1) {
 			t.Errorf("the retry got %d: %q", len(got), got)
+		}
+	})
+}
+
+// waitingEar lets everything else run while it gets its first notification.
+type waitingEar struct {
+	ear
+	waited atomic.Bool
+}
+
+func (e *waitingEar) Notify(n *mcp.Note) {
+	e.ear.Notify(n)
+	if e.waited.CompareAndSwap(false, true) {
+		synctest.Wait()
+	}
+}
+
+// TestHeldNotesGoFirst: what was held while no request was attached reaches the client
+// before what the server sends after it has its answer.
+func TestHeldNotesGoFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Bridge) {
+		log := func(i int) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`, i)
+		}
+		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
+			go func() {
+				time.Sleep(time.Second) // no request is attached
+				s.Notify(pipetest.Note(log(1)))
+				s.Notify(pipetest.Note(log(2)))
+			}()
+			_, err := s.Ask(ctx, message(t, `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`))
+			s.Notify(pipetest.Note(log(3)))
+			return said(mcp.R20251125, `{}`), err
+		}}
+		reply, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		client := &waitingEar{}
+		c := modern(t, mcp.MethodCallTool, `{"name":"t","inputResponses":{"client_roots":{"roots":[]}},"requestState":"`+text(t, reply, "requestState")+`"}`)
+		if _, err := relay(t.Context(), r, u, c, client); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := client.all(), []string{log(1), log(2), log(3)}; !slices.Equal(got, want) {
+			t.Errorf("the retry got %q, want %q", got, want)
 		}
 	})
 }
