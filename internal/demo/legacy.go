@@ -52,7 +52,7 @@ func newLegacy(l *line, version string) *legacy {
 	s.asks.pending = map[jsonrpc.ID]chan *jsonrpc.Message{}
 	s.tools = toolbox{
 		{
-			name: "greet", title: "Greet", about: "Says hello to somebody.",
+			name: "greet", title: "Greet", about: "Says hello to someone.",
 			input: `{"type":"object","properties":{"name":{"type":"string","description":"Who is greeted"}},"required":["name"]}`,
 			step:  step{run: s.greet},
 		}, {
@@ -64,7 +64,7 @@ func newLegacy(l *line, version string) *legacy {
 			input: `{"type":"object","properties":{"note":{"type":"string"}},"required":["note"]}`,
 			step:  step{run: s.remember},
 		}, {
-			name: "recall", title: "Recall", about: "Tells the notes of this session.",
+			name: "recall", title: "Recall", about: "Returns the notes of this session.",
 			input: `{"type":"object","properties":{}}`,
 			step:  step{run: s.recall},
 		}, {
@@ -181,8 +181,8 @@ func (s *legacy) greet(_ context.Context, c *call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.log("debug", "somebody was greeted")
-	return text("Hello, " + name + "! I speak " + c.rev.String() + ". Whatever you speak, somebody has interpreted it well."), nil
+	s.log("debug", "a greeting was sent")
+	return text("Hello, " + name + "! This server speaks " + c.rev.String() + "."), nil
 }
 
 func (s *legacy) count(ctx context.Context, c *call) (string, error) {

@@ -48,7 +48,7 @@ func newModern(l *line, version string) *modern {
 			output: `{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`,
 			step:   step{run: s.add},
 		}, {
-			name: "weather", title: "Weather", about: "Tells the weather in a city. It is made up, and always the same for the same city.",
+			name: "weather", title: "Weather", about: "Returns the weather in a city. It is made up, and always the same for the same city.",
 			input: `{"type":"object","properties":{"city":{"type":"string","x-mcp-header":"City"}},"required":["city"]}`,
 			step:  step{run: s.weather},
 		}, {

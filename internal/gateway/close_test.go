@@ -12,6 +12,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
+// askOnce answers a call after it has sent the client a request.
+func askOnce(ctx context.Context, _ *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {
+	if _, err := k.Ask(ctx, jsonrpc.NewRequest("1", mcp.MethodElicit, []byte(`{}`))); err != nil {
+		return nil, err
+	}
+	return resultReply(mcp.R20251125, `{}`), nil
+}
+
 // TestCloseInMidWork (for the race detector): a gateway is closed while clients of both
 // eras list, call, answer requests, listen, connect and disconnect, and while servers
 // announce changed lists. Nothing of the gateway runs when Close has returned.
@@ -27,7 +35,7 @@ func TestCloseInMidWork(t *testing.T) {
 				}
 				return u
 			}
-			a, b := counted(&fake{name: "a"}), counted(askingServer(mcp.MethodElicit))
+			a, b := counted(&fake{name: "a"}), counted(&fake{name: "old", call: askOnce})
 			b.hello.Revision = mcp.R20251125
 			r := &bridge.Bridge{}
 			g := &Merged{Bridge: r, Upstreams: []Upstream{a, b}, Identity: catalog.Identity{Name: "dragoman", Version: "1"}}

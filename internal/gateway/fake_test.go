@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -369,36 +367,6 @@ const (
 	signedTask  = "drgs1."
 	keptTaskID  = "drgk1."
 )
-
-// askingServer returns a legacy server that sends a request for each of methods during a
-// call, all at once, and answers with the results.
-func askingServer(methods ...string) *fake {
-	u := &fake{name: "old"}
-	u.call = func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
-		var wait sync.WaitGroup
-		answers := make([]string, len(methods))
-		errs := make([]error, len(methods))
-		for i, method := range methods {
-			raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{"q":%d}}`, i+1, method, i)
-			m, err := jsonrpc.Scan([]byte(raw), jsonrpc.Limits{})
-			if err != nil {
-				return nil, err
-			}
-			wait.Go(func() {
-				a, err := s.Ask(ctx, m)
-				if errs[i] = err; err == nil {
-					answers[i] = string(a.Result.Of(a.Raw))
-				}
-			})
-		}
-		wait.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return nil, err
-		}
-		return resultReply(mcp.R20251125, `{"answers":[`+strings.Join(answers, ",")+`]}`), nil
-	}
-	return u
-}
 
 // exchange sends an attempt to its server and returns the answer.
 func exchange(ctx context.Context, b *bridge.Bridge, u Upstream, a *mcp.Attempt, k mcp.Caller) (*mcp.Reply, error) {

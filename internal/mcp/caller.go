@@ -12,7 +12,8 @@ import (
 // conversation implements it, and layers between them may wrap it.
 type Caller interface {
 	// Notify sends a notification that is already written in the client's revision and
-	// has the client's token. It does not wait for a slow client.
+	// has the client's token. It does not wait for a slow client. n belongs to the sender
+	// again when Notify returns; whoever keeps it copies it.
 	Notify(n *Note)
 	// Ask sends a server's request to the client and waits for the answer. m is the
 	// server's own message; the answer has m's id. Ask returns ErrCannotAsk if this
@@ -20,8 +21,8 @@ type Caller interface {
 	Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error)
 }
 
-// Note is a notification on its way to a client: the sender's message, and what is to be
-// changed in it for this client. It is spliced once, where it is written.
+// Note is a notification for one client: the sender's message and the edits for this client.
+// It is spliced once, when it is written.
 type Note struct {
 	Msg   *jsonrpc.Message
 	Edits jsonrpc.Edits
@@ -52,8 +53,8 @@ type Subscriber interface {
 // call runs.
 var ErrCannotAsk = errors.New("this client cannot be asked while its call runs")
 
-// NoCaller is a Caller that hears nothing and cannot be asked: for requests of our own, of
-// which only the answer matters.
+// NoCaller is a Caller that drops notifications and refuses requests. It is for requests of
+// our own whose answer is all that matters.
 type NoCaller struct{}
 
 // Notify drops the message.

@@ -12,7 +12,7 @@ import (
 // Call is one call as a step sees it. A step must not write to it, nor keep it after the
 // step has returned.
 type Call struct {
-	Who     *identity.Principal // who asks, nil where nobody has to say so
+	Who     *identity.Principal // who asks, nil without authentication
 	Project string
 	// Server is the name of the server that the call goes to, "" where the answer is made
 	// of several servers, or of none.

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -99,12 +100,7 @@ func (u *Upstream) linksLocked() []*link {
 			all = append(all, l)
 		}
 	}
-	slices.SortFunc(all, func(a, b *link) int {
-		if a.scope < b.scope {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b *link) int { return cmp.Compare(a.scope, b.scope) })
 	return all
 }
 

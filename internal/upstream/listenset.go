@@ -113,8 +113,8 @@ func (h *listenSet) count(counts *map[string]int, key string, n int) bool {
 func (u *Upstream) replace(l *link, old, next *listening) {
 	u.awaitAck(u.life, next)
 	u.mu.Lock()
-	for _, l := range l.listenSet.before(old) {
-		l.cancel(errReplaced) // at most two are open: this one and its replacement
+	for _, older := range l.listenSet.before(old) {
+		older.cancel(errReplaced) // at most two are open: this one and its replacement
 	}
 	u.mu.Unlock()
 	_ = work.Sleep(u.life, drainFor)
