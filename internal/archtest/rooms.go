@@ -5,7 +5,7 @@ package archtest
 // connects the two. A room includes the folders below it, unless they are rooms
 // themselves.
 var layers = [][]string{
-	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/loglimit", "internal/work"},
+	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/loglimit", "internal/screen", "internal/work"},
 	{"internal/mcp"},
 	{"internal/event"},
 	{"internal/dialect", "internal/transport"},

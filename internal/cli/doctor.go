@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/doctor"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -137,28 +138,12 @@ func (a *app) columns() int {
 	return 80
 }
 
-// wrap breaks text into lines of at most width characters. Each line begins with indent.
+// wrap breaks text into lines of at most width cells. Each line begins with indent and ends
+// with a newline.
 func wrap(text, indent string, width int) string {
 	var b strings.Builder
-	at := 0
-	for word := range strings.FieldsSeq(text) {
-		n := len([]rune(word))
-		switch {
-		case at == 0:
-			b.WriteString(indent)
-			at = len(indent)
-		case at+1+n > width:
-			b.WriteString("\n" + indent)
-			at = len(indent)
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += n
-	}
-	if at > 0 {
-		b.WriteByte('\n')
+	for _, line := range screen.Wrap(text, width-len(indent)) {
+		b.WriteString(indent + line + "\n")
 	}
 	return b.String()
 }

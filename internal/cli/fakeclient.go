@@ -8,6 +8,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/fake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
 // fakeClientArgs checks the arguments of fake --client PROFILE.
@@ -41,7 +42,7 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 			if f.Bad {
 				mark = "BAD"
 			}
-			_, _ = fmt.Fprintf(a.stdout, "%-4s %-25s %s\n", mark, f.Step, clean(f.Detail))
+			_, _ = fmt.Fprintf(a.stdout, "%-4s %s %s\n", mark, screen.Pad(f.Step, 25), clean(f.Detail))
 		}
 	})
 	if ctx.Err() != nil {

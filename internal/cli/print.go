@@ -5,10 +5,10 @@ import (
 	"bytes"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
 // printRaw prints JSON byte for byte as a peer sent it. On a terminal it writes control
@@ -39,33 +39,28 @@ func (a *app) printItems(items [][]byte) error {
 	return w.Flush()
 }
 
-// widestName bounds the width of the first column in characters, so that one long name does
-// not push all descriptions off the screen.
+// widestName bounds the width of the first column in cells, so that one long name does not
+// push all descriptions off the screen.
 const widestName = 48
 
 // printTable prints names and descriptions in two columns. On a terminal it cuts lines to
-// the width of the terminal.
+// the width of the terminal. Names are not cut, because users copy them.
 func (a *app) printTable(rows [][2]string) error {
-	column := 0
-	for i := range rows {
-		rows[i][0], rows[i][1] = clean(rows[i][0]), clean(rows[i][1])
-		if n := utf8.RuneCountInString(rows[i][0]); n <= widestName {
-			column = max(column, n)
-		}
-	}
-	w := bufio.NewWriter(a.stdout)
+	t := screen.Table{Columns: []screen.Column{{Whole: true, Most: widestName}, {}}}
 	for _, r := range rows {
-		line := r[0]
-		if r[1] != "" {
-			line += strings.Repeat(" ", max(0, column-utf8.RuneCountInString(r[0]))) + "  " + r[1]
-		}
-		if a.screen {
-			// Names are not cut, because users copy them.
-			line = fit(line, max(a.width, utf8.RuneCountInString(r[0])+1))
-		}
-		_, _ = w.WriteString(line + "\n")
+		t.Rows = append(t.Rows, screen.Cells(r[0], r[1]))
 	}
-	return w.Flush()
+	return a.print(t)
+}
+
+// print prints a table to stdout, with colours and at the width of the terminal if it is
+// one.
+func (a *app) print(t screen.Table) error {
+	if a.screen {
+		t.Width, t.Colour = a.width, a.status.colour
+	}
+	_, err := io.WriteString(a.stdout, t.Text())
+	return err
 }
 
 // printContent prints the result of a tool for people. Text goes to stdout unchanged. For

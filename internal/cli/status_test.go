@@ -128,36 +128,17 @@ func TestColours(t *testing.T) {
 	}
 }
 
-func TestClean(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain ä 日本":    "plain ä 日本",
-		"a\tb\nc":       `a\tb\nc`,
-		"\x1b]0;t\a":    `\x1b]0;t\a`,
-		"a\u202eb":      `a\u202eb`,
-		"a\u00a0b":      "a b",
-		"a\xffb\ufffd":  `a\xffb` + "\ufffd",
-		"tag\U000E0041": `tag\U000e0041`,
-	} {
-		if got := clean(in); got != want {
-			t.Errorf("clean(%q) = %q, want %q", in, got, want)
-		}
-	}
-	if got := cleanLines("a\tb\r\nc\x1b"); got != "a\tb\\r\nc\\x1b" {
-		t.Errorf("%q", got)
-	}
+func TestBytesOf(t *testing.T) {
 	for n, want := range map[int]string{0: "0 bytes", 999: "999 bytes", 1000: "1 kB", 12345: "12 kB", 2_500_000: "2.5 MB"} {
 		if got := bytesOf(n); got != want {
 			t.Errorf("bytesOf(%d) = %s", n, got)
 		}
 	}
-	if got := fit("abcdef", 4); got != "abc…" {
-		t.Errorf("%q", got)
-	}
 }
 
 func TestTables(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{stdout: &out, screen: true, width: 30}
+	a := &app{stdout: &out, screen: true, width: 30, status: newStatus(&out, false, noEnv)}
 	rows := [][2]string{{"a", "short"}, {"a_longer_name", strings.Repeat("word ", 20)}, {strings.Repeat("n", 60), "cut off"}}
 	if err := a.printTable(rows); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,198 @@
+package screen
+
+import (
+	"strings"
+)
+
+// Style is how a terminal shows a cell: the parameters of an SGR sequence (ECMA-48 §8.3.117).
+type Style string
+
+// The styles. Plain is the zero value.
+const (
+	Plain  Style = ""
+	Bold   Style = "1"
+	Dim    Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+)
+
+// Paint returns s in the style. It does not escape s.
+func (y Style) Paint(s string) string {
+	if y == Plain || s == "" {
+		return s
+	}
+	return "\x1b[" + string(y) + "m" + s + "\x1b[0m"
+}
+
+// Cell is one cell of a table. Text may be any text of a peer: the table makes it safe.
+type Cell struct {
+	Text  string
+	Style Style
+}
+
+// Cells returns cells without a style.
+func Cells(texts ...string) []Cell {
+	out := make([]Cell, len(texts))
+	for i, t := range texts {
+		out[i].Text = t
+	}
+	return out
+}
+
+// Column describes one column of a table. The zero Column has no title, is aligned to the
+// left, and may be cut.
+type Column struct {
+	Title string
+	Right bool // aligned to the right, for numbers
+	// Whole cells are never cut, for names that people copy.
+	Whole bool
+	// Wrap breaks a cell that does not fit into several lines, in place of cutting it.
+	Wrap bool
+	// Most bounds the width that the column reserves, in cells; 0 is no bound. A Whole cell
+	// that is wider moves the rest of its row to the right. Another one is cut.
+	Most int
+}
+
+// Table is a table for people. Its zero value is empty. Text returns it.
+type Table struct {
+	// Columns describe the columns. If no column has a title, there is no title line. Rows
+	// may be shorter; the rest of their cells is empty.
+	Columns []Column
+	Rows    [][]Cell
+	// Width is the width of the terminal in cells. With 0, nothing is cut or wrapped, for
+	// example because the output is not a terminal.
+	Width int
+	// Colour applies the styles of the cells, and shows titles in bold.
+	Colour bool
+}
+
+const (
+	gap = 2 // cells between two columns
+	// narrowest is the width to which a column may be cut so that the table fits.
+	narrowest = 8
+)
+
+// Text returns the lines of the table, each with a newline and without trailing spaces.
+func (t *Table) Text() string {
+	var rows [][]Cell
+	titled := false
+	head := make([]Cell, len(t.Columns))
+	for i, c := range t.Columns {
+		titled = titled || c.Title != ""
+		head[i] = Cell{Safe(c.Title), Bold}
+	}
+	if titled {
+		rows = append(rows, head)
+	}
+	for _, r := range t.Rows {
+		row := make([]Cell, len(t.Columns))
+		for i := range min(len(r), len(row)) {
+			row[i] = Cell{Safe(r[i].Text), r[i].Style}
+		}
+		rows = append(rows, row)
+	}
+	widths := t.widths(rows)
+	var b strings.Builder
+	for _, row := range rows {
+		t.row(&b, row, widths)
+	}
+	return b.String()
+}
+
+// widths returns the width of each column.
+func (t *Table) widths(rows [][]Cell) []int {
+	widths := make([]int, len(t.Columns))
+	for _, row := range rows {
+		for i, c := range row {
+			n := Width(c.Text)
+			if most := t.Columns[i].Most; most > 0 && n > most {
+				if t.Columns[i].Whole {
+					continue // it moves the rest of its row
+				}
+				n = most
+			}
+			widths[i] = max(widths[i], n)
+		}
+	}
+	if t.Width <= 0 {
+		return widths
+	}
+	total := -gap
+	for _, w := range widths {
+		if w > 0 {
+			total += w + gap
+		}
+	}
+	for total > t.Width {
+		// The widest column that may be cut gives way.
+		widest := -1
+		for i, w := range widths {
+			if !t.Columns[i].Whole && w > narrowest && (widest < 0 || w >= widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+		total--
+	}
+	return widths
+}
+
+// row writes one row, which has several lines if a cell is wrapped.
+func (t *Table) row(b *strings.Builder, row []Cell, widths []int) {
+	lines := make([][]string, len(row))
+	height := 1
+	for i, c := range row {
+		lines[i] = []string{c.Text}
+		switch column := t.Columns[i]; {
+		case column.Whole || Width(c.Text) <= widths[i]:
+		case column.Wrap && t.Width > 0:
+			lines[i] = breakLines(c.Text, widths[i], true)
+		case t.Width > 0 || column.Most > 0:
+			lines[i] = []string{Fit(c.Text, widths[i])}
+		}
+		height = max(height, len(lines[i]))
+	}
+	for n := range height {
+		var line strings.Builder
+		at, start := 0, 0 // where the line ends, and where the column begins
+		for i, c := range row {
+			if widths[i] == 0 && Width(c.Text) == 0 {
+				continue // an empty column takes no space
+			}
+			text := ""
+			if n < len(lines[i]) {
+				text = lines[i][n]
+			}
+			if text != "" {
+				wide := Width(text)
+				from := start
+				if t.Columns[i].Right {
+					from += max(0, widths[i]-wide)
+				}
+				if at > 0 {
+					from = max(from, at+gap)
+				}
+				if i == len(row)-1 && t.Width > 0 && !t.Columns[i].Whole && !t.Columns[i].Wrap {
+					// A row that a long name has moved is cut at the edge.
+					if text = Fit(text, max(t.Width-from, 1)); from >= t.Width {
+						from = at
+					}
+					wide = Width(text)
+				}
+				line.WriteString(strings.Repeat(" ", from-at))
+				at = from + wide
+				if t.Colour {
+					text = c.Style.Paint(text)
+				}
+				line.WriteString(text)
+			}
+			start += widths[i] + gap
+		}
+		b.WriteString(line.String())
+		b.WriteByte('\n')
+	}
+}

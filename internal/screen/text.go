@@ -1,0 +1,105 @@
+package screen
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// cells measures text. The locale of the process must not change a table.
+var cells = &runewidth.Condition{StrictEmojiNeutral: true}
+
+// Width returns the number of cells that s takes on a terminal.
+func Width(s string) int { return cells.StringWidth(s) }
+
+// Fit returns s, or its beginning and an ellipsis, in at most width cells. A width of 0 or
+// less does not cut.
+func Fit(s string, width int) string {
+	if width <= 0 || Width(s) <= width {
+		return s
+	}
+	return cells.Truncate(s, width, "…")
+}
+
+// Pad returns s with spaces after it, so that it takes at least width cells.
+func Pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-Width(s)))
+}
+
+// Safe makes text from a peer safe to print on one line. It writes control characters, line
+// ends, invalid UTF-8, and characters that hide or reorder the text next to them as escapes
+// of Go. Every kind of space becomes a plain space.
+func Safe(s string) string { return escape(s, "") }
+
+// SafeLines does the same as Safe, but keeps newlines and tabs.
+func SafeLines(s string) string { return escape(s, "\n\t") }
+
+func escape(s, keep string) string {
+	ok := func(r rune) bool {
+		return unicode.IsPrint(r) && r != utf8.RuneError || strings.ContainsRune(keep, r)
+	}
+	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !ok(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case ok(r) || r == utf8.RuneError:
+			b.WriteRune(r)
+		case unicode.Is(unicode.Zs, r):
+			b.WriteByte(' ')
+		default:
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+	}
+	return b.String()
+}
+
+// Wrap breaks text into lines of at most width cells at spaces. Runs of white space count as
+// one space. A word that is wider than a line gets a line of its own and is not broken, so
+// that it can be copied. Wrap returns nil if text has no words.
+func Wrap(text string, width int) []string { return breakLines(text, width, false) }
+
+// breakLines is Wrap. If hard is set, it breaks words that are wider than a line.
+func breakLines(text string, width int, hard bool) []string {
+	var lines []string
+	var line strings.Builder
+	at := 0
+	end := func() {
+		if line.Len() > 0 {
+			lines = append(lines, line.String())
+			line.Reset()
+			at = 0
+		}
+	}
+	for word := range strings.FieldsSeq(text) {
+		n := Width(word)
+		if at > 0 && at+1+n > width {
+			end()
+		}
+		for hard && n > width && width > 1 {
+			part := cells.Truncate(word, width, "")
+			if part == "" {
+				break
+			}
+			lines = append(lines, part)
+			word = word[len(part):]
+			n = Width(word)
+		}
+		if at > 0 {
+			line.WriteByte(' ')
+			at++
+		}
+		line.WriteString(word)
+		at += n
+	}
+	end()
+	return lines
+}
