@@ -98,7 +98,7 @@ var ownLocks = []string{"internal/fake"}
 // reason why nobody else is held up. See docs/threads.md.
 var lockExceptions = map[string]string{
 	"internal/cli/status.go: status.tick: the callback width is called":                                                                                      drawing,
-	"internal/cli/status.go: status.Write: the interface out is called":                                                                                      drawing,
+	"internal/cli/status.go: status.print: the interface out is called":                                                                                      drawing,
 	"internal/downstream/ask.go: requestCaller.tell: the interface responder is called":                                                                      oneResponse,
 	"internal/downstream/ask.go: requestCaller.finish: the interface responder is called":                                                                    oneResponse,
 	"internal/conn/flow.go: flow.take: Conn.refuse is called: the interface link is called, by way of Conn.respond":                                          oneCall,

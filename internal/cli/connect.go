@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -49,9 +50,25 @@ func (a *app) tracer() func(server, trace string) {
 	return a.showTrace
 }
 
+// showTrace prints the trace of a handshake, a line for each step.
 func (a *app) showTrace(server, trace string) {
-	if trace = strings.TrimRight(trace, "\n"); a.verbose && trace != "" {
+	trace = strings.TrimRight(trace, "\n")
+	if !a.verbose || trace == "" {
+		return
+	}
+	if a.status.records.Load() == nil {
 		_, _ = a.status.Write([]byte("dragoman: handshake with " + clean(server) + ":\n" + cleanLines(trace) + "\n"))
+		return
+	}
+	for line := range strings.Lines(trace) {
+		attrs := []slog.Attr{slog.String("code", "handshake_step"), slog.String("server", clean(server))}
+		text := clean(strings.TrimSpace(line))
+		if at, step, ok := strings.Cut(text, " ms  "); ok {
+			if ms, err := strconv.Atoi(at); err == nil {
+				attrs, text = append(attrs, slog.Int("at_ms", ms)), step
+			}
+		}
+		a.status.record(slog.LevelDebug, "handshake step", append(attrs, slog.String("step", strings.TrimSpace(text)))...)
 	}
 }
 

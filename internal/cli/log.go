@@ -10,6 +10,7 @@ import (
 
 	"github.com/lmittmann/tint"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
@@ -34,6 +35,7 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 	o := &slog.HandlerOptions{Level: level}
 	switch {
 	case json:
+		a.status.recordsOnly()
 		a.log = slog.New(slog.NewJSONHandler(jsonLines{a.status}, o))
 	case a.status.terminal:
 		a.log = slog.New(tint.NewTextHandler(a.status, &tint.Options{
@@ -65,25 +67,55 @@ var escapeSpelled = strings.NewReplacer("\x1b", `\x1B`, `\x1b`, `\x1B`)
 
 // jsonLines writes JSON records. It escapes the characters that control a terminal and that
 // the JSON handler does not escape.
-type jsonLines struct{ to io.Writer }
+type jsonLines struct{ to *status }
 
 func (l jsonLines) Write(b []byte) (int, error) {
-	if _, err := l.to.Write(excerpt.JSON(b)); err != nil {
+	if _, err := l.to.print(excerpt.JSON(b)); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
+// showStatus writes the whole status, for SIGUSR1.
+func (a *app) showStatus(r *admin.Report) {
+	if a.status.records.Load() == nil {
+		_, _ = a.status.Write(r.Text(time.Now())) // one write, so that no log line comes between
+		return
+	}
+	a.status.record(slog.LevelInfo, "status", slog.String("code", "status"), slog.Any("status", r))
+}
+
+// wantsRecords reports whether the arguments ask for JSON records on stderr. It is for the
+// errors that are found before or while the flags are parsed.
+func wantsRecords(args []string) bool {
+	format := ""
+	for i, word := range args {
+		if word == "--" {
+			break
+		}
+		if value, ok := strings.CutPrefix(word, "--log-format="); ok {
+			format = value
+		} else if word == "--log-format" && i+1 < len(args) {
+			format = args[i+1]
+		}
+	}
+	return format == "json"
+}
+
 // childLines passes on the stderr of a server line by line. It puts the name of the server
 // before each line, so that the line cannot look like a message of Dragoman.
 type childLines struct {
-	to   io.Writer
+	to   *status
 	name string
 }
 
 func (l *childLines) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) {
-		if _, err := io.WriteString(l.to, clean(l.name)+" stderr: "+stdio.Printable(line)+"\n"); err != nil {
+		text := stdio.Printable(line)
+		if l.to.record(slog.LevelInfo, text, slog.String("code", "server_stderr"), slog.String("server", clean(l.name))) {
+			continue
+		}
+		if _, err := io.WriteString(l.to, clean(l.name)+" stderr: "+text+"\n"); err != nil {
 			return 0, err
 		}
 	}

@@ -67,6 +67,9 @@ var errReported = errors.New("reported")
 func (a *app) main(args []string) int {
 	ctx, stop := a.catchSignals()
 	defer stop()
+	if wantsRecords(args) {
+		a.status.recordsOnly()
+	}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

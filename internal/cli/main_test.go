@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,8 +50,45 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/xdg")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "records": records},
 	})
+}
+
+// records checks that every line on stderr of the last command is a JSON record with a time,
+// a level, a message and keys in snake_case, and that there are lines: records [CODE]...
+// Each CODE must be the code of a record.
+func records(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: records [CODE]...")
+	}
+	text, codes := ts.ReadFile("stderr"), map[string]bool{}
+	if text == "" {
+		ts.Fatalf("no records")
+	}
+	for line := range strings.Lines(text) {
+		var r map[string]any
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			ts.Fatalf("not a record: %v: %s", err, line)
+		}
+		for _, key := range []string{"time", "level", "msg"} {
+			if r[key] == nil {
+				ts.Fatalf("a record without %s: %s", key, line)
+			}
+		}
+		for key := range r {
+			if !regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`).MatchString(key) {
+				ts.Fatalf("the key %q is not snake_case: %s", key, line)
+			}
+		}
+		if code, ok := r["code"].(string); ok {
+			codes[code] = true
+		}
+	}
+	for _, code := range args {
+		if !codes[code] {
+			ts.Fatalf("no record has the code %s: %s", code, text)
+		}
+	}
 }
 
 // exits runs a command and checks its exit code: exits 2 dragoman ...

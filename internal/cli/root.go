@@ -40,6 +40,11 @@ or 143.`,
 			if a.verbose && a.quiet {
 				return usagef("remove one of them", "--verbose and --quiet cannot be used together")
 			}
+			if a.logFormat != "json" {
+				a.status.records.Store(nil) // --log-format belongs to the command of a server
+			} else {
+				a.status.recordsOnly()
+			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
@@ -47,8 +52,10 @@ or 143.`,
 				return a.printVersion(false)
 			}
 			if len(args) == 0 {
-				c.SetOut(a.status)
-				_ = c.Help()
+				if a.status.records.Load() == nil {
+					c.SetOut(a.status)
+					_ = c.Help()
+				}
 				return usagef("add a command, for example `dragoman run -- COMMAND`", "no command given")
 			}
 			return a.unknownCommand(c, args)

@@ -75,7 +75,7 @@ text.`,
 			a.showProgress()
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Stdio: stdio,
-				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.status,
+				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
 				Ready: func(endpoint string) {
 					a.status.End()
 					if a.quiet {

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -27,9 +31,13 @@ const (
 // status writes everything that goes to stderr: lines, log records, and a line at the
 // bottom that shows the current step while a person waits. Its methods are safe for
 // concurrent use. It holds its lock while it writes, so that writes do not mix.
+//
+// After recordsOnly, every line is a JSON record, whoever writes it, and there is no
+// bottom line.
 type status struct {
 	out      io.Writer
-	terminal bool // out is a terminal
+	records  atomic.Pointer[slog.Logger] // nil while lines are text
+	terminal bool                        // out is a terminal
 	colour   bool
 	frames   []string
 	width    func() int
@@ -134,19 +142,15 @@ func (s *status) Detail(text string) {
 }
 
 func (s *status) tick() {
+	if step, waited := s.lateStep(); step != "" {
+		s.Printf("%s … %d s so far", step, int(waited.Seconds()))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.step == "" || s.ending == nil {
+	if s.step == "" || s.ending == nil || !s.terminal || s.records.Load() != nil {
 		return
 	}
 	waited := time.Since(s.since)
-	if !s.terminal {
-		if !s.told && waited >= noticeAfter {
-			s.told = true
-			fmt.Fprintf(s.out, "dragoman: %s … %d s so far\n", s.step, int(waited.Seconds()))
-		}
-		return
-	}
 	text := s.frames[s.frame%len(s.frames)] + " " + s.step + " …"
 	s.frame++
 	if waited >= time.Second {
@@ -156,6 +160,19 @@ func (s *status) tick() {
 	s.drawn = true
 }
 
+// lateStep returns the current step, once, if it has taken longer than noticeAfter and there
+// is no bottom line that shows it.
+func (s *status) lateStep() (step string, waited time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waited = time.Since(s.since)
+	if s.step == "" || s.ending == nil || s.told || waited < noticeAfter || s.terminal && s.records.Load() == nil {
+		return "", 0
+	}
+	s.told = true
+	return s.step, waited
+}
+
 func (s *status) eraseLocked() {
 	if s.drawn {
 		fmt.Fprint(s.out, "\r\x1b[K")
@@ -163,23 +180,71 @@ func (s *status) eraseLocked() {
 	}
 }
 
+// recordsOnly makes every further line a JSON record: those of Printf and label too, which
+// are records whatever the level of the log is.
+func (s *status) recordsOnly() {
+	s.records.Store(slog.New(slog.NewJSONHandler(jsonLines{s}, &slog.HandlerOptions{Level: slog.LevelDebug})))
+}
+
+// record logs a record if every line is one, and reports whether it did.
+func (s *status) record(level slog.Level, text string, attrs ...slog.Attr) bool {
+	log := s.records.Load()
+	if log != nil {
+		log.LogAttrs(context.Background(), level, text, attrs...)
+	}
+	return log != nil
+}
+
 // Write prints whole lines above the bottom line.
 func (s *status) Write(p []byte) (int, error) {
+	if s.records.Load() == nil {
+		return s.print(p)
+	}
+	for line := range bytes.Lines(p) {
+		if text := clean(strings.TrimRight(string(line), "\r\n")); strings.TrimSpace(text) != "" {
+			s.record(slog.LevelInfo, text, codeOutput)
+		}
+	}
+	return len(p), nil
+}
+
+// print writes lines as they are.
+func (s *status) print(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.eraseLocked()
 	return s.out.Write(p)
 }
 
+// The codes of the records that take the place of lines for people.
+var (
+	codeOutput = slog.String("code", "output")
+	codeNotice = slog.String("code", "notice")
+)
+
 // Printf prints a line for people.
 func (s *status) Printf(format string, args ...any) {
-	s.line("dragoman: " + fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if !s.record(slog.LevelInfo, clean(text), codeNotice) {
+		s.line("dragoman: " + text)
+	}
 }
 
 func (s *status) line(text string) { _, _ = io.WriteString(s, clean(text)+"\n") }
 
-// label prints a line for people that begins with a word such as "error" or "hint".
+// label prints a line for people that begins with a word such as "error" or "hint". In a
+// record the word is the code.
 func (s *status) label(colour, word, text string) {
+	level := slog.LevelInfo
+	switch word {
+	case "error":
+		level = slog.LevelError
+	case "warning":
+		level = slog.LevelWarn
+	}
+	if s.record(level, clean(text), slog.String("code", word)) {
+		return
+	}
 	if s.colour {
 		word = colour + word + plain
 	}

@@ -43,9 +43,9 @@ type ServeOptions struct {
 	// Events is where everything that happens is published. If it is nil, Serve makes a
 	// publisher to which only the log and the metrics subscribe.
 	Events *event.Publisher
-	// Dump is where SIGUSR1 writes the status. If it is nil, the signal keeps its default
+	// Dump is called with the status on SIGUSR1. If it is nil, the signal keeps its default
 	// action.
-	Dump io.Writer
+	Dump func(*admin.Report)
 
 	secondLook time.Duration // see emptiness; for tests
 }

@@ -60,7 +60,9 @@ func serverIn(t *testing.T, r *admin.Report, name string) admin.Server {
 func TestStatus(t *testing.T) {
 	old, young := child(t, "old", "legacy"), child(t, "young", "modern")
 	dump := &journal{}
-	r := serve(t, snapshot(old, young, leakingServer(t)), func(o *ServeOptions) { o.Dump = dump })
+	r := serve(t, snapshot(old, young, leakingServer(t)), func(o *ServeOptions) {
+		o.Dump = func(r *admin.Report) { _, _ = dump.Write(r.Text(time.Now())) }
+	})
 	r.call("/mcp", "old__echo", "{}").wantText(t, "{}")
 	r.call("/mcp", "young__echo", "{}").wantText(t, "{}")
 	session := r.initialize("/mcp", "2025-11-25", `{"elicitation":{}}`)
