@@ -20,6 +20,7 @@ var rules = map[string]func(*Tree) []string{
 	"fieldtests":    func(t *Tree) []string { return FieldTests(t, fieldTests) },
 	"gostatements":  func(t *Tree) []string { return GoStatements(t, goStatements) },
 	"initfunctions": func(t *Tree) []string { return InitFunctions(t, initFunctions) },
+	"logkeys":       LogKeys,
 	"locks":         func(t *Tree) []string { return Locks(t, lockExceptions) },
 	"names":         Names,
 	"sizes":         Sizes,
