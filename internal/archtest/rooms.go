@@ -6,6 +6,7 @@ package archtest
 // themselves.
 var layers = [][]string{
 	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/loglimit", "internal/screen", "internal/work"},
+	{"internal/failure"},
 	{"internal/mcp"},
 	{"internal/event"},
 	{"internal/dialect", "internal/transport"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
@@ -61,6 +62,9 @@ type Error struct {
 	// is then 429, if the answer still has a status.
 	TooMany bool
 	Data    []byte // JSON object whose members are added to data, nil for none
+	// Failure is what the client and everybody else is told: data.failure of the error. It
+	// has nothing that the client must not see; see failure.Failure.Public. Nil for none.
+	Failure *failure.Failure
 	Op      string // "call github/create_issue", for the log
 	Err     error  // the cause; logged, never sent
 }
@@ -78,6 +82,28 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// As lets errors.As find the Failure.
+func (e *Error) As(target any) bool {
+	if f, ok := target.(**failure.Failure); ok && e.Failure != nil {
+		*f = e.Failure
+		return true
+	}
+	return false
+}
+
+// DescribeFailure implements failure.Source.
+func (e *Error) DescribeFailure(f *failure.Facts) {
+	if f.Cause == "" {
+		f.Cause = e.Cause
+	}
+	if f.Server == "" {
+		f.Server = e.Upstream
+	}
+	if f.RetryAfter == 0 {
+		f.RetryAfter = e.RetryAfter
+	}
+}
 
 // ErrShutdown is the cause of a context that ends because this process stops. Running
 // requests are answered with it.
@@ -143,6 +169,9 @@ func Wire(err error) *jsonrpc.Error {
 		if e.RetryAfter > 0 {
 			member("retryAfterMs", string(jsonrpc.IntID(e.RetryAfter.Milliseconds())))
 		}
+	}
+	if e.Failure != nil {
+		member("failure", string(e.Failure.AppendJSON(nil)))
 	}
 	if len(e.Data) > 2 {
 		if len(d) > 1 {

@@ -1,0 +1,10 @@
+package failure
+
+import "syscall"
+
+// The numbers of Winsock, which are not those of package syscall.
+var (
+	addressInUse      = []syscall.Errno{syscall.EADDRINUSE, 10048}
+	accessDenied      = []syscall.Errno{syscall.EACCES, 10013}
+	connectionRefused = []syscall.Errno{syscall.ECONNREFUSED, 10061}
+)

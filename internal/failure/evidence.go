@@ -1,0 +1,182 @@
+package failure
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"html"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// How telling a line of stderr is.
+const (
+	noise   = iota // never of use
+	trail          // stack frames and source lines that belong to an error
+	neutral        // anything else
+	hint           // has a word such as failed
+	problem        // begins with the name of an error
+	telling        // names the cause
+)
+
+var (
+	noiseLine = regexp.MustCompile(`(?i)^(npm (notice|warn)\b|npm (err!|error) (a complete log of this run|\s*$)|npm (err!|error) *$|\(node:\d+\) .*warning|\(use .node --trace|node\.js v\d|info:? |debug:? |\[?(notice|info|debug)\]|installed \d+ packages|resolved \d+ packages|need to install the following)`)
+	trailLine = regexp.MustCompile(`^(\s+at |\s+\^|\s+File "|\s*throw |\s*\.{3}|node:internal|file://\S+:\d+$|/\S+:\d+$|goroutine \d+ |\t/|\s+\S|\}|\{|Traceback |created by |exit status \d|stack backtrace|note: run with|Require stack:|\s*- /)`)
+	causeLine = regexp.MustCompile(`(?i)(cannot find (module|package)|module_?not_?found|no module named|\benoent\b|\beacces\b|\beaddrinuse\b|no such file|command not found|^panic: |panicked at|^fatal error: |npm (err!|error) (code|\d{3}) |environment variable|env var\b|unbound variable|no solution found|not found in the package registry|is not in this registry|could not (resolve|find)|error: unknown (option|command))`)
+	errorLine = regexp.MustCompile(`^\s*(Uncaught |\[?\w*\]? ?)?([A-Za-z_$][\w$.]*(Error|Exception|Exit|Interrupt)|[Ee]rror|ERROR|FATAL|[Ff]atal|npm (ERR!|error))\b`)
+	wordLine  = regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|missing|required|denied|refused|invalid|not found|unable|cannot|can't|could not|must be set|not set|undefined|usage:)\b`)
+)
+
+// weigh returns how telling a line of stderr is.
+func weigh(line string) int {
+	switch {
+	case strings.TrimSpace(line) == "" || noiseLine.MatchString(line):
+		return noise
+	case trailLine.MatchString(line):
+		return trail
+	case causeLine.MatchString(line):
+		return telling
+	case errorLine.MatchString(line):
+		return problem
+	case wordLine.MatchString(line):
+		return hint
+	}
+	return neutral
+}
+
+// rank returns at most MaxEvidence lines of stderr: the most telling ones first, and within
+// one weight in the order in which they were written. The last line of a weight is the one
+// that ended the process, so the last ones are kept, and repeated lines count once. best is
+// the most telling line, "" if stderr says nothing.
+func rank(stderr []string) (out []string, best string) {
+	type weighed struct{ at, weight int }
+	var all []weighed
+	seen := map[string]bool{}
+	for i, line := range slices.Backward(stderr) {
+		if w := weigh(line); w > noise && !seen[line] {
+			seen[line] = true
+			all = append(all, weighed{i, w})
+		}
+	}
+	if len(all) == 0 {
+		return nil, ""
+	}
+	slices.SortStableFunc(all, func(a, b weighed) int { return cmp.Compare(b.weight, a.weight) })
+	if all[0].weight > trail {
+		best = strings.TrimSpace(stderr[all[0].at])
+	}
+	all = all[:min(len(all), MaxEvidence)]
+	// The line that the sentence quotes goes first.
+	slices.SortStableFunc(all[1:], func(a, b weighed) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.at, b.at))
+	})
+	for _, w := range all {
+		out = append(out, stderr[w.at])
+	}
+	return out, best
+}
+
+// Environment variables that stderr says are missing. The name is the first group that
+// matched.
+var missingPatterns = []*regexp.Regexp{
+	regexp.MustCompile(`\b([A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z][A-Z0-9]{3,})(?: (?:environment|env\.?) ?(?:variable|var))?(?: is| was| are)?(?: (?:not set|not defined|undefined|missing|required|unset|empty|not provided|not configured|not found|must be (?:set|provided|defined))|: unbound variable|: parameter (?:null or )?not set)`),
+	regexp.MustCompile(`(?i:(?:missing|required|set|provide|define|need|no|expected|export|specify|lacks?)\b[^A-Z\n]{0,40}?(?:environment|env\.?) ?(?:variables?|vars?):? *["'` + "`" + `$]?)([A-Z][A-Z0-9_]{2,})`),
+	regexp.MustCompile(`(?i:(?:environment|env\.?) ?(?:variables?|vars?)):? *["'` + "`" + `$]?([A-Z][A-Z0-9_]{2,})["'` + "`" + `]?(?i: (?:is |was |must be |has )?(?:not |missing|required|undefined|unset|set|empty|provided|defined))`),
+	regexp.MustCompile(`(?i:(?:please set|must set|missing(?: required)?|set the)) ["'` + "`" + `$]?([A-Z][A-Z0-9]*_[A-Z0-9_]+)`),
+	regexp.MustCompile(`^KeyError: '([A-Z][A-Z0-9_]{2,})'`),
+}
+
+// notVariables are words in capitals that are no names of variables.
+var notVariables = map[string]bool{"ERROR": true, "FATAL": true, "ENOENT": true, "EACCES": true, "MODULE_NOT_FOUND": true, "ERR_MODULE_NOT_FOUND": true, "JSON": true, "HTTP": true, "HTTPS": true, "NULL": true, "PATH": false}
+
+// missingVariable returns the name of an environment variable that a line says is missing,
+// and the line; "" if there is none.
+func missingVariable(stderr []string) (name, line string) {
+	for _, l := range slices.Backward(stderr) {
+		if weigh(l) == noise {
+			continue
+		}
+		for _, p := range missingPatterns {
+			if m := p.FindStringSubmatch(l); m != nil && !notVariables[m[1]] && !strings.HasPrefix(m[1], "ERR_") && len(m[1]) <= 64 {
+				return m[1], strings.TrimSpace(l)
+			}
+		}
+	}
+	return "", ""
+}
+
+// httpEvidence returns the status and what the body said. said is the latter alone.
+func (f *Facts) httpEvidence() (out []string, said string) {
+	line := "HTTP " + strconv.Itoa(f.Status)
+	if text := http.StatusText(f.Status); text != "" {
+		line += " " + text
+	}
+	if t := excerpt.Line(f.ContentType, 40); t != "" {
+		line += " (" + t + ")"
+	}
+	out = append(out, line)
+	if f.Location != "" {
+		out = append(out, "Location: "+f.say(f.Location, maxLine))
+	}
+	if f.Challenge != "" {
+		out = append(out, "WWW-Authenticate: "+f.say(f.Challenge, maxLine))
+	}
+	if said = bodyText(f.Body); said != "" {
+		said = f.say(said, maxQuoted)
+		out = append(out, "body: "+strconv.Quote(said))
+	}
+	return out, said
+}
+
+var (
+	titleTag = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+	headTag  = regexp.MustCompile(`(?is)<h1[^>]*>(.*?)</h1>`)
+	anyTag   = regexp.MustCompile(`(?s)<[^>]*>`)
+)
+
+// bodyText returns what the body of an error response says: the text of a JSON error or
+// problem, the title of a page, or the beginning of a text.
+func bodyText(body []byte) string {
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0:
+		return ""
+	case body[0] == '{' && json.Valid(body):
+		return jsonText(body, jsonrpc.Whole(body), 0)
+	case body[0] == '<':
+		for _, tag := range []*regexp.Regexp{titleTag, headTag} {
+			if m := tag.FindSubmatch(body); m != nil {
+				if s := strings.TrimSpace(html.UnescapeString(anyTag.ReplaceAllString(string(m[1]), " "))); s != "" {
+					return s
+				}
+			}
+		}
+		return ""
+	}
+	return string(body)
+}
+
+// jsonText returns the text of an error in the forms that servers use: of JSON-RPC, of
+// OAuth, of RFC 9457, and similar ones.
+func jsonText(raw []byte, at jsonrpc.Span, depth int) string {
+	keys := [...]string{"error_description", "detail", "message", "title", "error", "errors", "reason"}
+	var found [len(keys)]jsonrpc.Span
+	jsonrpc.FindAll(raw, at, keys[:], found[:])
+	for _, one := range found {
+		if s, ok := jsonrpc.Text(raw, one); ok && strings.TrimSpace(s) != "" {
+			return s
+		}
+		if depth < 2 && jsonrpc.KindOf(raw, one) == '{' {
+			if s := jsonText(raw, one, depth+1); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}

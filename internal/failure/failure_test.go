@@ -1,0 +1,266 @@
+package failure
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestOf checks class, sentence and action of one failure of each kind.
+func TestOf(t *testing.T) {
+	stderr := func(lines ...string) Facts {
+		return Facts{Server: "gh", Command: "npx", Cause: "exited", Exit: "exit status 1", Stderr: lines}
+	}
+	with := func(f Facts, change func(*Facts)) Facts { change(&f); return f }
+	at := func(status int, more ...func(*Facts)) Facts {
+		f := Facts{Server: "gh", Given: true, Cause: "refused", Address: "https://h.example/x", Status: status}
+		for _, m := range more {
+			m(&f)
+		}
+		return f
+	}
+	dial := func(err error) error { return fmt.Errorf("not sent: %w", &net.OpError{Op: "dial", Err: err}) }
+	listen := func(n syscall.Errno) error {
+		return &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", n)}
+	}
+	for _, tt := range []struct {
+		err              error
+		facts            Facts
+		class            Class
+		sentence, action string
+	}{
+		{facts: stderr("Error: no such option"), class: Exited,
+			sentence: `server "gh" exited with status 1 before it was ready: "Error: no such option"`, action: "run its command by hand to see all of its output"},
+		{facts: stderr(), class: Exited, sentence: `server "gh" exited with status 1 before it was ready and printed nothing to stderr`},
+		{facts: with(stderr(), func(f *Facts) { f.Exit = "signal: killed"; f.Call = true; f.Stderr = []string{"out of memory"} }), class: Exited,
+			sentence: `server "gh" was ended by the signal "killed" before it answered: "out of memory"`},
+		{facts: stderr("Error: Cannot find module '/x/y.js'"), class: Exited, action: "install its packages (npm install), or correct the path of the script"},
+		{facts: stderr("npm error 404  'mcp-nope@*' is not in this registry."), class: Exited, action: "check the name of the package"},
+		{facts: stderr("Error: GITHUB_TOKEN environment variable is required"), class: MissingVariable,
+			sentence: `server "gh" exited with status 1 before it was ready: the environment variable GITHUB_TOKEN is missing; it said "Error: GITHUB_TOKEN environment variable is required"`,
+			action:   "set it with env: {GITHUB_TOKEN: …} in the configuration"},
+		{facts: with(stderr("KeyError: 'API_KEY'"), func(f *Facts) { f.Given, f.Withheld = true, []string{"API_KEY"} }), class: MissingVariable,
+			sentence: `server "gh" exited with status 1 before it was ready: Dragoman has the environment variable API_KEY, but did not pass it on; it said "KeyError: 'API_KEY'"`,
+			action:   "pass it on with --env API_KEY"},
+		{facts: Facts{Server: "gh", Command: "npx", Cause: "timeout", Stdout: []string{"Listening on http://localhost:3000"}}, class: NotJSON,
+			sentence: `server "gh" prints text to stdout instead of MCP messages: "Listening on http://localhost:3000"`,
+			action:   "start it in its stdio mode, or give its URL instead of the command"},
+		{facts: Facts{Server: "gh", Command: "npx", Cause: "timeout", Waited: 30e9}, class: Silent, sentence: `server "gh" did not answer within 30s`},
+		{err: exec.ErrNotFound, facts: Facts{Server: "gh", Command: "npx", PATH: "/bin"}, class: CommandNotFound,
+			sentence: `server "gh" cannot start: there is no command npx in PATH`, action: "install Node.js (https://nodejs.org), which has npx, or use the full path of npx"},
+		{err: exec.ErrNotFound, facts: Facts{Server: "gh", Command: "pyhton", PATH: "/bin", Near: []string{"python"}}, class: CommandNotFound, action: "use python, which is in PATH, or correct the spelling"},
+		{err: fs.ErrPermission, facts: Facts{Server: "gh", Cause: "exec", Command: "./x", Hint: "/d/x is not executable"}, class: CannotStart,
+			sentence: `server "gh" cannot start: /d/x is not executable`, action: "run chmod +x /d/x"},
+		{err: dial(&net.DNSError{Name: "h.example", Err: "no such host"}), facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: DNS, sentence: `server "gh" cannot be reached: the host name "h.example" cannot be resolved`},
+		{err: dial(syscall.ECONNREFUSED), facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: ConnectionRefused, sentence: `server "gh" refused the connection: nothing listens at h.example`},
+		{err: x509.UnknownAuthorityError{}, facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: TLS,
+			sentence: `the certificate of server "gh" is not accepted: an unknown authority signed it (x509: certificate signed by unknown authority)`,
+			action:   "if you trust it, name the certificate of the authority with --cacert FILE"},
+		{err: errors.New("http: server gave HTTP response to HTTPS client"), facts: at(0, func(f *Facts) { f.Cause = "unreachable" }), class: WrongScheme,
+			sentence: `server "gh" speaks http at this port, and its URL says https`, action: "use http://h.example/x"},
+		{facts: at(400, func(f *Facts) {
+			f.Address, f.Body = "http://h.example/x", []byte("Client sent an HTTP request to an HTTPS server.")
+		}), class: WrongScheme, action: "use https://h.example/x"},
+		{facts: at(404), class: WrongPath, sentence: `server "gh" has no MCP endpoint at /x (HTTP 404)`, action: "look up the path of its MCP endpoint; it is often /mcp or /sse"},
+		{facts: at(405, func(f *Facts) { f.Found = []string{"https://h.example/mcp"} }), class: WrongPath, action: "found one at https://h.example/mcp; use that URL"},
+		{facts: at(302, func(f *Facts) { f.Location = "https://id.example/login" }), class: Redirected,
+			sentence: `server "gh" redirects to a page to sign in: https://id.example/login`, action: "send a token with --header 'Authorization: Bearer …'"},
+		{facts: at(401, func(f *Facts) { f.Challenge = `Bearer resource_metadata="https://h.example/.well-known/x"` }), class: NeedsSignIn,
+			sentence: `server "gh" wants you to sign in with OAuth (HTTP 401); signing in comes with a later release`,
+			action:   "send a token with --header 'Authorization: Bearer …', which works today"},
+		{facts: at(401, func(f *Facts) {
+			f.Challenge, f.Credentials = `Bearer resource_metadata="https://h.example/.well-known/x"`, true
+		}), class: Unauthorized,
+			sentence: `server "gh" refused the token that was sent (HTTP 401)`},
+		{facts: at(401, func(f *Facts) { f.Given, f.Body = false, []byte(`{"error":{"message":"no key"}}`) }), class: Unauthorized,
+			sentence: `server "gh" wants credentials (HTTP 401): "no key"`, action: "send a token with headers: {Authorization: 'Bearer …'} in the configuration"},
+		{facts: at(429, func(f *Facts) { f.RetryAfter = 7e9 }), class: Overloaded, sentence: `server "gh" is overloaded (HTTP 429)`, action: "try again in 7s"},
+		{facts: at(502, func(f *Facts) { f.Body = []byte("<html><head><title>502 Bad  Gateway</title>") }), class: ServerError, sentence: `server "gh" failed with HTTP status 502: "502 Bad Gateway"`},
+		{facts: at(200, func(f *Facts) { f.ContentType = "text/html" }), class: ProtocolError, sentence: `server "gh" answered with a web page instead of MCP (HTTP 200)`},
+		{facts: Facts{Server: "gh", Cause: "no_common_version", Theirs: []string{"2099-01-01"}, Ours: []string{"2025-11-25", "2025-06-18"}}, class: WrongVersion,
+			sentence: `server "gh" and Dragoman have no protocol revision in common: it supports 2099-01-01, Dragoman supports 2025-11-25, 2025-06-18`},
+		{facts: Facts{Server: "gh", Cause: "refused", Sent: "initialize (2025-11-25)", Got: "error -32603", Answer: "database locked"}, class: Rejected,
+			sentence: `server "gh" refused initialize: "database locked"`},
+		{err: listen(syscall.EADDRINUSE), facts: Facts{Listen: "127.0.0.1:7300", Holder: "node (pid 12)"}, class: PortInUse,
+			sentence: "address 127.0.0.1:7300 is already in use by node (pid 12)", action: "stop that program, or choose another address with --listen"},
+		{err: listen(syscall.EACCES), facts: Facts{Listen: ":80"}, class: Permission, sentence: "no permission to listen on address :80"},
+		{err: errors.New("odd"), facts: Facts{Server: "gh"}, class: Internal, sentence: `server "gh" cannot be used: odd`},
+	} {
+		f := Of(tt.err, tt.facts)
+		if f.Class != tt.class || tt.sentence != "" && f.Sentence != tt.sentence || tt.action != "" && f.Action != tt.action {
+			t.Errorf("%v %+v:\n got %s: %s; %s\nwant %s: %s; %s", tt.err, tt.facts, f.Class, f.Sentence, f.Action, tt.class, tt.sentence, tt.action)
+		}
+		if !f.Class.Known() {
+			t.Errorf("class %s is not in the list", f.Class)
+		}
+	}
+}
+
+// TestRank checks which lines of stderr are shown and which one is quoted.
+func TestRank(t *testing.T) {
+	for name, tt := range map[string]struct{ in, best, first string }{
+		"node": {`node:internal/modules/cjs/loader:1228
+  throw err;
+  ^
+
+Error: Cannot find module '/nope/server.js'
+    at Module._resolveFilename (node:internal/modules/cjs/loader:1225:15)
+    at node:internal/main/run_main_module:36:49 {
+  code: 'MODULE_NOT_FOUND',
+  requireStack: []
+}
+
+Node.js v22.11.0`, "Error: Cannot find module '/nope/server.js'", ""},
+		"thrown": {`file:///srv/index.js:3
+throw new Error("GITHUB_TOKEN is not set");
+      ^
+
+Error: GITHUB_TOKEN is not set
+    at file:///srv/index.js:3:7
+
+Node.js v22.11.0`, "Error: GITHUB_TOKEN is not set", ""},
+		"python": {`Traceback (most recent call last):
+  File "/srv/server.py", line 1, in <module>
+    import fastmcp
+ModuleNotFoundError: No module named 'fastmcp'`, "ModuleNotFoundError: No module named 'fastmcp'", ""},
+		"python chain": {`Traceback (most recent call last):
+  File "a.py", line 2, in f
+KeyError: 'x'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "a.py", line 4, in <module>
+ValueError: bad x`, "ValueError: bad x", ""},
+		"npm": {`npm error code E404
+npm error 404 Not Found - GET https://registry.example/mcp-nope - Not found
+npm error 404
+npm error 404  'mcp-nope@*' is not in this registry.
+npm error A complete log of this run can be found in: /home/u/.npm/_logs/x.log`, "npm error 404  'mcp-nope@*' is not in this registry.", ""},
+		"go": {`2026/11/22 10:00:00 starting
+panic: runtime error: invalid memory address or nil pointer dereference
+
+goroutine 1 [running]:
+main.main()
+	/src/main.go:5 +0x18
+exit status 2`, "panic: runtime error: invalid memory address or nil pointer dereference", ""},
+		"rust":    {"thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1`", "thread 'main' panicked at src/main.rs:2:5:", ""},
+		"shell":   {"/bin/sh: 1: foo: command not found", "/bin/sh: 1: foo: command not found", ""},
+		"notices": {"npm notice New major version of npm available!\n(node:12) [DEP0040] DeprecationWarning: punycode\n(Use `node --trace-deprecation ...`)\nlogin failed", "login failed", ""},
+		"nothing": {"npm notice\n\n", "", ""},
+		"plain":   {"starting\nwaiting", "waiting", ""},
+	} {
+		lines, best := rank(strings.Split(tt.in, "\n"))
+		if best != tt.best {
+			t.Errorf("%s: best is %q, want %q", name, best, tt.best)
+		}
+		if best != "" && strings.TrimSpace(lines[0]) != best {
+			t.Errorf("%s: the first line is %q", name, lines[0])
+		}
+		if len(lines) > MaxEvidence {
+			t.Errorf("%s: %d lines", name, len(lines))
+		}
+		for _, l := range lines {
+			if strings.Contains(l, "notice") || strings.Contains(l, "DeprecationWarning") || strings.Contains(l, "Node.js v") {
+				t.Errorf("%s shows %q", name, l)
+			}
+		}
+	}
+}
+
+func TestMissingVariable(t *testing.T) {
+	for in, want := range map[string]string{
+		"Error: GITHUB_PERSONAL_ACCESS_TOKEN not set":                         "GITHUB_PERSONAL_ACCESS_TOKEN",
+		"Missing required environment variable: SLACK_BOT_TOKEN":              "SLACK_BOT_TOKEN",
+		"Error: BRAVE_API_KEY environment variable is required":               "BRAVE_API_KEY",
+		"Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables":  "SLACK_BOT_TOKEN",
+		"run.sh: line 3: API_TOKEN: unbound variable":                         "API_TOKEN",
+		`panic: environment variable "DATABASE_URL" is not set`:               "DATABASE_URL",
+		"KeyError: 'NOTION_KEY'":                                              "NOTION_KEY",
+		"TAVILY_API_KEY is required":                                          "TAVILY_API_KEY",
+		"The OPENAI_API_KEY environment variable is missing or empty; set it": "OPENAI_API_KEY",
+		"Error: Cannot find module 'x'":                                       "",
+		"  code: 'MODULE_NOT_FOUND'":                                          "",
+		"KeyError: 'name'":                                                    "",
+		"file not found":                                                      "",
+		"the argument DIR is required":                                        "",
+		"HTTP 404 is not found":                                               "",
+	} {
+		if got, _ := missingVariable([]string{in}); got != want {
+			t.Errorf("%q names %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestSafe checks that texts of a peer are masked, printable and bounded.
+func TestSafe(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	f := Of(nil, Facts{
+		Server: "gh", Command: "npx", Cause: "exited", Exit: "exit status 1", Clean: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") },
+		Stderr: append([]string{"Error: bad password hunter2\x1b[2J\u202e", "Authorization: Bearer abcdefghijklmnop", long}, strings.Split(strings.Repeat("failed x\n", 1)+long, "\n")...),
+	})
+	all := f.Sentence + f.Action + strings.Join(f.Evidence, "\n")
+	for _, bad := range []string{"hunter2", "abcdefghijklmnop", "\x1b", "\u202e"} {
+		if strings.Contains(all, bad) {
+			t.Errorf("%q is shown: %s", bad, all)
+		}
+	}
+	if len(all) > maxSentence+maxAction+MaxEvidence*(maxLine+1) || len(f.Evidence) == 0 {
+		t.Errorf("%d bytes, %d lines", len(all), len(f.Evidence))
+	}
+	p := f.Public()
+	if p.Evidence != nil || p.Class != f.Class || strings.Contains(p.Sentence, "bad password") || p.Sentence != `server "gh" exited with status 1 before it was ready` {
+		t.Errorf("%+v", p)
+	}
+	if w := Of(nil, Facts{Server: "gh", Status: 401, Body: []byte("no")}); w.Public() != w {
+		t.Error("the answer of the server is hidden")
+	}
+}
+
+// TestJSON checks that the two ways to write a failure agree, and that Parse reads it.
+func TestJSON(t *testing.T) {
+	for _, f := range []*Failure{
+		{Class: Internal, Sentence: `a "b"`},
+		{Class: Exited, Server: "gh", Sentence: "s", Evidence: []string{"a", "é"}, EvidenceFrom: Stderr, Action: "do", Status: 404, Cause: "exited"},
+	} {
+		a, err := json.Marshal(f)
+		if b := f.AppendJSON(nil); err != nil || string(a) != string(b) {
+			t.Errorf("%s\n%s", a, b)
+		}
+		if got := Parse(a); !reflect.DeepEqual(got, f) {
+			t.Errorf("%+v is read as %+v", f, got)
+		}
+	}
+	for _, bad := range []string{`{}`, `{"class":"x"}`, `[]`, `"x"`, `null`} {
+		if f := Parse([]byte(bad)); f != nil {
+			t.Errorf("%s is %+v", bad, f)
+		}
+	}
+}
+
+type source struct{ error }
+
+func (source) DescribeFailure(f *Facts) {
+	if f.Status == 0 {
+		f.Status = 404
+	}
+}
+
+func TestSources(t *testing.T) {
+	f := Of(fmt.Errorf("open: %w", errors.Join(errors.New("x"), source{errors.New("y")})), Facts{Server: "gh"})
+	if f.Class != WrongPath || f.Status != 404 {
+		t.Errorf("%+v", f)
+	}
+	if Of(fmt.Errorf("again: %w", f), Facts{Server: "other"}) != f {
+		t.Error("a failure was made anew")
+	}
+}

@@ -1,0 +1,549 @@
+package failure
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// saying is what is said about a failure. plain and plainAction leave out what only this
+// machine may see; "" means that there is no difference.
+type saying struct {
+	sentence, plain     string
+	action, plainAction string
+}
+
+// tell fills in the texts of a failure.
+func (f *Facts) tell(out *Failure, err error) {
+	evidence, best, from := f.evidence()
+	s := f.sentence(err, best)
+	if f.Sentence != "" {
+		s.sentence, s.plain = f.Sentence, ""
+	}
+	if f.Action != "" {
+		s.action, s.plainAction = f.Action, ""
+	}
+	out.Sentence = f.say(s.sentence, maxSentence)
+	out.Action = f.say(s.action, maxAction)
+	out.Evidence, out.EvidenceFrom = evidence, from
+	if s.plain != "" {
+		out.plain = f.say(s.plain, maxSentence)
+	}
+	if s.plainAction != "" {
+		out.plainAction = f.say(s.plainAction, maxAction)
+	}
+}
+
+// evidence returns the evidence and where it comes from. best is the line that the sentence
+// quotes, "" for none.
+func (f *Facts) evidence() (out []string, best string, from From) {
+	add := func(line string) {
+		if line = f.say(line, maxLine); line != "" && len(out) < MaxEvidence {
+			out = append(out, line)
+		}
+	}
+	process, line := rank(f.Stderr)
+	best = f.say(line, maxQuoted)
+	switch {
+	case f.Status != 0:
+		all, said := f.httpEvidence()
+		return all, said, Response
+	case f.Class == NotJSON:
+		for _, l := range f.Stdout {
+			add(l)
+		}
+		if len(out) > 0 {
+			return out, f.say(f.Stdout[0], maxQuoted), Stdout
+		}
+	case f.Class == CommandNotFound || f.Class == CannotStart:
+		add(f.Start)
+		add(f.Hint)
+		if len(f.PATH) > 0 {
+			add("PATH=" + f.PATH)
+		}
+		return out, "", System
+	}
+	for _, l := range process {
+		add(l)
+	}
+	if len(out) > 0 {
+		return out, best, Stderr
+	}
+	if f.Sent != "" {
+		add("sent " + f.Sent + ", got " + f.Got)
+		return out, f.say(f.Answer, maxQuoted), Exchange
+	}
+	return nil, f.say(f.Answer, maxQuoted), ""
+}
+
+func (f *Facts) who() string {
+	if f.Server == "" {
+		return "the server"
+	}
+	return "server " + strconv.Quote(f.Server)
+}
+
+// said returns ": " and the quoted words, "" for none.
+func said(words string) string {
+	if words == "" {
+		return ""
+	}
+	return ": " + strconv.Quote(words)
+}
+
+// flag returns how to set something: with a flag if the server was given on the command
+// line, otherwise with a setting.
+func (f *Facts) flag(flag, setting string) string {
+	if f.Given {
+		return flag
+	}
+	return setting + " in the configuration"
+}
+
+func (f *Facts) sentence(err error, best string) saying {
+	who := f.who()
+	coded := func(text string) string { return text + " (HTTP " + strconv.Itoa(f.Status) + ")" }
+	switch f.Class {
+	case CommandNotFound:
+		return f.notFound()
+	case CannotStart:
+		return f.cannotStart(err)
+	case NotAdmitted:
+		return saying{sentence: who + " is not started" + after(err)}
+	case Exited:
+		head := who + " " + f.exit()
+		if best == "" && len(f.Stderr) == 0 {
+			head += " and printed nothing to stderr"
+		}
+		return saying{sentence: head + said(best), plain: who + " " + f.exit(), action: f.exitAction(best)}
+	case MissingVariable:
+		return f.missing()
+	case NotJSON:
+		head := who + " prints text to stdout instead of MCP messages"
+		action := "start it in its stdio mode and make it log to stderr"
+		if servesHTTP(f.Stdout) {
+			action = "start it in its stdio mode, or give its URL instead of the command"
+		}
+		return saying{sentence: head + said(best), plain: head, action: action}
+	case OutOfFiles:
+		return saying{sentence: who + " cannot be opened: the file descriptors of Dragoman have run out", action: "raise the limit with `ulimit -n`"}
+	case BadAddress:
+		return saying{sentence: "the URL of " + who + " cannot be used" + after(err), action: "write an absolute URL that begins with http:// or https://"}
+	case DNS:
+		return saying{sentence: who + " cannot be reached: the host name " + quoteHost(f.Address) + "cannot be resolved", action: "check the spelling of the host and the network"}
+	case ConnectionRefused:
+		return saying{sentence: who + " refused the connection: nothing listens at " + hostOf(f.Address), action: "start the server, or correct the host and port of its URL"}
+	case Unreachable:
+		return saying{sentence: who + " cannot be reached" + f.reason(err), action: "check the address and that the server is running"}
+	case TLS:
+		return f.tls(err)
+	case WrongScheme:
+		return f.scheme()
+	case WrongPath:
+		return f.path()
+	case Redirected:
+		return f.redirected()
+	case NeedsSignIn:
+		return saying{
+			sentence: coded(who+" wants you to sign in with OAuth") + "; signing in comes with a later release",
+			action:   "send a token with " + f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}") + ", which works today",
+		}
+	case Unauthorized:
+		return f.unauthorized(best)
+	case Overloaded:
+		s := saying{sentence: who + " has reached a limit", action: "try again later"}
+		if f.Status != 0 {
+			s.sentence = coded(who+" is overloaded") + said(best)
+		}
+		if f.RetryAfter > 0 {
+			s.action = "try again in " + f.RetryAfter.String()
+		}
+		return s
+	case ServerError:
+		return saying{sentence: who + " failed with HTTP status " + strconv.Itoa(f.Status) + said(best), action: "read the log of the server"}
+	case Silent:
+		s := saying{sentence: who + " did not answer" + f.within()}
+		switch {
+		case f.Call:
+			s.action = "if the call needs more time, raise callTimeout or limits.call in the configuration"
+		case f.Command != "":
+			s.action = "check that it speaks MCP on stdin and stdout; if it only starts slowly, raise startTimeout or limits.start in the configuration"
+		default:
+			s.action = "check that the URL is an MCP server; if it is only slow, raise startTimeout or limits.start in the configuration"
+		}
+		return s
+	case Stalled:
+		return saying{sentence: who + " has stopped reading its input", action: "restart it"}
+	case WrongVersion:
+		return f.version()
+	case OtherProtocol:
+		return saying{sentence: who + " speaks " + f.Dialect + ", which is not MCP", action: "set dialect: " + f.Dialect + " for it"}
+	case Rejected:
+		head := who + " refused the request"
+		if f.Sent != "" {
+			head = who + " refused " + firstWord(f.Sent)
+		}
+		if f.Status != 0 {
+			head = coded(head)
+		}
+		return saying{sentence: head + said(best), action: "read the log of the server for the reason"}
+	case NotReady:
+		return saying{sentence: who + " is still not ready after several attempts" + said(best), action: "try again later"}
+	case ProtocolError:
+		return f.protocol(best)
+	case TooLarge:
+		return saying{sentence: who + " sent a message over the size limit", action: "raise limits.message"}
+	case CutOff:
+		return saying{sentence: "the connection to " + who + " ended in the middle of an answer", action: "call again, and read the log of the server if it happens again"}
+	case SessionLost:
+		return saying{sentence: who + " no longer knows the session", action: "call again: a new session is opened"}
+	case PortInUse:
+		s := saying{sentence: "address " + f.Listen + " is already in use", action: "stop the other program, or choose another address with --listen"}
+		if f.Holder != "" {
+			s.sentence += " by " + f.Holder
+			s.action = "stop that program, or choose another address with --listen"
+		}
+		return s
+	case Permission:
+		return saying{sentence: "no permission to listen on address " + f.Listen, action: "choose a port above 1023 with --listen"}
+	case Cancelled:
+		return saying{sentence: "the request to " + who + " was cancelled"}
+	case Removed:
+		return saying{sentence: who + " was taken out of service, or Dragoman is stopping"}
+	}
+	return saying{sentence: who + " cannot be used" + after(err)}
+}
+
+// exit says how the process ended.
+func (f *Facts) exit() string {
+	code, isStatus := strings.CutPrefix(f.Exit, "exit status ")
+	signal, isSignal := strings.CutPrefix(f.Exit, "signal: ")
+	before := " before it was ready"
+	if f.Call {
+		before = " before it answered"
+	}
+	switch {
+	case isStatus:
+		return "exited with status " + code + before
+	case isSignal:
+		return "was ended by the signal " + strconv.Quote(signal) + before
+	case f.Exit != "":
+		return "exited (" + f.Exit + ")" + before
+	case f.Command != "" && !f.Call:
+		return "closed its stdout" + before
+	}
+	return "exited" + before
+}
+
+// exitAction returns what to do about the most telling line of stderr.
+func (f *Facts) exitAction(best string) string {
+	low := strings.ToLower(best)
+	switch {
+	case strings.Contains(low, "is not in this registry"), strings.Contains(low, "npm") && strings.Contains(low, "404"), strings.Contains(low, "not found in the package registry"):
+		return "check the name of the package"
+	case strings.Contains(low, "cannot find module"), strings.Contains(low, "cannot find package"), strings.Contains(low, "module_not_found"):
+		return "install its packages (npm install), or correct the path of the script"
+	case strings.Contains(low, "no module named"):
+		return "install the Python package that it names, or use the Python of its environment"
+	case strings.Contains(low, "eaddrinuse"):
+		return "stop the program that uses its port"
+	case strings.Contains(low, "eacces"), strings.Contains(low, "permission denied"):
+		return "give it the permission that it names"
+	case strings.Contains(low, "unknown option"), strings.Contains(low, "unrecognized argument"), strings.HasPrefix(low, "usage:"):
+		return "correct its arguments"
+	}
+	return "run its command by hand to see all of its output"
+}
+
+func (f *Facts) missing() saying {
+	name, line := missingVariable(f.Stderr)
+	who := f.who()
+	s := saying{
+		plain:       who + " " + f.exit() + ": an environment variable is missing",
+		plainAction: "set the environment variable that its stderr names",
+	}
+	if len(f.Withheld) > 0 {
+		if name == "" {
+			name = f.Withheld[0]
+		}
+		for _, w := range f.Withheld {
+			if w == name {
+				s.sentence = who + " " + f.exit() + ": Dragoman has the environment variable " + name + ", but did not pass it on" + more(line, f)
+				s.action = "pass it on with " + f.flag("--env "+name, "inheritEnv: ["+name+"]")
+				return s
+			}
+		}
+	}
+	s.sentence = who + " " + f.exit() + ": the environment variable " + name + " is missing" + more(line, f)
+	s.action = "set it with " + f.flag("--env "+name+"=VALUE", "env: {"+name+": …}")
+	return s
+}
+
+// more returns the server's words after a sentence that already has a colon.
+func more(line string, f *Facts) string {
+	if line = f.say(line, maxQuoted); line != "" {
+		return "; it said " + strconv.Quote(line)
+	}
+	return ""
+}
+
+// installs says how to get a program that servers are often started with.
+var installs = map[string]string{
+	"node": "install Node.js (https://nodejs.org)", "npm": "install Node.js (https://nodejs.org)", "npx": "install Node.js (https://nodejs.org), which has npx",
+	"uv": "install uv (https://docs.astral.sh/uv/)", "uvx": "install uv (https://docs.astral.sh/uv/), which has uvx",
+	"docker": "install Docker (https://docs.docker.com/get-docker/)", "podman": "install Podman (https://podman.io)",
+	"bun": "install Bun (https://bun.sh)", "bunx": "install Bun (https://bun.sh), which has bunx", "deno": "install Deno (https://deno.com)",
+	"pipx": "install pipx (https://pipx.pypa.io)", "python": "install Python (https://www.python.org)", "python3": "install Python (https://www.python.org)",
+	"pnpm": "install pnpm (https://pnpm.io)", "go": "install Go (https://go.dev)", "java": "install a Java runtime", "dotnet": "install .NET (https://dotnet.microsoft.com)",
+}
+
+func (f *Facts) notFound() saying {
+	s := saying{plain: f.who() + " cannot start: its command was not found", plainAction: "check the spelling of its command"}
+	word := excerpt.Word(f.Command, 200)
+	base := strings.TrimSuffix(strings.ToLower(filepath.Base(f.Command)), ".exe")
+	if strings.ContainsAny(f.Command, `/\`) {
+		s.sentence = f.who() + " cannot start: there is no file " + word
+		s.action = "correct the path of its command"
+		return s
+	}
+	s.sentence = f.who() + " cannot start: there is no command " + word + " in PATH"
+	switch {
+	case len(f.Near) > 0:
+		s.action = "use " + strings.Join(f.Near, " or ") + ", which is in PATH, or correct the spelling"
+	case installs[base] != "":
+		s.action = installs[base] + ", or use the full path of " + base
+	default:
+		s.action = "check the spelling, or use the full path of the program"
+	}
+	if f.PATH == "" {
+		s.action = "set PATH, or use the full path of the program"
+	}
+	return s
+}
+
+func (f *Facts) cannotStart(err error) saying {
+	s := saying{plain: f.who() + " cannot start: its command cannot be run"}
+	why := f.Hint
+	if why == "" {
+		why = f.Start
+	}
+	if why == "" {
+		s.sentence = f.who() + " cannot start" + after(err)
+		return s
+	}
+	s.sentence = f.who() + " cannot start: " + why
+	switch {
+	case strings.HasSuffix(why, "is not executable"):
+		s.action = "run chmod +x " + strings.TrimSuffix(why, " is not executable")
+	case strings.Contains(why, "working directory"):
+		s.action = "correct its " + f.flag("--cwd", "cwd")
+	case strings.Contains(why, "interpreter or loader"):
+		s.action = "install what the first line of the file names, or start it with its interpreter"
+	case strings.Contains(why, "another machine"):
+		s.action = "use the build for this machine, or start the script with its interpreter"
+	}
+	if s.action != "" {
+		s.plainAction = "check its command"
+	}
+	return s
+}
+
+var httpWords = regexp.MustCompile(`(?i)(https?://|\b(listening|running|started|serving)\b.{0,40}\b(port|:\d{2,5})\b)`)
+
+func servesHTTP(stdout []string) bool {
+	for _, l := range stdout {
+		if httpWords.MatchString(l) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *Facts) within() string {
+	if f.Waited > 0 {
+		d := f.Waited.Round(10 * time.Millisecond)
+		if d > time.Second {
+			d = d.Round(100 * time.Millisecond)
+		}
+		return " within " + d.String()
+	}
+	return " in time"
+}
+
+// reason returns ": " and why no connection was made.
+func (f *Facts) reason(err error) string {
+	if f.Got != "" {
+		return ": " + f.Got
+	}
+	return after(err)
+}
+
+// after returns ": " and the text of an error, "" for none.
+func after(err error) string {
+	for err != nil {
+		if t := excerpt.Line(err.Error(), maxQuoted*2); t != "" {
+			return ": " + t
+		}
+		err = errors.Unwrap(err)
+	}
+	return ""
+}
+
+// hostOf returns the host and port of a URL.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return "its address"
+	}
+	return u.Host
+}
+
+func quoteHost(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	return strconv.Quote(u.Hostname()) + " "
+}
+
+func (f *Facts) tls(err error) saying {
+	s := saying{sentence: "the certificate of " + f.who() + " is not accepted"}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case strings.Contains(text, "unknown authority"), strings.Contains(text, "not trusted"), strings.Contains(text, "self-signed"):
+		s.sentence += ": an unknown authority signed it"
+		s.action = "if you trust it, name the certificate of the authority with " + f.flag("--cacert FILE", "caFile: FILE")
+	case strings.Contains(text, "expired"), strings.Contains(text, "not yet valid"):
+		s.sentence += ": it has expired or is not yet valid"
+		s.action = "renew the certificate of the server, or correct the clock"
+	case strings.Contains(text, "valid for"), strings.Contains(text, "doesn't contain any IP SANs"), strings.Contains(text, "not valid for any names"):
+		s.sentence += ": it is for another host"
+		s.action = "use the host name that the certificate is for"
+	default:
+		s.sentence = "no TLS connection to " + f.who() + " could be made"
+		s.action = "check that the URL is right and that the server supports TLS 1.2 or later"
+	}
+	if at := strings.LastIndex(text, "x509: "); at >= 0 {
+		s.sentence += " (" + excerpt.Line(text[at:], maxQuoted) + ")"
+	} else if at := strings.LastIndex(text, "tls: "); at >= 0 {
+		s.sentence += " (" + excerpt.Line(text[at:], maxQuoted) + ")"
+	}
+	return s
+}
+
+func (f *Facts) scheme() saying {
+	if rest, ok := strings.CutPrefix(f.Address, "https://"); ok {
+		return saying{sentence: f.who() + " speaks http at this port, and its URL says https", action: "use http://" + rest}
+	}
+	rest := strings.TrimPrefix(f.Address, "http://")
+	return saying{sentence: f.who() + " speaks https at this port, and its URL says http", action: "use https://" + rest}
+}
+
+func (f *Facts) path() saying {
+	at := "its URL"
+	if u, err := url.Parse(f.Address); err == nil && u.Host != "" {
+		if at = u.EscapedPath(); at == "" {
+			at = "/"
+		}
+	}
+	s := saying{sentence: f.who() + " has no MCP endpoint at " + at + " (HTTP " + strconv.Itoa(f.Status) + ")"}
+	if len(f.Found) > 0 {
+		s.action = "found one at " + strings.Join(f.Found, " and at ") + "; use that URL"
+	} else {
+		s.action = "look up the path of its MCP endpoint; it is often /mcp or /sse"
+	}
+	return s
+}
+
+var signIn = regexp.MustCompile(`(?i)(log-?in|sign-?in|oauth|authorize|\bsso\b|\bauth\b|accounts?\.)`)
+
+func (f *Facts) redirected() saying {
+	if f.Location == "" {
+		return saying{sentence: f.who() + " answers with a redirect (HTTP " + strconv.Itoa(f.Status) + ")", action: "use the URL of its MCP endpoint itself"}
+	}
+	to := f.say(f.Location, maxQuoted)
+	if signIn.MatchString(f.Location) {
+		return saying{
+			sentence: f.who() + " redirects to a page to sign in: " + to,
+			action:   "send a token with " + f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}"),
+		}
+	}
+	return saying{sentence: f.who() + " redirects to another address: " + to, action: "if you trust it, use " + to}
+}
+
+func (f *Facts) unauthorized(best string) saying {
+	status := " (HTTP " + strconv.Itoa(f.Status) + ")"
+	if f.Status == 0 {
+		status = ""
+	}
+	header := f.flag("--header 'Authorization: Bearer …'", "headers: {Authorization: 'Bearer …'}")
+	switch {
+	case f.Status == http.StatusProxyAuthRequired:
+		return saying{sentence: "the proxy on the way to " + f.who() + " wants credentials" + status + said(best), action: "put the credentials into HTTPS_PROXY: http://USER:PASSWORD@HOST:PORT"}
+	case f.Status == http.StatusForbidden && f.Credentials:
+		return saying{sentence: f.who() + " refuses access with the token that was sent" + status + said(best), action: "check what the token is allowed to do, or get another one"}
+	case f.Status == http.StatusForbidden:
+		return saying{sentence: f.who() + " refuses access" + status + said(best), action: "send a token with " + header + ", and check which host name the server expects"}
+	case f.Credentials:
+		return saying{sentence: f.who() + " refused the token that was sent" + status + said(best), action: "check the token, or get a new one; it may have expired"}
+	}
+	return saying{sentence: f.who() + " wants credentials" + status + said(best), action: "send a token with " + header}
+}
+
+func (f *Facts) version() saying {
+	theirs, ours := strings.Join(f.Theirs, ", "), strings.Join(f.Ours, ", ")
+	s := saying{sentence: f.who() + " and Dragoman have no protocol revision in common", action: "update the server or Dragoman"}
+	if f.Cause == "pinned" {
+		s.sentence = f.who() + " does not support the configured revision"
+		if ours != "" {
+			s.sentence += " " + ours
+		}
+		if theirs != "" {
+			s.sentence += "; it supports " + theirs
+		}
+		s.action = "remove " + f.flag("--revision", "revision") + ", or choose another"
+		return s
+	}
+	if theirs != "" {
+		s.sentence += ": it supports " + theirs
+		if ours != "" {
+			s.sentence += ", Dragoman supports " + ours
+		}
+	}
+	if f.Answer != "" && theirs == "" {
+		s.sentence += said(f.say(f.Answer, maxQuoted))
+	}
+	return s
+}
+
+func (f *Facts) protocol(best string) saying {
+	s := saying{sentence: f.who() + " sent an answer that is not valid MCP", action: "check that the command or URL is an MCP server; `dragoman doctor` shows the bytes"}
+	switch {
+	case f.Status != 0 && strings.Contains(f.ContentType, "html"):
+		s.sentence = f.who() + " answered with a web page instead of MCP (HTTP " + strconv.Itoa(f.Status) + ")" + said(best)
+		s.action = "use the URL of its MCP endpoint; it is often /mcp or /sse"
+	case f.Status != 0:
+		s.sentence = f.who() + " answered HTTP " + strconv.Itoa(f.Status) + " without an MCP message" + said(best)
+	case f.Got != "":
+		s.sentence += ": " + f.Got
+	}
+	if len(f.Found) > 0 {
+		s.action = "found one at " + strings.Join(f.Found, " and at ") + "; use that URL"
+	}
+	return s
+}
+
+func firstWord(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	return word
+}
