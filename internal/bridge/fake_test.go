@@ -37,7 +37,7 @@ func (s *seen) add(c *mcp.Attempt) {
 	if len(c.Retry) > 0 {
 		e.Object(jsonrpc.NoReason, c.Msg.Raw, c.Msg.Params, nil, c.Retry...)
 	}
-	s.calls = append(s.calls, string(jsonrpc.Splice(nil, c.Msg.Raw, &e)))
+	s.calls = append(s.calls, string(e.Splice(nil, c.Msg.Raw)))
 }
 
 func (s *seen) all() []string {
@@ -163,7 +163,7 @@ func code(err error) int64 {
 
 func text(t testing.TB, r *mcp.Reply, key string) string {
 	t.Helper()
-	raw := jsonrpc.Splice(nil, r.Msg.Raw, &r.Edits)
+	raw := r.Edits.Splice(nil, r.Msg.Raw)
 	m := message(t, string(raw))
 	s, _ := jsonrpc.Text(m.Raw, m.ResultMember(key))
 	return s
@@ -171,7 +171,7 @@ func text(t testing.TB, r *mcp.Reply, key string) string {
 
 func result(t testing.TB, r *mcp.Reply) string {
 	t.Helper()
-	m := message(t, string(jsonrpc.Splice(nil, r.Msg.Raw, &r.Edits)))
+	m := message(t, string(r.Edits.Splice(nil, r.Msg.Raw)))
 	return string(m.Result.Of(m.Raw))
 }
 

@@ -23,7 +23,7 @@ const askName = `{"n":{"method":"elicitation/create","params":{"mode":"form","me
 func stateful(state string) *fake {
 	u := &fake{name: "s"}
 	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
-		raw := jsonrpc.Splice(nil, c.Msg.Raw, &c.Edits)
+		raw := c.Edits.Splice(nil, c.Msg.Raw)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1})
 		if err != nil {
 			return nil, err
@@ -312,7 +312,7 @@ func TestM08_InputRequestsOfLegacyServers(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
-		raw := string(jsonrpc.Splice(nil, reply.Msg.Raw, &reply.Edits))
+		raw := string(reply.Edits.Splice(nil, reply.Msg.Raw))
 		if !strings.Contains(raw, `"requestState":"`+sealedStart) || strings.Contains(raw, `"raw"`) || reply.ResultType() != mcp.ResultInputRequired {
 			t.Errorf("%s: %s", what, raw)
 		}

@@ -110,7 +110,9 @@ func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 		return st.toReply(c, dialect.Task{Status: mcp.TaskFailed, Error: m.Error.Of(raw)}), nil
 	}
 	reply = withoutRelatedTask(reply)
-	m, bad := mcp.Rewrite(c.Trail, reply.Msg, &reply.Edits)
+	var e jsonrpc.Edits
+	e.AddAll(reply.Edits)
+	m, bad := mcp.Rewrite(c.Trail, reply.Msg, &e)
 	if bad != nil {
 		return nil, badAnswer(p.Server, "ended a task without a valid answer")
 	}

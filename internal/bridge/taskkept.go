@@ -170,7 +170,7 @@ func withRelatedTask(t *jsonrpc.Trail, reply *mcp.Reply, id string) *mcp.Reply {
 		e.Object(mcp.WhyRelatedTask, m.Raw, m.Result, nil, jsonrpc.Field{Key: mcp.KeyMeta, Value: jsonrpc.ObjectOf(field)})
 	}
 	if out, err := mcp.Rewrite(t, m, &e); err == nil {
-		reply.Msg, reply.Edits = out, jsonrpc.Edits{}
+		reply.Msg, reply.Edits = out, jsonrpc.EditList{}
 	}
 	return reply
 }

@@ -22,7 +22,7 @@ var listMethods = []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.Metho
 // itemsOf returns the items of a list as a client gets them, one per line.
 func itemsOf(t *testing.T, method string, reply *mcp.Reply) string {
 	t.Helper()
-	raw := jsonrpc.Splice(nil, reply.Msg.Raw, &reply.Edits)
+	raw := reply.Edits.Splice(nil, reply.Msg.Raw)
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
 	if err != nil {
 		t.Fatalf("%v: %s", err, raw)

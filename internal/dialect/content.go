@@ -52,8 +52,8 @@ var structuredHead, structuredTail = []byte("structured"), []byte("Content")
 
 // convertReply is reply for content that a client of this revision cannot read.
 func (l legacy) convertReply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
-	edits := r.Edits
-	e, m := &edits, r.Msg
+	e, m := &jsonrpc.Edits{}, r.Msg
+	e.AddAll(r.Edits)
 	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
 	switch c.Msg.Method {
 	case mcp.MethodCallTool:

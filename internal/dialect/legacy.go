@@ -10,7 +10,8 @@ import (
 type legacy struct{ rev mcp.Revision }
 
 func (l legacy) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
-	e := c.Edits
+	var e jsonrpc.Edits
+	e.AddAll(c.Edits)
 	m := c.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(s.ID))
 	if !c.Token.IsZero() && s.Token != nil {
@@ -63,7 +64,8 @@ func isRetryOrTask(k []byte) bool { return isRetryMember(k) || isTask(k) }
 func isTask(k []byte) bool { return string(k) == "task" }
 
 func (l legacy) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
-	e := r.Edits
+	var e jsonrpc.Edits
+	e.AddAll(r.Edits)
 	m := r.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
 	switch {

@@ -11,7 +11,8 @@ import (
 type modern struct{ rev mcp.Revision }
 
 func (d modern) request(dst []byte, c *mcp.Attempt, s *Stamp) []byte {
-	e := c.Edits
+	var e jsonrpc.Edits
+	e.AddAll(c.Edits)
 	m := c.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(s.ID))
 	if !c.Token.IsZero() && s.Token != nil {
@@ -82,7 +83,8 @@ func object(set []jsonrpc.Field) []byte {
 }
 
 func (d modern) reply(dst []byte, c *mcp.Call, r *mcp.Reply) []byte {
-	e := r.Edits
+	var e jsonrpc.Edits
+	e.AddAll(r.Edits)
 	m := r.Msg
 	e.Replace(mcp.WhyID, m.IDAt, []byte(c.Msg.ID))
 	switch {

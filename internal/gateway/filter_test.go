@@ -69,7 +69,7 @@ func TestT25_FilteredListIsPrivateAndHiddenIsUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := string(jsonrpc.Splice(nil, reply.Msg.Raw, &reply.Edits))
+	got := string(reply.Edits.Splice(nil, reply.Msg.Raw))
 	want := `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","ttlMs":5,"cacheScope":"private","tools":[{"name":"a", "inputSchema":{}},{"name":"b","n":1e400}]}}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -121,15 +121,7 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 	case doTasks:
 		return x.bridge.Tasks(ctx, servers(r.all), &r.Attempt, k)
 	case doListen:
-		leave, err := x.notices.admit(x.listens, r.Call)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
-		if !r.Sole {
-			defer r.view.Listen()()
-		}
-		return x.notices.listen(ctx, x.bridge, r.Call, k, r.all, r.Sole, r.owner)
+		return x.listen(ctx, r, k)
 	case doSubscribe:
 		return x.notices.subscribe(ctx, r.Call, r.server, r.show)
 	case doSetLevel:
@@ -139,6 +131,19 @@ func (x runner) run(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, er
 		return r.server.SetLevel(ctx, r.Call)
 	}
 	return x.bridge.Exchange(ctx, r.server, &r.Attempt, r.resume, k)
+}
+
+// listen keeps the client's subscription open until it ends.
+func (x runner) listen(ctx context.Context, r *route, k mcp.Caller) (*mcp.Reply, error) {
+	leave, err := x.notices.admit(x.listens, r.Call)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if !r.Sole {
+		defer r.view.Listen()()
+	}
+	return x.notices.listen(ctx, x.bridge, r.Call, k, r.all, r.Sole, r.owner)
 }
 
 // ownPage answers a list request with the server's own page, filtered for the client.

@@ -67,6 +67,46 @@ func (e *Edits) add(x edit) {
 	e.n++
 }
 
+// AddAll adds the edits of a list.
+func (e *Edits) AddAll(list EditList) {
+	for _, x := range list.edits {
+		e.add(x)
+	}
+}
+
+// EditList is a list of edits that a message carries until it is spliced. It takes little
+// room while it is empty, which most are. It is a value: an edit that is added to one copy
+// is not in the others. The zero value is empty. The methods are those of Edits.
+type EditList struct{ edits []edit }
+
+// Len returns the number of edits.
+func (l EditList) Len() int { return len(l.edits) }
+
+// Splice is the function Splice for a list.
+func (l EditList) Splice(dst, raw []byte) []byte {
+	var e Edits
+	e.AddAll(l)
+	return Splice(dst, raw, &e)
+}
+
+// Replace adds an edit; see Edits.Replace.
+func (l *EditList) Replace(why Reason, at Span, with []byte) {
+	l.change(func(e *Edits) { e.Replace(why, at, with) })
+}
+
+// Object adds edits; see Edits.Object.
+func (l *EditList) Object(why Reason, raw []byte, obj Span, drop func(key []byte) bool, set ...Field) {
+	l.change(func(e *Edits) { e.Object(why, raw, obj, drop, set...) })
+}
+
+// change adds edits to a list of its own, because the old one may belong to a copy.
+func (l *EditList) change(add func(*Edits)) {
+	var e Edits
+	e.AddAll(*l)
+	add(&e)
+	l.edits = slices.Clone(e.all())
+}
+
 // compare orders edits by position. At the same position, insertions come first, then
 // the longer of two replacements.
 func compare(x, y edit) int {

@@ -15,7 +15,7 @@ type Attempt struct {
 	Name string
 	// Edits are the changes that the call needs whatever the server's revision: names
 	// without their prefix, the server's own state. Their positions are in Call.Msg.
-	Edits jsonrpc.Edits
+	Edits jsonrpc.EditList
 	// Retry are members of params that a server is given beside the client's own: its
 	// state and the answers to its questions, when we play the rounds of input for a
 	// legacy client.

@@ -62,7 +62,7 @@ func NewCall(m *jsonrpc.Message, meta jsonrpc.Span, client *ClientInfo) *Call {
 // did.
 type Reply struct {
 	Msg   *jsonrpc.Message
-	Edits jsonrpc.Edits // changes that do not depend on the client's revision
+	Edits jsonrpc.EditList // changes that do not depend on the client's revision
 	// From is the revision that Msg is written in. It is Unknown for our own messages,
 	// which are written in the client's.
 	From Revision
