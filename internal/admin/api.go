@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // Options are the options of New. All but Version and Local are required.
@@ -30,8 +31,11 @@ type API struct {
 // New returns an API. The uptime that it reports begins now.
 func New(o Options) *API { return &API{opts: o, started: time.Now()} }
 
-// Routes registers /healthz, /readyz and /api/ with mux.
+// Routes registers the page at /, /healthz, /readyz and /api/ with mux. It also answers the
+// paths that nothing else of mux handles.
 func (a *API) Routes(mux *http.ServeMux) {
+	mux.HandleFunc("/{$}", a.servePage)
+	mux.HandleFunc("/", httpdoor.NotFound)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "ok\n")

@@ -80,6 +80,7 @@ func Run(ctx context.Context, o RunOptions) error {
 	endpoints.Add(e)
 	mux := http.NewServeMux()
 	e.Mount(mux, "")
+	mux.HandleFunc("/", httpdoor.NotFound)
 	return listen(ctx, listenOptions{
 		address: o.Listen, handler: mux, endpoints: endpoints, log: o.Log, drain: host.Drain, limit: o.Drain,
 		ready: func(base string) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
 // Routes registers the paths of all endpoints on mux: those of the default project, and
@@ -24,7 +25,7 @@ func (r *Runtime) Routes(mux *http.ServeMux) {
 func (r *Runtime) serve(w http.ResponseWriter, req *http.Request, leaf string) {
 	p := r.projects[cmp.Or(req.PathValue("project"), defaultProject)]
 	if p == nil {
-		http.NotFound(w, req)
+		httpdoor.NotFound(w, req)
 		return
 	}
 	m, name := p.joined, req.PathValue("server")

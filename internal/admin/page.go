@@ -1,0 +1,137 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
+	"github.com/dragoman-mcp/dragoman/internal/upstream"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+
+	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
+	// pagePolicy allows the page its own style and nothing else: no script, no picture, no
+	// frame, no form.
+	pagePolicy = "default-src 'none'; style-src 'sha256-" + digest(pageCSS) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// page is what the page at / shows.
+type page struct {
+	Style        template.CSS
+	Version      string
+	State        string // a sentence
+	Endpoint     string // the URL for clients
+	Entry        string // for a client's file, JSON
+	CommandEntry string // the same for a client that has only stdio
+	Local        bool   // only this machine can see the page
+	Servers      []pageServer
+}
+
+type pageServer struct{ Name, State string }
+
+// servePage answers / with a page for a person: as HTML for a browser, else as text. The
+// page says how to connect a client. It names the servers only if no other machine can see
+// it. Any other request for / comes from a client with a wrong URL.
+func (a *API) servePage(w http.ResponseWriter, r *http.Request) {
+	accept := strings.Join(r.Header["Accept"], ",")
+	asHTML := strings.Contains(accept, "text/html")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || !asHTML && strings.Contains(accept, "text/event-stream") {
+		httpdoor.NotFound(w, r)
+		return
+	}
+	p := a.page(r)
+	var body bytes.Buffer
+	h := w.Header()
+	if asHTML {
+		if err := pageTemplate.Execute(&body, p); err != nil {
+			http.Error(w, "the page could not be made", http.StatusInternalServerError)
+			return
+		}
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", pagePolicy)
+	} else {
+		p.text(&body)
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	_, _ = w.Write(body.Bytes())
+}
+
+// page collects what the page shows. The guard has checked the Host of r.
+func (a *API) page(r *http.Request) page {
+	scheme := "http"
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		scheme = "https"
+	}
+	p := page{
+		Style: template.CSS(pageCSS), Version: a.opts.Version, Local: a.opts.Local && !forwarded(r),
+		Endpoint: scheme + "://" + r.Host + "/mcp",
+	}
+	address := string(jsonrpc.AppendQuote(nil, p.Endpoint))
+	p.Entry = `{"mcpServers":{"dragoman":{"type":"http","url":` + address + `}}}`
+	p.CommandEntry = `{"mcpServers":{"dragoman":{"command":"dragoman","args":["run",` + address + `]}}}`
+	all := a.opts.Runtime.Statuses()
+	ready, failed := 0, 0
+	for _, s := range all {
+		switch s.State {
+		case upstream.Ready, upstream.Idle:
+			ready++
+		case upstream.Broken, upstream.Unresponsive:
+			failed++
+		}
+		if p.Local {
+			p.Servers = append(p.Servers, pageServer{s.Name, string(s.State)})
+		}
+	}
+	_, draining := a.opts.Runtime.Configured()
+	switch {
+	case draining:
+		p.State = "Stopping."
+	case len(all) == 0:
+		p.State = "Running. No server is configured."
+	case failed > 0:
+		p.State = fmt.Sprintf("Running. Servers ready: %d of %d. Failed: %d.", ready, len(all), failed)
+	default:
+		p.State = fmt.Sprintf("Running. Servers ready: %d of %d.", ready, len(all))
+	}
+	return p
+}
+
+// text writes the page for a terminal.
+func (p page) text(b *bytes.Buffer) {
+	fmt.Fprintf(b, "Dragoman %s\n%s\n\n", p.Version, p.State)
+	fmt.Fprintf(b, "MCP clients connect to\n  %s\n\n", p.Endpoint)
+	fmt.Fprintf(b, "The entry for the configuration file of a client:\n  %s\n\n", p.Entry)
+	fmt.Fprintf(b, "The entry for a client that can only start a command:\n  %s\n", p.CommandEntry)
+	if len(p.Servers) > 0 {
+		b.WriteString("\nServers:\n")
+		for _, s := range p.Servers {
+			fmt.Fprintf(b, "  %s: %s, alone at /s/%s/mcp\n", s.Name, s.State, s.Name)
+		}
+	}
+	b.WriteString("\nMore: /readyz /healthz /metrics")
+	if p.Local {
+		b.WriteString(" /api/v1/status")
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,21 @@
+package httpdoor
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// NotFound answers a request for an unknown path with 404 and one line that names the
+// endpoint. Many clients show that line to their user, and the usual cause is a URL without
+// /mcp. A project that does not exist gets this answer too.
+func NotFound(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h["Content-Type"] = []string{"text/plain; charset=utf-8"}
+	h["X-Content-Type-Options"] = nosniff
+	w.WriteHeader(http.StatusNotFound)
+	if r.Method != http.MethodHead {
+		_, _ = io.WriteString(w, "there is nothing at "+excerpt.Quote(r.URL.Path, 128)+": MCP clients connect to /mcp, or to /sse for HTTP+SSE\n")
+	}
+}
