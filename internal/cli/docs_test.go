@@ -50,7 +50,7 @@ func reference(b *bytes.Buffer, c *cobra.Command) {
 	}
 	fmt.Fprintf(b, "\n```\n%s\n```\n\n%s\n", use, strings.TrimSpace(c.Long))
 	if c.Example != "" {
-		fmt.Fprintf(b, "\n```sh\n%s\n```\n", unindent(c.Example))
+		fmt.Fprintf(b, "\n```sh\n%s\n```\n", unindented(c.Example))
 	}
 	flags := c.NonInheritedFlags()
 	title := "Flags"
@@ -68,14 +68,6 @@ func reference(b *bytes.Buffer, c *cobra.Command) {
 			reference(b, sub)
 		}
 	}
-}
-
-func unindent(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], "  ")
-	}
-	return strings.Join(lines, "\n")
 }
 
 // TestHelp checks the form of the help: line length, examples, and case of flag texts.
@@ -126,7 +118,7 @@ func TestCommandNames(t *testing.T) {
 			got = append(got, c.Name())
 		}
 	}
-	if want := "call completion config doctor fake help list matrix record replay run serve version"; strings.Join(got, " ") != want {
+	if want := "call completion config doctor fake help list man matrix record replay run serve version"; strings.Join(got, " ") != want {
 		t.Errorf("commands %s, want %s", strings.Join(got, " "), want)
 	}
 }
