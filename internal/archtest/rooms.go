@@ -7,7 +7,7 @@ package archtest
 var layers = [][]string{
 	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/loglimit", "internal/screen", "internal/work"},
 	{"internal/failure"},
-	{"internal/mcp"},
+	{"internal/mcp", "internal/tokens"},
 	{"internal/event"},
 	{"internal/dialect", "internal/transport"},
 	{"internal/handshake"},
