@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,10 +105,10 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 				t.Run(fmt.Sprint(era, "_", pause, "_", tool), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						var all sync.WaitGroup
-						ended := 0
+						var ended atomic.Int32
 						r := &Endpoint{Handler: chatty(func(name string) {
 							if name == tool {
-								ended++
+								ended.Add(1)
 							}
 						})}
 						h := startPausing(t.Context(), t, r, &all, room[tool])
@@ -128,8 +129,8 @@ func TestS11_ClientThatStopsReading(t *testing.T) {
 							synctest.Wait()
 						}
 						patient := pause <= hintStalled // the whole burst is still waited for
-						if ended != 3 && !(patient && tool == "chatty") {
-							t.Errorf("%d of 3 calls have ended", ended)
+						if n := ended.Load(); n != 3 && !(patient && tool == "chatty") {
+							t.Errorf("%d of 3 calls have ended", n)
 						}
 						answers, notes, errors := 0, 0, 0
 						for answers < 3 || errors < 1 {
