@@ -53,8 +53,7 @@ func (o *opening) initialize(ctx context.Context) (state, *Error) {
 		o.note(sent, got, "the server is unreachable")
 		return "", o.fail(CauseUnreachable, r.err)
 	case r.kind == ended:
-		o.note(sent, got, "the server has exited")
-		return "", o.fail(CauseExited, r.err)
+		return "", o.exited(r.err, sent, got)
 	case r.kind == silence:
 		// The link has its own timeout.
 		o.note(sent, got, "this is not an answer")
@@ -317,11 +316,11 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 	}
 	switch {
 	case r.kind == ended && (!o.offer.HTTP || errors.Is(err, transport.ErrNotSent)):
-		o.note(sent, got, "the server has exited")
 		if o.offer.HTTP {
+			o.note(sent, got, "the server has exited")
 			return "", o.fail(CauseUnreachable, err)
 		}
-		return "", o.fail(CauseExited, err)
+		return "", o.exited(err, sent, got)
 	case r.kind == silence && !o.offer.HTTP:
 		o.note(sent, got, "it does not read its input")
 		return "", o.fail(CauseTimeout, err)
@@ -329,4 +328,15 @@ func (o *opening) announce(ctx context.Context) (state, *Error) {
 	o.note(sent, got, "tolerated; open")
 	o.find(FoundInitializedRefused, "it answers notifications/initialized with "+got)
 	return opened, nil
+}
+
+// exited returns the error for a server that exited after the probe. If it never answered
+// the probe, it may have read the probe only now and crashed on it.
+func (o *opening) exited(err error, sent, got string) *Error {
+	if o.silent && o.offer.Pin == mcp.Unknown {
+		o.note(sent, got, "the server has exited and never answered server/discover, so it is restarted without a probe")
+		return o.fail(CauseExited, errors.Join(ErrDiedOnProbe, err))
+	}
+	o.note(sent, got, "the server has exited")
+	return o.fail(CauseExited, err)
 }

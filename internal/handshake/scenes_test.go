@@ -128,6 +128,8 @@ var t13 = []scene{
 		{to: discover, err: &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "duplicate member name"}}, speaks("2025-11-25"), initialized,
 	}, rev: old, forget: true},
 	{name: "stdio, dies on the probe", offer: pipe, turns: []turn{dies(discover)}, cause: CauseExited, is: ErrDiedOnProbe, forget: true},
+	{name: "stdio, dies on a probe that it reads late", offer: pipe, turns: []turn{mute(discover), dies(initial)}, cause: CauseExited, is: ErrDiedOnProbe, forget: true},
+	{name: "stdio, dies on it after initialize", offer: pipe, turns: []turn{mute(discover), speaks("2025-11-25"), dies(mcp.NoteInitialized)}, cause: CauseExited, is: ErrDiedOnProbe, forget: true, findings: []string{FoundSilentProbe}},
 	{name: "stdio, started again after that", offer: Offer{SkipProbe: true}, turns: []turn{speaks("2025-11-25"), initialized}, rev: old},
 }
 
