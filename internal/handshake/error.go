@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// ErrDiedOnProbe says that a pipe ended while Open waited for the answer to
+// ErrDiedOnProbe says that a pipe ended before the server had answered
 // server/discover. The caller restarts the server and opens with SkipProbe.
 var ErrDiedOnProbe = errors.New("the server exited on the probe")
 
