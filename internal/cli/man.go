@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -64,10 +62,10 @@ type manPage struct {
 
 func writeManPages(dir string, pages []manPage) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		if errors.Is(err, fs.ErrExist) {
+		if st, e := os.Stat(dir); e == nil && !st.IsDir() {
 			return usagef("name a directory", "%s is not a directory", dir)
 		}
-		return fmt.Errorf("create %s: %w", dir, err)
+		return fmt.Errorf("create the directory: %w", err)
 	}
 	for _, p := range pages {
 		if err := os.WriteFile(filepath.Join(dir, p.file), p.roff, 0o644); err != nil {

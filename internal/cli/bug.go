@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+const (
+	// programTime is how long a program may take to print its version.
+	programTime = 5 * time.Second
+	// maxSection bounds a section of the report, in bytes.
+	maxSection = 64 << 10
+)
+
+func (a *app) bugCommand() *cobra.Command {
+	var file, out string
+	c := &cobra.Command{
+		Use:   "bug [-o FILE] [-c FILE] [URL]",
+		Short: "Collect what a bug report needs, with secrets masked",
+		Long: `Collect what a bug report needs: versions, the system, the configuration, the
+status of a running serve, and the last failures of its servers. Nothing is sent
+anywhere.
+
+Secrets are masked, and the home directory is shown as ~. Names of servers, hosts
+and files are not masked. Read the report before you publish it.
+
+The command runs a few programs, such as node and python3, to ask for their
+version. URL is the address of the running serve. Without it, the command uses
+"listen" of the configuration file, or http://127.0.0.1:7300.`,
+		Example: `  # Write the report to a file that you can attach.
+  dragoman bug -o report.md
+
+  # Print it, with the configuration of a service.
+  dragoman bug -c /etc/dragoman/dragoman.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("remove it", "unexpected argument %q after the URL", args[1])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			given := ""
+			if len(args) > 0 {
+				given = args[0]
+			}
+			base, err := a.serveAddress(given, file)
+			if err != nil {
+				return err
+			}
+			a.showProgress()
+			report := a.bugReport(c.Context(), base, file)
+			a.status.End()
+			if out == "" {
+				_, err := a.stdout.Write(report.markdown())
+				return err
+			}
+			return a.writeBugReport(out, report)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := flagsInOrder(c)
+	f.StringVarP(&out, "output", "o", "", "write the report to `FILE`, which must not exist")
+	_ = c.MarkFlagFilename("output", "md")
+	addConfigFlag(c, &file)
+	return c
+}
+
+// bugSection is a part of the report. Its text has no secrets.
+type bugSection struct {
+	title, about string // about says in a few words what it contains
+	text         string
+}
+
+type bugReport []bugSection
+
+// markdown returns the report as it is pasted into an issue.
+func (r bugReport) markdown() []byte {
+	var b bytes.Buffer
+	for i, s := range r {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fence := "```"
+		for strings.Contains(s.text, fence) {
+			fence += "`"
+		}
+		fmt.Fprintf(&b, "## %s\n\n%s\n%s\n%s\n", s.title, fence, strings.TrimRight(s.text, "\n"), fence)
+	}
+	return b.Bytes()
+}
+
+// writeBugReport writes the report to a new file and says what is in it.
+func (a *app) writeBugReport(path string, r bugReport) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return withHint(fmt.Errorf("%s exists already", path), "choose another name with -o, or remove the file")
+	}
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	_, err = f.Write(r.markdown())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if a.quiet {
+		return nil
+	}
+	a.status.Printf("wrote %s:", path)
+	for _, s := range r {
+		a.status.line(fmt.Sprintf("  %s: %s (lines: %d)", s.title, s.about, strings.Count(strings.TrimRight(s.text, "\n"), "\n")+1))
+	}
+	a.status.Printf("secrets are masked, names of servers, hosts and files are not; read the file before you publish it")
+	return nil
+}
+
+// bugReport collects the report. It never fails: a part that cannot be collected says why.
+func (a *app) bugReport(ctx context.Context, base, file string) bugReport {
+	a.status.Step("", "collecting versions")
+	var version bytes.Buffer
+	_ = (&app{stdout: &version}).printVersion(false)
+	if a.program != "" {
+		fmt.Fprintf(&version, "started as %s\n", a.program)
+	}
+	if self, err := os.Executable(); err == nil {
+		fmt.Fprintf(&version, "program %s\n", self)
+	}
+	r := bugReport{
+		{"Version", "version, commit, and where the program is", version.String()},
+		{"System", "operating system, processors, and proxy variables by name", a.systemText()},
+		{"Programs", "versions of node, python3 and others that servers need", programsText(ctx)},
+		a.configSection(file),
+	}
+	a.status.Step("", "asking "+base)
+	r = append(r, serveSections(ctx, base)...)
+	home, _ := os.UserHomeDir()
+	for i := range r {
+		text := excerpt.Secrets(r[i].text, func(string) string { return "***" })
+		if len(home) > 1 {
+			text = strings.ReplaceAll(text, home, "~")
+		}
+		r[i].text = excerpt.Cut(cleanLines(text), maxSection)
+	}
+	return r
+}
+
+// systemText describes the machine. Of the environment it gives names only.
+func (a *app) systemText() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s/%s, processors: %d\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	if release, err := os.ReadFile("/etc/os-release"); err == nil {
+		for l := range strings.Lines(string(release)) {
+			if name, ok := strings.CutPrefix(strings.TrimSpace(l), "PRETTY_NAME="); ok {
+				fmt.Fprintln(&b, strings.Trim(name, `"`))
+			}
+		}
+	}
+	for _, sign := range [][2]string{{"/.dockerenv", "in a Docker container"}, {"/run/.containerenv", "in a Podman container"}} {
+		if _, err := os.Stat(sign[0]); err == nil {
+			fmt.Fprintln(&b, sign[1])
+		}
+	}
+	var set []string
+	for _, name := range []string{
+		"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "NODE_OPTIONS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOMAXPROCS",
+		"XDG_CONFIG_HOME", "DRAGOMAN_SERVER_NAME", "DRAGOMAN_SERVER_TITLE", "DRAGOMAN_SERVER_VERSION",
+	} {
+		if v, ok := a.env(name); ok && v != "" {
+			set = append(set, name)
+		}
+	}
+	if len(set) == 0 {
+		set = []string{"none"}
+	}
+	fmt.Fprintf(&b, "environment variables that matter and are set: %s\n", strings.Join(set, " "))
+	return b.String()
+}
+
+// bugPrograms are the programs that start most MCP servers.
+var bugPrograms = []string{"node", "npm", "python3", "uv", "docker"}
+
+// programsText returns the version of each of bugPrograms.
+func programsText(ctx context.Context) string {
+	lines := make([]string, len(bugPrograms))
+	var asked sync.WaitGroup
+	for i, name := range bugPrograms {
+		asked.Go(func() {
+			lines[i] = name + ": " + programVersion(ctx, name) + "\n"
+		})
+	}
+	asked.Wait()
+	return strings.Join(lines, "")
+}
+
+func programVersion(ctx context.Context, name string) string {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "not on PATH"
+	}
+	ctx, cancel := context.WithTimeout(ctx, programTime)
+	defer cancel()
+	c := exec.CommandContext(ctx, path, "--version")
+	c.WaitDelay = time.Second
+	out, err := c.Output()
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	switch {
+	case ctx.Err() != nil:
+		return "no answer to --version"
+	case err != nil:
+		return "--version failed: " + err.Error()
+	}
+	return excerpt.Line(line, 100) + " at " + path
+}
+
+// configSection describes the configuration: where it is, its problems, and its masked text.
+func (a *app) configSection(file string) bugSection {
+	s := bugSection{title: "Configuration", about: "no configuration file was found"}
+	path, ok := a.configPath(file)
+	if !ok {
+		s.text = "none of these files exists: " + strings.Join(config.Places(a.env), ", ")
+		return s
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	s.about = "the file and its problems, with credentials shown as ***"
+	snapshot, problems := config.Load(path)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", path)
+	for _, p := range problems {
+		fmt.Fprintf(&b, "# %s\n", p)
+	}
+	if snapshot != nil {
+		b.Write(snapshot.AppendYAML(nil))
+	}
+	s.text = b.String()
+	return s
+}
+
+// serveSections describes the serve that runs at base: its status, and the last failure of
+// each server.
+func serveSections(ctx context.Context, base string) []bugSection {
+	const title = "Status of the running serve"
+	status, body, err := fetch(ctx, base+"/api/v1/status")
+	switch {
+	case err != nil:
+		return []bugSection{{title, "nothing answers at " + base, "nothing answers at " + base + ": " + err.Error()}}
+	case status != http.StatusOK:
+		return []bugSection{{title, "it was refused", fmt.Sprintf("%s answers HTTP %d: %s", base, status, firstLine(body))}}
+	}
+	report := &admin.Report{}
+	if err := json.Unmarshal(body, report); err != nil || report.Version == "" {
+		return []bugSection{{title, "something else answers there", base + " does not answer as a serve of Dragoman does: " + firstLine(body)}}
+	}
+	now := time.Now()
+	failures := ""
+	for _, s := range report.Servers {
+		if s.LastError != nil {
+			failures += fmt.Sprintf("%s, %s ago: %s\n", s.Name, now.Sub(s.LastError.At).Round(time.Second), excerpt.Quote(s.LastError.Text, 4096))
+		}
+	}
+	if failures == "" {
+		failures = "no server has failed since the start"
+	}
+	return []bugSection{
+		{title, "servers, sessions and calls in flight", string(report.Text(now))},
+		{"Last failures", "the last error of each server", failures},
+	}
+}

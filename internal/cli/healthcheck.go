@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+func (a *app) healthcheckCommand() *cobra.Command {
+	var file string
+	var ready bool
+	c := &cobra.Command{
+		Use:   "healthcheck [--ready] [-c FILE] [URL]",
+		Short: "Check that a running serve answers, for containers and monitors",
+		Long: `Check that a running serve answers, and exit with 0 if it does and with 1 if it
+does not. The container image uses this as its health check, because it contains
+no shell and no curl.
+
+URL is the address of the serve. Without it, the command uses "listen" of the
+configuration file, or http://127.0.0.1:7300.`,
+		Example: `  # Does it run?
+  dragoman healthcheck
+
+  # Does at least one of its servers work?
+  dragoman healthcheck --ready http://127.0.0.1:7400`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("remove it", "unexpected argument %q after the URL", args[1])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			given := ""
+			if len(args) > 0 {
+				given = args[0]
+			}
+			base, err := a.serveAddress(given, file)
+			if err != nil {
+				return err
+			}
+			path := "/healthz"
+			if ready {
+				path = "/readyz"
+			}
+			status, body, err := fetch(c.Context(), base+path)
+			if err != nil {
+				return withHint(fmt.Errorf("nothing answers at %s: %w", base, err), "start it with `dragoman serve`, or name the URL of the running one")
+			}
+			if status != http.StatusOK {
+				return fmt.Errorf("%s is not healthy: HTTP %d, %s", base, status, reasonIn(body))
+			}
+			if !a.quiet {
+				a.status.Printf("%s is healthy", base)
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := flagsInOrder(c)
+	f.BoolVar(&ready, "ready", false, "also require that at least one server works")
+	addConfigFlag(c, &file)
+	return c
+}
+
+// reasonIn returns the reason in an answer of /readyz, or its first line.
+func reasonIn(body []byte) string {
+	var answer struct{ Reason string }
+	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {
+		return excerpt.Quote(answer.Reason, 200)
+	}
+	return firstLine(body)
+}
