@@ -7,8 +7,8 @@ package archtest
 var layers = [][]string{
 	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/loglimit", "internal/screen", "internal/work"},
 	{"internal/failure"},
-	{"internal/mcp", "internal/tokens"},
-	{"internal/event"},
+	{"internal/mcp", "internal/schema", "internal/tokens"},
+	{"internal/event", "internal/tool"},
 	{"internal/dialect", "internal/transport"},
 	{"internal/handshake"},
 	{"internal/conn", "internal/downstream"},

@@ -1,0 +1,457 @@
+package schema
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Limits of a schema that is compiled.
+const (
+	maxBytes  = 1 << 20
+	maxNested = 64
+	maxTokens = 100_000
+	// maxExponent bounds the exponents of numbers, and maxDigits their length. The library
+	// computes with exact fractions, and 1e999999999 is one of a billion digits.
+	maxExponent = 400
+	maxDigits   = 1000
+	// maxWork bounds the number of schemas that one check may apply. Alternatives that
+	// refer to each other can multiply without bound in a few hundred bytes.
+	maxWork = 1_000_000
+	// maxProblems bounds the problems that one check reports.
+	maxProblems = 20
+)
+
+// Checker is a compiled schema. Compile makes it.
+type Checker struct {
+	compiled *jsonschema.Schema
+}
+
+// errRemote is the reason for refusing to load another document.
+var errRemote = errors.New("it refers to another document, and Dragoman does not load documents that a schema names")
+
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, errRemote }
+
+// formats lists the formats that the library asserts for schemas of draft-07 and older.
+var formats = []string{
+	"date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference",
+	"json-pointer", "period", "regex", "relative-json-pointer", "semver", "time", "uri", "uri-reference", "uri-template", "uuid",
+}
+
+// Compile prepares a schema for checks. A schema without $schema is of draft 2020-12, as
+// 2025-11-25 §Base, "JSON Schema Usage", says. The error says in one sentence why the schema
+// cannot be used.
+func Compile(raw []byte) (*Checker, error) {
+	if err := jsonrpc.Valid(raw, jsonrpc.Limits{Bytes: maxBytes, Depth: maxNested, Tokens: maxTokens}); err != nil {
+		return nil, fmt.Errorf("it cannot be read: %w", err)
+	}
+	if err := checkNumbers(raw); err != nil {
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be read: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	for _, name := range formats {
+		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
+	}
+	c.UseRegexpEngine(compilePattern)
+	const here = "urn:dragoman:schema"
+	if err := c.AddResource(here, doc); err != nil {
+		return nil, compileError(err)
+	}
+	compiled, err := c.Compile(here)
+	if err != nil {
+		return nil, compileError(err)
+	}
+	return &Checker{compiled}, nil
+}
+
+// anything is a pattern that matches all texts.
+type anything string
+
+func (anything) MatchString(string) bool { return true }
+func (a anything) String() string        { return string(a) }
+
+// compilePattern compiles the pattern of a schema. Patterns are regular expressions of
+// ECMA-262, and package regexp lacks some of it, such as lookahead. Such a pattern, and one
+// of unreasonable length, is ignored: the server checks it anyway.
+func compilePattern(text string) (jsonschema.Regexp, error) {
+	const longest = 4 << 10
+	if len(text) > longest {
+		return anything(text), nil
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return anything(text), nil
+	}
+	return re, nil
+}
+
+// compileError returns the reason why the library refuses a schema, in one sentence.
+func compileError(err error) error {
+	if errors.Is(err, errRemote) {
+		return errRemote
+	}
+	var load *jsonschema.LoadURLError
+	if errors.As(err, &load) {
+		return errRemote
+	}
+	var bad *jsonschema.SchemaValidationError
+	if errors.As(err, &bad) {
+		var invalid *jsonschema.ValidationError
+		if errors.As(bad.Err, &invalid) {
+			for _, l := range leaves(invalid) {
+				at := "the schema"
+				if len(l.InstanceLocation) > 0 {
+					at = excerpt.Quote("/"+strings.Join(l.InstanceLocation, "/"), 200)
+				}
+				return fmt.Errorf("%s %s", at, describe(l))
+			}
+		}
+	}
+	return errors.New(excerpt.Line(err.Error(), 500))
+}
+
+// checkNumbers refuses numbers with which the library would compute for too long.
+func checkNumbers(raw []byte) error {
+	quoted := false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == '-' || c >= '0' && c <= '9':
+			end := i
+			for end < len(raw) && strings.IndexByte("+-.eE0123456789", raw[end]) >= 0 {
+				end++
+			}
+			number := string(raw[i:end])
+			exponent := 0
+			if at := strings.IndexAny(number, "eE"); at >= 0 {
+				n, err := strconv.Atoi(strings.TrimPrefix(number[at+1:], "+"))
+				if err != nil {
+					n = maxExponent + 1
+				}
+				exponent = max(n, -n)
+			}
+			if exponent > maxExponent || len(number) > maxDigits {
+				return errors.New("it has a number that is too large or too long: " + excerpt.Word(number, 40))
+			}
+			i = end - 1
+		}
+	}
+	return nil
+}
+
+// Kind says what is wrong with a value.
+type Kind int
+
+// The kinds of problems.
+const (
+	Invalid Kind = iota // the value has the right type, or the problem is of another kind
+	Missing             // the property Name is missing
+	Unknown             // the property Name is not allowed
+	Wrong               // the value has the wrong type
+)
+
+// Problem is one thing that is wrong with a value.
+type Problem struct {
+	// Path leads to the value: names of properties and indices of arrays. It is empty for
+	// the whole value. For Missing and Unknown it leads to the object.
+	Path []string
+	Kind Kind
+	Name string // for Missing and Unknown
+	// Text is the rest of a sentence that begins with the value: "must be a number". Text of
+	// the schema in it is quoted and bounded.
+	Text string
+}
+
+// Check checks a JSON value and returns its problems, none if it is valid, 20 at most. An
+// error means that the schema cannot be used, and says why in one sentence.
+func (c *Checker) Check(value []byte) ([]Problem, error) {
+	if err := jsonrpc.Valid(value, jsonrpc.Limits{}); err != nil {
+		return nil, fmt.Errorf("the value cannot be read: %w", err)
+	}
+	if err := checkNumbers(value); err != nil {
+		// The value is the user's own, so no schema judges it.
+		return nil, fmt.Errorf("the value cannot be checked: %w", err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return nil, fmt.Errorf("the value cannot be read: %w", err)
+	}
+	w := work{known: map[step]int{}, open: map[*jsonschema.Schema]bool{}}
+	depth, most := shape(doc)
+	w.fan = most
+	switch n := w.of(c.compiled, depth); {
+	case w.cyclic:
+		return nil, errEndless
+	case n > maxWork:
+		return nil, errors.New("a check would take too long, because its alternatives and references multiply")
+	}
+	err = c.compiled.Validate(doc)
+	if err == nil {
+		return nil, nil
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return nil, err
+	}
+	var out []Problem
+	for _, l := range leaves(invalid) {
+		if _, ok := l.ErrorKind.(*kind.RefCycle); ok {
+			return nil, errEndless
+		}
+		for _, p := range problems(l) {
+			if len(out) < maxProblems && !slices.ContainsFunc(out, p.same) {
+				out = append(out, p)
+			}
+		}
+	}
+	// A missing or unknown argument explains more than the others.
+	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(a.rank(), b.rank()) })
+	return out, nil
+}
+
+func (p Problem) rank() int {
+	if p.Kind == Missing || p.Kind == Unknown {
+		return 0
+	}
+	return 1
+}
+
+func (p Problem) same(q Problem) bool {
+	return p.Kind == q.Kind && p.Name == q.Name && p.Text == q.Text && slices.Equal(p.Path, q.Path)
+}
+
+var errEndless = errors.New("it refers to itself without an end")
+
+// leaves returns the errors of a validation that name a cause. Where no alternative fits, it
+// returns the causes of the alternative that comes closest, if one does.
+func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	switch e.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf:
+		if near := nearest(e); near != nil {
+			return leaves(near)
+		}
+		return []*jsonschema.ValidationError{e}
+	case *kind.Not, *kind.Contains, *kind.PropertyNames:
+		return []*jsonschema.ValidationError{e}
+	}
+	if len(e.Causes) == 0 {
+		return []*jsonschema.ValidationError{e}
+	}
+	var out []*jsonschema.ValidationError
+	for _, c := range e.Causes {
+		out = append(out, leaves(c)...)
+	}
+	return out
+}
+
+// nearest returns the only alternative that the value at this place has the type of, nil if
+// there is none or several.
+func nearest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
+	var found *jsonschema.ValidationError
+	for _, c := range e.Causes {
+		typed := true
+		for _, l := range leaves(c) {
+			switch l.ErrorKind.(type) {
+			case *kind.Type, *kind.Const, *kind.Enum:
+				if len(l.InstanceLocation) == len(e.InstanceLocation) {
+					typed = false
+				}
+			}
+		}
+		if !typed {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = c
+	}
+	return found
+}
+
+// problems converts one error of the library.
+func problems(e *jsonschema.ValidationError) []Problem {
+	at := e.InstanceLocation
+	var out []Problem
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			out = append(out, Problem{at, Missing, name, "is missing"})
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range slices.Sorted(slices.Values(k.Properties)) {
+			out = append(out, Problem{at, Unknown, name, "is unknown"})
+		}
+	case *kind.DependentRequired:
+		for _, name := range k.Missing {
+			out = append(out, Problem{at, Missing, name, "is missing, and " + excerpt.Word(k.Prop, 100) + " needs it"})
+		}
+	case *kind.Dependency:
+		for _, name := range k.Missing {
+			out = append(out, Problem{at, Missing, name, "is missing, and " + excerpt.Word(k.Prop, 100) + " needs it"})
+		}
+	case *kind.Type:
+		out = append(out, Problem{at, Wrong, "", describe(e)})
+	default:
+		out = append(out, Problem{at, Invalid, "", describe(e)})
+	}
+	return out
+}
+
+// describe returns the rest of a sentence that begins with the value.
+func describe(e *jsonschema.ValidationError) string {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Type:
+		var t Types
+		for _, n := range typeNames {
+			if slices.Contains(k.Want, n.name) {
+				t |= n.t
+			}
+		}
+		return "must be " + t.Describe()
+	case *kind.Enum:
+		return "must be " + oneOf(k.Want)
+	case *kind.Const:
+		return "must be " + oneOf([]any{k.Want})
+	case *kind.FalseSchema:
+		return "is not allowed"
+	case *kind.AnyOf, *kind.OneOf:
+		return alternatives(e)
+	case *kind.Not:
+		return "has a form that the schema excludes"
+	case *kind.Contains:
+		return "has no element of the form that the schema requires"
+	case *kind.PropertyNames:
+		return "has a property with a name that is not allowed: " + excerpt.Word(k.Property, 100)
+	case *kind.MinLength:
+		return "must have at least " + count(k.Want, "character")
+	case *kind.MaxLength:
+		return "must have at most " + count(k.Want, "character")
+	case *kind.MinItems:
+		return "must have at least " + count(k.Want, "element")
+	case *kind.MaxItems:
+		return "must have at most " + count(k.Want, "element")
+	case *kind.MinProperties:
+		return "must have at least " + count(k.Want, "member")
+	case *kind.MaxProperties:
+		return "must have at most " + count(k.Want, "member")
+	case *kind.AdditionalItems:
+		return "has " + count(k.Count, "element") + " too many"
+	case *kind.UniqueItems:
+		return fmt.Sprintf("has the same element twice, at %d and %d", k.Duplicates[0], k.Duplicates[1])
+	case *kind.Pattern:
+		return "must match the pattern " + excerpt.Quote(k.Want, 200)
+	case *kind.Minimum:
+		return "must be at least " + excerpt.Word(number(k.Want.FloatString(10)), 40)
+	case *kind.Maximum:
+		return "must be at most " + excerpt.Word(number(k.Want.FloatString(10)), 40)
+	case *kind.ExclusiveMinimum:
+		return "must be greater than " + excerpt.Word(number(k.Want.FloatString(10)), 40)
+	case *kind.ExclusiveMaximum:
+		return "must be less than " + excerpt.Word(number(k.Want.FloatString(10)), 40)
+	case *kind.MultipleOf:
+		return "must be a multiple of " + excerpt.Word(number(k.Want.FloatString(10)), 40)
+	}
+	return "does not fit the schema"
+}
+
+// alternatives describes what a value must be that fits none of several schemas, or more
+// than one of oneOf.
+func alternatives(e *jsonschema.ValidationError) string {
+	if one, ok := e.ErrorKind.(*kind.OneOf); ok && len(one.Subschemas) > 0 {
+		return "fits several of the forms that exclude each other"
+	}
+	var t Types
+	var values []any
+	for _, c := range e.Causes {
+		for _, l := range leaves(c) {
+			switch k := l.ErrorKind.(type) {
+			case *kind.Type:
+				for _, n := range typeNames {
+					if slices.Contains(k.Want, n.name) {
+						t |= n.t
+					}
+				}
+			case *kind.Enum:
+				values = append(values, k.Want...)
+			case *kind.Const:
+				values = append(values, k.Want)
+			default:
+				return fmt.Sprintf("fits none of the %d forms that the schema allows", len(e.Causes))
+			}
+			if len(l.InstanceLocation) != len(e.InstanceLocation) {
+				return fmt.Sprintf("fits none of the %d forms that the schema allows", len(e.Causes))
+			}
+		}
+	}
+	switch {
+	case len(values) == 0:
+		return "must be " + t.Describe()
+	case t == 0:
+		return "must be " + oneOf(values)
+	}
+	return "must be " + t.Describe() + ", or " + oneOf(values)
+}
+
+// oneOf formats the JSON values that are allowed, for a sentence.
+func oneOf(values []any) string {
+	const most = 12
+	var out []string
+	for i, v := range values {
+		if i == most {
+			out = append(out, fmt.Sprintf("%d more", len(values)-most))
+			break
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			continue
+		}
+		if s, ok := v.(string); ok {
+			out = append(out, excerpt.Word(s, 100))
+			continue
+		}
+		out = append(out, excerpt.Line(string(b), 100))
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return "one of " + strings.Join(out, ", ")
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}
+
+// number removes the zeros that end a decimal fraction.
+func number(s string) string {
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}

@@ -1,0 +1,140 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// say returns the problems as lines.
+func say(all []Problem) string {
+	var out []string
+	for _, p := range all {
+		name := strings.Join(p.Path, "/")
+		if p.Name != "" {
+			name += "[" + p.Name + "]"
+		}
+		out = append(out, strings.TrimSpace(name+" "+p.Text))
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct{ name, schema, value, want string }{
+		{"valid", `{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`, `{"a":1}`, ""},
+		{"no schema of the members", `{"type":"object"}`, `{"x":[1,{}]}`, ""},
+		{"missing before wrong", `{"properties":{"a":{"type":"integer"}},"required":["b","c"]}`, `{"a":"x"}`, "[b] is missing\n[c] is missing\na must be an integer"},
+		{"unknown", `{"properties":{"a":{}},"additionalProperties":false}`, `{"z":1,"a":2,"b":3}`, "[b] is unknown\n[z] is unknown"},
+		{"nested", `{"properties":{"a":{"items":{"properties":{"b":{"type":["string","null"]}}}}}}`, `{"a":[{},{"b":1}]}`, "a/1/b must be a string or null"},
+		{"enum", `{"properties":{"a":{"enum":["x","y z",1,null]}}}`, `{"a":"w"}`, `a must be one of x, "y z", 1, null`},
+		{"const", `{"properties":{"a":{"const":"x"}}}`, `{"a":"w"}`, "a must be x"},
+		{"bounds", `{"properties":{"a":{"minimum":1.5},"b":{"exclusiveMaximum":10},"c":{"multipleOf":3},"d":{"minLength":2},"e":{"maxItems":1},"f":{"pattern":"^a"}}}`,
+			`{"a":1,"b":10,"c":4,"d":"x","e":[1,2],"f":"b"}`,
+			"a must be at least 1.5\nb must be less than 10\nc must be a multiple of 3\nd must have at least 2 characters\ne must have at most 1 element\nf must match the pattern \"^a\""},
+		{"a union of types", `{"properties":{"a":{"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, `{"a":"x"}`, "a must be an integer or null"},
+		{"a union of constants", `{"properties":{"a":{"oneOf":[{"const":"x"},{"const":"y"}]}}}`, `{"a":"z"}`, "a must be one of x, y"},
+		{"the alternative that comes closest", `{"anyOf":[{"type":"string"},{"type":"object","required":["b"]}]}`, `{"a":1}`, "[b] is missing"},
+		{"alternatives that are all wrong", `{"anyOf":[{"required":["a"]},{"required":["b"]}]}`, `{}`, "fits none of the 2 forms that the schema allows"},
+		{"several alternatives", `{"oneOf":[{},{}]}`, `{}`, "fits several of the forms that exclude each other"},
+		{"references", `{"$defs":{"n":{"type":"number"}},"properties":{"a":{"$ref":"#/$defs/n"}}}`, `{"a":"1"}`, "a must be a number"},
+		{"a recursive schema", `{"properties":{"next":{"$ref":"#"},"v":{"type":"number"}}}`, `{"next":{"next":{"v":"x"}}}`, "next/next/v must be a number"},
+		{"draft-04", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"minimum":1,"exclusiveMinimum":true}}}`, `{"a":1}`, "a must be greater than 1"},
+		{"draft-07 and a format", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"email"}}}`, `{"a":"x"}`, ""},
+		{"a pattern of ECMA-262", `{"properties":{"a":{"pattern":"^(?!x)"}}}`, `{"a":"x"}`, ""},
+		{"text of a peer", `{"properties":{"a":{"enum":["x\u001b[2J\ny"]}}}`, `{"a":"w"}`, `a must be "x [2J y"`},
+		{"false", `{"properties":{"a":false}}`, `{"a":1}`, "a is not allowed"},
+		{"dependent", `{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, "[b] is missing, and a needs it"},
+	} {
+		k, err := Compile([]byte(c.schema))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		all, err := k.Check([]byte(c.value))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got := say(all); got != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+// chain returns a schema with n levels, each of which applies the next one twice: 2^n.
+func chain(n int) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
+	for i := range n {
+		fmt.Fprintf(&b, `"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
+	}
+	fmt.Fprintf(&b, `"d%d":{"type":"object"}}}`, n)
+	return b.String()
+}
+
+// TestUnusable checks that hostile and broken schemas are refused in one sentence, and that
+// nothing is loaded.
+func TestUnusable(t *testing.T) {
+	deep := strings.Repeat(`{"not":`, 70) + "{}" + strings.Repeat("}", 70)
+	for _, c := range []struct{ name, schema, value, want string }{
+		{"not JSON", `{`, `{}`, "it cannot be read"},
+		{"too deep", deep, `{}`, "it cannot be read"},
+		{"too large", `{"description":"` + strings.Repeat("x", maxBytes) + `"}`, `{}`, "it cannot be read"},
+		{"another document", `{"$ref":"http://127.0.0.1:1/s.json"}`, `{}`, "refers to another document"},
+		{"a file", `{"properties":{"a":{"$ref":"file:///etc/passwd"}}}`, `{}`, "refers to another document"},
+		{"an unknown dialect", `{"$schema":"https://example.com/dialect"}`, `{}`, "refers to another document"},
+		{"invalid", `{"properties":{"a":{"type":"strin"}}}`, `{}`, `"/properties/a/type" `},
+		{"not a schema", `[]`, `{}`, "must be"},
+		{"a huge number", `{"minimum":1e999999999}`, `{}`, "too large or too long"},
+		{"a long number", `{"minimum":` + strings.Repeat("9", 2000) + `}`, `{}`, "too large or too long"},
+		{"exponential", chain(30), `{}`, "would take too long"},
+		{"endless", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{}`, "refers to itself without an end"},
+		{"an alternative that is endless", `{"anyOf":[{"type":"string"},{"$ref":"#"}]}`, `{}`, "refers to itself without an end"},
+		{"exponential in the depth of the value", `{"$ref":"#/$defs/a","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"},{"allOf":[{"$ref":"#/$defs/b"}]}]},"b":{"properties":{"x":{"$ref":"#/$defs/a"}}}}}`,
+			strings.Repeat(`{"x":`, 40) + "1" + strings.Repeat("}", 40), "would take too long"},
+	} {
+		k, err := Compile([]byte(c.schema))
+		if err == nil {
+			_, err = k.Check([]byte(c.value))
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestChecksOfManyLevels(t *testing.T) {
+	k, err := Compile([]byte(chain(10)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := k.Check([]byte(`{}`)); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// FuzzCheck checks that no schema and no value make the package panic, and that what it says
+// stays on one line.
+func FuzzCheck(f *testing.F) {
+	f.Add(`{"type":"object","properties":{"a":{"anyOf":[{"type":"integer"},{"const":"x"}]}},"required":["a"]}`, `{"a":"b"}`)
+	f.Add(chain(3), `[]`)
+	f.Add(`{"$ref":"#"}`, `1`)
+	f.Fuzz(func(t *testing.T, schema, value string) {
+		k, err := Compile([]byte(schema))
+		if err != nil {
+			return
+		}
+		all, err := k.Check([]byte(value))
+		if err != nil {
+			return
+		}
+		for _, p := range all {
+			if strings.ContainsAny(p.Text, "\n\x1b") || p.Text == "" {
+				t.Errorf("%q", p.Text)
+			}
+		}
+		v := Of([]byte(schema), wholeOf(schema))
+		v.Types()
+		v.Choices()
+		v.Properties()
+	})
+}

@@ -1,0 +1,260 @@
+package schema
+
+import (
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// Limits of a View: the depth of references and alternatives that are followed, and the
+// number of both that one answer looks at.
+const (
+	maxDepth = 8
+	maxSteps = 1000
+)
+
+// View is a JSON Schema, or a part of one, within the bytes that it came in. The zero View
+// knows nothing: it has no types and no properties.
+type View struct {
+	raw      []byte
+	root, at jsonrpc.Span // the whole document, for references, and this part of it
+}
+
+// Of returns a View of the schema at a Span of valid JSON.
+func Of(raw []byte, at jsonrpc.Span) View { return View{raw, at, at} }
+
+// IsZero reports whether there is no schema.
+func (v View) IsZero() bool { return v.at.IsZero() }
+
+// Raw returns the bytes of the schema, nil if there is none. The caller must not change them.
+func (v View) Raw() []byte {
+	if v.at.IsZero() {
+		return nil
+	}
+	return v.at.Of(v.raw)
+}
+
+// Member returns a member of the schema object, after following its reference. The zero
+// Span means that there is none.
+func (v View) member(key string) jsonrpc.Span {
+	if at := jsonrpc.Find(v.raw, v.at, key); !at.IsZero() {
+		return at // a description beside a $ref, which 2019-09 allows
+	}
+	return jsonrpc.Find(v.raw, v.resolve(0).at, key)
+}
+
+// Text returns a member that is a string, such as "description", or "".
+func (v View) Text(key string) string {
+	s, _ := jsonrpc.Text(v.raw, v.member(key))
+	return jsonrpc.Shown(s)
+}
+
+// JSON returns the bytes of a member, such as "default", or nil.
+func (v View) JSON(key string) []byte {
+	at := v.member(key)
+	if at.IsZero() {
+		return nil
+	}
+	return at.Of(v.raw)
+}
+
+// Int returns a member that is an integer, such as "minItems".
+func (v View) Int(key string) (int64, bool) { return jsonrpc.Int(v.raw, v.member(key)) }
+
+// Property is a named property of an object.
+type Property struct {
+	Name     string
+	Required bool
+	View
+}
+
+// Properties returns the properties in the order in which the schema lists them.
+func (v View) Properties() []Property {
+	required := map[string]bool{}
+	for _, name := range v.Required() {
+		required[name] = true
+	}
+	var out []Property
+	for m := range jsonrpc.Members(v.raw, v.member("properties")) {
+		name, ok := jsonrpc.Text(v.raw, m.Key)
+		if ok {
+			out = append(out, Property{name, required[name], View{v.raw, v.root, m.Value}})
+		}
+	}
+	return out
+}
+
+// Property returns the schema of a property, the zero View if it is not listed.
+func (v View) Property(name string) View {
+	at := jsonrpc.Find(v.raw, v.member("properties"), name)
+	if at.IsZero() {
+		return View{}
+	}
+	return View{v.raw, v.root, at}
+}
+
+// Has reports whether the schema lists the property, or lists no properties at all.
+func (v View) Has(name string) bool {
+	return v.member("properties").IsZero() || !v.Property(name).IsZero()
+}
+
+// Required returns the names of the required properties.
+func (v View) Required() []string {
+	var out []string
+	for e := range jsonrpc.Elements(v.raw, v.member("required")) {
+		if name, ok := jsonrpc.Text(v.raw, e); ok {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Items returns the schema of the elements of an array, the zero View if there is none.
+func (v View) Items() View {
+	at := v.member("items")
+	if at.IsZero() {
+		return View{}
+	}
+	return View{v.raw, v.root, at}
+}
+
+// Alternatives returns the schemas of anyOf, or else those of oneOf.
+func (v View) Alternatives() []View {
+	var out []View
+	for _, key := range []string{"anyOf", "oneOf"} {
+		for e := range jsonrpc.Elements(v.raw, v.member(key)) {
+			out = append(out, View{v.raw, v.root, e})
+		}
+		if len(out) > 0 {
+			break
+		}
+	}
+	return out
+}
+
+// Choice is one of the values that a schema allows.
+type Choice struct {
+	Value []byte // JSON
+	Title string // for people; "" if the schema gives none
+}
+
+// Choices returns the values of enum or const, or the alternatives that each have a const.
+// It returns nil if other values are allowed too. Titles come from the alternatives, or from
+// enumNames, which older forms use (2025-06-18 §Elicitation, "Enum Schema").
+func (v View) Choices() []Choice {
+	var out []Choice
+	if at := v.member("const"); !at.IsZero() {
+		return []Choice{{Value: at.Of(v.raw)}}
+	}
+	for e := range jsonrpc.Elements(v.raw, v.member("enum")) {
+		out = append(out, Choice{Value: e.Of(v.raw)})
+	}
+	n := 0
+	for e := range jsonrpc.Elements(v.raw, v.member("enumNames")) {
+		if n < len(out) {
+			s, _ := jsonrpc.Text(v.raw, e)
+			out[n].Title = jsonrpc.Shown(s)
+		}
+		n++
+	}
+	if out != nil {
+		return out
+	}
+	for _, a := range v.Alternatives() {
+		value := a.member("const")
+		if value.IsZero() {
+			return nil
+		}
+		out = append(out, Choice{value.Of(v.raw), a.Text("title")})
+	}
+	return out
+}
+
+// resolve follows references within the document. For other references it returns the zero
+// View.
+func (v View) resolve(depth int) View {
+	ref, ok := jsonrpc.Text(v.raw, jsonrpc.Find(v.raw, v.at, "$ref"))
+	if !ok {
+		return v
+	}
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok || depth >= maxDepth {
+		return View{}
+	}
+	to := v.root
+	for key := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if key != "" {
+			// RFC 6901 §4
+			to = jsonrpc.Find(v.raw, to, strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
+		}
+	}
+	return View{v.raw, v.root, to}.resolve(depth + 1)
+}
+
+// Types returns the types that the schema allows, none if they are unknown.
+func (v View) Types() Types {
+	steps := 0
+	return v.types(0, &steps)
+}
+
+func (v View) types(depth int, steps *int) Types {
+	if *steps >= maxSteps {
+		return 0
+	}
+	*steps++
+	v = v.resolve(0)
+	if depth >= maxDepth || jsonrpc.KindOf(v.raw, v.at) != '{' {
+		return 0
+	}
+	var t Types
+	named := func(at jsonrpc.Span) {
+		name, _ := jsonrpc.Text(v.raw, at)
+		for _, n := range typeNames {
+			if n.name == name {
+				t |= n.t
+			}
+		}
+	}
+	list := jsonrpc.Find(v.raw, v.at, "type")
+	named(list)
+	for e := range jsonrpc.Elements(v.raw, list) {
+		named(e)
+	}
+	if t != 0 {
+		return t
+	}
+	t = v.kindOf(jsonrpc.Find(v.raw, v.at, "const"))
+	for e := range jsonrpc.Elements(v.raw, jsonrpc.Find(v.raw, v.at, "enum")) {
+		t |= v.kindOf(e)
+	}
+	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
+		for e := range jsonrpc.Elements(v.raw, jsonrpc.Find(v.raw, v.at, key)) {
+			t |= View{v.raw, v.root, e}.types(depth+1, steps)
+		}
+	}
+	if t == 0 && !jsonrpc.Find(v.raw, v.at, "properties").IsZero() {
+		t = Object
+	}
+	if t == 0 && !jsonrpc.Find(v.raw, v.at, "items").IsZero() {
+		t = Array
+	}
+	return t
+}
+
+func (v View) kindOf(at jsonrpc.Span) Types {
+	switch jsonrpc.KindOf(v.raw, at) {
+	case '"':
+		return String
+	case '0':
+		return Number
+	case 't', 'f':
+		return Boolean
+	case 'n':
+		return Null
+	case '[':
+		return Array
+	case '{':
+		return Object
+	}
+	return 0
+}

@@ -1,0 +1,108 @@
+package schema
+
+import "github.com/santhosh-tekuri/jsonschema/v6"
+
+// work estimates from above how many schemas the check of one value applies. The library
+// has no limit of its own.
+type work struct {
+	known map[step]int
+	open  map[*jsonschema.Schema]bool // applied to the value itself, and not done yet
+	// cyclic says that a schema refers to itself for the same value.
+	cyclic bool
+	fan    int // the largest number of children of one value
+}
+
+type step struct {
+	s     *jsonschema.Schema
+	depth int // levels of the value below
+}
+
+// of returns the work for a value with depth levels below it, at most maxWork+1.
+func (w *work) of(s *jsonschema.Schema, depth int) int {
+	if s == nil || depth < 0 {
+		return 0
+	}
+	if w.open[s] {
+		w.cyclic = true
+		return 0
+	}
+	at := step{s, depth}
+	if n, ok := w.known[at]; ok {
+		return n
+	}
+	w.open[s] = true
+	n := 1
+	add := func(more, times int) {
+		if n += min(more, maxWork+1) * times; n > maxWork {
+			n = maxWork + 1
+		}
+	}
+	here := func(all ...*jsonschema.Schema) {
+		for _, x := range all {
+			add(w.of(x, depth), 1)
+		}
+	}
+	here(s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else)
+	here(s.AllOf...)
+	here(s.AnyOf...)
+	here(s.OneOf...)
+	if s.DynamicRef != nil {
+		here(s.DynamicRef.Ref)
+	}
+	for _, x := range s.DependentSchemas {
+		here(x)
+	}
+	for _, x := range s.Dependencies {
+		if x, ok := x.(*jsonschema.Schema); ok {
+			here(x)
+		}
+	}
+	// The schemas of the children: what is open now is not applied to the same value again.
+	open := w.open
+	w.open = map[*jsonschema.Schema]bool{}
+	for _, x := range s.Properties {
+		add(w.of(x, depth-1), 1)
+	}
+	every := []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}
+	for _, x := range s.PatternProperties {
+		every = append(every, x)
+	}
+	for _, x := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
+		switch x := x.(type) {
+		case *jsonschema.Schema:
+			every = append(every, x)
+		case []*jsonschema.Schema:
+			every = append(every, x...)
+		}
+	}
+	every = append(every, s.PrefixItems...)
+	for _, x := range every {
+		add(w.of(x, depth-1), w.fan)
+	}
+	w.open = open
+	delete(w.open, s)
+	w.known[at] = n
+	return n
+}
+
+// shape returns the number of levels below a value, and the largest number of children of
+// one value in it.
+func shape(v any) (depth, fan int) {
+	child := func(v any) {
+		d, f := shape(v)
+		depth, fan = max(depth, d+1), max(fan, f)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		fan = len(v)
+		for _, x := range v {
+			child(x)
+		}
+	case []any:
+		fan = len(v)
+		for _, x := range v {
+			child(x)
+		}
+	}
+	return depth, fan
+}

@@ -1,0 +1,81 @@
+package tool
+
+import (
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/schema"
+)
+
+// Tool is one tool of a server's list. Its zero value has no name and no arguments.
+type Tool struct {
+	raw []byte
+}
+
+// Of returns the tool of a valid JSON object. It keeps raw.
+func Of(raw []byte) Tool { return Tool{raw} }
+
+// Raw returns the object as the server sent it.
+func (t Tool) Raw() []byte { return t.raw }
+
+// Text returns a member of the tool that is a string, such as "description", or "".
+func (t Tool) Text(key string) string {
+	s, _ := jsonrpc.Text(t.raw, jsonrpc.Find(t.raw, jsonrpc.Whole(t.raw), key))
+	return jsonrpc.Shown(s)
+}
+
+// Name returns the tool's name.
+func (t Tool) Name() string { return t.Text("name") }
+
+// Title returns what a client shows in place of the name, or "". 2025-06-18 §Tools, "Tool":
+// the title may be among the annotations.
+func (t Tool) Title() string {
+	if s := t.Text("title"); s != "" {
+		return s
+	}
+	s, _ := jsonrpc.Text(t.raw, jsonrpc.Find(t.raw, t.member("annotations"), "title"))
+	return jsonrpc.Shown(s)
+}
+
+func (t Tool) member(key string) jsonrpc.Span {
+	return jsonrpc.Find(t.raw, jsonrpc.Whole(t.raw), key)
+}
+
+// Input returns the schema of the arguments, the zero View if there is none.
+func (t Tool) Input() schema.View { return t.schema("inputSchema") }
+
+// Output returns the schema of the structured result, the zero View if there is none.
+func (t Tool) Output() schema.View { return t.schema("outputSchema") }
+
+func (t Tool) schema(key string) schema.View {
+	at := t.member(key)
+	if at.IsZero() {
+		return schema.View{}
+	}
+	return schema.Of(t.raw, at)
+}
+
+// Hint is one thing that a server claims about a tool, without a guarantee.
+type Hint struct {
+	Name string // the member of annotations
+	Text string // for people
+}
+
+// Hints returns the claims of the annotations that are set (2025-03-26 §Tools,
+// "ToolAnnotations").
+func (t Tool) Hints() []Hint {
+	var out []Hint
+	notes := t.member("annotations")
+	for _, h := range []struct{ name, yes, no string }{
+		{"readOnlyHint", "changes nothing", "may change things"},
+		{"destructiveHint", "may delete or overwrite", "only adds"},
+		{"idempotentHint", "may be repeated safely", "repeating it has more effects"},
+		{"openWorldHint", "reaches outside systems", "stays within its own data"},
+	} {
+		switch jsonrpc.KindOf(t.raw, jsonrpc.Find(t.raw, notes, h.name)) {
+		case 't':
+			out = append(out, Hint{h.name, h.yes})
+		case 'f':
+			out = append(out, Hint{h.name, h.no})
+		}
+	}
+	return out
+}
