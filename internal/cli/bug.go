@@ -39,8 +39,8 @@ func (a *app) bugCommand() *cobra.Command {
 status of a running serve, and the last failures of its servers. Nothing is sent
 anywhere.
 
-Secrets are masked, and the home directory is shown as ~. Names of servers, hosts
-and files are not masked. Read the report before you publish it.
+Secrets are masked, and the home directory is shown as ~. Names of servers,
+hosts and files are not masked. Read the report before you publish it.
 
 The command runs a few programs, such as node and python3, to ask for their
 version. URL is the address of the running serve. Without it, the command uses
