@@ -111,7 +111,7 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s 
 	if a.Sole {
 		r.publishLoss(c, all[0].Name(), c.Msg.Method, "the server cannot list tasks, or lists those of all clients")
 	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: nobody here can list the tasks of one client alone"}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: Dragoman cannot list the tasks of a single client here"}
 }
 
 // ask creates a request of our own about a task, on behalf of a call's client.

@@ -23,8 +23,8 @@ type question struct {
 	what  string // what was asked for: completes "Codex asked …"
 }
 
-// asked handles a request of the worker, on the reading goroutine.
-func (b *bridge) asked(m *jsonrpc.Message) {
+// handleRequest handles a request of the worker, on the reading goroutine.
+func (b *bridge) handleRequest(m *jsonrpc.Message) {
 	q := b.questionOf(m)
 	if q == nil {
 		// For example a request for credentials, or for a tool that the client does not have.

@@ -278,7 +278,7 @@ func versionOf(agent string) string {
 // hear handles notifications and requests of the worker, on its reading goroutine.
 func (b *bridge) hear(m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
-		b.asked(m)
+		b.handleRequest(m)
 		return
 	}
 	switch m.Method {

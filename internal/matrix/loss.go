@@ -62,7 +62,7 @@ func unresumable(r mcp.Revision, t Transport) string {
 	case t == SSE:
 		return "HTTP+SSE does not define resumption"
 	case !r.Can(mcp.Resumption):
-		return r.String() + " removed resumption; a lost call is sent again"
+		return r.String() + " removed resumption; a client sends a lost call again"
 	}
 	return ""
 }

@@ -97,7 +97,7 @@ func CheckModern(m *jsonrpc.Message, o Opening) *jsonrpc.Error {
 		s, _ := jsonrpc.Text(m.Raw, at[2])
 		if _, ok := ParseLogLevel(s); !ok {
 			// 2026-07-28 §Logging, "Error Handling".
-			return refuse(m, jsonrpc.CodeInvalidParams, "_meta "+KeyLogLevel+" is no log level")
+			return refuse(m, jsonrpc.CodeInvalidParams, "_meta "+KeyLogLevel+" is not a log level")
 		}
 	}
 	return nil

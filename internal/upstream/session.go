@@ -189,8 +189,8 @@ func (u *Upstream) step(text string) {
 	u.opts.Events.Publish(event.Event{Kind: event.Lifecycle, Level: slog.LevelDebug, Server: u.spec.Name, Detail: text})
 }
 
-// shown returns how the server is reached, without secrets.
-func (u *Upstream) shown() string {
+// displayName returns how the server is reached, without secrets.
+func (u *Upstream) displayName() string {
 	if u.spec.Shown != "" {
 		return u.spec.Shown
 	}
@@ -255,7 +255,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	var err error
 	switch {
 	case u.spec.Pipe != nil:
-		u.step("connecting to " + u.shown())
+		u.step("connecting to " + u.displayName())
 		var pipe transport.Pipe
 		if pipe, err = u.spec.Pipe(ctx); err == nil {
 			s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
@@ -263,7 +263,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	case u.spec.Command != "":
 		err = u.spawn(ctx, s, adapter, offer, o)
 	case overSSE:
-		u.step("connecting to " + u.shown() + " over HTTP+SSE")
+		u.step("connecting to " + u.displayName() + " over HTTP+SSE")
 		offer.SkipProbe = true
 		o.Posts = true
 		var pipe transport.Pipe
@@ -271,7 +271,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 			s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
 		}
 	default:
-		u.step("connecting to " + u.shown())
+		u.step("connecting to " + u.displayName())
 		var c *streamhttp.Client
 		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header(), Credentials: credentials, Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }}); err == nil {
 			s.shared, s.pipe = false, false
@@ -305,7 +305,7 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 			return &notAdmitted{err}
 		}
 	}
-	u.step("starting " + u.shown())
+	u.step("starting " + u.displayName())
 	child, err := stdio.Start(ctx, stdio.Spec{
 		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env), Dir: u.spec.Dir,
 		Options: stdio.Options{Limits: u.limits()},

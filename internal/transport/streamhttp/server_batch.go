@@ -103,7 +103,7 @@ func (s *Server) runBatch(w http.ResponseWriter, r *http.Request, ses *session, 
 	all.late = time.AfterFunc(s.opts.LateStream, all.startStream)
 	defer all.settle()
 
-	ctx := ses.during(r)
+	ctx := ses.requestContext(r)
 	b := &batch{all: all, answers: make([][]byte, 0, requests)}
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -60,14 +60,14 @@ func (s *Server) inSession(w http.ResponseWriter, r *http.Request, ses *session,
 	s.counts.legacy.Add(1)
 	res := &response{server: s, w: w, r: r, id: in.Msg.ID, session: ses}
 	res.conv = ses.conv
-	s.serve(ses.during(r), res, in)
+	s.serve(ses.requestContext(r), res, in)
 }
 
-// during returns the context of a legacy request. It ends with the session and not with
+// requestContext returns the context of a legacy request. It ends with the session and not with
 // the connection, because a disconnect is not a cancellation there (2025-11-25
 // §Transports, "Sending Messages to the Server" 6). Its values are those of the
 // request.
-func (ses *session) during(r *http.Request) context.Context {
+func (ses *session) requestContext(r *http.Request) context.Context {
 	return sessionContext{ses.lifetime(), r.Context()}
 }
 
