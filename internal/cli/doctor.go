@@ -271,7 +271,7 @@ func targetOf(s config.Server) (doctor.Target, error) {
 		env[k] = v.Reveal()
 	}
 	if s.URL == "" {
-		t.Start = doctor.Command(stdio.Spec{Command: s.Command, Args: s.Args, Env: stdio.Environ(env), Dir: s.Dir})
+		t.Start = doctor.Command(stdio.Spec{Command: s.Command, Args: s.Args, Env: stdio.Environ(env, s.Inherits), Dir: s.Dir})
 		return t, nil
 	}
 	var err error

@@ -20,6 +20,7 @@ import (
 //	PEER_REFUSE  the message of the error for the first initialize
 //	PEER_PUSH    text to write before it reads anything
 //	PEER_TOOLS   the tools
+//	PEER_OURS    noted
 //	PEER_MUTE    if set, it answers nothing
 func settingsPeer() {
 	notes, err := os.OpenFile(os.Getenv("PEER_NOTES"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -29,6 +30,7 @@ func settingsPeer() {
 	folder, _ := os.Getwd()
 	folder, _ = filepath.EvalSymlinks(folder)
 	fmt.Fprintf(notes, "start %q in %s\n", os.Args[1:], folder)
+	fmt.Fprintf(notes, "inherited %q\n", os.Getenv("PEER_OURS"))
 	if push := os.Getenv("PEER_PUSH"); push != "" {
 		fmt.Println(push)
 	}

@@ -70,6 +70,14 @@ func serveSettings() map[string]setting {
 		},
 		"dragoman.server.instructions.command": {ours: own(`command: [echo, our words]`), effect: ours(`our words\n\n## a`)},
 		"dragoman.server.instructions.join":    {ours: own(`text: our words, join: upstreams-first`), effect: ours(`theirs\n\nour words`)},
+		"dragoman.inheritEnv": {ours: `inheritEnv: ["PEER_*"]`, effect: func(s *stage) {
+			s.call("echo", "{}")
+			s.wants(s.noted(), `inherited "from our environment"`)
+			play(s.T, setting{effect: func(s *stage) {
+				s.call("echo", "{}")
+				s.wants(s.noted(), `inherited ""`)
+			}})
+		}},
 		"dragoman.revisions.accept": {
 			ours:   `revisions: {accept: [2025-06-18]}`,
 			effect: func(s *stage) { s.wants(s.hello("/mcp", "2025-11-25"), `"protocolVersion":"2025-06-18"`) },
@@ -240,6 +248,14 @@ func serverSettings() map[string]setting {
 				s.wants(s.call("echo", "{}"), `"content"`)
 			},
 		},
+		"dragoman.servers.NAME.inheritEnv": {ours: `inheritEnv: ["*"]`, own: `inheritEnv: []`, effect: func(s *stage) {
+			s.call("echo", "{}")
+			s.wants(s.noted(), `inherited ""`)
+			play(s.T, setting{own: `inheritEnv: [PEER_OURS]`, effect: func(s *stage) {
+				s.call("echo", "{}")
+				s.wants(s.noted(), `inherited "from our environment"`)
+			}})
+		}},
 		"dragoman.servers.NAME.revision": {own: `revision: 2025-03-26`, effect: func(s *stage) {
 			s.call("echo", "{}")
 			s.wants(s.noted(), `"protocolVersion":"2025-03-26"`)

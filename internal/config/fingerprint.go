@@ -35,6 +35,10 @@ func fingerprint(s *Server, dialects []*dialect.Profile) string {
 		text(k)
 		text(s.Env[k].Reveal())
 	}
+	count(len(s.InheritEnv))
+	for _, pattern := range s.InheritEnv {
+		text(pattern)
+	}
 	text(s.Dir)
 	text(s.URL)
 	count(len(s.Header))

@@ -104,6 +104,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	if n := o.object("names"); n != nil {
 		c.readSeparator(n, s)
 	}
+	c.readInheritEnv(o, &s.InheritEnv)
 	if l := o.object("limits"); l != nil {
 		c.readLimits(l, &s.Limits)
 	}

@@ -33,6 +33,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.text(2, "otherwise", choose(s.Revisions.Refuse, "refuse", "negotiate"))
 	p.line(1, "names:")
 	p.text(2, "separator", s.Separator)
+	p.list(1, "inheritEnv", s.InheritEnv)
 	p.line(1, "limits:")
 	p.text(2, "body", bytesText(s.Limits.Body))
 	p.text(2, "message", bytesText(s.Limits.Message))
@@ -130,6 +131,9 @@ func (p *printer) settings(s *Server) {
 		p.text(3, "dialect", s.Dialect)
 	}
 	p.line(3, fmt.Sprintf("lazy: %t", s.Lazy))
+	if s.Command != "" {
+		p.list(3, "inheritEnv", s.InheritEnv)
+	}
 	p.text(3, "callTimeout", short(s.CallTimeout))
 	p.text(3, "callMax", short(s.CallMax))
 	p.text(3, "startTimeout", short(s.StartTimeout))

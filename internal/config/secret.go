@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 )
@@ -55,7 +56,9 @@ const shortestSecret = 6
 // Secrets returns the secret texts of the server's configuration, longest first. They
 // must be masked in anything the server says. They are the values of its environment
 // and headers and the words in them, values from outside the file in its arguments and
-// URL, and the credentials in its URL. Texts shorter than six bytes are left out.
+// URL, and the credentials in its URL. Of the variables that a command inherits from the
+// environment of this process, they are the values whose names say that they are secret.
+// Texts shorter than six bytes are left out.
 func (s Server) Secrets() []string {
 	var all []string
 	add := func(text string) {
@@ -72,6 +75,9 @@ func (s Server) Secrets() []string {
 	}
 	for _, v := range s.outside {
 		add(v.Reveal())
+	}
+	for _, text := range s.inheritedSecrets(os.Environ()) {
+		add(text)
 	}
 	if u, err := url.Parse(s.URL); err == nil {
 		add(u.RawQuery)

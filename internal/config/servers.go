@@ -45,7 +45,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 			continue
 		}
 		srv := Server{
-			Name: m.key, Prefix: m.key,
+			Name: m.key, Prefix: m.key, InheritEnv: s.InheritEnv,
 			CallTimeout: s.Limits.Call, CallMax: s.Limits.CallMax, StartTimeout: s.Limits.Start,
 			Message: s.Limits.Message,
 		}
@@ -58,6 +58,9 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 				"give one of them another: dragoman.servers."+printable(m.key)+".prefix")
 		} else if !srv.Disabled {
 			prefixes[srv.Prefix] = m.key
+		}
+		if srv.Command == "" {
+			srv.InheritEnv = nil
 		}
 		srv.Fingerprint = fingerprint(&srv, c.dialects)
 		s.Servers = append(s.Servers, srv)
@@ -379,6 +382,10 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 		}
 	}
 	o.boolean("lazy", &srv.Lazy)
+	c.readInheritEnv(o, &srv.InheritEnv)
+	if n := o.get("inheritEnv"); n != nil && srv.URL != "" {
+		c.warning(n, o.at("inheritEnv"), "is not used for a server with a url", "")
+	}
 	o.duration("callTimeout", &srv.CallTimeout, leastTime, mostTime)
 	if o.get("callMax") == nil && srv.CallTimeout > srv.CallMax {
 		srv.CallMax = srv.CallTimeout

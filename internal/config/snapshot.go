@@ -19,13 +19,15 @@ type Snapshot struct {
 	Listen    string // host:port that serve listens on
 	Identity  Identity
 	Revisions Revisions
-	Separator string // between a server's prefix and the name of a tool or prompt
-	Limits    Limits
-	Hosts     []string // Host headers to accept in addition to the loopback names
-	Origins   []string // additional Origin headers to accept
-	Log       Log
-	Servers   []Server           // in file order, including disabled ones
-	Dialects  []*dialect.Profile // defined in the file, in file order
+	// InheritEnv are the patterns of Server.InheritEnv for servers without their own.
+	InheritEnv []string
+	Separator  string // between a server's prefix and the name of a tool or prompt
+	Limits     Limits
+	Hosts      []string // Host headers to accept in addition to the loopback names
+	Origins    []string // additional Origin headers to accept
+	Log        Log
+	Servers    []Server           // in file order, including disabled ones
+	Dialects   []*dialect.Profile // defined in the file, in file order
 
 	// AllowUnauthenticatedNetworkAccess permits a Listen address that other machines can
 	// reach, although clients do not authenticate. See CheckListen.
@@ -147,9 +149,13 @@ type Server struct {
 	Args    []string // may contain text from ${VAR}; do not log, see Describe
 	Env     map[string]Secret
 	Dir     string // working directory; "" for a temporary one made for the server
-	URL     string // may contain credentials; do not log, see Describe
-	Header  []Field
-	Kind    Kind
+	// InheritEnv are patterns in which * stands for any text. The command gets the
+	// variables of our environment whose names match one, besides the basic ones that
+	// every command gets. See Inherits.
+	InheritEnv []string
+	URL        string // may contain credentials; do not log, see Describe
+	Header     []Field
+	Kind       Kind
 
 	Disabled  bool
 	Prefix    string // prefix of its names; Name unless configured

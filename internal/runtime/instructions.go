@@ -115,7 +115,7 @@ func output(ctx context.Context, argv []string, log *slog.Logger) string {
 	ctx, cancel := context.WithTimeout(ctx, instructionsCommand)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = stdio.BaseEnv()
+	cmd.Env = stdio.Environ(nil, nil)
 	cmd.WaitDelay = time.Second
 	var out bounded
 	cmd.Stdout = &out

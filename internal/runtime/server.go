@@ -103,6 +103,9 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 			spec.Env[k] = v.Reveal()
 		}
 	}
+	if len(c.InheritEnv) > 0 {
+		spec.Inherit = c.Inherits
+	}
 	for _, f := range c.Header {
 		spec.Header = append(spec.Header, upstream.Header{Name: f.Name, Value: f.Value.Reveal()})
 	}

@@ -307,7 +307,7 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	}
 	u.step("starting " + u.displayName())
 	child, err := stdio.Start(ctx, stdio.Spec{
-		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env), Dir: u.spec.Dir,
+		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env, u.spec.Inherit), Dir: u.spec.Dir,
 		Options: stdio.Options{Limits: u.limits()},
 	})
 	if err != nil {
@@ -336,14 +336,15 @@ const maxStderr = 1 << 10
 
 // childError adds the exit status and stderr of the child to a failed handshake.
 type childError struct {
-	err    error
-	exit   string
-	stderr []string
+	err      error
+	exit     string
+	stderr   []string
+	withheld []string // see stdio.Process.Withheld
 }
 
 func (e *childError) Error() string { return e.err.Error() + e.remains() }
 
-// remains describes the exit status and stderr, "" for nothing.
+// remains describes the exit status, stderr and missing variables, "" for nothing.
 func (e *childError) remains() string {
 	s := ""
 	if e.exit != "" {
@@ -357,7 +358,21 @@ func (e *childError) remains() string {
 		}
 		s += excerpt.Quote(process, maxStderr)
 	}
-	return s
+	return s + withheldText(e.withheld)
+}
+
+// withheldText says that a child did not get some variables of our environment, and what to
+// do about it.
+func withheldText(names []string) string {
+	list, verbs, them := strings.Join(names, " and "), "is set here but was", "it"
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+	default:
+		verbs, them = "are set here but were", "them"
+	}
+	return "; " + list + " " + verbs + " not passed to the server: add " + them + " to its env, or to inheritEnv"
 }
 
 func (e *childError) Unwrap() error { return e.err }
@@ -390,7 +405,7 @@ func (u *Upstream) stderrTail(child *stdio.Process, lines int) []string {
 }
 
 func (u *Upstream) withChild(err error, child *stdio.Process) error {
-	return &childError{err: err, exit: child.ExitText(), stderr: u.stderrTail(child, 5)}
+	return &childError{err: err, exit: child.ExitText(), stderr: u.stderrTail(child, 5), withheld: child.Withheld()}
 }
 
 // openError returns the error that clients and operators get if the server could not be

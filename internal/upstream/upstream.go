@@ -37,6 +37,9 @@ type Spec struct {
 	Args    []string
 	Env     map[string]string // added to the inherited environment variables
 	Dir     string
+	// Inherit reports whether the child gets a variable of our environment that is not
+	// among the basic ones; see stdio.Environ. Nil means none.
+	Inherit func(name string) bool
 
 	// Pipe, if not nil, is called for each session instead of starting Command or dialling
 	// URL: for in-process servers and tests. The session owns the pipe and closes it.

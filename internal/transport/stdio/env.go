@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// inherited are the variables of our environment that a child may see: those that
-// programs need to find their files, their user and their language, and none that can
-// hold a secret. Proxy variables are excluded, because their addresses contain
-// passwords.
-var inherited = []string{
+// inherited are the variables of our environment that every child gets: those that
+// programs need to find their files, their user, their language and the way through a
+// proxy. A proxy's address may contain a password. Without it, a server behind a proxy
+// cannot work, so it is passed on; whoever repeats a child's text masks it.
+var inherited = append([]string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "TZ",
-}
+	"http_proxy", "https_proxy", "no_proxy", "all_proxy",
+}, network...)
 
-var inheritedOnWindows = []string{
+var inheritedOnWindows = append([]string{
 	"PATH", "PATHEXT", "COMSPEC", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR",
 	"USERNAME", "USERDOMAIN", "USERPROFILE", "HOMEDRIVE", "HOMEPATH",
 	"APPDATA", "LOCALAPPDATA", "ALLUSERSPROFILE", "PROGRAMDATA", "PUBLIC",
@@ -24,36 +25,52 @@ var inheritedOnWindows = []string{
 	"COMMONPROGRAMFILES", "COMMONPROGRAMFILES(X86)", "COMMONPROGRAMW6432",
 	"TEMP", "TMP", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE", "OS",
 	"LANG", "TERM", "TZ",
+}, network...)
+
+// network are the variables for proxies and for the certificates of a company's own CA.
+var network = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
 }
 
-// BaseEnv returns the variables of our environment that every child gets.
-func BaseEnv() []string { return filterEnv(os.Environ(), runtime.GOOS == "windows") }
-
-// Environ returns the complete environment of a child: BaseEnv and extra, sorted by
-// name. extra takes precedence.
-func Environ(extra map[string]string) []string {
-	return mergeEnv(BaseEnv(), extra, runtime.GOOS == "windows")
+// Environ returns the complete environment of a child, sorted by name: the basic variables
+// of ours that every child gets, those for which inherit returns true, and extra, which
+// takes precedence. A nil inherit adds none.
+func Environ(extra map[string]string, inherit func(name string) bool) []string {
+	windows := runtime.GOOS == "windows"
+	return mergeEnv(filterEnv(os.Environ(), windows, inherit), extra, windows)
 }
 
-func filterEnv(env []string, windows bool) []string {
+func filterEnv(env []string, windows bool, inherit func(name string) bool) []string {
 	kept := make([]string, 0, 16)
 	for _, kv := range env {
-		name, value, ok := strings.Cut(kv, "=")
-		if !ok || name == "" {
-			continue // Windows stores the directory of each drive as "=C:=…"
-		}
-		// A function exported by bash is code, whatever its name.
-		if strings.HasPrefix(value, "() {") {
+		name, value, ok := cutVariable(kv)
+		if !ok {
 			continue
 		}
-		if allowed(name, windows) {
+		// A function exported by bash is code, whatever its name.
+		basic := basicVariable(name, windows) && !strings.HasPrefix(value, "() {")
+		if basic || inherit != nil && inherit(name) {
 			kept = append(kept, kv)
 		}
 	}
 	return kept
 }
 
-func allowed(name string, windows bool) bool {
+// cutVariable splits NAME=VALUE. Windows stores the directory of each drive as "=C:=…", so
+// a name may begin with =.
+func cutVariable(kv string) (name, value string, ok bool) {
+	if kv == "" {
+		return "", "", false
+	}
+	i := strings.IndexByte(kv[1:], '=') + 1
+	if i == 0 {
+		return "", "", false
+	}
+	return kv[:i], kv[i+1:], true
+}
+
+func basicVariable(name string, windows bool) bool {
 	if windows { // names are case-insensitive there
 		name = strings.ToUpper(name)
 		return strings.HasPrefix(name, "LC_") || slices.Contains(inheritedOnWindows, name)
@@ -68,7 +85,7 @@ func mergeEnv(base []string, extra map[string]string, windows bool) []string {
 	}
 	merged := make(map[string]string, len(base)+len(extra))
 	for _, kv := range base {
-		name, _, _ := strings.Cut(kv, "=")
+		name, _, _ := cutVariable(kv)
 		merged[fold(name)] = kv
 	}
 	for _, name := range slices.Sorted(maps.Keys(extra)) {

@@ -151,7 +151,7 @@ func startKin(detached bool) {
 // specOf returns how to start the test binary as a child.
 func specOf(mode string) Spec {
 	return Spec{
-		Command: os.Args[0], Env: Environ(map[string]string{childMode: mode}),
+		Command: os.Args[0], Env: Environ(map[string]string{childMode: mode}, nil),
 		DrainDelay: 50 * time.Millisecond, // what a Stop costs that nobody reads along with
 	}
 }

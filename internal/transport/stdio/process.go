@@ -233,6 +233,15 @@ func (p *Process) ExitStatus() int {
 // first. They may contain secrets of the child.
 func (p *Process) StderrTail(lines int) []string { return tail(p.stderr.bytes(), lines) }
 
+// Withheld returns the names of variables that our environment has, that the child did not
+// get, and that its stderr mentions, in the order of the first mention and at most three.
+// They are probably the reason if the child has failed.
+func (p *Process) Withheld() []string {
+	const lines, most = 200, 3
+	names := Mentioned(p.StderrTail(lines), Missing(p.spec.Env))
+	return names[:min(len(names), most)]
+}
+
 // Stop ends the child and all of its group and releases everything. It follows
 // 2026-07-28 §stdio, "Shutdown": close stdin, SIGTERM to the group after ExitGrace,
 // SIGKILL after TermGrace. On Windows the last two are one step. When ctx ends, the

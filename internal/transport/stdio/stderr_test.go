@@ -78,10 +78,18 @@ func TestDrainSplitsLines(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	ours := []string{"PATH=/bin", "HOME=/h", "LC_ALL=C", "TOKEN=t", "Path=odd", "LANG=() { :; }", "=C:=C:\\", "bare", "TZ="}
-	wantLines(t, filterEnv(ours, false), "PATH=/bin", "HOME=/h", "LC_ALL=C", "TZ=")
+	wantLines(t, filterEnv(ours, false, nil), "PATH=/bin", "HOME=/h", "LC_ALL=C", "TZ=")
+	tokens := func(name string) bool { return strings.HasSuffix(name, "TOKEN") }
+	wantLines(t, filterEnv(ours, false, tokens), "PATH=/bin", "HOME=/h", "LC_ALL=C", "TOKEN=t", "TZ=")
+	all := func(string) bool { return true }
+	wantLines(t, filterEnv(ours, false, all), "PATH=/bin", "HOME=/h", "LC_ALL=C", "TOKEN=t", "Path=odd", "LANG=() { :; }", "=C:=C:\\", "TZ=")
+	proxies := []string{"https_proxy=http://p", "SSL_CERT_FILE=/ca", "ftp_proxy=http://q"}
+	wantLines(t, filterEnv(proxies, false, nil), "https_proxy=http://p", "SSL_CERT_FILE=/ca")
+	wantLines(t, filterEnv(proxies, true, nil), "https_proxy=http://p", "SSL_CERT_FILE=/ca")
 	theirs := []string{"Path=C:\\", "SystemRoot=C:\\W", "=C:=C:\\", "ProgramFiles(x86)=P", "GITHUB_TOKEN=t", "HOME=/h"}
-	wantLines(t, filterEnv(theirs, true), "Path=C:\\", "SystemRoot=C:\\W", "ProgramFiles(x86)=P")
+	wantLines(t, filterEnv(theirs, true, nil), "Path=C:\\", "SystemRoot=C:\\W", "ProgramFiles(x86)=P")
 	wantLines(t, mergeEnv([]string{"B=1", "A=1"}, map[string]string{"B": "2=3", "b": "4"}, false), "A=1", "B=2=3", "b=4")
+	wantLines(t, mergeEnv([]string{"=D:=1", "=C:=2"}, nil, true), "=C:=2", "=D:=1")
 	wantLines(t, mergeEnv([]string{"Path=1"}, map[string]string{"PATH": "2"}, true), "PATH=2")
 	if v, ok := lookupEnv([]string{"A=1", "a=2", "A=3"}, "A", false); v != "3" || !ok {
 		t.Errorf("got %q", v)

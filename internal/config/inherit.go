@@ -1,0 +1,65 @@
+package config
+
+import (
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// Inherits reports whether InheritEnv selects the environment variable with the given name.
+// Names are case-insensitive on Windows.
+func (s Server) Inherits(name string) bool {
+	return inherits(s.InheritEnv, name, runtime.GOOS == "windows")
+}
+
+func inherits(patterns []string, name string, windows bool) bool {
+	if !windows {
+		return matchesAny(patterns, name)
+	}
+	name = strings.ToUpper(name)
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(strings.ToUpper(p), name) })
+}
+
+// inheritedSecrets returns the secret values that a command gets from env, our environment:
+// those of variables that it inherits and whose names say that they are secret, and the
+// passwords of proxies, which every command gets.
+func (s Server) inheritedSecrets(env []string) []string {
+	if s.Command == "" {
+		return nil
+	}
+	var all []string
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		switch {
+		case strings.HasSuffix(strings.ToUpper(name), "_PROXY"):
+			if u, err := url.Parse(value); err == nil {
+				if password, ok := u.User.Password(); ok {
+					all = append(all, password)
+				}
+			}
+		case excerpt.SecretName(name) && s.Inherits(name):
+			all = append(all, value)
+		}
+	}
+	return all
+}
+
+// readInheritEnv reads a list of patterns into dst. An empty list replaces one that dst has.
+func (c *compiler) readInheritEnv(o *object, dst *[]string) {
+	n := o.get("inheritEnv")
+	if n == nil {
+		return
+	}
+	var patterns []string
+	o.list("inheritEnv", false, func(n *node, path string, e expansion) {
+		if e.text == "" || strings.ContainsAny(e.text, "=$ \t\r\n") {
+			c.problem(n, path, n.shown()+" is not the name of a variable", `write names, in which * stands for any text, for example AWS_*; values belong in env`)
+			return
+		}
+		patterns = append(patterns, e.text)
+	})
+	*dst = patterns
+}

@@ -1,0 +1,75 @@
+package stdio
+
+import (
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Missing returns the names of the variables that our environment has and env does not,
+// sorted.
+func Missing(env []string) []string {
+	return missing(os.Environ(), env, runtime.GOOS == "windows")
+}
+
+func missing(ours, env []string, windows bool) []string {
+	fold := func(name string) string { return name }
+	if windows {
+		fold = strings.ToUpper
+	}
+	passed := make(map[string]bool, len(env))
+	for _, kv := range env {
+		name, _, _ := cutVariable(kv)
+		passed[fold(name)] = true
+	}
+	var names []string
+	for _, kv := range ours {
+		if name, _, ok := cutVariable(kv); ok && !passed[fold(name)] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// aboutVariables matches lines that talk about a setting which is missing. Names without an
+// underscore, such as DEBUG or HOST, are also ordinary words, so they count only there.
+var aboutVariables = regexp.MustCompile(`(?i)\benv|environ|variable|missing|required?\b|not (?:set|defined|provided)|undefined|unset|must (?:be|set)|please (?:set|provide)|keyerror`)
+
+// levels are the words that begin lines of logs.
+var levels = []string{"TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL"}
+
+// Mentioned returns which of names, the names of environment variables, occur in lines, in
+// the order of their first mention and each once. lines are a program's stderr. A name
+// counts only as a whole word, with the same case. Names of one or two characters never
+// count.
+func Mentioned(lines, names []string) []string {
+	const shortest = 3
+	known := make(map[string]bool, len(names))
+	for _, name := range names {
+		if len(name) >= shortest {
+			known[name] = true
+		}
+	}
+	var found []string
+	for _, line := range lines {
+		aboutOne := aboutVariables.MatchString(line)
+		words := strings.FieldsFuncSeq(line, func(r rune) bool {
+			return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+		})
+		for word := range words {
+			if !known[word] {
+				continue
+			}
+			distinct := strings.Contains(strings.Trim(word, "_"), "_")
+			reference := strings.Contains(line, "$"+word) || strings.Contains(line, "${"+word)
+			if distinct || reference || aboutOne && !slices.Contains(levels, word) {
+				known[word] = false
+				found = append(found, word)
+			}
+		}
+	}
+	return found
+}
