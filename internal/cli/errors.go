@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -184,6 +185,9 @@ func traceOf(err error) string {
 
 // flagError converts an error of cobra about flags to a usageError.
 func flagError(c *cobra.Command, err error) error {
+	if c.Flags().Lookup("cwd") != nil && errors.As(err, new(*pflag.NotExistError)) {
+		return usagef("put -- before a command that has flags of its own, or run `"+c.CommandPath()+" --help`", "%s", lowerFirst(err.Error()))
+	}
 	return usagef("run `"+c.CommandPath()+" --help`", "%s", lowerFirst(err.Error()))
 }
 

@@ -204,6 +204,9 @@ func describe(s config.Server) string {
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
 		out += " env:" + k + "=" + s.Env[k].Reveal()
 	}
+	if len(s.InheritEnv) > 0 {
+		out += fmt.Sprintf(" inherit=%v", s.InheritEnv)
+	}
 	for _, f := range s.Header {
 		out += " header:" + f.Name + "=" + f.Value.Reveal()
 	}

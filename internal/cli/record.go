@@ -29,7 +29,7 @@ func (a *app) recordCommand() *cobra.Command {
 	var file, listen string
 	var open bool
 	c := &cobra.Command{
-		Use:   "record -o FILE [flags] (URL | -- COMMAND [ARG]...)",
+		Use:   "record -o FILE [flags] (URL | [--] COMMAND [ARG]...)",
 		Short: "Record the messages between a client and a server",
 		Long: `Record the messages between a client and a server. Every byte is passed on
 unchanged, and nothing is translated.
@@ -46,33 +46,34 @@ Values that look like secrets are replaced:
 - members with names such as "password"
 - keys in well-known formats
 - the values of --env and --header
+- inherited environment variables with names such as "API_KEY"
 
 Read a tape before you publish it. Tool results may be private, and Dragoman
 cannot recognize that.
 
 If FILE exists, a number is added to its name, because many clients start a
-server more than once. The exit code is that of the command.`,
+server more than once. The command inherits all environment variables. The exit
+code is that of the command.
+
+Flags of Dragoman end at the first word that is not a URL. Everything after that
+belongs to the command.`,
 		Example: `  # In a client's configuration, in front of the existing command.
-  dragoman record -o talk.txtar -- npx -y @modelcontextprotocol/server-memory
+  dragoman record -o talk.txtar npx -y @modelcontextprotocol/server-memory
 
   # A server on the network: the client connects to http://127.0.0.1:7302/mcp.
   dragoman record -o talk.txtar https://mcp.example.com/mcp`,
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			a.startLog(slog.LevelWarn, nil)
-			command, address, err := oneTarget(c, args, "dragoman record -o FILE")
-			if err != nil {
-				return err
-			}
 			if file == "" {
 				return usagef("use `dragoman record -o talk.txtar ...`", "no output file given")
 			}
-			if address == "" && c.Flags().Changed("listen") {
+			if t.address == "" && c.Flags().Changed("listen") {
 				return usagef("remove it", "--listen works only with a URL; a command is recorded on stdio")
 			}
 			if err := checkListen(listen, open); err != nil {
 				return err
 			}
-			server, err := t.server(a.env, command, address)
+			server, err := t.server(a.env, t.command, t.address)
 			if err != nil {
 				return err
 			}
@@ -80,7 +81,7 @@ server more than once. The exit code is that of the command.`,
 			if err != nil {
 				return withHint(fmt.Errorf("create the tape: %w", err), "choose a file in a directory that you can write to")
 			}
-			if address != "" {
+			if t.address != "" {
 				a.warnOpen(c.Context(), listen)
 			}
 			code, err := a.backend.Record(c.Context(), daemon.RecordOptions{
@@ -111,6 +112,7 @@ server more than once. The exit code is that of the command.`,
 	f.StringVar(&listen, "listen", "127.0.0.1:7302", "for a URL: listen for the client on `ADDR` (host:port)")
 	t.addPlain(f)
 	addOpenFlag(c, &open)
+	a.oneServer(c, &t, "dragoman record -o FILE")
 	return c
 }
 

@@ -52,42 +52,38 @@ func (a *app) runCommand() *cobra.Command {
 	var listen string
 	var open bool
 	c := &cobra.Command{
-		Use:   "run [flags] (URL | -- COMMAND [ARG]...)",
+		Use:   "run [flags] (URL | [--] COMMAND [ARG]...)",
 		Short: "Run one server for any client, with its names unchanged",
 		Long: `Run one server for a client that cannot use it directly. In the client's
-configuration, put "dragoman run --" in front of the server's own command. Tool
+configuration, put "dragoman run" in front of the server's own command. Tool
 names, server identity and instructions stay the same.
 
 The client connects over stdio, or over HTTP with --listen. The command inherits
-only basic environment variables such as PATH and HOME; pass others with --env.
+all environment variables, so the "env" of the client's configuration works
+unchanged.
+
+Flags of Dragoman end at the first word that is not a URL. Everything after that
+belongs to the command. Write -- before a command that begins with a dash.
 
 ${NAME} in --env, in --header and in the URL is replaced with the value of the
 environment variable NAME. This keeps credentials off the command line, where
 every user of the machine can read them. Quote ${NAME}, or the shell expands it.`,
 		Example: `  # In a client's configuration, in front of the existing command.
-  dragoman run -- npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv
+  dragoman run npx -y @modelcontextprotocol/server-filesystem@2025.8.21 /srv
 
   # A server on the network, for a client that supports only stdio.
   dragoman run --header 'Authorization: Bearer ${TOKEN}' https://mcp.example.com/mcp
 
   # A local program, for clients that support only HTTP.
-  dragoman run --listen 127.0.0.1:7301 --env DEBUG=1 -- ./server`,
-		Args: func(c *cobra.Command, args []string) error {
-			_, _, err := oneTarget(c, args, "dragoman run")
-			return err
-		},
-		RunE: func(c *cobra.Command, args []string) error {
+  dragoman run --listen 127.0.0.1:7301 --env DEBUG=1 ./server --its-own-flag`,
+		RunE: func(c *cobra.Command, _ []string) error {
 			a.startLog(slog.LevelInfo, nil)
 			if listen != "" {
 				if err := checkListen(listen, open); err != nil {
 					return err
 				}
 			}
-			command, address := args, ""
-			if c.ArgsLenAtDash() < 0 {
-				command, address = nil, args[0]
-			}
-			server, err := t.server(a.env, command, address)
+			server, err := t.server(a.env, t.command, t.address)
 			if err != nil {
 				return err
 			}
@@ -114,5 +110,6 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of using stdio")
 	t.add(f)
 	addOpenFlag(c, &open)
+	a.oneServer(c, &t, "dragoman run")
 	return c
 }

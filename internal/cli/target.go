@@ -4,20 +4,27 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 // targetFlags are the flags for a server that is given as a URL or a command.
 type targetFlags struct {
-	dialect, revision, dir string
-	env, header            []string
+	name, dialect, revision, dir string
+	env, header                  []string
+
+	command []string // set by oneServer
+	address string   // set by oneServer, if command is empty
 }
 
 func (t *targetFlags) add(f *pflag.FlagSet) {
@@ -28,25 +35,122 @@ func (t *targetFlags) add(f *pflag.FlagSet) {
 
 // addPlain adds the flags of commands that do not translate.
 func (t *targetFlags) addPlain(f *pflag.FlagSet) {
-	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V` (repeatable)")
+	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V`, or K to pass on the current one (repeatable)")
 	f.StringArrayVar(&t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'` (repeatable)")
 	f.StringVar(&t.dir, "cwd", "", "run the command in the directory `DIR`")
+	f.StringVar(&t.name, "name", "", "call the server `NAME` in messages (default: the name of its package or host)")
 }
 
 func (t *targetFlags) given() string {
 	switch {
 	case len(t.env) > 0:
 		return "--env"
-	case len(t.header) > 0:
-		return "--header"
 	case t.dir != "":
 		return "--cwd"
+	case len(t.header) > 0:
+		return "--header"
+	case t.name != "":
+		return "--name"
 	case t.revision != "":
 		return "--revision"
 	case t.dialect != "":
 		return "--dialect"
 	}
 	return ""
+}
+
+// oneServer makes c read the server at the end of its command line into t: a URL, or a
+// command with or without -- before it. The flags of c end at the first word that is not a
+// URL, so the flags of the command need no --.
+// usage is the part of the command line before the server, for hints.
+func (a *app) oneServer(c *cobra.Command, t *targetFlags, usage string) {
+	c.Flags().SetInterspersed(false)
+	c.Args = func(c *cobra.Command, args []string) error {
+		t.command, t.address = nil, ""
+		dash := c.ArgsLenAtDash()
+		switch {
+		case len(args) == 0:
+			return usagef("use `"+usage+" URL` or `"+usage+" COMMAND`", "no server given")
+		case isURL(args[0]) && dash < 0:
+			return t.readURL(c, args)
+		case isURL(args[0]):
+			return usagef("use `"+usage+" "+clean(args[0])+"`", "%q is a URL, not a command; it must not follow --", args[0])
+		}
+		t.command = args
+		if dash < 0 {
+			return a.checkCommand(args, usage)
+		}
+		return nil
+	}
+}
+
+// readURL reads a URL and the flags that follow it.
+func (t *targetFlags) readURL(c *cobra.Command, args []string) error {
+	t.address = args[0]
+	f := c.Flags()
+	f.SetInterspersed(true)
+	if err := f.Parse(args[1:]); err != nil {
+		return flagError(c, err)
+	}
+	if help, _ := f.GetBool("help"); help {
+		return pflag.ErrHelp
+	}
+	switch more := f.Args(); {
+	case c.ArgsLenAtDash() >= 0:
+		return usagef("remove one of them", "got both %q and a command", t.address)
+	case len(more) > 0:
+		return usagef("remove it", "unexpected argument %q after the URL", more[0])
+	}
+	return nil
+}
+
+// withoutScheme matches text that looks like a URL without its beginning.
+var withoutScheme = regexp.MustCompile(`^(?:localhost|\[[0-9a-fA-F:]+\]|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?::[0-9]+(?:/.*)?|/.*)$`)
+
+// checkCommand refuses a command without -- that is probably meant to be something else. A
+// program that exists is never refused.
+func (a *app) checkCommand(command []string, usage string) error {
+	word := command[0]
+	if _, err := exec.LookPath(word); err == nil || errors.Is(err, exec.ErrDot) {
+		return nil
+	}
+	if _, err := os.Stat(word); err == nil {
+		return nil
+	}
+	switch {
+	case withoutScheme.MatchString(word):
+		scheme := "https://"
+		if strings.HasPrefix(word, "localhost") || strings.HasPrefix(word, "127.") || strings.HasPrefix(word, "[") {
+			scheme = "http://"
+		}
+		return usagef("use `"+usage+" "+scheme+clean(word)+"`", "%q is neither a program nor a URL", word)
+	case len(command) == 1 && strings.Contains(word, " "):
+		return usagef("remove the quotes around the command", "%q is not a program", word)
+	case len(command) == 1:
+		if s, path := a.configured(word); s != nil {
+			return usagef("use `dragoman serve -c "+path+"`, or write its command or URL here",
+				"%q is a server of %s, but not a program or a URL", word, path)
+		}
+	}
+	return nil
+}
+
+// configured returns the server with a name in the default configuration file, and the path
+// of the file. It returns nil if there is none.
+func (a *app) configured(name string) (*config.Server, string) {
+	path, ok := a.configPath("")
+	if !ok {
+		return nil, ""
+	}
+	snapshot, _ := config.Load(path)
+	if snapshot == nil {
+		return nil, ""
+	}
+	s, ok := snapshot.Server(name)
+	if !ok {
+		return nil, ""
+	}
+	return &s, path
 }
 
 // oneTarget returns the command after --, or the URL. usage is the part of the command line
@@ -83,8 +187,10 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 	}
 	s := config.Server{Name: "server", Dir: t.dir, Dialect: t.dialect}
 	if len(command) > 0 {
-		s.Name = nameFor(filepath.Base(command[0]))
+		s.Name = serverName(command, t.workingDir())
 		s.Command, s.Args = command[0], command[1:]
+		// The caller of a command line has chosen its environment. Clients put tokens there.
+		s.InheritEnv = []string{"*"}
 		if len(t.header) > 0 {
 			return s, usagef("use --env", "--header works only with a URL, not with a command")
 		}
@@ -101,17 +207,31 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 			return s, usagef("remove it", "%s works only with a command, not with a URL", t.given())
 		}
 	}
-	for _, kv := range t.env {
-		k, v, ok := strings.Cut(kv, "=")
-		if !ok || k == "" {
-			return s, usagef("use --env NAME=VALUE", "--env %q has no =", fit(kv, 40))
+	if t.name != "" {
+		if p := config.CheckName(t.name); p != nil {
+			return s, usagef(p.Hint, "--name: %s", p.Text)
 		}
+		s.Name = t.name
+	}
+	for _, kv := range t.env {
 		if s.Env == nil {
 			s.Env = map[string]config.Secret{}
 		}
-		var err error
-		if s.Env[k], err = secret(v); err != nil {
-			return s, err
+		k, v, ok := strings.Cut(kv, "=")
+		switch {
+		case k == "":
+			return s, usagef("use --env NAME=VALUE or --env NAME", "--env %q has no name", fit(kv, 40))
+		case !ok:
+			current, set := env(k)
+			if !set {
+				return s, usagef("set it, or use --env NAME=VALUE", "--env %s: this environment variable is not set", excerpt.Word(k, 40))
+			}
+			s.Env[k] = config.NewSecret(current)
+		default:
+			var err error
+			if s.Env[k], err = secret(v); err != nil {
+				return s, err
+			}
 		}
 	}
 	for _, kv := range t.header {
@@ -141,6 +261,15 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 		return s, usagef(p.Hint, "%s", text)
 	}
 	return s, nil
+}
+
+// workingDir returns the directory in which the command runs, "" if it is unknown.
+func (t *targetFlags) workingDir() string {
+	dir, err := filepath.Abs(t.dir)
+	if err != nil {
+		return t.dir
+	}
+	return dir
 }
 
 // nameFor converts any text to a valid server name.

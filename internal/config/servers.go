@@ -38,7 +38,7 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		path := all.at(m.key)
 		names = append(names, m.key)
 		if bad := badName(m.key); bad != "" {
-			c.problem(m.place(), path, "the name "+bad, "use letters, digits, _, - and ., at most 64 of them")
+			c.problem(m.place(), path, "the name "+bad, nameRules)
 		}
 		if m.value.kind == nullKind {
 			c.problem(m.place(), path, "has neither command nor url", "")
@@ -76,6 +76,16 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 		c.problem(m.place(), settings.at(m.key), "no server of this name under mcpServers", hint)
 	}
 }
+
+// CheckName returns a Problem without a position if name cannot be the name of a server.
+func CheckName(name string) *Problem {
+	if bad := badName(name); bad != "" {
+		return &Problem{Text: "the name " + bad, Hint: nameRules}
+	}
+	return nil
+}
+
+const nameRules = "use letters, digits, _, - and ., at most 64 of them"
 
 // badName returns what is wrong with a server's name, or "". Names are part of URLs and
 // of tool names.
@@ -361,7 +371,7 @@ func badHeaderValue(v string) string {
 func (c *compiler) readSettings(o *object, srv *Server) {
 	if n := o.text("prefix", &srv.Prefix); n != nil {
 		if bad := badName(srv.Prefix); bad != "" {
-			c.problem(n, o.at("prefix"), n.shown()+" "+bad, "use letters, digits, _, - and ., at most 64 of them")
+			c.problem(n, o.at("prefix"), n.shown()+" "+bad, nameRules)
 		}
 	}
 	srv.Isolation = Isolation(o.choice("isolation", isolations, int(IsolateAuto)))
