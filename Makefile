@@ -15,7 +15,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers clients clients-check cross tidy release-check clean matrix matrix-check bin/matrix.md
+.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers clients clients-check cross tidy release-check clean matrix matrix-check bin/matrix.md pictures pictures-check
 
 check: build vet lint race-short ## what a change has to pass: build, vet, lint, short race tests
 
@@ -90,6 +90,12 @@ matrix: bin/matrix.md ## measure who works with whom; writes docs/compatibility.
 
 matrix-check: bin/matrix.md ## the same, and fail if a cell fails or the documents say something else
 	@diff -u docs/compatibility.md bin/compatibility.md && diff -u README.md bin/README.md || { echo "the matrix is not what the documents say: if nothing got worse, run make matrix"; exit 1; }
+
+pictures: build ## draw the pictures of the documents from real runs, into docs/pictures
+	cd test && go run ./pictures
+
+pictures-check: build ## the same, and fail if a picture shows something else than a run
+	cd test && go run ./pictures -check
 
 clients: ## clients from npm through the bridge; writes their part of docs/compatibility.md
 	cd test && DRAGOMAN_CLIENTS=update go test -count=1 -timeout 15m ./clients/...

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+func main() {
+	check := flag.Bool("check", false, "write nothing; fail if the texts of the pictures are not those of new runs")
+	root := flag.String("root", "..", "`DIR` of the project")
+	binary := flag.String("dragoman", "", "`FILE` of the program (default: bin/dragoman of the project)")
+	only := flag.String("only", "", "only the picture `NAME`")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	if err := run(ctx, *root, *binary, *only, *check); err != nil {
+		fmt.Fprintln(os.Stderr, "pictures:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, root, binary, only string, check bool) error {
+	if binary == "" {
+		binary = filepath.Join(root, "bin", "dragoman")
+	}
+	binary, err := filepath.Abs(binary)
+	if err != nil {
+		return err
+	}
+	out := filepath.Join(root, "docs", "pictures")
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return err
+	}
+	var problems []error
+	keep := func(name string, draw func(theme) string) {
+		for _, t := range themes {
+			path := filepath.Join(out, name+"-"+t.name+".svg")
+			if err := write(path, draw(t), check); err != nil {
+				problems = append(problems, err)
+			}
+		}
+	}
+	for _, s := range scenes {
+		if only != "" && s.name != only {
+			continue
+		}
+		screen, err := play(ctx, s, binary)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		keep(s.name, func(t theme) string { return drawTerminal(t, s.title, screen, columns) })
+	}
+	if only == "" || only == "matrix" {
+		parts, err := matrixParts(root)
+		if err != nil {
+			return err
+		}
+		keep("matrix", func(t theme) string {
+			return drawMatrix(t, "Which client revision works with which server revision, without and with Dragoman", parts)
+		})
+	}
+	return errors.Join(problems...)
+}
+
+func matrixParts(root string) ([]matrixPart, error) {
+	document, err := os.ReadFile(filepath.Join(root, "docs", "compatibility.md"))
+	if err != nil {
+		return nil, err
+	}
+	without, err := readGrid(string(document), "Without it")
+	if err != nil {
+		return nil, err
+	}
+	with, err := readGrid(string(document), "Through Dragoman")
+	if err != nil {
+		return nil, err
+	}
+	return []matrixPart{
+		{"Without Dragoman", "Strict peers that speak exactly one revision each.", without},
+		{"With Dragoman", "The letters are features that one of the two revisions does not have.", with},
+	}, nil
+}
+
+// write writes a picture, or compares its text with the one that is there.
+func write(path, picture string, check bool) error {
+	if !check {
+		return os.WriteFile(path, []byte(picture), 0o666)
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if was, is := textOf(string(old)), textOf(picture); was != is {
+		return fmt.Errorf("%s shows something else than a run: make pictures\n--- shown\n%s\n--- now\n%s", filepath.Base(path), was, is)
+	}
+	return nil
+}
+
+var (
+	texts   = regexp.MustCompile(`<text[^>]*>([^<]*)</text>|<!-- line -->`)
+	numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+	units   = regexp.MustCompile(`# ?(ns|µs|ms|s|m|h)\b`)
+	spaces  = regexp.MustCompile(` +`)
+)
+
+// textOf returns the text of a picture with # for each number, since times differ.
+func textOf(picture string) string {
+	var b strings.Builder
+	for _, m := range texts.FindAllStringSubmatch(picture, -1) {
+		if m[1] == "" {
+			b.WriteByte('\n')
+		}
+		b.WriteString(m[1] + " ")
+	}
+	s := numbers.ReplaceAllString(b.String(), "#")
+	s = units.ReplaceAllString(s, "# s")
+	return spaces.ReplaceAllString(s, " ")
+}
+
+// columns is the width of the terminal, in cells.
+const columns = 100
+
+// play runs the commands of a scene one after the other on one screen.
+func play(ctx context.Context, s scene, binary string) (*screen, error) {
+	dir, err := os.MkdirTemp("", "dragoman-pictures-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	for name, content := range s.files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+			return nil, err
+		}
+	}
+	var out screen
+	var background []func() error
+	defer func() {
+		for _, end := range background {
+			_ = end()
+		}
+	}()
+	for i, c := range s.commands {
+		if i > 0 && !c.hidden {
+			out.write("\r\n")
+		}
+		if !c.hidden {
+			out.write("\x1b[32m$\x1b[0m \x1b[1m" + strings.Join(c.shown(), " ") + "\x1b[0m\r\n")
+		}
+		text, end, err := start(ctx, dir, binary, c)
+		if err != nil {
+			return nil, err
+		}
+		if end != nil {
+			background = append(background, end)
+		}
+		if !c.hidden {
+			out.write(strings.ReplaceAll(text, binary, "dragoman"))
+		}
+	}
+	out.trim()
+	return &out, nil
+}
+
+// start runs a command on a terminal of its own and returns what it prints. A command with
+// until goes on running; end ends it.
+func start(ctx context.Context, dir, binary string, c command) (text string, end func() error, err error) {
+	cmd := exec.CommandContext(ctx, binary, c.args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + filepath.Dir(binary) + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm-256color", "LANG=C.UTF-8"}
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: columns})
+	if err != nil {
+		return "", nil, err
+	}
+	read := make(chan []byte)
+	go func() { // ends when the terminal is closed
+		defer close(read)
+		for {
+			buf := make([]byte, 4096)
+			n, err := tty.Read(buf)
+			if n > 0 {
+				read <- buf[:n]
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	var all bytes.Buffer
+	drain := func() {
+		for b := range read {
+			all.Write(b)
+		}
+	}
+	stop := func() error {
+		_ = cmd.Process.Signal(os.Interrupt)
+		drain()
+		err := cmd.Wait()
+		return errors.Join(ignoreExit(err), tty.Close())
+	}
+	if c.until == "" {
+		drain()
+		err := ignoreExit(cmd.Wait())
+		return all.String(), nil, errors.Join(err, tty.Close())
+	}
+	for !strings.Contains(all.String(), c.until) {
+		b, ok := <-read
+		if !ok {
+			_ = stop()
+			return "", nil, fmt.Errorf("%v ended without %q:\n%s", c.args, c.until, all.String())
+		}
+		all.Write(b)
+	}
+	// The rest of what it prints in one go.
+	for {
+		select {
+		case b, ok := <-read:
+			if ok {
+				all.Write(b)
+				continue
+			}
+		case <-time.After(700 * time.Millisecond):
+		}
+		return all.String(), stop, nil
+	}
+}
+
+// ignoreExit drops the error of a command that failed: some scenes show failures.
+func ignoreExit(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
