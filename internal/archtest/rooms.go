@@ -9,7 +9,7 @@ var layers = [][]string{
 	{"internal/failure"},
 	{"internal/mcp", "internal/schema", "internal/tokens"},
 	{"internal/event", "internal/tool"},
-	{"internal/dialect", "internal/transport"},
+	{"internal/clientfile", "internal/dialect", "internal/transport"},
 	{"internal/handshake"},
 	{"internal/conn", "internal/downstream"},
 	{"internal/bridge", "internal/catalog", "internal/policy"},

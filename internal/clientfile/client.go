@@ -1,0 +1,165 @@
+package clientfile
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Client is one MCP client whose files we know. The values are those of Clients.
+type Client struct {
+	ID    string // "claude-code"
+	Title string // "Claude Code"
+	// Reload is what to do so that the client reads a changed file: "restart Cursor".
+	Reload string
+	// HTTP means that the client's file can name a server by its URL.
+	HTTP bool
+
+	refs      refs
+	container []string              // where the servers are
+	timeout   string                // the unit of the key timeout; "" if the client has no such key
+	byURL     func(string) *Value   // the entry for a URL
+	byCommand func([]string) *Value // the entry for a command
+}
+
+// Clients returns the clients whose files we know, by name.
+func Clients() []*Client { return slices.Clone(clients) }
+
+var clients = []*Client{
+	{
+		ID: "claude", Title: "Claude Desktop", Reload: "quit Claude Desktop and start it again",
+		refs: refsNone, container: []string{"mcpServers"}, byCommand: command(""),
+	},
+	{
+		ID: "claude-code", Title: "Claude Code", Reload: "start a new session of Claude Code", HTTP: true,
+		refs: refsBraces, container: []string{"mcpServers"}, timeout: "ms", byURL: typed("http"), byCommand: command("stdio"),
+	},
+	{
+		ID: "cursor", Title: "Cursor", Reload: "restart Cursor, or enable the server in its settings", HTTP: true,
+		refs: refsEditor, container: []string{"mcpServers"}, byURL: typed(""), byCommand: command(""),
+	},
+	{
+		ID: "vscode", Title: "VS Code", Reload: "start the server with the command MCP: List Servers", HTTP: true,
+		refs: refsEditor, container: []string{"servers"}, byURL: typed("http"), byCommand: command("stdio"),
+	},
+	{
+		ID: "codex", Title: "Codex", Reload: "start a new session of Codex", HTTP: true,
+		refs: refsNone, container: []string{"mcp_servers"}, byURL: typed(""), byCommand: command(""),
+	},
+	{
+		ID: "gemini", Title: "Gemini CLI", Reload: "start Gemini CLI again", HTTP: true,
+		refs: refsDollar, container: []string{"mcpServers"}, timeout: "ms",
+		byURL:     func(url string) *Value { return mapping("url", text(url), "type", text("http")) },
+		byCommand: command(""),
+	},
+	{
+		ID: "opencode", Title: "opencode", Reload: "start opencode again", HTTP: true,
+		refs: refsOpencode, container: []string{"mcp"}, timeout: "ms", byURL: typed("remote"),
+		byCommand: func(words []string) *Value { return mapping("type", text("local"), "command", texts(words)) },
+	},
+}
+
+// generic is a file with mcpServers of a client that we do not know.
+var generic = &Client{ID: "", Title: "an MCP client", refs: refsAny, container: []string{"mcpServers"}}
+
+// ByID returns the client with an ID.
+func ByID(id string) (*Client, bool) {
+	for _, c := range clients {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// IDs returns the IDs of all clients.
+func IDs() []string {
+	var out []string
+	for _, c := range clients {
+		out = append(out, c.ID)
+	}
+	return out
+}
+
+// typed returns a function that makes an entry for a URL, with a type unless it is "".
+func typed(kind string) func(string) *Value {
+	return func(url string) *Value {
+		if kind == "" {
+			return mapping("url", text(url))
+		}
+		return mapping("type", text(kind), "url", text(url))
+	}
+}
+
+// command returns a function that makes an entry for a command, with a type unless it is "".
+func command(kind string) func([]string) *Value {
+	return func(words []string) *Value {
+		v := mapping("command", text(words[0]), "args", texts(words[1:]))
+		if kind == "" {
+			return v
+		}
+		v.Members = append([]Member{{Key: "type", Value: text(kind)}}, v.Members...)
+		return v
+	}
+}
+
+// Identify returns the client that a file belongs to: by its path, else by the keys in it.
+// It returns nil for a file without servers. The ID of the client is "" if the file has
+// mcpServers, but could be of any client.
+func Identify(path string, root *Value) *Client {
+	slashed := strings.ToLower(strings.ReplaceAll(filepath.ToSlash(path), `\`, "/"))
+	folders := strings.Split(slashed, "/")
+	base := folders[len(folders)-1]
+	folder := ""
+	if len(folders) > 1 {
+		folder = folders[len(folders)-2]
+	}
+	pick := func(id string) *Client { c, _ := ByID(id); return c }
+	switch {
+	case base == "claude_desktop_config.json":
+		return pick("claude")
+	case base == ".claude.json", base == ".mcp.json" && root.Get("mcpServers") != nil:
+		return pick("claude-code")
+	case folder == ".cursor" && root.Get("mcpServers") != nil:
+		return pick("cursor")
+	case folder == ".gemini" && strings.HasSuffix(base, ".json"):
+		return pick("gemini")
+	case isMap(root.Get("mcp_servers")):
+		return pick("codex")
+	case isMap(root.Get("mcpServers")):
+		return generic
+	case isMap(root.Get("servers")), isMap(root.Get("mcp", "servers")) && !strings.HasPrefix(base, "opencode"):
+		return pick("vscode")
+	case isMap(root.Get("mcp")):
+		return pick("opencode")
+	}
+	return nil
+}
+
+func isMap(v *Value) bool { return v != nil && v.Kind == Map }
+
+// containers returns the paths at which a file of the client may have servers. The first
+// that exists holds them.
+func (c *Client) containers(root *Value) [][]string {
+	switch c.ID {
+	case "vscode":
+		return [][]string{{"servers"}, {"mcp", "servers"}, {"mcpServers"}}
+	case "opencode":
+		if inner := root.Get("mcp", "servers"); isMap(inner) && inner.Get("command") == nil && inner.Get("url") == nil {
+			return [][]string{{"mcp", "servers"}} // since version 2
+		}
+	}
+	return [][]string{c.container}
+}
+
+// find returns the path of the servers of a file, and the servers. The servers are nil if
+// there are none yet.
+func (c *Client) find(root *Value) ([]string, *Value) {
+	paths := c.containers(root)
+	for _, p := range paths {
+		if v := root.Get(p...); v != nil {
+			return p, v
+		}
+	}
+	return paths[0], nil
+}

@@ -1,0 +1,140 @@
+package clientfile
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+)
+
+// Entry is what connect puts into a client's file. Either URL or Command is set.
+type Entry struct {
+	Name    string   // its key among the client's servers
+	URL     string   // an endpoint of Dragoman
+	Command []string // a program and its arguments
+}
+
+// value returns the entry in the client's words.
+func (e Entry) value(c *Client) *Value {
+	if e.URL != "" {
+		return c.byURL(e.URL)
+	}
+	return c.byCommand(e.Command)
+}
+
+// Taken means that the client already has a server of the name, which is not Dragoman.
+type Taken struct{ Name string }
+
+// Error names the server.
+func (e *Taken) Error() string {
+	return "it already has a server " + strconv.Quote(e.Name) + ", which is not Dragoman"
+}
+
+// Connect returns the file b of a client with the entry put in. It returns b itself if the
+// entry is there already. Every other byte stays. addresses are those of our endpoint, by
+// which an older entry is recognised; that is replaced. An error is a *SyntaxError or a
+// *Taken.
+func Connect(c *Client, name string, b []byte, e Entry, addresses []string) ([]byte, error) {
+	root, err := Parse(name, b)
+	if err != nil {
+		return nil, err
+	}
+	path, servers := c.find(root)
+	if servers != nil && servers.Kind != Map && servers.Kind != Null {
+		return nil, &SyntaxError{name, servers.Line, servers.Col, quoted(path) + " is " + servers.Kind.String() + ", not an object"}
+	}
+	path = append(slices.Clone(path), e.Name)
+	want := e.value(c)
+	if old := root.Get(path...); old != nil {
+		if same(old, want) {
+			return b, nil
+		}
+		if !ours(c, old, addresses) {
+			return nil, &Taken{e.Name}
+		}
+	}
+	if IsTOML(name) {
+		return setTOML(name, b, path, want)
+	}
+	return setJSON(name, b, path, want)
+}
+
+// ours reports whether an entry of a client's file is Dragoman.
+func ours(c *Client, entry *Value, addresses []string) bool {
+	m := Member{Key: "x", Value: entry}
+	if entry.Kind != Map {
+		return false
+	}
+	s := readServer(c, &m, "", nil, Options{Addresses: addresses})
+	if s.Dragoman {
+		return true
+	}
+	// `dragoman run URL` for a client that cannot use a URL.
+	var words []string
+	if list := entry.Get("command"); list.scalar() {
+		words = []string{list.Text}
+	} else if list != nil {
+		for _, i := range list.Items {
+			words = append(words, i.text())
+		}
+	}
+	if list := entry.Get("args"); list != nil {
+		for _, i := range list.Items {
+			words = append(words, i.text())
+		}
+	}
+	args, ok := ourArgs(words)
+	return ok && len(args) > 1 && args[0] == "run" && isDragoman(nil, args[len(args)-1], addresses)
+}
+
+// Connected returns the names of the entries of a client's file that are Dragoman.
+func Connected(c *Client, root *Value, addresses []string) []string {
+	var out []string
+	if _, servers := c.find(root); isMap(servers) {
+		for _, m := range servers.Members {
+			if ours(c, m.Value, addresses) {
+				out = append(out, m.Key)
+			}
+		}
+	}
+	return out
+}
+
+// Disconnect returns the file b without the entry called entry, which must be Dragoman.
+// Every other byte stays. It returns b itself if there is no such entry. An error is a
+// *SyntaxError or a *Taken.
+//
+// earlier are older versions of the file, the newest first. If one of them differs from b
+// by the entry only, Disconnect returns that version, so that also a list of servers that
+// was made for the entry goes away again.
+func Disconnect(c *Client, name string, b []byte, entry string, addresses []string, earlier [][]byte) ([]byte, error) {
+	root, err := Parse(name, b)
+	if err != nil {
+		return nil, err
+	}
+	path, _ := c.find(root)
+	path = append(slices.Clone(path), entry)
+	old := root.Get(path...)
+	switch {
+	case old == nil:
+		return b, nil
+	case !ours(c, old, addresses):
+		return nil, &Taken{entry}
+	}
+	for _, was := range earlier {
+		before, err := Parse(name, was)
+		if err != nil || before.Get(path...) != nil {
+			continue
+		}
+		set := setJSON
+		if IsTOML(name) {
+			set = setTOML
+		}
+		if again, err := set(name, was, path, old); err == nil && bytes.Equal(again, b) {
+			return was, nil
+		}
+	}
+	if IsTOML(name) {
+		return removeTOML(name, b, path)
+	}
+	return removeJSON(name, b, path)
+}

@@ -1,0 +1,168 @@
+package clientfile
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Machine is where the files of clients are looked for.
+type Machine struct {
+	OS     string // as runtime.GOOS has it
+	Home   string // the user's home directory
+	Folder string // the working directory, for the files of a project
+	Env    func(string) (string, bool)
+	Glob   func(pattern string) []string // nil means filepath.Glob
+}
+
+// Place is where a client looks for its configuration.
+type Place struct {
+	Client  *Client
+	Path    string
+	Project string // the folder of the project whose file it is; "" for a file of the user
+}
+
+// Exists reports whether there is a regular file at the place.
+func (p Place) Exists() bool {
+	st, err := os.Stat(p.Path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+func (m Machine) env(name string) string {
+	v, _ := m.Env(name)
+	return v
+}
+
+func (m Machine) join(parts ...string) string {
+	if m.OS == "windows" {
+		return strings.Join(parts, `\`)
+	}
+	return filepath.Join(parts...)
+}
+
+// config returns the directory in which programs with a window keep their settings.
+func (m Machine) config() string {
+	switch m.OS {
+	case "darwin":
+		return m.join(m.Home, "Library", "Application Support")
+	case "windows":
+		if v := m.env("APPDATA"); v != "" {
+			return v
+		}
+		return m.join(m.Home, "AppData", "Roaming")
+	}
+	return m.xdg()
+}
+
+func (m Machine) xdg() string {
+	if v := m.env("XDG_CONFIG_HOME"); filepath.IsAbs(v) {
+		return v
+	}
+	return m.join(m.Home, ".config")
+}
+
+// Places returns where a client looks for its files: first those of the user, in the order
+// of preference, then those of the project in m.Folder. A new file belongs at the first
+// place of its kind.
+func (m Machine) Places(c *Client) []Place {
+	var user, project []string
+	switch c.ID {
+	case "claude":
+		user = []string{m.join(m.config(), "Claude", "claude_desktop_config.json")}
+		if m.OS == "windows" {
+			user = append(user, m.packaged()...)
+		}
+	case "claude-code":
+		user = []string{m.join(m.Home, ".claude.json")}
+		if v := m.env("CLAUDE_CONFIG_DIR"); v != "" {
+			user = []string{m.join(v, ".claude.json")}
+		}
+		project = []string{m.join(m.Folder, ".mcp.json")}
+	case "cursor":
+		user = []string{m.join(m.Home, ".cursor", "mcp.json")}
+		project = []string{m.join(m.Folder, ".cursor", "mcp.json")}
+	case "vscode":
+		var folders []string
+		if v := m.env("VSCODE_PORTABLE"); v != "" {
+			folders = append(folders, m.join(v, "user-data", "User"))
+		}
+		for _, edition := range []string{"Code", "Code - Insiders", "VSCodium"} {
+			folders = append(folders, m.join(m.config(), edition, "User"))
+		}
+		for _, f := range folders {
+			user = append(user, m.join(f, "mcp.json"))
+		}
+		project = []string{m.join(m.Folder, ".vscode", "mcp.json")}
+	case "codex":
+		user = []string{m.join(m.Home, ".codex", "config.toml")}
+		if v := m.env("CODEX_HOME"); v != "" {
+			user = []string{m.join(v, "config.toml")}
+		}
+		project = []string{m.join(m.Folder, ".codex", "config.toml")}
+	case "gemini":
+		home := m.Home
+		if v := m.env("GEMINI_CLI_HOME"); v != "" {
+			home = v
+		}
+		user = []string{m.join(home, ".gemini", "settings.json")}
+		project = []string{m.join(m.Folder, ".gemini", "settings.json")}
+	case "opencode":
+		if v := m.env("OPENCODE_CONFIG"); v != "" {
+			user = append(user, v)
+		}
+		for _, name := range []string{"opencode.jsonc", "opencode.json", "config.json"} {
+			user = append(user, m.join(m.xdg(), "opencode", name))
+		}
+		for _, name := range []string{"opencode.json", "opencode.jsonc"} {
+			project = append(project, m.join(m.Folder, name))
+		}
+		for _, name := range []string{"opencode.json", "opencode.jsonc"} {
+			project = append(project, m.join(m.Folder, ".opencode", name))
+		}
+	}
+	var out []Place
+	for _, p := range user {
+		out = append(out, Place{Client: c, Path: p})
+	}
+	for _, p := range project {
+		if !slices.Contains(user, p) { // the working directory may be the home directory
+			out = append(out, Place{Client: c, Path: p, Project: m.Folder})
+		}
+	}
+	return out
+}
+
+// packaged returns the place of Claude Desktop if it was installed from a package of the
+// Windows store, which has a settings folder of its own.
+func (m Machine) packaged() []string {
+	local := m.env("LOCALAPPDATA")
+	if local == "" {
+		local = m.join(m.Home, "AppData", "Local")
+	}
+	glob := m.Glob
+	if glob == nil {
+		glob = func(p string) []string { found, _ := filepath.Glob(p); return found }
+	}
+	return glob(m.join(local, "Packages", "Claude_*", "LocalCache", "Roaming", "Claude", "claude_desktop_config.json"))
+}
+
+// Target returns the place that connect changes: the first that exists, else the first.
+func (m Machine) Target(c *Client, project bool) (Place, bool) {
+	var first *Place
+	for _, p := range m.Places(c) {
+		if (p.Project != "") != project {
+			continue
+		}
+		if p.Exists() {
+			return p, true
+		}
+		if first == nil {
+			first = &p
+		}
+	}
+	if first == nil {
+		return Place{}, false
+	}
+	return *first, true
+}

@@ -1,0 +1,182 @@
+package clientfile
+
+import (
+	"regexp"
+	"strings"
+)
+
+// refs says how a client writes references to variables in its file.
+type refs uint8
+
+const (
+	refsAny      refs = iota // ${NAME}, as in our own file; not changed
+	refsNone                 // no references: ${NAME} is text
+	refsBraces               // ${NAME} and ${NAME:-default}
+	refsEditor               // ${env:NAME}, ${input:ID}, ${workspaceFolder} and others
+	refsDollar               // $NAME, ${NAME} and ${NAME:-default}
+	refsOpencode             // {env:NAME} and {file:PATH}
+)
+
+var patterns = map[refs]*regexp.Regexp{
+	refsBraces:   regexp.MustCompile(`\$\{([^}]+)\}`),
+	refsEditor:   regexp.MustCompile(`\$\{([^}]+)\}`),
+	refsDollar:   regexp.MustCompile(`\$(?:([A-Z_][A-Z0-9_]*)\b|\{([^}]+)\})`),
+	refsOpencode: regexp.MustCompile(`\{((?:env|file):[^}]+)\}`),
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// expander translates the references of one file to ours.
+type expander struct {
+	refs    refs
+	os      string
+	project string            // the workspace folder; "" if unknown
+	inputs  map[string]*Value // VS Code's inputs by their ID
+	found   func(Variable)    // is called for each reference to a variable
+	note    func(text string) // is called for what has another meaning here
+}
+
+// Variable is an environment variable that an imported server needs.
+type Variable struct {
+	Name string
+	// About says what to set it to, for a variable that the client's file does not use
+	// itself: "the input github-token: GitHub token". Otherwise it is "".
+	About string
+	// Optional means that there is a default.
+	Optional bool
+}
+
+// literal returns text in which nothing is a reference.
+func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
+
+// expand returns a value in our own notation.
+func (x *expander) expand(s string) string {
+	pattern := patterns[x.refs]
+	switch {
+	case x.refs == refsAny:
+		return s
+	case pattern == nil:
+		return literal(s)
+	}
+	var b strings.Builder
+	at := 0
+	for _, m := range pattern.FindAllStringSubmatchIndex(s, -1) {
+		ref := s[m[0]:m[1]]
+		for g := 2; g < len(m); g += 2 {
+			if m[g] >= 0 {
+				ref = s[m[g]:m[g+1]]
+			}
+		}
+		to, ok := x.reference(ref)
+		if !ok {
+			continue
+		}
+		before := s[at:m[0]]
+		if strings.HasSuffix(before, "$") && strings.HasPrefix(to, "${") {
+			x.note("$ before a reference cannot be written here; the $ was left out")
+			before = strings.TrimRight(before, "$")
+		}
+		b.WriteString(literal(before) + to)
+		at = m[1]
+	}
+	return b.String() + literal(s[at:])
+}
+
+// reference translates what a reference names. ok is false if the client would leave the
+// text as it is.
+func (x *expander) reference(ref string) (to string, ok bool) {
+	switch x.refs {
+	case refsOpencode:
+		if name, ok := strings.CutPrefix(ref, "env:"); ok {
+			return x.use(name, "")
+		}
+		path := strings.TrimPrefix(ref, "file:")
+		base := path[strings.LastIndexAny(path, `/\`)+1:]
+		return x.use(nameOf(base), "the content of "+path)
+	case refsEditor:
+		return x.editor(ref)
+	}
+	name, fallback, has := strings.Cut(ref, ":-")
+	if !variable.MatchString(name) {
+		return "", false
+	}
+	if has {
+		x.found(Variable{Name: name, Optional: true})
+		return "${" + name + ":-" + fallback + "}", true
+	}
+	return x.use(name, "")
+}
+
+// use returns a reference to an environment variable.
+func (x *expander) use(name, about string) (string, bool) {
+	if !variable.MatchString(name) {
+		return "", false
+	}
+	x.found(Variable{Name: name, About: about})
+	return "${" + name + "}", true
+}
+
+// editor translates the variables of VS Code and its relatives.
+func (x *expander) editor(ref string) (string, bool) {
+	kind, rest, _ := strings.Cut(ref, ":")
+	separator := "/"
+	if x.os == "windows" {
+		separator = `\`
+	}
+	switch kind {
+	case "env":
+		return x.use(rest, "")
+	case "input":
+		return x.input(rest)
+	case "userHome":
+		if x.os == "windows" {
+			return x.use("USERPROFILE", "")
+		}
+		return x.use("HOME", "")
+	case "pathSeparator", "/":
+		return separator, true
+	case "workspaceFolder", "workspaceRoot", "cwd":
+		if x.project != "" {
+			return literal(x.project), true
+		}
+		return x.use("WORKSPACE_FOLDER", "the folder of the project")
+	case "workspaceFolderBasename":
+		if x.project != "" {
+			return literal(x.project[strings.LastIndexAny(x.project, `/\`)+1:]), true
+		}
+		return x.use("WORKSPACE_NAME", "the name of the project's folder")
+	case "config", "command":
+		return x.use(nameOf(rest), "the value of ${"+ref+"} in the editor")
+	}
+	return "", false // the editor leaves it as it is
+}
+
+func (x *expander) input(id string) (string, bool) {
+	about, name := "the input "+id, nameOf(id)
+	in := x.inputs[id]
+	if d := in.Get("description").text(); d != "" {
+		about += ": " + d
+	}
+	if d := in.Get("default").text(); d != "" && !strings.ContainsAny(d, "{}$") && in.Get("password").text() != "true" {
+		x.found(Variable{Name: name, About: about, Optional: true})
+		return "${" + name + ":-" + d + "}", true
+	}
+	return x.use(name, about)
+}
+
+// nameOf returns a name for an environment variable: GITHUB_TOKEN for github-token.
+func nameOf(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, s)
+	if s = strings.Trim(s, "_"); s == "" || s[0] >= '0' && s[0] <= '9' {
+		s = "VALUE_" + s
+	}
+	return strings.TrimSuffix(s, "_")
+}

@@ -1,0 +1,372 @@
+package clientfile
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// IsTOML reports whether a file of this name is TOML.
+func IsTOML(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".toml") }
+
+// checkTOML returns the first error of a TOML file.
+func checkTOML(name string, b []byte) error {
+	depth := 0
+	for i, c := range b {
+		switch c {
+		case '[', '{':
+			if depth++; depth > maxDepth {
+				line, col := position(b, i)
+				return &SyntaxError{name, line, col, "the file is nested too deeply"}
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		case '\n':
+			if i+1 < len(b) && b[i+1] == '[' {
+				depth = 0 // most likely a header; brackets in texts before it do not add up
+			}
+		}
+	}
+	var whole map[string]any
+	err := toml.Unmarshal(b, &whole)
+	if err == nil {
+		return nil
+	}
+	e := &SyntaxError{File: name, Text: "this is not TOML: " + strings.TrimPrefix(err.Error(), "toml: ")}
+	var at *toml.DecodeError
+	if errors.As(err, &at) {
+		e.Line, e.Col = at.Position()
+	}
+	return e
+}
+
+// expression is one header or one key with its value, in the order of the file.
+type expression struct {
+	path   []string // from the root
+	header bool
+	list   bool   // a header of an array of tables
+	value  *Value // of a key
+	at     int    // the offset of the key
+}
+
+func parseTOML(name string, b []byte) (*Value, error) {
+	b = bytes.TrimPrefix(b, bom)
+	if err := checkTOML(name, b); err != nil {
+		return nil, err
+	}
+	root := &Value{Kind: Map, Line: 1, Col: 1}
+	lines := lineIndex(b)
+	for _, e := range expressions(b) {
+		line, col := lines.position(e.at)
+		into := root
+		for _, key := range e.path[:len(e.path)-1] {
+			into = enter(into, key, line, col)
+		}
+		key := e.path[len(e.path)-1]
+		switch {
+		case !e.header:
+			into.Members = append(into.Members, Member{Key: key, Value: e.value, Line: line, Col: col})
+		case e.list:
+			list := into.Get(key)
+			if list == nil || list.Kind != List {
+				list = &Value{Kind: List, Line: line, Col: col}
+				into.set(key, list)
+			}
+			list.Items = append(list.Items, &Value{Kind: Map, Line: line, Col: col})
+		default:
+			enter(into, key, line, col)
+		}
+	}
+	return root, nil
+}
+
+// enter returns the table under a key, the last one of an array of tables. It makes the
+// table if there is none.
+func enter(v *Value, key string, line, col int) *Value {
+	next := v.Get(key)
+	switch {
+	case next != nil && next.Kind == Map:
+		return next
+	case next != nil && next.Kind == List && len(next.Items) > 0 && next.Items[len(next.Items)-1].Kind == Map:
+		return next.Items[len(next.Items)-1]
+	}
+	next = &Value{Kind: Map, Line: line, Col: col}
+	v.set(key, next)
+	return next
+}
+
+// expressions returns the expressions of a valid TOML file.
+func expressions(b []byte) []expression {
+	var out []expression
+	var table []string
+	lines := lineIndex(b)
+	p := unstable.Parser{}
+	p.Reset(b)
+	for p.NextExpression() {
+		n := p.Expression()
+		if n.Kind != unstable.KeyValue && n.Kind != unstable.Table && n.Kind != unstable.ArrayTable {
+			continue
+		}
+		e := expression{at: -1, header: n.Kind != unstable.KeyValue, list: n.Kind == unstable.ArrayTable}
+		var keys []string
+		for it := n.Key(); it.Next(); {
+			k := it.Node()
+			if e.at < 0 {
+				e.at = int(k.Raw.Offset)
+			}
+			keys = append(keys, string(k.Data))
+		}
+		if e.header {
+			table = keys
+			e.path = keys
+		} else {
+			e.path = append(slices.Clone(table), keys...)
+			e.value = tomlValue(n.Value(), lines, e.at)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func tomlValue(n *unstable.Node, lines index, at int) *Value {
+	v := &Value{Text: string(n.Data)}
+	if n.Raw.Length > 0 {
+		at = int(n.Raw.Offset)
+	}
+	v.Line, v.Col = lines.position(at)
+	switch n.Kind {
+	case unstable.Bool:
+		v.Kind = Bool
+	case unstable.Integer, unstable.Float:
+		v.Kind = Number
+		v.Text = strings.ReplaceAll(v.Text, "_", "")
+	case unstable.Array:
+		v.Kind, v.Text = List, ""
+		for it := n.Children(); it.Next(); {
+			v.Items = append(v.Items, tomlValue(it.Node(), lines, at))
+		}
+	case unstable.InlineTable:
+		v.Kind, v.Text = Map, ""
+		for it := n.Children(); it.Next(); {
+			kv := it.Node()
+			into, at := v, at
+			var keys []string
+			for k := kv.Key(); k.Next(); {
+				keys, at = append(keys, string(k.Node().Data)), int(k.Node().Raw.Offset)
+			}
+			for _, key := range keys[:len(keys)-1] {
+				into = enter(into, key, v.Line, v.Col)
+			}
+			key := keys[len(keys)-1]
+			line, col := lines.position(at)
+			into.Members = append(into.Members, Member{Key: key, Value: tomlValue(kv.Value(), lines, at), Line: line, Col: col})
+		}
+	default:
+		v.Kind = String
+	}
+	return v
+}
+
+// setTOML returns b with the table at path set to value, a Map of scalars and lists. An
+// existing table is replaced where it is. A new one goes behind the last table of the same
+// parent, else to the end of the file.
+func setTOML(name string, b []byte, path []string, value *Value) ([]byte, error) {
+	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
+	src := b[len(mark):]
+	root, err := parseTOML(name, src)
+	if err != nil {
+		return nil, err
+	}
+	line := "\n"
+	if bytes.Contains(src, []byte("\r\n")) {
+		line = "\r\n"
+	}
+	table := tomlTable(path, value, line)
+	spans := spansOf(src, path)
+	var out []byte
+	switch parents := spansOf(src, path[:len(path)-1]); {
+	case root.Get(path...) != nil && len(spans) == 0:
+		return nil, &SyntaxError{File: name, Text: strings.Join(path, ".") + " is written in a way that cannot be changed safely"}
+	case len(spans) > 0:
+		out = bytes.Clone(src[:spans[0].from])
+		out = append(out, table...)
+		at := spans[0].to
+		for _, s := range spans[1:] {
+			out = append(out, src[at:s.from]...)
+			at = s.to
+		}
+		out = append(out, src[at:]...)
+	default:
+		at := len(src)
+		if len(parents) > 0 {
+			at = parents[len(parents)-1].to
+		}
+		out = bytes.Clone(src[:at])
+		if at > 0 && src[at-1] != '\n' {
+			out = append(out, line...)
+		}
+		if at > 0 {
+			out = append(out, line...)
+		}
+		out = append(out, table...)
+		out = append(out, src[at:]...)
+	}
+	// The result is checked, because a table cannot be added to every file: not, for
+	// example, if its parent is an inline table.
+	after, err := parseTOML(name, out)
+	if err != nil || !same(without(after, path), without(root, path)) || !same(after.Get(path...), value) {
+		return nil, &SyntaxError{File: name, Text: "the table " + strings.Join(path, ".") + " cannot be added to this file; its parent may be an inline table"}
+	}
+	return append(bytes.Clone(mark), out...), nil
+}
+
+// removeTOML returns b without the table at path, or b if there is none.
+func removeTOML(name string, b []byte, path []string) ([]byte, error) {
+	mark := b[:len(b)-len(bytes.TrimPrefix(b, bom))]
+	src := b[len(mark):]
+	root, err := parseTOML(name, src)
+	if err != nil {
+		return nil, err
+	}
+	if root.Get(path...) == nil {
+		return b, nil
+	}
+	spans := spansOf(src, path)
+	var out []byte
+	at := 0
+	for _, s := range spans {
+		before := src[at:s.from]
+		// The blank line before the table was added with it.
+		for _, blank := range []string{"\r\n\r\n", "\n\n"} {
+			if n := len(blank) / 2; bytes.HasSuffix(before, []byte(blank)) {
+				before = before[:len(before)-n]
+				break
+			}
+		}
+		out = append(out, before...)
+		at = s.to
+	}
+	out = append(out, src[at:]...)
+	after, err := parseTOML(name, out)
+	if err != nil || len(spans) == 0 || !same(without(after, path), without(root, path)) || after.Get(path...) != nil {
+		return nil, &SyntaxError{File: name, Text: "the table " + strings.Join(path, ".") + " cannot be removed safely; remove it by hand"}
+	}
+	return append(bytes.Clone(mark), out...), nil
+}
+
+// without returns v without the member at path, and without parents that become empty.
+func without(v *Value, path []string) *Value {
+	if v == nil || v.Kind != Map {
+		return v
+	}
+	out := &Value{Kind: Map}
+	for _, m := range v.Members {
+		if m.Key == path[0] {
+			if len(path) == 1 {
+				continue
+			}
+			if m.Value = without(m.Value, path[1:]); m.Value.Kind == Map && len(m.Value.Members) == 0 {
+				continue
+			}
+		}
+		out.Members = append(out.Members, m)
+	}
+	return out
+}
+
+// span is a part of a file.
+type span struct{ from, to int }
+
+// spansOf returns the lines of the expressions at or below path. Blank lines and comments
+// before the next expression belong to that one.
+func spansOf(b []byte, path []string) []span {
+	var out []span
+	all := expressions(b)
+	below := func(e expression) bool {
+		return len(e.path) >= len(path) && slices.Equal(e.path[:len(path)], path)
+	}
+	for i, e := range all {
+		if !below(e) {
+			continue
+		}
+		s := span{from: lineStart(b, e.at), to: len(b)}
+		if i+1 < len(all) {
+			s.to = lineStart(b, all[i+1].at)
+		}
+		if i+1 == len(all) || !below(all[i+1]) {
+			s.to = trimLines(b, s.from, s.to)
+		}
+		if n := len(out); n > 0 && out[n-1].to == s.from {
+			out[n-1].to = s.to
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func lineStart(b []byte, offset int) int {
+	return bytes.LastIndexByte(b[:offset], '\n') + 1
+}
+
+// trimLines moves the end of a part of the file before its last blank lines and comments.
+func trimLines(b []byte, from, to int) int {
+	for to > from {
+		start := lineStart(b, max(from, to-1))
+		l := bytes.TrimSpace(b[start:to])
+		if start <= from || len(l) > 0 && l[0] != '#' {
+			break
+		}
+		to = start
+	}
+	return to
+}
+
+// tomlTable returns a table as text.
+func tomlTable(path []string, v *Value, line string) string {
+	var b strings.Builder
+	keys := make([]string, len(path))
+	for i, k := range path {
+		keys[i] = tomlKey(k)
+	}
+	b.WriteString("[" + strings.Join(keys, ".") + "]" + line)
+	for _, m := range v.Members {
+		b.WriteString(tomlKey(m.Key) + " = " + tomlText(m.Value) + line)
+	}
+	return b.String()
+}
+
+func tomlText(v *Value) string {
+	switch v.Kind {
+	case List:
+		var items []string
+		for _, i := range v.Items {
+			items = append(items, tomlText(i))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case String:
+		return tomlQuote(v.Text)
+	}
+	return v.Text
+}
+
+func tomlKey(k string) string {
+	bare := k != ""
+	for _, c := range []byte(k) {
+		bare = bare && (c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z')
+	}
+	if bare {
+		return k
+	}
+	return tomlQuote(k)
+}
+
+// tomlQuote returns a basic string. JSON escapes mean the same in TOML.
+func tomlQuote(s string) string {
+	q := string(appendJSON(nil, text(s), "", jsonStyle{}, true))
+	return strings.ReplaceAll(q, "\x7f", `\u007f`)
+}

@@ -1,0 +1,154 @@
+package clientfile
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// Kind is the kind of a Value.
+type Kind uint8
+
+// The kinds of values. A date in TOML is a String.
+const (
+	Null Kind = iota
+	Bool
+	Number
+	String
+	List
+	Map
+)
+
+func (k Kind) String() string {
+	return [...]string{"nothing", "true or false", "a number", "a text", "a list", "a mapping"}[k]
+}
+
+// Value is one value of a file, with its position. The zero Value is Null.
+type Value struct {
+	Kind      Kind
+	Text      string   // of a Bool, Number or String: the text without quotes and escapes
+	Members   []Member // of a Map, in the order of the file
+	Items     []*Value // of a List
+	Line, Col int      // 1-based, in bytes; 0 if unknown
+}
+
+// Member is one key of a Map with its value.
+type Member struct {
+	Key       string
+	Value     *Value
+	Line, Col int // of the key
+}
+
+// Get returns the value at a path of keys, or nil. v may be nil.
+func (v *Value) Get(path ...string) *Value {
+	for _, key := range path {
+		if v == nil || v.Kind != Map {
+			return nil
+		}
+		var found *Value
+		for i := range v.Members {
+			if v.Members[i].Key == key {
+				found = v.Members[i].Value // the last of duplicates, as JSON.parse does
+			}
+		}
+		v = found
+	}
+	return v
+}
+
+// text returns the text of a scalar, and "" for anything else.
+func (v *Value) text() string {
+	if v == nil || v.Kind == List || v.Kind == Map || v.Kind == Null {
+		return ""
+	}
+	return v.Text
+}
+
+func (v *Value) scalar() bool {
+	return v != nil && (v.Kind == Bool || v.Kind == Number || v.Kind == String)
+}
+
+// set sets a member of a Map. It replaces an existing one.
+func (v *Value) set(key string, to *Value) {
+	for i := range v.Members {
+		if v.Members[i].Key == key {
+			v.Members[i].Value = to
+			return
+		}
+	}
+	v.Members = append(v.Members, Member{Key: key, Value: to, Line: to.Line, Col: to.Col})
+}
+
+func text(s string) *Value { return &Value{Kind: String, Text: s} }
+
+func texts(list []string) *Value {
+	v := &Value{Kind: List}
+	for _, s := range list {
+		v.Items = append(v.Items, text(s))
+	}
+	return v
+}
+
+func boolean(b bool) *Value { return &Value{Kind: Bool, Text: strconv.FormatBool(b)} }
+
+// mapping returns a Map of pairs of a key and a value.
+func mapping(pairs ...any) *Value {
+	v := &Value{Kind: Map}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, _ := pairs[i].(string)
+		value, _ := pairs[i+1].(*Value)
+		v.Members = append(v.Members, Member{Key: key, Value: value})
+	}
+	return v
+}
+
+// same reports whether two values mean the same. The order of keys makes no difference.
+func same(a, b *Value) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if a.Kind != b.Kind || a.Text != b.Text || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members) {
+		return false
+	}
+	for i := range a.Items {
+		if !same(a.Items[i], b.Items[i]) {
+			return false
+		}
+	}
+	for _, m := range a.Members {
+		if !same(m.Value, b.Get(m.Key)) {
+			return false
+		}
+	}
+	return true
+}
+
+// SyntaxError says why a file cannot be read, and where.
+type SyntaxError struct {
+	File      string
+	Line, Col int // 1-based; 0 if unknown
+	Text      string
+}
+
+// Error returns the error on one line: file:line:col: text.
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return e.File + ": " + e.Text
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Text)
+}
+
+// position returns the 1-based line and column of an offset.
+func position(b []byte, offset int) (line, col int) {
+	before := b[:min(max(offset, 0), len(b))]
+	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+// maxDepth bounds the nesting of a file. The parsers recurse.
+const maxDepth = 500
+
+// MaxFile is the largest file that is read, in bytes. Some clients keep more than their
+// settings in these files.
+const MaxFile = 32 << 20
+
+var bom = []byte("\ufeff")

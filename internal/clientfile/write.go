@@ -1,0 +1,179 @@
+package clientfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Load reads a file. It returns nil bytes and no error if the file does not exist. It
+// refuses what is not a regular file, and files larger than MaxFile.
+func Load(path string) ([]byte, error) {
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, &SyntaxError{File: path, Text: "not a regular file"}
+	case st.Size() > MaxFile:
+		return nil, &SyntaxError{File: path, Text: fmt.Sprintf("the file is larger than %d MiB", MaxFile>>20)}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if b == nil && err == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+const backupMark = ".dragoman-backup-"
+
+// Change is a change of one file.
+type Change struct {
+	Path   string
+	Before []byte // what the file had when it was read; nil if it did not exist
+	After  []byte // nil removes the file
+	// Private sets the mode of the file to 0600. Otherwise its mode stays, and a new file
+	// has 0600.
+	Private bool
+	// Backup keeps a copy of Before beside the file.
+	Backup bool
+}
+
+// ErrChanged means that another program changed the file in the meantime.
+var ErrChanged = errors.New("another program changed the file in the meantime")
+
+// Write makes the change. The file is replaced at once, so no reader sees a part of it. If
+// the path is a symbolic link, its target is replaced. Write returns the path of the
+// backup, or "". It fails with ErrChanged if the file is not Before any more.
+func (c Change) Write(now time.Time) (backup string, err error) {
+	path := c.Path
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	mode := fs.FileMode(0o600)
+	st, err := os.Stat(path)
+	switch {
+	case err == nil && !c.Private:
+		mode = st.Mode().Perm()
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	}
+	if err := c.unchanged(path); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	if c.Backup && c.Before != nil {
+		if backup, err = keep(path, c.Before, now); err != nil {
+			return "", fmt.Errorf("make a backup: %w", err)
+		}
+	}
+	if c.After == nil {
+		return backup, os.Remove(path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return backup, err
+	}
+	defer os.Remove(f.Name()) // fails after the rename
+	_, err = f.Write(c.After)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil && st != nil {
+		sameOwner(f, st)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = c.unchanged(path)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	return backup, err
+}
+
+// unchanged reports ErrChanged if the file is not what it was.
+func (c Change) unchanged(path string) error {
+	b, err := Load(path)
+	if err != nil {
+		return err
+	}
+	if (b == nil) != (c.Before == nil) || !bytes.Equal(b, c.Before) {
+		return ErrChanged
+	}
+	return nil
+}
+
+// keep writes a backup with a name that is not in use. Backups may hold credentials, so
+// only their owner may read them.
+func keep(path string, b []byte, now time.Time) (string, error) {
+	name := path + backupMark + now.Format("20060102-150405")
+	for n := 1; ; n++ {
+		try := name
+		if n > 1 {
+			try = fmt.Sprintf("%s-%d", name, n)
+		}
+		f, err := os.OpenFile(try, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) && n < 1000 {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		_, err = f.Write(b)
+		if e := f.Close(); err == nil {
+			err = e
+		}
+		return try, err
+	}
+}
+
+// maxBackups bounds how many backups are read.
+const maxBackups = 50
+
+// Backups returns the contents of the backups of a file, the newest first.
+func Backups(path string) [][]byte {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), filepath.Base(path)+backupMark) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	slices.Reverse(names)
+	var out [][]byte
+	for _, n := range names[:min(len(names), maxBackups)] {
+		if b, err := Load(filepath.Join(filepath.Dir(path), n)); err == nil && b != nil {
+			out = append(out, b)
+		}
+	}
+	return out
+}

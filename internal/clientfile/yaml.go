@@ -1,0 +1,256 @@
+package clientfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Added is one server that AddServers puts into our own file.
+type Added struct {
+	Name     string
+	Comment  string // one line above it, without #; "" for none
+	Entry    *Value
+	Settings *Value // nil for none
+}
+
+// errNotBlock means that a part of our file is written in braces or refers to an anchor.
+var errNotBlock = errors.New("is not written in indented lines, so nothing can be added to it")
+
+const head = "# Dragoman's configuration. Run `dragoman config check` after a change.\n"
+
+// AddServers returns our configuration file b with servers added to mcpServers, and their
+// settings to dragoman.servers. Every other byte stays: comments, order and indentation. b
+// is YAML without errors, or JSON with or without comments; an empty b makes a new file. It
+// fails if the sections are YAML in braces.
+func AddServers(name string, b []byte, add []Added) ([]byte, error) {
+	if LooksLikeJSON(b) && isJSON(name, b) {
+		return addJSON(name, b, add)
+	}
+	out := b
+	if len(bytes.TrimSpace(b)) == 0 {
+		out = append(bytes.Clone(b), head...)
+	}
+	var entries, settings []Member
+	comments := map[string]string{}
+	for _, a := range add {
+		entries = append(entries, Member{Key: a.Name, Value: a.Entry})
+		comments[a.Name] = a.Comment
+		if a.Settings != nil {
+			settings = append(settings, Member{Key: a.Name, Value: a.Settings})
+		}
+	}
+	out, err := addYAML(out, []string{"mcpServers"}, entries, comments)
+	if err == nil && len(settings) > 0 {
+		out, err = addYAML(out, []string{"dragoman", "servers"}, settings, nil)
+	}
+	return out, err
+}
+
+func isJSON(name string, b []byte) bool {
+	_, err := parseJSON(name, b)
+	return err == nil
+}
+
+func addJSON(name string, b []byte, add []Added) (out []byte, err error) {
+	out = b
+	for _, a := range add {
+		if out, err = setJSON(name, out, []string{"mcpServers", a.Name}, a.Entry); err != nil {
+			return nil, err
+		}
+		if a.Settings == nil {
+			continue
+		}
+		if out, err = setJSON(name, out, []string{"dragoman", "servers", a.Name}, a.Settings); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// addYAML adds members to the mapping at path, and makes it if it is missing.
+func addYAML(b []byte, path []string, members []Member, comments map[string]string) ([]byte, error) {
+	file, err := parser.ParseBytes(bytes.TrimPrefix(b, bom), 0)
+	if err != nil {
+		return nil, err
+	}
+	w := yamlWriter{line: "\n", unit: "  "}
+	if bytes.Contains(b, []byte("\r\n")) {
+		w.line = "\r\n"
+	}
+	var body ast.Node
+	for _, d := range file.Docs {
+		if d.Body != nil && d.Body.Type() != ast.CommentType {
+			body = d.Body
+			break
+		}
+	}
+	lines := bytes.SplitAfter(b, []byte("\n"))
+	from, to, column := 0, len(lines), 0 // the lines of the mapping, and the column of its keys
+	values, ok := blockOf(body)
+	if !ok {
+		return nil, fmt.Errorf("the file %w", errNotBlock)
+	}
+	for i, key := range path {
+		var at *ast.MappingValueNode
+		for _, v := range values {
+			if v.Key.String() == key {
+				at = v
+			}
+		}
+		if at == nil {
+			var out strings.Builder
+			indent := strings.Repeat(" ", column)
+			for _, k := range path[i:] {
+				out.WriteString(indent + k + ":" + w.line)
+				indent += w.unit
+			}
+			w.members(&out, members, indent, comments)
+			return insertLines(lines, from, to, column, out.String(), w.line, column == 0), nil
+		}
+		token := at.Key.GetToken()
+		line := token.Position.Line - 1
+		if line < from || line >= to {
+			return nil, fmt.Errorf("%s %w", quoted(path[:i+1]), errNotBlock)
+		}
+		own := token.Position.Column - 1
+		from = line + 1
+		to = blockEnd(lines, from, to, own)
+		values, ok = blockOf(at.Value)
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("%s %w", quoted(path[:i+1]), errNotBlock)
+		case len(values) > 0:
+			column = values[0].Key.GetToken().Position.Column - 1
+			if i == 0 && column > own {
+				w.unit = strings.Repeat(" ", column-own)
+			}
+			if column <= own {
+				return nil, fmt.Errorf("%s %w", quoted(path[:i+1]), errNotBlock)
+			}
+		default:
+			column = own + len(w.unit)
+			lines[line] = emptied(lines[line])
+		}
+	}
+	var out strings.Builder
+	w.members(&out, members, strings.Repeat(" ", column), comments)
+	return insertLines(lines, from, to, column, out.String(), w.line, false), nil
+}
+
+// blockOf returns the members of a mapping that is written in indented lines, or of an
+// empty value.
+func blockOf(n ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch n := n.(type) {
+	case nil, *ast.NullNode:
+		return nil, true
+	case *ast.MappingNode:
+		return n.Values, !n.IsFlowStyle || len(n.Values) == 0
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, true
+	}
+	return nil, false
+}
+
+var emptyValue = regexp.MustCompile(`:[ \t]*(?:\{[ \t]*\}|~|null)`)
+
+// emptied removes an empty value behind a key.
+func emptied(line []byte) []byte { return emptyValue.ReplaceAll(line, []byte(":")) }
+
+// blockEnd returns the end of the lines that are indented deeper than column.
+func blockEnd(lines [][]byte, from, to, column int) int {
+	for i := from; i < to; i++ {
+		l := bytes.TrimLeft(lines[i], " ")
+		if len(bytes.TrimSpace(l)) == 0 || l[0] == '#' {
+			continue
+		}
+		if len(lines[i])-len(l) <= column {
+			return i
+		}
+	}
+	return to
+}
+
+// insertLines inserts text behind the last line of a block whose keys stand at column.
+// Comments at the end of a block that are not indented belong to what follows.
+func insertLines(lines [][]byte, from, to, column int, text, end string, gap bool) []byte {
+	at := from
+	for i := from; i < to; i++ {
+		l := bytes.TrimLeft(lines[i], " ")
+		blank := len(bytes.TrimSpace(l)) == 0
+		if !blank && (l[0] != '#' || len(lines[i])-len(l) >= column && (column > 0 || at == from)) {
+			at = i + 1
+		}
+	}
+	before := bytes.Join(lines[:at], nil)
+	if len(before) > 0 && before[len(before)-1] != '\n' {
+		before = append(before, end...)
+	}
+	if gap && len(before) > 0 {
+		before = append(before, end...)
+	}
+	return append(append(before, text...), bytes.Join(lines[at:], nil)...)
+}
+
+// yamlWriter writes values as YAML.
+type yamlWriter struct{ line, unit string }
+
+func (w yamlWriter) members(b *strings.Builder, members []Member, indent string, comments map[string]string) {
+	for _, m := range members {
+		if c := comments[m.Key]; c != "" {
+			b.WriteString(indent + "# " + c + w.line)
+		}
+		w.member(b, m.Key, m.Value, indent)
+	}
+}
+
+func (w yamlWriter) member(b *strings.Builder, key string, v *Value, indent string) {
+	b.WriteString(indent + yamlText(key) + ":")
+	if v.Kind == Map && len(v.Members) > 0 {
+		b.WriteString(w.line)
+		for _, m := range v.Members {
+			w.member(b, m.Key, m.Value, indent+w.unit)
+		}
+		return
+	}
+	b.WriteString(" " + w.inline(v) + w.line)
+}
+
+func (w yamlWriter) inline(v *Value) string {
+	switch v.Kind {
+	case Map:
+		return "{}"
+	case List:
+		var items []string
+		for _, i := range v.Items {
+			items = append(items, w.inline(i))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case String:
+		return yamlText(v.Text)
+	case Null:
+		return "null"
+	}
+	return v.Text
+}
+
+var (
+	plainText = regexp.MustCompile(`^[A-Za-z0-9_./@$][A-Za-z0-9_./@%+=~:${}-]*$`)
+	// Words that YAML 1.1 or 1.2 reads as something other than text.
+	notText = regexp.MustCompile(`(?i)^(?:true|false|yes|no|on|off|y|n|null|~|[-+.]?[0-9][0-9a-fxo_.,:+-]*|\.inf|\.nan|0x.*)$`)
+)
+
+// yamlText returns a text as a plain scalar if every YAML reader takes it as text, else in
+// double quotes.
+func yamlText(s string) string {
+	if plainText.MatchString(s) && !notText.MatchString(s) && !strings.ContainsAny(s, "{}@") && !strings.HasSuffix(s, ":") ||
+		len(s) > 1 && s[0] == '-' && plainText.MatchString(s[1:]) && !notText.MatchString(s) && !strings.ContainsAny(s, "{}:@") {
+		return s
+	}
+	return string(appendJSON(nil, text(s), "", jsonStyle{}, true))
+}
