@@ -3,8 +3,9 @@
 //
 // The key mcpServers has the shape that every MCP client uses, so a file written for
 // one of them works unchanged. Dragoman's own settings are under the key dragoman.
-// JSON is a subset of YAML, so JSON files work too. ${VAR} is replaced by the
-// environment variable VAR.
+// JSON is a subset of YAML, so JSON files work too. Files of known clients that have
+// another shape, comments or TOML are converted. ${VAR} is replaced by the environment
+// variable VAR.
 //
 // Parse is pure: it reads no files and no clock, and starts nothing. It reports all
 // problems at once, each with line, column, path and a hint. A file with an error gives

@@ -52,7 +52,7 @@ func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, P
 func (c *compiler) compile(b []byte) *Snapshot {
 	s := Default()
 	s.File = c.file
-	root := c.readTree(b)
+	root := c.readFile(b)
 	s.Empty = root == nil
 	if root == nil {
 		root = &node{line: 1, col: 1}

@@ -1,0 +1,172 @@
+package config
+
+import (
+	"runtime"
+	"slices"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
+)
+
+// readFile parses the file's only document. A file of another client, in JSON with or
+// without comments or in TOML, is converted to our shape. It returns nil if the file is
+// empty, or if it reported a problem that makes the rest meaningless.
+func (c *compiler) readFile(b []byte) *node {
+	var root *node
+	switch {
+	case len(b) > MaxFile:
+		return c.readTree(b) // reports it
+	case clientfile.IsTOML(c.file):
+		v, err := clientfile.Parse(c.file, b)
+		if err != nil {
+			c.syntaxError(err)
+			return nil
+		}
+		root = fromValue(v)
+	case clientfile.LooksLikeJSON(b):
+		plain, err := clientfile.Standardize(c.file, b)
+		switch {
+		case err == nil:
+			root = c.readTree(plain)
+		case looksCommented(string(b)): // not YAML in braces
+			c.syntaxError(err)
+			return nil
+		default:
+			return c.readTree(b)
+		}
+	default:
+		return c.readTree(b)
+	}
+	if root == nil || root.kind != mappingKind {
+		return root
+	}
+	return c.adapt(root)
+}
+
+func (c *compiler) syntaxError(err error) {
+	at := &node{}
+	text := err.Error()
+	if e, ok := err.(*clientfile.SyntaxError); ok {
+		at.line, at.col, text = e.Line, e.Col, e.Text
+	}
+	c.problem(at, "", text, "")
+}
+
+// adapt converts a file of another client. What it cannot carry over becomes a warning at
+// its place. A file with the key dragoman is ours and stays as it is.
+func (c *compiler) adapt(root *node) *node {
+	for _, m := range root.members {
+		if m.key == "dragoman" {
+			return root
+		}
+	}
+	value := toValue(root)
+	client := clientfile.Identify(c.file, value)
+	if client == nil {
+		return root
+	}
+	opt := clientfile.Options{OS: runtime.GOOS, Addresses: []string{Default().Listen}}
+	file := clientfile.Read(client, c.file, value, false, opt)
+	if plain(client) {
+		return c.withoutOurselves(root, file)
+	}
+	servers, settings := &node{kind: mappingKind}, &node{kind: mappingKind}
+	for _, s := range file.Servers {
+		at := &node{line: s.Line, col: s.Col}
+		path := join("mcpServers", s.Name)
+		for _, n := range s.Notes {
+			if !n.Harmless {
+				c.warning(&node{line: n.Line, col: n.Col}, path, n.String(), "")
+			}
+		}
+		switch {
+		case s.Dragoman:
+			c.warning(at, path, "is Dragoman itself, ignored", "")
+		case s.Entry != nil:
+			servers.members = append(servers.members, member{s.Name, fromValue(s.Entry), s.Line, s.Col})
+			if s.Settings != nil {
+				settings.members = append(settings.members, member{s.Name, fromValue(s.Settings), s.Line, s.Col})
+			}
+		}
+	}
+	for _, n := range file.Notes {
+		c.problem(&node{line: n.Line, col: n.Col}, "", n.String(), "")
+	}
+	if len(file.Elsewhere) > 0 {
+		c.warning(nil, "", "also has servers of single projects, which are not used", "run `dragoman import --from "+client.ID+"` in the folder of a project")
+	}
+	return &node{kind: mappingKind, line: 1, col: 1, members: []member{
+		{"mcpServers", servers, 1, 1},
+		{"dragoman", &node{kind: mappingKind, line: 1, col: 1, members: []member{{"servers", settings, 1, 1}}}, 1, 1},
+	}}
+}
+
+// plain reports whether the servers of a client already have our shape.
+func plain(c *clientfile.Client) bool { return slices.Contains([]string{"", "claude"}, c.ID) }
+
+// withoutOurselves removes the entries of mcpServers that are Dragoman. Otherwise it would
+// be its own client.
+func (c *compiler) withoutOurselves(root *node, file clientfile.File) *node {
+	ours := map[string]bool{}
+	for _, s := range file.Servers {
+		ours[s.Original] = s.Dragoman
+	}
+	out := *root
+	out.members = slices.Clone(root.members)
+	for i := range out.members {
+		m := &out.members[i]
+		if m.key != "mcpServers" || m.value.kind != mappingKind {
+			continue
+		}
+		servers := *m.value
+		servers.members = slices.DeleteFunc(slices.Clone(servers.members), func(s member) bool {
+			if ours[s.key] {
+				c.warning(s.place(), join("mcpServers", s.key), "is Dragoman itself, ignored", "")
+			}
+			return ours[s.key]
+		})
+		m.value = &servers
+	}
+	return &out
+}
+
+func toValue(n *node) *clientfile.Value {
+	v := &clientfile.Value{Text: n.text, Line: n.line, Col: n.col}
+	switch n.kind {
+	case scalarKind:
+		v.Kind = clientfile.String
+		if !n.quoted && (n.text == "true" || n.text == "false") {
+			v.Kind = clientfile.Bool
+		}
+	case mappingKind:
+		v.Kind = clientfile.Map
+		for _, m := range n.members {
+			v.Members = append(v.Members, clientfile.Member{Key: m.key, Value: toValue(m.value), Line: m.line, Col: m.col})
+		}
+	case sequenceKind:
+		v.Kind = clientfile.List
+		for _, i := range n.items {
+			v.Items = append(v.Items, toValue(i))
+		}
+	}
+	return v
+}
+
+func fromValue(v *clientfile.Value) *node {
+	n := &node{text: v.Text, line: v.Line, col: v.Col}
+	switch v.Kind {
+	case clientfile.Null:
+	case clientfile.Map:
+		n.kind = mappingKind
+		for _, m := range v.Members {
+			n.members = append(n.members, member{m.Key, fromValue(m.Value), m.Line, m.Col})
+		}
+	case clientfile.List:
+		n.kind = sequenceKind
+		for _, i := range v.Items {
+			n.items = append(n.items, fromValue(i))
+		}
+	default:
+		n.kind, n.quoted = scalarKind, v.Kind == clientfile.String
+	}
+	return n
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// TestClientFiles parses the real files of all clients as our configuration.
+func TestClientFiles(t *testing.T) {
+	env := func(name string) (string, bool) {
+		return map[bool]string{true: "https://h.example", false: "x"}[name == "DOCS_URL"], true
+	}
+	want := map[string]string{
+		"claude":              "filesystem shell", // and one with a name that is not valid here
+		"claude-code":         "files docs intranet",
+		"claude-code-project": "here",
+		"cursor":              "github notes wrapped",
+		"vscode":              "docs perplexity",
+		"vscode-workspace":    "shop",
+		"codex":               "files docs.house",
+		"gemini":              "files docs legacy old",
+		"opencode":            "files docs",
+		"opencode-2":          "my-server",
+	}
+	for name, servers := range want {
+		a, err := txtar.ParseFile(filepath.Join("../clientfile/testdata/golden", name+".txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(a.Files[0].Data)
+		if name == "claude" {
+			text = strings.Replace(text, "My GitHub", "github", 1)
+			servers = "filesystem github shell"
+		}
+		s, problems := Parse(a.Files[0].Name, []byte(text), env)
+		if s == nil {
+			t.Errorf("%s: %v", name, problems.Err())
+			continue
+		}
+		var got []string
+		for _, srv := range s.Servers {
+			got = append(got, srv.Name)
+		}
+		if strings.Join(got, " ") != servers {
+			t.Errorf("%s: servers %q, want %q", name, got, servers)
+		}
+		for _, p := range problems {
+			if p.Line > strings.Count(text, "\n") || p.Path == "" && p.Hint == "" && !strings.Contains(p.Text, "ignored") {
+				t.Errorf("%s: %s", name, p)
+			}
+		}
+		if s.Servers[0].Expose.IsZero() != (name != "codex" && name != "gemini") {
+			t.Errorf("%s: exposes %+v", name, s.Servers[0].Expose)
+		}
+	}
+}
+
+// TestClientFileProblems checks that problems of converted files have their places.
+func TestClientFileProblems(t *testing.T) {
+	for _, c := range []struct{ file, text, want string }{
+		{"config.toml", "[mcp_servers.a]\nurl = 'ftp://x'\n", "config.toml:2:7: mcpServers.a.url: must begin with http:// or https://; use http://host:port/path or https://host/path"},
+		{"config.toml", "[mcp_servers.a\n", "config.toml:1:15: this is not TOML: expected ']' to close table name"},
+		{"config.toml", "[mcp_servers.a]\nurl = 'http://x'\nbearer_token_env_var = 'NOT_SET'\n", "config.toml:3:24: mcpServers.a.headers.Authorization: the environment variable NOT_SET is not set; set it, or write ${NOT_SET:-default}"},
+		{".vscode/mcp.json", "{\n  // a\n  \"servers\": {\n    \"x\": {\"url\": \"http://h\", \"headers\": {\"A\": \"${input:a-b}\"}},\n  },\n}", ".vscode/mcp.json:4:47: mcpServers.x.headers.A: the environment variable A_B is not set; set it, or write ${A_B:-default}"},
+		{"a.json", "{\n  // a\n  \"mcpServers\": {\"x\" 1}\n}", "a.json:3:22: this is not JSON: invalid character '1' after object name"},
+		{"a.json", "{\"mcpServers\": {\"x\": {\"command\": \"a\"}, \"d\": {\"url\": \"http://localhost:7300/mcp\"}}}", "a.json:1:40: warning: mcpServers.d: is Dragoman itself, ignored"},
+		{".cursor/mcp.json", "{\"mcpServers\": {\"x\": {\"command\": \"/bin/dragoman\", \"args\": [\"serve\"]}}}", ".cursor/mcp.json:1:17: warning: mcpServers.x: is Dragoman itself, ignored"},
+		{"x.yaml", "servers: {x: {command: a}}\n", "x.yaml:1:1: servers: servers belong under the key mcpServers; rename it"},
+	} {
+		s, problems := Parse(c.file, []byte(c.text), nil)
+		var got []string
+		for _, p := range problems {
+			got = append(got, p.String())
+		}
+		if !slices.Contains(got, c.want) {
+			t.Errorf("%s:\n%s", c.text, cmp.Diff([]string{c.want}, got))
+		}
+		if warns := strings.Contains(c.want, "warning"); warns != (s != nil) {
+			t.Errorf("%s: %v", c.text, problems)
+		}
+	}
+	// A file with the key dragoman is ours, whatever it is called.
+	s, problems := Parse(".cursor/mcp.json", []byte(`{"mcpServers": {"x": {"url": "http://localhost:7300/mcp"}}, "dragoman": {"listen": "127.0.0.1:1"}, /* ours */}`), os.LookupEnv)
+	if s == nil || len(s.Servers) != 1 || s.Listen != "127.0.0.1:1" {
+		t.Errorf("%v", problems)
+	}
+}
