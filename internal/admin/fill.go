@@ -58,7 +58,7 @@ func (a *API) Report() *Report {
 
 func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(string) string) Server {
 	s := Server{
-		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason),
+		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason), Failure: u.Failure,
 		Era: u.Revision.Era(), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,
 		RetryAt: at(u.Retry), Running: u.Running, Opening: u.Opening, Hearers: u.Hearers,
 		Unasked: u.Unasked, Odd: u.Odd, Broadcasts: u.Broadcasts,
@@ -68,7 +68,7 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 		s.Revision = u.Revision.String()
 	}
 	if u.Fault.Text != "" {
-		s.LastError = &Fault{At: u.Fault.At.UTC(), Text: clean(u.Fault.Text)}
+		s.LastError = &Fault{At: u.Fault.At.UTC(), Text: clean(u.Fault.Text), Failure: u.Fault.Failure}
 	}
 	if len(u.Trace) > 0 {
 		s.Handshake = &Handshake{At: u.TracedAt.UTC()}

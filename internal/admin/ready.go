@@ -61,6 +61,13 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 		out = jsonrpc.AppendQuote(append(out, `{"name":`...), s.Name)
 		out = jsonrpc.AppendQuote(append(out, `,"state":`...), string(s.State))
 		out = jsonrpc.AppendQuote(append(out, `,"since":`...), s.Since.UTC().Format(time.RFC3339))
+		if f := s.Failure; f != nil {
+			if !a.opts.Local {
+				f = f.Public()
+				s.Reason = f.Sentence
+			}
+			out = f.AppendJSON(append(out, `,"failure":`...))
+		}
 		if s.Reason != "" {
 			out = jsonrpc.AppendQuote(append(out, `,"reason":`...), s.Reason)
 		}

@@ -1,6 +1,10 @@
 package admin
 
-import "time"
+import (
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+)
 
 // Report is the state of the program. Scripts read its JSON, so members may be added but not
 // renamed. It has no secrets: principals appear as aliases, and configured secrets are
@@ -40,21 +44,24 @@ type Endpoint struct {
 
 // Server is one server behind Dragoman.
 type Server struct {
-	Name      string     `json:"name"`
-	State     string     `json:"state"`
-	Since     time.Time  `json:"since"`
-	Reason    string     `json:"reason,omitempty"`
-	Era       string     `json:"era"`
-	Revision  string     `json:"revision,omitempty"`
-	Transport string     `json:"transport,omitempty"`
-	Isolation string     `json:"isolation"`
-	Restarts  int        `json:"restarts"`
-	RetryAt   *time.Time `json:"retryAt,omitempty"`
-	LastError *Fault     `json:"lastError,omitempty"`
-	Handshake *Handshake `json:"handshake,omitempty"`
-	Running   int        `json:"running"` // calls in flight
-	Opening   int        `json:"opening"` // sessions being opened
-	Hearers   int        `json:"hearers"` // clients that receive its notifications
+	Name   string    `json:"name"`
+	State  string    `json:"state"`
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason,omitempty"`
+	// Failure says why the server does not work: class, sentence, evidence and action. It
+	// is left out while it works.
+	Failure   *failure.Failure `json:"failure,omitempty"`
+	Era       string           `json:"era"`
+	Revision  string           `json:"revision,omitempty"`
+	Transport string           `json:"transport,omitempty"`
+	Isolation string           `json:"isolation"`
+	Restarts  int              `json:"restarts"`
+	RetryAt   *time.Time       `json:"retryAt,omitempty"`
+	LastError *Fault           `json:"lastError,omitempty"`
+	Handshake *Handshake       `json:"handshake,omitempty"`
+	Running   int              `json:"running"` // calls in flight
+	Opening   int              `json:"opening"` // sessions being opened
+	Hearers   int              `json:"hearers"` // clients that receive its notifications
 	// Unasked counts answers that match no open request because they are late, repeated,
 	// or for another client. Broadcasts is true if the server sends messages for one
 	// session to all of its sessions.
@@ -70,6 +77,8 @@ type Server struct {
 type Fault struct {
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
+	// Failure has Text as its sentence, and more.
+	Failure *failure.Failure `json:"failure,omitempty"`
 }
 
 // Handshake is the trace of the last handshake with a server, a line for each step.

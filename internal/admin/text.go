@@ -63,6 +63,15 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	if s.Reason != "" {
 		line(1, "reason: %q", s.Reason)
 	}
+	if f := s.Failure; f != nil {
+		line(1, "class: %s", excerpt.Word(string(f.Class), maxName))
+		for _, words := range f.Evidence {
+			line(1, "%s: %q", excerpt.Word(string(f.EvidenceFrom), maxName), words)
+		}
+		if f.Action != "" {
+			line(1, "do: %q", f.Action)
+		}
+	}
 	if s.LastError != nil {
 		line(1, "last error, %s ago: %q", ago(s.LastError.At), s.LastError.Text)
 	}

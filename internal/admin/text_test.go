@@ -12,7 +12,7 @@ func TestTextQuotesPeers(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	r := &Report{
 		Version: "1", Servers: []Server{{
-			Name: "s", State: "ready", Reason: evil, LastError: &Fault{now, evil}, Handshake: &Handshake{now, []string{evil}},
+			Name: "s", State: "ready", Reason: evil, LastError: &Fault{At: now, Text: evil}, Handshake: &Handshake{now, []string{evil}},
 			Sessions: []Session{{Capabilities: []string{evil}, Role: "home"}},
 			Lists:    []List{{Method: "tools/list", Failed: evil, Odd: []RejectedItem{{evil, evil}}}},
 		}},

@@ -28,8 +28,8 @@ func (v View) missing(a *knownAudience, method string) (starting, failed []strin
 }
 
 // unread returns the server whose prefix a name begins with, if its list has never been
-// read, and why not; "" otherwise.
-func (v View) unread(method, name string) (server, why string) {
+// read, and why not; "" otherwise. cause may be nil.
+func (v View) unread(method, name string) (server, why string, cause *mcp.Error) {
 	known := v.Servers()
 	c, a := v.c, v.c.audience(v.client)
 	c.mu.Lock()
@@ -39,10 +39,10 @@ func (v View) unread(method, name string) (server, why string) {
 			continue
 		}
 		if p := c.lastLocked(method, u, a); p != nil && !p.have && p.failed != "" {
-			return u.Name(), p.failed
+			return u.Name(), p.failed, p.cause
 		}
 	}
-	return "", ""
+	return "", "", nil
 }
 
 // lastLocked returns what an audience sees of a server, or the last reading for it where

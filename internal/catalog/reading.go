@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -20,13 +21,14 @@ type serverListKey struct {
 type serverList struct {
 	items   [][]byte
 	hello   *mcp.ServerInfo
-	have    bool      // it has been read at least once
-	fresh   bool      // and nothing has changed since
-	read    time.Time // when it was last read without an error
-	failed  string    // why the last reading failed, "" when it did not
-	cutOff  bool      // the list had no end
-	until   time.Time // fresh until then; zero where the server tells of changes
-	changed bool      // while the reading was under way
+	have    bool       // it has been read at least once
+	fresh   bool       // and nothing has changed since
+	read    time.Time  // when it was last read without an error
+	failed  string     // why the last reading failed, "" when it did not
+	cause   *mcp.Error // its error, nil if it is another one
+	cutOff  bool       // the list had no end
+	until   time.Time  // fresh until then; zero where the server tells of changes
+	changed bool       // while the reading was under way
 	reading *reading
 }
 
@@ -114,9 +116,10 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		c.slowFailures[u.Name()] = true
 	}
 	announce, cutOff := false, err == nil && !complete && !p.cutOff
-	p.failed = ""
+	p.failed, p.cause = "", nil
 	if err != nil {
 		p.failed = mcp.Wire(err).Message
+		_ = errors.As(err, &p.cause)
 	}
 	if err == nil {
 		p.read, p.cutOff = r.finished, !complete

@@ -98,11 +98,15 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 // wrong: the error says why the server cannot be reached. All names with that prefix get
 // the same error.
 func (v View) NotFound(kind Kind, name string) error {
-	if server, why := v.unread(kind.method(), name); server != "" {
-		return &mcp.Error{
+	if server, why, cause := v.unread(kind.method(), name); server != "" {
+		e := &mcp.Error{
 			Origin: mcp.FromGateway, Upstream: server, Cause: "unavailable", Outcome: mcp.NotSent, Retryable: true,
 			Message: why, Op: "find " + kind.noun(),
 		}
+		if cause != nil {
+			e.Failure, e.Exposed = cause.Failure, cause.Exposed
+		}
+		return e
 	}
 	return Unknown(kind, name)
 }

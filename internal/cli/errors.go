@@ -7,13 +7,13 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -64,15 +64,63 @@ func (a *app) printError(err error) {
 		return
 	}
 	for _, one := range parts(err) {
-		text, more := explain(one)
-		a.status.label(red, "error", oneLine(text))
-		if more != "" {
-			a.status.label(yellow, "hint", oneLine(more))
+		if f := failureIn(one); f != nil {
+			a.printFailure(f, hintsOf(one))
+			continue
+		}
+		a.status.label(red, "error", oneLine(errorText(one)))
+		for _, h := range hintsOf(one) {
+			a.status.label(yellow, "hint", h)
 		}
 	}
-	for _, h := range hintsOf(err) {
-		a.status.label(yellow, "hint", h)
+}
+
+// printFailure prints a failure: the sentence, the evidence, each line with its origin, and
+// the action. Hints of the command replace the action.
+func (a *app) printFailure(f *failure.Failure, hints []string) {
+	a.status.label(red, "error", oneLine(f.Sentence))
+	alone := len(f.Evidence) == 1 && strings.Contains(f.Sentence, strconv.Quote(f.Evidence[0]))
+	for _, line := range f.Evidence {
+		if !alone { // otherwise the sentence quotes it
+			a.status.label(plain, string(f.EvidenceFrom), oneLine(line))
+		}
 	}
+	if len(hints) == 0 && f.Action != "" {
+		hints = []string{f.Action}
+	}
+	for _, h := range hints {
+		a.status.label(yellow, "hint", oneLine(h))
+	}
+}
+
+// failureIn returns the failure that an error is or describes, nil for an error that says
+// all by itself.
+func failureIn(err error) *failure.Failure {
+	var u *usageError
+	if errors.As(err, &u) {
+		return nil
+	}
+	var f *failure.Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	var source failure.Source
+	var op *net.OpError
+	if !errors.As(err, &source) && !errors.Is(err, exec.ErrNotFound) && !(errors.As(err, &op) && op.Op == "listen") {
+		return nil
+	}
+	var e *mcp.Error
+	if errors.As(err, &e) && e.Message != "" {
+		return nil // an error of ours that is no failure of a server
+	}
+	facts := failure.Facts{Given: true}
+	if op != nil && op.Addr != nil {
+		facts.Listen = op.Addr.String()
+	}
+	if f = failure.Of(err, facts); f.Class == failure.Internal {
+		return nil
+	}
+	return f
 }
 
 // parts returns the errors that errors.Join joined, or err itself.
@@ -107,29 +155,16 @@ func oneLine(s string) string {
 // maxQuoted bounds the text of a peer in an error or another message, in bytes.
 const maxQuoted = 1 << 10
 
-// explain returns the text of an error and more details, or "". An *mcp.Error has a message
-// for clients and a cause for the log. The cause may repeat the end of the message and
-// continue it.
-func explain(err error) (text, more string) {
+// errorText returns the text of an error. An *mcp.Error has a message for clients and a cause
+// for the log. An error response of a server is quoted.
+func errorText(err error) string {
 	var e *mcp.Error
-	if !errors.As(err, &e) || e.Message == "" {
-		return quoteWire(err), ""
-	}
-	if e.Err == nil {
-		return e.Message, ""
-	}
-	cause := quoteWire(e.Err)
-	for i := range e.Message {
-		if rest, ok := strings.CutPrefix(cause, e.Message[i:]); ok {
-			return e.Message, strings.TrimLeft(rest, ";:, ")
+	if errors.As(err, &e) && e.Message != "" {
+		if e.Err == nil {
+			return e.Message
 		}
+		return e.Message + ": " + errorText(e.Err)
 	}
-	return e.Message + ": " + cause, ""
-}
-
-// quoteWire returns the text of an error. If the error wraps an error response of the
-// server, the text says so and quotes the response.
-func quoteWire(err error) string {
 	var w *jsonrpc.Error
 	if !errors.As(err, &w) {
 		return err.Error()
@@ -155,21 +190,6 @@ func hintsOf(err error) []string {
 	var given interface{ Hint() string }
 	if errors.As(err, &given) && given.Hint() != "" {
 		out = append(out, given.Hint())
-	}
-	if len(out) > 0 {
-		return out
-	}
-	var op *net.OpError
-	listening := errors.As(err, &op) && op.Op == "listen"
-	switch {
-	case listening && errors.Is(err, syscall.EADDRINUSE):
-		out = append(out, "the address is in use; stop the other program or choose another address with --listen")
-	case listening && errors.Is(err, syscall.EACCES):
-		out = append(out, "ports below 1024 need privileges; choose a higher port with --listen")
-	case listening:
-		out = append(out, "choose another address with --listen, for example 127.0.0.1:7300")
-	case errors.Is(err, exec.ErrNotFound):
-		out = append(out, "check the spelling and PATH, or use the full path of the program")
 	}
 	return out
 }

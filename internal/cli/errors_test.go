@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -36,14 +37,18 @@ func TestErrors(t *testing.T) {
 		{fmt.Errorf("open: %w", selfHinting{}), "error: open: locked|hint: unlock it"},
 		{usagef("write x", "no x"), "error: no x|hint: write x"},
 		{&jsonrpc.Error{Code: -32602, Message: "bad\x1b[0m"}, `error: the server answered "bad [0m" (-32602)`},
-		{&mcp.Error{Op: "open gh", Message: "server could not be started", Err: exec.ErrNotFound},
-			"error: server could not be started: executable file not found in $PATH|hint: check the spelling and PATH, or use the full path of the program"},
-		{&mcp.Error{Op: "open gh", Message: "not opened: got the end", Err: errors.New("got the end; its stderr said: no token")},
-			"error: not opened: got the end|hint: its stderr said: no token"},
-		{&mcp.Error{Op: "open gh", Message: "not opened: got the end", Err: errors.New("got the end")}, "error: not opened: got the end"},
+		{&mcp.Error{Op: "open gh", Message: "short", Failure: failure.Of(exec.ErrNotFound, failure.Facts{Server: "gh", Command: "foo", PATH: "/bin"})},
+			`error: server "gh" cannot start: there is no command foo in PATH|system: PATH=/bin|hint: check the spelling, or use the full path of the program`},
+		{&mcp.Error{Message: "short", Failure: failure.Of(nil, failure.Facts{Server: "gh", Cause: "exited", Exit: "exit status 2", Stderr: []string{"Error: no\x1b[2J", "  at x"}})},
+			`error: server "gh" exited with status 2 before it was ready: "Error: no [2J"|stderr: Error: no [2J|stderr: at x|hint: run its command by hand to see all of its output`},
+		{&mcp.Error{Message: "short", Failure: failure.Of(nil, failure.Facts{Server: "gh", Cause: "exited", Exit: "exit status 2", Stderr: []string{"Error: no"}})},
+			`error: server "gh" exited with status 2 before it was ready: "Error: no"|hint: run its command by hand to see all of its output`},
+		{withHint(failure.Of(exec.ErrNotFound, failure.Facts{Server: "gh", Command: "foo"}), "mend %s", "it"),
+			`error: server "gh" cannot start: there is no command foo in PATH|hint: mend it`},
+		{&mcp.Error{Op: "open gh", Message: "not opened", Err: errors.New("got the end")}, "error: not opened: got the end"},
 		{&mcp.Error{Op: "call gh/x", Message: "it timed out"}, "error: it timed out"},
-		{in("listen", syscall.EADDRINUSE), "error: serve: listen: address already in use|hint: the address is in use; stop the other program or choose another address with --listen"},
-		{in("listen", syscall.EACCES), "error: serve: listen: permission denied|hint: ports below 1024 need privileges; choose a higher port with --listen"},
+		{in("listen", syscall.EADDRINUSE), "error: the address is already in use|hint: stop the other program, or choose another address with --listen"},
+		{in("listen", syscall.EACCES), "error: no permission to listen on the address|hint: choose a port above 1023 with --listen"},
 		{in("listen", syscall.EADDRNOTAVAIL), "hint: choose another address with --listen, for example 127.0.0.1:7300"},
 		{in("dial", syscall.ECONNREFUSED), "error: serve: dial: connection refused"},
 	} {

@@ -185,7 +185,7 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 		}
 		return config.NewSecret(v), nil
 	}
-	s := config.Server{Name: "server", Dir: t.dir, Dialect: t.dialect}
+	s := config.Server{Name: "server", Given: true, Dir: t.dir, Dialect: t.dialect}
 	if len(command) > 0 {
 		s.Name = serverName(command, t.workingDir())
 		s.Command, s.Args = command[0], command[1:]

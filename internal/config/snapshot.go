@@ -157,6 +157,9 @@ type Server struct {
 	Header     []Field
 	Kind       Kind
 
+	// Given says that the server is from the command line and not from a file, so that
+	// advice names flags.
+	Given     bool
 	Disabled  bool
 	Prefix    string // prefix of its names; Name unless configured
 	Isolation Isolation

@@ -24,6 +24,9 @@ import (
 // notifications outside of calls and refuses server requests outside of calls.
 type Options struct {
 	Name string // the server's configured name, for errors and logs
+	// Given, Credentials and Clean are those of failure.Facts, for the errors of calls.
+	Given, Credentials bool
+	Clean              func(string) string
 
 	// Info and Capabilities describe us, or the client that we speak for, as
 	// Implementation and ClientCapabilities objects. Nil capabilities mean none.

@@ -1,14 +1,17 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -30,6 +33,15 @@ var ErrWriteFailed = errors.New("the pipe to the server accepts no messages")
 // ErrRemoved is wrapped by the cause of a Close that takes the server out of service. Calls
 // that end with it report it.
 var ErrRemoved = errors.New("the server was taken out of service")
+
+// times returns the idle timeout and the total timeout of a call; a negative one is disabled.
+func (s *Conn) times() (idle, hard time.Duration) {
+	idle, hard = s.opts.Idle, s.opts.Hard
+	if s.opts.Times != nil {
+		idle, hard = s.opts.Times()
+	}
+	return cmp.Or(idle, defaultIdle), cmp.Or(hard, defaultHard)
+}
 
 // failure returns the error that a client gets for a call without an answer.
 func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Error {
@@ -78,7 +90,25 @@ func (s *Conn) failure(ctx context.Context, c *mcp.Attempt, err error) *mcp.Erro
 		e.Cause, e.Message = networkCause(err)
 	}
 	e.Retryable = e.Outcome == mcp.NotSent || readOnly
+	s.explain(e, cause)
 	return e
+}
+
+// explain adds the failure to an error, and makes its message of it. timeout is the cause of
+// the call's context.
+func (s *Conn) explain(e *mcp.Error, timeout error) {
+	f := failure.Facts{
+		Server: s.opts.Name, Call: true, Cause: e.Cause, Clean: s.opts.Clean, Given: s.opts.Given,
+		Credentials: s.opts.Credentials, Got: unusable(e.Err),
+	}
+	switch idle, hard := s.times(); {
+	case errors.Is(timeout, errIdle):
+		f.Waited = idle
+	case errors.Is(timeout, errHard):
+		f.Waited = hard
+	}
+	e.Failure = failure.Of(e.Err, f)
+	e.Message = e.Failure.Text()
 }
 
 // status fills in e from an HTTP status that is not an answer.

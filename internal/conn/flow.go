@@ -55,16 +55,7 @@ func (f *flow) limit(ctx context.Context) (context.Context, func()) {
 	if m := f.call.Msg.Method; m == mcp.MethodListen || m == mcp.MethodTaskResult {
 		return ctx, func() {}
 	}
-	idle, hard := f.server.opts.Idle, f.server.opts.Hard
-	if times := f.server.opts.Times; times != nil {
-		idle, hard = times()
-	}
-	if idle == 0 {
-		idle = defaultIdle
-	}
-	if hard == 0 {
-		hard = defaultHard
-	}
+	idle, hard := f.server.times()
 	ctx, cancel := context.WithCancelCause(ctx)
 	f.idle = idle
 	if hard > 0 {

@@ -63,8 +63,8 @@ func TestU01_NoSuchCommand(t *testing.T) {
 // last line of stderr, and the next attempts wait.
 func TestU02_DiesBeforeFirstByte(t *testing.T) {
 	for _, x := range []struct{ mode, exit, words string }{
-		{"exit", "exit status 3", "THE_TOKEN is not set"},
-		{"kill", "signal: killed", ""},
+		{"exit", "exited with status 3", "THE_TOKEN is not set"},
+		{"kill", "was ended by the signal", "killed"},
 	} {
 		t.Run(x.mode, func(t *testing.T) {
 			u := child(t, "child", x.mode)
@@ -167,7 +167,7 @@ func TestCallOfAServerThatNeverOpened(t *testing.T) {
 	})
 	legacy := r.post("/mcp", toolCall("2", "bad__echo", "{}"), "Mcp-Session-Id", session).message(t)
 	for _, m := range []*jsonrpc.Message{m, legacy} {
-		if errorCode(m) != -32603 || errorData(m, "upstream") != "bad" || errorData(m, "outcome") != "not_sent" || errorData(m, "retryable") != "true" || !strings.Contains(string(m.Raw), "could not be opened") {
+		if errorCode(m) != -32603 || errorData(m, "upstream") != "bad" || errorData(m, "outcome") != "not_sent" || errorData(m, "retryable") != "true" || !strings.Contains(string(m.Raw), `"class":"missing_variable"`) || !strings.Contains(string(m.Raw), "THE_TOKEN is not set") {
 			t.Errorf("got %s", m.Raw)
 		}
 	}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -10,9 +9,9 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
@@ -85,15 +84,16 @@ func listen(ctx context.Context, o listenOptions) error {
 	return nil
 }
 
-// listenError says what is wrong with an address and how to fix it.
+// listenError says what is wrong with an address and how to fix it. The error is a
+// *failure.Failure.
 func listenError(address string, err error) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("address %s is already in use: stop the other program or choose another address with --listen", address)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("no permission to listen on address %s: choose a port above 1023 with --listen", address)
+	facts := failure.Facts{Listen: address, Given: true}
+	f := failure.Of(err, facts)
+	if f.Class == failure.PortInUse {
+		facts.Holder = holderOf(address)
+		f = failure.Of(err, facts)
 	}
-	return fmt.Errorf("cannot listen on address %s: %w", address, err)
+	return f
 }
 
 // isLocal reports whether only this machine can reach a listen address.

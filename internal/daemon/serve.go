@@ -135,6 +135,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
+		Exposed: !local,
 	})
 	d.admin = admin.New(admin.Options{Runtime: d.runtime, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Local: local})
 	d.metrics.WatchBudget(d.budget)

@@ -42,11 +42,12 @@ const (
 	SessionLost   Class = "session_lost"
 
 	// On our side.
-	PortInUse  Class = "port_in_use"
-	Permission Class = "permission"
-	Cancelled  Class = "cancelled"
-	Removed    Class = "removed"
-	Internal   Class = "internal"
+	PortInUse    Class = "port_in_use"
+	Permission   Class = "permission"
+	CannotListen Class = "cannot_listen"
+	Cancelled    Class = "cancelled"
+	Removed      Class = "removed"
+	Internal     Class = "internal"
 )
 
 // Info describes a class for docs/failures.md.
@@ -124,7 +125,7 @@ var classes = []Info{
 		"Check that the command or URL is an MCP server. `dragoman doctor` shows the bytes."},
 	{TooLarge, "A message of the server is over the size limit.",
 		"Raise `limits.message`."},
-	{CutOff, "The connection ended in the middle of an answer.",
+	{CutOff, "The connection broke before an answer was complete.",
 		"Call again, and read the server's log if it happens again."},
 	{SessionLost, "The server no longer knows the session, usually after a restart.",
 		"Call again: Dragoman opens a new session by itself."},
@@ -132,6 +133,8 @@ var classes = []Info{
 		"Stop that program, or choose another address with `--listen`."},
 	{Permission, "The operating system does not allow what was asked, such as listening on a port below 1024.",
 		"Choose a port above 1023 with `--listen`."},
+	{CannotListen, "The address to listen on cannot be used: it is not one of this machine, or it is not valid.",
+		"Choose another address with `--listen`, for example `127.0.0.1:7300`."},
 	{Cancelled, "The client, or the person at the terminal, gave up.",
 		"Nothing."},
 	{Removed, "The server was taken out of the configuration, or Dragoman is stopping.",

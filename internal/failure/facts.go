@@ -23,7 +23,7 @@ type Facts struct {
 	PATH    string   // that was searched; "" if none was
 	Near    []string // commands in PATH with a similar name
 	Exit    string   // how the process ended, such as "exit status 1"; "" if it runs
-	Ended   bool     // the process has exited or closed its stdout
+	Running bool     // it was ready before; no call is concerned
 	Stderr  []string // the last lines of stderr, oldest first, printable
 	Stdout  []string // the first lines of stdout that are not messages, printable
 	// Withheld are environment variables that we have, that stderr names, and that were not

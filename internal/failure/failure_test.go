@@ -49,7 +49,7 @@ func TestOf(t *testing.T) {
 			sentence: `server "gh" exited with status 1 before it was ready: the environment variable GITHUB_TOKEN is missing; it said "Error: GITHUB_TOKEN environment variable is required"`,
 			action:   "set it with env: {GITHUB_TOKEN: …} in the configuration"},
 		{facts: with(stderr("KeyError: 'API_KEY'"), func(f *Facts) { f.Given, f.Withheld = true, []string{"API_KEY"} }), class: MissingVariable,
-			sentence: `server "gh" exited with status 1 before it was ready: Dragoman has the environment variable API_KEY, but did not pass it on; it said "KeyError: 'API_KEY'"`,
+			sentence: `server "gh" exited with status 1 before it was ready: API_KEY is set here but was not passed to the server; it said "KeyError: 'API_KEY'"`,
 			action:   "pass it on with --env API_KEY"},
 		{facts: Facts{Server: "gh", Command: "npx", Cause: "timeout", Stdout: []string{"Listening on http://localhost:3000"}}, class: NotJSON,
 			sentence: `server "gh" prints text to stdout instead of MCP messages: "Listening on http://localhost:3000"`,

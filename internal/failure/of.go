@@ -49,7 +49,7 @@ var words = map[string]Class{
 	"no_common_version": WrongVersion, "pinned": WrongVersion, "bad_answer": ProtocolError, "bad_response": ProtocolError,
 	"dialect": OtherProtocol, "stalled": Stalled, "too_large": TooLarge, "cut_off": CutOff, "session_lost": SessionLost,
 	"removed": Removed, "shutdown": Removed, "not_admitted": NotAdmitted, "auth": Unauthorized, "auth_required": Unauthorized,
-	"dns": DNS, "tls": TLS, "connect": Unreachable, "link": Unreachable, "unreachable": Unreachable, "exec": CannotStart,
+	"dns": DNS, "tls": TLS, "connect": Unreachable, "link": CutOff, "unreachable": Unreachable, "exec": CannotStart,
 }
 
 // classify finds the class of an error.
@@ -150,6 +150,8 @@ func byError(err error) Class {
 		return PortInUse
 	case listening && isAny(err, accessDenied):
 		return Permission
+	case listening:
+		return CannotListen
 	case errors.As(err, &dns):
 		return DNS
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"),

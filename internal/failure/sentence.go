@@ -201,18 +201,20 @@ func (f *Facts) sentence(err error, best string) saying {
 	case TooLarge:
 		return saying{sentence: who + " sent a message over the size limit", action: "raise limits.message"}
 	case CutOff:
-		return saying{sentence: "the connection to " + who + " ended in the middle of an answer", action: "call again, and read the log of the server if it happens again"}
+		return saying{sentence: "the connection to " + who + " broke before the answer was complete", action: "call again, and read the log of the server if it happens again"}
 	case SessionLost:
 		return saying{sentence: who + " no longer knows the session", action: "call again: a new session is opened"}
+	case CannotListen:
+		return saying{sentence: "cannot listen on " + f.listen() + after(err), action: "choose another address with --listen, for example 127.0.0.1:7300"}
 	case PortInUse:
-		s := saying{sentence: "address " + f.Listen + " is already in use", action: "stop the other program, or choose another address with --listen"}
+		s := saying{sentence: f.listen() + " is already in use", action: "stop the other program, or choose another address with --listen"}
 		if f.Holder != "" {
 			s.sentence += " by " + f.Holder
 			s.action = "stop that program, or choose another address with --listen"
 		}
 		return s
 	case Permission:
-		return saying{sentence: "no permission to listen on address " + f.Listen, action: "choose a port above 1023 with --listen"}
+		return saying{sentence: "no permission to listen on " + f.listen(), action: "choose a port above 1023 with --listen"}
 	case Cancelled:
 		return saying{sentence: "the request to " + who + " was cancelled"}
 	case Removed:
@@ -221,12 +223,22 @@ func (f *Facts) sentence(err error, best string) saying {
 	return saying{sentence: who + " cannot be used" + after(err)}
 }
 
+func (f *Facts) listen() string {
+	if f.Listen == "" {
+		return "the address"
+	}
+	return "address " + f.Listen
+}
+
 // exit says how the process ended.
 func (f *Facts) exit() string {
 	code, isStatus := strings.CutPrefix(f.Exit, "exit status ")
 	signal, isSignal := strings.CutPrefix(f.Exit, "signal: ")
 	before := " before it was ready"
-	if f.Call {
+	switch {
+	case f.Running:
+		before = ""
+	case f.Call:
 		before = " before it answered"
 	}
 	switch {
@@ -275,8 +287,11 @@ func (f *Facts) missing() saying {
 		}
 		for _, w := range f.Withheld {
 			if w == name {
-				s.sentence = who + " " + f.exit() + ": Dragoman has the environment variable " + name + ", but did not pass it on" + more(line, f)
-				s.action = "pass it on with " + f.flag("--env "+name, "inheritEnv: ["+name+"]")
+				s.sentence = who + " " + f.exit() + ": " + name + " is set here but was not passed to the server" + more(line, f)
+				s.action = "add it to its env, or to inheritEnv in the configuration"
+				if f.Given {
+					s.action = "pass it on with --env " + name
+				}
 				return s
 			}
 		}

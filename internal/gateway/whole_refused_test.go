@@ -254,7 +254,7 @@ func TestBadAnswerInTheHandshake(t *testing.T) {
 				defer u.Close(context.Background())
 				before := time.Now()
 				_, _, err := u.List(t.Context(), nil, mcp.MethodListTools)
-				if err == nil || !strings.Contains(err.Error(), "could not be opened") {
+				if err == nil || !strings.Contains(err.Error(), "sent an answer that is not valid MCP") {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(before); took != 0 {

@@ -28,8 +28,8 @@ func (k failureKind) String() string {
 	return [...]string{"other", "not supported", "wrong parameters", "not ready", "wrong version"}[k]
 }
 
-// failure is an error answer, with the parts that a handshake needs.
-type failure struct {
+// errorAnswer is an error answer, with the parts that a handshake needs.
+type errorAnswer struct {
 	kind     failureKind
 	number   int64    // the code, 0 if it is not an integer
 	code     string   // the code as text: a number, or a quoted string
@@ -42,14 +42,16 @@ type failure struct {
 }
 
 // hasSign reports whether the error has one of a profile's signs.
-func (f *failure) hasSign(signs []dialect.Sign) bool { return dialect.HasSign(signs, f.sign, f.low) }
+func (f *errorAnswer) hasSign(signs []dialect.Sign) bool {
+	return dialect.HasSign(signs, f.sign, f.low)
+}
 
 // readFailure classifies an error answer. m is a Failure.
-func readFailure(m *jsonrpc.Message) failure {
+func readFailure(m *jsonrpc.Message) errorAnswer {
 	keys := [...]string{"code", "message", "data"}
 	var at [len(keys)]jsonrpc.Span
 	jsonrpc.FindAll(m.Raw, m.Error, keys[:], at[:])
-	var f failure
+	var f errorAnswer
 	word := ""
 	if n, ok := jsonrpc.Int(m.Raw, at[0]); ok {
 		f.number, f.code = n, strconv.FormatInt(n, 10)
@@ -71,7 +73,7 @@ func readFailure(m *jsonrpc.Message) failure {
 }
 
 // readFailure also uses the signs of the dialect.
-func (o *opening) readFailure(m *jsonrpc.Message) failure {
+func (o *opening) readFailure(m *jsonrpc.Message) errorAnswer {
 	f := readFailure(m)
 	if p := o.offer.Dialect; p != nil {
 		switch {
@@ -94,7 +96,7 @@ const maxRead = 2 << 10
 
 // classify determines the kind from the error's text in lower case, its code if that is
 // a word, and what was already read.
-func (f *failure) classify(low, word string) failureKind {
+func (f *errorAnswer) classify(low, word string) failureKind {
 	switch {
 	case f.number == mcp.CodeUnsupportedVersion,
 		strings.Contains(strings.ToLower(word), "protocol_version"),

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
@@ -63,6 +65,34 @@ type Error struct {
 	Err error
 
 	healthy bool // an earlier connection answered a probe
+
+	// For DescribeFailure.
+	sent, got    string        // the last exchange
+	answer       string        // the message of an error answer, at most 200 bytes
+	waited       time.Duration // since the handshake began
+	theirs, ours []string      // versions; ours is the pinned one, if there is one
+}
+
+// DescribeFailure implements failure.Source.
+func (e *Error) DescribeFailure(f *failure.Facts) {
+	if f.Cause == "" {
+		f.Cause = string(e.Cause)
+	}
+	if f.Sent == "" {
+		f.Sent, f.Got, f.Answer = e.sent, e.got, e.answer
+	}
+	if f.Waited == 0 {
+		f.Waited = e.waited
+	}
+	if f.Theirs == nil && f.Ours == nil {
+		f.Theirs, f.Ours = e.theirs, e.ours
+	}
+	if f.Dialect == "" {
+		f.Dialect = e.Dialect
+	}
+	if f.RetryAfter == 0 {
+		f.RetryAfter = e.RetryAfter
+	}
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -122,7 +152,28 @@ func (o *opening) fail(cause Cause, err error) *Error {
 		hint = "try again in " + e.RetryAfter.String()
 	}
 	e.Text = o.sentence(hint)
+	e.sent, e.got = o.last()
+	e.answer, e.theirs = o.answer, o.theirs
+	if cause == CauseTimeout {
+		e.waited = time.Since(o.begun)
+	}
+	if e.ours = mcp.Dates(mcp.Revisions()); o.offer.Pin != mcp.Unknown {
+		e.ours = []string{o.offer.Pin.String()}
+	}
 	return e
+}
+
+// last returns what was sent last, and what came back.
+func (o *opening) last() (sent, got string) {
+	if len(o.trace) == 0 {
+		return "", ""
+	}
+	last := o.trace[len(o.trace)-1]
+	sent, got = last.Sent, last.Got
+	for i := len(o.trace) - 2; sent == "" && i >= 0; i-- {
+		sent = o.trace[i].Sent
+	}
+	return sent, got
 }
 
 // sentence returns what was sent last, what came back, and what to do.
@@ -130,11 +181,7 @@ func (o *opening) sentence(hint string) string {
 	if len(o.trace) == 0 {
 		return hint
 	}
-	last := o.trace[len(o.trace)-1]
-	sent, got := last.Sent, last.Got
-	for i := len(o.trace) - 2; sent == "" && i >= 0; i-- {
-		sent = o.trace[i].Sent
-	}
+	sent, got := o.last()
 	if o.unsent != "" && got == o.unsent {
 		return got + "; " + hint
 	}

@@ -168,7 +168,7 @@ func (o *opening) otherDialect(name, reason string, m *jsonrpc.Message, sent, go
 }
 
 // refusedWith handles an error answer to initialize.
-func (o *opening) refusedWith(ctx context.Context, f *failure, r *reply, sent, got string) (state, *Error) {
+func (o *opening) refusedWith(ctx context.Context, f *errorAnswer, r *reply, sent, got string) (state, *Error) {
 	if f.kind == wrongVersion {
 		return o.otherVersion(f, r, sent, got)
 	}
@@ -206,7 +206,7 @@ func (o *opening) waitCause() Cause {
 }
 
 // otherVersion offers the newest version that a strict server lists, once.
-func (o *opening) otherVersion(f *failure, r *reply, sent, got string) (state, *Error) {
+func (o *opening) otherVersion(f *errorAnswer, r *reply, sent, got string) (state, *Error) {
 	modern := newestOf(f.versions, mcp.Revision.Modern) != mcp.Unknown
 	if modern && o.mayProbe(true) {
 		o.note(sent, got, "it lists a modern version, so it is probed")

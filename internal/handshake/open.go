@@ -47,10 +47,12 @@ type opening struct {
 	silent        bool // a probe got no answer
 	waited        int  // how often it waited for a server that is not ready
 	version       mcp.Revision
-	retried       bool   // a second version was offered
-	plain         bool   // initialize is sent with standard parameters, whatever the dialect
-	refusal       *Error // the refusal of initialize, while a probe may still help
-	unsent        string // why the last message could not be sent, as in reply.got
+	retried       bool     // a second version was offered
+	plain         bool     // initialize is sent with standard parameters, whatever the dialect
+	refusal       *Error   // the refusal of initialize, while a probe may still help
+	unsent        string   // why the last message could not be sent, as in reply.got
+	answer        string   // the message of the last error answer, "" if the last answer was another
+	theirs        []string // the versions that the server lists, as far as known
 
 	// What was found.
 	revision mcp.Revision
@@ -212,6 +214,14 @@ func (o *opening) classify(msg *jsonrpc.Message, err error, took time.Duration) 
 			o.unsent = r.got()
 		}
 	}
+	o.answer = ""
+	if r.msg != nil && r.msg.Kind == jsonrpc.Failure {
+		f := readFailure(r.msg)
+		o.answer = f.text
+		if f.versions != nil {
+			o.theirs = f.versions
+		}
+	}
 	return r
 }
 
@@ -234,6 +244,9 @@ func (r *reply) got() string {
 	case unreadable:
 		return "an unreadable answer (" + excerpt.Line(r.err.Error(), maxSaid) + ")"
 	case halted:
+		if errors.Is(r.err, context.DeadlineExceeded) {
+			return "no response for " + r.took.Round(time.Millisecond).String()
+		}
 		return "no response before it was cancelled"
 	case ended:
 		if errors.Is(r.err, transport.ErrNotSent) {

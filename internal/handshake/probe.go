@@ -166,6 +166,9 @@ func judgeFailure(m *jsonrpc.Message) verdict {
 // follow continues with what a verdict requires.
 func (o *opening) follow(v *verdict, m *jsonrpc.Message, sent, got string, err error) (state, *Error) {
 	o.probeAnswered = true
+	if v.versions != nil {
+		o.theirs = v.versions
+	}
 	if v.modern {
 		o.note(sent, got, v.reason+", so it is modern")
 		o.goModern(v, m)

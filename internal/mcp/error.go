@@ -62,9 +62,10 @@ type Error struct {
 	// is then 429, if the answer still has a status.
 	TooMany bool
 	Data    []byte // JSON object whose members are added to data, nil for none
-	// Failure is what the client and everybody else is told: data.failure of the error. It
-	// has nothing that the client must not see; see failure.Failure.Public. Nil for none.
+	// Failure is what everybody is told; the client gets it as data.failure. Nil for none.
 	Failure *failure.Failure
+	// Exposed says that clients may be on other machines, so they get Failure.Public.
+	Exposed bool
 	Op      string // "call github/create_issue", for the log
 	Err     error  // the cause; logged, never sent
 }
@@ -171,7 +172,11 @@ func Wire(err error) *jsonrpc.Error {
 		}
 	}
 	if e.Failure != nil {
-		member("failure", string(e.Failure.AppendJSON(nil)))
+		f := e.Failure
+		if e.Exposed {
+			f = f.Public()
+		}
+		member("failure", string(f.AppendJSON(nil)))
 	}
 	if len(e.Data) > 2 {
 		if len(d) > 1 {

@@ -37,6 +37,8 @@ type Options struct {
 	// Drain is how long calls to a removed server may take to end; 0 means DrainLimit.
 	Drain   time.Duration
 	Version string
+	// Exposed says that clients may be on other machines; see upstream.Options.
+	Exposed bool
 	// Policy is asked about each call: authorise, limit, confirm, redact, audit, in this order.
 	// It is empty so far and allows every call.
 	Policy policy.Chain
@@ -68,7 +70,7 @@ type Runtime struct {
 func New(o Options) *Runtime {
 	r := &Runtime{opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server)}
 	r.bridge = NewBridge(o.Events, o.Budget)
-	r.hooks = Hooks{Log: o.Log, Events: o.Events, Version: o.Version, Changed: r.changed}
+	r.hooks = Hooks{Log: o.Log, Events: o.Events, Version: o.Version, Exposed: o.Exposed, Changed: r.changed}
 	r.newcomers.perSecond = o.Config.Limits.InitializePerSecond
 	r.projects = map[string]*project{defaultProject: r.newProject(defaultProject)}
 	return r

@@ -81,6 +81,8 @@ type Hooks struct {
 	Version string
 	// OneClient says that there is only one client.
 	OneClient bool
+	// Exposed says that clients may be on other machines; see upstream.Options.
+	Exposed bool
 	// Dialects are the profiles to detect; nil means the built-in ones.
 	Dialects []*dialect.Profile
 }
@@ -91,7 +93,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	spec := upstream.Spec{
 		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL, Shown: c.Describe(),
 		Isolation: upstream.Isolation(c.Isolation.String()), OneClient: h.OneClient, Pin: c.Revision,
-		Dialect: c.Profile, Dialects: h.Dialects,
+		Dialect: c.Profile, Dialects: h.Dialects, Given: c.Given,
 		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Message: c.Message,
 	}
 	if c.Kind == config.KindHTTP || c.Kind == config.KindSSE {
@@ -127,7 +129,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 			return worker(dialect.Lookup(dialect.CodexAppServer))
 		}
 	}
-	o := upstream.Options{Info: info(h.Version), Events: h.Events, Log: h.Log, Clean: clean}
+	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean}
 	if h.Changed != nil {
 		o.Changed = func(kind string) { h.Changed(c.Name, kind) }
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/identity"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -207,6 +208,9 @@ type StatusError struct {
 	Body        []byte        // at most 64 KiB of it
 	RetryAfter  time.Duration // 0 when not given
 	Challenge   string        // WWW-Authenticate
+	// Location is the target of a redirect that was not followed, absolute, without user,
+	// query and fragment; "" for none.
+	Location string
 	// Msg is the body as a JSON-RPC message, nil if it is not one.
 	Msg *jsonrpc.Message
 }
@@ -216,6 +220,17 @@ func (e *StatusError) Error() string {
 		return fmt.Sprintf("HTTP status %d without an MCP answer", e.Status)
 	}
 	return fmt.Sprintf("HTTP status %d", e.Status)
+}
+
+// DescribeFailure implements failure.Source.
+func (e *StatusError) DescribeFailure(f *failure.Facts) {
+	if f.Status != 0 {
+		return
+	}
+	f.Status, f.ContentType, f.Body, f.Challenge, f.Location = e.Status, e.ContentType, e.Body, e.Challenge, e.Location
+	if f.RetryAfter == 0 {
+		f.RetryAfter = e.RetryAfter
+	}
 }
 
 // Excerpt returns the beginning of the body as readable text: at most 200 bytes, on one

@@ -132,7 +132,7 @@ func (u *Upstream) probe(s *session) {
 		u.markResponsiveLocked(s)
 	case s.unresponsiveSince.IsZero():
 		s.unresponsiveSince = time.Now()
-		u.faultLocked(reasonUnresponsive)
+		u.faultLocked(u.unresponsive)
 		u.logLocked(slog.LevelWarn, "server does not answer", "silent_for", silent.Round(time.Millisecond).String())
 	}
 	u.rewatchLocked(s, u.silence()/3)

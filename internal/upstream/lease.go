@@ -146,6 +146,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 		}
 		var e *mcp.Error
 		if !errors.As(err, &e) || try > 0 || ctx.Err() != nil {
+			u.addRemains(s, e)
 			return nil, err
 		}
 		switch {
@@ -155,6 +156,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			u.replaceBroken(ctx, s, err)
 		}
 		if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
+			u.addRemains(s, e)
 			return nil, err
 		}
 		if e.Cause == "auth_required" || e.Cause == "overloaded" {

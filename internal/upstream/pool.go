@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -474,14 +475,13 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 		if err == nil {
 			u.replayLevel(s, p)
 		}
-		why := ""
+		var why *failure.Failure
 		if err != nil {
-			why = u.opts.Clean(reasonOf(err))
+			why = u.failureOf(err)
 		}
 		u.mu.Lock()
 		if err == nil && u.closed {
-			err = u.unavailable(errStopped, "removed")
-			why = reasonOf(err)
+			err, why = u.unavailable(errStopped, "removed"), u.removed
 			defer s.shut(u.graceful, errStopped)
 		}
 		failed := u.failures > 0
@@ -565,21 +565,20 @@ func offersLegacy(versions []string) bool {
 	return false
 }
 
-// failedLocked starts the back-off: 1, 2, 4 … 60 s after consecutive failures. why is shown
-// to users and contains no secrets.
-func (u *Upstream) failedLocked(err error, why string) {
+// failedLocked starts the back-off: 1, 2, 4 … 60 s after consecutive failures.
+func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	u.failures++
 	wait := time.Second << min(u.failures-1, 6)
 	u.notBefore = time.Now().Add(min(wait, time.Minute))
 	u.lastErr = err
 	u.faultLocked(why)
-	u.setStateLocked(Broken, why)
+	u.setFailedLocked(Broken, why)
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		// Not the fault of this server; one line covers all servers.
 		u.lines = append(u.lines, logLine{slog.LevelWarn, "file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)", nil})
 		return
 	}
-	u.logLocked(slog.LevelWarn, "server could not be opened", "cause", why, "retry_after", min(wait, time.Minute).String())
+	u.logLocked(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "retry_after", min(wait, time.Minute).String())...)
 }
 
 // drop takes a session out of service. Its calls fail by themselves.
@@ -592,13 +591,4 @@ func (u *Upstream) drop(s *session, cause error) {
 	}
 	u.mu.Unlock()
 	s.server.End(cause)
-}
-
-// unavailable returns the error of a call that got no session.
-func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
-	return &mcp.Error{
-		Origin: mcp.FromGateway, Upstream: u.spec.Name, Outcome: mcp.NotSent, Cause: word,
-		Message: fmt.Sprintf("server %q is not available", u.spec.Name), Retryable: word != "removed",
-		Op: "open " + u.spec.Name, Err: cause,
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -31,8 +32,9 @@ type Report struct {
 
 // Fault describes something that went wrong.
 type Fault struct {
-	Text string
-	At   time.Time
+	Text    string
+	At      time.Time
+	Failure *failure.Failure // its sentence is Text; nil for the zero Fault
 }
 
 // Role says what a session is used for.
@@ -164,4 +166,6 @@ func capabilityNames(caps []byte) []string {
 }
 
 // faultLocked stores the last fault.
-func (u *Upstream) faultLocked(text string) { u.fault = Fault{Text: text, At: time.Now()} }
+func (u *Upstream) faultLocked(f *failure.Failure) {
+	u.fault = Fault{Text: f.Sentence, At: time.Now(), Failure: f}
+}

@@ -3,19 +3,14 @@ package upstream
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
-	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/event"
-	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -118,7 +113,7 @@ func (u *Upstream) open(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		if last := traceOf(err); last != nil {
 			u.publishTrace(append(before, last...), mcp.Unknown, err)
 		}
-		return nil, u.openError(err)
+		return nil, u.openError(err, u.lookAround(ctx, err))
 	}
 	u.publishTrace(append(before, s.server.Opening().Trace...), s.server.Revision(), nil)
 	u.warnCut(s)
@@ -237,8 +232,10 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		}
 	}
 	s := &session{shared: adapter == nil, pipe: true, legacyFirst: legacyFirst, number: u.numbers.Add(1)}
+	facts := u.facts()
 	o := conn.Options{
-		Name: u.spec.Name, Info: u.opts.Info, Capabilities: u.capabilities(f),
+		Name: u.spec.Name, Given: facts.Given, Credentials: facts.Credentials || credentials != nil, Clean: facts.Clean,
+		Info: u.opts.Info, Capabilities: u.capabilities(f),
 		Times:  func() (idle, hard time.Duration) { t := u.times.Load(); return t.Idle, t.Hard },
 		Log:    u.opts.Log,
 		Notice: func(m *jsonrpc.Message, only uint64) { u.deliverNotification(p, s, m, only) },
@@ -319,7 +316,6 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	}
 	s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
 	if err != nil {
-		_ = child.Stop(context.Background())
 		return u.withChild(err, child)
 	}
 	s.child = child
@@ -330,112 +326,6 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 type notAdmitted struct{ error }
 
 func (e *notAdmitted) Unwrap() error { return e.error }
-
-// maxStderr bounds each line of stderr in an error, in bytes.
-const maxStderr = 1 << 10
-
-// childError adds the exit status and stderr of the child to a failed handshake.
-type childError struct {
-	err      error
-	exit     string
-	stderr   []string
-	withheld []string // see stdio.Process.Withheld
-}
-
-func (e *childError) Error() string { return e.err.Error() + e.remains() }
-
-// remains describes the exit status, stderr and missing variables, "" for nothing.
-func (e *childError) remains() string {
-	s := ""
-	if e.exit != "" {
-		s += "; the process ended: " + e.exit
-	}
-	for i, process := range e.stderr {
-		if i == 0 {
-			s += "; its stderr said: "
-		} else {
-			s += " | "
-		}
-		s += excerpt.Quote(process, maxStderr)
-	}
-	return s + withheldText(e.withheld)
-}
-
-// withheldText says that a child did not get some variables of our environment, and what to
-// do about it.
-func withheldText(names []string) string {
-	list, verbs, them := strings.Join(names, " and "), "is set here but was", "it"
-	switch len(names) {
-	case 0:
-		return ""
-	case 1:
-	default:
-		verbs, them = "are set here but were", "them"
-	}
-	return "; " + list + " " + verbs + " not passed to the server: add " + them + " to its env, or to inheritEnv"
-}
-
-func (e *childError) Unwrap() error { return e.err }
-
-// reasonOf returns why a server could not be opened, for users and without repetition.
-func reasonOf(err error) string {
-	var e *mcp.Error
-	if !errors.As(err, &e) {
-		return err.Error()
-	}
-	s := e.Message
-	var child *childError
-	var start *stdio.StartError
-	switch {
-	case errors.As(err, &child):
-		s += child.remains()
-	case errors.As(err, &start):
-		s += ": " + start.Error()
-	}
-	return s
-}
-
-// stderrTail returns the last lines of a child's stderr, without secrets.
-func (u *Upstream) stderrTail(child *stdio.Process, lines int) []string {
-	all := child.StderrTail(lines)
-	for i, process := range all {
-		all[i] = u.opts.Clean(process)
-	}
-	return all
-}
-
-func (u *Upstream) withChild(err error, child *stdio.Process) error {
-	return &childError{err: err, exit: child.ExitText(), stderr: u.stderrTail(child, 5), withheld: child.Withheld()}
-}
-
-// openError returns the error that clients and operators get if the server could not be
-// opened.
-func (u *Upstream) openError(err error) *mcp.Error {
-	e := u.unavailable(err, "connect")
-	var he *handshake.Error
-	var start *stdio.StartError
-	var refused *notAdmitted
-	switch {
-	case errors.As(err, &refused):
-		e.Cause = "not_admitted"
-		e.Message = fmt.Sprintf("server %q is not started: %s", u.spec.Name, refused.Error())
-	case errors.As(err, &he):
-		e.Cause = string(he.Cause)
-		e.RetryAfter = he.RetryAfter
-		e.Message = fmt.Sprintf("server %q could not be opened: %s", u.spec.Name, he.Text)
-	case errors.As(err, &start):
-		e.Cause = "exec"
-		e.Message = fmt.Sprintf("server %q could not be started: its command cannot be run", u.spec.Name)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
-			e.Message = fmt.Sprintf("server %q could not be started: its command was not found", u.spec.Name)
-			e.Retryable = false
-		}
-	case u.spec.Command != "":
-		e.Cause = "exec"
-		e.Message = fmt.Sprintf("server %q could not be started", u.spec.Name)
-	}
-	return e
-}
 
 // wanted reports whether we ended the session ourselves.
 func wanted(cause error) bool {
@@ -451,7 +341,7 @@ func wanted(cause error) bool {
 func (u *Upstream) cleanUp(s *session) {
 	<-s.server.Gone()
 	cause := s.server.Err()
-	why := u.opts.Clean(cause.Error())
+	first := u.ended(s, cause, "")
 	u.mu.Lock()
 	u.unwatchLocked(s)
 	if s.stall != nil {
@@ -467,21 +357,27 @@ func (u *Upstream) cleanUp(s *session) {
 	u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s })
 	unexpected := !u.closed && !s.outdated && !wanted(cause)
 	if unexpected {
-		u.faultLocked("the server ended: " + why)
+		u.faultLocked(first)
 	}
 	if unexpected && len(u.linksLocked()) == 0 && (p == nil || len(p.sessions) == 0) {
-		u.setStateLocked(Idle, "the server ended: "+why)
+		u.setFailedLocked(Idle, first)
 	}
 	u.up = u.up && !(unexpected && len(u.sessionsLocked()) == 0)
 	u.mu.Unlock()
+	exit := ""
+	if unexpected && s.child != nil {
+		exit = u.exitOf(s.child)
+	}
 	s.shut(u.graceful, cause)
 	if !unexpected {
 		return
 	}
+	f := u.ended(s, cause, exit)
+	u.replaceFailure(first, f)
 	if s.child != nil {
-		u.opts.Log.Warn("server ended", "server", u.spec.Name, "exit", s.child.ExitText(), "stderr", strings.Join(u.stderrTail(s.child, 3), " | "))
+		u.opts.Log.Warn("server ended", append([]any{"server", u.spec.Name}, f.Attrs()...)...)
 	} else {
-		u.opts.Log.Info("connection to server ended", "server", u.spec.Name, "cause", why)
+		u.opts.Log.Info("connection to server ended", append([]any{"server", u.spec.Name}, f.Attrs()...)...)
 	}
 	u.restore(p, s.link)
 }

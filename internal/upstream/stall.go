@@ -72,7 +72,7 @@ func (u *Upstream) stalledLocked(s *session) {
 		return
 	}
 	s.stuck = true
-	u.faultLocked(reasonStalled)
+	u.faultLocked(u.stalled)
 	u.logLocked(slog.LevelWarn, "server has stopped reading")
 }
 
@@ -147,6 +147,7 @@ func (u *Upstream) reportStallsLocked(st *Status) {
 	case stalled == 0:
 	case reading == 0:
 		st.State, st.Since, st.Reason = Unresponsive, time.Now().Add(-stalled), reasonStalled
+		st.Failure = u.stalled
 	case st.Reason == "":
 		st.Reason = reasonSomeStalled
 	}

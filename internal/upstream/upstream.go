@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/conn"
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
 	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -54,6 +55,9 @@ type Spec struct {
 	URL    string
 	Shown  string // what users may see of Command or URL; "" for the name alone
 	Header []Header
+	// Given says that the server was given on the command line and not in a file, so that
+	// advice names flags.
+	Given bool
 	// Credentials authorise the requests of each principal; nil uses only Header.
 	Credentials Credentials
 	Kind        string // "http", "sse", or "" to detect it
@@ -118,6 +122,9 @@ type Options struct {
 	// Events gets each handshake, the steps of opening the server, and losses. Nil
 	// publishes nothing.
 	Events *event.Publisher
+	// Exposed says that clients may be on other machines. They get failures without the
+	// output of the server's process.
+	Exposed bool
 	// Clean removes secrets from texts of the server, its process or the network before
 	// they are shown. Nil changes nothing.
 	Clean func(text string) string
@@ -132,11 +139,14 @@ type Upstream struct {
 	spec Spec
 	opts Options
 
-	forms    knownForms
-	times    atomic.Pointer[Times]
-	cut      atomic.Bool // cut instructions have been logged
-	sessions *conn.Sessions
-	numbers  atomic.Uint64 // the last session number
+	forms knownForms
+
+	// Failures that are found under mu, where Clean must not be called.
+	unresponsive, stalled, removed, cancelled *failure.Failure
+	times                                     atomic.Pointer[Times]
+	cut                                       atomic.Bool // cut instructions have been logged
+	sessions                                  *conn.Sessions
+	numbers                                   atomic.Uint64 // the last session number
 
 	life context.Context
 	end  context.CancelCauseFunc
@@ -193,10 +203,12 @@ const (
 
 // Status describes the state of a server to users.
 type Status struct {
-	Name     string
-	State    State
-	Since    time.Time
-	Reason   string // why it failed, a sentence
+	Name   string
+	State  State
+	Since  time.Time
+	Reason string // why it failed, a sentence
+	// Failure has the same and more; nil while Reason is "". It must not be changed.
+	Failure  *failure.Failure
 	Revision mcp.Revision
 	Sessions int
 	Running  int // calls in flight
@@ -231,6 +243,13 @@ func New(spec Spec, o Options) *Upstream {
 	})
 	u.life, u.end = context.WithCancelCause(context.Background())
 	u.graceful, u.kill = context.WithCancel(context.Background())
+	u.unresponsive = failure.Of(nil, failure.Facts{
+		Class: failure.Silent, Server: spec.Name, Cause: "timeout", Sentence: reasonUnresponsive,
+		Action: "it is restarted if it stays silent; read its log",
+	})
+	u.removed = failure.Of(nil, failure.Facts{Server: spec.Name, Cause: "removed"})
+	u.cancelled = failure.Of(nil, failure.Facts{Server: spec.Name, Cause: "cancelled"})
+	u.stalled = failure.Of(nil, failure.Facts{Class: failure.Stalled, Server: spec.Name, Cause: "stalled", Sentence: reasonStalled})
 	u.status = Status{Name: spec.Name, State: Idle, Since: time.Now()}
 	return u
 }
@@ -258,6 +277,7 @@ func (u *Upstream) statusLocked() Status {
 		s.Running += x.server.Running()
 		if silent, _ := x.server.Silence(); !x.unresponsiveSince.IsZero() && silent >= time.Since(x.unresponsiveSince) && s.State == Ready {
 			s.State, s.Since, s.Reason = Unresponsive, x.unresponsiveSince, reasonUnresponsive
+			s.Failure = u.unresponsive
 		}
 	}
 	for _, l := range u.linksLocked() {
@@ -279,6 +299,26 @@ func (u *Upstream) statusLocked() Status {
 func (u *Upstream) setStateLocked(st State, reason string) {
 	if u.status.State != st || u.status.Reason != reason {
 		u.status.State, u.status.Reason, u.status.Since = st, reason, time.Now()
+	}
+	u.status.Failure = nil
+}
+
+// setFailedLocked sets the state of a server that does not work, and why.
+func (u *Upstream) setFailedLocked(st State, f *failure.Failure) {
+	u.setStateLocked(st, f.Sentence)
+	u.status.Failure = f
+}
+
+// replaceFailure puts what is known now in the place of an earlier failure, wherever that
+// is still the last one.
+func (u *Upstream) replaceFailure(before, now *failure.Failure) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.fault.Failure == before {
+		u.fault.Text, u.fault.Failure = now.Sentence, now
+	}
+	if u.status.Failure == before {
+		u.status.Reason, u.status.Failure = now.Sentence, now
 	}
 }
 

@@ -120,6 +120,7 @@ func (r *Response) Refused() *transport.StatusError {
 		RetryAfter:  retryAfter(r.Header.Get("Retry-After"), time.Now()),
 		Challenge:   strings.Join(r.Header.Values("WWW-Authenticate"), ", "),
 	}
+	e.Location = target(r.Response)
 	if r.Media() == Events {
 		// A stream may never end, and does not contain an error message.
 		r.Close()
@@ -132,6 +133,19 @@ func (r *Response) Refused() *transport.StatusError {
 		e.Msg, _ = jsonrpc.Scan(e.Body, jsonrpc.Limits{Tolerant: true})
 	}
 	return e
+}
+
+// target returns where a redirect leads, without user, query and fragment; "" for nowhere.
+func target(r *http.Response) string {
+	if r.StatusCode < 300 || r.StatusCode >= 400 || r.Header.Get("Location") == "" {
+		return ""
+	}
+	u, err := r.Location()
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery, u.Fragment, u.RawFragment, u.ForceQuery = nil, "", "", "", false
+	return u.String()
 }
 
 // NotMCP returns the error for a success whose body, already read, is not an answer. It

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,6 +74,32 @@ type Pipe struct {
 	err    error // the result of Close
 
 	stalled atomic.Bool // a line over the limit did not continue
+
+	mu    sync.Mutex
+	noise []string // see Noise
+}
+
+// maxNoise is how many lines Noise returns.
+const maxNoise = 12
+
+// Noise returns the first lines that were text and not JSON, such as a banner: at most 12,
+// each at most 256 bytes long and made safe by Printable. They may contain secrets.
+func (p *Pipe) Noise() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.noise)
+}
+
+func (p *Pipe) noteNoise(line []byte) {
+	if len(line) == 0 || line[0] == '{' || line[0] == '[' && jsonrpc.IsBatch(line) {
+		return
+	}
+	text := Printable(line)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text != "" && len(p.noise) < maxNoise {
+		p.noise = append(p.noise, text)
+	}
 }
 
 var _ transport.Pipe = (*Pipe)(nil)
@@ -145,8 +172,10 @@ func (p *Pipe) Read() (*jsonrpc.Message, error) {
 	if cause == nil {
 		err = transport.Refused(line, err)
 	}
+	bad := badLine(line, err, cause)
+	p.noteNoise(bad.Line)
 	// A program that exits may write half an answer; its exit is the reason.
-	return nil, badLine(line, err, cause)
+	return nil, bad
 }
 
 // Write sends one message. It returns when the message has been passed to the operating

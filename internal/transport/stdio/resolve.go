@@ -8,8 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
 // StartError says why a command could not be started.
@@ -17,9 +20,36 @@ type StartError struct {
 	Command string
 	Err     error
 	Hint    string // what to check, as a sentence; "" if unknown
+
+	path string   // PATH that was searched, "" if none was
+	near []string // programs in it with a similar name
 }
 
 func (e *StartError) Error() string { return fmt.Sprintf("exec: %q: %v", e.Command, e.Err) }
+
+// DescribeFailure implements failure.Source.
+func (e *StartError) DescribeFailure(f *failure.Facts) {
+	if f.Command == "" {
+		f.Command = e.Command
+	}
+	if f.Start != "" {
+		return
+	}
+	f.Start, f.Hint, f.PATH, f.Near = e.Err.Error(), e.Hint, e.path, e.near
+	if e.path != "" {
+		f.Hint = "" // it repeats PATH
+	}
+	missing := errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist)
+	switch {
+	case f.Class != "" || errors.Is(e.Err, syscall.EMFILE) || errors.Is(e.Err, syscall.ENFILE):
+	case missing && (e.Hint == "" || e.path != "" || strings.HasSuffix(e.Hint, " does not exist") || e.Hint == noPATH):
+		f.Class = failure.CommandNotFound
+	default:
+		f.Class = failure.CannotStart
+	}
+}
+
+const noPATH = "its environment has no PATH"
 
 // Unwrap lets errors.Is find exec.ErrNotFound and the errors of package fs.
 func (e *StartError) Unwrap() error { return e.Err }
@@ -79,9 +109,72 @@ func resolve(spec *Spec) (string, error) {
 		return fail(denied, "a file of this name is in PATH but is not executable")
 	}
 	if list == "" {
-		return fail(exec.ErrNotFound, "its environment has no PATH")
+		return fail(exec.ErrNotFound, noPATH)
 	}
-	return fail(exec.ErrNotFound, "searched PATH="+list)
+	return "", &StartError{
+		Command: spec.Command, Err: exec.ErrNotFound, Hint: "searched PATH=" + list,
+		path: list, near: nearIn(list, spec.Command),
+	}
+}
+
+// Bounds of nearIn.
+const (
+	maxNear     = 3    // names
+	maxNearDirs = 64   // directories
+	maxNearList = 4096 // names that are read in a directory
+)
+
+// nearIn returns the names of programs in PATH that differ from the command in one
+// character, without duplicates.
+func nearIn(list, command string) (near []string) {
+	if len(command) < 3 || len(command) > 64 {
+		return nil
+	}
+	for i, dir := range filepath.SplitList(list) {
+		if i == maxNearDirs || !filepath.IsAbs(dir) {
+			continue
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		names, _ := f.Readdirnames(maxNearList)
+		_ = f.Close()
+		slices.Sort(names)
+		for _, name := range names {
+			if len(near) == maxNear {
+				return near
+			}
+			if !oneEdit(name, command) || slices.Contains(near, name) {
+				continue
+			}
+			if _, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+				near = append(near, name)
+			}
+		}
+	}
+	return near
+}
+
+// oneEdit reports whether a becomes b when one character is inserted, removed or replaced,
+// or two neighbours are swapped.
+func oneEdit(a, b string) bool {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	x, y := a[i:], b[i:]
+	switch {
+	case len(x) == 0 && len(y) == 0:
+		return false
+	case len(x) == len(y):
+		return x[1:] == y[1:] || len(x) > 1 && x[0] == y[1] && x[1] == y[0] && x[2:] == y[2:]
+	case len(x) == len(y)+1:
+		return x[1:] == y
+	case len(y) == len(x)+1:
+		return y[1:] == x
+	}
+	return false
 }
 
 // startFailed returns a StartError for an error of the operating system.

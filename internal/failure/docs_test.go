@@ -1,0 +1,78 @@
+package failure
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/failures.md")
+
+// TestDocs checks that docs/failures.md is what the table says. Run it with -update to write
+// the page.
+func TestDocs(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "failures.md")
+	want := page()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Error("docs/failures.md differs from the table of classes: run go test ./internal/failure -run TestDocs -update")
+	}
+}
+
+const intro = `# Failures
+
+When a server or a listener does not work, Dragoman says so in one form, which is the same on the command line, in the log, in the error to the client, in ` + "`/api/v1/status`" + ` and in ` + "`/readyz`" + `:
+
+| member | log attribute | meaning |
+|---|---|---|
+| ` + "`class`" + ` | ` + "`class`" + ` | what kind of failure it is: one of the codes below, which do not change |
+| ` + "`server`" + ` | ` + "`server`" + ` | the name of the server; left out where none is concerned |
+| ` + "`sentence`" + ` | ` + "`sentence`" + ` | what happened, to whom, the cause first |
+| ` + "`evidence`" + ` | ` + "`evidence`" + ` | at most 12 lines in the server's own words, the telling ones first; secrets are masked |
+| ` + "`evidenceFrom`" + ` | ` + "`evidence_from`" + ` | ` + "`stderr`" + ` or ` + "`stdout`" + ` of the process, the HTTP ` + "`response`" + `, the last ` + "`exchange`" + ` of the handshake, or the operating ` + "`system`" + ` |
+| ` + "`action`" + ` | ` + "`action`" + ` | one thing to do: a command, a setting or a link |
+| ` + "`status`" + ` | ` + "`status`" + ` | the HTTP status, if there was one |
+| ` + "`cause`" + ` | ` + "`cause`" + ` | the word that errors to clients also have in ` + "`data.cause`" + ` |
+
+An error to a client is a JSON-RPC error; its ` + "`message`" + ` is the sentence and the action, and ` + "`data.failure`" + ` has the members above. If other machines can reach the listener, clients and ` + "`/readyz`" + ` get no output of the server's process and no paths: class, sentence and action remain.
+
+`
+
+// page returns docs/failures.md.
+func page() string {
+	var b strings.Builder
+	b.WriteString(intro)
+	for _, c := range Classes() {
+		b.WriteString("## " + string(c.Class) + "\n\n" + c.Means + "\n\n**What to do:** " + c.Do + "\n\n")
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// TestClasses checks the table: each class once, codes in snake_case, whole sentences.
+func TestClasses(t *testing.T) {
+	seen := map[Class]bool{}
+	for _, c := range Classes() {
+		if seen[c.Class] || strings.Trim(string(c.Class), "abcdefghijklmnopqrstuvwxyz_") != "" {
+			t.Errorf("%s", c.Class)
+		}
+		seen[c.Class] = true
+		if !strings.HasSuffix(c.Means, ".") || !strings.HasSuffix(c.Do, ".") {
+			t.Errorf("%s is not described in whole sentences", c.Class)
+		}
+	}
+	for word, c := range words {
+		if !seen[c] {
+			t.Errorf("the class %s of %s is not in the table", c, word)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
+)
+
+// Everything that goes wrong with a server becomes one failure.Failure here. The status,
+// the log and the clients get the same one.
+
+// stderrLines is how many of the last lines of stderr are searched for evidence.
+const stderrLines = 200
+
+// exitGrace is how long to wait for the exit of a child that has closed its stdout. Most
+// children close it because they exit.
+const exitGrace = 2 * time.Second
+
+// facts returns what is known of the server without a failure.
+func (u *Upstream) facts() failure.Facts {
+	f := failure.Facts{Server: u.spec.Name, Given: u.spec.Given, Command: u.spec.Command, Clean: u.opts.Clean}
+	if u.spec.Command == "" {
+		f.Address = u.spec.Shown
+	}
+	for _, h := range u.spec.Header {
+		f.Credentials = f.Credentials || excerpt.SecretName(h.Name)
+	}
+	return f
+}
+
+// childError adds what a child has left to a failed handshake.
+type childError struct {
+	err    error
+	exit   string   // "" if it had not exited by itself
+	stderr []string // the last lines
+	noise  []string // lines of stdout that are not messages
+	// withheld are variables that stderr names; see stdio.Process.Withheld.
+	withheld []string
+}
+
+func (e *childError) Error() string { return e.err.Error() }
+func (e *childError) Unwrap() error { return e.err }
+
+// DescribeFailure implements failure.Source.
+func (e *childError) DescribeFailure(f *failure.Facts) {
+	if f.Exit == "" && f.Stderr == nil {
+		f.Exit, f.Stderr, f.Stdout, f.Withheld = e.exit, e.stderr, e.noise, e.withheld
+	}
+}
+
+// withChild ends a child whose handshake has failed, and adds what it has left to the error.
+func (u *Upstream) withChild(err error, child *stdio.Process) error {
+	e := &childError{err: err}
+	var failed *handshake.Error
+	if errors.As(err, &failed) && failed.Cause == handshake.CauseExited {
+		e.exit = u.exitOf(child)
+	}
+	_ = child.Stop(context.Background())
+	e.stderr, e.noise, e.withheld = child.StderrTail(stderrLines), child.Pipe().Noise(), child.Withheld()
+	return e
+}
+
+// exitOf returns how a child ended that has closed its stdout, "" if it does not exit by
+// itself.
+func (u *Upstream) exitOf(child *stdio.Process) string {
+	late := time.NewTimer(exitGrace)
+	defer late.Stop()
+	select {
+	case <-child.Exited():
+		return child.ExitText()
+	case <-late.C:
+	case <-u.graceful.Done():
+	}
+	return ""
+}
+
+// unavailable returns the error of a call that got no session.
+func (u *Upstream) unavailable(cause error, word string) *mcp.Error {
+	e := &mcp.Error{
+		Origin: mcp.FromGateway, Upstream: u.spec.Name, Outcome: mcp.NotSent, Cause: word,
+		Retryable: word != "removed", Op: "open " + u.spec.Name, Err: cause,
+	}
+	switch word {
+	case "removed":
+		e.Failure, e.Message = u.removed, u.removed.Text()
+	case "cancelled":
+		e.Failure, e.Message = u.cancelled, u.cancelled.Text()
+	}
+	return e
+}
+
+// explain adds the failure to an error for clients, and makes its message of it.
+func (u *Upstream) explain(e *mcp.Error, f *failure.Failure) {
+	e.Failure, e.Exposed = f, u.opts.Exposed
+	if u.opts.Exposed {
+		f = f.Public()
+	}
+	e.Message = f.Text()
+}
+
+// openError returns the error that clients and operators get if the server could not be
+// opened. found are URLs at which there is an MCP endpoint instead.
+func (u *Upstream) openError(err error, found []string) *mcp.Error {
+	e := u.unavailable(err, "connect")
+	var he *handshake.Error
+	var start *stdio.StartError
+	var refused *notAdmitted
+	switch {
+	case errors.As(err, &refused):
+		e.Cause = "not_admitted"
+	case errors.As(err, &he):
+		e.Cause = string(he.Cause)
+		e.RetryAfter = he.RetryAfter
+	case errors.As(err, &start):
+		e.Cause = "exec"
+		e.Retryable = !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound)
+	case u.spec.Command != "":
+		e.Cause = "exec"
+	}
+	f := u.facts()
+	f.Cause, f.Found = e.Cause, found
+	u.explain(e, failure.Of(err, f))
+	return e
+}
+
+// failureOf returns the failure of an error that openError or unavailable made.
+func (u *Upstream) failureOf(err error) *failure.Failure { return failure.Of(err, u.facts()) }
+
+// addRemains adds what a child has left to the error of a call during which it exited. e may
+// be nil.
+func (u *Upstream) addRemains(s *session, e *mcp.Error) {
+	if s.child == nil || e == nil || e.Cause != "exited" {
+		return
+	}
+	f := u.facts()
+	f.Call, f.Cause = true, e.Cause
+	f.Exit, f.Stderr, f.Withheld = u.exitOf(s.child), s.child.StderrTail(stderrLines), s.child.Withheld()
+	u.explain(e, failure.Of(e.Err, f))
+}
+
+// ended returns the failure of a server whose session has ended by itself. The child, if
+// there is one, has been stopped; exit is how it ended by itself, "" if it did not.
+func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure {
+	f := u.facts()
+	f.Running, f.Class = true, failure.CutOff
+	if s.child != nil {
+		f.Class, f.Cause = failure.Exited, "exited"
+		f.Exit, f.Stderr, f.Withheld = exit, s.child.StderrTail(stderrLines), s.child.Withheld()
+	}
+	if errors.Is(cause, errUnresponsive) || errors.Is(cause, errStalled) {
+		f.Class, f.Sentence = failure.Silent, fmt.Sprintf("server %q was restarted: %v", u.spec.Name, cause)
+	}
+	return failure.Of(cause, f)
+}

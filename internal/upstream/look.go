@@ -1,0 +1,105 @@
+package upstream
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
+)
+
+// Bounds of lookAround.
+const (
+	lookTimeout = 3 * time.Second // for all addresses, within the timeout of the start
+	lookBody    = 64 << 10        // bytes of a response
+)
+
+// lookAround returns the URLs of MCP endpoints that it finds at the usual paths, if err says
+// that there is none at the configured URL. All of them have the origin of that URL, so
+// nobody else gets its headers. It only reads; no session is opened over Streamable HTTP.
+func (u *Upstream) lookAround(ctx context.Context, err error) (found []string) {
+	if u.spec.URL == "" || ctx.Err() != nil {
+		return nil
+	}
+	switch f := failure.Of(err, u.facts()); {
+	case f.Class == failure.WrongPath, f.Class == failure.ProtocolError && f.Status != 0:
+	default:
+		return nil
+	}
+	ctx, stop := context.WithTimeout(ctx, lookTimeout)
+	defer stop()
+	link, err := httplink.New(u.spec.URL, httplink.Options{Header: u.header()})
+	if err != nil {
+		return nil
+	}
+	defer link.Close()
+	for _, path := range usualPaths(u.spec.URL) {
+		at, err := link.Resolve(path)
+		if err != nil {
+			continue
+		}
+		if looksLikeMCP(ctx, at, path) {
+			shown, _ := url.Parse(at.String())
+			shown.User = nil
+			found = append(found, shown.String())
+		}
+	}
+	return found
+}
+
+// usualPaths returns the paths at which servers usually have their endpoints: below the root
+// and below the path of the address. The path of the address is not among them.
+func usualPaths(address string) (paths []string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil
+	}
+	own := strings.TrimSuffix(u.EscapedPath(), "/")
+	for _, prefix := range []string{"", own} {
+		for _, end := range []string{"/mcp", "/sse"} {
+			if p := prefix + end; p != own && !slices.Contains(paths, p) {
+				paths = append(paths, p)
+			}
+		}
+	}
+	return paths
+}
+
+// looksLikeMCP reports whether an address speaks MCP, or asks for credentials. The one it
+// was tried for does neither.
+func looksLikeMCP(ctx context.Context, at *httplink.Link, path string) bool {
+	h := at.NewHeader(2)
+	if strings.HasSuffix(path, "/sse") {
+		h["Accept"] = []string{"text/event-stream"}
+		resp, err := at.Send(ctx, http.MethodGet, h, nil)
+		if err != nil {
+			return false
+		}
+		defer resp.Close()
+		return resp.StatusCode == http.StatusOK && resp.Media() == httplink.Events || resp.StatusCode == http.StatusUnauthorized
+	}
+	h["Accept"] = []string{"application/json, text/event-stream"}
+	h["Content-Type"] = []string{"application/json"}
+	resp, err := at.Send(ctx, http.MethodPost, h, jsonrpc.AppendRequest(nil, "1", "ping", nil))
+	if err != nil {
+		return false
+	}
+	defer resp.Close()
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusOK && resp.Media() == httplink.Events:
+		return true
+	case resp.Media() != httplink.JSON:
+		return false
+	}
+	body, err := resp.ReadAll(lookBody)
+	if err != nil {
+		return false
+	}
+	m, err := jsonrpc.Scan(body, jsonrpc.Limits{Tolerant: true})
+	return err == nil && (m.Kind == jsonrpc.Result || m.Kind == jsonrpc.Failure)
+}
