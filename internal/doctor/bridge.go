@@ -49,8 +49,12 @@ func (e *exam) bridge(ctx context.Context) {
 		out.why = err.Error()
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	again := !out.works && !e.through.tried
 	e.through = out
+	e.mu.Unlock()
+	if again { // the machine may have been too slow
+		e.later(job{probes: []probe{{name: "the bridge's own handshake", alone: e.bridge}}})
+	}
 }
 
 // bridgeFinding records what only the handshake's classifier sees.
@@ -116,7 +120,7 @@ func (e *exam) firstCall(ctx context.Context, s *conn.Conn) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
+	ctx, cancel := context.WithTimeout(ctx, 3*(e.o.Patience+e.startTime()))
 	defer cancel()
 	_, err = s.Call(ctx, mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: []byte(identity)})), mcp.NoCaller{})
 	return err

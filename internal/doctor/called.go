@@ -17,9 +17,9 @@ func (e *exam) call(ctx context.Context, t *talk) {
 	switch {
 	case t.over:
 	case q.silent():
-		e.find(CallSilent, t.proof(q))
+		t.find(CallSilent, t.proof(q))
 	case q.worked() && t.rev.Legacy() && jsonrpc.KindOf(q.msg.Raw, q.msg.ResultMember("content")) != '[':
-		e.find(NoContent, t.proof(q))
+		t.find(NoContent, t.proof(q))
 	}
 }
 
@@ -33,12 +33,12 @@ func (e *exam) cancel(ctx context.Context, t *talk) {
 	q.givenUp = true
 	note := t.tell(mcp.NoteCancelled, `"requestId":`+string(q.id)+`,"reason":"dragoman doctor"`)
 	if e.http && !e.sse {
-		t.wait(ctx, note, e.o.Patience)
+		t.await(ctx, note)
 	}
 	said := t.said
 	next := t.ask(alive(t.rev), "")
-	if !t.wait(ctx, next, e.o.Patience) && !t.over && !e.pingUnanswered() {
-		e.find(StuckOnCancel, evidence("> "+said, t.proof(next)))
+	if !t.await(ctx, next) && !t.over && !e.pingUnanswered() {
+		t.find(StuckOnCancel, evidence("> "+said, t.proof(next)))
 	}
 }
 

@@ -4,9 +4,10 @@
 // revisions that work.
 //
 // It reads and writes messages as raw bytes, because a proper transport would hide what
-// it looks for. Each probe has its own conversation, with a fresh process or session, so
-// probes do not affect each other. Probes are bounded in number and in time, and a few
-// run at once.
+// it looks for. Over HTTP each probe has its own session. On a pipe, where a session is a
+// process, probes share conversations (course.go). What is in doubt there is repeated in a
+// fresh process, and only that counts. Probes are bounded in number and in time, and four
+// conversations run at once. Silence counts only after a second, longer wait.
 //
 // It never runs a tool unless it is told which one. Everything else it sends changes
 // nothing: lists, one resource that the server offers, one prompt, and methods that no

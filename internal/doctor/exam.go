@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -23,7 +22,8 @@ type Options struct {
 	Patience time.Duration
 	// Start is the timeout for the server's first answer; 0 means 30 s.
 	Start time.Duration
-	// Parallel is the number of probes that run at once; 0 means 3.
+	// Parallel is the number of conversations at a time, so of processes of a server on a
+	// pipe; 0 means 4.
 	Parallel int
 	// Progress is called with each step, on the goroutine that called Examine.
 	Progress func(step string)
@@ -57,6 +57,9 @@ type exam struct {
 // state is what the probes have found out. It is guarded by the exam's mu.
 type state struct {
 	found   map[string]Finding
+	passed  map[string]bool // of each probe: whether it found neither an error nor a warning
+	jobs    []job           // what has to be run again, or later
+	deaths  []draft         // exits in shared conversations
 	started []time.Duration // time until the first answer, of each conversation
 	start   time.Duration   // extra time allowed for a process to start
 	reached bool            // the server has sent something
@@ -65,12 +68,16 @@ type state struct {
 	// params. These are faults only if the server supports initialize at all.
 	refusedUnknown, refusedBare string
 
+	guess    mcp.Revision          // the newest legacy revision, as the first answer says
+	examined map[mcp.Revision]bool // the habits in it are being examined, or have been
+
 	pushed  bool              // the server pushed a manifest without a request
 	odd     bool              // initialize works, but returns no version
 	notMCP  bool              // the server does not speak MCP
 	noPing  bool              // the server does not answer ping
 	sent    map[string]sentID // over HTTP: the requests of all conversations, by id
 	through throughDragoman
+	offered offered
 }
 
 // attempt is the result of opening the server in one revision.
@@ -86,29 +93,31 @@ type attempt struct {
 func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 	t.Secrets = spellings(t.Secrets)
 	e := &exam{t: &t, o: o, http: t.URL != nil}
-	e.found, e.tried = map[string]Finding{}, map[mcp.Revision]*attempt{}
+	e.found, e.tried, e.examined = map[string]Finding{}, map[mcp.Revision]*attempt{}, map[mcp.Revision]bool{}
+	e.passed = map[string]bool{}
 	e.lastID.Store(firstID())
 	orDefault(&e.o.Patience, 5*time.Second)
 	orDefault(&e.o.Start, 30*time.Second)
 	if e.o.Parallel <= 0 {
-		e.o.Parallel = 3
+		e.o.Parallel = 4
 	}
 	if e.http && t.Transport == nil {
 		own := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: 4}
 		defer own.CloseIdleConnections()
 		e.t.Transport = own
 	}
-	if e.reach(ctx) {
+	if first, ok := e.reach(ctx); ok {
 		if !e.http {
 			e.start = min(e.o.Start, time.Duration(2*e.o.Parallel)*e.state.started[0])
 		}
 		if e.sse {
-			e.run(ctx, []probe{{name: "two sessions at once", alone: e.twoSessions}})
+			e.run(ctx, []job{{probes: []probe{{name: "two sessions at once", alone: e.twoSessions}}}})
 		}
-		e.run(ctx, e.openings())
+		e.run(ctx, e.openings(first))
 		e.settleVersions()
-		e.run(ctx, e.habits())
-		e.judgeStart()
+		e.run(ctx, e.examinations())
+		e.judgeDeaths()
+		e.judgeStart(ctx)
 		e.judgeWhole()
 	}
 	if err := ctx.Err(); err != nil {
@@ -125,69 +134,6 @@ func orDefault(d *time.Duration, def time.Duration) {
 
 // grace is how long an answer may still take after a later request was answered.
 func (e *exam) grace() time.Duration { return e.o.Patience / 2 }
-
-// probe is one test, in its own conversation.
-type probe struct {
-	name  string
-	rev   mcp.Revision // the revision to open first; Unknown if the probe opens the server itself
-	death string       // the code to report if the server exits during the probe; "" means Dies
-	run   func(ctx context.Context, t *talk)
-	alone func(ctx context.Context) // replaces run: opens its own conversations
-}
-
-// run runs probes, Parallel at a time.
-func (e *exam) run(ctx context.Context, all []probe) {
-	e.of += len(all)
-	next := make(chan probe)
-	var wg sync.WaitGroup
-	for range min(e.o.Parallel, len(all)) {
-		wg.Go(func() {
-			for p := range next {
-				e.try(ctx, p)
-			}
-		})
-	}
-	for _, p := range all {
-		next <- p
-		if e.done++; e.o.Progress != nil {
-			e.o.Progress(fmt.Sprintf("%d of %d: %s", e.done, e.of, p.name))
-		}
-	}
-	close(next)
-	wg.Wait()
-}
-
-// probeTime is the timeout of one probe, in units of Patience.
-const probeTime = 12
-
-func (e *exam) try(ctx context.Context, p probe) {
-	if ctx.Err() != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTime*e.o.Patience+e.startTime())
-	defer cancel()
-	if p.alone != nil {
-		p.alone(ctx)
-		return
-	}
-	t, err := e.begin(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			e.find(CannotStart, "# "+e.redact([]byte(err.Error())))
-		}
-		return
-	}
-	defer t.w.close()
-	t.death = p.death
-	if p.rev == mcp.Unknown || t.openAs(ctx, p.rev) {
-		p.run(ctx, t)
-		if !e.http || e.sse {
-			// A server that crashes on its input may still answer the next request before
-			// it exits.
-			t.linger(ctx, e.grace()/20)
-		}
-	}
-}
 
 // begin opens a new conversation without sending anything.
 func (e *exam) begin(ctx context.Context) (*talk, error) {
@@ -210,18 +156,25 @@ func (e *exam) begin(ctx context.Context) (*talk, error) {
 	return t, err
 }
 
+// slack is the extra time for an answer before silence counts. A server that starts slowly,
+// perhaps because the machine is busy, has more.
+func (e *exam) slack() time.Duration {
+	return max(e.o.Patience, min(4*e.o.Patience, e.startTime()))
+}
+
 // find records a condition. Only its first evidence is kept.
-func (e *exam) find(code, seen string) {
+func (e *exam) find(code, seen string) { e.accept(draft{code: code, seen: seen}) }
+
+// accept records what a conversation has shown. Only the first evidence of a code is kept,
+// unless a later one is worse.
+func (e *exam) accept(d draft) {
+	f := Finding{Condition: d.condition(), Evidence: d.seen}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, had := e.found[code]; had {
+	if had, ok := e.found[d.code]; ok && (had.Level == f.Level || f.Level == Info) {
 		return
 	}
-	c, ok := Lookup(code)
-	if !ok {
-		c = Condition{Code: code, Level: Warning} // tests use codes that are in no table
-	}
-	e.found[code] = Finding{Condition: c, Evidence: seen}
+	e.found[d.code] = f
 }
 
 func (e *exam) redact(b []byte) string { return redact(b, e.t.Secrets) }
@@ -247,19 +200,6 @@ func (e *exam) startTime() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.start
-}
-
-// slow is the least time that probing clients allow a server.
-const slow = 2500 * time.Millisecond
-
-// judgeStart uses the fastest start, so that a busy machine does not cause a finding.
-func (e *exam) judgeStart() {
-	if e.http || len(e.state.started) < 2 {
-		return
-	}
-	if quickest := slices.Min(e.state.started); quickest >= slow {
-		e.find(SlowStart, fmt.Sprintf("# none of %d starts was answered within %s", len(e.state.started), quickest.Round(100*time.Millisecond)))
-	}
 }
 
 // judgeWhole reports that the server is unusable if no other finding explains why.

@@ -148,11 +148,11 @@ func (e *exam) origins(ctx context.Context, t *talk, w *web) {
 	page := "https://" + foreignHost
 	v := e.again(ctx, t, w, http.Header{"Origin": {page}})
 	if !v.served() && v.err == nil && v.status != http.StatusForbidden {
-		e.find(OriginStatus, e.seen(v))
+		t.find(OriginStatus, e.seen(v))
 	}
 	if !e.local() {
 		if v.served() {
-			e.find(OriginUnchecked, e.seen(v))
+			t.find(OriginUnchecked, e.seen(v))
 		}
 		return
 	}
@@ -163,11 +163,11 @@ func (e *exam) origins(ctx context.Context, t *talk, w *web) {
 	rebound := e.again(ctx, t, w, http.Header{"Origin": {"http://" + host}, "Host": {host}})
 	switch {
 	case rebound.served():
-		e.find(Rebinding, e.seen(rebound))
+		t.find(Rebinding, e.seen(rebound))
 	case v.served() && e.shares(ctx, w, page):
-		e.find(Rebinding, e.seen(v))
+		t.find(Rebinding, e.seen(v))
 	case v.served():
-		e.find(OriginUnchecked, e.seen(v))
+		t.find(OriginUnchecked, e.seen(v))
 	}
 }
 
@@ -188,7 +188,7 @@ func (e *exam) shares(ctx context.Context, w *web, page string) bool {
 // (CORS simple requests).
 func (e *exam) contentType(ctx context.Context, t *talk, w *web) {
 	if v := e.again(ctx, t, w, http.Header{"Content-Type": {"text/plain"}}); v.served() {
-		e.find(ContentTypeUnchecked, e.seen(v))
+		t.find(ContentTypeUnchecked, e.seen(v))
 	}
 }
 
@@ -201,23 +201,23 @@ func (e *exam) sessions(ctx context.Context, t *talk, w *web) {
 	shown := "# " + mcp.HeaderSession + ": " + e.redact([]byte(clip(id)))
 	for _, b := range []byte(id) {
 		if b < 0x21 || b > 0x7e {
-			e.find(SessionID, shown)
+			t.find(SessionID, shown)
 			break
 		}
 	}
 	if !e.local() && guessable(id) {
-		e.find(SessionGuessable, shown)
+		t.find(SessionGuessable, shown)
 	}
 	if v := e.again(ctx, t, w, http.Header{mcp.HeaderSession: nil}); v.served() {
-		e.find(SessionUnneeded, e.seen(v))
+		t.find(SessionUnneeded, e.seen(v))
 	}
 	v := e.again(ctx, t, w, http.Header{mcp.HeaderSession: {"dragoman-no-such-session"}})
 	switch {
 	case v.err != nil:
 	case v.served():
-		e.find(SessionAny, e.seen(v))
+		t.find(SessionAny, e.seen(v))
 	case v.status != http.StatusNotFound:
-		e.find(SessionLostStatus, e.seen(v))
+		t.find(SessionLostStatus, e.seen(v))
 	}
 }
 
@@ -239,10 +239,10 @@ func (e *exam) sessionEnd(ctx context.Context, t *talk, w *web) {
 	switch {
 	case v.err != nil, v.status == http.StatusMethodNotAllowed: // the server may refuse
 	case v.status >= 300:
-		e.find(DeleteStatus, e.seen(v))
+		t.find(DeleteStatus, e.seen(v))
 	default:
 		if after := e.again(ctx, t, w, nil); after.served() {
-			e.find(SessionSurvives, evidence(e.seen(v), e.seen(after)))
+			t.find(SessionSurvives, evidence(e.seen(v), e.seen(after)))
 		}
 	}
 }
@@ -256,7 +256,7 @@ func (e *exam) standing(ctx context.Context, t *talk, w *web) {
 	}
 	kind, _, _ := mime.ParseMediaType(v.header.Get("Content-Type"))
 	if v.status != http.StatusOK || kind != "text/event-stream" {
-		e.find(GetStatus, e.seen(v))
+		t.find(GetStatus, e.seen(v))
 	}
 }
 
@@ -264,10 +264,10 @@ func (e *exam) standing(ctx context.Context, t *talk, w *web) {
 // "Protocol Version Header").
 func (e *exam) versionHeader(ctx context.Context, t *talk, w *web) {
 	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: {unknownDate}}); v.served() {
-		e.find(VersionHeaderUnchecked, e.seen(v))
+		t.find(VersionHeaderUnchecked, e.seen(v))
 	}
 	if v := e.again(ctx, t, w, http.Header{mcp.HeaderVersion: nil}); v.err == nil && !v.served() {
-		e.find(VersionHeaderNeeded, e.seen(v))
+		t.find(VersionHeaderNeeded, e.seen(v))
 	}
 }
 
@@ -282,9 +282,9 @@ func (e *exam) mirrored(ctx context.Context, t *talk, w *web) {
 		switch {
 		case v.err != nil:
 		case v.served():
-			e.find(HeadersUnchecked, e.seen(v))
+			t.find(HeadersUnchecked, e.seen(v))
 		case v.status != http.StatusBadRequest || v.code() != mcp.CodeHeaderMismatch && v.code() != mcp.CodeUnsupportedVersion:
-			e.find(HeadersStatus, e.seen(v))
+			t.find(HeadersStatus, e.seen(v))
 		}
 	}
 }
@@ -303,7 +303,7 @@ func (e *exam) gone(ctx context.Context, t *talk, w *web) {
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		v := w.visit(ctx, e, parcel{method: method}, "")
 		if v.err == nil && v.status != http.StatusMethodNotAllowed {
-			e.find(GoneStatus, e.seen(v))
+			t.find(GoneStatus, e.seen(v))
 		}
 	}
 }
@@ -313,7 +313,7 @@ func (t *talk) judgeResponse(q *question) {
 	if q.err != nil {
 		return
 	}
-	see := func(code string) { t.e.find(code, t.proof(q)) }
+	see := func(code string) { t.find(code, t.proof(q)) }
 	kind, _, _ := mime.ParseMediaType(q.header.Get("Content-Type"))
 	ok := q.status >= 200 && q.status < 300
 	switch {

@@ -43,53 +43,83 @@ func alive(r mcp.Revision) string {
 	return mcp.MethodPing
 }
 
-// habits returns the probes for a server that can be opened.
-func (e *exam) habits() []probe {
-	var all []probe
+// examinations returns the jobs for the revisions that can be opened, as far as they have
+// not run in the conversations that opened them.
+func (e *exam) examinations() (jobs []job) {
 	for _, r := range e.bases() {
-		add := func(name string, run func(context.Context, *talk)) {
-			all = append(all, probe{name: name + " (" + r.String() + ")", rev: r, run: run})
-		}
-		if r.Legacy() {
-			all = append(all,
-				probe{name: "a request before initialize (" + r.String() + ")", run: func(ctx context.Context, t *talk) { e.early(ctx, t, r) }},
-				probe{name: "a request before initialized (" + r.String() + ")", run: func(ctx context.Context, t *talk) { e.beforeInitialized(ctx, t, r) }},
-			)
-			add("ping", e.ping)
-		} else {
-			add("an unknown version in _meta", e.unknownMeta)
-			add("no _meta", e.noMeta)
-		}
-		add("ids", e.ids)
-		add("an unknown method", e.unknownMethod)
-		add("an unknown notification", e.unknownNote)
-		add("lists", e.lists)
-		add("reading", e.read)
-		add("a long message", func(ctx context.Context, t *talk) { e.long(ctx, t, 128<<10, LongMessage) })
-		for _, o := range oddities(r) {
-			all = append(all, probe{name: o.name + " (" + r.String() + ")", rev: r, death: o.death, run: func(ctx context.Context, t *talk) { e.oddity(ctx, t, o) }})
-		}
-		if e.o.Call != "" {
-			add("calling "+clip(e.o.Call), e.call)
-			add("cancelling "+clip(e.o.Call), e.cancel)
-		}
-		if e.o.Deep {
-			add("a very long message", func(ctx context.Context, t *talk) { e.long(ctx, t, 1<<20, VeryLongMessage) })
-			add("many requests at once", e.burst)
+		if !e.examined[r] {
+			e.examined[r] = true
+			if e.http {
+				jobs = append(jobs, singles(e.habits(r))...)
+			} else {
+				jobs = append(jobs, job{probes: e.habits(r), open: r})
+			}
+			if r.Legacy() && (e.http || r != e.guess) {
+				jobs = append(jobs, singles([]probe{e.earlyProbe(r), e.midwayProbe(r)})...)
+			}
 		}
 		if e.http && !e.sse {
-			all = append(all, e.guards(r)...)
+			jobs = append(jobs, singles(e.guards(r))...)
+		}
+		if e.o.Call != "" {
+			jobs = append(jobs, singles([]probe{
+				{name: "calling " + clip(e.o.Call) + " (" + r.String() + ")", rev: r, run: e.call},
+				{name: "cancelling " + clip(e.o.Call) + " (" + r.String() + ")", rev: r, run: e.cancel},
+			})...)
 		}
 	}
 	for _, r := range mcp.Revisions(mcp.Batches) {
-		e.mu.Lock()
-		a := e.tried[r]
-		e.mu.Unlock()
-		if a != nil && a.opened && !e.sse {
-			all = append(all, probe{name: "a batch (" + r.String() + ")", rev: r, run: e.batch})
+		if a := e.tried[r]; a != nil && a.opened && e.http && !e.sse {
+			jobs = append(jobs, singles([]probe{e.batchProbe(r)})...)
 		}
 	}
+	return jobs
+}
+
+// habits returns the probes for a server that can be opened in a revision. They can follow
+// each other in one conversation.
+func (e *exam) habits(r mcp.Revision) []probe {
+	var all []probe
+	add := func(name string, run func(context.Context, *talk)) {
+		all = append(all, probe{name: name + " (" + r.String() + ")", rev: r, run: run})
+	}
+	add("an unknown notification", e.unknownNote) // first, so that an answer has time to come
+	if r.Legacy() {
+		add("ping", e.ping)
+	} else {
+		add("an unknown version in _meta", e.unknownMeta)
+	}
+	add("an unknown method", e.unknownMethod)
+	add("lists", e.lists)
+	add("reading", e.read)
+	add("a long message", func(ctx context.Context, t *talk) { e.long(ctx, t, 128<<10, LongMessage) })
+	if e.o.Deep {
+		add("a very long message", func(ctx context.Context, t *talk) { e.long(ctx, t, 1<<20, VeryLongMessage) })
+		add("many requests at once", e.burst)
+	}
+	add("ids", e.ids)
+	add("staying alive", func(ctx context.Context, t *talk) { t.lingerAtEnd(ctx, false) })
+	for _, o := range oddities(r) {
+		all = append(all, probe{name: o.name + " (" + r.String() + ")", rev: r, death: o.death, odd: true, run: func(ctx context.Context, t *talk) { e.oddity(ctx, t, o) }})
+	}
+	if r.Modern() {
+		// Last, because a server of both eras may take the client for a legacy one from now
+		// on.
+		all = append(all, probe{name: "no _meta (" + r.String() + ")", rev: r, odd: true, run: e.noMeta})
+	}
 	return all
+}
+
+func (e *exam) earlyProbe(r mcp.Revision) probe {
+	return probe{name: "a request before initialize (" + r.String() + ")", run: func(ctx context.Context, t *talk) { e.early(ctx, t, r) }}
+}
+
+func (e *exam) midwayProbe(r mcp.Revision) probe {
+	return probe{name: "a request before initialized (" + r.String() + ")", midway: true, run: func(ctx context.Context, t *talk) { e.beforeInitialized(ctx, t, r) }}
+}
+
+func (e *exam) batchProbe(r mcp.Revision) probe {
+	return probe{name: "a batch (" + r.String() + ")", rev: r, run: e.batch}
 }
 
 // early sends a request before the handshake. Silence counts only if the server answers
@@ -99,18 +129,18 @@ func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 		return // there is no session yet; the session probes cover this
 	}
 	q := t.ask(mcp.MethodListTools, "")
-	t.wait(ctx, q, e.o.Patience)
+	t.await(ctx, q)
 	switch {
 	case q.silent() && !t.over:
 		seen := t.proof(q)
-		if !t.openAs(ctx, r) {
+		if t.shared || !t.openAs(ctx, r) {
 			return
 		}
 		if again := t.askUntilReady(ctx, mcp.MethodListTools, ""); !again.silent() {
-			e.find(EarlySilent, seen)
+			t.find(EarlySilent, seen)
 		}
 	case q.worked():
-		e.find(EarlyServed, t.proof(q))
+		t.find(EarlyServed, t.proof(q))
 	}
 }
 
@@ -118,15 +148,18 @@ func (e *exam) early(ctx context.Context, t *talk, r mcp.Revision) {
 // request again. The missing notification was the reason only if the second request
 // works.
 func (e *exam) beforeInitialized(ctx context.Context, t *talk, r mcp.Revision) {
-	first := t.ask(mcp.MethodInitialize, greeting(r.String()))
-	if !t.wait(ctx, first, e.o.Patience) || !first.worked() {
-		return
+	if !t.greeted {
+		first := t.ask(mcp.MethodInitialize, greeting(r.String()))
+		if !t.await(ctx, first) || !first.worked() {
+			return
+		}
+		t.greet(first)
 	}
 	if w, ok := t.w.(*web); ok {
 		w.speak(r)
 	}
 	q := t.ask(mcp.MethodListTools, "")
-	t.wait(ctx, q, e.o.Patience)
+	t.await(ctx, q)
 	_, failed := q.failed()
 	code := InitializedNeeded
 	switch {
@@ -142,7 +175,7 @@ func (e *exam) beforeInitialized(ctx context.Context, t *talk, r mcp.Revision) {
 		return
 	}
 	if again := t.askUntilReady(ctx, mcp.MethodListTools, ""); again.worked() {
-		e.find(code, evidence(seen, "# the same request worked after "+mcp.NoteInitialized))
+		t.find(code, evidence(seen, "# the same request worked after "+mcp.NoteInitialized))
 	}
 }
 
@@ -154,16 +187,16 @@ func unsupported(q *question) bool {
 // ping must be answered with an empty result (2025-11-25 §Ping).
 func (e *exam) ping(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodPing, "")
-	if !t.wait(ctx, q, e.o.Patience) || q.msg == nil {
+	if !t.await(ctx, q) || q.msg == nil {
 		return // silence was reported at the opening
 	}
 	if !q.worked() {
-		e.find(PingRefused, t.proof(q))
+		t.find(PingRefused, t.proof(q))
 		return
 	}
 	for f := range jsonrpc.Members(q.msg.Raw, q.msg.Result) {
 		if key, _ := jsonrpc.Text(q.msg.Raw, f.Key); key != mcp.KeyMeta && key != "resultType" {
-			e.find(PingResult, t.proof(q))
+			t.find(PingResult, t.proof(q))
 			return
 		}
 	}
@@ -175,21 +208,41 @@ func (e *exam) ids(ctx context.Context, t *talk) {
 	for _, c := range []struct {
 		id   jsonrpc.ID
 		code string
-	}{{`"dragoman-1"`, IDString}, {"0", IDZero}, {bigID, IDBig}} {
+	}{{`"dragoman-1"`, IDString}, {"0", IDZero}} {
 		q := t.askAs(c.id, method, "")
-		t.wait(ctx, q, e.o.Patience)
+		t.await(ctx, q)
 		if t.over {
 			return
 		}
 		if _, failed := q.failed(); q.silent() || failed && !unsupported(q) {
-			e.find(c.code, t.proof(q))
+			t.find(c.code, t.proof(q))
 		}
 	}
-	q := t.askAs(`"dragoman-1"`, method, "") // reused: the server must refuse or answer it
-	t.wait(ctx, q, e.o.Patience)
-	if q.silent() && !t.over {
-		e.find(IDReused, t.proof(q))
+	if !e.pingUnanswered() {
+		e.bigID(ctx, t)
 	}
+	if t.over {
+		return
+	}
+	q := t.askAs(`"dragoman-1"`, method, "") // reused: the server must refuse or answer it
+	t.await(ctx, q)
+	if q.silent() && !t.over {
+		t.find(IDReused, t.proof(q))
+	}
+}
+
+// bigID tries an id that many servers change or drop. It is never worth a long wait.
+func (e *exam) bigID(ctx context.Context, t *talk) {
+	q := t.askAs(bigID, alive(t.rev), "")
+	if e.http && !e.sse {
+		t.await(ctx, q)
+	} else {
+		t.outrun(ctx, q)
+	}
+	if _, failed := q.failed(); !t.over && (q.silent() || failed && !unsupported(q)) {
+		t.find(IDBig, t.proof(q))
+	}
+	t.giveUp(q)
 }
 
 // unknownMethod checks that the server answers an unknown method with an error. If a
@@ -197,25 +250,23 @@ func (e *exam) ids(ctx context.Context, t *talk) {
 func (e *exam) unknownMethod(ctx context.Context, t *talk) {
 	q := t.ask("dragoman/no_such_method", "")
 	if t.e.http && !t.e.sse {
-		t.wait(ctx, q, e.o.Patience)
+		t.await(ctx, q)
 	} else {
-		next := t.ask(alive(t.rev), "")
-		t.wait(ctx, next, e.o.Patience)
-		t.wait(ctx, q, e.grace())
+		t.timedOut = !t.outrun(ctx, q) && !t.over || t.timedOut
 	}
 	code, failed := q.failed()
 	switch {
 	case t.over && !q.done:
 	case q.silent():
-		e.find(UnknownSilent, t.proof(q))
+		t.find(UnknownSilent, t.proof(q))
 	case q.worked():
-		e.find(UnknownServed, t.proof(q))
+		t.find(UnknownServed, t.proof(q))
 	case failed && code != jsonrpc.CodeMethodNotFound:
-		e.find(UnknownCode, t.proof(q))
+		t.find(UnknownCode, t.proof(q))
 	case failed && q.status == http.StatusNotFound && t.rev.Can(mcp.HTTPSessions):
-		e.find(StatusOfLostSession, t.proof(q))
+		t.find(StatusOfLostSession, t.proof(q))
 	case failed && q.status == http.StatusOK && t.rev.Modern():
-		e.find(StatusOfUnknown, t.proof(q))
+		t.find(StatusOfUnknown, t.proof(q))
 	}
 }
 
@@ -224,11 +275,13 @@ func (e *exam) unknownMethod(ctx context.Context, t *talk) {
 func (e *exam) unknownNote(ctx context.Context, t *talk) {
 	note := t.tell("notifications/dragoman/unknown", "")
 	if t.e.http && !t.e.sse {
-		t.wait(ctx, note, e.o.Patience)
+		t.await(ctx, note)
 	}
 	q := t.ask(alive(t.rev), "")
-	t.wait(ctx, q, e.o.Patience)
-	t.linger(ctx, e.grace()/5)
+	t.await(ctx, q)
+	if !t.shared {
+		t.linger(ctx, e.grace()/5)
+	}
 }
 
 // unknownMeta sends an unknown version in _meta (2026-07-28 §Versioning, "Protocol
@@ -236,15 +289,15 @@ func (e *exam) unknownNote(ctx context.Context, t *talk) {
 func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 	id := t.nextID()
 	q := t.askRaw(id, mcp.MethodDiscover, jsonrpc.AppendRequest(nil, id, mcp.MethodDiscover, []byte("{"+meta(unknownDate)+"}")), nil)
-	t.wait(ctx, q, e.o.Patience)
+	t.await(ctx, q)
 	code, failed := q.failed()
 	switch {
 	case q.worked(), failed && code != mcp.CodeUnsupportedVersion:
-		e.find(MetaVersionCode, t.proof(q))
+		t.find(MetaVersionCode, t.proof(q))
 	case failed:
 		data := jsonrpc.Find(q.msg.Raw, q.msg.Error, "data")
 		if jsonrpc.KindOf(q.msg.Raw, jsonrpc.Find(q.msg.Raw, data, "supported")) != '[' {
-			e.find(MetaVersionList, t.proof(q))
+			t.find(MetaVersionList, t.proof(q))
 		}
 	}
 }
@@ -253,9 +306,9 @@ func (e *exam) unknownMeta(ctx context.Context, t *talk) {
 func (e *exam) noMeta(ctx context.Context, t *talk) {
 	id := t.nextID()
 	q := t.askRaw(id, mcp.MethodListTools, jsonrpc.AppendRequest(nil, id, mcp.MethodListTools, []byte("{}")), nil)
-	t.wait(ctx, q, e.o.Patience)
+	t.await(ctx, q)
 	if q.silent() && !t.over {
-		e.find(EarlySilent, t.proof(q))
+		t.find(EarlySilent, t.proof(q))
 	}
 }
 
@@ -270,12 +323,12 @@ func (e *exam) long(ctx context.Context, t *talk, size int, code string) {
 	method := alive(t.rev)
 	id := t.nextID()
 	q := t.askRaw(id, method, jsonrpc.AppendRequest(nil, id, method, []byte("{"+members+"}")), nil)
-	t.wait(ctx, q, e.o.Patience)
+	t.await(ctx, q)
 	if t.over {
 		return
 	}
 	if code != "" && (q.silent() || q.msg == nil || q.msg.Kind == jsonrpc.Failure && !unsupported(q)) {
-		e.find(code, evidence(t.proof(q), fmt.Sprintf("# a message of %d bytes", size)))
+		t.find(code, evidence(t.proof(q), fmt.Sprintf("# a message of %d bytes", size)))
 	}
 }
 
@@ -287,8 +340,8 @@ func (e *exam) burst(ctx context.Context, t *talk) {
 		all = append(all, t.ask(alive(t.rev), ""))
 	}
 	for _, q := range all {
-		if !t.wait(ctx, q, e.o.Patience) && !t.over {
-			e.find(BurstLost, evidence(t.proof(q), fmt.Sprintf("# one of %d concurrent requests", many)))
+		if !t.await(ctx, q) && !t.over {
+			t.find(BurstLost, evidence(t.proof(q), fmt.Sprintf("# one of %d concurrent requests", many)))
 			return
 		}
 	}
@@ -304,13 +357,37 @@ func (e *exam) batch(ctx context.Context, t *talk) {
 	// Messages to the Server").
 	alone := []*question{{id: `"batch-1"`, method: mcp.MethodPing, said: t.said}, {id: `"batch-2"`, method: mcp.MethodPing, said: t.said}}
 	t.open = append(t.open, alone...)
-	t.wait(ctx, q, e.o.Patience)
+	level := Level("")
+	if e.hasLater(t.rev) {
+		// Nobody has to use this revision, and the others have no batches.
+		level = Info
+	}
+	if e.http && !e.sse {
+		t.await(ctx, q)
+	} else if done := t.outrun(ctx, q); !done && level != Info && !alone[0].done {
+		t.timedOut = true
+	}
 	if t.over || alone[0].worked() && alone[1].worked() {
 		return
 	}
 	if items, err := jsonrpc.ScanBatch(q.raw, jsonrpc.Limits{Tolerant: true}); err != nil || len(items) != 2 {
-		e.find(BatchRefused, t.proof(q))
+		t.findAs(BatchRefused, level, t.proof(q))
 	}
+}
+
+// hasLater reports whether the server also speaks a later legacy revision.
+func (e *exam) hasLater(r mcp.Revision) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, later := range mcp.Revisions(mcp.Handshake) {
+		if later == r {
+			return false
+		}
+		if a := e.tried[later]; later == e.guess || a != nil && a.opened {
+			return true
+		}
+	}
+	return false
 }
 
 // odd is malformed input. No client should send it, and no server should crash on it.
@@ -345,7 +422,7 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 	t.odd = true
 	q := t.askRaw(`"odd"`, "(odd)", []byte(o.body), nil)
 	if t.e.http && !t.e.sse {
-		t.wait(ctx, q, e.o.Patience)
+		t.await(ctx, q)
 	}
 	said := t.said
 	next := t.ask(alive(t.rev), "")
@@ -353,21 +430,23 @@ func (e *exam) oddity(ctx context.Context, t *talk, o odd) {
 		t.wait(ctx, q, e.grace())
 		return
 	}
-	if !t.wait(ctx, next, e.o.Patience) {
+	if !t.await(ctx, next) {
 		if !t.over {
-			e.find(StuckOnOdd, evidence("> "+said, t.proof(next)))
+			t.find(StuckOnOdd, evidence("> "+said, t.proof(next)))
 		}
 		return
 	}
 	// The server works now. An exception in the handler may still end it a little
 	// later.
-	t.linger(ctx, e.grace()/5)
+	if !t.shared {
+		t.linger(ctx, e.grace()/5)
+	}
 	if next.err == nil && e.http && !e.sse {
 		next = t.ask(alive(t.rev), "")
-		t.wait(ctx, next, e.o.Patience)
+		t.await(ctx, next)
 	}
 	if next.err != nil && !t.over {
-		e.find(DiesOnOdd, evidence("> "+said, t.proof(next)))
+		t.find(DiesOnOdd, evidence("> "+said, t.proof(next)))
 	}
 }
 

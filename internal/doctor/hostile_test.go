@@ -43,8 +43,14 @@ func TestEvidenceOfSchemasIsVeiled(t *testing.T) {
 	e := &exam{t: &Target{Secrets: []string{secret}}}
 	e.found, e.tried = map[string]Finding{}, map[mcp.Revision]*attempt{}
 	raw := []byte(`{"name":"x","description":"` + strings.Repeat("-", 400) + `","inputSchema":{"type":"object","properties":{"a":{"$ref":"\u001b[2J` + secret + `\n< forged"}}}}`)
-	e.judgeTool(raw, jsonrpc.Whole(raw))
-	got := e.found[SchemaRef].Evidence
+	conversation := &talk{e: e}
+	conversation.judgeTool(raw, jsonrpc.Whole(raw))
+	got := ""
+	for _, d := range conversation.drafts {
+		if d.code == SchemaRef {
+			got = d.seen
+		}
+	}
 	if got == "" || strings.Contains(got, secret) || strings.Contains(got, "\x1b") || strings.Count(got, "\n") != 1 {
 		t.Errorf("the evidence is %q", got)
 	}

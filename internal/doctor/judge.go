@@ -20,7 +20,7 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 		if of == nil || of.status == 0 {
 			t.noise(raw)
 		} else if of.status < 300 && len(bytes.TrimSpace(raw)) > 0 && of.id != "" {
-			t.e.find(BodyUnreadable, evidence("> "+of.said, "< HTTP status "+strconv.Itoa(of.status)+": "+t.e.redact(raw)))
+			t.find(BodyUnreadable, evidence("> "+of.said, "< HTTP status "+strconv.Itoa(of.status)+": "+t.e.redact(raw)))
 		}
 		return nil
 	}
@@ -37,7 +37,7 @@ func (t *talk) read(raw []byte, of *question) *jsonrpc.Message {
 // form reports what only a tolerant parser accepts.
 func (t *talk) form(m *jsonrpc.Message, err error) {
 	whole := jsonrpc.Whole(m.Raw)
-	see := func(code string) { t.e.find(code, evidence("> "+t.said, "< "+t.e.redact(m.Raw))) }
+	see := func(code string) { t.find(code, evidence("> "+t.said, "< "+t.e.redact(m.Raw))) }
 	known := false
 	if jsonrpc.Find(m.Raw, whole, "jsonrpc").IsZero() {
 		known = true
@@ -63,11 +63,11 @@ func (t *talk) form(m *jsonrpc.Message, err error) {
 		if errors.As(err, &bad) {
 			reason = "# " + bad.Message
 		}
-		t.e.find(MessageShape, evidence("> "+t.said, "< "+t.e.redact(m.Raw), reason))
+		t.find(MessageShape, evidence("> "+t.said, "< "+t.e.redact(m.Raw), reason))
 	}
 }
 
 // noise reports output that is not a message.
 func (t *talk) noise(raw []byte) {
-	t.e.find(Noise, evidence("< "+t.e.redact(raw)))
+	t.find(Noise, evidence("< "+t.e.redact(raw)))
 }

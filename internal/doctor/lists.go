@@ -9,6 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
 // Limits for reading a list.
@@ -39,7 +40,7 @@ func (t *talk) declared(ctx context.Context) (raw []byte, caps jsonrpc.Span) {
 		method, members = mcp.MethodDiscover, ""
 	}
 	q := t.ask(method, members)
-	if !t.wait(ctx, q, t.e.o.Patience) || !q.worked() {
+	if !t.await(ctx, q) || !q.worked() {
 		return nil, jsonrpc.Span{}
 	}
 	return q.msg.Raw, q.msg.ResultMember("capabilities")
@@ -50,8 +51,11 @@ func (t *talk) declared(ctx context.Context) (raw []byte, caps jsonrpc.Span) {
 func (e *exam) lists(ctx context.Context, t *talk) {
 	raw, caps := t.hello, t.caps
 	if t.rev.Modern() {
-		raw, caps = t.declared(ctx)
+		if raw, caps = t.declared(ctx); raw == nil {
+			t.unsure = true // nothing can be said about capabilities
+		}
 	}
+	known := raw != nil
 	for _, l := range serverLists {
 		declares := l.capability == "" && !jsonrpc.Find(raw, caps, "resources").IsZero() || !jsonrpc.Find(raw, caps, l.capability).IsZero()
 		q := e.list(ctx, t, l)
@@ -59,19 +63,20 @@ func (e *exam) lists(ctx context.Context, t *talk) {
 			return
 		}
 		switch {
+		case !known && q.worked():
 		case q.silent():
 			if declares {
-				e.find(Unhandled, t.proof(q))
+				t.find(Unhandled, t.proof(q))
 			}
 		case declares && unsupported(q):
 			if l.capability != "" { // templates are optional
-				e.find(Unhandled, t.proof(q))
+				t.find(Unhandled, t.proof(q))
 			}
 		case !declares && q.worked() && l.capability != "":
-			e.find(Undeclared, t.proof(q))
+			t.find(Undeclared, t.proof(q))
 		case (declares || tacit(raw, caps, l)) && refusedForGood(q):
 			if again := t.askUntilReady(ctx, l.method, ""); refusedForGood(again) {
-				e.find(ListFails, t.proof(again))
+				t.find(ListFails, t.proof(again))
 			}
 		}
 	}
@@ -108,7 +113,7 @@ func (e *exam) handlers(ctx context.Context, t *talk, raw []byte, caps jsonrpc.S
 			return
 		}
 		if q.silent() || unsupported(q) {
-			e.find(Unhandled, t.proof(q))
+			t.find(Unhandled, t.proof(q))
 		}
 	}
 }
@@ -121,7 +126,12 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	}
 	seen, cursors := map[string]bool{}, map[string]bool{}
 	var first *question
-	members, read := "", 0
+	members, read, cost := "", 0, 0
+	defer func() {
+		if first.worked() {
+			e.offers(l.member, len(seen), cost)
+		}
+	}()
 	for page := 1; ; page++ {
 		q := t.askUntilReady(ctx, l.method, members)
 		if first == nil {
@@ -129,7 +139,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 		}
 		if !q.worked() {
 			if page > 1 && !t.over {
-				e.find(PageFails, t.proof(q))
+				t.find(PageFails, t.proof(q))
 			}
 			return first
 		}
@@ -137,7 +147,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 		read += len(raw)
 		all := q.msg.ResultMember(l.member)
 		if jsonrpc.KindOf(raw, all) != '[' {
-			e.find(NoList, t.proof(q))
+			t.find(NoList, t.proof(q))
 			return first
 		}
 		fresh, items := 0, 0
@@ -146,15 +156,16 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 			key, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, l.key))
 			switch {
 			case key == "":
-				e.find(Nameless, evidence("> "+q.said, "< "+e.redact(item.Of(raw))))
+				t.find(Nameless, evidence("> "+q.said, "< "+e.redact(item.Of(raw))))
 			case seen[key]:
-				e.find(Duplicates, evidence("> "+q.said, "< "+e.redact(item.Of(raw)), "# "+l.key+" occurred before"))
+				t.find(Duplicates, evidence("> "+q.said, "< "+e.redact(item.Of(raw)), "# "+l.key+" occurred before"))
 			default:
 				seen[key] = true
 				fresh++
 			}
 			if l.method == mcp.MethodListTools && key != "" {
-				e.judgeTool(raw, item)
+				t.judgeTool(raw, item)
+				cost += tokens.Tool(raw, item)
 			}
 		}
 		at := q.msg.ResultMember("nextCursor")
@@ -163,13 +174,13 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 		case at.IsZero() || jsonrpc.KindOf(raw, at) == 'n':
 			return first
 		case !isText:
-			e.find(CursorType, t.proof(q))
+			t.find(CursorType, t.proof(q))
 			return first
 		case cursors[cursor]:
-			e.find(CursorRepeats, evidence("> "+q.said, "< "+e.redact(tail(raw)), "# this cursor was returned before"))
+			t.find(CursorRepeats, evidence("> "+q.said, "< "+e.redact(tail(raw)), "# this cursor was returned before"))
 			return first
 		case fresh == 0 && items > 0 && page > 2, page >= pages, len(seen) >= maxItems, read >= maxBytes:
-			e.find(Endless, evidence("> "+q.said, "< "+e.redact(tail(raw)), fmt.Sprintf("# after %d pages there is still a next one", page)))
+			t.find(Endless, evidence("> "+q.said, "< "+e.redact(tail(raw)), fmt.Sprintf("# after %d pages there is still a next one", page)))
 			return first
 		}
 		cursors[cursor] = true
@@ -187,7 +198,7 @@ func (e *exam) read(ctx context.Context, t *talk) {
 		for item := range jsonrpc.Elements(q.msg.Raw, q.msg.ResultMember("resources")) {
 			r := t.askUntilReady(ctx, mcp.MethodReadResource, `"uri":`+textMember(q.msg.Raw, item, "uri"))
 			if !r.worked() && !t.over {
-				e.find(ReadFails, t.proof(r))
+				t.find(ReadFails, t.proof(r))
 			}
 			break
 		}
@@ -208,7 +219,7 @@ func (e *exam) read(ctx context.Context, t *talk) {
 			}
 			r := t.askUntilReady(ctx, mcp.MethodGetPrompt, `"name":`+textMember(q.msg.Raw, item, "name")+`,"arguments":{`+strings.Join(arguments, ",")+`}`)
 			if r.silent() && !t.over {
-				e.find(ReadFails, t.proof(r))
+				t.find(ReadFails, t.proof(r))
 			}
 			break
 		}

@@ -15,8 +15,8 @@ const unknownDate = "1999-12-31"
 
 // reach opens the server for the first time, with no other probe running and a long
 // timeout: it may have to be downloaded or built first. It reports whether the server
-// sent anything.
-func (e *exam) reach(ctx context.Context) bool {
+// sent anything. If initialize was answered on a pipe, the conversation goes on as first.
+func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 	ways := []struct {
 		name, method, members string
 		rev                   mcp.Revision
@@ -47,9 +47,16 @@ func (e *exam) reach(ctx context.Context) bool {
 		t.wait(ctx, q, patience)
 		heard := t.answered && (!e.http || q.status != 0 || e.sse)
 		proof := t.proof(q)
+		if i == 0 && !e.http && q.worked() {
+			e.guessFrom(q)
+			return &greeted{t, q}, true
+		}
+		for _, d := range t.drafts {
+			e.accept(d)
+		}
 		t.w.close()
 		if i == 0 && mayBeEvents(q) && e.tryEvents(ctx) {
-			return true
+			return nil, true
 		}
 		if q.err != nil {
 			why = proof
@@ -57,7 +64,7 @@ func (e *exam) reach(ctx context.Context) bool {
 		}
 		if heard || q.done {
 			e.forget(Unreachable)
-			return true
+			return nil, true
 		}
 		if why == "" {
 			why = proof
@@ -66,7 +73,23 @@ func (e *exam) reach(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		e.find(Unreachable, why)
 	}
-	return false
+	return nil, false
+}
+
+// greeted is a conversation in which initialize was answered with a result, and that
+// request.
+type greeted struct {
+	t *talk
+	q *question
+}
+
+// guessFrom remembers the version that the server answered first. It is the newest legacy
+// revision of a server that follows the specification.
+func (e *exam) guessFrom(q *question) {
+	version, _ := jsonrpc.Text(q.msg.Raw, q.msg.ResultMember("protocolVersion"))
+	if r, ok := mcp.ParseRevision(version); ok && r.Legacy() {
+		e.guess = r
+	}
 }
 
 // mayBeEvents reports whether a POST was refused in the way that an HTTP+SSE server does
@@ -104,23 +127,77 @@ func (e *exam) tryEvents(ctx context.Context) bool {
 	}
 	defer t.w.close()
 	q := t.ask(mcp.MethodInitialize, greeting(mcp.LatestLegacy.String()))
+	defer func() {
+		for _, d := range t.drafts {
+			e.accept(d)
+		}
+	}()
 	if !t.wait(ctx, q, e.o.Start) {
 		e.sse = false
 	}
 	return e.sse
 }
 
-// openings returns the probes that open the server.
-func (e *exam) openings() []probe {
-	all := []probe{{name: "server/discover", death: ProbeDies, run: e.discover}}
-	for _, r := range mcp.Revisions(mcp.Handshake) {
-		all = append(all, probe{name: "initialize with " + r.String(), run: func(ctx context.Context, t *talk) { e.initialize(ctx, t, r) }})
+// openings returns the jobs that open the server. On a pipe, a conversation that was opened
+// is used for the habits in that revision as well. first is the conversation of reach.
+func (e *exam) openings(first *greeted) []job {
+	goOn := func(r mcp.Revision) func() []probe {
+		if e.http {
+			return nil
+		}
+		return func() []probe { return e.goOn(r) }
 	}
-	return append(all,
-		probe{name: "initialize with an unknown version", run: e.unknownVersion},
-		probe{name: "initialize without parameters", death: BareDies, run: e.bareInitialize},
-		probe{name: "the bridge's own handshake", alone: e.bridge},
-	)
+	var jobs []job
+	legacy := func(r mcp.Revision) probe {
+		return probe{name: "initialize with " + r.String(), then: goOn(r), run: func(ctx context.Context, t *talk) { e.initialize(ctx, t, r, nil) }}
+	}
+	if first != nil {
+		p := legacy(mcp.LatestLegacy)
+		p.run = func(ctx context.Context, t *talk) {
+			q := first.q
+			if t != first.t { // it is run again
+				q = nil
+			}
+			e.initialize(ctx, t, mcp.LatestLegacy, q)
+		}
+		jobs = append(jobs, job{probes: []probe{p}, talk: first.t})
+	}
+	jobs = append(jobs, singles([]probe{
+		{name: "server/discover", death: ProbeDies, run: e.discover, then: goOn(mcp.Latest)},
+		{name: "the bridge's own handshake", alone: e.bridge},
+	})...)
+	for _, r := range mcp.Revisions(mcp.Handshake) {
+		if fresh := mcp.Revisions(mcp.Handshake); first == nil || r != fresh[0] {
+			jobs = append(jobs, singles([]probe{legacy(r)})...)
+		}
+	}
+	mistakes := []probe{
+		{name: "initialize without parameters", death: BareDies, run: e.bareInitialize},
+		{name: "initialize with an unknown version", run: e.unknownVersion},
+	}
+	if e.http || e.guess == mcp.Unknown {
+		return append(jobs, singles(mistakes)...)
+	}
+	return append(jobs, job{probes: append(append([]probe{e.earlyProbe(e.guess)}, mistakes...), e.midwayProbe(e.guess))})
+}
+
+// goOn returns the probes that follow in a conversation that was opened in a revision.
+func (e *exam) goOn(r mcp.Revision) (more []probe) {
+	e.mu.Lock()
+	a := e.tried[r]
+	whole := a != nil && a.opened && (r == e.guess || r.Modern()) && !e.examined[r]
+	e.examined[r] = e.examined[r] || whole
+	e.mu.Unlock()
+	if a == nil || !a.opened {
+		return nil
+	}
+	if whole {
+		more = e.habits(r)
+	}
+	if r.Can(mcp.Batches) {
+		more = append(more, e.batchProbe(r))
+	}
+	return more
 }
 
 // discover tests whether the server is modern (2026-07-28 §Versioning, "Backward
@@ -128,7 +205,7 @@ func (e *exam) openings() []probe {
 func (e *exam) discover(ctx context.Context, t *talk) {
 	t.rev = mcp.Latest
 	q := t.ask(mcp.MethodDiscover, "")
-	t.wait(ctx, q, e.o.Patience)
+	t.await(ctx, q)
 	a := &attempt{why: "server/discover is not answered"}
 	defer func() { e.attempted(mcp.Latest, a) }()
 	switch {
@@ -142,13 +219,14 @@ func (e *exam) discover(ctx context.Context, t *talk) {
 		if !a.opened {
 			a.why = "server/discover does not list it"
 			if q.msg.ResultMember("supportedVersions").IsZero() {
-				e.find(OddDiscover, t.proof(q))
+				t.find(OddDiscover, t.proof(q))
 			}
 			return
 		}
+		e.introduce(q)
 		e.modernResult(t, q)
 	case q.silent() && !t.over:
-		e.find(ProbeSilent, t.proof(q))
+		t.find(ProbeSilent, t.proof(q))
 	case q.msg != nil:
 		a.why = "server/discover is refused"
 	}
@@ -157,10 +235,10 @@ func (e *exam) discover(ctx context.Context, t *talk) {
 // modernResult checks what every modern result must have (2026-07-28 §Base, "ResultType").
 func (e *exam) modernResult(t *talk, q *question) {
 	if q.msg.ResultMember("resultType").IsZero() {
-		e.find(NoResultType, t.proof(q))
+		t.find(NoResultType, t.proof(q))
 	}
 	if jsonrpc.KindOf(q.msg.Raw, q.msg.ResultMember("capabilities")) != '{' {
-		e.find(NoCapabilities, t.proof(q))
+		t.find(NoCapabilities, t.proof(q))
 	}
 }
 
@@ -171,12 +249,15 @@ func (e *exam) attempted(r mcp.Revision, a *attempt) {
 	e.tried[r] = a
 }
 
-// initialize opens with one revision (2025-11-25 §Lifecycle, "Version Negotiation").
-func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision) {
+// initialize opens with one revision (2025-11-25 §Lifecycle, "Version Negotiation"). q is
+// the request if it was sent and answered already, or nil.
+func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *question) {
 	a := &attempt{why: "initialize is not answered"}
 	defer func() { e.attempted(r, a) }()
-	q := t.ask(mcp.MethodInitialize, greeting(r.String()))
-	t.wait(ctx, q, e.o.Patience)
+	if q == nil {
+		q = t.ask(mcp.MethodInitialize, greeting(r.String()))
+		t.await(ctx, q)
+	}
 	switch {
 	case q.worked():
 	case q.msg != nil:
@@ -188,6 +269,8 @@ func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision) {
 		}
 		return
 	}
+	t.greet(q)
+	e.introduce(q)
 	raw := q.msg.Raw
 	version, ok := jsonrpc.Text(raw, q.msg.ResultMember("protocolVersion"))
 	switch {
@@ -200,10 +283,10 @@ func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision) {
 		return
 	}
 	if jsonrpc.KindOf(raw, q.msg.ResultMember("capabilities")) != '{' {
-		e.find(NoCapabilities, t.proof(q))
+		t.find(NoCapabilities, t.proof(q))
 	}
 	if info := q.msg.ResultMember("serverInfo"); jsonrpc.Find(raw, info, "name").IsZero() {
-		e.find(NoServerInfo, t.proof(q))
+		t.find(NoServerInfo, t.proof(q))
 	}
 	a.opened = t.finishHandshake(ctx, r)
 	if !a.opened {
@@ -220,7 +303,7 @@ func (e *exam) versionless(t *talk, q *question) {
 	case !q.msg.ResultMember("userAgent").IsZero():
 		code = NotMCP
 	}
-	e.find(code, t.proof(q))
+	t.find(code, t.proof(q))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.odd, e.notMCP = true, e.notMCP || code == NotMCP
@@ -239,12 +322,17 @@ func (t *talk) openAs(ctx context.Context, r mcp.Revision) bool {
 		return true
 	}
 	q := t.ask(mcp.MethodInitialize, greeting(r.String()))
-	t.wait(ctx, q, t.e.o.Patience)
+	t.await(ctx, q)
 	if !q.worked() {
 		return false
 	}
-	t.hello, t.caps = q.msg.Raw, q.msg.ResultMember("capabilities")
+	t.greet(q)
 	return t.finishHandshake(ctx, r)
+}
+
+// greet keeps the result of initialize.
+func (t *talk) greet(q *question) {
+	t.greeted, t.hello, t.caps = true, q.msg.Raw, q.msg.ResultMember("capabilities")
 }
 
 // finishHandshake completes the handshake and waits until the server is ready. It reports whether
@@ -257,27 +345,25 @@ func (t *talk) finishHandshake(ctx context.Context, r mcp.Revision) bool {
 	note := t.tell(mcp.NoteInitialized, "")
 	t.announced = true
 	if t.e.http && !t.e.sse {
-		t.wait(ctx, note, t.e.o.Patience)
+		t.await(ctx, note)
 	}
 	t.e.mu.Lock()
 	mute := t.e.noPing
 	t.e.mu.Unlock()
-	if mute {
-		return true
-	}
-	return t.ready(ctx)
+	t.opened = mute || t.ready(ctx)
+	return t.opened
 }
 
 // ready pings until the server is ready to answer.
 func (t *talk) ready(ctx context.Context) bool {
 	q := t.askUntilReady(ctx, mcp.MethodPing, "")
 	if q.silent() && !t.over {
-		t.e.find(PingSilent, t.proof(q))
+		t.find(PingSilent, t.proof(q))
 		t.e.mu.Lock()
-		t.e.noPing = true
+		t.e.noPing = t.e.noPing || t.final
 		t.e.mu.Unlock()
 		again := t.ask(mcp.MethodListTools, "")
-		return t.wait(ctx, again, t.e.o.Patience)
+		return t.await(ctx, again)
 	}
 	return q.done
 }
@@ -286,15 +372,20 @@ func (t *talk) ready(ctx context.Context) bool {
 // supports (2025-11-25 §Lifecycle, "Version Negotiation").
 func (e *exam) unknownVersion(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodInitialize, greeting(unknownDate))
-	if !t.wait(ctx, q, e.o.Patience) || q.msg == nil {
+	if !t.await(ctx, q) || q.msg == nil {
 		return // the other opening probes report silence
 	}
 	if q.worked() {
+		t.greet(q)
 		version, ok := jsonrpc.Text(q.msg.Raw, q.msg.ResultMember("protocolVersion"))
 		if _, known := mcp.ParseRevision(version); ok && !known {
-			e.find(VersionEchoed, t.proof(q))
+			t.spent = true
+			t.find(VersionEchoed, t.proof(q))
 		}
 		return
+	}
+	if t.unsure = true; t.shared {
+		return // the server may refuse it because of what was sent before
 	}
 	e.mu.Lock()
 	e.refusedUnknown = t.proof(q)
@@ -304,13 +395,14 @@ func (e *exam) unknownVersion(ctx context.Context, t *talk) {
 // bareInitialize sends initialize without params. The server must answer and not exit.
 func (e *exam) bareInitialize(ctx context.Context, t *talk) {
 	q := t.ask(mcp.MethodInitialize, "")
-	t.wait(ctx, q, e.o.Patience)
+	t.await(ctx, q)
 	code, failed := q.failed()
 	switch {
 	case q.silent() && !t.over:
-		e.find(BareSilent, t.proof(q))
+		t.find(BareSilent, t.proof(q))
 	case q.worked():
-		e.find(BareServed, t.proof(q))
+		t.spent = true
+		t.find(BareServed, t.proof(q))
 	case failed && code == jsonrpc.CodeMethodNotFound:
 		e.mu.Lock()
 		e.refusedBare = t.proof(q)

@@ -12,16 +12,16 @@ import (
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // judgeTool checks one entry of tools/list.
-func (e *exam) judgeTool(raw []byte, tool jsonrpc.Span) {
+func (t *talk) judgeTool(raw []byte, tool jsonrpc.Span) {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 	seen := func(what string) string {
-		return evidence("< "+e.redact(tool.Of(raw)), "# "+e.redact([]byte(what)))
+		return evidence("< "+t.e.redact(tool.Of(raw)), "# "+t.e.redact([]byte(what)))
 	}
 	if !toolName.MatchString(name) {
-		e.find(ToolName, seen("the name has characters that some clients and models refuse"))
+		t.find(ToolName, seen("the name has characters that some clients and models refuse"))
 	}
 	if jsonrpc.Find(raw, tool, "description").IsZero() {
-		e.find(ToolUndescribed, seen("the description is missing"))
+		t.find(ToolUndescribed, seen("the description is missing"))
 	}
 	schema := jsonrpc.Find(raw, tool, "inputSchema")
 	if schema.IsZero() {
@@ -31,20 +31,20 @@ func (e *exam) judgeTool(raw []byte, tool jsonrpc.Span) {
 				what += "; the schema is in " + other
 			}
 		}
-		e.find(SchemaMissing, seen(what))
+		t.find(SchemaMissing, seen(what))
 		return
 	}
 	if jsonrpc.KindOf(raw, schema) != '{' {
-		e.find(SchemaInvalid, seen("inputSchema is not an object"))
+		t.find(SchemaInvalid, seen("inputSchema is not an object"))
 		return
 	}
 	if kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, schema, "type")); kind == "" {
-		e.find(SchemaEmpty, seen(`inputSchema does not say "type":"object"`))
+		t.find(SchemaEmpty, seen(`inputSchema does not say "type":"object"`))
 	} else if members(raw, schema) == 1 {
-		e.find(SchemaBare, seen(`inputSchema says "type":"object" and nothing else`))
+		t.find(SchemaBare, seen(`inputSchema says "type":"object" and nothing else`))
 	}
 	if _, err := mirror.ParseParams(raw, schema); err != nil {
-		e.find(SchemaHeader, seen(err.Error()))
+		t.find(SchemaHeader, seen(err.Error()))
 	}
 	for _, at := range []jsonrpc.Span{schema, jsonrpc.Find(raw, tool, "outputSchema")} {
 		if !at.IsZero() {
@@ -52,7 +52,7 @@ func (e *exam) judgeTool(raw []byte, tool jsonrpc.Span) {
 			j.dialect(at)
 			j.schema(at, 0)
 			for code, what := range j.found {
-				e.find(code, seen(what))
+				t.find(code, seen(what))
 			}
 		}
 	}

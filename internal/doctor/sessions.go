@@ -82,7 +82,7 @@ func (e *exam) twoSessions(ctx context.Context) {
 	defer two.w.close()
 	for _, t := range []*talk{one, two} {
 		q := t.ask(mcp.MethodInitialize, greeting(mcp.LatestLegacy.String()))
-		t.wait(ctx, q, e.o.Patience)
+		t.await(ctx, q)
 	}
 	one.linger(ctx, e.grace()/5)
 	if e.has(Broadcasts) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +38,16 @@ type talk struct {
 	announced bool // notifications/initialized was sent
 	odd       bool // malformed input was sent, so answers without an id belong to it
 	notices   int  // log and progress notifications since the last request
-	results   int  // unsolicited results
+
+	drafts   []draft // what the current probe has found
+	ran      bool    // the current probe was run: the server could be opened for it
+	shared   bool    // several probes use the conversation
+	final    bool    // what is found now counts, so the server is given more time
+	greeted  bool    // initialize was answered with a result
+	spent    bool    // the conversation is of no use to other probes
+	opened   bool    // the handshake is complete, and the server answers requests
+	timedOut bool    // an answer did not come in time
+	unsure   bool    // what was sent before may be the reason for what was found
 }
 
 // question is a request that waits for its answer.
@@ -184,18 +194,52 @@ func (t *talk) wait(ctx context.Context, q *question, d time.Duration) bool {
 	return q.done
 }
 
+// await waits for the answer to q as long as a client would. It reports whether q was
+// answered. A server may be slow because the machine is. So, when silence is to count, it
+// gets more time, until it has answered a later request.
+func (t *talk) await(ctx context.Context, q *question) bool {
+	if t.wait(ctx, q, t.e.o.Patience) {
+		return true
+	}
+	if t.final && !t.over {
+		switch {
+		case t.opened && !t.e.pingUnanswered():
+			next := t.ask(alive(t.rev), "")
+			t.wait(ctx, next, t.e.slack())
+			t.wait(ctx, q, t.e.grace())
+		default:
+			t.wait(ctx, q, t.e.slack())
+		}
+	}
+	t.timedOut = t.timedOut || !q.done && !t.over
+	return q.done
+}
+
+// outrun waits for q until the server has answered a later request, and then as long again
+// as many such answers take: a server that answers in turn does not intend to answer q. It
+// reports whether q was answered.
+func (t *talk) outrun(ctx context.Context, q *question) bool {
+	began := time.Now()
+	t.await(ctx, t.ask(alive(t.rev), ""))
+	d := t.e.grace()
+	if !t.final {
+		d = min(d, max(t.e.grace()/10, 20*time.Since(began)))
+	}
+	return t.wait(ctx, q, d)
+}
+
 // askUntilReady sends a request. It retries while the server says that it is not ready, as the
 // bridge does.
 func (t *talk) askUntilReady(ctx context.Context, method, members string) *question {
 	q := t.ask(method, members)
-	t.wait(ctx, q, t.e.o.Patience)
+	t.await(ctx, q)
 	for _, d := range handshake.ReadyWaits {
 		if !handshake.NotReady(q.msg) {
 			break
 		}
 		t.linger(ctx, d)
 		q = t.ask(method, members)
-		t.wait(ctx, q, t.e.o.Patience)
+		t.await(ctx, q)
 	}
 	return q
 }
@@ -221,7 +265,7 @@ func (t *talk) end() {
 	if last := "> " + t.said; len(lines) == 0 || lines[len(lines)-1] != last && len(lines) < 3 {
 		lines = append(lines, last)
 	}
-	t.e.find(code, evidence(append(lines, "# "+t.e.redact([]byte("the server ended: "+t.w.exitText())))...))
+	t.find(code, evidence(append(lines, "# "+t.e.redact([]byte("the server ended: "+t.w.exitText())))...))
 }
 
 // take processes one piece of input.
@@ -245,7 +289,7 @@ func (t *talk) take(p piece) {
 		return
 	}
 	if p.half {
-		t.e.find(HalfLine, evidence("> "+t.said, "< "+t.e.redact(p.raw), "# the output ended here, without a newline"))
+		t.find(HalfLine, evidence("> "+t.said, "< "+t.e.redact(p.raw), "# the output ended here, without a newline"))
 		return
 	}
 	if of != nil {
@@ -299,6 +343,13 @@ func (t *talk) settle(q *question) {
 	}
 }
 
+// giveUp forgets a question that was not answered.
+func (t *talk) giveUp(q *question) {
+	if i := slices.Index(t.open, q); i >= 0 {
+		t.open = slices.Delete(t.open, i, i+1)
+	}
+}
+
 // hear handles a message: an answer, a notification or a request of the server.
 func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	switch m.Kind {
@@ -308,7 +359,7 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 	case jsonrpc.Notification:
 		t.notices++
 		if t.notices == tooMany {
-			t.e.find(Floods, evidence("> "+t.said, "< "+t.e.redact(m.Raw), fmt.Sprintf("# and %d more notifications before the answer", tooMany-1)))
+			t.find(Floods, evidence("> "+t.said, "< "+t.e.redact(m.Raw), fmt.Sprintf("# and %d more notifications before the answer", tooMany-1)))
 		}
 		return
 	}
@@ -317,7 +368,7 @@ func (t *talk) hear(m *jsonrpc.Message, of *question) {
 		return
 	}
 	if t.announced && handshake.NotReady(m) {
-		t.e.find(LateGate, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
+		t.find(LateGate, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
 	}
 	q.msg, q.raw = m, m.Raw
 	if q.status == 0 || q.status == http.StatusOK || q.msg.Kind == jsonrpc.Failure {
@@ -339,7 +390,7 @@ func (t *talk) handleRequest(m *jsonrpc.Message) {
 		t.w.send(parcel{body: jsonrpc.AppendResult(nil, m.ID, nil)})
 		return
 	}
-	t.e.find(AsksUndeclared, evidence("< "+t.e.redact(m.Raw), "# the client has declared no capability"))
+	t.find(AsksUndeclared, evidence("< "+t.e.redact(m.Raw), "# the client has declared no capability"))
 	t.w.send(parcel{body: jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "not supported"})})
 }
 
@@ -354,12 +405,12 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 		return nil
 	}
 	if q := t.big(); q != nil && aboutBig(m) {
-		t.e.find(IDBig, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
+		t.find(IDBig, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
 		return q
 	}
 	for _, q := range t.open {
 		if q.id != "" && m.ID != "" && sameValue(q.id, m.ID) {
-			t.e.find(IDType, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
+			t.find(IDType, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
 			return q
 		}
 	}
@@ -370,12 +421,12 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 		// error may have a body (2025-11-25 §Transports, "Sending Messages").
 		of.msg, of.raw = m, m.Raw
 		if of.status < 300 {
-			t.e.find(NoteAnswered, evidence("> "+of.said, "< "+t.e.redact(m.Raw)))
+			t.find(NoteAnswered, evidence("> "+of.said, "< "+t.e.redact(m.Raw)))
 		}
 		return nil
 	case of != nil && (nameless || of.odd()):
 		if !of.odd() && !(of.status >= 400 && m.Kind == jsonrpc.Failure) {
-			t.e.find(IDLost, evidence("> "+of.said, "< "+t.e.redact(m.Raw)))
+			t.find(IDLost, evidence("> "+of.said, "< "+t.e.redact(m.Raw)))
 		}
 		return of
 	case nameless && t.batch() != nil:
@@ -383,23 +434,22 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 		return t.batch()
 	case t.notes > 0 && !t.odd && (nameless || m.ID == "0") && m.Kind == jsonrpc.Failure && (!t.passed || len(t.open) == 0):
 		t.notes--
-		t.e.find(NoteAnswered, evidence("> "+t.saidNote, "< "+t.e.redact(m.Raw)))
+		t.find(NoteAnswered, evidence("> "+t.saidNote, "< "+t.e.redact(m.Raw)))
 		return nil
 	case nameless && len(t.open) > 0:
 		q := t.open[0]
 		if !q.odd() && !t.odd {
-			t.e.find(IDLost, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
+			t.find(IDLost, evidence("> "+q.said, "< "+t.e.redact(m.Raw)))
 		}
 		return q
 	case m.Kind == jsonrpc.Result && !m.ResultMember("tools").IsZero():
-		t.e.find(PushesManifest, evidence("< "+t.e.redact(m.Raw), "# no request had this id"))
+		t.find(PushesManifest, evidence("< "+t.e.redact(m.Raw), "# no request had this id"))
 		t.e.pushes()
 		return nil
 	case t.odd:
 		return nil
 	}
-	t.results++
-	t.e.find(Unasked, evidence("> "+t.said, "< "+t.e.redact(m.Raw), "# no request with this id is waiting"))
+	t.find(Unasked, evidence("> "+t.said, "< "+t.e.redact(m.Raw), "# no request with this id is waiting"))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
@@ -42,16 +43,23 @@ type Child interface {
 
 // Command returns a Start function that runs spec.
 func Command(spec stdio.Spec) func(context.Context) (Child, error) {
+	stays := new(atomic.Bool)
 	return func(ctx context.Context) (Child, error) {
 		p, err := stdio.Start(ctx, spec)
 		if err != nil {
 			return nil, err
 		}
-		return process{p}, nil
+		return process{p, stays}, nil
 	}
 }
 
-type process struct{ *stdio.Process }
+// process is one of the processes of a command.
+type process struct {
+	*stdio.Process
+	// stays is set once one of them has not exited within endingTime. The others are then
+	// not waited for.
+	stays *atomic.Bool
+}
 
 func (p process) Streams() (io.Reader, io.WriteCloser) { return p.Raw() }
 
@@ -59,9 +67,16 @@ func (p process) Streams() (io.Reader, io.WriteCloser) { return p.Raw() }
 const endingTime = time.Second
 
 func (p process) Stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), endingTime)
+	d := endingTime
+	if p.stays.Load() {
+		d = endingTime / 20
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	_ = p.Process.Stop(ctx)
+	if ctx.Err() != nil {
+		p.stays.Store(true)
+	}
 }
 
 func (p process) Epitaph() string {

@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// slow is the least time that probing clients allow a server.
+const slow = 2500 * time.Millisecond
+
+// judgeStart reports a server that starts slowly. It uses the fastest start. If that is
+// slow, the server is started once more, with nothing else running, and the time is divided
+// by how much other programs slow down this machine.
+func (e *exam) judgeStart(ctx context.Context) {
+	if e.http || len(e.state.started) < 2 || slices.Min(e.state.started) < slow {
+		return
+	}
+	factor := slowdown()
+	t, err := e.begin(ctx)
+	if err != nil {
+		return
+	}
+	defer t.w.close()
+	t.wait(ctx, t.ask(mcp.MethodInitialize, greeting(mcp.LatestLegacy.String())), e.o.Start)
+	quickest := slices.Min(e.state.started)
+	factor = max(factor, slowdown())
+	if float64(quickest)/factor >= float64(slow) {
+		e.find(SlowStart, fmt.Sprintf("# none of %d starts was answered within %s", len(e.state.started), quickest.Round(100*time.Millisecond)))
+	}
+}
+
+// slowdown returns by how much other programs slow down this process: 1 on a quiet machine,
+// 3 if it gets a third of a processor. It works for some tens of milliseconds to find out.
+// Where the system does not tell the time that a process has worked, it returns 1.
+func slowdown() float64 {
+	worked, ok := cpuTime()
+	if !ok {
+		return 1
+	}
+	began := time.Now()
+	x := uint64(88172645463325252)
+	for range 30_000_000 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	wall := time.Since(began)
+	after, _ := cpuTime()
+	if worked = after - worked; worked <= 0 || x == 0 {
+		return 1
+	}
+	return max(1, float64(wall)/float64(worked))
+}

@@ -1,0 +1,314 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// This file decides which probes share a conversation. To start a process takes longer than
+// most probes, so on a pipe many probes follow each other in one. What they find there is
+// in doubt if it could be the fault of an earlier probe, or of a slow machine. Then the probe
+// is run again in a conversation of its own, and only that counts. Over HTTP a conversation
+// costs little, so each probe has its own.
+
+// probe is one test.
+type probe struct {
+	name  string
+	rev   mcp.Revision // the revision to open first; Unknown for a probe that opens the server itself
+	death string       // the code to report if the server exits during the probe; "" means Dies
+	run   func(ctx context.Context, t *talk)
+	alone func(ctx context.Context) // replaces run: opens its own conversations
+
+	midway bool // runs between initialize and notifications/initialized, if that is where the talk is
+	odd    bool // sends malformed input, so that nothing but its like may follow
+	// then returns the probes that follow in the same conversation. It may be nil.
+	then func() []probe
+}
+
+// job is what runs in one conversation.
+type job struct {
+	probes []probe
+	talk   *talk // an open conversation to use; nil to open one
+	open   mcp.Revision
+	// final says that what is found now counts. A final job has one probe.
+	final bool
+}
+
+// singles returns a job for each probe.
+func singles(all []probe) (out []job) {
+	for _, p := range all {
+		out = append(out, job{probes: []probe{p}})
+	}
+	return out
+}
+
+// draft is a condition that a conversation has shown, before it is certain.
+type draft struct {
+	code, seen string
+	level      Level // "" for the level of the code
+}
+
+func (d draft) condition() Condition {
+	c, ok := Lookup(d.code)
+	if !ok {
+		c = Condition{Code: d.code, Level: Warning} // tests use codes that are in no table
+	}
+	if d.level != "" {
+		c.Level = d.level
+	}
+	return c
+}
+
+// find records a condition that the conversation shows.
+func (t *talk) find(code, seen string) { t.findAs(code, "", seen) }
+
+// findAs does the same as find, with another level.
+func (t *talk) findAs(code string, level Level, seen string) {
+	t.drafts = append(t.drafts, draft{code, seen, level})
+}
+
+// deathCodes are the codes of a server that exits. formCodes are about the form of a message
+// alone: no earlier probe and no delay can be the reason. matchCodes depend on which request
+// an answer belongs to.
+var (
+	deathCodes = []string{Dies, ProbeDies, BareDies, DiesOnOdd, LongMessage, VeryLongMessage}
+	formCodes  = []string{Noise, HalfLine, NoVersionMember, ErrorCode, ErrorShape, MessageShape, AsksUndeclared}
+	matchCodes = []string{IDLost, IDType, NoteAnswered, Unasked, PushesManifest, Floods}
+)
+
+// run runs jobs, Parallel at a time, and then what they left to be run again.
+func (e *exam) run(ctx context.Context, all []job) {
+	for len(all) > 0 && ctx.Err() == nil {
+		for _, j := range all {
+			e.of += len(j.probes)
+		}
+		work, steps := make(chan job, len(all)), make(chan string)
+		for _, j := range all {
+			work <- j
+		}
+		close(work)
+		var workers, end sync.WaitGroup
+		for range min(e.o.Parallel, len(all)) {
+			workers.Go(func() {
+				for j := range work {
+					e.follow(ctx, j, func(p *probe) { steps <- p.name })
+				}
+			})
+		}
+		end.Go(func() {
+			workers.Wait()
+			close(steps)
+		})
+		for name := range steps {
+			e.progress(name)
+		}
+		end.Wait()
+		e.mu.Lock()
+		all, e.jobs = e.jobs, nil
+		e.mu.Unlock()
+	}
+	for _, j := range all {
+		if j.talk != nil {
+			j.talk.w.close()
+		}
+	}
+}
+
+// probeTime is the timeout of one probe, in units of Patience.
+const probeTime = 12
+
+// follow runs the probes of a job.
+func (e *exam) follow(ctx context.Context, j job, step func(*probe)) {
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(probeTime+len(j.probes))*e.o.Patience+e.startTime())
+	defer cancel()
+	if one := &j.probes[0]; one.alone != nil {
+		step(one)
+		one.alone(ctx)
+		return
+	}
+	t := j.talk
+	if t == nil {
+		var err error
+		if t, err = e.begin(ctx); err != nil {
+			if ctx.Err() == nil {
+				e.find(CannotStart, "# "+e.redact([]byte(err.Error())))
+			}
+			return
+		}
+	}
+	defer t.w.close()
+	probes := j.probes
+	t.final, t.shared = j.final, len(probes) > 1 || probes[0].then != nil
+	if j.open != mcp.Unknown && !t.openAs(ctx, j.open) {
+		e.later(singles(probes)...)
+		return
+	}
+	var done []probe
+	for i := 0; i < len(probes) && whole.Err() == nil; i++ {
+		p := probes[i]
+		step(&p)
+		t.death, t.timedOut, t.unsure = p.death, false, false
+		switch {
+		case t.fits(&p):
+		case t.shared:
+			e.later(job{probes: []probe{p}})
+			continue
+		case !t.openAs(ctx, p.rev):
+			t.ran = false
+			e.settle(t, &p)
+			return
+		}
+		t.ran = true
+		p.run(ctx, t)
+		last := i == len(probes)-1
+		var more []probe
+		if last && p.then != nil && !t.over {
+			more = p.then()
+			last = len(more) == 0
+		}
+		if last && (!e.http || e.sse) {
+			t.lingerAtEnd(ctx, p.odd)
+		}
+		if whole.Err() != nil {
+			return
+		}
+		if clean := e.settle(t, &p); !clean {
+			e.leave(t, &p, done, append(slices.Clone(probes[i+1:]), more...))
+			return
+		}
+		done = append(done, p)
+		probes = append(probes, more...)
+	}
+}
+
+// fits reports whether the conversation is where a probe begins.
+func (t *talk) fits(p *probe) bool {
+	switch {
+	case t.spent:
+		return false
+	case p.midway && t.shared:
+		return t.greeted && !t.announced
+	case p.rev == mcp.Unknown:
+		return !t.greeted
+	case p.rev.Modern():
+		return t.rev == p.rev
+	}
+	return t.opened && t.rev == p.rev
+}
+
+// lingerAtEnd gives the server time to exit: one that crashes on its input may still answer
+// the next request before.
+func (t *talk) lingerAtEnd(ctx context.Context, odd bool) {
+	d := t.e.grace() / 20
+	if odd {
+		d = t.e.grace() / 5
+	}
+	t.linger(ctx, d)
+}
+
+// settle decides what counts of what a probe has found, and runs the probe again if that is
+// in doubt. It reports whether the conversation can go on.
+func (e *exam) settle(t *talk, p *probe) bool {
+	drafts, bad := t.drafts, false
+	t.drafts = nil
+	doubt := t.timedOut || t.unsure && t.shared
+	for _, d := range drafts {
+		if t.final || slices.Contains(formCodes, d.code) || d.condition().Level == Info {
+			continue
+		}
+		doubt = doubt || t.shared && !e.has(d.code)
+	}
+	if doubt && !t.final {
+		for _, d := range drafts {
+			if slices.Contains(formCodes, d.code) {
+				e.accept(d)
+			}
+		}
+		e.rerun(p)
+		t.keepDeath(drafts)
+		return !t.timedOut && !t.unsure && !t.over && !slices.ContainsFunc(drafts, isMatch)
+	}
+	for _, d := range drafts {
+		e.accept(d)
+		bad = bad || d.condition().Level != Info
+	}
+	e.mu.Lock()
+	e.passed[p.name] = t.ran && !bad && !t.timedOut && !t.over
+	e.mu.Unlock()
+	return !t.over && !t.timedOut
+}
+
+func isMatch(d draft) bool { return slices.Contains(matchCodes, d.code) }
+
+// keepDeath keeps what was seen of an exit in a shared conversation, in case that no probe
+// finds the reason when it is run alone.
+func (t *talk) keepDeath(drafts []draft) {
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	for _, d := range drafts {
+		if t.over && slices.Contains(deathCodes, d.code) {
+			t.e.deaths = append(t.e.deaths, d)
+		}
+	}
+}
+
+// judgeDeaths reports an exit that did not occur again. It is certain, but not which probe
+// was the reason.
+func (e *exam) judgeDeaths() {
+	if slices.ContainsFunc(deathCodes, e.has) {
+		return
+	}
+	e.mu.Lock()
+	deaths := e.deaths
+	e.mu.Unlock()
+	for _, d := range deaths {
+		e.accept(d)
+	}
+}
+
+// rerun runs a probe again, in a conversation of its own, where what it finds counts.
+func (e *exam) rerun(p *probe) {
+	one := *p
+	one.then = nil
+	e.later(job{probes: []probe{one}, final: true})
+}
+
+// leave gives up a shared conversation after probe p. The probes after it go on in another
+// one. Those before it are run again if the fault may be theirs.
+func (e *exam) leave(t *talk, p *probe, done, rest []probe) {
+	if t.over || !t.timedOut && !t.unsure {
+		for i := range done {
+			if q := &done[i]; q.death == p.death && !q.odd == !p.odd {
+				e.rerun(q)
+			}
+		}
+	}
+	if len(rest) == 0 {
+		return
+	}
+	if rest[0].rev == mcp.Unknown {
+		e.later(singles(rest)...)
+		return
+	}
+	e.later(job{probes: rest, open: rest[0].rev})
+}
+
+func (e *exam) later(jobs ...job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.jobs = append(e.jobs, jobs...)
+}
+
+// progress tells of a step.
+func (e *exam) progress(name string) {
+	e.done++
+	if e.o.Progress != nil {
+		e.o.Progress(fmt.Sprintf("%d of %d: %s", e.done, e.of, name))
+	}
+}

@@ -1,0 +1,153 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// census counts the conversations of an examination.
+type census struct {
+	mu               sync.Mutex
+	began, now, most int
+}
+
+func (c *census) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now += n
+	c.began += max(0, n)
+	c.most = max(c.most, c.now)
+}
+
+// of counts the children of start.
+func (c *census) of(start func(context.Context) (Child, error)) func(context.Context) (Child, error) {
+	return func(ctx context.Context) (Child, error) {
+		child, err := start(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.add(1)
+		return &countedChild{child, c}, nil
+	}
+}
+
+type countedChild struct {
+	Child
+	c *census
+}
+
+func (c *countedChild) Stop() {
+	c.Child.Stop()
+	c.c.add(-1)
+}
+
+// TestProcessesAreFew checks that a healthy server is started a few times only, and at most
+// four times at once, and that no time is spent waiting.
+func TestProcessesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c census
+		began := time.Now()
+		r, err := Examine(t.Context(), Target{Start: c.of(startPlain(nil))}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.began > 7 || c.most > 4 {
+			t.Errorf("%d processes, %d at once:\n%s", c.began, c.most, dump(r))
+		}
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("it waited for %s", d)
+		}
+	})
+}
+
+// TestSilenceIsRepeated checks that a server that once does not answer in time, as on a busy
+// machine, has no finding, and that one that never answers has one.
+func TestSilenceIsRepeated(t *testing.T) {
+	for name, c := range map[string]struct {
+		times int
+		want  []string
+	}{"once": {1, nil}, "always": {1000, []string{UnknownSilent}}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				left := c.times
+				r := examinePlain(t, func(_ *plain, _ string, m *jsonrpc.Message) bool {
+					mu.Lock()
+					defer mu.Unlock()
+					if m == nil || m.Method != "dragoman/no_such_method" || left == 0 {
+						return false
+					}
+					left--
+					return true
+				})
+				if got := codes(r); !slices.Equal(got, c.want) {
+					t.Errorf("found %q, want %q:\n%s", got, c.want, dump(r))
+				}
+			})
+		})
+	}
+}
+
+// TestSlowMachine checks that a server has no other findings on a machine on which each
+// answer takes longer than the timeout.
+func TestSlowMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := examinePlain(t, func(*plain, string, *jsonrpc.Message) bool {
+			time.Sleep(6 * time.Second)
+			return false
+		})
+		if got := codes(r); !slices.Equal(got, []string{SlowStart}) {
+			t.Errorf("found %q:\n%s", got, dump(r))
+		}
+		if got := r.Verdict.String(); !strings.Contains(got, "2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25") {
+			t.Error(got)
+		}
+	})
+}
+
+// TestAnExitIsNotLost checks that an exit that happens once only is reported.
+func TestAnExitIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var once sync.Once
+		r := examinePlain(t, func(p *plain, _ string, m *jsonrpc.Message) (gone bool) {
+			if m != nil && m.Method == mcp.MethodListPrompts {
+				once.Do(func() {
+					_ = p.out.Close()
+					gone = true
+				})
+			}
+			return gone
+		})
+		if got := codes(r); !slices.Equal(got, []string{Dies}) {
+			t.Errorf("found %q:\n%s", got, dump(r))
+		}
+	})
+}
+
+// TestAStopClosesTheFirstConversation checks that nothing is left behind when an examination
+// is cancelled at any time.
+func TestAStopClosesTheFirstConversation(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			var c census
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			defer cancel()
+			start := startPlain(func(*plain, string, *jsonrpc.Message) bool {
+				time.Sleep(time.Millisecond)
+				return false
+			})
+			_, _ = Examine(ctx, Target{Start: c.of(start)}, Options{})
+			if c.now != 0 {
+				t.Errorf("after %s, %d processes are left of %d", after, c.now, c.began)
+			}
+		})
+	}
+}

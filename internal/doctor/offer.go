@@ -1,0 +1,90 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/tokens"
+)
+
+// Offer says who the server is and what it offers. The zero Offer is that of a server that
+// was not opened.
+type Offer struct {
+	// Name and Version are what the server says. They are bounded, printable and without
+	// known secrets. They may be "".
+	Name, Version string
+	// Ready is the time from the start of the process, or from the first request, until the
+	// first answer. 0 means that there was none.
+	Ready time.Duration
+	// Lists has the number of items of each list that was read, in the order in which they
+	// are asked for.
+	Lists []ListOffer
+	// Tokens estimates what tools and instructions cost in a model's context (package
+	// tokens). 0 means that the server offers neither.
+	Tokens int
+}
+
+// ListOffer is the size of one list.
+type ListOffer struct {
+	Kind  string // "tools", "resources", "resourceTemplates" or "prompts"
+	Items int
+}
+
+// offered is what the probes have seen of the offer. It is guarded by the exam's mu.
+type offered struct {
+	name, version string
+	instructions  int            // tokens
+	items, cost   map[string]int // by the list's member
+}
+
+// nameLimit bounds the name and the version, in bytes.
+const nameLimit = 80
+
+// introduce keeps what the server says about itself in an answer to initialize or
+// server/discover.
+func (e *exam) introduce(q *question) {
+	raw := q.msg.Raw
+	info := q.msg.ResultMember("serverInfo")
+	text := func(key string) string {
+		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, info, key))
+		return e.redact([]byte(excerpt.Cut(s, nameLimit)))
+	}
+	name, version := text("name"), text("version")
+	instructions, _ := jsonrpc.Text(raw, q.msg.ResultMember("instructions"))
+	cost := tokens.Text(instructions)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.offered.name == "" {
+		e.offered.name, e.offered.version = name, version
+	}
+	e.offered.instructions = max(e.offered.instructions, cost)
+}
+
+// offers keeps the size of a list and what its items cost in a model's context. Lists may
+// differ between revisions; the longest counts.
+func (e *exam) offers(member string, items, cost int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o := &e.offered
+	if o.items == nil {
+		o.items, o.cost = map[string]int{}, map[string]int{}
+	}
+	o.items[member] = max(o.items[member], items)
+	o.cost[member] = max(o.cost[member], cost)
+}
+
+// offerLocked returns the offer. The caller holds e.mu.
+func (e *exam) offerLocked() Offer {
+	o := Offer{Name: e.offered.name, Version: e.offered.version, Tokens: e.offered.instructions}
+	if len(e.state.started) > 0 {
+		o.Ready = e.state.started[0]
+	}
+	for _, l := range serverLists {
+		if n, ok := e.offered.items[l.member]; ok {
+			o.Lists = append(o.Lists, ListOffer{l.member, n})
+		}
+		o.Tokens += e.offered.cost[l.member]
+	}
+	return o
+}
