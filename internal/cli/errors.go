@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os/exec"
 	"strconv"
@@ -75,18 +76,37 @@ func (a *app) printError(err error) {
 	}
 }
 
+// codeFailure is the code of the record that shows a failure.
+var codeFailure = slog.String("code", "failure")
+
 // printFailure prints a failure: the sentence, the evidence, each line with its origin, and
-// the action. Hints of the command replace the action.
+// the action. Hints of the command replace the action. With --log-format json it is one
+// record.
 func (a *app) printFailure(f *failure.Failure, hints []string) {
+	if len(hints) == 0 && f.Action != "" {
+		hints = []string{f.Action}
+	}
+	record := []slog.Attr{codeFailure}
+	if f.Server != "" {
+		record = append(record, slog.String("server", clean(f.Server)))
+	}
+	for _, attr := range f.Attrs() {
+		if attr, ok := attr.(slog.Attr); ok && attr.Key != "action" {
+			record = append(record, attr)
+		}
+	}
+	if len(hints) > 0 {
+		record = append(record, slog.String("action", clean(strings.Join(hints, "; "))))
+	}
+	if a.status.record(slog.LevelError, oneLine(f.Sentence), record...) {
+		return
+	}
 	a.status.label(red, "error", oneLine(f.Sentence))
 	alone := len(f.Evidence) == 1 && strings.Contains(f.Sentence, strconv.Quote(f.Evidence[0]))
 	for _, line := range f.Evidence {
 		if !alone { // otherwise the sentence quotes it
 			a.status.label(plain, string(f.EvidenceFrom), oneLine(line))
 		}
-	}
-	if len(hints) == 0 && f.Action != "" {
-		hints = []string{f.Action}
 	}
 	for _, h := range hints {
 		a.status.label(yellow, "hint", oneLine(h))

@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 		"dragoman":        func() { os.Exit(Main(fakeBackend())) },
 		"dragoman-events": func() { os.Exit(Main(eventsBackend())) },
 		"settings-peer":   settingsPeer,
+		"failing-peer":    failingPeer,
 	})
 }
 

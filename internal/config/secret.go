@@ -67,8 +67,10 @@ func (s Server) Secrets() []string {
 			all = append(all, words...)
 		}
 	}
-	for _, v := range s.Env {
-		add(v.Reveal())
+	for name, v := range s.Env {
+		if !strings.EqualFold(name, "PATH") { // errors name it, and it is no secret
+			add(v.Reveal())
+		}
 	}
 	for _, h := range s.Header {
 		add(h.Value.Reveal())

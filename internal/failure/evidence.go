@@ -26,7 +26,7 @@ const (
 )
 
 var (
-	noiseLine = regexp.MustCompile(`(?i)^(npm (notice|warn)\b|npm (err!|error) (a complete log of this run|\s*$)|npm (err!|error) *$|\(node:\d+\) .*warning|\(use .node --trace|node\.js v\d|info:? |debug:? |\[?(notice|info|debug)\]|installed \d+ packages|resolved \d+ packages|need to install the following)`)
+	noiseLine = regexp.MustCompile(`(?i)^([^\pL\pN]*$|node:internal|\s*throw \w+;$|\s*requireStack: \[|\s+at .*\(node:internal|\s+at node:internal|npm (notice|warn)\b|npm (err!|error) (a complete log of this run|\s*$)|npm (err!|error) *$|\(node:\d+\) .*warning|\(use .node --trace|node\.js v\d|info:? |debug:? |\[?(notice|info|debug)\]|installed \d+ packages|resolved \d+ packages|need to install the following)`)
 	trailLine = regexp.MustCompile(`^(\s+at |\s+\^|\s+File "|\s*throw |\s*\.{3}|node:internal|file://\S+:\d+$|/\S+:\d+$|goroutine \d+ |\t/|\s+\S|\}|\{|Traceback |created by |exit status \d|stack backtrace|note: run with|Require stack:|\s*- /)`)
 	causeLine = regexp.MustCompile(`(?i)(cannot find (module|package)|module_?not_?found|no module named|\benoent\b|\beacces\b|\beaddrinuse\b|no such file|command not found|^panic: |panicked at|^fatal error: |npm (err!|error) (code|\d{3}) |environment variable|env var\b|unbound variable|no solution found|not found in the package registry|is not in this registry|could not (resolve|find)|error: unknown (option|command))`)
 	errorLine = regexp.MustCompile(`^\s*(Uncaught |\[?\w*\]? ?)?([A-Za-z_$][\w$.]*(Error|Exception|Exit|Interrupt)|[Ee]rror|ERROR|FATAL|[Ff]atal|npm (ERR!|error))\b`)
@@ -50,6 +50,9 @@ func weigh(line string) int {
 	return neutral
 }
 
+// maxTrail is how many lines of stack traces are shown.
+const maxTrail = 4
+
 // rank returns at most MaxEvidence lines of stderr: the most telling ones first, and within
 // one weight in the order in which they were written. The last line of a weight is the one
 // that ended the process, so the last ones are kept, and repeated lines count once. best is
@@ -58,11 +61,19 @@ func rank(stderr []string) (out []string, best string) {
 	type weighed struct{ at, weight int }
 	var all []weighed
 	seen := map[string]bool{}
+	trails := 0
 	for i, line := range slices.Backward(stderr) {
-		if w := weigh(line); w > noise && !seen[line] {
-			seen[line] = true
-			all = append(all, weighed{i, w})
+		w := weigh(line)
+		if w == noise || seen[line] {
+			continue
 		}
+		if w == trail {
+			if trails++; trails > maxTrail {
+				continue
+			}
+		}
+		seen[line] = true
+		all = append(all, weighed{i, w})
 	}
 	if len(all) == 0 {
 		return nil, ""
@@ -125,13 +136,26 @@ func (f *Facts) httpEvidence() (out []string, said string) {
 		out = append(out, "Location: "+f.say(f.Location, maxLine))
 	}
 	if f.Challenge != "" {
-		out = append(out, "WWW-Authenticate: "+f.say(f.Challenge, maxLine))
+		out = append(out, "WWW-Authenticate: "+f.say(challengeText(f.Challenge), maxLine))
 	}
 	if said = bodyText(f.Body); said != "" {
 		said = f.say(said, maxQuoted)
 		out = append(out, "body: "+strconv.Quote(said))
 	}
 	return out, said
+}
+
+var challengePart = regexp.MustCompile(`\b(realm|error|error_description|resource_metadata|authorization_uri|scope)="([^"]*)"`)
+
+// challengeText returns the scheme of a challenge and what its parameters say, in a form in
+// which nothing looks like a token.
+func challengeText(challenge string) string {
+	scheme, _, _ := strings.Cut(strings.TrimSpace(challenge), " ")
+	out := strings.TrimSuffix(scheme, ",")
+	for _, m := range challengePart.FindAllStringSubmatch(challenge, -1) {
+		out += "; " + m[1] + " " + strconv.Quote(m[2])
+	}
+	return out
 }
 
 var (

@@ -430,9 +430,9 @@ func quoteHost(address string) string {
 
 func (f *Facts) tls(err error) saying {
 	s := saying{sentence: "the certificate of " + f.who() + " is not accepted"}
-	text := ""
-	if err != nil {
-		text = err.Error()
+	text := innermost(err, "x509: ")
+	if text == "" {
+		text = innermost(err, "tls: ")
 	}
 	switch {
 	case strings.Contains(text, "unknown authority"), strings.Contains(text, "not trusted"), strings.Contains(text, "self-signed"):
@@ -454,6 +454,24 @@ func (f *Facts) tls(err error) saying {
 		s.sentence += " (" + excerpt.Line(text[at:], maxQuoted) + ")"
 	}
 	return s
+}
+
+// innermost returns the text of the innermost error of the chain that contains a word, "" if
+// none does.
+func innermost(err error, word string) (text string) {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if t := err.Error(); strings.Contains(t, word) {
+			text = t
+		}
+		if several, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range several.Unwrap() {
+				if t := innermost(e, word); t != "" {
+					return t
+				}
+			}
+		}
+	}
+	return text
 }
 
 func (f *Facts) scheme() saying {

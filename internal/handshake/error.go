@@ -69,7 +69,7 @@ type Error struct {
 	// For DescribeFailure.
 	sent, got    string        // the last exchange
 	answer       string        // the message of an error answer, at most 200 bytes
-	waited       time.Duration // since the handshake began
+	waited       time.Duration // the timeout of the handshake, if it has passed
 	theirs, ours []string      // versions; ours is the pinned one, if there is one
 }
 
@@ -154,8 +154,8 @@ func (o *opening) fail(cause Cause, err error) *Error {
 	e.Text = o.sentence(hint)
 	e.sent, e.got = o.last()
 	e.answer, e.theirs = o.answer, o.theirs
-	if cause == CauseTimeout {
-		e.waited = time.Since(o.begun)
+	if o.timedUp {
+		e.waited = o.whole
 	}
 	if e.ours = mcp.Dates(mcp.Revisions()); o.offer.Pin != mcp.Unknown {
 		e.ours = []string{o.offer.Pin.String()}

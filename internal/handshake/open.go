@@ -32,13 +32,15 @@ const (
 // opening is one run of the state machine. It belongs to the goroutine that called
 // Open, except for the fields below mu.
 type opening struct {
-	link   Link
-	offer  Offer
-	caller context.Context // the context of Open, without the timeouts
-	begun  time.Time
-	limit  time.Duration // of a probe
-	state  state
-	trace  Trace
+	link    Link
+	offer   Offer
+	caller  context.Context // the context of Open, without the timeouts
+	begun   time.Time
+	limit   time.Duration // of a probe
+	whole   time.Duration // of the handshake
+	timedUp bool          // that has passed
+	state   state
+	trace   Trace
 
 	// What was tried.
 	probes        int
@@ -75,9 +77,8 @@ type opening struct {
 func Open(ctx context.Context, l Link, offer Offer) (*Outcome, error) {
 	o := &opening{link: l, offer: offer, caller: ctx, begun: time.Now(), push: make(chan struct{})}
 	o.applyDialect()
-	var whole time.Duration
-	o.limit, whole = offer.timeouts()
-	ctx, cancel := context.WithTimeout(ctx, whole)
+	o.limit, o.whole = offer.timeouts()
+	ctx, cancel := context.WithTimeout(ctx, o.whole)
 	defer cancel()
 	if late, ok := l.(LateAnswers); ok {
 		late.OnLate(o.receiveLate)
@@ -296,12 +297,12 @@ func (r *reply) transient() bool {
 // giveUp returns the cause if the handshake was cancelled or timed out, otherwise "".
 func (o *opening) giveUp(ctx context.Context, r *reply) Cause {
 	switch {
-	case r.kind == halted && errors.Is(o.caller.Err(), context.DeadlineExceeded):
+	case r.kind == halted && errors.Is(o.caller.Err(), context.DeadlineExceeded),
+		r.kind == silence && ctx.Err() != nil:
+		o.timedUp = true
 		return CauseTimeout
 	case r.kind == halted:
 		return CauseCancelled
-	case r.kind == silence && ctx.Err() != nil:
-		return CauseTimeout
 	}
 	return ""
 }

@@ -23,7 +23,7 @@ const stderrLines = 200
 
 // exitGrace is how long to wait for the exit of a child that has closed its stdout. Most
 // children close it because they exit.
-const exitGrace = 2 * time.Second
+const exitGrace = 5 * time.Second
 
 // facts returns what is known of the server without a failure.
 func (u *Upstream) facts() failure.Facts {
