@@ -73,7 +73,7 @@ or 143.`,
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs and a trace of each handshake")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
 	f.StringVar(&a.logFormat, "log-format", "", "log `FORMAT` on stderr: text or json")
-	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.callCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.bugCommand(), a.healthcheckCommand(), a.manCommand(), a.versionCommand(), a.demoServerCommand())
+	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.callCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.bugCommand(), a.healthcheckCommand(), a.manCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.demoServerCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	a.describeCompletion(root)

@@ -116,6 +116,8 @@ func Identify(path string, root *Value) *Client {
 	}
 	pick := func(id string) *Client { c, _ := ByID(id); return c }
 	switch {
+	case root.Get("compatibility_mode") != nil:
+		return nil // another kind of file, which is not read yet
 	case base == "claude_desktop_config.json":
 		return pick("claude")
 	case base == ".claude.json", base == ".mcp.json" && root.Get("mcpServers") != nil:

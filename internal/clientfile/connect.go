@@ -138,3 +138,26 @@ func Disconnect(c *Client, name string, b []byte, entry string, addresses []stri
 	}
 	return removeJSON(name, b, path)
 }
+
+// Has reports whether a file of the client has a server of this name.
+func (c *Client) Has(root *Value, name string) bool {
+	_, servers := c.find(root)
+	return servers.Get(name) != nil
+}
+
+// Remake returns the file that Connect makes for an entry if there is no file. It takes the
+// entry from root. ok is false if root has no such entry.
+func Remake(c *Client, name string, root *Value, entry string) (b []byte, ok bool) {
+	path, servers := c.find(root)
+	value := servers.Get(entry)
+	if value == nil {
+		return nil, false
+	}
+	path = append(slices.Clone(path), entry)
+	set := setJSON
+	if IsTOML(name) {
+		set = setTOML
+	}
+	b, err := set(name, nil, path, value)
+	return b, err == nil
+}

@@ -455,6 +455,11 @@ func appendJSON(b []byte, v *Value, indent string, s jsonStyle, compact bool) []
 	return append(b, v.Text...)
 }
 
+func isYAML(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
 // Parse reads a file in JSON, JSON with comments, or TOML. The name only decides between
 // the formats and stands in errors. An error is a *SyntaxError.
 func Parse(name string, b []byte) (*Value, error) {
@@ -465,6 +470,8 @@ func Parse(name string, b []byte) (*Value, error) {
 		return nil, &SyntaxError{File: name, Text: "the file is not UTF-8"}
 	case IsTOML(name):
 		return parseTOML(name, b)
+	case isYAML(name) && !LooksLikeJSON(b):
+		return nil, &SyntaxError{File: name, Text: "files in YAML are not read here; Dragoman's own files need no import"}
 	case len(bytes.TrimSpace(bytes.TrimPrefix(b, bom))) == 0:
 		return &Value{Kind: Map, Line: 1, Col: 1}, nil
 	}

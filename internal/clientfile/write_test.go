@@ -1,0 +1,110 @@
+package clientfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.json")
+	now := time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
+	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link.json")
+	if err := os.Symlink("a.json", link); err != nil {
+		t.Fatal(err)
+	}
+	backup, err := Change{Path: link, Before: []byte("old"), After: []byte("new"), Backup: true}.Write(now)
+	if err != nil || filepath.Base(backup) != "a.json.dragoman-backup-20261122-010203" {
+		t.Fatalf("%q, %v", backup, err)
+	}
+	check := func(path, want string, mode os.FileMode) {
+		t.Helper()
+		b, err := os.ReadFile(path)
+		st, _ := os.Stat(path)
+		if err != nil || string(b) != want || runtime.GOOS != "windows" && st.Mode().Perm() != mode {
+			t.Errorf("%s: %q, %v, %v", path, b, st.Mode(), err)
+		}
+	}
+	check(path, "new", 0o644)
+	check(backup, "old", 0o600)
+	if to, err := os.Readlink(link); err != nil || to != "a.json" {
+		t.Errorf("the link is %q, %v", to, err)
+	}
+	if _, err := (Change{Path: path, Before: []byte("old"), After: []byte("x"), Backup: true}).Write(now); !errors.Is(err, ErrChanged) {
+		t.Errorf("a file that changed: %v", err)
+	}
+	if backup, err = (Change{Path: path, Before: []byte("new"), After: []byte("newer"), Private: true, Backup: true}).Write(now); err != nil || !strings.HasSuffix(backup, "-010203-2") {
+		t.Errorf("%q, %v", backup, err)
+	}
+	check(path, "newer", 0o600)
+	if got := Backups(link); len(got) != 2 || string(got[0]) != "new" || string(got[1]) != "old" {
+		t.Errorf("backups %q", got)
+	}
+	fresh := filepath.Join(dir, "sub", "b.json")
+	if backup, err = (Change{Path: fresh, After: []byte("x"), Backup: true}).Write(now); err != nil || backup != "" {
+		t.Errorf("%q, %v", backup, err)
+	}
+	check(fresh, "x", 0o600)
+	if _, err = (Change{Path: fresh, Before: []byte("x")}).Write(now); err != nil {
+		t.Error(err)
+	}
+	if b, err := Load(fresh); b != nil || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := Load(dir); err == nil {
+		t.Error("a folder was read")
+	}
+	left, err := filepath.Glob(filepath.Join(dir, ".*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	unset := func(string) (string, bool) { return "", false }
+	windows := func(name string) (string, bool) {
+		v, ok := map[string]string{"APPDATA": `C:\Users\me\AppData\Roaming`, "LOCALAPPDATA": `C:\Users\me\AppData\Local`, "CODEX_HOME": `D:\codex`}[name]
+		return v, ok
+	}
+	machines := map[string]Machine{
+		"linux":   {OS: "linux", Home: "/home/me", Folder: "/work", Env: unset},
+		"darwin":  {OS: "darwin", Home: "/Users/me", Folder: "/work", Env: unset},
+		"windows": {OS: "windows", Home: `C:\Users\me`, Folder: `C:\work`, Env: windows, Glob: func(p string) []string { return []string{strings.Replace(p, "*", "x", 1)} }},
+	}
+	for _, c := range []struct{ os, id, want string }{
+		{"linux", "claude", "/home/me/.config/Claude/claude_desktop_config.json"},
+		{"darwin", "claude", "/Users/me/Library/Application Support/Claude/claude_desktop_config.json"},
+		{"windows", "claude", `C:\Users\me\AppData\Roaming\Claude\claude_desktop_config.json C:\Users\me\AppData\Local\Packages\Claude_x\LocalCache\Roaming\Claude\claude_desktop_config.json`},
+		{"linux", "claude-code", "/home/me/.claude.json project:/work/.mcp.json"},
+		{"windows", "cursor", `C:\Users\me\.cursor\mcp.json project:C:\work\.cursor\mcp.json`},
+		{"linux", "vscode", "/home/me/.config/Code/User/mcp.json /home/me/.config/Code - Insiders/User/mcp.json /home/me/.config/VSCodium/User/mcp.json project:/work/.vscode/mcp.json"},
+		{"darwin", "vscode", "/Users/me/Library/Application Support/Code/User/mcp.json /Users/me/Library/Application Support/Code - Insiders/User/mcp.json /Users/me/Library/Application Support/VSCodium/User/mcp.json project:/work/.vscode/mcp.json"},
+		{"windows", "codex", `D:\codex\config.toml project:C:\work\.codex\config.toml`},
+		{"darwin", "gemini", "/Users/me/.gemini/settings.json project:/work/.gemini/settings.json"},
+		{"darwin", "opencode", "/Users/me/.config/opencode/opencode.jsonc /Users/me/.config/opencode/opencode.json /Users/me/.config/opencode/config.json project:/work/opencode.json project:/work/opencode.jsonc project:/work/.opencode/opencode.json project:/work/.opencode/opencode.jsonc"},
+	} {
+		var got []string
+		for _, p := range machines[c.os].Places(client(t, c.id)) {
+			if p.Project != "" {
+				p.Path = "project:" + p.Path
+			}
+			got = append(got, p.Path)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s on %s:\ngot  %s\nwant %s", c.id, c.os, strings.Join(got, " "), c.want)
+		}
+	}
+	home := machines["linux"]
+	home.Folder = home.Home
+	if got := home.Places(client(t, "cursor")); len(got) != 1 {
+		t.Errorf("in the home directory: %v", got)
+	}
+}
