@@ -40,9 +40,9 @@ vscode, codex, gemini or opencode. Without CLIENT, the command shows the state
 of all of them.
 
 The change is one entry. It leads to the address of "dragoman serve", or with
---server to one server there. For Claude Desktop, whose file has no URLs, and
-with --stdio, the entry starts Dragoman itself: "dragoman serve --stdio" with
-the configuration file, or "dragoman run URL" with --server.
+--server to one server there. The file of Claude Desktop has no URLs, so its
+entry starts Dragoman itself. --stdio does the same for the other clients. The
+command is "dragoman serve --stdio", or "dragoman run URL" with --server.
 
 With --write the change is shown, the old file is kept beside it as
 FILE.dragoman-backup-DATE, and the file is replaced. Everything else in it stays

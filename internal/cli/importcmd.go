@@ -40,9 +40,10 @@ which clients have servers, and where.
 
 A server that is new is added. One that is the same is left alone. One that is
 different, with the same name, is not imported; --only NAME=NEW imports it under
-another name. What cannot be carried over is listed for each server. Comments
-and order of the configuration file stay, and the files of the clients are not
-changed. A new configuration file is made in the user's configuration directory.
+another name. The output lists everything that cannot be carried over, for each
+server. Comments and order of the configuration file stay, and the files of the
+clients are not changed. A new configuration file is made in the user's
+configuration directory.
 
 A variable in a client's file stays a variable: the output lists those that you
 have to set. Literal values are copied as they are, credentials too. The
@@ -303,7 +304,7 @@ func onlyNames(only []string) (map[string]string, error) {
 			to = name
 		}
 		if name == "" || has && clientfile.Name(to) != to {
-			return nil, usagef("use --only NAME or --only NAME=NEW; a name has letters, digits, _, - and .", "--only %q is not a name of a server", w)
+			return nil, usagef("use --only NAME or --only NAME=NEW; a name consists of letters, digits, dots, _ and -", "--only %q is not a name of a server", w)
 		}
 		out[name] = clientfile.Name(to)
 	}
