@@ -7,7 +7,7 @@ VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --exact-match --dirty 2>
 LDFLAGS  := -s -w -X github.com/dragoman-mcp/dragoman/internal/cli.release=$(VERSION)
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 # Modules of their own, so that users do not download what only tests need.
-NESTED   := test bench
+NESTED   := test bench packaging
 FUZZTIME ?= 10s
 COUNT    ?= 6
 CALLS    ?= 1000000
@@ -15,7 +15,7 @@ BENCH    ?= .
 TARGETS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .DEFAULT_GOAL := check
-.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers clients clients-check cross tidy release-check clean matrix matrix-check bin/matrix.md pictures pictures-check
+.PHONY: check help build vet test lint race race-short soak fuzz bench bench-diff bench-compare conformance peers clients clients-check cross tidy release release-try release-check clean matrix matrix-check bin/matrix.md pictures pictures-check
 
 check: build vet lint race-short ## what a change has to pass: build, vet, lint, short race tests
 
@@ -117,12 +117,24 @@ tidy: ## go mod tidy in every module
 	go mod tidy
 	@for m in $(NESTED) tools; do echo "go mod tidy in $$m"; (cd $$m && go mod tidy) || exit 1; done
 
+release: ## build all that is released, for six platforms, into dist/; needs npm; publishes nothing
+	cd packaging && go run ./release $(if $(VERSION),-version '$(VERSION)')
+
+# The second time with other settings of the machine, which must not matter.
+release-try: ## the same for this platform, twice; compares the two, and uses the results as people do
+	@mkdir -p bin/try
+	cd packaging && go build -o ../bin/release ./release
+	cd packaging && ../bin/release -dist ../bin/try/one -platforms "$$(go env GOOS)/$$(go env GOARCH)"
+	cd packaging && umask 077 && TZ=Asia/Tokyo LC_ALL=C ../bin/release -dist ../bin/try/two -platforms "$$(go env GOOS)/$$(go env GOARCH)"
+	@diff bin/try/one/SHA256SUMS bin/try/two/SHA256SUMS || { echo "two releases of one commit differ"; exit 1; }
+	cd packaging && DRAGOMAN_TRY=$(CURDIR)/bin/try/one go test -count=1 -v ./try
+
 release-check: ## what has to hold before a tag: clean, tidy, documented, reproducible
 	@test -z "$$(git status --porcelain)" || { echo "the work tree is not clean"; exit 1; }
 	go mod tidy -diff
 	@for m in $(NESTED) tools; do echo "go mod tidy -diff in $$m"; (cd $$m && go mod tidy -diff) || exit 1; done
 	@ls changelog/unreleased/*.md | grep -qv README.md || { echo "changelog/unreleased is empty: what is there to release?"; exit 1; }
-	@$(MAKE) --no-print-directory check cross
+	@$(MAKE) --no-print-directory check cross release-try
 	@mkdir -p bin/again
 	@CGO_ENABLED=0 go build -a -trimpath -ldflags '$(LDFLAGS)' -o bin/again/ ./cmd/dragoman
 	@cmp bin/dragoman bin/again/dragoman || { echo "two builds differ"; exit 1; }
@@ -130,4 +142,4 @@ release-check: ## what has to hold before a tag: clean, tidy, documented, reprod
 	@bin/dragoman version
 
 clean: ## remove what was built; the caches stay
-	rm -rf bin
+	rm -rf bin dist

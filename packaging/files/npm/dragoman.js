@@ -1,0 +1,72 @@
+#!/usr/bin/env node
+"use strict";
+
+// Starts the program for this platform, which npm has installed as an optional dependency.
+// The program gets our stdin, stdout, stderr, arguments and environment unchanged.
+
+const { spawn } = require("node:child_process");
+
+const platform = `${process.platform}-${process.arch}`;
+const name = `@dragoman/cli-${platform}`;
+const suffix = process.platform === "win32" ? ".exe" : "";
+
+let program;
+try {
+  program = require.resolve(`${name}/bin/dragoman${suffix}`);
+} catch {
+  const known = Object.keys(require("../package.json").optionalDependencies ?? {});
+  console.error(
+    known.includes(name)
+      ? `dragoman: error: the package ${name} is not installed\n` +
+          "dragoman: hint: install @dragoman/cli again, without --omit=optional or --no-optional"
+      : `dragoman: error: there is no npm package of dragoman for ${platform}\n` +
+          "dragoman: hint: build it with Go: go install github.com/dragoman-mcp/dragoman/cmd/dragoman@latest",
+  );
+  process.exit(1);
+}
+
+const args = process.argv.slice(2);
+
+// Node 22.15 and newer can become the program. Then there is no process in between, which
+// would cost 40 MB and could lose a signal.
+if (typeof process.execve === "function" && process.platform !== "win32") {
+  process.removeAllListeners("warning"); // it is called experimental
+  process.emitWarning = () => {};
+  try {
+    process.execve(program, [program, ...args], process.env);
+  } catch {
+    // Fall through.
+  }
+}
+
+const child = spawn(program, args, { stdio: "inherit" });
+
+child.on("error", (err) => {
+  console.error(`dragoman: error: cannot start ${program}: ${err.message}`);
+  process.exit(1);
+});
+
+// A terminal sends Ctrl-C to the program as well as to us. A second one would stop it at
+// once, so it is passed on only if there is no terminal.
+const terminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
+const handlers = new Map();
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  const handler = () => {
+    if (signal !== "SIGINT" || !terminal) {
+      child.kill(signal);
+    }
+  };
+  handlers.set(signal, handler);
+  process.on(signal, handler);
+}
+
+child.on("exit", (code, signal) => {
+  for (const [name, handler] of handlers) {
+    process.off(name, handler);
+  }
+  if (signal) {
+    process.kill(process.pid, signal); // end in the same way
+  } else {
+    process.exit(code ?? 1);
+  }
+});

@@ -1,0 +1,93 @@
+//go:build unix
+
+package try
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/module"
+	modzip "golang.org/x/mod/zip"
+)
+
+// TestGoInstall installs the command as `go install …@latest` does, from a module proxy in a
+// folder, in an empty home and with a PATH of Go alone. The program knows its version from
+// its build information, and starts a server for a client.
+func TestGoInstall(t *testing.T) {
+	results(t)
+	const path, tag = "github.com/dragoman-mcp/dragoman", "v0.9.1-try"
+	proxy := t.TempDir()
+	at := func(name string) string { return filepath.Join(proxy, path, "@v", name) }
+	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, at("list"), tag+"\n")
+	writeText(t, at(tag+".info"), fmt.Sprintf(`{"Version":%q,"Time":"2026-01-02T03:04:05Z"}`, tag))
+	writeText(t, at(tag+".mod"), string(mod))
+	zip, err := os.Create(at(tag + ".zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer zip.Close()
+	if err := modzip.Create(zip, module.Version{Path: path, Version: tag}, moduleFiles(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	golang := need(t, "go")
+	ours := func(name string) string { return strings.TrimSpace(run(t, "", nil, golang, "env", name)) }
+	home := t.TempDir()
+	environment := []string{
+		"HOME=" + home, "PATH=" + filepath.Join(ours("GOROOT"), "bin"), "CGO_ENABLED=0", "GOTOOLCHAIN=local",
+		// The dependencies are those that have been downloaded already, and so is what has been
+		// built of them. The home is empty otherwise.
+		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(ours("GOMODCACHE"), "cache", "download") + "," + ours("GOPROXY"), "GOSUMDB=off",
+		"GOCACHE=" + ours("GOCACHE"), "GOFLAGS=-modcacherw -trimpath",
+	}
+	run(t, home, environment, golang, "install", path+"/cmd/dragoman@latest")
+	program := filepath.Join(home, "go", "bin", "dragoman")
+	var said struct{ Version string }
+	if err := json.Unmarshal([]byte(run(t, "", []string{}, program, "version", "--json")), &said); err != nil || said.Version != strings.TrimPrefix(tag, "v") {
+		t.Errorf("version %q, %v", said.Version, err)
+	}
+	wantServer(t, []string{"HOME=" + home, "PATH=" + folder(t, "sh")}, program, program, "run")
+}
+
+// moduleFiles returns the files of the work tree that git knows, which is what a release
+// would have.
+func moduleFiles(t *testing.T) (out []modzip.File) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	nested := []string{}
+	listed := strings.Split(strings.TrimSuffix(run(t, root, nil, need(t, "git"), "ls-files", "-z"), "\x00"), "\x00")
+	for _, name := range listed {
+		if dir, ok := strings.CutSuffix(name, "/go.mod"); ok {
+			nested = append(nested, dir+"/")
+		}
+	}
+next:
+	for _, name := range listed {
+		for _, dir := range nested {
+			if strings.HasPrefix(name, dir) {
+				continue next
+			}
+		}
+		if _, err := os.Lstat(filepath.Join(root, name)); err == nil {
+			out = append(out, moduleFile{root, name})
+		}
+	}
+	return out
+}
+
+type moduleFile struct{ root, name string }
+
+func (f moduleFile) Path() string                 { return f.name }
+func (f moduleFile) Lstat() (os.FileInfo, error)  { return os.Lstat(filepath.Join(f.root, f.name)) }
+func (f moduleFile) Open() (io.ReadCloser, error) { return os.Open(filepath.Join(f.root, f.name)) }
