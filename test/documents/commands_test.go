@@ -1,0 +1,353 @@
+package documents
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const root = "../.."
+
+// notRun are beginnings of lines that are shown but not run here, with the reason.
+var notRun = map[string]string{
+	"sudo ":                          "changes the system",
+	"apt":                            "changes the system",
+	"brew ":                          "needs Homebrew and a release",
+	"systemctl ":                     "needs systemd",
+	"journalctl ":                    "needs systemd",
+	"docker ":                        "needs a container engine",
+	"podman ":                        "needs a container engine",
+	"npm ":                           "needs a release; the packed packages are tried by make release-try",
+	"npx ":                           "needs a release; the packed packages are tried by make release-try",
+	"go install ":                    "needs a release",
+	"make ":                          "the target is looked up in the Makefile instead",
+	"git clone ":                     "needs the network",
+	"cd ":                            "the commands run in one directory",
+	"promtool ":                      "needs Prometheus",
+	"nginx ":                         "needs nginx",
+	"caddy ":                         "needs Caddy",
+	"man ":                           "needs man",
+	"kill ":                          "the process is not known here",
+	"dragoman config check -c /etc/": "there is no such file here",
+}
+
+// endless are commands that go on until they are stopped.
+var endless = regexp.MustCompile(`^dragoman (serve|run .*--listen|record .*://|fake .*--listen|doctor --client|logs.* -f|status.* --watch)`)
+
+// statuses are exit codes other than 0 that are right for commands that begin so.
+var statuses = []struct {
+	start string
+	code  int
+}{
+	{"dragoman doctor", 1},                              // the example servers have findings
+	{"dragoman doctor --client", 3},                     // there is no client
+	{"dragoman fake --client probe-then-initialize", 1}, // finds what the server does wrong
+	{"dragoman fake --client bare-http-client", 1},      // likewise
+	{"dragoman healthcheck --ready", 1},                 // nothing is there
+}
+
+// less is what is added to commands that would take minutes.
+var less = map[string]string{
+	"dragoman matrix": " --clients 2025-06-18/http --servers 2026-07-28/http",
+}
+
+// shellBlocks returns the lines of the fenced blocks marked sh, with continued lines joined.
+func shellBlocks(text string) []string {
+	var out []string
+	inside, joined := false, ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "```"):
+			inside = !inside && strings.TrimSpace(line) == "```sh"
+		case !inside:
+		case strings.HasSuffix(line, `\`):
+			joined += strings.TrimSuffix(line, `\`)
+		default:
+			if line = strings.TrimSpace(joined + line); line != "" && line[0] != '#' {
+				out = append(out, line)
+			}
+			joined = ""
+		}
+	}
+	return out
+}
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(all, filepath.Join(root, "README.md"))
+}
+
+// TestCommands runs every command that the documents show.
+func TestCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and runs it many times")
+	}
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "dragoman"), "./cmd/dragoman")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	play := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q\n", playServer, self)
+	for _, name := range []string{"npx", "uvx", "node", "python3"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(play), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, path := range documents(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := shellBlocks(string(text))
+		if len(lines) == 0 {
+			continue
+		}
+		seen += len(lines)
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, bin, play, serveExample(t))
+			for _, line := range lines {
+				if target, ok := strings.CutPrefix(line, "make "); ok {
+					target, _, _ = strings.Cut(target, " ")
+					if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(target) + `:`).Match(makefile) {
+						t.Errorf("%s: the Makefile has no target %q", line, target)
+					}
+					continue
+				}
+				if skipped(line) {
+					continue
+				}
+				p.run(line)
+			}
+		})
+	}
+	if seen < 20 {
+		t.Errorf("found only %d commands in the documents", seen)
+	}
+}
+
+func skipped(line string) bool {
+	for start := range notRun {
+		if strings.HasPrefix(line, start) {
+			return true
+		}
+	}
+	return false
+}
+
+// place is the directory in which the commands of a document run.
+type place struct {
+	t        *testing.T
+	dir, url string
+	env      []string
+	ports    map[string]string // by the port that the document shows
+	stop     []func()          // ends the commands that go on, the newest last
+}
+
+const configuration = `dragoman: {listen: "127.0.0.1:7300"}
+mcpServers:
+  files: {command: npx, args: [-y, "@modelcontextprotocol/server-filesystem", /srv]}
+  github: {command: npx, args: [-y, "@modelcontextprotocol/server-github"]}
+  gh: {command: npx, args: [-y, "@modelcontextprotocol/server-github"]}
+  deploy: {command: npx, args: [deploy]}
+`
+
+// newPlace makes a directory with the files that the documents name, and starts dragoman
+// serve in it.
+func newPlace(t *testing.T, bin, play, url string) *place {
+	dir := t.TempDir()
+	p := &place{t: t, dir: dir, url: url, ports: map[string]string{}, env: []string{
+		"HOME=" + dir, "TOKEN=secret-token", "LANG=C.UTF-8",
+		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"),
+	}}
+	write := func(name, text string, mode os.FileMode) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("dragoman.yaml", p.here(configuration), 0o600)
+	write(".cursor/mcp.json", `{"mcpServers":{"files":{"command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/srv"]}}}`, 0o600)
+	for _, name := range []string{"server", "server-new"} {
+		write(name, play, 0o755)
+	}
+	write("notes/today.md", "# Today\n", 0o644)
+	write(".config/fish/completions/README", "", 0o644)
+	t.Cleanup(p.stopAll)
+	p.run("dragoman serve")
+	return p
+}
+
+var address = regexp.MustCompile(`127\.0\.0\.1:([1-9]\d+)`)
+
+// here replaces what a document shows by what is there: the example's URL, and free ports.
+func (p *place) here(text string) string {
+	text = strings.ReplaceAll(text, "go run ./cmd/dragoman", "dragoman")
+	text = strings.ReplaceAll(text, "bin/dragoman", "dragoman")
+	text = address.ReplaceAllStringFunc(text, func(a string) string {
+		port := a[strings.Index(a, ":")+1:]
+		if p.ports[port] == "" {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			p.ports[port] = l.Addr().String()
+			_ = l.Close()
+		}
+		return p.ports[port]
+	})
+	return strings.ReplaceAll(text, "https://mcp.example.com/mcp", p.url)
+}
+
+func (p *place) stopAll() {
+	for _, stop := range slices.Backward(p.stop) {
+		stop()
+	}
+	p.stop = nil
+}
+
+// run runs a line and fails the test if it does.
+func (p *place) run(shown string) {
+	p.t.Helper()
+	line := p.here(shown)
+	if strings.HasPrefix(line, "dragoman serve") && !strings.Contains(line, "--listen") {
+		line += " --listen " + p.here("127.0.0.1:7300")
+	}
+	for start, more := range less {
+		if rest, ok := strings.CutPrefix(line, start); ok && !strings.Contains(line, "--clients") {
+			line = start + more + rest
+		}
+	}
+	if err := exec.Command("bash", "-n", "-c", line).Run(); err != nil {
+		p.t.Errorf("%s: the shell cannot read it: %v", shown, err)
+		return
+	}
+	begun := time.Now()
+	defer func() { p.t.Logf("%5.1fs %s", time.Since(begun).Seconds(), shown) }()
+	limit := 2 * time.Minute
+	if endless.MatchString(line) {
+		limit = 10 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	out := &output{}
+	c := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", line)
+	c.Dir, c.Env, c.Stdout, c.Stderr = p.dir, p.env, out, out
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = 5 * time.Second
+	if !endless.MatchString(line) {
+		defer cancel()
+		p.judge(shown, c.Run(), out)
+		return
+	}
+	if strings.HasPrefix(line, "dragoman serve") {
+		p.stopAll() // the one before has the port
+	}
+	if err := c.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	p.stop = append(p.stop, func() {
+		defer cancel()
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
+		p.judge(shown, <-ended, out, 130)
+	})
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
+		if out.Len() > 0 || len(ended) > 0 {
+			break // it runs, or has ended: then the end of the document tells
+		}
+	}
+	if strings.HasPrefix(line, "dragoman serve") {
+		p.await(line)
+	}
+}
+
+// await waits until a serve that was just started answers.
+func (p *place) await(line string) {
+	at := p.here("127.0.0.1:7300")
+	if m := address.FindString(line); m != "" {
+		at = m
+	}
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
+		if c, err := net.Dial("tcp", at); err == nil {
+			_ = c.Close()
+			return
+		}
+	}
+	p.t.Errorf("%s does not listen on %s", line, at)
+}
+
+func (p *place) judge(shown string, err error, out *output, also ...int) {
+	p.t.Helper()
+	for _, s := range statuses {
+		if strings.HasPrefix(p.here(shown), s.start) {
+			also = append(also, s.code)
+		}
+	}
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || !slices.Contains(also, exit.ExitCode())) {
+		p.t.Errorf("%s: %v\n%s", shown, err, out.String())
+	}
+}
+
+// output collects what a command prints. It is safe for concurrent use.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) Len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Len()
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+func TestShellBlocks(t *testing.T) {
+	const page = "```sh\na b \\\n  c\n# comment\n\nd\n```\ntext\n```\nno\n```\n```json\nno\n```\n```sh\ne\n```\n"
+	if got := strings.Join(shellBlocks(page), "|"); got != "a b   c|d|e" {
+		t.Errorf("got %q", got)
+	}
+}

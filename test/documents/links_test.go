@@ -1,0 +1,81 @@
+package documents
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestLinks checks the links of all documents that lead to files of this tree, and their
+// anchors.
+func TestLinks(t *testing.T) {
+	var all []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "changelog/*/*.md", "examples/*/*.md", ".github/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	links := 0
+	for _, path := range all {
+		for _, m := range link.FindAllStringSubmatch(withoutCode(t, path), -1) {
+			to := m[1] + m[2]
+			if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {
+				continue
+			}
+			links++
+			file, anchor, _ := strings.Cut(to, "#")
+			target := path
+			if file != "" {
+				dir := filepath.Dir(path)
+				if strings.Contains(path, "unreleased") {
+					dir = root // the entries move into CHANGELOG.md
+				}
+				target = filepath.Join(dir, file)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %s leads nowhere", path, to)
+				continue
+			}
+			if anchor != "" && !anchors(t, target)[anchor] {
+				t.Errorf("%s: %s: there is no such heading", path, to)
+			}
+		}
+	}
+	if links < 50 {
+		t.Errorf("found only %d links", links)
+	}
+}
+
+func withoutCode(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fenced.ReplaceAllString(string(text), "")
+}
+
+// anchors returns the anchors that GitHub gives the headings of a document.
+func anchors(t *testing.T, path string) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(withoutCode(t, path), -1) {
+		text := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`).ReplaceAllString(m[1], "$1")
+		text = dropped.ReplaceAllString(strings.ToLower(strings.TrimSpace(text)), "")
+		out[strings.ReplaceAll(text, " ", "-")] = true
+	}
+	for _, m := range regexp.MustCompile(`<a (?:id|name)="([^"]+)"`).FindAllStringSubmatch(withoutCode(t, path), -1) {
+		out[m[1]] = true
+	}
+	return out
+}
