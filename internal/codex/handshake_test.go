@@ -167,8 +167,8 @@ func TestRestarts(t *testing.T) {
 			return waited, nil
 		}
 		for i, want := range []time.Duration{0, time.Second, 2 * time.Second} {
-			if got, err := attempt("closed"); err != nil || got != want {
-				t.Errorf("start %d waited %s (%v), want %s", i+1, got, err, want)
+			if got, err := attempt("closed"); err != nil || got > want || got < want/2 {
+				t.Errorf("start %d waited %s (%v), want %s to %s", i+1, got, err, want/2, want)
 			}
 		}
 		if _, err := attempt("closed"); !errors.Is(err, codex.ErrRestartLimit) {
@@ -212,7 +212,7 @@ func TestWorkerThatDiesSoon(t *testing.T) {
 		}
 		r.close()
 		begun := time.Now()
-		if err := r.server.Admit(t.Context()); err != nil || time.Since(begun) != time.Second {
+		if err := r.server.Admit(t.Context()); err != nil || time.Since(begun) > time.Second || time.Since(begun) < time.Second/2 {
 			t.Errorf("the next start: %v after %s", err, time.Since(begun))
 		}
 	})

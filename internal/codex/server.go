@@ -76,8 +76,8 @@ type Server struct {
 
 	mu        sync.Mutex
 	reason    Reason
-	alive     int // workers whose handshake is complete
-	failures  int // starts that failed in a row
+	alive     int          // workers whose handshake is complete
+	pauses    work.Backoff // counts the starts that failed in a row
 	notBefore time.Time
 	past      past
 }
@@ -102,7 +102,7 @@ func New(o Options) *Server {
 	if o.Clean == nil {
 		o.Clean = func(text string) string { return text }
 	}
-	return &Server{o: o, reason: WorkerLaunching}
+	return &Server{o: o, reason: WorkerLaunching, pauses: work.Backoff{Ceiling: maxPause}}
 }
 
 // Readiness returns the state of the worker. If one of several processes is ready, it is
@@ -116,12 +116,12 @@ func (s *Server) Readiness() string {
 	return string(s.reason)
 }
 
-// Admit must be called before each start. After failed starts it waits, first for a
-// second and then twice as long each time, up to a minute. After too many it returns
+// Admit must be called before each start. After failed starts it waits as work.Backoff
+// says, up to a minute. After too many it returns
 // ErrRestartLimit. Its only other error is that of ctx.
 func (s *Server) Admit(ctx context.Context) error {
 	s.mu.Lock()
-	wait, failures := time.Until(s.notBefore), s.failures
+	wait, failures := time.Until(s.notBefore), s.pauses.Failures()
 	if wait > 0 && s.exceededLocked() {
 		s.reason = RestartLimitExceeded
 		s.mu.Unlock()
@@ -135,7 +135,9 @@ func (s *Server) Admit(ctx context.Context) error {
 	return work.Sleep(ctx, wait)
 }
 
-func (s *Server) exceededLocked() bool { return s.o.Restarts > 0 && s.failures >= s.o.Restarts }
+func (s *Server) exceededLocked() bool {
+	return s.o.Restarts > 0 && s.pauses.Failures() >= s.o.Restarts
+}
 
 func (s *Server) set(r Reason) {
 	s.mu.Lock()
@@ -154,7 +156,7 @@ func (s *Server) opened() {
 // proved resets the failure count after a successful turn.
 func (s *Server) proved() {
 	s.mu.Lock()
-	s.failures = 0
+	s.pauses.Reset()
 	s.mu.Unlock()
 }
 
@@ -180,14 +182,13 @@ func (s *Server) endedLocked(complete, failed bool) (failures int, exceeded bool
 	if !failed {
 		return 0, false
 	}
-	s.failures++
-	s.notBefore = time.Now().Add(min(time.Second<<min(s.failures-1, 6), maxPause))
+	s.notBefore = time.Now().Add(s.pauses.Fail())
 	if s.exceededLocked() {
 		s.notBefore = time.Now().Add(s.o.Rest)
 		s.reason = RestartLimitExceeded
-		return s.failures, true
+		return s.pauses.Failures(), true
 	}
-	return s.failures, false
+	return s.pauses.Failures(), false
 }
 
 // past remembers what a new worker needs to continue conversations of an older one. It

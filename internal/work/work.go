@@ -9,7 +9,8 @@
 // has that lock: after Close it starts nothing more, and Wait has waited for everything
 // that it started.
 //
-// Sleep is a pause that ends with a context. The package does not know the protocol and starts nothing by itself.
+// Sleep is a pause that ends with a context. Backoff says how long the pause between two
+// attempts is. The package does not know the protocol and starts nothing by itself.
 package work
 
 import (

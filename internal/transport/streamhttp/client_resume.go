@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -27,6 +26,9 @@ const (
 	maxTries = 5
 )
 
+// reconnects are the pauses after streams that brought nothing.
+var reconnects = work.Backoff{First: 2 * defaultRetry, Ceiling: maxRetry}
+
 // wait returns the delay before reconnecting after a number of failures in a row: the
 // server's delay, or longer when it keeps failing. The server's delay is used exactly.
 // Ours is randomised, because other clients may wait for the same server.
@@ -38,8 +40,7 @@ func (s *stream) wait(failures int) time.Duration {
 	if failures == 0 {
 		return d
 	}
-	backoff := min(defaultRetry<<min(failures, 6), maxRetry)
-	return max(d, backoff-rand.N(backoff/4))
+	return max(d, reconnects.Pause(failures))
 }
 
 // get opens a stream by GET, after the event s.last if there is one.

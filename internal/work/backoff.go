@@ -1,0 +1,60 @@
+package work
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff is the schedule of attempts that may fail. The pause after each failure in a row
+// is twice as long as the one before, from First up to Ceiling. Each pause is shortened at
+// random by up to half, so that what has failed together is not tried again together. A
+// Backoff only counts and calculates: it has no goroutine and no timer. The zero value is
+// ready. It is not safe for concurrent use, except for Pause and Longest: they only read.
+type Backoff struct {
+	// First is the longest pause after the first failure. Zero means 1 s.
+	First time.Duration
+	// Ceiling is the longest pause of all. Zero means 5 min.
+	Ceiling time.Duration
+
+	failures int
+}
+
+// The defaults of a Backoff.
+const (
+	firstPause   = time.Second
+	pauseCeiling = 5 * time.Minute
+)
+
+// Fail counts a failure and returns the pause before the next attempt.
+func (b *Backoff) Fail() time.Duration {
+	b.failures++
+	return b.Pause(b.failures)
+}
+
+// Failures returns the number of failures since the last Reset.
+func (b *Backoff) Failures() int { return b.failures }
+
+// Reset forgets all failures.
+func (b *Backoff) Reset() { b.failures = 0 }
+
+// Pause returns the pause after the given number of failures in a row, which is at least 1.
+// Two calls return different pauses. It does not count.
+func (b *Backoff) Pause(failures int) time.Duration {
+	longest := b.Longest(failures)
+	return longest - rand.N(longest/2+1)
+}
+
+// Longest returns the longest pause that Pause can return, and twice the shortest.
+func (b *Backoff) Longest(failures int) time.Duration {
+	first, ceiling := b.First, b.Ceiling
+	if first <= 0 {
+		first = firstPause
+	}
+	if ceiling <= 0 {
+		ceiling = pauseCeiling
+	}
+	for ; failures > 1 && first < ceiling; failures-- {
+		first *= 2
+	}
+	return min(first, ceiling)
+}
