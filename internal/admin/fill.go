@@ -60,7 +60,7 @@ func (a *API) server(u upstream.Report, lists []catalog.ListReport, clean func(s
 	s := Server{
 		Name: u.Name, State: string(u.State), Since: u.Since.UTC(), Reason: clean(u.Reason), Failure: u.Failure,
 		Era: u.Revision.Era(), Transport: u.Transport, Isolation: string(u.Isolation), Restarts: u.Restarts,
-		RetryAt: at(u.Retry), Running: u.Running, Opening: u.Opening, Hearers: u.Hearers,
+		Attempts: u.Attempts, RetryAt: at(u.Retry), Running: u.Running, Opening: u.Opening, Hearers: u.Hearers,
 		Unasked: u.Unasked, Odd: u.Odd, Broadcasts: u.Broadcasts,
 		Sessions: []Session{}, Lists: []List{},
 	}

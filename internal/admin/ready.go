@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
@@ -70,6 +71,12 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 		}
 		if s.Reason != "" {
 			out = jsonrpc.AppendQuote(append(out, `,"reason":`...), s.Reason)
+		}
+		if s.Attempts > 0 {
+			out = strconv.AppendInt(append(out, `,"attempts":`...), int64(s.Attempts), 10)
+		}
+		if !s.Retry.IsZero() {
+			out = jsonrpc.AppendQuote(append(out, `,"retryAt":`...), s.Retry.UTC().Format(time.RFC3339))
 		}
 		if s.Readiness != "" {
 			out = jsonrpc.AppendQuote(append(out, `,"readiness":`...), s.Readiness)

@@ -56,12 +56,16 @@ type Server struct {
 	Transport string           `json:"transport,omitempty"`
 	Isolation string           `json:"isolation"`
 	Restarts  int              `json:"restarts"`
-	RetryAt   *time.Time       `json:"retryAt,omitempty"`
-	LastError *Fault           `json:"lastError,omitempty"`
-	Handshake *Handshake       `json:"handshake,omitempty"`
-	Running   int              `json:"running"` // calls in flight
-	Opening   int              `json:"opening"` // sessions being opened
-	Hearers   int              `json:"hearers"` // clients that receive its notifications
+	// Attempts counts the failures in a row of a server that is not ready. RetryAt is the
+	// next attempt in the background; for a server that starts on demand it is the time
+	// before which calls make none.
+	Attempts  int        `json:"attempts,omitempty"`
+	RetryAt   *time.Time `json:"retryAt,omitempty"`
+	LastError *Fault     `json:"lastError,omitempty"`
+	Handshake *Handshake `json:"handshake,omitempty"`
+	Running   int        `json:"running"` // calls in flight
+	Opening   int        `json:"opening"` // sessions being opened
+	Hearers   int        `json:"hearers"` // clients that receive its notifications
 	// Unasked counts answers that match no open request because they are late, repeated,
 	// or for another client. Broadcasts is true if the server sends messages for one
 	// session to all of its sessions.

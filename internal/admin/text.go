@@ -75,8 +75,11 @@ func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string
 	if s.LastError != nil {
 		line(1, "last error, %s ago: %q", ago(s.LastError.At), s.LastError.Text)
 	}
-	if s.RetryAt != nil {
-		line(1, "next attempt in %s", strings.TrimPrefix(ago(*s.RetryAt), "-"))
+	switch {
+	case s.RetryAt != nil:
+		line(1, "failures in a row: %d, next attempt in %s", s.Attempts, strings.TrimPrefix(ago(*s.RetryAt), "-"))
+	case s.Attempts > 0 && s.Opening > 0:
+		line(1, "failures in a row: %d, being opened again", s.Attempts)
 	}
 	if s.Handshake != nil {
 		line(1, "handshake, %s ago:", ago(s.Handshake.At))

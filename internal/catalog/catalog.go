@@ -103,8 +103,8 @@ func (c *Catalog) Listen(a Audience) (stop func()) {
 
 // Changed says that a server's lists may have changed: kind is "tools", "prompts",
 // "resources", or "" for all lists and the server information. For "", clients have not
-// been notified of a particular change, so lists that were read before are read again, and
-// announced if they differ.
+// been notified of a particular change, so lists that were needed before are read again,
+// and announced if they differ. A list that could not be read so far counts as empty.
 func (c *Catalog) Changed(server, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func (c *Catalog) Changed(server, kind string) {
 	for key, p := range c.lists {
 		if key.server == server && (kind == "" || key.method != "" && strings.HasPrefix(key.method, kind)) {
 			p.fresh, p.changed = false, true
-			if kind == "" && p.have {
+			if kind == "" && (p.have || p.reading != nil && !p.reading.finished.IsZero()) {
 				again = append(again, key)
 			}
 		}

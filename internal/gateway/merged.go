@@ -239,7 +239,8 @@ func (g *Merged) ListsFor(who *identity.Principal) []catalog.ListReport {
 
 // Changed says that a server's lists may have changed. kind is "tools", "prompts",
 // "resources", or "" for everything, including its ServerInfo. For "" no client was
-// notified yet, so cached lists are read again and announced if they differ.
+// notified yet, so lists that were needed before are read again and announced if they
+// differ.
 func (g *Merged) Changed(server, kind string) { g.catalog().Changed(server, kind) }
 
 // Warm begins to read the lists that clients will ask for first, from the servers for which

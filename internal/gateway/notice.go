@@ -157,23 +157,25 @@ func (n *notices) listen(ctx context.Context, r *bridge.Bridge, c *mcp.Call, s m
 	late := time.NewTimer(listenGrace)
 	defer late.Stop()
 	patience := late.C
-	if len(from) == 1 {
-		patience = nil // with one server there is nobody else to delay
+	if sole {
+		patience = nil // there is nobody else to delay
 	}
+	// If a server comes later, its lists change ours, and the client is notified of that.
+	absent := mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
 	for _, w := range all {
 		var got mcp.SubscriptionFilter
 		select {
 		case <-w.done:
-			if w.err != nil && len(from) == 1 {
+			if w.err != nil && sole {
 				return nil, w.err
 			}
-			got = w.got
+			if got = w.got; w.err != nil {
+				got = absent
+			}
 		case <-ctx.Done():
 		case <-patience:
 			late.Reset(0) // fire again for the next server
-			// If the server answers later, its lists change ours, and the client is notified of
-			// that.
-			got = mcp.SubscriptionFilter{Tools: want.Tools, Prompts: want.Prompts, Resources: want.Resources}
+			got = absent
 		}
 		honoured.Tools = honoured.Tools || got.Tools
 		honoured.Prompts = honoured.Prompts || got.Prompts

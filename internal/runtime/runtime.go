@@ -175,12 +175,18 @@ func (r *Runtime) Current() *config.Snapshot {
 }
 
 // Warm opens all servers that are not lazy at once, so that the first client does not have
-// to wait. Warm itself does not wait for them.
+// to wait, and keeps them open: one that fails or ends is opened again in the background.
+// Warm itself does not wait for them.
 func (r *Runtime) Warm() {
-	s := r.Current()
+	r.mu.Lock()
+	order := r.order
 	lazy := make(map[string]bool)
-	for _, c := range s.Servers {
+	for _, c := range r.snapshot.Servers {
 		lazy[c.Name] = c.Lazy
+	}
+	r.mu.Unlock()
+	for _, x := range order {
+		x.KeepOpen(!lazy[x.Name()])
 	}
 	for _, g := range r.gateways() {
 		g.Warm(func(server string) bool { return !lazy[server] })

@@ -128,7 +128,7 @@ func (u *Upstream) checkEra(s *session, l *eraCheck) {
 		u.nextEraCheck = time.Now().Add(min(eraCheckPause<<min(u.eraChecks, 8), maxEraCheckPause))
 		u.eraChecks++
 	}
-	kept := l.changed && !modern && !u.closed && u.linkLocked("", nil).session == nil
+	kept := l.changed && !modern && !u.closed && !next.over && u.linkLocked("", nil).session == nil
 	if kept {
 		u.openedLocked(nil, nil, next)
 		u.up = true

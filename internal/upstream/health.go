@@ -112,16 +112,11 @@ func (u *Upstream) lastsTooLong(silent time.Duration) bool {
 	return idle > 0 && silent >= 2*idle
 }
 
-// probe pings the server; any answer counts. The modern revisions have no ping (2026-07-28
-// §Changelog), so modern servers get server/discover, which all of them have.
+// probe pings the server; any answer counts.
 func (u *Upstream) probe(s *session) {
-	method := mcp.MethodPing
-	if s.server.Revision().Modern() {
-		method = mcp.MethodDiscover
-	}
 	ctx, stop := context.WithTimeout(u.life, u.silence()*2/3)
 	defer stop()
-	_, err := s.server.Call(ctx, u.ownCall(method, nil, nil), mcp.NoCaller{})
+	_, err := s.server.Call(ctx, u.ownCall(pingMethod(s), nil, nil), mcp.NoCaller{})
 	u.mu.Lock()
 	defer u.unlock()
 	silent, _ := u.silentLocked(s)

@@ -128,6 +128,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			reply, err = s.server.Call(ctx, a, k)
 		}
 		if err == nil {
+			s.served.Store(true)
 			u.remember(s, a, reply)
 			u.noteListen(s, a.Msg.Method, reply)
 		}
@@ -145,7 +146,10 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			return reply, nil
 		}
 		var e *mcp.Error
-		if !errors.As(err, &e) || try > 0 || ctx.Err() != nil {
+		if errors.As(err, &e) && e.Origin == mcp.FromGateway {
+			u.checkSoon(s)
+		}
+		if e == nil || try > 0 || ctx.Err() != nil {
 			u.addRemains(s, e)
 			return nil, err
 		}

@@ -163,7 +163,7 @@ func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
 
 // keepListening keeps a listen open and reopens it when it breaks.
 func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
-	wait := time.Second
+	pauses := work.Backoff{Ceiling: time.Minute}
 	for {
 		err := u.listenOnce(ctx, on, l)
 		if ctx.Err() != nil || errors.Is(err, errEraChanged) || errors.Is(err, errNoListen) {
@@ -171,17 +171,16 @@ func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 		}
 		if isClosed(l.acked) && l.err == nil {
 			// Changes may have been missed in between.
-			wait = time.Second
+			pauses.Reset()
 			u.forgetTools()
 			if u.opts.Changed != nil {
 				u.opts.Changed("")
 			}
 		}
 		u.opts.Log.Info("listen ended", "server", u.spec.Name, "cause", reason(err))
-		if work.Sleep(ctx, wait) != nil {
+		if work.Sleep(ctx, pauses.Fail()) != nil {
 			return
 		}
-		wait = min(2*wait, time.Minute)
 	}
 }
 
@@ -214,6 +213,9 @@ func (u *Upstream) listenOnce(ctx context.Context, on *link, l *listening) error
 		u.noteListen(s, mcp.MethodListen, r)
 	default:
 		err = errors.New("the server refused subscriptions/listen")
+	}
+	if !errors.Is(err, errNoListen) && ctx.Err() == nil {
+		u.checkSoon(s)
 	}
 	u.mu.Lock()
 	if errors.Is(err, errNoListen) {

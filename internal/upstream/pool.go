@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/failure"
@@ -469,7 +467,15 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	o := &opening{done: make(chan struct{})}
 	p.opening = o
 	f = f.Own()
-	u.setStateLocked(Starting, "")
+	if u.status.State != Broken {
+		u.setStateLocked(Starting, "")
+	}
+	began := time.Now()
+	if !u.hasSessionLocked() {
+		u.awayLocked()
+		u.tries++
+	}
+	u.nextTry = time.Time{}
 	u.work.Go(func() {
 		s, err := u.open(u.life, p, f, false)
 		if err == nil {
@@ -480,15 +486,23 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 			why = u.failureOf(err)
 		}
 		u.mu.Lock()
+		if err == nil && s.over {
+			u.mu.Unlock()
+			err = u.endedAtOnce(s)
+			why = u.failureOf(err)
+			u.mu.Lock()
+		}
 		if err == nil && u.closed {
 			err, why = u.unavailable(errStopped, "removed"), u.removed
 			defer s.shut(u.graceful, errStopped)
 		}
-		failed := u.failures > 0
+		failed := u.backoff.Failures() > 0
 		if err != nil {
 			// For the callers that wait now, not for later ones.
 			if !u.refusedScopeLocked(p, f, err) {
 				u.failedLocked(err, why)
+			} else if u.backoff.Failures() > 0 && !u.hasSessionLocked() {
+				u.healLaterLocked(max(time.Until(u.notBefore), 0))
 			}
 			o.err = err
 		} else {
@@ -502,7 +516,7 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 			u.starts++
 			// At the first start the reader of the lists has caused the start and reads
 			// them now. Nothing read before can have changed.
-			changed = failed || u.starts > 1
+			changed = failed || u.starts > 1 || time.Since(began) > readersWait
 		}
 		lines := u.takeLinesLocked()
 		u.mu.Unlock()
@@ -515,8 +529,9 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 }
 
 func (u *Upstream) openedLocked(p *pool, f *mcp.ClientInfo, s *session) {
-	u.failures, u.lastErr, u.notBefore = 0, nil, time.Time{}
+	u.readyLocked()
 	s.opened = time.Now()
+	u.checkLaterLocked(s, checkEvery)
 	s.idle = s.opened
 	opened := s.server.Opening()
 	u.status.Revision = opened.Revision
@@ -563,22 +578,6 @@ func offersLegacy(versions []string) bool {
 		}
 	}
 	return false
-}
-
-// failedLocked starts the back-off: 1, 2, 4 … 60 s after consecutive failures.
-func (u *Upstream) failedLocked(err error, why *failure.Failure) {
-	u.failures++
-	wait := time.Second << min(u.failures-1, 6)
-	u.notBefore = time.Now().Add(min(wait, time.Minute))
-	u.lastErr = err
-	u.faultLocked(why)
-	u.setFailedLocked(Broken, why)
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		// Not the fault of this server; one line covers all servers.
-		u.lines = append(u.lines, logLine{slog.LevelWarn, "file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)", nil})
-		return
-	}
-	u.logLocked(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "retry_after", min(wait, time.Minute).String())...)
 }
 
 // drop takes a session out of service. Its calls fail by themselves.

@@ -17,10 +17,9 @@ type Report struct {
 	Status
 	Transport string // "stdio", "http", "sse" or "inmem"; "" if not known yet
 	Isolation Isolation
-	Restarts  int       // number of restarts after the first start
-	Retry     time.Time // no open before this time; zero for none
-	Fault     Fault     // the last fault; the zero Fault for none
-	Trace     []string  // the last handshake, a line per step
+	Restarts  int      // number of restarts after the first start
+	Fault     Fault    // the last fault; the zero Fault for none
+	Trace     []string // the last handshake, a line per step
 	TracedAt  time.Time
 	Sessions  []SessionReport
 	LeftOut   map[string]string // tools hidden from clients, and why
@@ -85,9 +84,6 @@ func (u *Upstream) Report() Report {
 		r.Transport = "http"
 	}
 	r.Restarts = max(0, u.starts-1)
-	if time.Now().Before(u.notBefore) {
-		r.Retry = u.notBefore
-	}
 	r.Fault, r.TracedAt = u.fault, u.tracedAt
 	if len(u.trace) > 0 {
 		r.Trace = strings.Split(strings.TrimSuffix(u.trace.String(), "\n"), "\n")

@@ -33,6 +33,7 @@ type session struct {
 	tasks       mcp.TaskForm // set before the session is used
 	ending      sync.Once
 	watched     atomic.Bool // the watch timer runs
+	served      atomic.Bool // it has answered a call of a client
 
 	// Under Upstream.mu:
 	pool              *pool     // nil for the link to a modern server
@@ -43,6 +44,9 @@ type session struct {
 	calls             int       // running calls of clients that can be asked
 	owner             uint64
 	reap              *time.Timer  // ends an idle session; nil while it is in use
+	over              bool         // it has ended, and cleanUp has taken it out of service
+	check             *time.Timer  // see checkLaterLocked; nil for none
+	checked           time.Time    // the last check
 	outdated          bool         // the server speaks the other era now; see eraChanged
 	noListen          time.Time    // when it answered that it does not have subscriptions/listen; zero for never
 	keep              time.Time    // holds tasks until then and is not ended as idle
@@ -343,6 +347,8 @@ func (u *Upstream) cleanUp(s *session) {
 	cause := s.server.Err()
 	first := u.ended(s, cause, "")
 	u.mu.Lock()
+	s.over = true
+	s.stopCheck()
 	u.unwatchLocked(s)
 	if s.stall != nil {
 		s.stall.Stop()
@@ -356,11 +362,16 @@ func (u *Upstream) cleanUp(s *session) {
 	}
 	u.leaving = slices.DeleteFunc(u.leaving, func(x *session) bool { return x == s })
 	unexpected := !u.closed && !s.outdated && !wanted(cause)
-	if unexpected {
+	var pause time.Duration
+	if unexpected && !s.opened.IsZero() { // otherwise openLocked takes care of it
 		u.faultLocked(first)
-	}
-	if unexpected && len(u.linksLocked()) == 0 && (p == nil || len(p.sessions) == 0) {
-		u.setFailedLocked(Idle, first)
+		switch {
+		case u.hasSessionLocked():
+		case u.spec.Isolation == PerCall:
+			u.setFailedLocked(Idle, first) // the next call opens another one anyway
+		default:
+			pause = u.endedLocked(s, first)
+		}
 	}
 	u.up = u.up && !(unexpected && len(u.sessionsLocked()) == 0)
 	u.mu.Unlock()
@@ -374,10 +385,25 @@ func (u *Upstream) cleanUp(s *session) {
 	}
 	f := u.ended(s, cause, exit)
 	u.replaceFailure(first, f)
+	attrs := append([]any{"server", u.spec.Name}, f.Attrs()...)
+	if pause > 0 {
+		attrs = append(attrs, "retry_after", shownPause(pause))
+	}
 	if s.child != nil {
-		u.opts.Log.Warn("server ended", append([]any{"server", u.spec.Name}, f.Attrs()...)...)
+		u.opts.Log.Warn("server ended", attrs...)
 	} else {
-		u.opts.Log.Info("connection to server ended", append([]any{"server", u.spec.Name}, f.Attrs()...)...)
+		u.opts.Log.Info("connection to server ended", attrs...)
 	}
 	u.restore(p, s.link)
+}
+
+// endedAtOnce returns the error of an open whose session has ended before anybody could
+// use it. It waits for the child.
+func (u *Upstream) endedAtOnce(s *session) error {
+	cause, exit := s.server.Err(), ""
+	if s.child != nil {
+		exit = u.exitOf(s.child)
+	}
+	s.shut(u.graceful, cause)
+	return u.endError(s, u.ended(s, cause, exit))
 }

@@ -166,9 +166,15 @@ type Upstream struct {
 	silent          bool // does not answer the probe
 	sse             bool
 	status          Status
-	failures        int       // consecutive failed opens
-	notBefore       time.Time // no open before this time
-	lastErr         error
+	backoff         work.Backoff // counts failed opens and early ends in a row
+	notBefore       time.Time    // no call opens the server before this time
+	lastErr         error        // that calls get until notBefore
+	kept            bool         // see KeepOpen
+	healTimer       *time.Timer  // for the next attempt in the background; nil for none
+	nextTry         time.Time    // when it fires; zero for none
+	opened          time.Time    // the last time that a session was opened; zero after a failure
+	awaySince       time.Time    // since when the server is not ready although it is needed; zero if it is
+	tries           int          // opens since then
 	closed          bool
 	up              bool // is open
 	starts          int  // number of starts
@@ -195,7 +201,9 @@ const (
 	Idle     State = "idle"     // not needed so far
 	Starting State = "starting" // an open is in progress
 	Ready    State = "ready"
-	Broken   State = "failed" // the last open failed; see Reason
+	// Broken: the last open failed, or the server has ended and is kept open. See Reason. An
+	// attempt to open it again does not change the state before it succeeds.
+	Broken State = "failed"
 	// Unresponsive: calls wait, nothing has arrived for a while, and a ping is not
 	// answered; or the server does not read. See Reason.
 	Unresponsive State = "unresponsive"
@@ -209,6 +217,8 @@ type Status struct {
 	Reason string // why it failed, a sentence
 	// Failure has the same and more; nil while Reason is "". It must not be changed.
 	Failure  *failure.Failure
+	Attempts int       // failures in a row, while it is not ready; see work.Backoff
+	Retry    time.Time // the next attempt in the background, or before which no call makes one; zero for none
 	Revision mcp.Revision
 	Sessions int
 	Running  int // calls in flight
@@ -272,6 +282,13 @@ func (u *Upstream) Status() Status {
 func (u *Upstream) statusLocked() Status {
 	s := u.status
 	s.Unasked, s.Odd, s.Broadcasts = u.sessions.Unasked(), u.sessions.Odd(), u.sessions.Broadcasts()
+	if s.State != Ready {
+		s.Attempts = u.backoff.Failures()
+		s.Retry = u.nextTry
+		if s.Retry.IsZero() && time.Now().Before(u.notBefore) {
+			s.Retry = u.notBefore
+		}
+	}
 	count := func(x *session) {
 		s.Sessions++
 		s.Running += x.server.Running()
@@ -320,6 +337,12 @@ func (u *Upstream) replaceFailure(before, now *failure.Failure) {
 	if u.status.Failure == before {
 		u.status.Reason, u.status.Failure = now.Sentence, now
 	}
+	var e *mcp.Error
+	if errors.As(u.lastErr, &e) && e.Failure == before {
+		later := *e
+		u.explain(&later, now)
+		u.lastErr = &later
+	}
 }
 
 var errStopped = fmt.Errorf("%w, or Dragoman is stopping", conn.ErrRemoved)
@@ -330,10 +353,12 @@ func (u *Upstream) Close(ctx context.Context) {
 	defer context.AfterFunc(ctx, u.kill)()
 	u.mu.Lock()
 	u.closed = true
+	u.stopHealingLocked()
 	for _, s := range u.sessionsLocked() {
 		if s.reap != nil {
 			s.reap.Stop()
 		}
+		s.stopCheck()
 		u.work.Go(func() { s.shut(u.graceful, errStopped) })
 	}
 	u.work.Close()

@@ -160,7 +160,7 @@ func (w *Subscriber) Resume(uris []string) {
 // resume asks the server to watch resources, as long as a client wants them and until the
 // server could be asked.
 func (u *Upstream) resume(w *Subscriber, uris []string) {
-	wait := time.Second
+	pauses := work.Backoff{Ceiling: time.Minute}
 	for len(uris) > 0 {
 		uri := uris[0]
 		u.mu.Lock()
@@ -182,10 +182,9 @@ func (u *Upstream) resume(w *Subscriber, uris []string) {
 			u.publishLoss(mcp.MethodSubscribe, "the server refused a subscription that its client had before a change of the configuration")
 		case err != nil:
 			u.opts.Log.Info("subscriptions are not restored yet", "server", u.spec.Name, "cause", err.Error())
-			if work.Sleep(u.life, wait) != nil {
+			if work.Sleep(u.life, pauses.Fail()) != nil {
 				return
 			}
-			wait = min(2*wait, time.Minute)
 			continue
 		}
 		uris = uris[1:]
@@ -408,11 +407,9 @@ func (u *Upstream) restore(p *pool, l *link) {
 		}
 		return
 	}
-	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		if u.resubscribe(p) {
-			return
-		}
-		if work.Sleep(u.life, wait) != nil {
+	pauses := work.Backoff{Ceiling: time.Minute}
+	for !u.resubscribe(p) {
+		if work.Sleep(u.life, pauses.Fail()) != nil {
 			return
 		}
 	}

@@ -1,0 +1,215 @@
+package upstream
+
+import (
+	"errors"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// A server that is kept open is opened again in the background whenever it is not ready:
+// after an open that failed, and after its last session ended by itself. Only one session is
+// opened for that, the home session of clients without capabilities, which our own requests
+// use too. Sessions for other clients are opened when they call.
+//
+// All attempts of a server share one schedule, whoever makes them. A call may try earlier
+// than the background does, but not in a loop: after a failed open, and after several
+// sessions in a row that ended early, calls wait too, up to a minute.
+
+const (
+	// steady is how long a session must last before its end no longer counts as a failure in
+	// a row. A session that has answered a call of a client has proved itself too.
+	steady = time.Minute
+	// maxCallPause is the longest time after a failure in which calls are refused without an
+	// attempt. The background may pause for longer.
+	maxCallPause = time.Minute
+	// freeRestarts is how many sessions in a row may end early before calls wait too.
+	freeRestarts = 4
+	// maxRetryAfter is the longest pause that a server can ask for.
+	maxRetryAfter = time.Hour
+	// readersWait is how long readers of a server's lists wait for its first start at least.
+	// After that they have given up and must be told that the server is there.
+	readersWait = 45 * time.Second
+)
+
+// KeepOpen says whether the server is kept open; see above. It does not open a server that
+// nobody has needed so far.
+func (u *Upstream) KeepOpen(keep bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.kept == keep {
+		return
+	}
+	u.kept = keep
+	if !keep {
+		u.stopHealingLocked()
+		return
+	}
+	for _, s := range u.sessionsLocked() {
+		u.checkLaterLocked(s, checkEvery)
+	}
+	if (u.status.State == Broken || u.status.Reason != "") && !u.hasSessionLocked() {
+		u.healLaterLocked(max(time.Until(u.notBefore), 0))
+	}
+}
+
+// hasSessionLocked reports whether the server has a session that calls may use.
+func (u *Upstream) hasSessionLocked() bool {
+	if len(u.linksLocked()) > 0 {
+		return true
+	}
+	for _, p := range u.pools {
+		if len(p.sessions) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// healLaterLocked plans the next attempt in the background, in place of an earlier plan.
+func (u *Upstream) healLaterLocked(pause time.Duration) {
+	if !u.kept || u.closed {
+		return
+	}
+	u.stopHealingLocked()
+	u.nextTry = time.Now().Add(pause)
+	u.healTimer = time.AfterFunc(pause, func() { u.work.Go(u.heal) })
+}
+
+func (u *Upstream) stopHealingLocked() {
+	if u.healTimer != nil {
+		u.healTimer.Stop()
+		u.healTimer = nil
+	}
+	u.nextTry = time.Time{}
+}
+
+// heal opens the home session of a server that is not ready.
+func (u *Upstream) heal() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed || !u.kept || u.hasSessionLocked() {
+		return
+	}
+	for _, p := range u.pools {
+		if p.opening != nil && p.scope == "" {
+			return // a call was earlier; when that open fails, it plans the next attempt
+		}
+	}
+	p := u.pools[""]
+	if p == nil {
+		p = u.newPoolLocked("", nil, "")
+	}
+	if p.opening == nil {
+		u.openLocked(p, nil)
+	}
+}
+
+// failLocked counts a failure and returns the pause before the next attempt. lived is how
+// long the server was ready before. Zero means that it was not.
+func (u *Upstream) failLocked(lived time.Duration) time.Duration {
+	if lived >= steady {
+		u.backoff.Reset()
+	}
+	return u.backoff.Fail()
+}
+
+// awayLocked notes that the server is needed and not ready.
+func (u *Upstream) awayLocked() {
+	if u.awaySince.IsZero() {
+		u.awaySince, u.tries = time.Now(), 0
+	}
+}
+
+// failedLocked records an open that failed and plans the next attempt. why is that error
+// for users.
+func (u *Upstream) failedLocked(err error, why *failure.Failure) {
+	var lived time.Duration
+	if !u.opened.IsZero() {
+		lived = time.Since(u.opened)
+		u.opened = time.Time{}
+	}
+	pause := u.failLocked(lived)
+	var e *mcp.Error
+	asked := time.Duration(0)
+	if errors.As(err, &e) {
+		asked = min(e.RetryAfter, maxRetryAfter)
+	}
+	pause = max(pause, asked)
+	u.lastErr = err
+	u.notBefore = time.Now().Add(max(min(pause, maxCallPause), asked))
+	repeated := u.fault.Text == why.Sentence
+	u.faultLocked(why)
+	if u.hasSessionLocked() {
+		u.setStateLocked(Ready, "") // only another session could not be opened
+	} else {
+		u.awayLocked()
+		u.setFailedLocked(Broken, why)
+		u.healLaterLocked(pause)
+	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		// Not the fault of this server; one line covers all servers.
+		u.lines = append(u.lines, logLine{slog.LevelWarn, "file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)", nil})
+		return
+	}
+	level := slog.LevelWarn
+	if repeated && u.backoff.Failures() > 1 {
+		level = slog.LevelInfo
+	}
+	u.logLocked(level, "server could not be opened", append(why.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)
+}
+
+// shownPause returns a pause for the log.
+func shownPause(pause time.Duration) string {
+	return pause.Round(100 * time.Millisecond).String()
+}
+
+// endedLocked records that the last session has ended by itself, and plans the next attempt.
+// It returns the pause before that, 0 if nothing is planned.
+func (u *Upstream) endedLocked(s *session, why *failure.Failure) (pause time.Duration) {
+	u.opened = time.Time{}
+	u.awayLocked()
+	lived := time.Since(s.opened)
+	if s.served.Load() {
+		lived = max(lived, steady)
+	}
+	pause = u.failLocked(lived)
+	u.notBefore, u.lastErr = time.Time{}, nil
+	if u.backoff.Failures() > freeRestarts {
+		u.notBefore = time.Now().Add(min(pause, maxCallPause))
+		u.lastErr = u.endError(s, why)
+	}
+	if !u.kept {
+		u.setFailedLocked(Idle, why)
+		return 0
+	}
+	u.setFailedLocked(Broken, why)
+	u.healLaterLocked(pause)
+	return pause
+}
+
+// endError returns the error of calls that get no session because the server ends early.
+func (u *Upstream) endError(s *session, why *failure.Failure) *mcp.Error {
+	e := u.unavailable(s.server.Err(), "exited")
+	u.explain(e, why)
+	return e
+}
+
+// readyLocked records that the server has been opened, and logs how long that took.
+func (u *Upstream) readyLocked() {
+	u.notBefore, u.lastErr = time.Time{}, nil
+	u.opened = time.Now()
+	u.stopHealingLocked()
+	if u.awaySince.IsZero() {
+		return
+	}
+	level := slog.LevelDebug
+	if u.kept || u.tries > 1 {
+		level = slog.LevelInfo
+	}
+	u.logLocked(level, "server ready", "took", time.Since(u.awaySince).Round(time.Millisecond).String(), "attempts", u.tries)
+	u.awaySince, u.tries = time.Time{}, 0
+}

@@ -1,0 +1,441 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// journal is a log that a test can read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func (j *journal) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// kill ends all processes of a program as kill -9 does.
+func (h *program) kill() {
+	for _, l := range h.all() {
+		_ = l.pipe.Close()
+	}
+}
+
+// gaps returns the times between the starts of a program.
+func (h *program) gaps() (all []time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := 1; i < len(h.tries); i++ {
+		all = append(all, h.tries[i].Sub(h.tries[i-1]))
+	}
+	return all
+}
+
+func (h *program) starts() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.tries)
+}
+
+// keptOpen runs a test with a server that is kept open and was needed once.
+func keptOpen(t *testing.T, h *program, spec Spec, f func(t *testing.T, u *Upstream, log *journal)) {
+	t.Helper()
+	bubble(t, h, spec, func(t *testing.T, u *Upstream) {
+		log := &journal{}
+		u.opts.Log = log.logger()
+		u.KeepOpen(true)
+		_, _ = u.Hello(t.Context(), nil)
+		synctest.Wait()
+		f(t, u, log)
+	})
+}
+
+// TestServerComesBackByItself: a server that cannot be opened at first is ready without any
+// call. The status counts the failures and tells the next attempt, the log says how long it
+// took, and the owner is told that its lists may have changed.
+func TestServerComesBackByItself(t *testing.T) {
+	for _, era := range []string{"legacy", "modern"} {
+		t.Run(era, func(t *testing.T) {
+			h := &program{legacy: era == "legacy", modern: era == "modern", fails: func(n int) bool { return n <= 4 }}
+			h.on = func(_ *process, m *jsonrpc.Message) []byte {
+				if m.Method == mcp.MethodListen {
+					return silent // it goes on
+				}
+				return nil
+			}
+			var changed atomic.Int32
+			synctest.Test(t, func(t *testing.T) {
+				u := h.open(Spec{})
+				log := &journal{}
+				u.opts.Log, u.opts.Changed = log.logger(), func(kind string) {
+					if kind == "" {
+						changed.Add(1)
+					}
+				}
+				u.KeepOpen(true)
+				if _, err := u.Hello(t.Context(), nil); err == nil {
+					t.Fatal("the first open succeeded")
+				}
+				for failures := 1; failures <= 4; failures++ {
+					s := u.Status()
+					if s.State != Broken || s.Attempts != failures || s.Reason == "" || !s.Retry.After(time.Now()) {
+						t.Fatalf("after %d failures: %+v", failures, s)
+					}
+					time.Sleep(time.Until(s.Retry))
+					synctest.Wait()
+				}
+				if s := u.Status(); s.State != Ready || s.Attempts != 0 || !s.Retry.IsZero() || s.Sessions != 1 {
+					t.Errorf("in the end: %+v", s)
+				}
+				if n := changed.Load(); n != 1 {
+					t.Errorf("the owner was told %d times", n)
+				}
+				if text := log.String(); strings.Count(text, `msg="server ready"`) != 1 || !strings.Contains(text, "attempts=5") {
+					t.Errorf("the log: %s", text)
+				}
+				n := h.starts()
+				time.Sleep(10 * time.Minute)
+				if h.starts() != n {
+					t.Error("a server that is ready was opened again")
+				}
+				u.Close(t.Context())
+				synctest.Wait()
+				if n := h.alive(); n != 0 {
+					t.Errorf("%d processes are left", n)
+				}
+			})
+		})
+	}
+}
+
+// TestKilledServerIsStartedAgain: each time, within a second, and without a call.
+func TestKilledServerIsStartedAgain(t *testing.T) {
+	for _, era := range []string{"legacy", "modern"} {
+		h := &program{legacy: era == "legacy", modern: era == "modern"}
+		t.Run(era, func(t *testing.T) {
+			keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
+				for i := range 3 {
+					time.Sleep(2 * steady)
+					h.kill()
+					synctest.Wait()
+					s := u.Status()
+					if s.State != Broken || s.Failure == nil || s.Attempts != 1 || s.Retry.IsZero() {
+						t.Errorf("kill %d: %+v", i, s)
+					}
+					time.Sleep(time.Second)
+					synctest.Wait()
+					if s := u.Status(); s.State != Ready || s.Sessions != 1 || h.alive() != 1 {
+						t.Errorf("a second after kill %d: %+v", i, s)
+					}
+				}
+				if n := strings.Count(log.String(), `msg="server ready"`); n != 4 {
+					t.Errorf("ready was logged %d times: %s", n, log)
+				}
+			})
+		})
+	}
+}
+
+// TestOnlyTheHomeSessionIsOpenedAgain: sessions for other clients and exclusive ones are
+// opened when they are needed.
+func TestOnlyTheHomeSessionIsOpenedAgain(t *testing.T) {
+	h := &program{legacy: true}
+	f := info(mcp.R20260728, "anna", canElicit, 0)
+	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
+		release := make(chan struct{})
+		h.on = held(release)
+		var wait sync.WaitGroup
+		for range 3 {
+			wait.Go(func() { _, _ = call(t, u, f, mcp.MethodCallTool, `{"name":"t"}`) })
+			synctest.Wait()
+		}
+		if n := h.alive(); n != 4 {
+			t.Fatalf("%d sessions, want one and three of another client", n)
+		}
+		home, others := h.all()[0], h.all()[1:]
+		for _, l := range others[1:] {
+			_ = l.pipe.Close()
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := h.alive(); n != 2 || u.Status().State != Ready {
+			t.Errorf("%d sessions after two of four have ended, %+v", n, u.Status())
+		}
+		_ = home.pipe.Close()
+		_ = others[0].pipe.Close()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := h.alive(); n != 1 || u.Status().State != Ready {
+			t.Errorf("%d sessions after all have ended, %+v", n, u.Status())
+		}
+		close(release)
+		wait.Wait()
+	})
+}
+
+// exitsAtOnce answers the handshake and then closes the pipe.
+func exitsAtOnce(l *process, m *jsonrpc.Message) []byte {
+	if m.Method != mcp.MethodInitialize {
+		return nil
+	}
+	_ = l.pipe.Write(ok(m, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"h","version":"1"}}`))
+	_ = l.pipe.Close()
+	return silent
+}
+
+// TestServerThatExitsAtOnceIsNotStartedInALoop: the pauses grow to five minutes, with and
+// without clients that call all the time. Once it is stable they begin anew.
+func TestServerThatExitsAtOnceIsNotStartedInALoop(t *testing.T) {
+	for _, calls := range []bool{false, true} {
+		name := map[bool]string{false: "nobody calls", true: "clients call"}[calls]
+		t.Run(name, func(t *testing.T) {
+			var repaired atomic.Bool
+			h := &program{legacy: true, on: func(l *process, m *jsonrpc.Message) []byte {
+				if repaired.Load() {
+					return nil
+				}
+				return exitsAtOnce(l, m)
+			}}
+			keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
+				var wait sync.WaitGroup
+				ctx, stop := context.WithCancel(t.Context())
+				if calls {
+					for i := range 5 {
+						wait.Go(func() {
+							for ctx.Err() == nil {
+								_, err := call(t, u, info(mcp.R20251125, "", "{}", uint64(i+1)), mcp.MethodCallTool, `{"name":"t"}`)
+								if e := (*mcp.Error)(nil); err == nil || !errors.As(err, &e) {
+									t.Errorf("got %v", err)
+								}
+								time.Sleep(time.Second)
+							}
+						})
+					}
+				}
+				const half = 30 * time.Minute
+				time.Sleep(half)
+				first := h.starts()
+				time.Sleep(half)
+				synctest.Wait()
+				// A call may try a minute after a failure, the background after 150 s to 300 s.
+				most := int(half/(150*time.Second)) + 1
+				if calls {
+					most = int(half/(30*time.Second)) + 1
+				}
+				if got := h.starts() - first; got > most || got < int(half/(5*time.Minute))-1 {
+					t.Errorf("%d starts in %s, want at most %d", got, half, most)
+				}
+				if s := u.Status(); s.State == Ready || s.Attempts < 10 {
+					t.Errorf("%+v", s)
+				}
+				stop()
+				wait.Wait()
+				repaired.Store(true)
+				time.Sleep(6 * time.Minute)
+				synctest.Wait()
+				if s := u.Status(); s.State != Ready || h.alive() != 1 {
+					t.Fatalf("when it has been repaired: %+v", s)
+				}
+				time.Sleep(steady)
+				h.kill()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if s := u.Status(); s.State != Ready {
+					t.Errorf("the count was not reset: %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestCallMayTryBeforeTheBackground: the background pauses for longer than calls have to
+// wait, and the attempt of a call is as good.
+func TestCallMayTryBeforeTheBackground(t *testing.T) {
+	var down atomic.Bool
+	down.Store(true)
+	h := &program{legacy: true, fails: func(int) bool { return down.Load() }}
+	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for u.Status().Retry.Before(time.Now().Add(maxCallPause + time.Second)) {
+			time.Sleep(time.Second)
+		}
+		down.Store(false)
+		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err == nil {
+			time.Sleep(maxCallPause)
+		}
+		time.Sleep(maxCallPause)
+		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Error(err)
+		}
+		if s := u.Status(); s.State != Ready || !s.Retry.IsZero() {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestServerThatIsNotKeptOpenWaitsForCalls: neither an end nor a failure starts anything.
+func TestServerThatIsNotKeptOpenWaitsForCalls(t *testing.T) {
+	h := &program{legacy: true}
+	bubble(t, h, Spec{}, func(t *testing.T, u *Upstream) {
+		if _, err := call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`); err != nil {
+			t.Fatal(err)
+		}
+		h.kill()
+		time.Sleep(time.Hour)
+		if n := h.starts(); n != 1 || u.Status().State != Idle {
+			t.Errorf("%d starts, %+v", n, u.Status())
+		}
+		u.KeepOpen(true) // as after a reload
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s := u.Status(); s.State != Ready || h.alive() != 1 {
+			t.Errorf("%+v", s)
+		}
+		u.KeepOpen(false)
+		h.kill()
+		time.Sleep(time.Hour)
+		if n := h.starts(); n != 2 {
+			t.Errorf("%d starts", n)
+		}
+	})
+}
+
+// TestSessionsOfOneCallAreNotOpenedAgain: with isolation "call" the end of a session
+// concerns one call. Only opens that fail are repeated.
+func TestSessionsOfOneCallAreNotOpenedAgain(t *testing.T) {
+	h := &program{legacy: true, fails: func(n int) bool { return n == 1 }}
+	keptOpen(t, h, Spec{Isolation: PerCall}, func(t *testing.T, u *Upstream, _ *journal) {
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s := u.Status(); s.State != Ready || h.starts() != 2 {
+			t.Fatalf("%+v after %d starts", s, h.starts())
+		}
+		h.on = func(l *process, m *jsonrpc.Message) []byte {
+			if m.Method == mcp.MethodCallTool {
+				_ = l.pipe.Close()
+				return silent
+			}
+			return nil
+		}
+		for range 3 {
+			_, _ = call(t, u, legacyClient, mcp.MethodCallTool, `{"name":"t"}`)
+		}
+		n := h.starts()
+		time.Sleep(time.Hour)
+		if h.starts() != n || h.alive() != 0 {
+			t.Errorf("%d starts for the calls, %d after an hour", n, h.starts())
+		}
+	})
+}
+
+// TestFailedLaneDoesNotMakeTheServerFailed: the server has another session.
+func TestFailedLaneDoesNotMakeTheServerFailed(t *testing.T) {
+	h := &program{legacy: true, fails: func(n int) bool { return n > 1 }}
+	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
+		if _, err := call(t, u, info(mcp.R20251125, "anna", canElicit, 1), mcp.MethodCallTool, `{"name":"t"}`); err == nil {
+			t.Error("the second session was opened")
+		}
+		if s := u.Status(); s.State != Ready || s.Attempts != 0 {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(time.Hour)
+		if n := h.starts(); n != 2 {
+			t.Errorf("%d starts", n)
+		}
+	})
+}
+
+// TestHTTPServerThatWasAwayIsNoticed: an HTTP server goes away without a word. A failed call
+// shows it, and when the server is back, that is noticed without a call.
+func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
+	t.Parallel()
+	for _, modern := range []bool{false, true} {
+		t.Run(map[bool]string{false: "legacy", true: "modern"}[modern], func(t *testing.T) {
+			t.Parallel()
+			answers := func(w http.ResponseWriter, r *http.Request) {
+				h := &program{legacy: !modern, modern: modern}
+				if r.Method != http.MethodPost {
+					w.WriteHeader(http.StatusMethodNotAllowed)
+					return
+				}
+				b := make([]byte, r.ContentLength)
+				for n := 0; n < len(b); {
+					k, err := r.Body.Read(b[n:])
+					if n += k; err != nil {
+						break
+					}
+				}
+				m, err := jsonrpc.Scan(b, jsonrpc.Limits{})
+				if err != nil || m.Kind != jsonrpc.Request {
+					w.WriteHeader(http.StatusAccepted)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write(h.usual(nil, m))
+			}
+			web := httptest.NewServer(http.HandlerFunc(answers))
+			address := web.Listener.Addr().String()
+			log := &journal{}
+			u := New(Spec{Name: "web", URL: web.URL + "/mcp", Kind: "http"}, Options{Log: log.logger()})
+			defer u.Close(context.Background())
+			u.KeepOpen(true)
+			if _, err := u.Hello(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			wait := func(what string, is func(Status) bool) {
+				t.Helper()
+				for end := time.Now().Add(time.Minute); !is(u.Status()); time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatalf("%s: %+v\n%s", what, u.Status(), log)
+					}
+				}
+			}
+			web.CloseClientConnections()
+			web.Close()
+			if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err == nil {
+				t.Error("a call to a server that is away succeeded")
+			}
+			wait("it is away", func(s Status) bool { return s.State == Broken && s.Attempts > 0 })
+			l, err := net.Listen("tcp", address)
+			if err != nil {
+				t.Skipf("its port is taken: %v", err)
+			}
+			again := &http.Server{Handler: http.HandlerFunc(answers)}
+			var serving sync.WaitGroup
+			serving.Go(func() { _ = again.Serve(l) })
+			defer serving.Wait()
+			defer again.Close()
+			wait("it is back", func(s Status) bool { return s.State == Ready })
+			if !strings.Contains(log.String(), `msg="server ready"`) {
+				t.Errorf("the log: %s", log)
+			}
+		})
+	}
+}
