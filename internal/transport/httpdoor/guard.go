@@ -1,6 +1,7 @@
 package httpdoor
 
 import (
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -20,8 +21,10 @@ type Guard struct {
 	hosts   map[string]struct{} // lower case, with or without port
 	origins map[string]struct{} // exact
 	methods []string
+	log     *slog.Logger // nil logs nothing
 
 	refused atomic.Int64
+	told    foreign
 }
 
 // NewGuard returns a guard that allows the loopback names, the hosts and the origins. A
@@ -67,9 +70,9 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !g.hostAllowed(r.Host):
-		g.refuse(w, http.StatusForbidden, "the Host header is not a host of this server")
+		g.refuse(w, http.StatusForbidden, g.foreignHost(r.Host))
 	case !g.originAllowed(r):
-		g.refuse(w, http.StatusForbidden, "the Origin header is not an allowed origin")
+		g.refuse(w, http.StatusForbidden, g.foreignOrigin(strings.Join(r.Header["Origin"], ", ")))
 	case !g.methodAllowed(r.Method):
 		w.Header()["Allow"] = []string{strings.Join(g.allowed(), ", ")}
 		g.refuse(w, http.StatusMethodNotAllowed, "the method is not allowed here")
