@@ -19,6 +19,8 @@ type Options struct {
 	Losses  func() []Loss // sorted by Server and What
 	Version string
 	Local   bool // only this machine can reach the listener
+	// PublicURL is the URL at which clients reach "/", if a proxy is before us; else "".
+	PublicURL string
 }
 
 // API reports the state of the running program. Use New. Safe for concurrent use.

@@ -87,6 +87,9 @@ func (a *API) page(r *http.Request) page {
 		Style: template.CSS(pageCSS), Version: a.opts.Version, Local: a.opts.Local && !forwarded(r),
 		Endpoint: scheme + "://" + r.Host + "/mcp",
 	}
+	if a.opts.PublicURL != "" {
+		p.Endpoint = a.opts.PublicURL + "/mcp"
+	}
 	address := string(jsonrpc.AppendQuote(nil, p.Endpoint))
 	p.Entry = `{"mcpServers":{"dragoman":{"type":"http","url":` + address + `}}}`
 	p.CommandEntry = `{"mcpServers":{"dragoman":{"command":"dragoman","args":["run",` + address + `]}}}`

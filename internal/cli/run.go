@@ -19,6 +19,20 @@ func addOpenFlag(c *cobra.Command, open *bool) {
 	c.Flags().BoolVar(open, openFlag, false, "allow a --listen address that other machines can reach without authentication")
 }
 
+// addHostFlag adds the flag that the guard's refusals name.
+func addHostFlag(c *cobra.Command, hosts *[]string) {
+	c.Flags().StringArrayVar(hosts, "allow-host", nil, "also accept requests for the host `NAME`, as behind a proxy (repeatable)")
+}
+
+func checkHosts(hosts []string) error {
+	for _, h := range hosts {
+		if p := config.CheckHost(h); p != nil {
+			return usagef(p.Hint, "--allow-host: %s", p.Text)
+		}
+	}
+	return nil
+}
+
 func checkListen(address string, open bool) error {
 	if p := config.CheckListen(address, open, "--"+openFlag); p != nil {
 		return usagef(p.Hint, "%s", p.Text)
@@ -50,6 +64,7 @@ func reachable(endpoint string) string {
 func (a *app) runCommand() *cobra.Command {
 	var t targetFlags
 	var listen string
+	var hosts []string
 	var open bool
 	c := &cobra.Command{
 		Use:   "run [flags] (URL | [--] COMMAND [ARG]...)",
@@ -82,6 +97,11 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 				if err := checkListen(listen, open); err != nil {
 					return err
 				}
+			} else if len(hosts) > 0 {
+				return usagef("add --listen ADDR, or remove it", "--allow-host works only with --listen")
+			}
+			if err := checkHosts(hosts); err != nil {
+				return err
 			}
 			server, err := t.server(a.env, t.command, t.address)
 			if err != nil {
@@ -93,7 +113,7 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 				a.showProgress()
 			}
 			err = a.backend.Run(c.Context(), daemon.RunOptions{
-				Server: server, Listen: listen, Log: a.log, Progress: a.status.Step,
+				Server: server, Listen: listen, Hosts: hosts, Log: a.log, Progress: a.status.Step,
 				Trace: a.tracer(), Version: version(),
 				Ready: func(endpoint string) {
 					a.status.End()
@@ -108,6 +128,7 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 	}
 	f := flagsInOrder(c)
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of using stdio")
+	addHostFlag(c, &hosts)
 	t.add(f)
 	addOpenFlag(c, &open)
 	a.oneServer(c, &t, "dragoman run")

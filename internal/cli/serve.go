@@ -11,6 +11,7 @@ import (
 
 func (a *app) serveCommand() *cobra.Command {
 	var file, listen string
+	var hosts []string
 	var stdio, demo, open bool
 	c := &cobra.Command{
 		Use:   "serve [flags]",
@@ -36,6 +37,9 @@ text.`,
   dragoman serve --demo`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkHosts(hosts); err != nil {
+				return err
+			}
 			if listen != "" {
 				if err := checkListen(listen, open); err != nil {
 					return err
@@ -74,7 +78,7 @@ text.`,
 			a.warnOpen(c.Context(), address)
 			a.showProgress()
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
-				ConfigPath: path, Config: snapshot, Listen: listen, Stdio: stdio,
+				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Stdio: stdio,
 				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
 				Ready: func(endpoint string) {
 					a.status.End()
@@ -82,6 +86,9 @@ text.`,
 						return
 					}
 					a.status.Printf("MCP clients connect to %s", reachable(endpoint))
+					if snapshot.PublicURL != "" {
+						a.status.Printf("Through the proxy they connect to %s/mcp", snapshot.PublicURL)
+					}
 					if demo {
 						a.showTrial(reachable(endpoint))
 					}
@@ -94,6 +101,7 @@ text.`,
 	f := flagsInOrder(c)
 	addConfigFlag(c, &file)
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
+	addHostFlag(c, &hosts)
 	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
 	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of -c FILE if it is given")
 	addOpenFlag(c, &open)

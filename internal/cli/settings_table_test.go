@@ -39,6 +39,14 @@ func serveSettings() map[string]setting {
 				play(s.T, setting{whole: `{mcpServers: {}, dragoman: {listen: "0.0.0.0:0"}}`, fails: "allowUnauthenticatedNetworkAccess"})
 			},
 		},
+		"dragoman.publicURL": {
+			ours: `publicURL: "https://gateway.internal/tools"`,
+			effect: func(s *stage) {
+				s.wants(s.log.String(), "https://gateway.internal/tools/mcp")
+				s.wants(s.post("/tools/mcp", "{", "Host", "gateway.internal", "Origin", "https://gateway.internal"), "400 ")
+				s.wants(s.post("/other/mcp", "{", "Host", "gateway.internal"), "404 ")
+			},
+		},
 		"dragoman.allowedHosts": {
 			ours: `allowedHosts: [gateway.internal]`,
 			effect: func(s *stage) {

@@ -48,7 +48,7 @@ func TestTheDocumentTellsTheDefaults(t *testing.T) {
 	}
 	want := Default()
 	// The settings whose comments say that they are not the default.
-	s.File, s.Servers, s.Hosts, s.Origins, s.Identity.Instructions.Text = "", nil, nil, nil, ""
+	s.File, s.Servers, s.Hosts, s.Origins, s.Identity.Instructions.Text, s.PublicURL = "", nil, nil, nil, "", ""
 	if d := cmp.Diff(want, s); d != "" {
 		t.Error(d)
 	}

@@ -108,6 +108,12 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 	if l := o.object("limits"); l != nil {
 		c.readLimits(l, &s.Limits)
 	}
+	if n := o.text("publicURL", &s.PublicURL); n != nil {
+		if bad, hint := badPublicURL(s.PublicURL); bad != "" {
+			c.problem(n, o.at("publicURL"), bad, hint)
+		}
+		s.PublicURL = strings.TrimRight(s.PublicURL, "/")
+	}
 	o.list("allowedHosts", false, func(n *node, path string, e expansion) {
 		if bad := badHost(e.text); bad != "" {
 			c.problem(n, path, n.shown()+" "+bad, "write a host name, with :port only if it is not to be any port")

@@ -24,6 +24,9 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	})
 	p.line(0, "dragoman:")
 	p.text(1, "listen", s.Listen)
+	if s.PublicURL != "" {
+		p.text(1, "publicURL", s.PublicURL)
+	}
 	if s.AllowUnauthenticatedNetworkAccess {
 		p.line(1, "allowUnauthenticatedNetworkAccess: true")
 	}

@@ -23,11 +23,14 @@ type Snapshot struct {
 	InheritEnv []string
 	Separator  string // between a server's prefix and the name of a tool or prompt
 	Limits     Limits
-	Hosts      []string // Host headers to accept in addition to the loopback names
-	Origins    []string // additional Origin headers to accept
-	Log        Log
-	Servers    []Server           // in file order, including disabled ones
-	Dialects   []*dialect.Profile // defined in the file, in file order
+	// PublicURL is the URL at which clients reach "/", if that is not Listen, as behind a
+	// proxy. It has no slash at the end; "" for none.
+	PublicURL string
+	Hosts     []string // Host headers to accept in addition to the loopback names
+	Origins   []string // additional Origin headers to accept
+	Log       Log
+	Servers   []Server           // in file order, including disabled ones
+	Dialects  []*dialect.Profile // defined in the file, in file order
 
 	// AllowUnauthenticatedNetworkAccess permits a Listen address that other machines can
 	// reach, although clients do not authenticate. See CheckListen.

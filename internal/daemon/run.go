@@ -27,7 +27,8 @@ import (
 // RunOptions are the options of Run.
 type RunOptions struct {
 	Server config.Server
-	Listen string // "" means stdio
+	Listen string   // "" means stdio
+	Hosts  []string // accepted Host headers besides the loopback names
 	Log    *slog.Logger
 	// Progress gets the current step while the user waits; an empty step says that it is over.
 	// Any goroutine may call it. Nil is allowed.
@@ -74,7 +75,8 @@ func Run(ctx context.Context, o RunOptions) error {
 		}
 		return err
 	}
-	guard := httpdoor.NewGuard(nil, nil, nil)
+	guard := httpdoor.NewGuard(o.Hosts, nil, nil)
+	guard.LogTo(o.Log)
 	e := runtime.NewEndpoint("run", clients, runtime.EndpointOptions{Guard: guard, Budget: budget, Log: o.Log})
 	endpoints := runtime.NewEndpoints()
 	endpoints.Add(e)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -28,8 +29,9 @@ import (
 type ServeOptions struct {
 	ConfigPath string // watched for changes; "" if there is no file
 	Config     *config.Snapshot
-	Listen     string // overrides the configuration's; "" keeps that
-	Stdio      bool   // also serve a client on stdin and stdout
+	Listen     string   // overrides the configuration's; "" keeps that
+	Hosts      []string // accepted Host headers besides those of the configuration
+	Stdio      bool     // also serve a client on stdin and stdout
 	Log        *slog.Logger
 	Progress   func(server, step string) // see RunOptions
 	Trace      func(server, trace string)
@@ -132,12 +134,17 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.stopMetrics = d.metrics.Subscribe(d.events)
 	d.shown = telemetry.NewLog(d.events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
 	d.budget = transport.NewBudget(runtime.InFlight(o.Config.Limits.InFlight, o.Config.Limits.Body))
-	d.guard = httpdoor.NewGuard(o.Config.Hosts, o.Config.Origins, nil)
+	hosts, origins := slices.Concat(o.Config.Hosts, o.Hosts), slices.Clone(o.Config.Origins)
+	if host, origin := o.Config.PublicHost(); host != "" {
+		hosts, origins = append(hosts, host), append(origins, origin)
+	}
+	d.guard = httpdoor.NewGuard(hosts, origins, nil)
+	d.guard.LogTo(o.Log)
 	d.runtime = runtime.New(runtime.Options{
 		Config: o.Config, Log: o.Log, Events: d.events, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local,
 	})
-	d.admin = admin.New(admin.Options{Runtime: d.runtime, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Local: local})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Local: local, PublicURL: o.Config.PublicURL})
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
@@ -165,6 +172,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"limits.body", a.Limits.Body == b.Limits.Body},
 		{"limits.inFlight", a.Limits.InFlight == b.Limits.InFlight},
 		{"limits.initializePerSecond", a.Limits.InitializePerSecond == b.Limits.InitializePerSecond},
+		{"publicURL", a.PublicURL == b.PublicURL},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},
 		{"allowedOrigins", slices.Equal(a.Origins, b.Origins)},
 		{"log", a.Log == b.Log},
@@ -233,7 +241,27 @@ func (d *daemon) handler() http.Handler {
 	d.runtime.Routes(mux)
 	d.admin.Routes(mux)
 	mux.Handle("/metrics", d.metrics.Handler())
-	return d.guard.Wrap(mux)
+	return d.guard.Wrap(underPrefix(d.opts.Config.PublicPath(), mux))
+}
+
+// underPrefix also serves requests whose path has the prefix of the public URL, as those
+// without it: some proxies remove it, and some do not.
+func underPrefix(prefix string, next http.Handler) http.Handler {
+	if prefix == "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rest, ok := strings.CutPrefix(r.URL.Path, prefix)
+		if !ok || rest != "" && rest[0] != '/' {
+			next.ServeHTTP(w, r)
+			return
+		}
+		inner := *r
+		url := *r.URL
+		inner.URL = &url
+		url.Path, url.RawPath = cmp.Or(rest, "/"), strings.TrimPrefix(url.RawPath, prefix)
+		next.ServeHTTP(w, &inner)
+	})
 }
 
 // close stops everything and waits for it.

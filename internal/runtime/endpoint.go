@@ -27,6 +27,8 @@ type Endpoint struct {
 type EndpointOptions struct {
 	Guard  *httpdoor.Guard
 	Limits config.Limits
+	// Prefix is the path under which a proxy shows us; see sse.Options.
+	Prefix string
 	// Allow says whether a client may open a session; see streamhttp.Options.
 	Allow  func(context.Context, transport.Newcomer) (time.Duration, bool)
 	Budget *transport.Budget
@@ -43,7 +45,7 @@ func NewEndpoint(name string, r *downstream.Endpoint, o EndpointOptions) *Endpoi
 			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
 		}),
 		sse: sse.NewServer(sse.Options{
-			Acceptor: r, Endpoint: name, Guard: o.Guard, AllowStream: o.Allow,
+			Acceptor: r, Endpoint: name, Guard: o.Guard, Prefix: o.Prefix, AllowStream: o.Allow,
 			MaxBody: int64(o.Limits.Body), Budget: o.Budget, Log: o.Log,
 		}),
 	}

@@ -64,7 +64,7 @@ func (r *Runtime) newMount(name string) *mount {
 		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: r.opts.Budget,
 	}
 	m.endpoint = NewEndpoint(name, m.clients, EndpointOptions{
-		Guard: r.opts.Guard, Limits: s.Limits, Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
+		Guard: r.opts.Guard, Limits: s.Limits, Prefix: s.PublicPath(), Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
 	})
 	r.endpoints.Add(m.endpoint)
 	return m

@@ -27,8 +27,8 @@ const DrainLimit = 30 * time.Second
 
 // Options are the options of New. Config, Log, Guard and Budget must be set.
 type Options struct {
-	// Config is the initial configuration. Apply does not change its limits, revisions, hosts
-	// and origins; see config.Snapshot.
+	// Config is the initial configuration. Apply does not change its limits, revisions, hosts,
+	// origins and public URL; see config.Snapshot.
 	Config *config.Snapshot
 	Log    *slog.Logger
 	Events *event.Publisher // nil publishes nothing

@@ -29,6 +29,9 @@ type Options struct {
 	// Messages is the path to which clients POST, as they see it. "" means "messages"
 	// beside the path of the stream.
 	Messages string
+	// Prefix is the path under which a proxy shows us, if clients must be told a path with
+	// it: "/mcp-gateway". It has no slash at the end.
+	Prefix string
 
 	// Principal returns the sender of a request. An error refuses the request, with 401
 	// unless it is an *httpdoor.Denied with another status. Nil means no
@@ -198,6 +201,9 @@ func (s *Server) messages(r *http.Request) string {
 	own, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(own, "/") {
 		own = r.URL.EscapedPath()
+	}
+	if p := s.opts.Prefix; p != "" && !strings.HasPrefix(own, p+"/") { // some proxies leave it
+		own = p + own
 	}
 	return path.Join(path.Dir(own), "messages")
 }

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+)
+
+// CheckHost returns what is wrong with a value for allowedHosts, or nil.
+func CheckHost(host string) *Problem {
+	if bad := badHost(host); bad != "" {
+		return &Problem{Text: "\"" + printable(host) + "\" " + bad, Hint: "write a host name, with :port only if it is not to be any port"}
+	}
+	return nil
+}
+
+// badPublicURL returns what is wrong with a value for publicURL, or "".
+func badPublicURL(text string) (bad, hint string) {
+	const form = "write https://host or https://host/path, as clients see it"
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "is not a URL", form
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "must begin with http:// or https://", form
+	case u.Hostname() == "" || badHost(strings.ToLower(u.Host)) != "":
+		return "has no valid host", form
+	case u.User != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "":
+		return "must be only scheme, host and path", form
+	}
+	for i, part := range strings.Split(strings.Trim(u.Path, "/"), "/") {
+		switch {
+		case part == "" && strings.Trim(u.Path, "/") == "":
+		case part == "" || strings.Trim(part, ".") == "" || strings.ContainsFunc(part, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) && r != '~' }):
+			return "has a path that is not plain", "use letters, digits, _, - and . between the slashes"
+		case i == 0 && (part == "s" || part == "p" || part == "api"):
+			return "begins with /" + part + ", which is a path of Dragoman itself", "let the proxy use another prefix"
+		}
+	}
+	for _, leaf := range []string{"/mcp", "/sse"} {
+		if strings.HasSuffix(strings.TrimRight(u.Path, "/"), leaf) {
+			return "is the URL of an endpoint", "leave out " + leaf + ": clients connect to publicURL + " + leaf
+		}
+	}
+	return "", ""
+}
+
+// PublicPath returns the path of PublicURL, without a slash at the end; "" for none.
+func (s *Snapshot) PublicPath() string {
+	u, err := url.Parse(s.PublicURL)
+	if err != nil {
+		return ""
+	}
+	return u.Path
+}
+
+// PublicHost returns the host of PublicURL without the port, in lower case, and its origin
+// as browsers send it; both are "" without a PublicURL.
+func (s *Snapshot) PublicHost() (host, origin string) {
+	u, err := url.Parse(s.PublicURL)
+	if err != nil || u.Host == "" {
+		return "", ""
+	}
+	host = strings.ToLower(strings.TrimSuffix(u.Host, ":"+u.Port()))
+	port := u.Port()
+	if port == "" || u.Scheme == "http" && port == "80" || u.Scheme == "https" && port == "443" {
+		return host, u.Scheme + "://" + host
+	}
+	return host, u.Scheme + "://" + host + ":" + port
+}
