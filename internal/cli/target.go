@@ -374,6 +374,6 @@ func (a *app) completeTarget(file *string, first ...string) cobra.CompletionFunc
 }
 
 func addConfigFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVarP(file, "config", "c", "", "configuration `FILE` (default: ./dragoman.yaml, .yml or .json, else ~/.config/dragoman/config.yaml)")
+	c.Flags().StringVarP(file, "config", "c", "", "configuration `FILE` (default: ./dragoman.yaml, .yml or .json, else ~/.config/dragoman/config.yaml, or %AppData%\\dragoman\\config.yaml on Windows)")
 	_ = c.MarkFlagFilename("config", "yaml", "yml", "json")
 }

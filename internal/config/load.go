@@ -13,8 +13,8 @@ import (
 )
 
 // Find returns the default configuration file: dragoman.yaml, .yml or .json in the
-// working directory, else dragoman/config.yaml under $XDG_CONFIG_HOME (~/.config if
-// that is unset). ok is false if none of them exists.
+// working directory, else dragoman/config.yaml under $XDG_CONFIG_HOME (if that is unset,
+// ~/.config, and %AppData% on Windows). ok is false if none of them exists.
 func Find(env func(string) (string, bool)) (path string, ok bool) {
 	for _, p := range Places(env) {
 		if st, err := os.Stat(p); err == nil && !st.IsDir() {
@@ -25,15 +25,21 @@ func Find(env func(string) (string, bool)) (path string, ok bool) {
 }
 
 // Places returns the paths that Find tries, in order.
-func Places(env func(string) (string, bool)) []string {
+func Places(env func(string) (string, bool)) []string { return places(env, runtime.GOOS == "windows") }
+
+func places(env func(string) (string, bool), windows bool) []string {
 	places := []string{"dragoman.yaml", "dragoman.yml", "dragoman.json"}
 	base, _ := env("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(base) { // XDG Base Directory Specification: relative paths are invalid
-		home, _ := env("HOME")
-		if home == "" {
+		home, below := "HOME", ".config"
+		if windows {
+			home, below = "APPDATA", "" // the user's roaming settings
+		}
+		dir, _ := env(home)
+		if dir == "" {
 			return places
 		}
-		base = filepath.Join(home, ".config")
+		base = filepath.Join(dir, below)
 	}
 	return append(places, filepath.Join(base, "dragoman", "config.yaml"))
 }

@@ -65,6 +65,19 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", tt.vars, p, tt.want)
 		}
 	}
+	last := func(vars ...string) string {
+		all := places(env(vars...), true)
+		return all[len(all)-1]
+	}
+	if got, want := last("APPDATA=/Roaming", "HOME=/home"), filepath.Join("/Roaming", "dragoman", "config.yaml"); got != want {
+		t.Errorf("on Windows: %s, want %s", got, want)
+	}
+	if got, want := last("APPDATA=/Roaming", "XDG_CONFIG_HOME="+xdg), inXDG; got != want {
+		t.Errorf("on Windows with XDG_CONFIG_HOME: %s, want %s", got, want)
+	}
+	if got := last("HOME=/home"); got != "dragoman.json" {
+		t.Errorf("on Windows without %%AppData%%: %s", got)
+	}
 	for _, here := range []string{"dragoman.json", "dragoman.yml", "dragoman.yaml"} {
 		write(t, here, "", 0o600)
 		if p, _ := Find(env("HOME=" + home)); p != here {

@@ -237,6 +237,21 @@ func TestS19_Environment(t *testing.T) {
 	}
 }
 
+// TestWholeEnvironment: a server that inherits everything gets our environment, and its own
+// variables win.
+func TestWholeEnvironment(t *testing.T) {
+	t.Setenv("DRAGOMAN_TEST_SECRET", "canary")
+	t.Setenv("GIVEN", "ours")
+	u := child(t, "child", "legacy", func(s *config.Server) {
+		s.InheritEnv, s.Env["GIVEN"] = []string{"*"}, config.NewSecret("theirs")
+	})
+	r := run(t, u)
+	text := toolText(r.call("/mcp", "env", "{}").message(t))
+	if !strings.Contains(text, "DRAGOMAN_TEST_SECRET=canary") || !strings.Contains(text, "GIVEN=theirs") || strings.Contains(text, "GIVEN=ours") {
+		t.Errorf("the server sees %q", text)
+	}
+}
+
 // TestE12_ProgressStorm: of a flood, of wrong tokens, and of backward and late progress,
 // the client gets only a little, all of it its own and increasing.
 func TestE12_ProgressStorm(t *testing.T) {
