@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -27,8 +31,11 @@ func (a *app) configCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [-c FILE]",
 		Short: "Report every problem in a configuration",
-		Long: `Report every problem in a configuration at once, one per line, in the form
+		Long: `Report every problem in a configuration at once, each on a line of the form
 FILE:LINE:COLUMN: KEY: problem; fix. Nothing is started.
+
+Below it are the line of the file and a ^ under the column. Values of "env" and
+"headers", comments and other text that may be secret are left out of that line.
 
 If the file is usable, the last line is "ok" and the exit code is 0. Warnings do
 not change that.`,
@@ -48,7 +55,7 @@ not change that.`,
 				}
 			} else {
 				for _, p := range problems {
-					if _, e := fmt.Fprintln(a.stdout, p.String()); e != nil {
+					if _, e := io.WriteString(a.stdout, p.String()+"\n"+sourceOf(p, a.columns())); e != nil {
 						return e
 					}
 				}
@@ -69,6 +76,40 @@ not change that.`,
 	return c
 }
 
+// sourceOf returns the line of the file that a problem is in, and a line with a ^ under its
+// column. A line with more than width cells is cut around the column. It returns "" if the
+// problem has no line to show.
+func sourceOf(p config.Problem, width int) string {
+	if p.Source == "" {
+		return ""
+	}
+	margin := "  " + strconv.Itoa(p.Line) + " | "
+	runes := []rune(p.Source)
+	at := min(max(p.Caret, 0), len(runes))
+	const least = 20 // a narrower terminal breaks the line itself
+	before, after := around(runes, at, max(width-len(margin)-1, least))
+	return margin + before + after + "\n" +
+		strings.Repeat(" ", len(margin)-2) + "| " + strings.Repeat(" ", screen.Width(before)) + "^\n"
+}
+
+// around returns the text before and from the index at, together at most width cells wide.
+// Two thirds of them are for the text before it, if that needs them.
+func around(runes []rune, at, width int) (before, after string) {
+	before, after = string(runes[:at]), string(runes[at:])
+	if screen.Width(before)+screen.Width(after) <= width {
+		return before, after
+	}
+	room := max(2*width/3, width-screen.Width(after))
+	if screen.Width(before) > room {
+		from := 0
+		for from < at && screen.Width(string(runes[from:at]))+1 > room {
+			from++
+		}
+		before = "…" + string(runes[from:at])
+	}
+	return before, screen.Fit(after, width-screen.Width(before))
+}
+
 // printProblems prints the result of a check as JSON.
 func (a *app) printProblems(path string, ok bool, problems config.Problems) error {
 	type problem struct {
@@ -77,6 +118,7 @@ func (a *app) printProblems(path string, ok bool, problems config.Problems) erro
 		Path    string `json:"path,omitempty"`
 		Text    string `json:"text"`
 		Hint    string `json:"hint,omitempty"`
+		Source  string `json:"source,omitempty"`
 		Warning bool   `json:"warning"`
 	}
 	out := struct {
@@ -85,7 +127,7 @@ func (a *app) printProblems(path string, ok bool, problems config.Problems) erro
 		Problems []problem `json:"problems"`
 	}{File: path, OK: ok, Problems: []problem{}}
 	for _, p := range problems {
-		out.Problems = append(out.Problems, problem{p.Line, p.Col, p.Path, p.Text, p.Hint, p.Warning})
+		out.Problems = append(out.Problems, problem{p.Line, p.Col, p.Path, p.Text, p.Hint, p.Source, p.Warning})
 	}
 	e := json.NewEncoder(a.stdout)
 	e.SetEscapeHTML(false)

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os/exec"
@@ -52,6 +53,9 @@ func (a *app) printError(err error) {
 	if errors.As(err, &bad) {
 		for _, p := range bad.Problems {
 			a.status.line(p.String())
+			if a.status.records.Load() == nil { // a record is for a program, which has the position
+				_, _ = io.WriteString(a.status, sourceOf(p, a.status.width()))
+			}
 		}
 		first := bad.Problems[0]
 		text := "the configuration has 1 problem"

@@ -3,6 +3,7 @@ package config
 import (
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
@@ -16,18 +17,21 @@ func (c *compiler) readFile(b []byte) *node {
 	case len(b) > MaxFile:
 		return c.readTree(b) // reports it
 	case clientfile.IsTOML(c.file):
+		c.source.lines = strings.Split(string(b), "\n")
 		v, err := clientfile.Parse(c.file, b)
 		if err != nil {
 			c.syntaxError(err)
 			return nil
 		}
 		root = fromValue(v)
+		c.source.marks = marksOfTree(root)
 	case clientfile.LooksLikeJSON(b):
 		plain, err := clientfile.Standardize(c.file, b)
 		switch {
 		case err == nil:
 			root = c.readTree(plain)
 		case looksCommented(string(b)): // not YAML in braces
+			c.source.lines = strings.Split(string(b), "\n")
 			c.syntaxError(err)
 			return nil
 		default:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
@@ -40,8 +41,16 @@ func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, P
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
-	c := &compiler{file: name, env: env}
+	c := &compiler{file: name}
+	c.env = func(name string) (string, bool) {
+		v, ok := env(name)
+		if ok && len(v) >= shortestSecret && excerpt.SecretName(name) {
+			c.source.secrets = append(c.source.secrets, v)
+		}
+		return v, ok
+	}
 	s := c.compile(b)
+	c.source.show(c.problems)
 	if c.problems.Err() != nil {
 		return nil, c.problems
 	}

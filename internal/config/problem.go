@@ -14,6 +14,12 @@ type Problem struct {
 	Path      string // "mcpServers.gh.url"; "" for the whole file
 	Text      string // what is wrong, lower case, without a full stop
 	Hint      string // what to do; "" if Text says it
+	// Source is the line of the file, with secrets masked and only characters that are safe
+	// to print. A long line is cut around Col. It is "" if there is no position, or if
+	// nothing would be left to show. Caret is the index in Source of the character at Col,
+	// in characters.
+	Source string
+	Caret  int
 	// Warning marks a problem that does not make the file unusable.
 	Warning bool
 }

@@ -16,6 +16,7 @@ type compiler struct {
 	env      func(string) (string, bool)
 	problems Problems
 	dialects []*dialect.Profile // of the file
+	source   source
 	// quiet turns problems with references into warnings: the variables of a disabled
 	// server need not be set.
 	quiet bool

@@ -59,6 +59,7 @@ func (c *compiler) readTree(b []byte) (root *node) {
 		return nil
 	}
 	if !utf8.Valid(b) {
+		c.source.lines = strings.Split(string(b), "\n")
 		line, col := invalidUTF8(b)
 		c.problem(&node{line: line, col: col}, "", "the file is not UTF-8", "save it as UTF-8")
 		return nil
@@ -73,7 +74,9 @@ func (c *compiler) readTree(b []byte) (root *node) {
 		}
 	}()
 	t := treeReader{c: c, lines: strings.Split(src, "\n"), anchors: map[string]*node{}}
+	c.source.lines = t.lines
 	tokens := lexer.Tokenize(src)
+	c.source.comments = t.comments(tokens)
 	if !t.shallow(tokens) {
 		return nil
 	}
@@ -82,6 +85,7 @@ func (c *compiler) readTree(b []byte) (root *node) {
 		t.syntax(err, src)
 		return nil
 	}
+	c.source.marks = marksOf(file.Docs, t.at)
 	var docs []*ast.DocumentNode
 	for _, d := range file.Docs {
 		if d.Body != nil && d.Body.Type() != ast.CommentType {
@@ -103,6 +107,17 @@ type treeReader struct {
 	lines   []string
 	anchors map[string]*node
 	members int
+}
+
+// comments returns the columns in which comments begin, by line.
+func (t *treeReader) comments(tokens token.Tokens) map[int]int {
+	columns := map[int]int{}
+	for _, tk := range tokens {
+		if p := t.place(tk); tk.Type == token.CommentType && columns[p.line] == 0 {
+			columns[p.line] = p.col
+		}
+	}
+	return columns
 }
 
 // shallow reports whether the file nests at most maxDepth levels. If not, it reports a

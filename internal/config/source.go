@@ -1,0 +1,357 @@
+package config
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// source finds the lines that problems are shown with, and masks the secrets in them. The
+// file is the user's own, but its problems end up in logs, screenshots and bug reports.
+type source struct {
+	lines    []string
+	comments map[int]int // where a comment begins, by line; comments are not shown
+	marks    []mark      // sorted; nil if the file could not be parsed
+	// secrets are texts that are masked wherever they are.
+	secrets []string
+
+	line  int // the line that runes holds, 0 for none
+	runes []rune
+}
+
+// mark is where a key or a scalar begins. What follows, up to the next mark, belongs to it.
+type mark struct {
+	line, col int
+	secret    bool
+}
+
+func (m mark) compare(line, col int) int {
+	return cmp.Or(cmp.Compare(m.line, line), cmp.Compare(m.col, col))
+}
+
+const (
+	// sourceReach is how many characters of a line are read on each side of a problem.
+	sourceReach = 600
+	// sourceShown is how many of them are kept.
+	sourceShown = 150
+	tabWidth    = 4
+)
+
+// show sets the source and the caret of each problem that has a position.
+func (s *source) show(problems Problems) {
+	for i := range problems {
+		p := &problems[i]
+		if p.Line > 0 && p.Line <= len(s.lines) {
+			p.Source, p.Caret = s.excerpt(p.Line, p.Col)
+		}
+	}
+}
+
+// excerpt returns the part of a line around a column, made safe to show, and the index of
+// the column's character in it. It returns "" if nothing is left to show.
+func (s *source) excerpt(line, col int) (text string, caret int) {
+	if s.line != line {
+		s.line, s.runes = line, []rune(strings.TrimRight(s.lines[line-1], "\r"))
+		if from := s.comments[line] - 1; from >= 0 && from < len(s.runes) {
+			s.runes = s.runes[:from]
+		}
+	}
+	at := min(max(col-1, 0), len(s.runes))
+	from, to := max(0, at-sourceReach), min(len(s.runes), at+sourceReach)
+	var out []rune
+	if s.marks != nil {
+		out, caret = s.masked(line, from, to, at)
+	} else {
+		out, caret = s.guarded(line, from, to, at)
+	}
+	text = s.hide(string(out))
+	if text != string(out) { // the caret moves to the first difference, if that is before it
+		before := []rune(text)
+		same := 0
+		for same < len(before) && same < len(out) && before[same] == out[same] {
+			same++
+		}
+		caret, out = min(caret, same), before
+	}
+	first, last := max(0, caret-sourceShown), min(len(out), caret+sourceShown)
+	cutLeft, cutRight := from > 0 || first > 0, to < len(s.runes) || last < len(out)
+	text, caret = display(out[first:last], caret-first)
+	if strings.Trim(text, "*…\"'{}[],:- ") == "" && (strings.Contains(text, mask) || strings.TrimSpace(text) == "") {
+		return "", 0
+	}
+	if cutLeft {
+		text, caret = "…"+text, caret+1
+	}
+	if cutRight {
+		text += "…"
+	}
+	text = strings.TrimRight(text, " ")
+	return text, min(caret, utf8.RuneCountInString(text))
+}
+
+// hide masks known secrets, text that looks like a secret, and the query of a URL.
+func (s *source) hide(text string) string {
+	for _, secret := range s.secrets {
+		text = strings.ReplaceAll(text, secret, mask)
+	}
+	text = query.ReplaceAllString(text, "$1"+mask)
+	return excerpt.Secrets(text, func(string) string { return mask })
+}
+
+var query = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*\?)[^\s"'}\]]+`)
+
+// masked returns the characters from..to of a line with the secret values replaced.
+func (s *source) masked(line, from, to, at int) (out []rune, caret int) {
+	caret = -1
+	i, _ := slices.BinarySearchFunc(s.marks, mark{line: line, col: from + 1}, func(m, t mark) int { return m.compare(t.line, t.col) })
+	secret := i > 0 && s.marks[i-1].secret // a value that began earlier
+	for begin := from; begin < to || begin == from; {
+		end := to
+		if i < len(s.marks) && s.marks[i].line == line && s.marks[i].col-1 < to {
+			end = max(s.marks[i].col-1, begin)
+		}
+		part := s.runes[begin:end]
+		if secret && len(part) > 0 {
+			tail := len(part)
+			for tail > 0 && strings.ContainsRune(" \t,]}", part[tail-1]) {
+				tail--
+			}
+			if at >= begin && at < begin+tail {
+				caret = len(out)
+			}
+			if tail > 0 {
+				out = append(out, []rune(mask)...)
+			}
+			begin, part = begin+tail, part[tail:]
+		}
+		if at >= begin && at < end {
+			caret = len(out) + at - begin
+		}
+		out = append(out, part...)
+		if end == to {
+			break
+		}
+		secret, begin = s.marks[i].secret, end
+		i++
+	}
+	if caret < 0 {
+		caret = len(out)
+	}
+	return out, caret
+}
+
+var (
+	// keyed matches a line that begins with a key. The groups are what precedes the value,
+	// the key, and the value.
+	keyed = regexp.MustCompile(`^(\s*(?:- +)*["']?([A-Za-z_$][\w.$@/-]*)["']?\s*(?::(?:\s+|$)|=\s*))(.*)$`)
+	// structure matches a line without words.
+	structure = regexp.MustCompile(`^[\s\[\]{},:'"|>&*?-]*$`)
+)
+
+// harmless are keys with values that are shown even if the file could not be parsed.
+var harmless = []string{
+	"mcpServers", "dragoman", "command", "cwd", "type", "transport", "disabled", "enabled", "listen", "server", "servers",
+	"name", "title", "version", "join", "revisions", "accept", "otherwise", "names", "separator", "limits", "log", "level",
+	"format", "prefix", "isolation", "lazy", "revision", "dialect", "dialects", "expose", "allow", "deny", "inheritEnv",
+}
+
+// guarded is masked for a file that could not be parsed. It shows a value only if its key is
+// known to be harmless.
+func (s *source) guarded(line, from, to, at int) (out []rune, caret int) {
+	text := string(s.runes[from:to])
+	if structure.MatchString(text) {
+		return []rune(text), at - from
+	}
+	m := keyed.FindStringSubmatch(text)
+	if from > 0 || m == nil {
+		return []rune(mask), 0
+	}
+	if slices.Contains(harmless, m[2]) && !strings.ContainsAny(m[3], "{:") && !strings.Contains(m[1], "=") && !s.underSecret(line) || structure.MatchString(m[3]) {
+		return []rune(text), at
+	}
+	key := []rune(m[1])
+	return append(key, []rune(mask)...), min(at, len(key))
+}
+
+// underSecret reports whether a line is below a key whose values are secret: it is indented
+// more, or in a bracket that is open.
+func (s *source) underSecret(line int) bool {
+	depth, open := indent(s.lines[line-1]), 0
+	for i := line - 2; i >= 0; i-- {
+		l := s.lines[i]
+		open += strings.Count(l, "{") + strings.Count(l, "[") - strings.Count(l, "}") - strings.Count(l, "]")
+		above := strings.TrimSpace(l) != "" && indent(l) < depth
+		if above {
+			depth = indent(l)
+		}
+		if !above && open <= 0 {
+			continue
+		}
+		if m := keyed.FindStringSubmatch(l); m != nil && secretKey(m[2]) {
+			return true
+		}
+		open = min(open, 0)
+	}
+	return false
+}
+
+func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
+
+// secretKey reports whether all values below a key are secret.
+func secretKey(key string) bool {
+	lower := strings.ToLower(key)
+	switch {
+	case lower == "env", lower == "environment", strings.HasSuffix(lower, "headers"):
+		return true
+	case strings.HasPrefix(lower, "x-"): // what other parts of the file refer to
+		return true
+	}
+	return excerpt.SecretName(key)
+}
+
+// display replaces what a terminal would not show as one character in its place.
+func display(runes []rune, at int) (text string, caret int) {
+	var b strings.Builder
+	for i, r := range runes {
+		if i == at {
+			caret = utf8.RuneCountInString(b.String())
+		}
+		switch {
+		case r == '\t':
+			b.WriteString(strings.Repeat(" ", tabWidth))
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case unicode.Is(unicode.Zs, r):
+			b.WriteByte(' ')
+		default:
+			b.WriteRune(unicode.ReplacementChar)
+		}
+	}
+	if at >= len(runes) {
+		caret = utf8.RuneCountInString(b.String())
+	}
+	return b.String(), caret
+}
+
+// marker collects the marks of a file. It reads the parsed file itself, because the tree of
+// nodes lacks what is wrong, such as a key that is listed twice.
+type marker struct {
+	at    func(ast.Node) *node
+	marks []mark
+	// shared are the anchors that are used where values are secret.
+	shared map[string]bool
+	all    bool // every anchor is
+}
+
+// marksOf returns the marks of a file, sorted.
+func marksOf(docs []*ast.DocumentNode, at func(ast.Node) *node) []mark {
+	m := &marker{at: at, shared: map[string]bool{}}
+	// An alias follows its anchor, so the first pass does not know all shared anchors. An
+	// anchor may itself contain aliases, so one pass more may be needed for each of them.
+	// After eight passes all anchors count as shared.
+	for pass, known := 1, -1; known < len(m.shared) && pass <= 8; pass++ {
+		known, m.all, m.marks = len(m.shared), pass == 8, []mark{}
+		for _, d := range docs {
+			m.read(d.Body, false)
+		}
+	}
+	slices.SortStableFunc(m.marks, func(a, b mark) int { return a.compare(b.line, b.col) })
+	return m.marks
+}
+
+func (m *marker) add(n ast.Node, secret bool) {
+	p := m.at(n)
+	m.marks = append(m.marks, mark{p.line, p.col, secret})
+}
+
+func (m *marker) read(n ast.Node, secret bool) {
+	switch n := n.(type) {
+	case nil, *ast.NullNode: // nothing to show, and sometimes without a place of its own
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			m.pair(v, secret)
+		}
+	case *ast.MappingValueNode:
+		m.pair(n, secret)
+	case *ast.SequenceNode:
+		flag := ""
+		for _, v := range n.Values {
+			text := plainText(v)
+			m.read(v, secret || flag != "" && !strings.HasPrefix(text, "-"))
+			flag = ""
+			if strings.HasPrefix(text, "-") && excerpt.SecretName(text) {
+				flag = text // --token VALUE
+			}
+		}
+	case *ast.AnchorNode:
+		m.add(n, false)
+		m.read(n.Value, secret || m.all || m.shared[n.Name.GetToken().Value])
+	case *ast.AliasNode:
+		m.add(n, false)
+		if secret {
+			m.shared[n.Value.GetToken().Value] = true
+		}
+	case *ast.TagNode:
+		m.add(n, false)
+		m.read(n.Value, secret)
+	default:
+		m.add(n, secret || flagged(plainText(n)))
+	}
+}
+
+func (m *marker) pair(v *ast.MappingValueNode, secret bool) {
+	if v.Key == nil {
+		return
+	}
+	key := keyNode(v.Key)
+	if key == nil {
+		key = v.Key
+	}
+	m.add(key, false)
+	m.read(v.Value, secret || secretKey(key.GetToken().Value))
+}
+
+// plainText returns the text of a string, "" for anything else.
+func plainText(n ast.Node) string {
+	if s, ok := n.(*ast.StringNode); ok {
+		return s.Value
+	}
+	return ""
+}
+
+// flagged reports whether an argument contains a secret after its name, as --token=VALUE or
+// "Authorization: VALUE".
+func flagged(text string) bool {
+	at := strings.IndexAny(text, "=:")
+	return at > 0 && excerpt.SecretName(text[:at])
+}
+
+// marksOfTree is marksOf for a file that is not YAML.
+func marksOfTree(root *node) []mark {
+	marks := []mark{}
+	var read func(n *node, secret bool)
+	read = func(n *node, secret bool) {
+		if n.kind == scalarKind {
+			marks = append(marks, mark{n.line, n.col, secret || flagged(n.text)})
+		}
+		for i, item := range n.items {
+			after := i > 0 && strings.HasPrefix(n.items[i-1].text, "-") && excerpt.SecretName(n.items[i-1].text)
+			read(item, secret || after && !strings.HasPrefix(item.text, "-"))
+		}
+		for i := range n.members {
+			m := &n.members[i]
+			marks = append(marks, mark{line: m.line, col: m.col})
+			read(m.value, secret || secretKey(m.key))
+		}
+	}
+	read(root, false)
+	slices.SortStableFunc(marks, func(a, b mark) int { return a.compare(b.line, b.col) })
+	return marks
+}
