@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/doctor"
 	"github.com/dragoman-mcp/dragoman/internal/screen"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -275,6 +276,9 @@ func targetOf(s config.Server) (doctor.Target, error) {
 		return t, nil
 	}
 	var err error
+	if t.CAs, err = httplink.LoadCAs(s.CAFile); err != nil {
+		return t, err
+	}
 	if t.URL, err = url.Parse(s.URL); err != nil {
 		return t, usagef("use a URL such as https://mcp.example.com/mcp", "the URL is not valid")
 	}

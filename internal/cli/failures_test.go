@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
@@ -221,6 +222,31 @@ func TestCommonestFailures(t *testing.T) {
 	}
 	if golden.String() != string(want) {
 		t.Errorf("%s differs; run the test with -update to write it:\n%s", path, golden.String())
+	}
+}
+
+// TestCACert: --cacert names an authority that is trusted, and must name a file with one.
+func TestCACert(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"list", "tools", s.URL + "/x"}, "hint: if you trust it, name the certificate of the authority with --cacert FILE"},
+		{[]string{"list", "tools", "--cacert", file, s.URL + "/x"}, "has no MCP endpoint at /x (HTTP 404)"},
+		{[]string{"list", "tools", "--cacert", file + ".no", s.URL}, "error: --cacert: the certificate file"},
+		{[]string{"list", "tools", "--cacert", file, "--", "failing-peer", "silent"}, "--cacert works only with a URL"},
+	} {
+		if text := failedCommand(t, x.args...); !strings.Contains(text, x.want) {
+			t.Errorf("%q: no %q in\n%s", x.args, x.want, text)
+		}
 	}
 }
 

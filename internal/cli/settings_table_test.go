@@ -264,6 +264,13 @@ func serverSettings() map[string]setting {
 				s.wants(s.noted(), `inherited "from our environment"`)
 			}})
 		}},
+		"dragoman.servers.NAME.caFile": {
+			whole: `{mcpServers: {a: {url: "@TLS@/mcp"}}, dragoman: {listen: "127.0.0.1:0", servers: {a: {caFile: ca.pem}}}}`,
+			effect: func(s *stage) {
+				s.wants(s.call("echo", `{"v":1}`), `{\"v\":1}`)
+				s.wants(s.requests(), "POST /mcp")
+			},
+		},
 		"dragoman.servers.NAME.revision": {own: `revision: 2025-03-26`, effect: func(s *stage) {
 			s.call("echo", "{}")
 			s.wants(s.noted(), `"protocolVersion":"2025-03-26"`)

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -201,12 +202,18 @@ func play(t *testing.T, row setting) {
 		s.seen = append(s.seen, fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.Header, " ", body))
 	}))
 	defer s.web.Close()
+	secure := httptest.NewTLSServer(s.web.Config.Handler)
+	defer secure.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	text := row.whole
 	if text == "" {
 		text = `{mcpServers: {a: {command: settings-peer, env: {PEER_NOTES: "` + s.notes + `", PATH: "${PATH}", ` + row.env + `}, ` + row.entry + `}}, ` +
 			`dragoman: {listen: "127.0.0.1:0", servers: {a: {` + row.own + `}}, ` + row.ours + `}}`
 	}
-	text = strings.NewReplacer("@WEB@", s.web.URL, "@NOTES@", s.notes).Replace(text)
+	text = strings.NewReplacer("@WEB@", s.web.URL, "@TLS@", secure.URL, "@NOTES@", s.notes).Replace(text)
 	file := filepath.Join(dir, "dragoman.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

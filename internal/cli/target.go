@@ -16,11 +16,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
 // targetFlags are the flags for a server that is given as a URL or a command.
 type targetFlags struct {
 	name, dialect, revision, dir string
+	cacert                       string
 	env, header                  []string
 
 	command []string // set by oneServer
@@ -37,6 +39,7 @@ func (t *targetFlags) add(f *pflag.FlagSet) {
 func (t *targetFlags) addPlain(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.env, "env", nil, "set an environment variable for the command, as `K=V`, or K to pass on the current one (repeatable)")
 	f.StringArrayVar(&t.header, "header", nil, "send an HTTP header to the URL, as `'K: V'` (repeatable)")
+	f.StringVar(&t.cacert, "cacert", "", "trust the certificate authorities in the PEM `FILE` for the URL")
 	f.StringVar(&t.dir, "cwd", "", "run the command in the directory `DIR`")
 	f.StringVar(&t.name, "name", "", "call the server `NAME` in messages (default: the name of its package or host)")
 }
@@ -49,6 +52,8 @@ func (t *targetFlags) given() string {
 		return "--cwd"
 	case len(t.header) > 0:
 		return "--header"
+	case t.cacert != "":
+		return "--cacert"
 	case t.name != "":
 		return "--name"
 	case t.revision != "":
@@ -194,12 +199,20 @@ func (t *targetFlags) server(env func(string) (string, bool), command []string, 
 		if len(t.header) > 0 {
 			return s, usagef("use --env", "--header works only with a URL, not with a command")
 		}
+		if t.cacert != "" {
+			return s, usagef("use --env NODE_EXTRA_CA_CERTS=FILE or SSL_CERT_FILE=FILE", "--cacert works only with a URL, not with a command")
+		}
 	} else {
 		whole, err := secret(address)
 		if err != nil {
 			return s, err
 		}
 		s.URL = whole.Reveal()
+		if s.CAFile = t.cacert; s.CAFile != "" {
+			if _, err := httplink.LoadCAs(s.CAFile); err != nil {
+				return s, usagef("name a file that has certificates in PEM form", "--cacert: %v", err)
+			}
+		}
 		if u, err := url.Parse(address); err == nil {
 			s.Name = hostName(u.Host)
 		}

@@ -46,6 +46,7 @@ func fingerprint(s *Server, dialects []*dialect.Profile) string {
 		text(f.Name)
 		text(f.Value.Reveal())
 	}
+	text(s.CAFile)
 	text(s.Isolation.String())
 	text(s.Revision.String())
 	text(s.Dialect)

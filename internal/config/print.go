@@ -133,6 +133,9 @@ func (p *printer) settings(s *Server) {
 	if s.Dialect != "" {
 		p.text(3, "dialect", s.Dialect)
 	}
+	if s.CAFile != "" {
+		p.text(3, "caFile", s.CAFile)
+	}
 	p.line(3, fmt.Sprintf("lazy: %t", s.Lazy))
 	if s.Command != "" {
 		p.list(3, "inheritEnv", s.InheritEnv)

@@ -391,6 +391,12 @@ func (c *compiler) readSettings(o *object, srv *Server) {
 			c.problem(n, o.at("dialect"), n.shown()+" works only with a command, not with a url", "")
 		}
 	}
+	if n := o.text("caFile", &srv.CAFile); n != nil {
+		srv.CAFile = c.relative(n, o.at("caFile"), srv.CAFile)
+		if srv.Command != "" {
+			c.warning(n, o.at("caFile"), "is not used for a server with a command", "pass NODE_EXTRA_CA_CERTS or SSL_CERT_FILE to it")
+		}
+	}
 	o.boolean("lazy", &srv.Lazy)
 	c.readInheritEnv(o, &srv.InheritEnv)
 	if n := o.get("inheritEnv"); n != nil && srv.URL != "" {

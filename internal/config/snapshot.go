@@ -159,6 +159,9 @@ type Server struct {
 	URL        string // may contain credentials; do not log, see Describe
 	Header     []Field
 	Kind       Kind
+	// CAFile is a PEM file of certificate authorities that are trusted for URL, besides those
+	// of the system; "" for none.
+	CAFile string
 
 	// Given says that the server is from the command line and not from a file, so that
 	// advice names flags.

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -101,7 +102,12 @@ func recordHTTP(ctx context.Context, r *tape.Recorder, o RecordOptions) error {
 	if err != nil {
 		return err
 	}
+	cas, err := httplink.LoadCAs(o.Server.CAFile)
+	if err != nil {
+		return err
+	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, ForceAttemptHTTP2: true}
+	httplink.Trust(transport, cas)
 	defer transport.CloseIdleConnections()
 	path := target.Path
 	if path == "" {
@@ -157,7 +163,12 @@ func Replay(ctx context.Context, o ReplayOptions) ([]tape.Difference, error) {
 		if err != nil {
 			return nil, err
 		}
+		cas, err := httplink.LoadCAs(o.Server.CAFile)
+		if err != nil {
+			return nil, err
+		}
 		transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true}
+		httplink.Trust(transport, cas)
 		defer transport.CloseIdleConnections()
 		return o.Tape.PlayHTTP(ctx, target, fields(o.Server.Header), transport, o.Options)
 	case o.Server != nil:

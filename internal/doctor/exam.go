@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
 
 // Options control an examination. The zero value is the usual one.
@@ -103,6 +104,7 @@ func Examine(ctx context.Context, t Target, o Options) (*Report, error) {
 	}
 	if e.http && t.Transport == nil {
 		own := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: 4}
+		httplink.Trust(own, t.CAs)
 		defer own.CloseIdleConnections()
 		e.t.Transport = own
 	}

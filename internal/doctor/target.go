@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/x509"
 	"io"
 	"net/http"
 	"net/url"
@@ -21,6 +22,7 @@ type Target struct {
 	URL       *url.URL          // the endpoint
 	Header    http.Header       // sent with each request; nil for none
 	Transport http.RoundTripper // nil means one of our own
+	CAs       *x509.CertPool    // trusted by our own transport; nil means those of the system
 
 	// Dialect is the configured dialect, with which the bridge opens the server. Nil
 	// detects it.

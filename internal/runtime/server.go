@@ -93,7 +93,7 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 	spec := upstream.Spec{
 		Name: c.Name, Command: c.Command, Args: c.Args, Dir: c.Dir, URL: c.URL, Shown: c.Describe(),
 		Isolation: upstream.Isolation(c.Isolation.String()), OneClient: h.OneClient, Pin: c.Revision,
-		Dialect: c.Profile, Dialects: h.Dialects, Given: c.Given,
+		Dialect: c.Profile, Dialects: h.Dialects, Given: c.Given, CAFile: c.CAFile,
 		Start: c.StartTimeout, Idle: c.CallTimeout, Hard: c.CallMax, Message: c.Message,
 	}
 	if c.Kind == config.KindHTTP || c.Kind == config.KindSSE {

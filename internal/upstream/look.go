@@ -33,7 +33,11 @@ func (u *Upstream) lookAround(ctx context.Context, err error) (found []string) {
 	}
 	ctx, stop := context.WithTimeout(ctx, lookTimeout)
 	defer stop()
-	link, err := httplink.New(u.spec.URL, httplink.Options{Header: u.header()})
+	cas, err := httplink.LoadCAs(u.spec.CAFile)
+	if err != nil {
+		return nil
+	}
+	link, err := httplink.New(u.spec.URL, httplink.Options{CAs: cas, Header: u.header()})
 	if err != nil {
 		return nil
 	}

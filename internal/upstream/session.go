@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
+	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 	"github.com/dragoman-mcp/dragoman/internal/transport/sse"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/internal/transport/streamhttp"
@@ -253,7 +254,10 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	if f != nil && len(f.Info) > 2 {
 		o.Info = f.Info
 	}
-	var err error
+	cas, err := httplink.LoadCAs(u.spec.CAFile)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case u.spec.Pipe != nil:
 		u.step("connecting to " + u.displayName())
@@ -268,13 +272,13 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 		offer.SkipProbe = true
 		o.Posts = true
 		var pipe transport.Pipe
-		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{Header: u.header(), Credentials: credentials, Limits: u.limits()}); err == nil {
+		if pipe, err = sse.Dial(ctx, u.spec.URL, sse.ClientOptions{CAs: cas, Header: u.header(), Credentials: credentials, Limits: u.limits()}); err == nil {
 			s.server, err = conn.OpenPipe(ctx, pipe, offer, o)
 		}
 	default:
 		u.step("connecting to " + u.displayName())
 		var c *streamhttp.Client
-		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{Header: u.header(), Credentials: credentials, Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }}); err == nil {
+		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{CAs: cas, Header: u.header(), Credentials: credentials, Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }}); err == nil {
 			s.shared, s.pipe = false, false
 			s.server, err = conn.OpenHTTP(ctx, c, offer, o)
 		}

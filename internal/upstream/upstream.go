@@ -61,6 +61,9 @@ type Spec struct {
 	// Credentials authorise the requests of each principal; nil uses only Header.
 	Credentials Credentials
 	Kind        string // "http", "sse", or "" to detect it
+	// CAFile is a PEM file of certificate authorities that are trusted besides those of the
+	// system; "" for none. It is read for each session, so that it can be renewed.
+	CAFile string
 
 	Isolation Isolation
 	// OneClient says that only one client uses the server, as on a pipe: the server gets

@@ -2,6 +2,7 @@ package httplink
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ type Options struct {
 	// HTTP sends the requests. Nil means a DefaultTransport of the Link's own, whose
 	// idle connections Close ends. The caller owns a given one.
 	HTTP http.RoundTripper
+	// CAs are the certificate authorities that the own transport trusts; nil means those of
+	// the system. See LoadCAs.
+	CAs *x509.CertPool
 	// Header is sent on every request to the address's origin and nowhere else. A field
 	// named Host replaces the Host header.
 	Header []transport.HeaderField
@@ -82,6 +86,7 @@ func New(address string, o Options) (*Link, error) {
 	l := &Link{rt: o.HTTP, header: make(http.Header, len(o.Header)+2), signed: o.Credentials}
 	if l.rt == nil {
 		l.own = DefaultTransport()
+		Trust(l.own, o.CAs)
 		l.rt = l.own
 	}
 	agent := o.UserAgent

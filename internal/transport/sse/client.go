@@ -2,6 +2,7 @@ package sse
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +22,9 @@ var ErrNoEndpoint = errors.New("the stream has no usable endpoint")
 
 // ClientOptions configure a connection to a server. The zero value works.
 type ClientOptions struct {
-	// HTTP, Header, Credentials and UserAgent are those of httplink.Options.
+	// HTTP, CAs, Header, Credentials and UserAgent are those of httplink.Options.
 	HTTP        http.RoundTripper
+	CAs         *x509.CertPool
 	Header      []transport.HeaderField
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	UserAgent   string
@@ -70,7 +72,7 @@ var errClosed = errors.New("the connection was closed")
 // here. Write returns a *transport.StatusError when the server refuses a message; the
 // Pipe stays usable.
 func Dial(ctx context.Context, url string, o ClientOptions) (transport.Pipe, error) {
-	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, Header: o.Header, Credentials: o.Credentials, UserAgent: o.UserAgent})
+	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, CAs: o.CAs, Header: o.Header, Credentials: o.Credentials, UserAgent: o.UserAgent})
 	if err != nil {
 		return nil, err
 	}

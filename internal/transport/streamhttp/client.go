@@ -2,6 +2,7 @@ package streamhttp
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,8 +31,9 @@ var (
 
 // ClientOptions configure a Client. The zero value works.
 type ClientOptions struct {
-	// HTTP, Header, Credentials and UserAgent are those of httplink.Options.
+	// HTTP, CAs, Header, Credentials and UserAgent are those of httplink.Options.
 	HTTP        http.RoundTripper
+	CAs         *x509.CertPool
 	Header      []transport.HeaderField
 	Credentials func(ctx context.Context) ([]transport.HeaderField, error)
 	UserAgent   string
@@ -59,7 +61,7 @@ type Client struct {
 
 // NewClient returns a Client for an http or https URL. It does not connect.
 func NewClient(url string, o ClientOptions) (*Client, error) {
-	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, Header: o.Header, Credentials: o.Credentials, UserAgent: o.UserAgent})
+	link, err := httplink.New(url, httplink.Options{HTTP: o.HTTP, CAs: o.CAs, Header: o.Header, Credentials: o.Credentials, UserAgent: o.UserAgent})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,82 @@
+package httplink
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+)
+
+// maxCAFile bounds a file of certificates, in bytes.
+const maxCAFile = 4 << 20
+
+// CAFileError says that a file of certificate authorities cannot be used.
+type CAFileError struct {
+	File string
+	Err  error
+}
+
+func (e *CAFileError) Error() string {
+	return fmt.Sprintf("the certificate file %q cannot be used: %v", e.File, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *CAFileError) Unwrap() error { return e.Err }
+
+// DescribeFailure implements failure.Source.
+func (e *CAFileError) DescribeFailure(f *failure.Facts) {
+	if f.Class == "" {
+		f.Class, f.Sentence, f.Action = failure.TLS, e.Error(), "name a file that has certificates in PEM form"
+	}
+}
+
+// LoadCAs returns the certificate authorities of the system and those of a PEM file, nil for
+// no file. The error is a *CAFileError.
+func LoadCAs(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := readFile(file)
+	if err != nil {
+		return nil, &CAFileError{file, err}
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, &CAFileError{file, errors.New("it has no certificate in PEM form")}
+	}
+	return pool, nil
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			err = p.Err // the name is in the message already
+		}
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxCAFile+1))
+	if err == nil && len(b) > maxCAFile {
+		err = errors.New("it is too large")
+	}
+	return b, err
+}
+
+// Trust makes a transport accept certificates of these authorities; nil means those of the
+// system.
+func Trust(t *http.Transport, cas *x509.CertPool) {
+	if cas != nil {
+		t.TLSClientConfig = &tls.Config{RootCAs: cas, MinVersion: tls.VersionTLS12}
+	}
+}
