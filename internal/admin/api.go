@@ -12,13 +12,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options are the options of New. All but Version and Local are required.
+// Options are the options of New. All but Version, Config and Local are required.
 type Options struct {
 	Runtime *runtime.Runtime
 	Budget  *transport.Budget
 	Losses  func() []Loss // sorted by Server and What
 	Version string
-	Local   bool // only this machine can reach the listener
+	Config  string // the full path of the configuration file; "" if there is none
+	Local   bool   // only this machine can reach the listener
 	// PublicURL is the URL at which clients reach "/", if a proxy is before us; else "".
 	PublicURL string
 }

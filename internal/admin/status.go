@@ -17,8 +17,9 @@ type Report struct {
 	UptimeSeconds int64          `json:"uptimeSeconds"`
 	State         string         `json:"state"` // "serving" or "stopping"
 	Configured    time.Time      `json:"configured"`
-	Conversations map[string]int `json:"conversations"` // with clients, by transport
-	Requests      int            `json:"requests"`      // in flight, without a session
+	Config        string         `json:"config,omitempty"` // the full path of the configuration file
+	Conversations map[string]int `json:"conversations"`    // with clients, by transport
+	Requests      int            `json:"requests"`         // in flight, without a session
 	InFlight      InFlight       `json:"inFlight"`
 	Endpoints     []Endpoint     `json:"endpoints"`
 	Servers       []Server       `json:"servers"`

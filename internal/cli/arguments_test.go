@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/schema"
 )
 
 const form = `{"type":"object","$defs":{"size":{"enum":[1,2,"big"]},"flag":{"type":["boolean","null"]},"loop":{"$ref":"#/$defs/loop"}},
@@ -17,7 +18,7 @@ const form = `{"type":"object","$defs":{"size":{"enum":[1,2,"big"]},"flag":{"typ
 }}`
 
 func TestTypes(t *testing.T) {
-	s := schemaOf([]byte(form), jsonrpc.Whole([]byte(form)))
+	s := schema.Of([]byte(form), jsonrpc.Whole([]byte(form)))
 	for _, tt := range []struct{ in, want string }{
 		{"text=5", `"5"`}, {"text=", `""`}, {"text=a=b", `"a=b"`}, {`text=q"\`, `"q\"\\"`},
 		{"int=5", "5"}, {"int=-12345678901234567890123", "-12345678901234567890123"},
@@ -39,7 +40,7 @@ func TestTypes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.object(nil, "--arg", args)
+		got, err := objectOf(s, nil, args)
 		want, fails := strings.CutPrefix(tt.want, "!")
 		switch {
 		case fails && (err == nil || !strings.HasSuffix(err.Error(), "must be "+want)):
@@ -56,8 +57,8 @@ func TestTypes(t *testing.T) {
 func TestEndlessSchema(t *testing.T) {
 	wide := strings.Repeat(`{"$ref":"#/properties/x"},`, 2000) + "{}"
 	raw := []byte(`{"properties":{"x":{"anyOf":[` + wide + `]}}}`)
-	s := schemaOf(raw, jsonrpc.Whole(raw))
-	got, err := s.object(nil, "--arg", []argument{{key: "x", value: "5"}})
+	s := schema.Of(raw, jsonrpc.Whole(raw))
+	got, err := objectOf(s, nil, []argument{{key: "x", value: "5"}})
 	if err != nil || string(got) != `{"x":"5"}` {
 		t.Errorf("%s %v", got, err)
 	}
@@ -70,8 +71,8 @@ func FuzzSchema(f *testing.F) {
 		if jsonrpc.Valid(raw, jsonrpc.Limits{}) != nil {
 			return
 		}
-		s := schemaOf(raw, jsonrpc.Whole(raw))
-		got, err := s.object(raw, "--arg", []argument{{key: key, value: value}})
+		s := schema.Of(raw, jsonrpc.Whole(raw))
+		got, err := objectOf(s, raw, []argument{{key: key, value: value}})
 		if err == nil && jsonrpc.KindOf(raw, jsonrpc.Whole(raw)) == '{' && jsonrpc.Valid(got, jsonrpc.Limits{}) != nil {
 			t.Errorf("%s is not JSON: %v", got, jsonrpc.Valid(got, jsonrpc.Limits{}))
 		}

@@ -42,6 +42,10 @@ type Session interface {
 	List(ctx context.Context, kind string) (runtime.List, error)
 	// Call calls a tool with args, a JSON object, and returns the raw result.
 	Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error)
+	// Request sends another request with params, a JSON object, and returns the raw result.
+	Request(ctx context.Context, method string, params []byte) ([]byte, error)
+	// Describe returns what the server says about itself.
+	Describe(ctx context.Context) (runtime.Description, error)
 	Close() error
 	// Trace returns the trace of the handshake, a line for each step.
 	Trace() string

@@ -3,133 +3,182 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 
+// callFlags are the flags of call.
+type callFlags struct {
+	client   clientFlags
+	ask      askFlags
+	pairs    []string
+	jsonArgs string
+	noCheck  bool
+	asJSON   bool
+	save     string
+}
+
 func (a *app) callCommand() *cobra.Command {
-	var t targetFlags
-	var file, target, tool, jsonArgs string
-	var command, pairs, accept []string
-	var asJSON bool
+	var f callFlags
+	var w where
+	var name string
+	var words []string
 	c := &cobra.Command{
-		Use:   "call (URL TOOL | NAME TOOL | TOOL -- COMMAND [ARG]...) [flags]",
+		Use:   "call (URL | NAME) TOOL [name=value]... [flags]",
 		Short: "Call one tool and print its result",
 		Long: `Call one tool of a server and print its result. The server is a URL, the name of
-a configured server, or a command after --. With a command, write the tool and
-all flags before the --.
+a configured server, or a command after --. With a command, write the tool, its
+arguments and all flags before the --.
 
-Pass arguments as --arg name=value. The tool's schema decides the JSON type of
-the value: string, number, boolean, array or object. Repeat --arg to fill an
-array. Without a schema the value is a string. With --arg name:=JSON you write
-the JSON yourself. --json-args takes all arguments as one JSON object, or - to
-read the object from stdin.
+Pass arguments as name=value. The tool's schema decides the JSON type of the
+value: string, number, boolean, array or object. Repeat a name to fill an array.
+Without a schema the value is a string. With name:=JSON you write the JSON
+yourself. --json-args takes all arguments as one JSON object, from the command
+line, from a file (@FILE) or from stdin (@-). --arg name=value is the same as
+name=value.
 
-Text goes to stdout unchanged. Images, audio and other binary content are only
-mentioned on stderr; --json prints them. On a terminal, control characters in
-the text are escaped. The exit code is 1 if the tool reports an error.
+The arguments are checked against the tool's schema before anything is sent.
+"dragoman show" prints the arguments of a tool. --no-check sends them anyway.
+
+If the tool asks for input and stdin and stderr are a terminal, you are asked.
+For scripts, --accept fills in a form and --decline refuses to answer. The tool
+learns of folders only with --root.
+
+Text goes to stdout unchanged. --save writes images, audio and files to a folder
+and prints their paths. Without it they are only mentioned on stderr; --json
+prints them. On a terminal, control characters in the text are escaped.
+
+A running "dragoman serve" with the same configuration is used for a configured
+server, so that the server is not started twice. --direct starts it anyway.
+
+Ctrl-C cancels the call at the server. The exit code is 1 if the tool reports an
+error, 2 if the arguments are wrong, and 130 after Ctrl-C.
 
 Lines on stderr that begin with "dragoman:" come from Dragoman. In these lines,
 text from the server is quoted.`,
-		Example: `  dragoman call https://mcp.example.com/mcp search --arg query=bridges --arg limit=5
+		Example: `  dragoman call https://mcp.example.com/mcp search query=bridges limit=5
 
-  # With a command, write the tool first.
-  dragoman call add --arg a=2 --arg b=3 -- npx -y @modelcontextprotocol/server-everything@2025.9.25
+  # With a command, write the tool and its arguments first.
+  dragoman call add a=2 b=3 -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
   # Pass all arguments as JSON, and print the whole result as JSON.
   dragoman call gh create_issue --json-args '{"title":"Bug","labels":["ui"]}' --json
+  dragoman call gh create_issue --json-args @issue.json --timeout 30s
+
+  # Save the pictures of a result.
+  dragoman call charts draw --arg title=Sales --save ./pictures
 
   # Fill in a form that the tool asks for.
   dragoman call deploy start --accept environment=staging --accept confirm=true`,
-		Args: func(c *cobra.Command, args []string) error {
-			target, tool, command = "", "", nil
-			if dash := c.ArgsLenAtDash(); dash >= 0 {
-				args, command = args[:dash], args[dash:]
+		Args: func(c *cobra.Command, args []string) (err error) {
+			w, words, err = serverWords(c, args, "call", "TOOL")
+			switch {
+			case err != nil:
+				return err
+			case len(words) == 0 && len(w.command) > 0:
+				return usagef("use `"+w.line("call", "TOOL")+"`", "no tool given")
+			case len(words) == 0 && isURL(w.target):
+				return usagef("run `"+w.line("list")+"` to list its tools", "no tool given")
+			case len(words) == 0:
+				return usagef("put a server before it, or a command after --", "got only %q, but call needs a server and a tool", w.target)
+			}
+			name, words = words[0], words[1:]
+			for _, word := range words {
 				switch {
-				case len(command) == 0:
-					return usagef("use `dragoman call TOOL -- COMMAND`", "no command after --")
-				case len(args) == 0:
-					return usagef("use `dragoman call TOOL -- "+clean(strings.Join(command, " "))+"`", "no tool given")
-				case len(args) > 1 && strings.Contains(args[1], "="):
-					return usagef("put --arg before it", "unexpected argument %q after the tool", args[1])
-				case len(args) > 1:
-					return usagef("put only the tool before --", "got both %q and a command", args[0])
+				case strings.Contains(word, "="):
+				case len(w.command) > 0:
+					return usagef("put only the tool and its arguments before --", "got both %q and a command", name)
+				default:
+					return usagef("pass arguments as name=value, and put -- before a command", "unexpected argument %q after the tool", word)
 				}
-				tool = args[0]
-				return nil
 			}
-			switch len(args) {
-			case 0:
-				return usagef("use `dragoman call URL TOOL`, `dragoman call NAME TOOL` or `dragoman call TOOL -- COMMAND`", "no server given")
-			case 1:
-				if isURL(args[0]) {
-					return usagef("run `dragoman list "+clean(args[0])+"` to list its tools", "no tool given")
-				}
-				return usagef("put a server before it, or a command after --", "got only %q, but call needs a server and a tool", args[0])
-			case 2:
-				target, tool = args[0], args[1]
-				return nil
-			}
-			return usagef("pass arguments as --arg name=value, and put -- before a command", "unexpected argument %q after the tool", args[2])
+			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			arguments, err := parseArguments("--arg", pairs)
-			if err != nil {
-				return err
-			}
-			answers, err := parseArguments("--accept", accept)
-			if err != nil {
-				return err
-			}
-			base, err := a.readJSONArgs(jsonArgs)
-			if err != nil {
-				return err
-			}
-			server, err := a.target(&t, target, command, file)
-			if err != nil {
-				return err
-			}
-			var result []byte
-			var hint string
-			err = a.withSession(c.Context(), server, a.answerWith(answers), func(s Session) error {
-				result, hint, err = a.callTool(c.Context(), s, server, tool, base, arguments)
-				return err
-			})
-			if hint == noSuchTool {
-				hint = "the server has no tool with this name; `" + listLine(target, command, file) + "` lists its tools"
-			}
-			if err != nil {
-				if hint != "" {
-					err = withHint(err, "%s", hint)
-				}
-				return err
-			}
-			err = a.printResult(result, asJSON)
-			if err != nil && hint != "" {
-				a.status.label(yellow, "hint", hint)
-			}
-			return err
+			w.file = f.client.file
+			return a.call(c.Context(), w, name, words, &f)
 		},
-		ValidArgsFunction: a.completeTarget(&file),
 	}
-	f := flagsInOrder(c)
-	f.StringArrayVar(&pairs, "arg", nil, "pass an argument, as `name=value` or name:=JSON (repeatable)")
-	f.StringVar(&jsonArgs, "json-args", "", "pass all arguments as one `JSON` object, or - to read it from stdin")
-	f.BoolVar(&asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
-	f.StringArrayVar(&accept, "accept", nil, "fill in a field if the server asks for a form, as `name=value` (repeatable)")
-	addConfigFlag(c, &file)
-	t.add(f)
+	c.ValidArgsFunction = a.completeCall(&f.client)
+	flags := flagsInOrder(c)
+	flags.StringArrayVar(&f.pairs, "arg", nil, "pass an argument, as `name=value` or name:=JSON (repeatable)")
+	flags.StringVar(&f.jsonArgs, "json-args", "", "pass all arguments as one `JSON` object, @FILE or @- for stdin")
+	flags.BoolVar(&f.noCheck, "no-check", false, "send the arguments without checking them against the schema")
+	flags.BoolVar(&f.asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
+	addSaveFlag(flags, &f.save)
+	f.ask.add(flags)
+	f.client.add(c)
 	return c
+}
+
+func (f *askFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.accept, "accept", nil, "fill in a field if the server asks for a form, as `name=value` (repeatable)")
+	flags.BoolVar(&f.decline, "decline", false, "decline everything that the server asks for")
+	flags.StringArrayVar(&f.roots, "root", nil, "tell the server of the folder `DIR` if it asks for roots (repeatable)")
+}
+
+func addSaveFlag(flags *pflag.FlagSet, dir *string) {
+	flags.StringVar(dir, "save", "", "save images, audio and files to new files in the folder `DIR`, and print their paths")
+}
+
+// call runs the command.
+func (a *app) call(ctx context.Context, w where, name string, words []string, f *callFlags) error {
+	arguments, err := parseArguments("", words)
+	if err != nil {
+		return err
+	}
+	flagged, err := parseArguments("--arg", f.pairs)
+	if err != nil {
+		return err
+	}
+	base, err := a.readJSONArgs(f.jsonArgs)
+	if err != nil {
+		return err
+	}
+	ask, err := a.asker(&f.ask)
+	if err != nil {
+		return err
+	}
+	var files *saver
+	if f.save != "" {
+		if files, err = newSaver(f.save); err != nil {
+			return err
+		}
+		defer files.Close()
+	}
+	x := &toolCall{app: a, where: w, name: name, base: base, arguments: append(arguments, flagged...), check: !f.noCheck, ask: ask}
+	var result []byte
+	err = a.onServer(ctx, w, &f.client, ask, func(ctx context.Context, s Session, server config.Server) error {
+		x.session, x.server = s, server.Name
+		result, err = x.run(ctx)
+		return err
+	})
+	if err != nil {
+		if x.hint != "" {
+			err = withHint(err, "%s", x.hint)
+		}
+		return err
+	}
+	err = a.printResult(result, fileName(name), f.asJSON, files)
+	if errors.Is(err, errReported) && x.hint != "" {
+		a.status.label(yellow, "hint", x.hint)
+	}
+	return err
 }
 
 // readJSONArgs returns the object of --json-args, nil when it is not given.
@@ -139,12 +188,25 @@ func (a *app) readJSONArgs(text string) ([]byte, error) {
 	}
 	const most = 4 << 20
 	b, from := []byte(text), "--json-args"
-	if text == "-" {
+	path, isFile := strings.CutPrefix(text, "@")
+	switch {
+	case text == "-" || text == "@-":
 		var err error
 		if b, err = io.ReadAll(io.LimitReader(a.stdin, most+1)); err != nil {
 			return nil, err
 		}
 		from = "stdin"
+	case isFile:
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, usagef("use --json-args @FILE with an existing file, or @- for stdin", "--json-args: %v", err)
+		}
+		b, err = io.ReadAll(io.LimitReader(file, most+1))
+		_ = file.Close()
+		if err != nil {
+			return nil, err
+		}
+		from = path
 	}
 	if err := jsonrpc.Valid(b, jsonrpc.Limits{Bytes: most}); err != nil {
 		return nil, usagef(`use an object, for example '{"name":"value"}'`, "%s is not valid JSON: %v", from, err)
@@ -155,83 +217,131 @@ func (a *app) readJSONArgs(text string) ([]byte, error) {
 	return b, nil
 }
 
-// noSuchTool is a placeholder for a hint. The caller of callTool replaces it, because it
-// knows the arguments that name the server.
-const noSuchTool = "no such tool"
+// toolCall is one call of a tool.
+type toolCall struct {
+	app       *app
+	where     where
+	session   Session
+	server    string
+	name      string
+	base      []byte
+	arguments []argument
+	check     bool
+	ask       *asker
 
-// listLine returns the command that lists the tools of the target of call.
-func listLine(target string, command []string, file string) string {
-	line := "dragoman list"
-	switch {
-	case len(command) > 0:
-		line += " -- " + strings.Join(command, " ")
-	case file != "" && !isURL(target):
-		line += " " + target + " -c " + file
-	default:
-		line += " " + target
-	}
-	return clean(line)
+	hint string // set by run: one thing to do if the call failed
 }
 
-// callTool looks up the types of the arguments and calls the tool. If the call fails, hint
-// is one thing to do about it, or "".
-func (a *app) callTool(ctx context.Context, s Session, server config.Server, tool string, base []byte, arguments []argument) (result []byte, hint string, err error) {
+// maxVisits bounds how often a call is sent again after the person has visited pages.
+const maxVisits = 3
+
+// run looks up the tool, checks the arguments and calls the tool.
+func (x *toolCall) run(ctx context.Context) ([]byte, error) {
+	a := x.app
 	var names []string
 	var missing string // which servers are missing from the list, and why
-	var form schema
-	if needTypes(arguments) {
-		a.status.Step(server.Name, "looking up "+tool)
-		l, err := a.listWhole(ctx, s, server.Name, "tools", func(items [][]byte) bool { return hasNamed(items, tool) })
+	var found tool.Tool
+	if x.check || needTypes(x.arguments) {
+		a.status.Step(x.server, "looking up "+x.name)
+		l, err := a.listWhole(ctx, x.session, x.server, "tools", func(items [][]byte) bool { return hasNamed(items, x.name) })
 		if ctx.Err() != nil {
-			return nil, "", err
+			return nil, context.Cause(ctx)
 		}
-		items := l.Items
 		if err != nil {
 			// A server that cannot list its tools may still be able to call one.
 			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed; arguments are sent as strings", slog.Any("error", err))
 		}
-		names, missing = namesOf(items), whyMissing(l)
-		if i := slices.Index(names, tool); i >= 0 {
-			form = schemaOf(items[i], jsonrpc.Find(items[i], jsonrpc.Whole(items[i]), "inputSchema"))
+		a.remember(x.where, "tools", l.Items)
+		names, missing = namesOf(l.Items), whyMissing(l)
+		if i := slices.Index(names, x.name); i >= 0 {
+			found = tool.Of(l.Items[i])
 		}
 	}
-	args, err := form.object(base, "--arg", arguments)
+	args, err := objectOf(found.Input(), x.base, x.arguments)
 	if err != nil {
-		return nil, "", err
+		if x.hint == "" && found.Raw() != nil {
+			err = withHint(err, "run `%s` to see the arguments", x.where.line("show", x.name))
+		}
+		return nil, err
 	}
-	a.status.Step(server.Name, "calling "+tool)
-	result, err = s.Call(ctx, tool, args, func(progress, total float64, message string) {
-		a.status.Detail(progressText(server.Name, tool, progress, total, message))
-	})
+	if x.check && found.Raw() != nil {
+		err, unusable := checkArguments(x.where, found, args)
+		if err != nil {
+			return nil, err
+		}
+		if unusable != nil && !a.quiet {
+			a.status.label(yellow, "warning", "the arguments are not checked, because the schema of "+excerpt.Word(x.name, 100)+" cannot be used: "+unusable.Error())
+		}
+	}
+	var result []byte
+	for range maxVisits {
+		a.status.Step(x.server, "calling "+x.name)
+		result, err = x.session.Call(ctx, x.name, args, func(progress, total float64, message string) {
+			a.status.Detail(progressText(x.server, x.name, progress, total, message))
+		})
+		if again := x.visit(ctx, err); !again {
+			break
+		}
+	}
 	var wire *jsonrpc.Error
 	switch {
 	case err == nil && !isToolError(result), err != nil && !errors.As(err, &wire):
-		return result, "", err
-	case wire != nil && needsForm(wire):
-		return nil, "the tool asks for input while it runs; answer in advance with --accept name=value", err
+		return result, err
+	case wire != nil:
+		if x.hint = needHint(wire); x.hint != "" {
+			return nil, err
+		}
 	}
 	// Servers refuse an unknown tool with an error or with an error result. Only the list
 	// shows whether the tool exists.
 	if names == nil {
-		l, err := s.List(ctx, "tools")
+		l, err := x.session.List(ctx, "tools")
 		if err != nil {
 			a.log.LogAttrs(ctx, slog.LevelDebug, "tools/list failed", slog.Any("error", err))
 		}
 		names, missing = namesOf(l.Items), whyMissing(l)
 	}
-	if slices.Contains(names, tool) {
-		return result, "", err
-	}
-	if near := config.Suggest(tool, names); near != "" {
-		return result, "did you mean " + excerpt.Word(near, maxQuoted) + "?", err
-	}
-	switch {
+	switch near := config.Suggest(x.name, names); {
+	case slices.Contains(names, x.name):
+	case near != "":
+		x.hint = "did you mean " + excerpt.Word(near, maxQuoted) + "?"
 	case missing != "":
-		return result, "the tool may be on a missing server: " + missing, err
-	case len(names) == 0:
-		return result, "", err
+		x.hint = "the tool may be on a missing server: " + missing
+	case len(names) > 0:
+		x.hint = "the server has no tool with this name; `" + x.where.line("list") + "` lists its tools"
 	}
-	return result, noSuchTool, err
+	return result, err
+}
+
+// visit shows the pages that a server wants to be visited before it runs the tool
+// (2025-11-25 §Elicitation, "URL Elicitation Required Error"). It reports whether the call
+// may be sent again.
+func (x *toolCall) visit(ctx context.Context, err error) bool {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Code != mcp.CodeURLElicitationRequired || !x.ask.canAsk() {
+		return false
+	}
+	agreed := false
+	for e := range jsonrpc.Elements(wire.Data, jsonrpc.Find(wire.Data, jsonrpc.Whole(wire.Data), "elicitations")) {
+		if mcp.URLProblem(wire.Data, e) != "" {
+			return false
+		}
+		if x.ask.askPage(ctx, textOf(wire.Data, e, "message"), textOf(wire.Data, e, "url")) != "accept" {
+			return false
+		}
+		agreed = true
+	}
+	return agreed && x.ask.waitForPage(ctx)
+}
+
+// waitForPage waits until the person has finished with the pages.
+func (k *asker) waitForPage(ctx context.Context) bool {
+	return k.converse(ctx, func(t *terminal) string {
+		if line, ok := t.prompt("Press Enter when you are done there. [c]ancel:"); !ok || strings.EqualFold(line, "c") || strings.EqualFold(line, "cancel") {
+			return "cancel"
+		}
+		return "accept"
+	}) == "accept"
 }
 
 func namesOf(items [][]byte) []string {
@@ -242,17 +352,29 @@ func namesOf(items [][]byte) []string {
 	return names
 }
 
-// needsForm reports whether a server refuses a call because the client does not support
-// forms. 2026-07-28 §Base, "Error Codes": -32021 lists the missing
-// capabilities in data.requiredCapabilities. Translation to another revision may have
-// changed the code.
-func needsForm(e *jsonrpc.Error) bool {
+// needHint returns what to do about an error that says what the client lacks, or "".
+// 2026-07-28 §Base, "Error Codes": -32021 lists the missing capabilities in
+// data.requiredCapabilities. Translation to another revision may have changed the code.
+func needHint(e *jsonrpc.Error) string {
 	whole := jsonrpc.Whole(e.Data)
 	required := jsonrpc.Find(e.Data, whole, "requiredCapabilities")
-	if required.IsZero() {
-		return e.Code == mcp.CodeMissingCapability
+	needs := func(key string) bool { return !jsonrpc.Find(e.Data, required, key).IsZero() }
+	switch {
+	case e.Code == mcp.CodeURLElicitationRequired:
+		for at := range jsonrpc.Elements(e.Data, jsonrpc.Find(e.Data, whole, "elicitations")) {
+			if mcp.URLProblem(e.Data, at) == "" {
+				return "open " + excerpt.Word(textOf(e.Data, at, "url"), maxQuoted) + " in a browser, then run the command again"
+			}
+		}
+		return ""
+	case needs("elicitation"), required.IsZero() && e.Code == mcp.CodeMissingCapability:
+		return "the tool asks for input while it runs; run the command on a terminal, or answer in advance with --accept name=value or --decline"
+	case needs("sampling"):
+		return "the tool needs a client with a language model, which dragoman does not have"
+	case needs("roots"):
+		return "the tool asks for folders; name one with --root DIR"
 	}
-	return !jsonrpc.Find(e.Data, required, "elicitation").IsZero()
+	return ""
 }
 
 // isToolError reports whether a result has isError set.
@@ -271,12 +393,10 @@ func progressText(server, tool string, progress, total float64, message string) 
 	return text
 }
 
-func (a *app) printResult(result []byte, asJSON bool) error {
-	if asJSON {
-		if err := a.printRaw(a.stdout, append(result[:len(result):len(result)], '\n')); err != nil {
-			return err
-		}
-	} else if err := a.printContent(result); err != nil {
+// printResult prints the result of a tool. name is the beginning of the names of saved
+// files; a nil files saves none.
+func (a *app) printResult(result []byte, name string, asJSON bool, files *saver) error {
+	if err := a.printAs(result, "content", name, asJSON, files); err != nil {
 		return err
 	}
 	if isToolError(result) {
@@ -286,45 +406,10 @@ func (a *app) printResult(result []byte, asJSON bool) error {
 	return nil
 }
 
-// answerWith returns a function that answers the elicitations of a server with the given
-// values. It returns nil if there are none.
-func (a *app) answerWith(given []argument) func(string, []byte) ([]byte, string) {
-	if len(given) == 0 {
-		return nil
-	}
-	return func(message string, raw []byte) ([]byte, string) {
-		form := schemaOf(raw, jsonrpc.Whole(raw))
-		var fill []argument
-		var missing []string
-		for _, g := range given {
-			if form.has(g.key) {
-				fill = append(fill, g)
-			}
-		}
-	required:
-		for _, name := range form.required() {
-			for _, g := range fill {
-				if g.key == name {
-					continue required
-				}
-			}
-			missing = append(missing, "--accept "+excerpt.Word(name, 100)+"=…")
-		}
-		content, err := form.object(nil, "--accept", fill)
-		message = excerpt.Quote(message, maxQuoted)
-		switch {
-		case len(raw) == 0:
-			a.status.Printf("the server asked %s; declined, because the request is not a form", message)
-		case len(missing) > 0:
-			a.status.Printf("the server asked %s; declined, because the form also needs %s", message, strings.Join(missing, " "))
-		case err != nil:
-			a.status.Printf("the server asked %s; declined, because %v", message, err)
-		default:
-			if a.verbose {
-				a.status.Printf("the server asked %s; answered", message)
-			}
-			return content, "accept"
-		}
-		return nil, "decline"
-	}
+// timeoutError is the cause of a context that ended because of --timeout.
+type timeoutError struct{ after time.Duration }
+
+func (e timeoutError) Error() string { return fmt.Sprintf("no result within %s", e.after) }
+func (timeoutError) Hint() string {
+	return "give it more time with --timeout; -v shows what it waits for"
 }

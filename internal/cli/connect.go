@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
@@ -28,12 +31,65 @@ func signalOr(ctx context.Context, err error) error {
 	return err
 }
 
-// connect opens a session. With --verbose it prints the trace of the handshake.
-func (a *app) connect(ctx context.Context, s config.Server, answer func(string, []byte) ([]byte, string)) (Session, error) {
+// clientFlags are the flags of the commands that use one server like a client.
+type clientFlags struct {
+	t       targetFlags
+	file    string
+	direct  bool
+	timeout time.Duration
+}
+
+func (f *clientFlags) add(c *cobra.Command) {
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "give up after this `TIME`, such as 30s, including the start of the server (default: the configured limits)")
+	c.Flags().BoolVar(&f.direct, "direct", false, "start a configured server even if a running serve has it")
+	addConfigFlag(c, &f.file)
+	f.t.add(c.Flags())
+}
+
+// onServer opens a session with the server of a command, runs body, and closes the session.
+func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker, body func(context.Context, Session, config.Server) error) error {
+	if f.timeout < 0 {
+		return usagef("use a duration such as 30s", "--timeout must be positive")
+	}
+	server, err := a.target(&f.t, w.target, w.command, w.file)
+	if err != nil {
+		return err
+	}
+	// The error of the command already says what fails.
+	a.startLog(slog.LevelError, nil)
+	if f.timeout > 0 {
+		server.CallTimeout, server.CallMax = max(server.CallTimeout, f.timeout), max(server.CallMax, f.timeout)
+		limited, cancel := context.WithTimeoutCause(ctx, f.timeout, timeoutError{f.timeout})
+		defer cancel()
+		ctx = limited
+	}
+	through := false
+	if w.configured() && !f.direct {
+		server, through = a.throughServe(ctx, server, w.file)
+	}
+	err = a.withSession(ctx, server, ask, func(s Session) error { return body(ctx, s, server) })
+	var late timeoutError
+	if err != nil && errors.As(context.Cause(ctx), &late) {
+		return late
+	}
+	if f := a.servedFailure(ctx, err, server.Name, w.file, through); f != nil {
+		return f
+	}
+	return err
+}
+
+// connect opens a session. With --verbose it prints the trace of the handshake. A nil ask
+// answers nothing.
+func (a *app) connect(ctx context.Context, s config.Server, ask *asker) (Session, error) {
 	a.showProgress()
-	session, err := a.backend.Connect(ctx, daemon.ConnectOptions{
-		Server: s, Log: a.log, Progress: a.status.Step, Answer: answer, Version: version(),
-	})
+	o := daemon.ConnectOptions{Server: s, Log: a.log, Progress: a.status.Step, Version: version()}
+	if ask != nil {
+		o.Roots, o.Refused = ask.roots, ask.refused
+		if ask.answers() {
+			o.Answer, o.Pages = ask.answer, ask.canAsk() || ask.decline
+		}
+	}
+	session, err := a.backend.Connect(ctx, o)
 	if err != nil {
 		a.showTrace(s.Name, traceOf(err))
 		return nil, err
@@ -73,10 +129,8 @@ func (a *app) showTrace(server, trace string) {
 }
 
 // withSession opens a session with s, runs body and closes the session.
-func (a *app) withSession(ctx context.Context, s config.Server, answer func(string, []byte) ([]byte, string), body func(Session) error) error {
-	// The error of the command already says what fails.
-	a.startLog(slog.LevelError, nil)
-	session, err := a.connect(ctx, s, answer)
+func (a *app) withSession(ctx context.Context, s config.Server, ask *asker, body func(Session) error) error {
+	session, err := a.connect(ctx, s, ask)
 	if err != nil {
 		return signalOr(ctx, err)
 	}

@@ -59,8 +59,8 @@ func (a *app) showTrial(endpoint string) {
 
 // demoCalls are the calls that showTrial prints: a tool and its arguments.
 var demoCalls = []string{
-	demo.Legacy + "__greet --arg name=World",
-	demo.Modern + "__add --arg a=1 --arg b=41",
+	demo.Legacy + "__greet name=World",
+	demo.Modern + "__add a=1 b=41",
 }
 
 // programName returns the command that starts this program again from the same shell. word

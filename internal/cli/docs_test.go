@@ -118,7 +118,7 @@ func TestCommandNames(t *testing.T) {
 			got = append(got, c.Name())
 		}
 	}
-	if want := "bug call completion config connect doctor fake healthcheck help import list man matrix record replay run serve version"; strings.Join(got, " ") != want {
+	if want := "bug call complete completion config connect doctor fake healthcheck help import list man matrix prompt read record replay run serve show version"; strings.Join(got, " ") != want {
 		t.Errorf("commands %s, want %s", strings.Join(got, " "), want)
 	}
 }

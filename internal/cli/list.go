@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
@@ -13,73 +15,91 @@ import (
 var listKinds = []string{"tools", "resources", "prompts", "templates"}
 
 func (a *app) listCommand() *cobra.Command {
-	var t targetFlags
-	var file, kind, target string
-	var command []string
-	var asJSON bool
+	var f clientFlags
+	var kind string
+	var w where
+	var health, asJSON bool
 	c := &cobra.Command{
-		Use:   "list [tools|resources|prompts|templates] (URL | NAME | -- COMMAND [ARG]...)",
-		Short: "List the tools, resources or prompts of a server",
+		Use:   "list [tools|resources|prompts|templates] [URL | NAME | -- COMMAND [ARG]...]",
+		Short: "List the tools, resources or prompts of a server, or the health of all",
 		Long: `List the tools of a server, or its resources, prompts or resource templates,
 with the first line of each description. The server is a URL, the name of a
 configured server, or a command after --.
 
+Alone, list opens all configured servers at the same time and prints a table of
+their health. It has the state, revision and transport of each server, and the
+number of its tools, prompts and resources. Then follow the estimated tokens of
+the tools, and the time until the server was ready. A server that is not ready
+within --timeout (default 30s) has failed. The exit code is 1 if a server has
+failed.
+
 A gateway may have servers that are still starting. The command waits for them
 for up to 30 s, then names the missing servers on stderr. The exit code is 1 if
-the list is empty because of them.`,
-		Example: `  dragoman list https://mcp.example.com/mcp
+the list is empty because of them.
+
+A running "dragoman serve" with the same configuration is used for configured
+servers, so that they are not started twice. --direct starts them anyway.`,
+		Example: `  # Are all configured servers well?
+  dragoman list
+
+  dragoman list https://mcp.example.com/mcp
   dragoman list resources -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 
   # Print the names of all tools of a configured server, for a script.
   dragoman list gh --json | jq -r '.[].name'`,
 		Args: func(c *cobra.Command, args []string) error {
-			kind, target, command = "tools", "", nil
+			kind, w, health = "tools", where{}, false
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
-				args, command = args[:dash], args[dash:]
-				if len(command) == 0 {
+				args, w.command = args[:dash], args[dash:]
+				if len(w.command) == 0 {
 					return usagef("use `dragoman list -- COMMAND`", "no command after --")
 				}
 			}
 			words := len(args)
 			if words > 0 && slices.Contains(listKinds, args[0]) {
 				kind, args = args[0], args[1:]
-			} else if words == 2 || words == 1 && command != nil {
+			} else if words == 2 || words == 1 && w.command != nil {
 				return usagef("use one of "+strings.Join(listKinds, ", "), "cannot list %q", args[0])
 			}
 			switch {
 			case len(args) > 1:
 				return usagef("put -- before a command", "unexpected argument %q after %q", args[1], args[0])
-			case len(args) == 1 && command != nil:
+			case len(args) == 1 && w.command != nil:
 				return usagef("remove one of them", "got both %q and a command", args[0])
 			case len(args) == 1:
-				target = args[0]
-			case command == nil:
-				return usagef("use `dragoman list URL`, `dragoman list NAME` or `dragoman list -- COMMAND`", "no server given")
+				w.target = args[0]
+			case w.command != nil:
+			case words > 0:
+				return usagef("use `dragoman list "+kind+" URL`, `dragoman list "+kind+" NAME` or `dragoman list "+kind+" -- COMMAND`", "no server given")
+			default:
+				health = true
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			server, err := a.target(&t, target, command, file)
-			if err != nil {
-				return err
+			w.file = f.file
+			if health {
+				return a.listHealth(c.Context(), &f, asJSON)
 			}
 			var l runtime.List
-			err = a.withSession(c.Context(), server, nil, func(s Session) error {
-				a.status.Step(server.Name, "listing "+kind)
-				l, err = a.listWhole(c.Context(), s, server.Name, kind, nil)
+			name := ""
+			err := a.onServer(c.Context(), w, &f, nil, func(ctx context.Context, s Session, server config.Server) (err error) {
+				name = server.Name
+				a.status.Step(name, "listing "+kind)
+				l, err = a.listWhole(ctx, s, name, kind, nil)
+				a.remember(w, kind, l.Items)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			return a.printList(server.Name, kind, l, asJSON)
+			return a.printList(name, kind, l, asJSON)
 		},
-		ValidArgsFunction: a.completeTarget(&file, listKinds...),
 	}
-	f := flagsInOrder(c)
-	f.BoolVar(&asJSON, "json", false, "print a JSON array of the items, byte for byte as the server sent them")
-	addConfigFlag(c, &file)
-	t.add(f)
+	c.ValidArgsFunction = a.completeTarget(&f.file, listKinds...)
+	flags := flagsInOrder(c)
+	flags.BoolVar(&asJSON, "json", false, "print a JSON array: the items byte for byte as the server sent them, or the servers")
+	f.add(c)
 	return c
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
 // The exit codes.
@@ -39,6 +41,8 @@ func Main(b Backend) int {
 	self, _ := os.Executable()
 	a.program = programName(os.Args[0], self)
 	a.status = newStatus(os.Stderr, isTerminal(os.Stderr), a.env)
+	a.interactive = isTerminal(os.Stdin) && isTerminal(os.Stderr)
+	a.openInput = stdio.Input
 	return a.main(os.Args[1:])
 }
 
@@ -53,11 +57,15 @@ type app struct {
 	screen  bool // stdout is a terminal
 	width   int  // the width of stdout in columns; 0 if unknown
 	status  *status
-	program string // the command that starts the program
+	// interactive says that there is a person to ask: stdin and stderr are a terminal.
+	// openInput opens stdin for one question; closing it ends a read.
+	interactive bool
+	openInput   func() (io.ReadCloser, error)
+	program     string // the command that starts the program
 
-	verbose, quiet bool
-	logFormat      string
-	log            *slog.Logger
+	verbose, quiet, plain bool
+	logFormat             string
+	log                   *slog.Logger
 }
 
 // errReported ends a command with exit code 1 and no message. The command has already

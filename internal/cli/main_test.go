@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/daemon"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/tape"
 )
@@ -49,6 +50,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/xdg")
+			e.Setenv("XDG_CACHE_HOME", e.WorkDir+"/cache")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "records": records},
@@ -168,6 +170,9 @@ func fakeBackend() Backend {
 			if err := fail(); err != nil && os.Getenv("FAKE_AT") == "" {
 				return nil, err
 			}
+			if slices.Contains(strings.Fields(os.Getenv("FAKE_DOWN")), o.Server.Name) {
+				return nil, errors.New("no answer from " + o.Server.Name)
+			}
 			return &fakeSession{o: o, fail: fail}, nil
 		},
 		Record: func(_ context.Context, o daemon.RecordOptions) (int, error) {
@@ -230,6 +235,9 @@ type fakeSession struct {
 
 func (s *fakeSession) List(_ context.Context, kind string) (runtime.List, error) {
 	raw := []byte(os.Getenv("FAKE_ITEMS"))
+	if prompts := os.Getenv("FAKE_PROMPTS"); prompts != "" && kind == "prompts" {
+		raw, kind = []byte(prompts), ""
+	}
 	l := runtime.List{Failed: strings.Fields(os.Getenv("FAKE_FAILED"))}
 	if raw == nil || kind == "prompts" {
 		return l, nil
@@ -240,20 +248,39 @@ func (s *fakeSession) List(_ context.Context, kind string) (runtime.List, error)
 	return l, nil
 }
 
-func (s *fakeSession) Call(_ context.Context, tool string, args []byte, onProgress func(float64, float64, string)) ([]byte, error) {
+func (s *fakeSession) Call(ctx context.Context, tool string, args []byte, onProgress func(float64, float64, string)) ([]byte, error) {
 	onProgress(1, 2, "half")
 	if err := s.fail(); err != nil {
 		return nil, err
 	}
 	if question := os.Getenv("FAKE_QUESTION"); question != "" && s.o.Answer != nil {
-		content, action := s.o.Answer("who are you?", []byte(question))
-		return fmt.Appendf(nil, `{"content":[{"type":"text","text":"%s %s"}]}`, action, strings.ReplaceAll(string(content), `"`, `\"`)), nil
+		answer := s.o.Answer(ctx, runtime.Question{Message: "who are you?", Schema: []byte(question)})
+		return fmt.Appendf(nil, `{"content":[{"type":"text","text":"%s %s"}]}`, answer.Action, strings.ReplaceAll(string(answer.Content), `"`, `\"`)), nil
 	}
 	if result := os.Getenv("FAKE_RESULT"); result != "" {
 		return []byte(result), nil
 	}
 	text := jsonrpc.AppendQuote(nil, describe(s.o.Server)+" "+tool+" "+string(args))
 	return fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, text), nil
+}
+
+// Request answers with FAKE_RESULT, or with the request as the text of a resource.
+func (s *fakeSession) Request(_ context.Context, method string, params []byte) ([]byte, error) {
+	if err := s.fail(); err != nil {
+		return nil, err
+	}
+	if result := os.Getenv("FAKE_RESULT"); result != "" {
+		return []byte(result), nil
+	}
+	text := jsonrpc.AppendQuote(nil, describe(s.o.Server)+" "+method+" "+string(params)+"\n")
+	return fmt.Appendf(nil, `{"contents":[{"uri":"x:y","text":%s}]}`, text), nil
+}
+
+func (s *fakeSession) Describe(context.Context) (runtime.Description, error) {
+	return runtime.Description{
+		Revision: mcp.LatestLegacy, Transport: "stdio", Info: []byte(`{"name":"fake","title":"A fake","version":"1.2"}`),
+		Capabilities: []byte(`{"tools":{}}`), Instructions: os.Getenv("FAKE_INSTRUCTIONS"),
+	}, nil
 }
 
 func (s *fakeSession) Close() error  { return nil }

@@ -63,53 +63,125 @@ func (a *app) print(t screen.Table) error {
 	return err
 }
 
-// printContent prints the result of a tool for people. Text goes to stdout unchanged. For
-// all other content a note goes to stderr.
-func (a *app) printContent(raw []byte) error {
-	whole := jsonrpc.Whole(raw)
-	w := bufio.NewWriter(a.stdout)
-	printed := false
-	text := func(s string) {
-		printed = true
-		if a.screen {
-			// Text of a server must not control the terminal.
-			s = cleanLines(strings.ReplaceAll(s, "\r\n", "\n"))
+// printAs prints a result: with asJSON the server's bytes, otherwise the content in the
+// member key. If files is not nil, content that is not text is saved. name is the beginning
+// of the names of files that the server names not.
+func (a *app) printAs(result []byte, key, name string, asJSON bool, files *saver) error {
+	p := &printer{app: a, w: bufio.NewWriter(a.stdout), raw: result, name: name, files: files, asJSON: asJSON}
+	if asJSON {
+		if err := a.printRaw(p.w, append(result[:len(result):len(result)], '\n')); err != nil {
+			return err
 		}
-		_, _ = w.WriteString(s)
-		if !strings.HasSuffix(s, "\n") {
-			_ = w.WriteByte('\n')
+		if files == nil {
+			return p.w.Flush()
 		}
 	}
-	for item := range jsonrpc.Elements(raw, jsonrpc.Find(raw, whole, "content")) {
-		member := func(key string) string { return textOf(raw, item, key) }
-		switch kind := member("type"); kind {
-		case "text":
-			text(member("text"))
-		case "image", "audio":
-			printed = true
-			a.notice(member("mimeType"), kind, base64Length(raw, jsonrpc.Find(raw, item, "data")))
-		case "resource_link":
-			text(member("uri"))
-		case "resource":
-			inner := jsonrpc.Find(raw, item, "resource")
-			if t := jsonrpc.Find(raw, inner, "text"); !t.IsZero() {
-				s, _ := jsonrpc.Text(raw, t)
-				text(jsonrpc.Shown(s))
-				continue
-			}
-			printed = true
-			a.notice(textOf(raw, inner, "mimeType"), textOf(raw, inner, "uri"), base64Length(raw, jsonrpc.Find(raw, inner, "blob")))
-		default:
-			printed = true
-			a.notice(kind, "content", item.End-item.Start)
+	for item := range jsonrpc.Elements(result, jsonrpc.Find(result, jsonrpc.Whole(result), key)) {
+		if err := p.item(item); err != nil {
+			_ = p.w.Flush()
+			return err
 		}
 	}
-	if err := w.Flush(); err != nil {
+	if err := p.w.Flush(); err != nil {
 		return err
 	}
-	if !printed && !jsonrpc.Find(raw, whole, "structuredContent").IsZero() && !a.quiet {
+	structured := !jsonrpc.Find(result, jsonrpc.Whole(result), "structuredContent").IsZero()
+	if !p.printed && structured && !a.quiet && !asJSON {
 		a.status.Printf("the result has only structured content; --json prints it")
 	}
+	return nil
+}
+
+// printer prints the content of one result.
+type printer struct {
+	app     *app
+	w       *bufio.Writer
+	raw     []byte
+	name    string
+	files   *saver
+	asJSON  bool // the result was printed; only save files
+	printed bool
+}
+
+// text prints text to stdout, with a newline at the end.
+func (p *printer) text(s string) {
+	p.printed = true
+	if p.asJSON {
+		return
+	}
+	if p.app.screen {
+		// Text of a server must not control the terminal.
+		s = cleanLines(strings.ReplaceAll(s, "\r\n", "\n"))
+	}
+	_, _ = p.w.WriteString(s)
+	if !strings.HasSuffix(s, "\n") {
+		_ = p.w.WriteByte('\n')
+	}
+}
+
+// item prints one content block (2025-11-25 §Tools, "Tool Result").
+func (p *printer) item(item jsonrpc.Span) error {
+	member := func(key string) string { return textOf(p.raw, item, key) }
+	switch kind := member("type"); kind {
+	case "text":
+		p.text(member("text"))
+	case "image", "audio":
+		return p.binary(jsonrpc.Find(p.raw, item, "data"), member("mimeType"), kind, nameOf("", member("mimeType"), p.name))
+	case "resource_link":
+		p.text(member("uri"))
+	case "resource":
+		return p.resource(jsonrpc.Find(p.raw, item, "resource"))
+	default:
+		p.printed = true
+		if !p.asJSON {
+			p.app.notice(kind, "content", item.End-item.Start)
+		}
+	}
+	return nil
+}
+
+// resource prints an embedded resource, or saves it.
+func (p *printer) resource(inner jsonrpc.Span) error {
+	uri, mime := textOf(p.raw, inner, "uri"), textOf(p.raw, inner, "mimeType")
+	text := jsonrpc.Find(p.raw, inner, "text")
+	switch {
+	case text.IsZero():
+		return p.binary(jsonrpc.Find(p.raw, inner, "blob"), mime, uri, nameOf(uri, mime, p.name))
+	case p.files == nil:
+		s, _ := jsonrpc.Text(p.raw, text)
+		p.text(jsonrpc.Shown(s))
+		return nil
+	}
+	s, _ := jsonrpc.Text(p.raw, text)
+	return p.save(nameOf(uri, mime, p.name), []byte(jsonrpc.Shown(s)))
+}
+
+// binary saves base64 data, or mentions it.
+func (p *printer) binary(data jsonrpc.Span, mime, otherwise, name string) error {
+	p.printed = true
+	if p.files == nil {
+		p.app.notice(mime, otherwise, base64Length(p.raw, data))
+		return nil
+	}
+	b, err := decode(p.raw, data)
+	if err != nil {
+		return err
+	}
+	return p.save(name, b)
+}
+
+// save saves data and prints the path of the file: to stdout, or with --json to stderr.
+func (p *printer) save(name string, data []byte) error {
+	path, err := p.files.save(name, data)
+	if err != nil {
+		return err
+	}
+	p.printed = true
+	if p.asJSON {
+		p.app.status.Printf("saved %s", path)
+		return nil
+	}
+	_, _ = p.w.WriteString(clean(path) + "\n")
 	return nil
 }
 

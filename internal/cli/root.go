@@ -37,6 +37,9 @@ or 143.`,
 			if !slices.Contains([]string{"", "text", "json"}, a.logFormat) {
 				return usagef("use text or json", "--log-format does not accept %q", a.logFormat)
 			}
+			if a.plain {
+				a.status.terminal, a.status.colour = false, false
+			}
 			if a.verbose && a.quiet {
 				return usagef("remove one of them", "--verbose and --quiet cannot be used together")
 			}
@@ -72,12 +75,14 @@ or 143.`,
 	f.SortFlags = false
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "print debug logs and a trace of each handshake")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only errors")
+	f.BoolVar(&a.plain, "plain", false, "use no colours and no animation, for screen readers (also with ACCESSIBLE=1)")
 	f.StringVar(&a.logFormat, "log-format", "", "log `FORMAT` on stderr: text or json")
-	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.callCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.bugCommand(), a.healthcheckCommand(), a.manCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.demoServerCommand())
+	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.showCommand(), a.callCommand(), a.readCommand(), a.promptCommand(), a.completeCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.bugCommand(), a.healthcheckCommand(), a.manCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.demoServerCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	a.describeCompletion(root)
 	root.InitDefaultHelpFlag()
+	a.completeFlags(root)
 	return root
 }
 

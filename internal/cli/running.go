@@ -2,16 +2,21 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/handshake"
 )
 
 const (
@@ -68,6 +73,100 @@ func fetch(ctx context.Context, address string) (status int, body []byte, err er
 	defer answer.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	return answer.StatusCode, body, err
+}
+
+// probeTime is how long a command waits for a running serve before it starts a configured
+// server itself.
+const probeTime = time.Second
+
+// throughServe returns a server that reaches s through a running serve, or s itself if there
+// is none. The serve must listen on this machine, at the configured address, and must have
+// loaded the same configuration file: another one may have another server of that name.
+func (a *app) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
+	base, status, why := a.servingSame(ctx, file)
+	if why == "" {
+		for _, e := range status.Endpoints {
+			if e.Server != s.Name {
+				continue
+			}
+			through, problem := config.Complete(config.Server{
+				Name: s.Name, URL: base + e.Path, CallTimeout: s.CallTimeout, CallMax: s.CallMax,
+			})
+			if problem == nil {
+				a.tell("using the running serve at %s", base)
+				return through, true
+			}
+		}
+		why = "it does not have the server"
+	}
+	a.tell("starting %s, not using a serve: %s", s.Name, why)
+	return s, false
+}
+
+// servedFailure returns why a server behind a serve failed, in the words of the serve: from
+// its error, or from its status if the session could not be opened. It returns nil if the
+// serve does not say.
+func (a *app) servedFailure(ctx context.Context, err error, server, file string, through bool) *failure.Failure {
+	if err == nil || !through || ctx.Err() != nil {
+		return nil
+	}
+	if f := failureInData(err); f != nil {
+		return f
+	}
+	var opening *handshake.Error
+	if !errors.As(err, &opening) {
+		return nil
+	}
+	_, report, why := a.servingSame(ctx, file)
+	for _, s := range report.Servers {
+		if why == "" && s.Name == server {
+			return s.Failure
+		}
+	}
+	return nil
+}
+
+// tell prints a line with --verbose.
+func (a *app) tell(format string, args ...any) {
+	if a.verbose {
+		a.status.Printf(format, args...)
+	}
+}
+
+// servingSame returns the address and the status of the serve that runs on this machine with
+// the configuration file that this command uses. If there is none, why says so.
+func (a *app) servingSame(ctx context.Context, file string) (base string, status admin.Report, why string) {
+	path, ok := a.configPath(file)
+	if !ok {
+		return "", status, "no configuration file was found"
+	}
+	base, err := a.serveAddress("", file)
+	if err != nil {
+		return "", status, err.Error()
+	}
+	if u, err := url.Parse(base); err != nil || !isLoopback(u.Hostname()) {
+		return "", status, base + " is not an address of this machine alone"
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	code, body, err := fetch(ctx, base+"/api/v1/status")
+	switch {
+	case err != nil:
+		return "", status, "none answers at " + base
+	case code != http.StatusOK || json.Unmarshal(body, &status) != nil || status.Name != "dragoman":
+		return "", status, "the answer at " + base + " is not from a serve of this version"
+	case status.State != "serving":
+		return "", status, "the serve at " + base + " is stopping"
+	case !sameFile(status.Config, path):
+		return "", status, "the serve at " + base + " uses another configuration file"
+	}
+	return base, status, ""
+}
+
+// isLoopback reports whether a host is this machine, and only this machine reaches it.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // firstLine returns the first line of an answer, quoted and cut.

@@ -53,7 +53,7 @@ type status struct {
 }
 
 func newStatus(out io.Writer, terminal bool, env func(string) (string, bool)) *status {
-	if t, _ := env("TERM"); t == "dumb" {
+	if t, _ := env("TERM"); t == "dumb" || truthy(env, "ACCESSIBLE") {
 		terminal = false
 	}
 	s := &status{out: out, terminal: terminal, frames: []string{"|", "/", "-", `\`}}
@@ -112,6 +112,30 @@ func (s *status) End() {
 		close(ending)
 	}
 	s.ticks.Wait()
+}
+
+// erase removes the bottom line, before something else is written to the terminal.
+func (s *status) erase() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.eraseLocked()
+}
+
+// Pause hides the current step, for a question to the person. The returned function shows it
+// again, unless another step has begun.
+func (s *status) Pause() (resume func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	step, since, told := s.step, s.since, s.told
+	s.step = ""
+	s.eraseLocked()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.step == "" {
+			s.step, s.since, s.told = step, since, told
+		}
+	}
 }
 
 // Step sets the current step of a server. An empty step means that it is done. Nothing is

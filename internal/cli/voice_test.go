@@ -37,14 +37,14 @@ func (s *hostileSession) List(context.Context, string) (runtime.List, error) {
 	return runtime.List{Items: [][]byte{hostileItem()}, Failed: []string{forged}}, nil
 }
 
-func (s *hostileSession) Call(_ context.Context, _ string, _ []byte, onProgress func(float64, float64, string)) ([]byte, error) {
+func (s *hostileSession) Call(ctx context.Context, _ string, _ []byte, onProgress func(float64, float64, string)) ([]byte, error) {
 	onProgress(1, 2, forged)
 	if s.o.Answer != nil {
 		for _, schema := range []string{"", `{"type":"object","properties":{"a":{"type":"string"}}}`,
 			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["b"]}`,
 			`{"type":"object","properties":{"a":{"type":"integer"}}}`} {
 			schema = strings.ReplaceAll(schema, `"b"`, string(jsonrpc.AppendQuote(nil, forged)))
-			s.o.Answer(forged, []byte(schema))
+			s.o.Answer(ctx, runtime.Question{Message: forged, Schema: []byte(schema)})
 		}
 	}
 	if s.fail != nil {
@@ -52,6 +52,19 @@ func (s *hostileSession) Call(_ context.Context, _ string, _ []byte, onProgress 
 	}
 	f := jsonrpc.AppendQuote(nil, forged)
 	return fmt.Appendf(nil, `{"isError":true,"content":[{"type":%s},{"type":"image","mimeType":%s},{"type":"resource","resource":{"uri":%s,"blob":"AA"}}]}`, f, f, f), nil
+}
+
+func (s *hostileSession) Request(context.Context, string, []byte) ([]byte, error) {
+	f := jsonrpc.AppendQuote(nil, forged)
+	return fmt.Appendf(nil, `{"contents":[{"uri":%s,"text":%s}],"messages":[{"role":%s,"content":{"type":"text","text":%s}},{"role":"user","content":{"type":%s}}],"completion":{"values":[%s],"total":7}}`, f, f, f, f, f, f), s.fail
+}
+
+func (s *hostileSession) Describe(context.Context) (runtime.Description, error) {
+	f := jsonrpc.AppendQuote(nil, forged)
+	return runtime.Description{
+		Info: fmt.Appendf(nil, `{"name":%s,"title":%s,"version":%s,"websiteUrl":%s}`, f, f, f, f), Capabilities: []byte(`{"tools":{},"resources":{},"prompts":{}}`),
+		Instructions: forged, Transport: "http",
+	}, nil
 }
 
 func (s *hostileSession) Close() error  { return nil }
@@ -89,6 +102,9 @@ func TestPeersCannotImitateDragoman(t *testing.T) {
 		{name: "a result that is an error", args: []string{"call", "http://h", "x"}},
 		{name: "questions", args: []string{"call", "http://h", "x", "--accept", "a=y"}, call: wire},
 		{name: "verbose", args: []string{"-v", "call", "http://h", "x", "--accept", "a=y"}, call: wire},
+		{name: "a resource", args: []string{"read", "http://h", "x:y"}, call: wire},
+		{name: "a prompt", args: []string{"prompt", "http://h", "x"}, call: wire},
+		{name: "a completion", args: []string{"complete", "http://h", "prompt", "x", "y"}, call: wire},
 		{name: "an error at the opening", args: []string{"list", "http://h"}, connect: wire},
 		{name: "a cause of several lines", args: []string{"list", "http://h"}, connect: &mcp.Error{Message: "not opened", Err: errors.New("\"x\"\ndragoman: hint: FORGED")}},
 	} {
@@ -113,7 +129,9 @@ func TestPeersCannotImitateDragoman(t *testing.T) {
 
 // TestListOfHostileServer checks that each item of a list stays on one line.
 func TestListOfHostileServer(t *testing.T) {
-	for _, args := range [][]string{{"list", "http://h"}, {"list", "resources", "http://h"}, {"list", "templates", "http://h"}, {"list", "--json", "http://h"}} {
+	for _, args := range [][]string{{"list", "http://h"}, {"list", "resources", "http://h"}, {"list", "templates", "http://h"}, {"list", "--json", "http://h"},
+		{"show", "http://h"}, {"show", "--json", "http://h"}, {"show", "http://h", forged, "--schema"}, {"show", "--json", "http://h", forged},
+		{"complete", "http://h", "prompt", "x", "y"}, {"read", "http://h", "x:y", "--json"}, {"prompt", "http://h", "x", "--json"}} {
 		var out, said bytes.Buffer
 		a := &app{stdout: &out, screen: true, env: noEnv, status: newStatus(&said, false, noEnv)}
 		a.backend = Backend{Connect: func(_ context.Context, o daemon.ConnectOptions) (Session, error) { return &hostileSession{o: o}, nil }}

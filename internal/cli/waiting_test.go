@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 )
 
@@ -43,6 +42,14 @@ func (s *startingSession) List(context.Context, string) (runtime.List, error) {
 func (s *startingSession) Call(_ context.Context, tool string, args []byte, _ func(float64, float64, string)) ([]byte, error) {
 	s.calls = append(s.calls, tool+" "+string(args))
 	return []byte(`{"content":[]}`), nil
+}
+
+func (s *startingSession) Request(context.Context, string, []byte) ([]byte, error) {
+	return nil, errors.New("not expected")
+}
+
+func (s *startingSession) Describe(context.Context) (runtime.Description, error) {
+	return runtime.Description{}, nil
 }
 
 func (s *startingSession) Close() error  { return nil }
@@ -150,7 +157,8 @@ func TestCallOfStartingServer(t *testing.T) {
 				var said bytes.Buffer
 				s := &startingSession{began: time.Now(), lists: c.lists}
 				a := &app{env: noEnv, status: newStatus(&said, false, noEnv), log: slog.New(slog.DiscardHandler)}
-				if _, _, err := a.callTool(t.Context(), s, config.Server{Name: "h"}, "slow__x", nil, []argument{{key: "a", value: "1"}}); err != nil {
+				x := &toolCall{app: a, session: s, server: "h", name: "slow__x", arguments: []argument{{key: "a", value: "1"}}, check: true, ask: &asker{app: a}}
+				if _, err := x.run(t.Context()); err != nil {
 					t.Error(err)
 				}
 				if took := time.Since(s.began); took > c.took {

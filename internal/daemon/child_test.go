@@ -313,6 +313,22 @@ func (s *fakeServer) tool(m *jsonrpc.Message, name string, gone <-chan struct{})
 				s.write([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 			}
 		}
+	case "ask for": // sends the request of its arguments, and answers with the answer
+		answer := make(chan *jsonrpc.Message, 1)
+		s.mu.Lock()
+		s.lastAsk++
+		id := fmt.Sprintf(`"ask-%d"`, s.lastAsk)
+		if s.asks == nil {
+			s.asks = make(map[string]chan *jsonrpc.Message)
+		}
+		s.asks[id] = answer
+		s.mu.Unlock()
+		s.write([]byte(`{"jsonrpc":"2.0","id":` + id + "," + args[1:]))
+		select {
+		case a := <-answer:
+			text(string(a.Raw))
+		case <-gone:
+		}
 	case "ask", "ask on": // send a request; the second then waits until it is cancelled
 		s.mu.Lock()
 		s.lastAsk++

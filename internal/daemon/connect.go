@@ -15,8 +15,11 @@ type ConnectOptions struct {
 	Server   config.Server
 	Log      *slog.Logger
 	Progress func(server, step string) // see RunOptions
-	// Answer answers a request of the server for input; see runtime.ConnectOptions.
-	Answer  func(message string, schema []byte) (content []byte, action string)
+	// These are described at runtime.ConnectOptions.
+	Answer  func(context.Context, runtime.Question) runtime.Answer
+	Pages   bool
+	Roots   []string
+	Refused func(method string)
 	Version string
 }
 
@@ -35,7 +38,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	s := &Session{shown: telemetry.NewLog(events, telemetry.LogOptions{Log: limited, Step: o.Progress}), flush: flush}
 	var err error
 	s.Session, err = runtime.Connect(ctx, runtime.ConnectOptions{
-		Server: o.Server, Log: limited, Events: events, Answer: o.Answer, Version: o.Version,
+		Server: o.Server, Log: limited, Events: events, Answer: o.Answer, Pages: o.Pages, Roots: o.Roots, Refused: o.Refused, Version: o.Version,
 	})
 	if err != nil {
 		s.end()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -144,7 +145,7 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 		Config: o.Config, Log: o.Log, Events: d.events, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local,
 	})
-	d.admin = admin.New(admin.Options{Runtime: d.runtime, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Local: local, PublicURL: o.Config.PublicURL})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL})
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
@@ -273,4 +274,16 @@ func (d *daemon) close() {
 	d.runtime.Close(limit)
 	d.stopMetrics()
 	d.shown.Close() // last, so that what the others log when they end is written
+}
+
+// fullPath returns the full path of a file, or "" for none.
+func fullPath(path string) string {
+	if path == "" {
+		return ""
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return full
 }

@@ -22,11 +22,33 @@ type ConnectOptions struct {
 	Server config.Server
 	Log    *slog.Logger
 	Events *event.Publisher
-	// Answer answers a request of the server for input. It gets the request's message and the
-	// schema of the form to fill in. content is the form as JSON when action is "accept". If
-	// Answer is nil, the server is told that the client cannot be asked.
-	Answer  func(message string, schema []byte) (content []byte, action string)
+	// Answer answers a request of the server for input. Questions of one call may come at
+	// the same time. If Answer is nil, the server is told that the client cannot be asked.
+	Answer func(context.Context, Question) Answer
+	// Pages says that Answer can also send a person to a page; see Question.URL.
+	Pages bool
+	// Roots are the file URIs of the folders that the server may know. If there are none,
+	// the server is told that the client has no roots.
+	Roots []string
+	// Refused, if set, is called when the server asks for something that it was told the
+	// client does not have, such as sampling. It gets the method of the request.
+	Refused func(method string)
 	Version string
+}
+
+// Question is a request of a server for input from a person (2025-06-18 and later,
+// §Elicitation). All texts and the schema are the server's own.
+type Question struct {
+	Message string
+	Schema  []byte // of the form to fill in, a JSON object; nil for none
+	URL     string // of the page to visit, an http or https URL; "" for a form
+}
+
+// Answer is the answer to a Question. Action is "accept", "decline" or "cancel". Content is
+// the form as a JSON object, for an accepted form only.
+type Answer struct {
+	Action  string
+	Content []byte
 }
 
 // Session is a conversation with a server, for commands. It is a legacy client of our own
@@ -36,7 +58,9 @@ type Session struct {
 	upstream *upstream.Upstream
 	host     *gateway.Single
 	facts    *mcp.ClientInfo
-	answer   func(message string, schema []byte) ([]byte, string)
+	answer   func(context.Context, Question) Answer
+	roots    []string
+	refused  func(method string)
 	detach   func()
 	untap    func() // stops the goroutine that fills trace
 
@@ -46,7 +70,7 @@ type Session struct {
 
 // Connect opens a conversation with a server. If that fails, the error says why.
 func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
-	s := &Session{answer: o.Answer}
+	s := &Session{answer: o.Answer, roots: o.Roots, refused: o.Refused}
 	s.untap = o.Events.Tap(event.Of(event.Handshake), func(e event.Event) {
 		s.mu.Lock()
 		s.trace += e.Detail
@@ -54,9 +78,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	})
 	s.upstream = NewUpstream(o.Server, Hooks{Log: o.Log, Events: o.Events, Version: o.Version})
 	s.facts = &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: info(o.Version), Conversation: 1}
-	if o.Answer != nil {
-		s.facts.Capabilities = []byte(`{"elicitation":{"form":{}}}`)
-	}
+	s.facts.Capabilities = capabilities(o)
 	s.host = &gateway.Single{Bridge: &bridge.Bridge{}, Listens: &gateway.ListenQuota{}, Upstream: ForGateway(s.upstream)}
 	if _, err := s.host.Hello(ctx, s.facts); err != nil {
 		s.Close()
@@ -64,6 +86,45 @@ func Connect(ctx context.Context, o ConnectOptions) (*Session, error) {
 	}
 	s.detach = s.host.Subscribe(s.facts, &sessionSink{s: s})
 	return s, nil
+}
+
+// capabilities returns what the server is told that the client can be asked for.
+func capabilities(o ConnectOptions) []byte {
+	out := []byte{'{'}
+	switch {
+	case o.Answer != nil && o.Pages:
+		out = append(out, `"elicitation":{"form":{},"url":{}}`...)
+	case o.Answer != nil:
+		out = append(out, `"elicitation":{"form":{}}`...)
+	}
+	if len(o.Roots) > 0 {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, `"roots":{}`...)
+	}
+	return append(out, '}')
+}
+
+// Description is what a server says about itself, and how it is reached.
+type Description struct {
+	Revision  mcp.Revision
+	Transport string // "stdio", "http", "sse" or "inmem"
+	// Info is the Implementation object of the server, and Capabilities is an object. Both
+	// are the server's own bytes. Instructions is "" if there are none.
+	Info, Capabilities []byte
+	Instructions       string
+}
+
+// Describe returns what the server says about itself.
+func (s *Session) Describe(ctx context.Context) (Description, error) {
+	h, err := s.host.Hello(ctx, s.facts)
+	if err != nil {
+		return Description{}, err
+	}
+	r := s.upstream.Report()
+	text, _ := jsonrpc.Text(h.Instructions, jsonrpc.Whole(h.Instructions))
+	return Description{Revision: h.Revision, Transport: r.Transport, Info: h.Info, Capabilities: h.Capabilities, Instructions: text}, nil
 }
 
 // Trace returns how the conversation was opened, one line for each step.
@@ -137,7 +198,8 @@ func namesIn(raw []byte, array jsonrpc.Span) (names []string) {
 }
 
 // Call calls a tool with args, a valid JSON object, and returns the raw result. If the
-// server answers with an error, the error is a *jsonrpc.Error.
+// server answers with an error, the error is a *jsonrpc.Error. When ctx ends, the server is
+// told that the call is cancelled.
 func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
 	params := jsonrpc.AppendQuote([]byte(`{"name":`), tool)
 	if args == nil {
@@ -147,7 +209,17 @@ func (s *Session) Call(ctx context.Context, tool string, args []byte, onProgress
 	if onProgress != nil {
 		params = append(params, `,"_meta":{"progressToken":1}`...)
 	}
-	m := jsonrpc.NewRequest("1", mcp.MethodCallTool, append(params, '}'))
+	return s.request(ctx, mcp.MethodCallTool, append(params, '}'), onProgress)
+}
+
+// Request sends another request, such as resources/read, with params, a valid JSON object,
+// and returns the raw result. Errors are as in Call.
+func (s *Session) Request(ctx context.Context, method string, params []byte) ([]byte, error) {
+	return s.request(ctx, method, params, nil)
+}
+
+func (s *Session) request(ctx context.Context, method string, params []byte, onProgress func(progress, total float64, message string)) ([]byte, error) {
+	m := jsonrpc.NewRequest("1", method, params)
 	reply, err := s.host.Call(ctx, mcp.NewCall(m, m.Param(mcp.KeyMeta), s.facts), &sessionSink{s: s, progress: onProgress})
 	if err != nil {
 		return nil, err
@@ -187,15 +259,35 @@ func (k *sessionSink) Notify(n *mcp.Note) {
 	k.progress(number("progress"), number("total"), text)
 }
 
-func (k *sessionSink) Ask(_ context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
-	if m.Method != mcp.MethodElicit || k.s.answer == nil {
-		return nil, mcp.ErrCannotAsk
+func (k *sessionSink) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
+	text := func(key string) string {
+		s, _ := jsonrpc.Text(m.Raw, m.Param(key))
+		return s
 	}
-	text, _ := jsonrpc.Text(m.Raw, m.Param("message"))
-	content, action := k.s.answer(text, m.Param("requestedSchema").Of(m.Raw))
-	result := jsonrpc.AppendQuote([]byte(`{"action":`), action)
-	if action == "accept" && content != nil {
-		result = append(append(result, `,"content":`...), content...)
+	switch {
+	case m.Method == mcp.MethodElicit && k.s.answer != nil:
+		q := Question{Message: text("message"), URL: text("url")}
+		if schema := m.Param("requestedSchema"); !schema.IsZero() && text("mode") != "url" {
+			q.Schema, q.URL = schema.Of(m.Raw), ""
+		}
+		a := k.s.answer(ctx, q)
+		result := jsonrpc.AppendQuote([]byte(`{"action":`), a.Action)
+		if a.Action == "accept" && a.Content != nil {
+			result = append(append(result, `,"content":`...), a.Content...)
+		}
+		return jsonrpc.NewResult(m.ID, append(result, '}')), nil
+	case m.Method == mcp.MethodListRoots && len(k.s.roots) > 0:
+		result := []byte(`{"roots":[`)
+		for i, uri := range k.s.roots {
+			if i > 0 {
+				result = append(result, ',')
+			}
+			result = append(jsonrpc.AppendQuote(append(result, `{"uri":`...), uri), '}')
+		}
+		return jsonrpc.NewResult(m.ID, append(result, "]}"...)), nil
 	}
-	return jsonrpc.NewResult(m.ID, append(result, '}')), nil
+	if k.s.refused != nil {
+		k.s.refused(m.Method)
+	}
+	return nil, mcp.ErrCannotAsk
 }

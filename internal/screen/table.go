@@ -52,6 +52,9 @@ type Column struct {
 	// Most bounds the width that the column reserves, in cells; 0 is no bound. A Whole cell
 	// that is wider moves the rest of its row to the right. Another one is cut.
 	Most int
+	// Least is a width that the column has at least, in cells, so that tables of one row
+	// each can be printed as if they were one.
+	Least int
 }
 
 // Table is a table for people. Its zero value is empty. Text returns it.
@@ -103,6 +106,9 @@ func (t *Table) Text() string {
 // widths returns the width of each column.
 func (t *Table) widths(rows [][]Cell) []int {
 	widths := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		widths[i] = c.Least
+	}
 	for _, row := range rows {
 		for i, c := range row {
 			n := Width(c.Text)

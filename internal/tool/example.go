@@ -36,6 +36,9 @@ func (t Tool) Example() []Value {
 	return out
 }
 
+// maxNested bounds the levels of an example.
+const maxNested = 6
+
 // formatted has an example for each common format of a string.
 var formatted = map[string]string{
 	"date": "1999-12-31", "date-time": "1999-12-31T12:00:00Z", "time": "12:00:00Z", "duration": "PT1H", "email": "user@example.com",
@@ -46,7 +49,7 @@ var formatted = map[string]string{
 // example returns a value that fits the schema as far as the types, the choices and the
 // simplest bounds go.
 func example(v schema.View, name string, level int, steps *int) []byte {
-	if *steps++; *steps > maxTypes || level > maxLevels {
+	if *steps++; *steps > maxTypes || level > maxNested {
 		return []byte("null")
 	}
 	if d := v.JSON("default"); d != nil && string(d) != "null" && string(d) != `""` {

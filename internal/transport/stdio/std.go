@@ -28,19 +28,27 @@ func Std(o Options) (*Pipe, error) {
 // Streams returns our own stdin and stdout, as in Std, for callers with their own
 // framing. Closing in ends a read of it. Both must be closed.
 func Streams() (in io.ReadCloser, out io.WriteCloser, err error) {
-	r, err := ownDescriptor(os.Stdin, false)
-	if err != nil {
+	if in, err = Input(); err != nil {
 		return nil, nil, err
 	}
 	w, err := ownDescriptor(os.Stdout, true)
 	if err != nil {
-		_ = r.Close()
+		_ = in.Close()
 		return nil, nil, err
 	}
-	if st, err := r.Stat(); r.SetReadDeadline(time.Time{}) != nil && (err != nil || !st.Mode().IsRegular()) {
-		return newPump(r), w, nil
+	return in, w, nil
+}
+
+// Input returns our own stdin, as in Streams, for a caller that only reads.
+func Input() (io.ReadCloser, error) {
+	r, err := ownDescriptor(os.Stdin, false)
+	if err != nil {
+		return nil, err
 	}
-	return r, w, nil
+	if st, err := r.Stat(); r.SetReadDeadline(time.Time{}) != nil && (err != nil || !st.Mode().IsRegular()) {
+		return newPump(r), nil
+	}
+	return r, nil
 }
 
 // pump lets Close end the reads from a file that cannot be unblocked.

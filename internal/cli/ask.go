@@ -1,0 +1,525 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
+	"github.com/dragoman-mcp/dragoman/internal/tool"
+)
+
+// askFlags are the flags of commands during which a server may ask for something.
+type askFlags struct {
+	accept  []string
+	decline bool
+	roots   []string
+}
+
+// asker answers the requests of one server while a command runs: from flags, or by asking
+// the person at the terminal. Its methods are safe for concurrent use.
+type asker struct {
+	app     *app
+	given   []argument // of --accept
+	decline bool
+	roots   []string
+	turn    chan struct{} // holds one token: one question at a time
+	told    chan map[string]bool
+}
+
+// asker returns the asker for the flags of a command.
+func (a *app) asker(f *askFlags) (*asker, error) {
+	given, err := parseArguments("--accept", f.accept)
+	if err != nil {
+		return nil, err
+	}
+	if f.decline && len(given) > 0 {
+		return nil, usagef("remove one of them", "--accept and --decline cannot be used together")
+	}
+	k := &asker{app: a, given: given, decline: f.decline, turn: make(chan struct{}, 1), told: make(chan map[string]bool, 1)}
+	k.told <- map[string]bool{}
+	for _, dir := range f.roots {
+		uri, err := fileURI(dir)
+		if err != nil {
+			return nil, err
+		}
+		k.roots = append(k.roots, uri)
+	}
+	return k, nil
+}
+
+// canAsk reports whether there is a person to ask.
+func (k *asker) canAsk() bool { return k.app.interactive && !k.decline }
+
+// answers reports whether the asker answers questions, if only by declining them.
+func (k *asker) answers() bool { return k.canAsk() || k.decline || len(k.given) > 0 }
+
+// refused says that a request of the server was refused, once for each method.
+func (k *asker) refused(method string) {
+	told := <-k.told
+	first := !told[method]
+	told[method] = true
+	k.told <- told
+	if !first || k.app.quiet {
+		return
+	}
+	switch method {
+	case mcp.MethodSample:
+		k.app.status.Printf("the server asked for text from a language model (sampling); refused, because dragoman has no model")
+	case mcp.MethodListRoots:
+		k.app.status.Printf("the server asked for folders (roots); refused, because none was given with --root")
+	case mcp.MethodElicit:
+		k.app.status.Printf("the server asked for input; refused, because stdin and stderr are not a terminal; use --accept or --decline")
+	}
+}
+
+// answer answers one question.
+func (k *asker) answer(ctx context.Context, q runtime.Question) runtime.Answer {
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-ctx.Done():
+		return runtime.Answer{Action: "cancel"}
+	}
+	message := excerpt.Quote(q.Message, maxQuoted)
+	declined := func(why string) runtime.Answer {
+		k.app.status.Printf("the server asked %s; declined, because %s", message, why)
+		return runtime.Answer{Action: "decline"}
+	}
+	switch {
+	case k.decline:
+		if k.app.verbose {
+			k.app.status.Printf("the server asked %s; declined", message)
+		}
+		return runtime.Answer{Action: "decline"}
+	case q.URL != "" && k.canAsk():
+		return runtime.Answer{Action: k.askPage(ctx, q.Message, q.URL)}
+	case q.URL != "":
+		return declined("it needs a page to be opened, and stdin and stderr are not a terminal: " + excerpt.Word(q.URL, maxQuoted))
+	case len(q.Schema) == 0:
+		return declined("the request is not a form")
+	}
+	form := schema.Of(q.Schema, jsonrpc.Whole(q.Schema))
+	var fill []argument
+	var missing []string
+	for _, g := range k.given {
+		if form.Has(g.key) {
+			fill = append(fill, g)
+		}
+	}
+	for _, name := range form.Required() {
+		if !slices.ContainsFunc(fill, func(g argument) bool { return g.key == name }) {
+			missing = append(missing, "--accept "+excerpt.Word(name, 100)+"=…")
+		}
+	}
+	content, err := objectOf(form, nil, fill)
+	if err == nil && len(missing) == 0 {
+		err = checkForm(q.Schema, content)
+	}
+	switch {
+	case k.canAsk() && (len(k.given) == 0 || len(missing) > 0 || err != nil):
+		content, action := k.askForm(ctx, q.Message, q.Schema, fill)
+		return runtime.Answer{Action: action, Content: content}
+	case len(missing) > 0:
+		return declined("the form also needs " + strings.Join(missing, " "))
+	case err != nil:
+		return declined(err.Error())
+	}
+	if k.app.verbose {
+		k.app.status.Printf("the server asked %s; answered", message)
+	}
+	return runtime.Answer{Action: "accept", Content: content}
+}
+
+// checkForm returns an error that names the first problem of a form's content. It returns
+// nil if the schema cannot be used: then the server decides.
+func checkForm(raw, content []byte) error {
+	c, err := schema.Compile(raw)
+	if err != nil {
+		return nil
+	}
+	if all, err := c.Check(content); err == nil && len(all) > 0 {
+		return errors.New(problemText(all[0]))
+	}
+	return nil
+}
+
+// problemText returns a problem as a sentence that begins with the name of the value.
+func problemText(p schema.Problem) string {
+	path := p.Path
+	if p.Name != "" {
+		path = append(slices.Clone(path), p.Name)
+	}
+	if len(path) == 0 {
+		return "the object " + p.Text
+	}
+	name := excerpt.Word(path[0], 100)
+	for _, step := range path[1:] {
+		if _, err := strconv.Atoi(step); err == nil {
+			name += "[" + step + "]"
+		} else {
+			name += "." + excerpt.Word(step, 100)
+		}
+	}
+	return name + " " + p.Text
+}
+
+// terminal is the conversation with the person during one question.
+type terminal struct {
+	app *app
+	in  io.Reader
+}
+
+// errEnough is the error for a line that is longer than anyone types.
+var errEnough = errors.New("the line is too long")
+
+// readLine returns the next line without its end. It reads no byte after it, because the
+// next question has a reader of its own.
+func readLine(in io.Reader) (string, error) {
+	const longest = 64 << 10
+	var line []byte
+	var b [1]byte
+	for {
+		n, err := in.Read(b[:])
+		switch {
+		case n > 0 && b[0] == '\n':
+			return strings.TrimSuffix(string(line), "\r"), nil
+		case n > 0 && len(line) == longest:
+			return "", errEnough
+		case n > 0:
+			line = append(line, b[0])
+		case err != nil && len(line) > 0 && errors.Is(err, io.EOF):
+			return string(line), nil
+		case err != nil:
+			return "", err
+		}
+	}
+}
+
+// say prints lines on stderr.
+func (t *terminal) say(lines ...string) {
+	for _, l := range lines {
+		_, _ = t.app.status.Write([]byte(strings.TrimRight(l, " ") + "\n"))
+	}
+}
+
+// prompt prints a prompt and reads a line. It returns false at the end of the input, or when
+// the question has ended.
+func (t *terminal) prompt(text string) (string, bool) {
+	_, _ = t.app.status.Write([]byte(t.bold(text) + " "))
+	line, err := readLine(t.in)
+	if err != nil {
+		t.say("")
+		return "", false
+	}
+	return strings.TrimSpace(line), true
+}
+
+func (t *terminal) bold(s string) string {
+	if t.app.status.colour {
+		return screen.Bold.Paint(s)
+	}
+	return s
+}
+
+// quote prints text of the server. Each line has a bar, so that it cannot look like a line
+// of Dragoman.
+func (t *terminal) quote(text string) {
+	const longest = 4 << 10
+	for l := range strings.Lines(excerpt.Cut(text, longest)) {
+		for _, part := range orEmpty(screen.Wrap(clean(strings.TrimRight(l, "\r\n")), t.app.status.width()-4)) {
+			t.say("  | " + part)
+		}
+	}
+}
+
+func orEmpty(lines []string) []string {
+	if len(lines) == 0 {
+		return []string{""}
+	}
+	return lines
+}
+
+// converse runs a conversation with the person. It hides the progress meanwhile. The end of
+// ctx ends a read.
+func (k *asker) converse(ctx context.Context, body func(t *terminal) string) (action string) {
+	step := k.app.status.Pause()
+	defer step()
+	in, err := k.app.openInput()
+	if err != nil {
+		k.app.status.Printf("cannot read from the terminal: %v", err)
+		return "cancel"
+	}
+	stop := context.AfterFunc(ctx, func() { _ = in.Close() })
+	action = body(&terminal{k.app, in})
+	if stop() {
+		_ = in.Close()
+	}
+	if ctx.Err() != nil {
+		return "cancel"
+	}
+	return action
+}
+
+// askPage shows a page that the person shall visit, and asks for consent. It opens nothing.
+func (k *asker) askPage(ctx context.Context, message, page string) (action string) {
+	return k.converse(ctx, func(t *terminal) string {
+		host := page
+		if u, err := url.Parse(page); err == nil {
+			host = u.Host
+		}
+		t.say(t.bold("The server asks you to open a page on " + clean(host) + ":"))
+		t.quote(message)
+		t.say("  " + clean(page))
+		for {
+			line, ok := t.prompt("Press Enter to agree, then open it in a browser. [d]ecline, [c]ancel:")
+			switch word := strings.ToLower(line); {
+			case !ok, word == "c", word == "cancel":
+				return "cancel"
+			case word == "", word == "y", word == "yes":
+				return "accept"
+			case word == "d", word == "decline", word == "n", word == "no":
+				return "decline"
+			}
+		}
+	})
+}
+
+// askForm asks for the fields of a form, and for consent before they are sent. fill has the
+// fields that are given already.
+func (k *asker) askForm(ctx context.Context, message string, raw []byte, fill []argument) (content []byte, action string) {
+	form := schema.Of(raw, jsonrpc.Whole(raw))
+	fields := tool.ArgumentsOf(form)
+	values := map[string][]byte{}
+	for _, f := range fields {
+		var texts []string
+		for _, g := range fill {
+			switch {
+			case g.key == f.Name && g.json:
+				values[f.Name] = []byte(g.value)
+			case g.key == f.Name:
+				texts = append(texts, g.value)
+			}
+		}
+		if len(texts) > 0 {
+			if v, wants := valueOf(f.Schema, texts); wants == "" {
+				values[f.Name] = v
+			}
+		}
+	}
+	action = k.converse(ctx, func(t *terminal) string {
+		t.say(t.bold("The server asks:"))
+		t.quote(message)
+		if len(fields) > 0 {
+			t.say("Fill in the fields. Enter alone takes the value in brackets, or skips an", "optional field. :decline refuses to answer, :cancel stops.")
+		}
+		given := len(values) > 0
+		for {
+			for _, f := range fields {
+				if _, ok := values[f.Name]; ok && given {
+					continue // from --accept
+				}
+				if action := t.field(f, values); action != "" {
+					return action
+				}
+			}
+			given = false
+			content = objectIn(fields, values)
+			if err := checkForm(raw, content); err != nil {
+				t.say(clean(err.Error()))
+				continue
+			}
+			switch action := t.confirm(fields, values); action {
+			case "edit":
+			default:
+				return action
+			}
+		}
+	})
+	if action != "accept" {
+		content = nil
+	}
+	return content, action
+}
+
+// objectIn returns the values as an object, in the order of the fields.
+func objectIn(fields []tool.Argument, values map[string][]byte) []byte {
+	out := []byte{'{'}
+	for _, f := range fields {
+		if v, ok := values[f.Name]; ok {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(jsonrpc.AppendQuote(out, f.Name), ':'), v...)
+		}
+	}
+	return append(out, '}')
+}
+
+// confirm shows what will be sent and asks for consent.
+func (t *terminal) confirm(fields []tool.Argument, values map[string][]byte) string {
+	t.say(t.bold("This will be sent to the server:"))
+	if len(values) == 0 {
+		t.say("  nothing but your consent")
+	}
+	for _, f := range fields {
+		if v, ok := values[f.Name]; ok {
+			t.say("  " + clean(f.Name) + " = " + shown(v))
+		}
+	}
+	for {
+		line, ok := t.prompt("[Y]es, [e]dit, [d]ecline, [c]ancel:")
+		switch word := strings.ToLower(strings.TrimPrefix(line, ":")); {
+		case !ok, word == "c", word == "cancel":
+			return "cancel"
+		case word == "", word == "y", word == "yes":
+			return "accept"
+		case word == "d", word == "decline", word == "n", word == "no":
+			return "decline"
+		case word == "e" && len(fields) > 0, word == "edit" && len(fields) > 0:
+			return "edit"
+		}
+	}
+}
+
+// shown returns a JSON value for a line of the terminal: a string without its quotes.
+func shown(v []byte) string {
+	if s, ok := jsonrpc.Text(v, jsonrpc.Whole(v)); ok {
+		return clean(jsonrpc.Shown(s))
+	}
+	return clean(string(v))
+}
+
+// field asks for one field until the value fits, and puts it into values. It returns the
+// action that ends the form, or "".
+func (t *terminal) field(f tool.Argument, values map[string][]byte) (action string) {
+	about := f.Type
+	choices := f.Schema.Choices()
+	several := false
+	if len(choices) == 0 && f.Schema.Types()&schema.Array != 0 {
+		// 2025-11-25 §Elicitation, "Multi-Select": an array of choices.
+		choices, several = f.Schema.Items().Choices(), true
+	}
+	if len(choices) > 0 {
+		about = "one number"
+		if several {
+			about = "numbers, separated by commas"
+		}
+	} else if f.Type == "boolean" {
+		about = "yes or no"
+	}
+	if !f.Required {
+		about += ", optional"
+	}
+	t.say("", t.bold(clean(excerpt.Cut(f.Name, 100)))+" ("+clean(about)+")")
+	if f.About != "" {
+		t.quote(excerpt.Cut(f.About, 1<<10))
+	}
+	for i, c := range choices {
+		title := shown(c.Value)
+		if c.Title != "" && c.Title != title {
+			title = clean(c.Title) + " (" + title + ")"
+		}
+		t.say("  " + strconv.Itoa(i+1) + ") " + title)
+	}
+	before, ok := values[f.Name]
+	if !ok {
+		before = f.Schema.JSON("default")
+	}
+	prompt := ">"
+	if before != nil {
+		prompt = "[" + fit(shown(before), 40) + "] >"
+	}
+	check, err := schema.Compile(f.Schema.Raw())
+	if err != nil {
+		check = nil // the server decides
+	}
+	for {
+		line, ok := t.prompt(prompt)
+		switch {
+		case !ok || line == ":cancel" || line == ":c":
+			return "cancel"
+		case line == ":decline" || line == ":d":
+			return "decline"
+		case line == "" && before != nil:
+			values[f.Name] = before
+			return ""
+		case line == "" && !f.Required:
+			delete(values, f.Name)
+			return ""
+		case line == "" && (f.Schema.Types() != schema.String || len(choices) > 0):
+			t.say("This field is required.")
+			continue
+		}
+		v, wants := fieldValue(f.Schema, line, choices, several)
+		problem := ""
+		if wants != "" {
+			problem = "must be " + wants
+		} else if check != nil {
+			if all, err := check.Check(v); err == nil && len(all) > 0 {
+				problem = all[0].Text
+			}
+		}
+		if problem != "" {
+			t.say("Not accepted: it " + clean(problem) + ".")
+			continue
+		}
+		values[f.Name] = v
+		return ""
+	}
+}
+
+// fieldValue returns what a person typed as JSON. If it does not fit, wants says what does.
+func fieldValue(s schema.View, line string, choices []schema.Choice, several bool) (v []byte, wants string) {
+	if len(choices) == 0 {
+		if s.Types() == schema.Boolean {
+			switch strings.ToLower(line) {
+			case "y", "yes", "true", "1":
+				return []byte("true"), ""
+			case "n", "no", "false", "0":
+				return []byte("false"), ""
+			}
+			return nil, "yes or no"
+		}
+		return valueOf(s, []string{line})
+	}
+	one := func(word string) []byte {
+		if n, err := strconv.Atoi(word); err == nil && n >= 1 && n <= len(choices) {
+			return choices[n-1].Value
+		}
+		for _, c := range choices {
+			if strings.EqualFold(word, shown(c.Value)) || c.Title != "" && strings.EqualFold(word, c.Title) {
+				return c.Value
+			}
+		}
+		return nil
+	}
+	wants = "a number from 1 to " + strconv.Itoa(len(choices))
+	if !several {
+		if v = one(line); v == nil {
+			return nil, wants
+		}
+		return v, ""
+	}
+	v = []byte{'['}
+	for word := range strings.SplitSeq(line, ",") {
+		x := one(strings.TrimSpace(word))
+		if x == nil {
+			return nil, wants + ", or several of them"
+		}
+		if len(v) > 1 {
+			v = append(v, ',')
+		}
+		v = append(v, x...)
+	}
+	return append(v, ']'), ""
+}

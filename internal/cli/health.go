@@ -1,0 +1,414 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
+	"github.com/dragoman-mcp/dragoman/internal/tokens"
+)
+
+const (
+	// healthTime is how long list waits for each server, unless --timeout is given.
+	healthTime = 30 * time.Second
+	// healthAtOnce is how many servers list opens at the same time.
+	healthAtOnce = 8
+)
+
+// The states of a server in the table of list.
+const (
+	stateReady    = "ready"
+	stateFailed   = "failed"
+	stateSignIn   = "sign-in" // it answers, but wants a person to sign in
+	stateDisabled = "disabled"
+)
+
+// serveReport is what a running serve says of one server.
+type serveReport = admin.Server
+
+// health is the health of one configured server. Scripts read its JSON, so members may be
+// added but not renamed.
+type health struct {
+	Name      string         `json:"name"`
+	State     string         `json:"state"`
+	Revision  string         `json:"revision,omitempty"`
+	Transport string         `json:"transport,omitempty"`
+	Counts    map[string]int `json:"counts,omitempty"` // by kind of list; no member for a list that it does not have
+	Tokens    int            `json:"contextTokens,omitempty"`
+	ReadyMS   int64          `json:"readyMs,omitempty"`
+	// Via is "serve" if a running serve answered for the server, else "direct".
+	Via     string           `json:"via,omitempty"`
+	Failure *failure.Failure `json:"failure,omitempty"`
+	// Lists has the lists that failed, by kind, and why.
+	Lists map[string]string `json:"failedLists,omitempty"`
+
+	index int
+}
+
+// listHealth opens all configured servers and prints their health.
+func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error {
+	if given := f.t.given(); given != "" {
+		return usagef("name a URL, or a command after --", "%s needs a server", given)
+	}
+	path, ok := a.configPath(f.file)
+	if !ok {
+		err := a.noConfig()
+		return withHint(err, "%s; to list one server, use `dragoman list URL` or `dragoman list -- COMMAND`", hintsOf(err)[0])
+	}
+	snapshot, problems := config.Load(path)
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	if len(snapshot.Servers) == 0 {
+		return withHint(fmt.Errorf("%s has no servers", clean(path)), "add servers to the file under mcpServers")
+	}
+	a.startLog(slog.LevelError, nil)
+	limit := healthTime
+	if f.timeout > 0 {
+		limit = f.timeout
+	}
+	base, serving, why := "", admin.Report{}, "--direct is set"
+	if !f.direct {
+		base, serving, why = a.servingSame(ctx, f.file)
+	}
+	if why == "" {
+		a.tell("using the running serve at %s", base)
+	} else {
+		a.tell("starting the servers, not using a serve: %s", why)
+	}
+	a.showProgress()
+	rows := a.examineAll(ctx, snapshot.Servers, limit, func(s config.Server) (config.Server, *serveReport) {
+		return behindServe(s, base, &serving)
+	}, a.rowPrinter(snapshot.Servers, asJSON))
+	a.status.End()
+	if err := signalOr(ctx, ctx.Err()); err != nil {
+		return err
+	}
+	if asJSON {
+		out := json.NewEncoder(jsonScreen{a})
+		out.SetEscapeHTML(false)
+		out.SetIndent("", "  ")
+		if err := out.Encode(rows); err != nil {
+			return err
+		}
+	}
+	failed := 0
+	for _, r := range rows {
+		if r.State == stateFailed || r.State == stateSignIn {
+			failed++
+		}
+	}
+	if failed > 0 {
+		if !a.quiet {
+			a.status.Printf("%d of %d servers cannot be used; `dragoman doctor NAME` examines one", failed, len(rows))
+		}
+		return errReported
+	}
+	return nil
+}
+
+// jsonScreen writes JSON to stdout, with what a terminal would act on escaped.
+type jsonScreen struct{ a *app }
+
+func (j jsonScreen) Write(b []byte) (int, error) { return len(b), j.a.printRaw(j.a.stdout, b) }
+
+// behindServe returns a server that reaches s through a serve, and what the serve says of
+// it. It returns s itself if the serve does not have it.
+func behindServe(s config.Server, base string, r *admin.Report) (config.Server, *serveReport) {
+	for _, e := range r.Endpoints {
+		if base == "" || e.Server != s.Name {
+			continue
+		}
+		through, problem := config.Complete(config.Server{Name: s.Name, URL: base + e.Path})
+		i := slices.IndexFunc(r.Servers, func(x admin.Server) bool { return x.Name == s.Name })
+		if problem == nil && i >= 0 {
+			return through, &r.Servers[i]
+		}
+	}
+	return s, nil
+}
+
+// examineAll examines the servers, some at the same time, and returns their health in the
+// order of the configuration. Each is passed to done as soon as it is known, from one
+// goroutine. After the end of ctx, those that are not known yet are left out.
+func (a *app) examineAll(ctx context.Context, servers []config.Server, limit time.Duration, route func(config.Server) (config.Server, *serveReport), done func(health)) []health {
+	found := make(chan health)
+	places := make(chan struct{}, healthAtOnce)
+	var all sync.WaitGroup
+	for i, s := range servers {
+		all.Go(func() {
+			if s.Disabled {
+				found <- health{Name: s.Name, State: stateDisabled, index: i}
+				return
+			}
+			places <- struct{}{}
+			defer func() { <-places }()
+			through, report := route(s)
+			a.examineOne(ctx, through, report, limit, func(h health) {
+				h.index = i
+				found <- h
+			})
+		})
+	}
+	var end sync.WaitGroup
+	end.Go(func() {
+		all.Wait()
+		close(found)
+	})
+	waiting := map[string]bool{}
+	for _, s := range servers {
+		waiting[s.Name] = true
+	}
+	a.status.Step("", stillWaiting(servers, waiting))
+	var rows []health
+	for h := range found {
+		delete(waiting, h.Name)
+		if ctx.Err() == nil {
+			done(h)
+			rows = append(rows, h)
+		}
+		a.status.Step("", stillWaiting(servers, waiting))
+	}
+	end.Wait()
+	slices.SortFunc(rows, func(x, y health) int { return x.index - y.index })
+	return rows
+}
+
+func stillWaiting(servers []config.Server, waiting map[string]bool) string {
+	var names []string
+	for _, s := range servers {
+		if waiting[s.Name] {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "waiting for " + joinNames(names)
+}
+
+// examineOne opens a server, passes its health to done, and closes the server.
+func (a *app) examineOne(ctx context.Context, s config.Server, report *serveReport, limit time.Duration, done func(health)) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{limit})
+	defer cancel()
+	h := health{Name: s.Name, Via: "direct"}
+	if report != nil {
+		h.Via = "serve"
+	}
+	began := time.Now()
+	session, err := a.backend.Connect(ctx, daemon.ConnectOptions{Server: s, Log: a.log, Progress: func(string, string) {}, Version: version()})
+	if err != nil {
+		done(h.broken(ctx, err, report))
+		return
+	}
+	defer func() { _ = session.Close() }()
+	d, err := session.Describe(ctx)
+	if err != nil {
+		done(h.broken(ctx, err, report))
+		return
+	}
+	h.ReadyMS = max(1, time.Since(began).Milliseconds())
+	h.State, h.Revision, h.Transport, h.Counts = stateReady, d.Revision.String(), d.Transport, map[string]int{}
+	if report != nil {
+		// The serve speaks its own revision with us. The table shows what the server speaks.
+		h.Transport = report.Transport
+		if report.Revision != "" {
+			h.Revision = report.Revision
+		}
+	}
+	for _, kind := range listKinds {
+		if !has(d.Capabilities, kindOfList[kind]) {
+			continue
+		}
+		l, err := session.List(ctx, kind)
+		if err == nil {
+			h.Counts[kind] = len(l.Items)
+			if kind == "tools" {
+				h.Tokens = cost(l.Items) + tokens.Text(d.Instructions)
+			}
+			continue
+		}
+		if context.Cause(ctx) != nil {
+			h.Counts = nil
+			done(h.broken(ctx, err, report))
+			return
+		}
+		if h.Lists == nil {
+			h.Lists = map[string]string{}
+		}
+		h.Lists[kind] = failureOf(s.Name, err).Sentence
+	}
+	done(h)
+}
+
+// broken returns the health of a server that could not be opened. report is what a serve
+// says of the server, nil without one.
+func (h health) broken(ctx context.Context, err error, report *serveReport) health {
+	var late timeoutError
+	h.State = stateFailed
+	switch {
+	case report != nil && report.Failure != nil:
+		h.Failure = report.Failure
+	case errors.As(context.Cause(ctx), &late):
+		h.Failure = &failure.Failure{
+			Class: failure.Silent, Server: h.Name, Sentence: "server " + strconv.Quote(h.Name) + " was not ready within " + late.after.String(),
+			Action: "give it more time with --timeout, or run `dragoman doctor " + shellWord(h.Name) + "`",
+		}
+	default:
+		h.Failure = failureOf(h.Name, err)
+	}
+	if h.Failure.Class == failure.NeedsSignIn {
+		h.State = stateSignIn
+	}
+	return h
+}
+
+// failureOf returns an error of a configured server as a failure.
+func failureOf(server string, err error) *failure.Failure {
+	if f := failureInData(err); f != nil {
+		return f
+	}
+	if f := failureIn(err); f != nil {
+		return f
+	}
+	return failure.Of(err, failure.Facts{Server: server})
+}
+
+// failureInData returns the failure that a Dragoman between us and a server put into its
+// error, nil if there is none.
+func failureInData(err error) *failure.Failure {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) {
+		return nil
+	}
+	at := jsonrpc.Find(wire.Data, jsonrpc.Whole(wire.Data), "failure")
+	if at.IsZero() {
+		return nil
+	}
+	return failure.Parse(at.Of(wire.Data))
+}
+
+// healthColumns are the columns of the table. The widths fit all usual values, so that each
+// row can be printed when it is known.
+func healthColumns(servers []config.Server) []screen.Column {
+	name := len("SERVER")
+	for _, s := range servers {
+		name = max(name, min(screen.Width(clean(s.Name)), 24))
+	}
+	return []screen.Column{
+		{Title: "SERVER", Whole: true, Least: name}, {Title: "STATE", Least: 8}, {Title: "REVISION", Least: 10}, {Title: "VIA", Least: 5},
+		{Title: "TOOLS", Right: true}, {Title: "PROMPTS", Right: true}, {Title: "RESOURCES", Right: true}, {Title: "TOKENS", Right: true, Least: 7}, {Title: "TIME", Right: true, Least: 7},
+	}
+}
+
+// rowPrinter returns the function that prints each row: at once on a terminal, where a
+// person waits, otherwise in the order of the configuration.
+func (a *app) rowPrinter(servers []config.Server, asJSON bool) func(health) {
+	if asJSON {
+		return func(health) {}
+	}
+	columns := healthColumns(servers)
+	titled := false
+	print := func(h health) {
+		t := screen.Table{Columns: slices.Clone(columns), Rows: [][]screen.Cell{h.cells()}, Colour: a.screen && a.status.colour}
+		text := t.Text()
+		if titled {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		titled = true
+		text += h.notes(a.columns())
+		a.status.erase()
+		_, _ = a.stdout.Write([]byte(text))
+	}
+	if a.screen {
+		return print
+	}
+	waiting, next := map[int]health{}, 0
+	return func(h health) {
+		waiting[h.index] = h
+		for {
+			h, ok := waiting[next]
+			if !ok {
+				return
+			}
+			delete(waiting, next)
+			next++
+			print(h)
+		}
+	}
+}
+
+// cells returns the row of a server.
+func (h *health) cells() []screen.Cell {
+	style := map[string]screen.Style{stateReady: screen.Green, stateFailed: screen.Red, stateSignIn: screen.Yellow, stateDisabled: screen.Dim}[h.State]
+	count := func(kind string) screen.Cell {
+		if h.Lists[kind] != "" {
+			return screen.Cell{Text: "!", Style: screen.Red}
+		}
+		n, ok := h.Counts[kind]
+		if kind == "resources" {
+			n += h.Counts["templates"]
+		}
+		if !ok {
+			return screen.Cell{Text: "-", Style: screen.Dim}
+		}
+		return screen.Cell{Text: strconv.Itoa(n)}
+	}
+	row := []screen.Cell{{Text: h.Name}, {Text: h.State, Style: style}}
+	if h.State != stateReady {
+		return row
+	}
+	cost := "-"
+	if h.Tokens > 0 {
+		cost = strings.TrimSuffix(strings.TrimPrefix(tokens.About(h.Tokens), "about "), " tokens")
+	}
+	took := strconv.FormatInt(h.ReadyMS, 10) + " ms"
+	if h.ReadyMS >= 10_000 {
+		took = strconv.FormatInt(h.ReadyMS/1000, 10) + " s"
+	}
+	return append(row, screen.Cell{Text: h.Revision}, screen.Cell{Text: h.Transport}, count("tools"), count("prompts"), count("resources"), screen.Cell{Text: cost}, screen.Cell{Text: took})
+}
+
+// notes returns the lines below the row of a server: why it failed, and what to do.
+func (h *health) notes(width int) string {
+	var b strings.Builder
+	if h.Failure != nil {
+		b.WriteString(wrap(clean(h.Failure.Sentence), "    ", width))
+		for i, line := range h.Failure.Evidence {
+			if i == 3 {
+				break
+			}
+			b.WriteString("      " + h.evidence() + screen.Fit(clean(line), max(width-20, 20)) + "\n")
+		}
+		if h.Failure.Action != "" {
+			b.WriteString(wrap("-> "+clean(h.Failure.Action), "    ", width))
+		}
+	}
+	for _, kind := range listKinds {
+		if why := h.Lists[kind]; why != "" {
+			b.WriteString(wrap("the list of "+kind+" failed: "+clean(why), "    ", width))
+		}
+	}
+	return b.String()
+}
+
+// evidence returns what precedes a line of evidence, so that it cannot look like ours.
+func (h *health) evidence() string {
+	if h.Failure.EvidenceFrom == "" {
+		return "| "
+	}
+	return clean(string(h.Failure.EvidenceFrom)) + " | "
+}

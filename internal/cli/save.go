@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// saver writes content of a server to files in one folder. It never writes outside of the
+// folder, follows no link out of it, and never overwrites a file.
+type saver struct {
+	dir  string
+	root *os.Root
+}
+
+// newSaver opens the folder, and makes it if it does not exist. Close the saver at the end.
+func newSaver(dir string) (*saver, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, withHint(fmt.Errorf("cannot make the folder of --save: %w", err), "choose another folder")
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, withHint(fmt.Errorf("cannot open the folder of --save: %w", err), "choose another folder")
+	}
+	return &saver{dir, root}, nil
+}
+
+func (s *saver) Close() { _ = s.root.Close() }
+
+// extensionsOf has the usual extension of each common type. The tables of the system differ
+// between machines.
+var extensionsOf = map[string]string{
+	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "image/bmp": ".bmp", "image/tiff": ".tiff",
+	"audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3", "audio/mp3": ".mp3", "audio/ogg": ".ogg", "audio/flac": ".flac", "audio/webm": ".weba", "audio/mp4": ".m4a",
+	"video/mp4": ".mp4", "video/webm": ".webm", "application/pdf": ".pdf", "application/json": ".json", "application/zip": ".zip", "application/gzip": ".gz",
+	"text/plain": ".txt", "text/html": ".html", "text/markdown": ".md", "text/csv": ".csv", "text/css": ".css", "text/xml": ".xml", "application/xml": ".xml",
+	"application/javascript": ".js", "text/javascript": ".js", "application/yaml": ".yaml", "text/yaml": ".yaml",
+}
+
+// reserved are the names of devices on Windows, which no file may have, whatever its
+// extension.
+var reserved = func() map[string]bool {
+	out := map[string]bool{"con": true, "prn": true, "aux": true, "nul": true}
+	for i := range 10 {
+		out["com"+strconv.Itoa(i)], out["lpt"+strconv.Itoa(i)] = true, true
+	}
+	return out
+}()
+
+// fileName returns a name for a file that is safe on every system: letters, digits, dots,
+// dashes and underscores, at most 100 bytes, without a leading or trailing dot.
+func fileName(wish string) string {
+	const longest = 100
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsLetter(r) || unicode.IsDigit(r), strings.ContainsRune("._-", r):
+			return r
+		}
+		return '_'
+	}, wish)
+	for len(name) > longest {
+		_, size := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-size]
+	}
+	name = strings.Trim(name, "._")
+	stem, _, _ := strings.Cut(name, ".")
+	if reserved[strings.ToLower(stem)] {
+		name = "_" + name
+	}
+	return name
+}
+
+// nameOf returns a name for content of a URI and a type. A URI without a usable last part
+// gives otherwise.
+func nameOf(uri, mime, otherwise string) string {
+	name := ""
+	if u, err := url.Parse(uri); err == nil {
+		last := u.Path
+		if last == "" {
+			last = u.Opaque
+		}
+		if last = path.Base(last); last != "." && last != "/" {
+			name = fileName(last)
+		}
+	}
+	if name == "" {
+		name = fileName(otherwise)
+	}
+	if name == "" {
+		name = "content"
+	}
+	kind, _, _ := strings.Cut(strings.ToLower(mime), ";")
+	if path.Ext(name) == "" {
+		if ext, ok := extensionsOf[strings.TrimSpace(kind)]; ok {
+			name += ext
+		} else if kind != "" && !strings.HasPrefix(kind, "text/") {
+			name += ".bin"
+		}
+	}
+	return name
+}
+
+// save writes data to a new file and returns its path. If a file of that name exists, it
+// adds a number to the name.
+func (s *saver) save(name string, data []byte) (string, error) {
+	const most = 10_000
+	ext := path.Ext(name)
+	stem := strings.TrimSuffix(name, ext)
+	for n := 1; n <= most; n++ {
+		if n > 1 {
+			name = stem + "-" + strconv.Itoa(n) + ext
+		}
+		f, err := s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("cannot save to %s: %w", s.dir, err)
+		}
+		_, err = f.Write(data)
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = s.root.Remove(name)
+			return "", fmt.Errorf("cannot save to %s: %w", s.dir, err)
+		}
+		return filepath.Join(s.dir, name), nil
+	}
+	return "", fmt.Errorf("cannot save to %s: %d files have the name %s already", s.dir, most, name)
+}
+
+// decode returns the bytes of a JSON string of base64. Servers disagree about padding and
+// the alphabet.
+func decode(raw []byte, at jsonrpc.Span) ([]byte, error) {
+	text, ok := jsonrpc.Text(raw, at)
+	if !ok {
+		return nil, errors.New("the server sent no data")
+	}
+	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "").Replace(text), "=")
+	b, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, errors.New("the data of the server is not base64")
+	}
+	return b, nil
+}
+
+// fileURI returns the file URI of a folder, which must exist.
+func fileURI(dir string) (string, error) {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if st, err := os.Stat(full); err != nil || !st.IsDir() {
+		return "", usagef("use the path of a folder", "--root: %s is not a folder", dir)
+	}
+	full = filepath.ToSlash(full)
+	if !strings.HasPrefix(full, "/") {
+		full = "/" + full // C:/x on Windows
+	}
+	return (&url.URL{Scheme: "file", Path: full}).String(), nil
+}

@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/tool"
+)
+
+const (
+	// completeTime bounds the time that a press of Tab takes.
+	completeTime = 2 * time.Second
+	// rememberTime is how long a remembered list is used.
+	rememberTime = 24 * time.Hour
+	// maxRemembered bounds the size of a remembered list, in bytes.
+	maxRemembered = 2 << 20
+)
+
+const noFiles = cobra.ShellCompDirectiveNoFileComp
+
+// completeItem completes a server, then an item of one of its lists.
+func (a *app) completeItem(f *clientFlags, kind string) cobra.CompletionFunc {
+	servers := a.completeTarget(&f.file)
+	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		switch len(args) {
+		case 0:
+			return servers(c, args, word)
+		case 1:
+			return a.itemWords(c.Context(), where{target: args[0], file: f.file}, kind), noFiles
+		}
+		return nil, noFiles
+	}
+}
+
+// completeCall completes a server, a tool, and then arguments and their values.
+func (a *app) completeCall(f *clientFlags) cobra.CompletionFunc {
+	item := a.completeItem(f, "tools")
+	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) < 2 {
+			return item(c, args, word)
+		}
+		items := a.knownItems(c.Context(), where{target: args[0], file: f.file}, "tools")
+		i := slices.Index(namesOf(items), args[1])
+		if i < 0 {
+			return nil, noFiles
+		}
+		return argumentWords(tool.Of(items[i]), args[2:], word)
+	}
+}
+
+// argumentWords returns the words that may follow a tool: name= for arguments that are not
+// given yet, and name=value where the schema lists the values.
+func argumentWords(t tool.Tool, given []string, word string) ([]string, cobra.ShellCompDirective) {
+	key, _, valued := strings.Cut(word, "=")
+	var out []string
+	for _, x := range t.Arguments() {
+		if valued {
+			if x.Name != key {
+				continue
+			}
+			for _, c := range x.Schema.Choices() {
+				out = append(out, cobra.CompletionWithDesc(x.Name+"="+shown(c.Value), clean(c.Title)))
+			}
+			if x.Type == "boolean" {
+				out = append(out, x.Name+"=true", x.Name+"=false")
+			}
+			return out, noFiles
+		}
+		if slices.ContainsFunc(given, func(g string) bool { return strings.HasPrefix(g, x.Name+"=") || strings.HasPrefix(g, x.Name+":=") }) || clean(x.Name) != x.Name {
+			continue
+		}
+		about, _, _ := strings.Cut(strings.TrimSpace(x.About), "\n")
+		about = x.Type + "  " + about
+		if x.Required {
+			about = "required " + about
+		}
+		out = append(out, cobra.CompletionWithDesc(x.Name+"=", clean(strings.TrimSpace(about))))
+	}
+	return out, noFiles | cobra.ShellCompDirectiveNoSpace
+}
+
+// itemWords returns the names of the items of a list, with descriptions.
+func (a *app) itemWords(ctx context.Context, w where, kind string) []string {
+	var out []string
+	for _, r := range rowsOf(kind, a.knownItems(ctx, w, kind)) {
+		if r[0] != "" && clean(r[0]) == r[0] {
+			out = append(out, cobra.CompletionWithDesc(r[0], clean(r[1])))
+		}
+	}
+	return out
+}
+
+// knownItems returns a list of a server without starting it: from a running serve, or as it
+// was when a command last listed it.
+func (a *app) knownItems(ctx context.Context, w where, kind string) [][]byte {
+	if w.configured() {
+		if items := a.itemsOfServe(ctx, w, kind); items != nil {
+			return items
+		}
+	}
+	return a.remembered(w, kind)
+}
+
+// itemsOfServe returns a list of a configured server from the running serve, nil if there is
+// none or it does not answer in time.
+func (a *app) itemsOfServe(ctx context.Context, w where, kind string) [][]byte {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	base, report, why := a.servingSame(ctx, w.file)
+	if why != "" {
+		return nil
+	}
+	through, known := behindServe(config.Server{Name: w.target}, base, &report)
+	if known == nil || known.State != "ready" {
+		return nil
+	}
+	session, err := a.backend.Connect(ctx, daemon.ConnectOptions{
+		Server: through, Log: slog.New(slog.DiscardHandler), Progress: func(string, string) {}, Version: version(),
+	})
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = session.Close() }()
+	l, err := session.List(ctx, kind)
+	if err != nil {
+		return nil
+	}
+	return l.Items
+}
+
+// listFile returns the path of the file that holds a list for completion, "" if there is no
+// place for it. The name is a hash, because a URL may have secrets.
+func (a *app) listFile(w where, kind string) string {
+	if len(w.command) > 0 {
+		return "" // it follows the words that are completed
+	}
+	place := w.target
+	if w.configured() {
+		path, ok := a.configPath(w.file)
+		if full, err := filepath.Abs(path); ok && err == nil {
+			place = full + "\x00" + w.target
+		}
+	}
+	dir := a.cacheDir()
+	if dir == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(place))
+	return filepath.Join(dir, "dragoman", "completion", hex.EncodeToString(sum[:12])+"-"+kind+".json")
+}
+
+// cacheDir returns the folder of the user for files that can be made again, "" if there is
+// none.
+func (a *app) cacheDir() string {
+	if dir, _ := a.env("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		return dir
+	}
+	if dir, _ := a.env("LocalAppData"); dir != "" && goruntime.GOOS == "windows" {
+		return dir
+	}
+	home, _ := a.env("HOME")
+	switch {
+	case home == "":
+		return ""
+	case goruntime.GOOS == "darwin":
+		return filepath.Join(home, "Library", "Caches")
+	}
+	return filepath.Join(home, ".cache")
+}
+
+// remember keeps a list for completion. It ignores errors: completion is a convenience.
+func (a *app) remember(w where, kind string, items [][]byte) {
+	path := a.listFile(w, kind)
+	if path == "" || len(items) == 0 {
+		return
+	}
+	out := []byte{'['}
+	for i, raw := range items {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, raw...)
+	}
+	if out = append(out, ']'); len(out) > maxRemembered || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
+		return
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return
+	}
+	_, err = file.Write(out)
+	if closed := file.Close(); err != nil || closed != nil || os.Rename(file.Name(), path) != nil {
+		_ = os.Remove(file.Name())
+	}
+}
+
+// remembered returns a list that remember kept, nil if there is none or it is too old.
+func (a *app) remembered(w where, kind string) [][]byte {
+	path := a.listFile(w, kind)
+	st, err := os.Stat(path)
+	if err != nil || st.Size() > maxRemembered || time.Since(st.ModTime()) > rememberTime {
+		return nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil || jsonrpc.Valid(raw, jsonrpc.Limits{}) != nil {
+		return nil
+	}
+	var out [][]byte
+	for e := range jsonrpc.Elements(raw, jsonrpc.Whole(raw)) {
+		out = append(out, e.Of(raw))
+	}
+	return out
+}
+
+// completeFlags adds completions to flags that several commands have.
+func (a *app) completeFlags(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.completeFlags(sub)
+	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		var words func() []string
+		switch f.Name {
+		case "revision":
+			words = func() []string { return mcp.Dates(mcp.Revisions()) }
+		case "dialect":
+			words = func() []string { return a.dialectWords(c) }
+		case "log-format":
+			words = func() []string { return []string{"text", "json"} }
+		case "save", "root", "cwd":
+			_ = c.MarkFlagDirname(f.Name)
+			return
+		default:
+			return
+		}
+		_ = c.RegisterFlagCompletionFunc(f.Name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return words(), noFiles
+		})
+	})
+}
+
+// dialectWords returns the names of the dialects: those built in, and those of the
+// configuration.
+func (a *app) dialectWords(c *cobra.Command) []string {
+	var out []string
+	add := func(all []*dialect.Profile) {
+		for _, p := range all {
+			out = append(out, cobra.CompletionWithDesc(p.Name, clean(p.About)))
+		}
+	}
+	add(dialect.Builtin())
+	file := ""
+	if f := c.Flag("config"); f != nil {
+		file = f.Value.String()
+	}
+	if path, ok := a.configPath(file); ok {
+		if s, _ := config.Load(path); s != nil {
+			add(s.Dialects)
+		}
+	}
+	return out
+}

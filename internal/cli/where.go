@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// where is the server of a command, as the user named it: a URL, a configured name, or a
+// command.
+type where struct {
+	target  string
+	command []string
+	file    string // of -c; "" if it was not given
+}
+
+// configured reports whether the server is named by its configured name.
+func (w where) configured() bool { return len(w.command) == 0 && !isURL(w.target) }
+
+// line returns a command line of Dragoman for the same server, to paste into a shell. words
+// follow the server, or precede the -- of a command.
+func (w where) line(verb string, words ...string) string {
+	all := []string{"dragoman", verb}
+	if len(w.command) == 0 {
+		all = append(all, w.target)
+	}
+	all = append(all, words...)
+	if w.file != "" && w.configured() {
+		all = append(all, "-c", w.file)
+	}
+	for i := range all {
+		all[i] = shellWord(all[i])
+	}
+	if len(w.command) > 0 {
+		all = append(all, "--")
+		for _, c := range w.command {
+			all = append(all, shellWord(c))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// listLine returns the command line that lists items of a kind.
+func (w where) listLine(kind string) string {
+	if len(w.command) > 0 {
+		return w.line("list", kind)
+	}
+	line := "dragoman list " + kind + " " + shellWord(w.target)
+	if w.file != "" && w.configured() {
+		line += " -c " + shellWord(w.file)
+	}
+	return line
+}
+
+// shellWord quotes a word for a POSIX shell, if it needs quotes. Characters that a terminal
+// acts on are written as escapes of $'…', which bash, zsh and ksh know.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+,=", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	if safe := clean(s); safe != s {
+		return "$'" + clean(strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s)) + "'"
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// serverWords divides the arguments of a command into the server and the other words. The
+// server is the first word, or the command after --. usage is the command line before the
+// server, and then the words that follow it, for hints.
+func serverWords(c *cobra.Command, args []string, verb, rest string) (w where, words []string, err error) {
+	with := "dragoman " + verb + " " + rest
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		words, w.command = args[:dash], args[dash:]
+		switch {
+		case len(w.command) == 0:
+			return w, nil, usagef("use `"+strings.TrimSpace(with)+" -- COMMAND`", "no command after --")
+		case len(words) > 0 && isURL(words[0]) && !strings.HasPrefix(rest, "URI"):
+			return w, nil, usagef("remove one of them", "got both %q and a command", words[0])
+		}
+		return w, words, nil
+	}
+	if len(args) == 0 {
+		use := "dragoman " + verb
+		return w, nil, usagef("use `"+strings.TrimSpace(use+" URL "+rest)+"`, `"+strings.TrimSpace(use+" NAME "+rest)+"` or `"+strings.TrimSpace(with)+" -- COMMAND`", "no server given")
+	}
+	w.target = args[0]
+	return w, args[1:], nil
+}
