@@ -26,6 +26,7 @@ type doctorFlags struct {
 	t              targetFlags
 	file           string
 	asJSON, deep   bool
+	all            bool
 	call, code     string
 	patience, wait time.Duration
 
@@ -46,10 +47,16 @@ connection, and report what is wrong. Doctor checks:
 - whether lists and schemas are valid and match the capabilities
 - over HTTP: headers, sessions and status codes
 
-Each finding has a stable code and the messages that prove it. It says what the
-problem means for users, how to fix the server, and what Dragoman does in the
-meantime. Doctor does not call anything that could change data. With --call it
-also calls that one tool, without arguments.
+The report begins with the verdict: what the server is, what it offers, and an
+estimate of what that costs in a model's context. It also says which revisions
+work, directly and through Dragoman. Then come the findings, those that hurt
+most clients first. Each has a stable code and says what the problem means for
+users, how to fix the server, and what Dragoman does in the meantime. The
+messages that prove it are shown for errors, and with -v for all findings.
+
+Doctor starts a command several times, at most four times at once. It does not
+call anything that could change data. With --call it also calls that one tool,
+without arguments. A server that wants sign-in has no error because of that.
 
 With --client, Dragoman acts as a server of both eras and checks what the client
 sends. Give the client the URL or the command that is printed and use it for a
@@ -68,6 +75,9 @@ normally.`,
 
   # Print the codes of all errors, in CI.
   dragoman doctor --json -- ./server | jq -r '.findings[] | select(.level == "error") | .code'
+
+  # Everything: infos, what passed, and all messages.
+  dragoman doctor --all -v -- ./server
 
   # A client.
   dragoman doctor --client
@@ -92,6 +102,7 @@ normally.`,
 	}
 	fl := flagsInOrder(c)
 	fl.BoolVar(&f.asJSON, "json", false, "print the findings and the verdict as one JSON object")
+	fl.BoolVar(&f.all, "all", false, "also print infos, what passed, and why a revision does not work")
 	fl.BoolVar(&f.deep, "deep", false, "also run the slow tests: very long messages and lists, many requests at once")
 	fl.StringVar(&f.call, "call", "", "call the tool `NAME` without arguments, then call it again and cancel it")
 	fl.StringVar(&f.code, "explain", "", "explain the finding `CODE` and exit")
@@ -125,8 +136,10 @@ func (a *app) explainCode(code string, args []string) error {
 	}
 	w := bufio.NewWriter(a.stdout)
 	fmt.Fprintf(w, "%s (%s): %s\n", cond.Code, cond.Level, cond.Title)
-	for _, p := range [][2]string{{"meaning", cond.Meaning}, {"fix", cond.Fix}, {"what Dragoman does", cond.Bridged}} {
-		fmt.Fprintf(w, "\n%s:\n%s", p[0], wrap(p[1], "  ", a.columns()))
+	for _, p := range [][2]string{{"meaning", cond.Meaning}, {"hurts", cond.HurtsText()}, {"fix", cond.Fix}, {"what Dragoman does", cond.Bridged}} {
+		if p[1] != "" {
+			fmt.Fprintf(w, "\n%s:\n%s", p[0], wrap(p[1], "  ", a.columns()))
+		}
 	}
 	return w.Flush()
 }
@@ -172,80 +185,7 @@ func (a *app) examine(c *cobra.Command, f *doctorFlags, args []string) error {
 	if err != nil {
 		return signalOr(c.Context(), err)
 	}
-	return a.printReport(r, f.asJSON)
-}
-
-func (a *app) printReport(r *doctor.Report, asJSON bool) error {
-	w := bufio.NewWriter(a.stdout)
-	if asJSON {
-		_, _ = w.Write(append(r.JSON(), '\n'))
-	} else {
-		for _, f := range r.Findings {
-			a.printFinding(w, f)
-		}
-		fmt.Fprintln(w, countOf(r.Findings))
-		fmt.Fprintln(w, r.Verdict.String())
-		if r.Verdict.Reached && !r.Verdict.Through && r.Verdict.Why != "" {
-			_, _ = w.WriteString(wrap("Dragoman cannot connect either: "+clean(r.Verdict.Why), "", a.columns()))
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	switch {
-	case !r.Verdict.Reached:
-		return exitError(exitUnreachable)
-	case !r.Verdict.Healthy:
-		return errReported
-	}
-	return nil
-}
-
-func (a *app) printFinding(w *bufio.Writer, f doctor.Finding) {
-	level := string(f.Level)
-	if a.screen && a.status.colour {
-		if colour, ok := map[doctor.Level]string{doctor.Error: red, doctor.Warning: yellow}[f.Level]; ok {
-			level = colour + level + plain
-		}
-	}
-	fmt.Fprintf(w, "%s %s: %s\n", level, f.Code, f.Title)
-	for l := range strings.Lines(f.Evidence) {
-		l = "    " + clean(strings.TrimRight(l, "\n"))
-		if a.screen {
-			l = fit(l, a.width)
-		}
-		fmt.Fprintln(w, l)
-	}
-	_, _ = w.WriteString(wrap(f.Meaning, "  ", a.columns()))
-	_, _ = w.WriteString(wrap("fix: "+f.Fix, "  ", a.columns()))
-	_, _ = w.WriteString(wrap("what Dragoman does: "+f.Bridged, "  ", a.columns()))
-	fmt.Fprintln(w)
-}
-
-// countOf returns the number of findings of each level as text.
-func countOf(all []doctor.Finding) string {
-	n := map[doctor.Level]int{}
-	for _, f := range all {
-		n[f.Level]++
-	}
-	if len(all) == 0 {
-		return "no findings"
-	}
-	var out []string
-	for _, l := range []struct {
-		level doctor.Level
-		one   string
-		many  string
-	}{{doctor.Error, "error", "errors"}, {doctor.Warning, "warning", "warnings"}, {doctor.Info, "info", "infos"}} {
-		switch n[l.level] {
-		case 0:
-		case 1:
-			out = append(out, "1 "+l.one)
-		default:
-			out = append(out, fmt.Sprintf("%d %s", n[l.level], l.many))
-		}
-	}
-	return strings.Join(out, ", ")
+	return a.printReport(server, r, f)
 }
 
 // doctorTarget returns the server to examine.
@@ -266,7 +206,7 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 
 // targetOf converts a configured server to a target of package doctor.
 func targetOf(s config.Server) (doctor.Target, error) {
-	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile}
+	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile, Name: s.Name, Given: s.Given, Program: s.Command}
 	env := map[string]string{}
 	for k, v := range s.Env {
 		env[k] = v.Reveal()

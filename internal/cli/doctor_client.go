@@ -59,10 +59,10 @@ func (a *app) serveClientStdio(ctx context.Context, f *doctorFlags) error {
 	err := withoutStop(ctx, s.ServePipe(ctx, in, out))
 	r := s.Report()
 	if !a.quiet {
-		_, _ = a.status.Write([]byte(a.clientText(r)))
+		_, _ = a.status.Write([]byte(a.clientText(r, f.all)))
 	}
 	if f.output != "" {
-		if bad := writeWhole(f.output, append(r.JSON(), '\n'), a.clientText(r)); bad != nil {
+		if bad := writeWhole(f.output, append(r.JSON(), '\n'), a.clientText(r, f.all)); bad != nil {
 			err = errors.Join(err, withHint(fmt.Errorf("write the report: %w", bad), "choose a file in a directory that you can write to"))
 		}
 	}
@@ -133,7 +133,7 @@ func (a *app) serveClients(ctx context.Context, f *doctorFlags) error {
 	if found {
 		return a.copyReport(report, f.asJSON)
 	}
-	return a.printClient(s.Report(), f.asJSON)
+	return a.printClient(s.Report(), f)
 }
 
 // programPath returns the command that starts this program from any directory.
@@ -176,9 +176,9 @@ func clientExit(reached, healthy bool) error {
 	return nil
 }
 
-func (a *app) printClient(r *doctor.ClientReport, asJSON bool) error {
-	out := []byte(a.clientText(r))
-	if asJSON {
+func (a *app) printClient(r *doctor.ClientReport, f *doctorFlags) error {
+	out := []byte(a.clientText(r, f.all))
+	if f.asJSON {
 		out = append(r.JSON(), '\n')
 	}
 	if _, err := a.stdout.Write(out); err != nil {
@@ -187,17 +187,19 @@ func (a *app) printClient(r *doctor.ClientReport, asJSON bool) error {
 	return clientExit(r.Messages > 0, doctor.Worst(r.Findings) != doctor.Error)
 }
 
-// clientText returns the report as text.
-func (a *app) clientText(r *doctor.ClientReport) string {
+// clientText returns the report as text: what each client is, then the findings.
+func (a *app) clientText(r *doctor.ClientReport, all bool) string {
 	var b strings.Builder
 	w := bufio.NewWriter(&b)
-	for _, f := range r.Findings {
-		a.printFinding(w, f)
-	}
-	if r.Messages > 0 {
-		fmt.Fprintln(w, countOf(r.Findings))
-	}
 	_, _ = w.WriteString(r.Text())
+	if r.Messages > 0 {
+		a.printFindings(w, r.Findings, all)
+		hidden := 0
+		if !all {
+			hidden = countLevel(r.Findings, doctor.Info)
+		}
+		fmt.Fprintf(w, "\n%s%s\n", countOf(r.Findings), hiddenText(hidden, false))
+	}
 	_ = w.Flush()
 	return b.String()
 }

@@ -133,7 +133,12 @@ func (a *app) catchSignals() (ctx context.Context, stop func()) {
 				}
 				cancel(signalError{sig})
 				if a.status.terminal {
-					wg.Go(func() { a.status.Printf("stopping; press Ctrl-C again to stop at once") })
+					wg.Go(func() {
+						if sig == syscall.SIGINT {
+							_, _ = a.status.Write([]byte("\n")) // the terminal shows ^C
+						}
+						a.status.Printf("stopping; press Ctrl-C again to stop at once")
+					})
 				}
 			}
 		}

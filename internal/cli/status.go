@@ -18,6 +18,7 @@ import (
 const (
 	red    = "\x1b[31m"
 	yellow = "\x1b[33m"
+	green  = "\x1b[32m"
 	plain  = "\x1b[0m"
 )
 

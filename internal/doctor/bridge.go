@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/dragoman-mcp/dragoman/internal/conn"
+	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
@@ -19,21 +21,24 @@ type throughDragoman struct {
 	tried   bool
 	works   bool
 	dialect string // the dialect in which it is opened; "" for standard MCP
-	why     string // the reason if it does not work
-	trace   string
+	// revisions are those whose clients got an answer. None is tested for an app-server.
+	revisions []mcp.Revision
+	err       error  // if it does not work
+	why       string // the reason if it does not work
+	trace     string
 }
 
 // bridge opens the server with the handshake that the bridge uses.
 func (e *exam) bridge(ctx context.Context) {
 	out := throughDragoman{tried: true}
-	opened, err := e.openBridge(ctx, handshake.Offer{})
+	opened, works, err := e.openBridge(ctx, handshake.Offer{})
 	var failed *handshake.Error
 	if errors.Is(err, handshake.ErrDiedOnProbe) {
-		opened, err = e.openBridge(ctx, handshake.Offer{SkipProbe: true})
+		opened, works, err = e.openBridge(ctx, handshake.Offer{SkipProbe: true})
 	}
 	switch {
 	case err == nil:
-		out.works, out.trace = true, opened.Trace.String()
+		out.works, out.revisions, out.trace = true, works, opened.Trace.String()
 		if opened.Dialect != nil {
 			out.dialect = opened.Dialect.Name
 		}
@@ -41,12 +46,12 @@ func (e *exam) bridge(ctx context.Context) {
 			e.bridgeFinding(f)
 		}
 	case errors.As(err, &failed):
-		out.why, out.trace = failed.Text, failed.Trace.String()
+		out.err, out.why, out.trace = err, failed.Text, failed.Trace.String()
 		if failed.Dialect == handshake.DialectAppServer && !e.http {
 			out.works, out.dialect = true, "codex-app-server"
 		}
 	default:
-		out.why = err.Error()
+		out.err, out.why = err, err.Error()
 	}
 	e.mu.Lock()
 	again := !out.works && !e.through.tried
@@ -69,7 +74,7 @@ func (e *exam) bridgeFinding(f handshake.Finding) {
 	}
 }
 
-func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshake.Outcome, error) {
+func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshake.Outcome, []mcp.Revision, error) {
 	offer.Dialect = e.t.Dialect
 	offer.ProbeTimeout, offer.Timeout = e.o.Patience+e.startTime(), 3*(e.o.Patience+e.startTime())
 	o := conn.Options{Name: "server", Info: []byte(identity), Sessions: conn.NewSessions()}
@@ -86,44 +91,80 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 		offer.SkipProbe, o.Posts = true, true
 		var p transport.Pipe
 		if p, err = ssetransport.Dial(ctx, e.t.URL.String(), ssetransport.ClientOptions{Header: fields, HTTP: e.t.Transport}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		s, err = conn.OpenPipe(ctx, p, offer, o)
 	case e.http:
 		var c *streamhttp.Client
 		if c, err = streamhttp.NewClient(e.t.URL.String(), streamhttp.ClientOptions{Header: fields, HTTP: e.t.Transport}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		defer c.Close()
 		s, err = conn.OpenHTTP(ctx, c, offer, o)
 	default:
 		child, bad := e.t.Start(ctx)
 		if bad != nil {
-			return nil, bad
+			return nil, nil, bad
 		}
 		defer child.Stop()
 		from, to := child.Streams()
 		p := stdio.NewPipe(from, to, stdio.Options{Limits: jsonrpc.Limits{Bytes: maxLine, Tolerant: true, Names: mcp.MethodName}})
-		s, err = conn.OpenPipe(ctx, p, offer, o)
+		if s, err = conn.OpenPipe(ctx, p, offer, o); err != nil {
+			if source, ok := child.(failure.Source); ok {
+				child.Epitaph() // waits for the exit if there is to be one
+				e.mu.Lock()
+				source.DescribeFailure(&e.unreached.facts)
+				e.mu.Unlock()
+			}
+		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = s.Close(errExamined) }()
-	return s.Opening(), e.firstCall(ctx, s)
+	works, err := e.firstCall(ctx, s)
+	return s.Opening(), works, err
 }
 
-// firstCall requests the tools, because a handshake alone does not make a server useful.
-func (e *exam) firstCall(ctx context.Context, s *conn.Conn) error {
+// firstCall requests the tools for a client of each revision, because a handshake alone does
+// not make a server useful. It returns the revisions whose clients got an answer that their
+// revision defines.
+func (e *exam) firstCall(ctx context.Context, s *conn.Conn) (works []mcp.Revision, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*(e.o.Patience+e.startTime()))
+	defer cancel()
 	raw := jsonrpc.AppendRequest(nil, "1", mcp.MethodListTools, nil)
 	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*(e.o.Patience+e.startTime()))
-	defer cancel()
-	_, err = s.Call(ctx, mcp.NewAttempt(mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: mcp.LatestLegacy, Info: []byte(identity)})), mcp.NoCaller{})
-	return err
+	for _, r := range mcp.Revisions() {
+		c := mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: r, Info: []byte(identity)})
+		reply, bad := s.Call(ctx, mcp.NewAttempt(c), mcp.NoCaller{})
+		if bad != nil {
+			err = bad
+			continue
+		}
+		if answersIn(r, dialect.Reply(nil, c, reply)) {
+			works = append(works, r)
+		}
+	}
+	if len(works) > 0 {
+		err = nil
+	}
+	return works, err
+}
+
+// answersIn reports whether raw is an answer to tools/list that a revision defines. A server
+// without tools answers with an error.
+func answersIn(r mcp.Revision, raw []byte) bool {
+	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: maxLine})
+	if err != nil || m.ID != "1" {
+		return false
+	}
+	if m.Kind == jsonrpc.Failure {
+		return true
+	}
+	return jsonrpc.KindOf(m.Raw, m.ResultMember("tools")) == '[' && (r.Legacy() || !m.ResultMember("resultType").IsZero())
 }
 
 var errExamined = errors.New("the examination has ended")

@@ -23,11 +23,7 @@ func maskSecret(string) string { return "***" }
 func redact(b []byte, secrets []string) string {
 	cut := len(b) > shown
 	s := string(b[:min(len(b), 4*shown)])
-	for _, secret := range secrets {
-		if len(secret) >= 4 {
-			s = strings.ReplaceAll(s, secret, maskSecret(secret))
-		}
-	}
+	s = maskAll(s, secrets)
 	if len(b) > 4*shown {
 		s = maskCutSecret(s, secrets)
 	}
@@ -38,6 +34,16 @@ func redact(b []byte, secrets []string) string {
 	s = stdio.Printable([]byte(strings.NewReplacer("\r", " ", "\n", " ").Replace(strings.TrimSpace(s))))
 	if cut {
 		s += "…"
+	}
+	return s
+}
+
+// maskAll masks the known secrets in a text.
+func maskAll(s string, secrets []string) string {
+	for _, secret := range secrets {
+		if len(secret) >= 4 {
+			s = strings.ReplaceAll(s, secret, maskSecret(secret))
+		}
 	}
 	return s
 }

@@ -32,8 +32,10 @@ type Options struct {
 
 // Report is the result of an examination.
 type Report struct {
-	Findings []Finding // worst first
+	Findings []Finding // worst first, then by how many are hurt
 	Verdict  Verdict
+	// Passed has the names of the probes that found neither an error nor a warning, sorted.
+	Passed []string
 }
 
 // exam is one running examination.
@@ -79,6 +81,8 @@ type state struct {
 	sent    map[string]sentID // over HTTP: the requests of all conversations, by id
 	through throughDragoman
 	offered offered
+
+	unreached unreached
 }
 
 // attempt is the result of opening the server in one revision.
@@ -216,7 +220,7 @@ func (e *exam) judgeWhole() {
 		}
 	}
 	for _, f := range e.found {
-		useless = useless && f.Level != Error
+		useless = useless && f.Level != Error && f.Code != WantsCredentials
 	}
 	e.mu.Unlock()
 	if useless {
@@ -234,5 +238,11 @@ func (e *exam) report() *Report {
 	}
 	slices.SortFunc(r.Findings, func(a, b Finding) int { return cmp.Or(severity(a, b), cmp.Compare(a.Evidence, b.Evidence)) })
 	r.Verdict = e.verdictLocked()
+	for name, ok := range e.passed {
+		if ok {
+			r.Passed = append(r.Passed, name)
+		}
+	}
+	slices.Sort(r.Passed)
 	return r
 }

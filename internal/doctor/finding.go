@@ -58,13 +58,14 @@ func Lookup(code string) (Condition, bool) {
 	return Condition{}, false
 }
 
-// severity orders findings by level, worst first, and then by code.
+// severity orders findings by level, worst first, then by how many clients are hurt, and
+// then by code.
 func severity(a, b Finding) int {
 	levels := []Level{Error, Warning, Info}
 	if d := slices.Index(levels, a.Level) - slices.Index(levels, b.Level); d != 0 {
 		return d
 	}
-	return cmp.Compare(a.Code, b.Code)
+	return cmp.Or(cmp.Compare(b.reach(), a.reach()), cmp.Compare(a.Code, b.Code))
 }
 
 // Worst returns the level of the worst finding, or "" if there are none.
@@ -77,8 +78,13 @@ func Worst(all []Finding) Level {
 
 // appendFinding appends a finding as a JSON object.
 func appendFinding(dst []byte, f Finding) []byte {
-	return appendMembers(dst, "code", f.Code, "level", string(f.Level), "evidence", f.Evidence,
+	dst = appendMembers(dst, "code", f.Code, "level", string(f.Level), "evidence", f.Evidence,
 		"meaning", f.Meaning, "fix", f.Fix, "bridged", f.Bridged)
+	if h := f.Hurts(); len(h) > 0 {
+		dst = jsonrpc.AppendStrings(append(dst[:len(dst)-1], `,"hurts":`...), h)
+		dst = append(dst, '}')
+	}
+	return dst
 }
 
 // appendMembers appends a JSON object of strings. pairs are names and values in turn.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
@@ -318,7 +319,7 @@ func (t *talk) judgeResponse(q *question) {
 	ok := q.status >= 200 && q.status < 300
 	switch {
 	case q.status == http.StatusUnauthorized:
-		see(WantsCredentials)
+		see(t.e.credentialsCode())
 	case q.status == http.StatusForbidden, q.status == http.StatusMisdirectedRequest:
 		if code := t.forbidden(q); code != "" {
 			see(code)
@@ -343,7 +344,7 @@ func (t *talk) forbidden(q *question) string {
 	text := strings.ToLower(string(q.raw[:min(len(q.raw), 2<<10)]))
 	switch {
 	case q.header.Get("WWW-Authenticate") != "":
-		return WantsCredentials
+		return t.e.credentialsCode()
 	case hostWord.MatchString(text) && refusalWord.MatchString(text):
 		return HostRefused
 	}
@@ -351,9 +352,20 @@ func (t *talk) forbidden(q *question) string {
 		return HostRefused
 	}
 	if q.status == http.StatusForbidden && q.msg == nil {
-		return WantsCredentials
+		return t.e.credentialsCode()
 	}
 	return ""
+}
+
+// credentialsCode returns the code for a server that answers only with credentials, or with
+// others than the request had.
+func (e *exam) credentialsCode() string {
+	for name := range e.t.Header {
+		if strings.EqualFold(name, "Authorization") || excerpt.SecretName(name) {
+			return CredentialsRefused
+		}
+	}
+	return WantsCredentials
 }
 
 // The words with which servers refuse a host name.

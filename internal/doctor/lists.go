@@ -127,7 +127,9 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 	seen, cursors := map[string]bool{}, map[string]bool{}
 	var first *question
 	members, read, cost := "", 0, 0
+	var stubs []string
 	defer func() {
+		t.judgeStubs(first.said, stubs, len(seen), false)
 		if first.worked() {
 			e.offers(l.member, len(seen), cost)
 		}
@@ -164,7 +166,9 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 				fresh++
 			}
 			if l.method == mcp.MethodListTools && key != "" {
-				t.judgeTool(raw, item)
+				if t.judgeTool(raw, item) {
+					stubs = append(stubs, e.redact(item.Of(raw)))
+				}
 				cost += tokens.Tool(raw, item)
 			}
 		}

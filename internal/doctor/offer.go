@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/tokens"
 )
 
@@ -46,6 +48,12 @@ const nameLimit = 80
 func (e *exam) introduce(q *question) {
 	raw := q.msg.Raw
 	info := q.msg.ResultMember("serverInfo")
+	if info.IsZero() {
+		info = jsonrpc.Find(raw, q.msg.ResultMember(mcp.KeyMeta), mcp.KeyServerInfo) // of a modern server
+	}
+	if info.IsZero() {
+		info = q.msg.ResultMember("server_info") // of a manifest
+	}
 	text := func(key string) string {
 		s, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, info, key))
 		return e.redact([]byte(excerpt.Cut(s, nameLimit)))
@@ -87,4 +95,28 @@ func (e *exam) offerLocked() Offer {
 		o.Tokens += e.offered.cost[l.member]
 	}
 	return o
+}
+
+// append appends the members of a JSON object that describe the offer.
+func (o Offer) append(dst []byte) []byte {
+	for _, m := range [][2]string{{"name", o.Name}, {"version", o.Version}} {
+		if m[1] != "" {
+			dst = append(jsonrpc.AppendQuote(append(dst, ','), m[0]), ':')
+			dst = jsonrpc.AppendQuote(dst, m[1])
+		}
+	}
+	if o.Ready > 0 {
+		dst = fmt.Appendf(dst, `,"readyMs":%d`, o.Ready.Milliseconds())
+	}
+	if len(o.Lists) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"offers":{`...)
+	for i, l := range o.Lists {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = fmt.Appendf(dst, `"%s":%d`, l.Kind, l.Items)
+	}
+	return fmt.Appendf(dst, `},"contextTokens":%d`, o.Tokens)
 }

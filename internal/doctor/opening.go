@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -36,6 +38,7 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 		}
 		t, err := e.begin(ctx)
 		if err != nil {
+			e.unreached.err = err
 			why = "# " + e.redact([]byte(err.Error()))
 			if !e.http || e.sse {
 				break
@@ -54,6 +57,7 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 		for _, d := range t.drafts {
 			e.accept(d)
 		}
+		e.notReached(t, q, patience)
 		t.w.close()
 		if i == 0 && mayBeEvents(q) && e.tryEvents(ctx) {
 			return nil, true
@@ -74,6 +78,51 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 		e.find(Unreachable, why)
 	}
 	return nil, false
+}
+
+// unreached is what is known about why a server cannot be reached.
+type unreached struct {
+	err   error
+	facts failure.Facts
+}
+
+// notReached keeps why a way to open the server got no answer. The first way that tells more
+// than silence counts.
+func (e *exam) notReached(t *talk, q *question, waited time.Duration) {
+	if e.unreached.err != nil || e.unreached.facts.Class == failure.Exited {
+		return
+	}
+	e.unreached.err = q.err
+	if q.err != nil {
+		return
+	}
+	f := failure.Facts{Class: failure.Silent, Waited: waited}
+	if t.over {
+		f = failure.Facts{Class: failure.Exited}
+		if s, ok := t.w.(failure.Source); ok {
+			s.DescribeFailure(&f)
+		}
+	}
+	if f.Class == failure.Exited || e.unreached.facts.Class == "" {
+		e.unreached.facts = f
+	}
+}
+
+// failureLocked returns why the server cannot be used, nil if it can be used through the
+// bridge. The caller holds e.mu.
+func (e *exam) failureLocked() *failure.Failure {
+	err, facts := e.through.err, failure.Facts{}
+	switch {
+	case !e.reached:
+		err, facts = e.unreached.err, e.unreached.facts
+	case err == nil || e.through.works:
+		return nil
+	default:
+		facts = failure.Facts{Exit: e.unreached.facts.Exit, Stderr: e.unreached.facts.Stderr}
+	}
+	facts.Server, facts.Given, facts.Command = e.t.Name, e.t.Given, e.t.Program
+	facts.Clean = func(s string) string { return maskAll(s, e.t.Secrets) }
+	return failure.Of(err, facts)
 }
 
 // greeted is a conversation in which initialize was answered with a result, and that
@@ -300,6 +349,7 @@ func (e *exam) versionless(t *talk, q *question) {
 	switch {
 	case !q.msg.ResultMember("tools").IsZero():
 		code = Manifest
+		t.judgeManifest(q.msg.Raw, q.msg.ResultMember("tools"), q.said)
 	case !q.msg.ResultMember("userAgent").IsZero():
 		code = NotMCP
 	}

@@ -1,18 +1,30 @@
 package doctor
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
+	"github.com/dragoman-mcp/dragoman/internal/schema"
 )
 
 // toolName is the pattern that 2025-11-25 §Tools, "Tool Names" recommends.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// judgeTool checks one entry of tools/list.
-func (t *talk) judgeTool(raw []byte, tool jsonrpc.Span) {
+// judgeTool checks one entry of tools/list. It reports whether the schema says
+// "type":"object" and nothing else.
+func (t *talk) judgeTool(raw []byte, tool jsonrpc.Span) (stub bool) {
+	return t.judgeToolAs(raw, tool, []string{"inputSchema"})
+}
+
+// schemaKeys are the members that have the schema of a tool, of MCP and of its dialects.
+var schemaKeys = []string{"inputSchema", "params_schema", "parameters", "input_schema", "schema"}
+
+// judgeToolAs checks a tool whose schema is in one of the members keys.
+func (t *talk) judgeToolAs(raw []byte, tool jsonrpc.Span, keys []string) (stub bool) {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, tool, "name"))
 	seen := func(what string) string {
 		return evidence("< "+t.e.redact(tool.Of(raw)), "# "+t.e.redact([]byte(what)))
@@ -23,46 +35,99 @@ func (t *talk) judgeTool(raw []byte, tool jsonrpc.Span) {
 	if jsonrpc.Find(raw, tool, "description").IsZero() {
 		t.find(ToolUndescribed, seen("the description is missing"))
 	}
-	schema := jsonrpc.Find(raw, tool, "inputSchema")
-	if schema.IsZero() {
-		what := "inputSchema is missing"
-		for _, other := range []string{"params_schema", "parameters", "input_schema", "schema"} {
+	var input jsonrpc.Span
+	for _, key := range keys {
+		if input = jsonrpc.Find(raw, tool, key); !input.IsZero() {
+			break
+		}
+	}
+	if input.IsZero() {
+		what := keys[0] + " is missing"
+		for _, other := range schemaKeys {
 			if !jsonrpc.Find(raw, tool, other).IsZero() {
 				what += "; the schema is in " + other
 			}
 		}
 		t.find(SchemaMissing, seen(what))
-		return
+		return false
 	}
-	if jsonrpc.KindOf(raw, schema) != '{' {
-		t.find(SchemaInvalid, seen("inputSchema is not an object"))
-		return
+	if jsonrpc.KindOf(raw, input) != '{' {
+		t.find(SchemaInvalid, seen("the schema is not an object"))
+		return false
 	}
-	if kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, schema, "type")); kind == "" {
+	if kind, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, input, "type")); kind == "" {
 		t.find(SchemaEmpty, seen(`inputSchema does not say "type":"object"`))
-	} else if members(raw, schema) == 1 {
+	} else if stub = isStub(raw, input); stub {
 		t.find(SchemaBare, seen(`inputSchema says "type":"object" and nothing else`))
 	}
-	if _, err := mirror.ParseParams(raw, schema); err != nil {
+	if _, err := mirror.ParseParams(raw, input); err != nil {
 		t.find(SchemaHeader, seen(err.Error()))
 	}
-	for _, at := range []jsonrpc.Span{schema, jsonrpc.Find(raw, tool, "outputSchema")} {
-		if !at.IsZero() {
-			j := schemaJudge{raw: raw}
-			j.dialect(at)
-			j.schema(at, 0)
-			for code, what := range j.found {
-				t.find(code, seen(what))
-			}
+	for _, at := range []jsonrpc.Span{input, jsonrpc.Find(raw, tool, "outputSchema")} {
+		if at.IsZero() {
+			continue
+		}
+		j := schemaJudge{raw: raw}
+		j.dialect(at)
+		j.schema(at, 0)
+		j.compile(at)
+		for code, what := range j.found {
+			t.find(code, seen(what))
 		}
 	}
+	return stub
 }
 
-func members(raw []byte, obj jsonrpc.Span) (n int) {
-	for range jsonrpc.Members(raw, obj) {
-		n++
+// isStub reports whether a schema says its type and nothing else about the value.
+func isStub(raw []byte, at jsonrpc.Span) bool {
+	for m := range jsonrpc.Members(raw, at) {
+		switch word, _ := jsonrpc.Text(raw, m.Key); word {
+		case "type", "$schema", "$id", "title", "description":
+		default:
+			return false
+		}
 	}
-	return n
+	return true
+}
+
+// judgeStubs reports that tools have no parameters at all in their schemas: all tools of a
+// server, two at least, or any of a manifest. It takes the place of SchemaBare.
+func (t *talk) judgeStubs(said string, stubs []string, tools int, manifest bool) {
+	if len(stubs) == 0 || !manifest && (tools < 2 || len(stubs) < tools) {
+		return
+	}
+	t.drafts = slices.DeleteFunc(t.drafts, func(d draft) bool { return d.code == SchemaBare })
+	what := fmt.Sprintf("# %d of %d tools have such a schema", len(stubs), tools)
+	t.find(SchemaStub, evidence("> "+said, "< "+stubs[0], what))
+}
+
+// judgeManifest checks the tools in a result of initialize, or in an unsolicited one.
+func (t *talk) judgeManifest(raw []byte, all jsonrpc.Span, said string) {
+	var stubs []string
+	tools := 0
+	for tool := range jsonrpc.Elements(raw, all) {
+		if tools++; tools > maxItems {
+			break
+		}
+		if t.judgeToolAs(raw, tool, schemaKeys) {
+			stubs = append(stubs, t.e.redact(tool.Of(raw)))
+		}
+	}
+	t.judgeStubs(said, stubs, tools, true)
+}
+
+// The limits up to which a schema is compiled. Larger ones are only walked through.
+var compiled = jsonrpc.Limits{Bytes: 1 << 20, Depth: schemaDepth, Tokens: 100_000}
+
+// compile compiles a schema that looks right, which finds what no walk does, such as a $ref
+// without a target.
+func (j *schemaJudge) compile(at jsonrpc.Span) {
+	if len(j.found) > 0 || jsonrpc.Valid(at.Of(j.raw), compiled) != nil {
+		return
+	}
+	if _, err := schema.Compile(at.Of(j.raw)); err != nil {
+		j.find(SchemaInvalid, err.Error())
+	}
 }
 
 // schemaJudge walks through one schema. It checks the types of keyword values, not their

@@ -3,6 +3,7 @@ package doctor
 // The codes of findings in servers over HTTP.
 const (
 	WantsCredentials     = "DRG-HTTP-CREDENTIALS"
+	CredentialsRefused   = "DRG-HTTP-CREDENTIALS-REFUSED"
 	HostRefused          = "DRG-HTTP-HOST"
 	ServerError          = "DRG-HTTP-SERVER-ERROR"
 	NoAnswer             = "DRG-HTTP-NO-ANSWER"
@@ -39,7 +40,8 @@ const (
 
 // conditionsOfHTTP describes these codes.
 var conditionsOfHTTP = []Condition{
-	{WantsCredentials, Error, "requires credentials", "Nothing else could be checked, because the server answers only authenticated clients.", "Nothing is wrong with it. Pass credentials: dragoman doctor --header 'Authorization: Bearer …' URL.", "Dragoman sends the headers that its configuration has for the server."},
+	{WantsCredentials, Info, "wants sign-in", "The server answers only clients that have signed in. Nothing else could be checked.", "Nothing is wrong with it. Pass a token: dragoman doctor --header 'Authorization: Bearer …' URL.", "Dragoman sends the headers that its configuration has for the server. Signing in with OAuth comes with a later release."},
+	{CredentialsRefused, Error, "refuses the given credentials", "The request had credentials, and the server answered 401 or 403. They may be expired, or for another server. Nothing else could be checked.", "Pass a valid token with --header. Check whether it has expired and what it is allowed to do.", "Dragoman sends the headers that its configuration has for the server, and reports the refusal."},
 	{HostRefused, Error, "refuses the host name in the URL", "The server accepts only known values of the Host header, as protection against DNS rebinding. It refuses every client that uses this URL.", "Add the name to the hosts that the server allows, or use the URL that it expects, often http://localhost with its port.", "Dragoman sends the host of the configured URL. Configure the host that the server expects."},
 	{ServerError, Warning, "answers a request with a 5xx status", "Clients cannot tell their own mistake from a broken server, and may retry for ever.", "Answer with a JSON-RPC error, and answer unreadable requests with 400.", "Dragoman reports the status and the beginning of the body."},
 	{NoAnswer, Error, "returns success without an answer", "The server accepted the request, and the response ends without an answer to it.", "Send the answer in the body, or in the stream before it ends.", "Dragoman resumes the stream if the revision allows it. Otherwise it tells the client that the outcome is unknown."},

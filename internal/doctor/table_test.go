@@ -36,7 +36,7 @@ func TestTheTableIsWhole(t *testing.T) {
 			}
 			names[m[2]] = m[1]
 		}
-		if !strings.HasPrefix(f, "table") && !strings.HasSuffix(f, "_test.go") {
+		if !strings.HasPrefix(f, "table") && f != "hurt.go" && !strings.HasSuffix(f, "_test.go") {
 			source.Write(b)
 		}
 	}
@@ -82,7 +82,8 @@ func TestFindingsPage(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("<!-- Code generated from internal/doctor/table*.go by `go test ./internal/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
 		"The problems that `dragoman doctor` can find. A code never changes its meaning. `dragoman doctor --explain CODE` prints the same.\n\n" +
-		"An *error* makes clients that follow the specification fail, or lose something. A *warning* makes some clients fail. An *info* is not a problem.\n")
+		"An *error* makes clients that follow the specification fail, or lose something. A *warning* makes some clients fail. An *info* is not a problem: doctor shows it with `--all`.\n\n" +
+		"*Hurts* names clients that were seen to depend on it. Others may, too.\n")
 	for _, part := range []struct {
 		title string
 		all   []Condition
@@ -96,8 +97,17 @@ func TestFindingsPage(t *testing.T) {
 		}
 		for _, c := range part.all {
 			fmt.Fprintf(&b, "\n### %s\n%s: %s.\n\n- **Means:** %s\n- **Fix:** %s\n- **Meanwhile:** %s\n", c.Code, strings.ToUpper(string(c.Level[:1]))+string(c.Level[1:]), c.Title, c.Meaning, c.Fix, c.Bridged)
+			if h := c.HurtsText(); h != "" {
+				fmt.Fprintf(&b, "- **Hurts:** %s%s.\n", strings.ToUpper(h[:1]), h[1:])
+			}
 		}
 	}
+	servers, err := os.ReadFile(filepath.Join("testdata", "servers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString("\n")
+	b.Write(servers)
 	path := filepath.Join("..", "..", "docs", "findings.md")
 	if *update {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {

@@ -444,6 +444,7 @@ func (t *talk) questionOf(m *jsonrpc.Message, of *question) *question {
 		return q
 	case m.Kind == jsonrpc.Result && !m.ResultMember("tools").IsZero():
 		t.find(PushesManifest, evidence("< "+t.e.redact(m.Raw), "# no request had this id"))
+		t.judgeManifest(m.Raw, m.ResultMember("tools"), t.said)
 		t.e.pushes()
 		return nil
 	case t.odd:

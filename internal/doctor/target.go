@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -18,6 +19,12 @@ import (
 type Target struct {
 	// Start starts a new conversation with a server on a pipe. It is nil for a URL.
 	Start func(ctx context.Context) (Child, error)
+
+	// Name is what the server is called in texts about it. Given says that it was given on
+	// the command line, not in a configuration.
+	Name    string
+	Given   bool
+	Program string // the command without arguments; "" for a URL
 
 	URL       *url.URL          // the endpoint
 	Header    http.Header       // sent with each request; nil for none
@@ -80,6 +87,14 @@ func (p process) Stop() {
 		p.stays.Store(true)
 	}
 }
+
+// DescribeFailure implements failure.Source.
+func (p process) DescribeFailure(f *failure.Facts) {
+	f.Exit, f.Stderr = p.ExitText(), p.StderrTail(stderrLines)
+}
+
+// stderrLines is how many lines of stderr a failure is told from.
+const stderrLines = 40
 
 func (p process) Epitaph() string {
 	select {

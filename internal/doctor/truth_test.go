@@ -287,7 +287,7 @@ func TestForbidden(t *testing.T) {
 				if c.want == HostRefused {
 					other = WantsCredentials
 				}
-				if got := codes(r); !slices.Contains(got, c.want) || slices.Contains(got, other) || r.Verdict.Healthy {
+				if got := codes(r); !slices.Contains(got, c.want) || slices.Contains(got, other) || r.Verdict.Healthy != (c.want == WantsCredentials) {
 					t.Errorf("want %s and not %s:\n%s", c.want, other, dump(r))
 				}
 			})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -15,11 +16,17 @@ type Verdict struct {
 	Reached   bool
 	Healthy   bool // no finding has level error
 	Revisions []RevisionVerdict
-	// Through reports whether the bridge can open the server. It can then serve clients
-	// of every revision.
+	// SignIn reports that the server answers only clients that have signed in, so that
+	// little could be checked. That is no error.
+	SignIn bool
+	// Through reports whether the bridge can open the server and has asked it for its tools.
+	// RevisionVerdict.Through says for which clients.
 	Through bool
 	Dialect string // the dialect in which the bridge opens it; "" for standard MCP
 	Why     string // why the bridge cannot open it
+	Offer   Offer
+	// Failure says why the server cannot be used through the bridge; nil if it can.
+	Failure *failure.Failure
 }
 
 // RevisionVerdict says whether one revision works without Dragoman.
@@ -27,11 +34,15 @@ type RevisionVerdict struct {
 	Revision mcp.Revision
 	Works    bool
 	Why      string // the reason if it does not work
+	// Through reports that a client of this revision got the tools through the bridge.
+	Through bool
 }
 
 // verdictLocked returns the verdict. The caller holds e.mu.
 func (e *exam) verdictLocked() Verdict {
-	v := Verdict{Reached: e.reached, Healthy: true, Through: e.through.works, Dialect: e.through.dialect, Why: e.redact([]byte(e.through.why))}
+	v := Verdict{Reached: e.reached, Healthy: true, Through: e.through.works, Dialect: e.through.dialect, Why: e.redact([]byte(e.through.why)), Offer: e.offerLocked()}
+	_, v.SignIn = e.found[WantsCredentials]
+	v.Failure = e.failureLocked()
 	for _, f := range e.found {
 		v.Healthy = v.Healthy && f.Level != Error
 	}
@@ -45,6 +56,7 @@ func (e *exam) verdictLocked() Verdict {
 				rv.Why = e.redact([]byte(a.why))
 			}
 		}
+		rv.Through = slices.Contains(e.through.revisions, r)
 		v.Revisions = append(v.Revisions, rv)
 	}
 	return v
@@ -76,9 +88,11 @@ func listed(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// JSON returns the report as one object: {"findings":[…],"verdict":{…}}.
+// JSON returns the report as one object: {"findings":[…],"verdict":{…},"passed":[…]}.
 func (r *Report) JSON() []byte {
-	return append(r.Verdict.append(beginJSON(r.Findings)), '}')
+	out := append(r.Verdict.append(beginJSON(r.Findings)), `,
+"passed":`...)
+	return append(jsonrpc.AppendStrings(out, r.Passed), '}')
 }
 
 // beginJSON returns the object of a report up to the value of its member "verdict".
@@ -96,12 +110,16 @@ func beginJSON(findings []Finding) []byte {
 func (v Verdict) append(dst []byte) []byte {
 	dst = fmt.Appendf(dst, `{"reached":%t,"healthy":%t,"summary":`, v.Reached, v.Healthy)
 	dst = jsonrpc.AppendQuote(dst, v.String())
+	dst = v.Offer.append(dst)
+	if v.SignIn {
+		dst = append(dst, `,"signIn":true`...)
+	}
 	dst = append(dst, `,"revisions":[`...)
 	for i, r := range v.Revisions {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = fmt.Appendf(dst, `{"revision":"%s","works":%t,"throughDragoman":%t`, r.Revision, r.Works, v.Through)
+		dst = fmt.Appendf(dst, `{"revision":"%s","works":%t,"throughDragoman":%t`, r.Revision, r.Works, r.Through)
 		if r.Why != "" {
 			dst = jsonrpc.AppendQuote(append(dst, `,"why":`...), r.Why)
 		}
@@ -114,5 +132,9 @@ func (v Verdict) append(dst []byte) []byte {
 			dst = jsonrpc.AppendQuote(dst, m[1])
 		}
 	}
-	return append(dst, `}}`...)
+	dst = append(dst, '}')
+	if v.Failure != nil {
+		dst = v.Failure.AppendJSON(append(dst, `,"failure":`...))
+	}
+	return append(dst, '}')
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 )
 
 // wire is one conversation as bytes. Its methods are called by one goroutine.
@@ -133,3 +135,10 @@ func (p *pipe) close() {
 }
 
 func (p *pipe) exitText() string { return p.child.Epitaph() }
+
+// DescribeFailure implements failure.Source.
+func (p *pipe) DescribeFailure(f *failure.Facts) {
+	if s, ok := p.child.(failure.Source); ok {
+		s.DescribeFailure(f)
+	}
+}

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/doctor"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/tokens"
+)
+
+// mark is a glyph that is coloured on a terminal.
+func (a *app) mark(glyph, colour string) string {
+	if a.screen && a.status.colour {
+		return colour + glyph + plain
+	}
+	return glyph
+}
+
+// printReport prints the report on a server: the verdict, the findings, the rest.
+func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags) error {
+	w := bufio.NewWriter(a.stdout)
+	if f.asJSON {
+		_, _ = w.Write(append(r.JSON(), '\n'))
+	} else {
+		a.printVerdict(w, server, r, f.all)
+		a.printFindings(w, r.Findings, f.all)
+		if f.all && len(r.Passed) > 0 {
+			fmt.Fprintf(w, "\npassed:\n")
+			for _, name := range r.Passed {
+				fmt.Fprintf(w, "  %s %s\n", a.mark("✓", green), clean(name))
+			}
+		}
+		hidden := 0
+		if !f.all {
+			hidden = countLevel(r.Findings, doctor.Info)
+		}
+		fmt.Fprintf(w, "\n%s%s\n", countOf(r.Findings), hiddenText(hidden, len(r.Passed) > 0 && !f.all))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case !r.Verdict.Reached:
+		return exitError(exitUnreachable)
+	case !r.Verdict.Healthy:
+		return errReported
+	}
+	return nil
+}
+
+// hiddenText says what --all would show.
+func hiddenText(infos int, passed bool) string {
+	switch {
+	case infos > 0 && passed:
+		return "; --all shows infos and what passed"
+	case infos > 0:
+		return "; --all shows infos"
+	case passed:
+		return "; --all shows what passed"
+	}
+	return ""
+}
+
+func countLevel(all []doctor.Finding, level doctor.Level) (n int) {
+	for _, f := range all {
+		if f.Level == level {
+			n++
+		}
+	}
+	return n
+}
+
+// printVerdict prints whether the server works, what it offers, and with which revisions.
+func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Report, all bool) {
+	v := &r.Verdict
+	name := clean(server.Name)
+	if v.Offer.Name != "" {
+		name = strings.TrimSpace(clean(v.Offer.Name) + " " + clean(v.Offer.Version))
+	}
+	errors, warnings := countLevel(r.Findings, doctor.Error), countLevel(r.Findings, doctor.Warning)
+	switch {
+	case !v.Reached:
+		fmt.Fprintf(w, "%s %s does not respond\n", a.mark("✗", red), name)
+	case errors > 0:
+		fmt.Fprintf(w, "%s %s has %s\n", a.mark("✗", red), name, countOne(errors, "error"))
+	case v.SignIn:
+		fmt.Fprintf(w, "%s %s wants sign-in\n", a.mark("–", yellow), name)
+	case warnings > 0:
+		fmt.Fprintf(w, "%s %s works, with %s\n", a.mark("!", yellow), name, countOne(warnings, "warning"))
+	default:
+		fmt.Fprintf(w, "%s %s works\n", a.mark("✓", green), name)
+	}
+	if v.Reached {
+		_, _ = w.WriteString(wrap(offerText(v.Offer), "  ", a.columns()))
+		a.printRevisions(w, v, all)
+	}
+	a.printWhy(w, v.Failure)
+	if v.SignIn {
+		_, _ = w.WriteString(wrap("Pass a token with --header 'Authorization: Bearer …' to test the rest. Signing in comes with a later release.", "  ", a.columns()))
+	}
+}
+
+func countOne(n int, one string) string {
+	if n != 1 {
+		one += "s"
+	}
+	return fmt.Sprintf("%d %s", n, one)
+}
+
+// offerText says when the server was ready, what it offers, and what that costs.
+func offerText(o doctor.Offer) string {
+	var parts []string
+	if o.Ready > 0 {
+		parts = append(parts, "ready in "+secondsOf(o.Ready))
+	}
+	words := map[string]string{"tools": "tool", "resources": "resource", "resourceTemplates": "resource template", "prompts": "prompt"}
+	var lists []string
+	for _, l := range o.Lists {
+		if l.Items > 0 {
+			lists = append(lists, countOne(l.Items, words[l.Kind]))
+		}
+	}
+	switch {
+	case len(lists) > 0:
+		parts = append(parts, strings.Join(lists, ", "))
+	case len(o.Lists) > 0:
+		parts = append(parts, "offers nothing")
+	}
+	if o.Tokens > 0 {
+		parts = append(parts, tokens.About(o.Tokens)+" of context")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// secondsOf formats a duration in seconds with one digit, or in milliseconds below a tenth.
+func secondsOf(d time.Duration) string {
+	if d < 100*time.Millisecond {
+		return fmt.Sprintf("%d ms", max(1, d.Milliseconds()))
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
+
+// printRevisions prints the line of the revisions, and whether Dragoman makes a difference.
+func (a *app) printRevisions(w *bufio.Writer, v *doctor.Verdict, all bool) {
+	var dates, missing []string
+	for _, r := range v.Revisions {
+		glyph := a.mark("✗", red)
+		if r.Works {
+			glyph = a.mark("✓", green)
+		}
+		dates = append(dates, glyph+" "+r.Revision.String())
+		if !r.Through {
+			missing = append(missing, r.Revision.String())
+		}
+	}
+	if v.SignIn && !v.Through {
+		return
+	}
+	fmt.Fprintf(w, "  directly: %s\n", strings.Join(dates, " "))
+	dialect := ""
+	if v.Dialect != "" {
+		dialect = ", in the dialect " + clean(v.Dialect)
+	}
+	switch {
+	case !v.Through:
+		fmt.Fprintf(w, "  through Dragoman: none\n")
+	case len(missing) == len(v.Revisions):
+		fmt.Fprintf(w, "  through Dragoman: yes%s; not tested\n", dialect)
+	case len(missing) > 0:
+		fmt.Fprintf(w, "  through Dragoman: all but %s%s\n", strings.Join(missing, ", "), dialect)
+	default:
+		fmt.Fprintf(w, "  through Dragoman: all five%s\n", dialect)
+	}
+	if !all {
+		return
+	}
+	for _, r := range v.Revisions {
+		if r.Why != "" {
+			_, _ = w.WriteString(wrap("✗ "+r.Revision.String()+": "+clean(r.Why), "    ", a.columns()))
+		}
+	}
+}
+
+// printWhy prints why the server cannot be used.
+func (a *app) printWhy(w *bufio.Writer, f *failure.Failure) {
+	if f == nil {
+		return
+	}
+	_, _ = w.WriteString(wrap(clean(f.Sentence), "  ", a.columns()))
+	for _, line := range f.Evidence {
+		fmt.Fprintf(w, "      %s\n", clean(line))
+	}
+	if f.Action != "" {
+		_, _ = w.WriteString(wrap("do: "+clean(f.Action), "  ", a.columns()))
+	}
+}
+
+// printFindings prints the findings, those that hurt most first. Infos need all.
+func (a *app) printFindings(w *bufio.Writer, findings []doctor.Finding, all bool) {
+	for _, f := range findings {
+		if f.Level != doctor.Info || all {
+			_ = w.WriteByte('\n')
+			a.printFinding(w, f)
+		}
+	}
+}
+
+// printFinding prints one finding. The bytes that prove it are shown for errors, or with
+// --verbose.
+func (a *app) printFinding(w *bufio.Writer, f doctor.Finding) {
+	level := string(f.Level)
+	if colour, ok := map[doctor.Level]string{doctor.Error: red, doctor.Warning: yellow}[f.Level]; ok {
+		level = a.mark(level, colour)
+	}
+	fmt.Fprintf(w, "%s %s: %s\n", level, f.Code, f.Title)
+	if f.Level == doctor.Error || a.verbose {
+		for l := range strings.Lines(f.Evidence) {
+			l = "    " + clean(strings.TrimRight(l, "\n"))
+			if a.screen {
+				l = fit(l, a.width)
+			}
+			fmt.Fprintln(w, l)
+		}
+	}
+	if hurt := f.HurtsText(); hurt != "" {
+		_, _ = w.WriteString(wrap("hurts: "+hurt, "  ", a.columns()))
+	}
+	_, _ = w.WriteString(wrap(f.Meaning, "  ", a.columns()))
+	_, _ = w.WriteString(wrap("fix: "+f.Fix, "  ", a.columns()))
+	_, _ = w.WriteString(wrap("what Dragoman does: "+f.Bridged, "  ", a.columns()))
+}
+
+// countOf returns the number of findings of each level as text.
+func countOf(all []doctor.Finding) string {
+	var out []string
+	for _, l := range []doctor.Level{doctor.Error, doctor.Warning, doctor.Info} {
+		if n := countLevel(all, l); n > 0 {
+			out = append(out, countOne(n, string(l)))
+		}
+	}
+	if len(out) == 0 {
+		return "no findings"
+	}
+	return strings.Join(out, ", ")
+}

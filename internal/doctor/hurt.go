@@ -1,0 +1,84 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+)
+
+// This file says who is hurt by a finding. A client is named only for what we have seen it
+// do: see clients below.
+
+// EveryClient is the only entry of Condition.Hurts for what no client can work with.
+const EveryClient = "every client"
+
+// The clients, by what they were seen to do.
+var (
+	// probing clients open with server/discover. Claude Code waits three seconds for the
+	// answer and the AI SDK one; the Go SDK waits for ever.
+	probing = []string{"Claude Code", "AI SDK", "Mastra", "Go SDK", "mcp-go"}
+	// hasty clients do not wait for server/discover for long.
+	hasty = []string{"Claude Code", "AI SDK"}
+	// sdk1 clients are built on the TypeScript SDK 1. They number requests from 0, open a
+	// GET stream after the handshake, and check each list against a schema.
+	sdk1 = []string{"TypeScript SDK 1", "MCP Inspector", "mcporter", "OpenCode"}
+	// offering2025 clients offer one of the two newest legacy revisions.
+	offering2025 = slices.Concat([]string{"Claude Code", "Codex", "Gemini CLI"}, sdk1)
+)
+
+// hurts lists the clients of each code. Codes that are not here hurt clients that nobody has
+// named yet, or nobody.
+var hurts = map[string][]string{
+	Unreachable: {EveryClient}, NoRevision: {EveryClient}, Dies: {EveryClient}, HalfLine: {EveryClient},
+	InitializeRefused: {EveryClient}, Manifest: {EveryClient}, PushesManifest: {EveryClient}, NotMCP: {EveryClient},
+	NoVersion: {EveryClient}, IDLost: {EveryClient}, IDType: {EveryClient},
+	Unhandled: {EveryClient}, ListFails: {EveryClient}, NoList: {EveryClient}, SchemaStub: {EveryClient},
+	CallSilent: {EveryClient}, Endless: {EveryClient}, CursorRepeats: {EveryClient}, PageFails: {EveryClient},
+	HostRefused: {EveryClient}, NoAnswer: {EveryClient}, BodyUnreadable: {EveryClient}, Broadcasts: {EveryClient},
+	InitializedStatus: {EveryClient}, CredentialsRefused: {EveryClient}, SessionID: {EveryClient},
+
+	CannotStart:         {"Codex"}, // it starts a server twice
+	ProbeDies:           probing,
+	ProbeSilent:         probing,
+	OddDiscover:         probing,
+	NoResultType:        probing,
+	MetaVersionCode:     probing,
+	SlowStart:           hasty,
+	VersionRefused:      offering2025,
+	IDString:            {"Claude Code"}, // the id of its probe
+	IDZero:              append([]string{"Codex"}, sdk1...),
+	UnknownSilent:       append([]string{"Codex"}, probing...), // it lists resources that were not declared
+	UnknownServed:       probing,
+	UnknownCode:         probing,
+	PingSilent:          {"Gemini CLI"}, // it pings after the handshake
+	PingRefused:         {"Gemini CLI"},
+	VersionHeaderNeeded: {"Gemini CLI"}, // it sends none
+	GetStatus:           sdk1,
+	SchemaMissing:       sdk1,
+	SchemaEmpty:         sdk1,
+	NoContent:           sdk1,
+	Nameless:            sdk1,
+	CursorType:          sdk1,
+	ErrorCode:           sdk1,
+	NoVersionMember:     sdk1,
+	Noise:               {"Go SDK"}, // it closes the connection
+}
+
+// Hurts returns the names of the clients that are known to fail, or to lose something,
+// because of the condition: EveryClient alone, or names, or nothing.
+func (c Condition) Hurts() []string { return hurts[c.Code] }
+
+// reach orders conditions of one level by how many are hurt.
+func (c Condition) reach() int {
+	if h := c.Hurts(); len(h) == 1 && h[0] == EveryClient {
+		return 1000
+	}
+	return len(c.Hurts())
+}
+
+// HurtsText returns the clients as text, or "".
+func (c Condition) HurtsText() string {
+	if h := c.Hurts(); len(h) > 1 {
+		return strings.Join(h[:len(h)-1], ", ") + " and " + h[len(h)-1]
+	}
+	return strings.Join(c.Hurts(), "")
+}

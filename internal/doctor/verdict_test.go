@@ -1,0 +1,169 @@
+package doctor
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestThroughIsMeasured checks that a client of each revision gets the tools of a server of
+// each revision through the bridge, and what the verdict says about the server.
+func TestThroughIsMeasured(t *testing.T) {
+	for _, rev := range mcp.Revisions() {
+		synctest.Test(t, func(t *testing.T) {
+			v := look(t, "strict-"+rev.String(), nil, Options{}).Verdict
+			for _, r := range v.Revisions {
+				if !r.Through || r.Works != (r.Revision == rev) {
+					t.Errorf("server %s, client %s: through is %t, works is %t", rev, r.Revision, r.Through, r.Works)
+				}
+			}
+			if o := v.Offer; o.Name != "fake" || o.Version == "" || len(o.Lists) != 4 || o.Lists[0].Kind != "tools" || o.Lists[0].Items < 10 || o.Tokens < 300 {
+				t.Errorf("server %s offers %+v", rev, o)
+			}
+		})
+	}
+}
+
+// TestStubSchemas checks when schemas without parameters are a warning.
+func TestStubSchemas(t *testing.T) {
+	const stub, whole = `{"name":"%","description":"x","inputSchema":{"type":"object"}}`, `{"name":"%","description":"x","inputSchema":{"type":"object","properties":{}}}`
+	list := func(tools ...string) string {
+		for i := range tools {
+			tools[i] = strings.Replace(tools[i], "%", string(rune('a'+i)), 1)
+		}
+		return strings.Join(tools, ",")
+	}
+	for name, c := range map[string]struct {
+		tools    string
+		manifest bool
+		want     string // SchemaStub, SchemaBare or ""
+	}{
+		"all of two":                      {list(stub, stub), false, SchemaStub},
+		"one of two":                      {list(stub, whole), false, SchemaBare},
+		"the only one":                    {list(stub), false, SchemaBare},
+		"none":                            {list(whole, whole), false, ""},
+		"with a title":                    {list(strings.Replace(stub, `{"type"`, `{"title":"T","type"`, 1), stub), false, SchemaStub},
+		"a manifest with one":             {list(stub, whole), true, SchemaStub},
+		"a manifest with a params_schema": {list(strings.Replace(stub, "inputSchema", "params_schema", 1)), true, SchemaStub},
+		"a manifest without":              {list(whole), true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := examinePlain(t, func(p *plain, _ string, m *jsonrpc.Message) bool {
+					if m == nil || m.Kind != jsonrpc.Request {
+						return false
+					}
+					method := mcp.MethodListTools
+					if c.manifest {
+						method = mcp.MethodInitialize
+					}
+					if m.Method != method {
+						return false
+					}
+					p.say(string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"serverInfo":{"name":"m","version":"1"},"tools":[`+c.tools+`]}`))))
+					return true
+				})
+				for _, code := range []string{SchemaStub, SchemaBare} {
+					if slices.Contains(codes(r), code) != (code == c.want) {
+						t.Errorf("want %q:\n%s", c.want, dump(r))
+					}
+				}
+				for _, f := range r.Findings {
+					if f.Code == SchemaStub && f.Level != Warning {
+						t.Errorf("the level is %s", f.Level)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBatchesHurtSomebody checks when missing batches are a warning.
+func TestBatchesHurtSomebody(t *testing.T) {
+	for _, c := range []struct {
+		newest mcp.Revision
+		want   Level
+	}{{mcp.Revisions(mcp.Batches)[0], Warning}, {mcp.LatestLegacy, Info}} {
+		synctest.Test(t, func(t *testing.T) {
+			r, err := Examine(t.Context(), Target{Start: startPlain(func(p *plain, _ string, m *jsonrpc.Message) bool {
+				if m == nil || m.Method != mcp.MethodInitialize {
+					return false
+				}
+				version, ok := jsonrpc.Text(m.Raw, m.Param("protocolVersion"))
+				if offered, known := mcp.ParseRevision(version); !ok || known && slices.Index(mcp.Revisions(), offered) >= slices.Index(mcp.Revisions(), c.newest) {
+					return false
+				}
+				p.say(string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"`+c.newest.String()+`","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`))))
+				return true
+			})}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := Level("")
+			for _, f := range r.Findings {
+				if f.Code == BatchRefused {
+					got = f.Level
+				}
+			}
+			if got != c.want {
+				t.Errorf("newest %s: the level is %q, want %q:\n%s", c.newest, got, c.want, dump(r))
+			}
+		})
+	}
+}
+
+// TestSignIn checks that a server that wants sign-in is no error, and that one that refuses
+// the given credentials is one.
+func TestSignIn(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		header := http.Header{}
+		if given {
+			header.Set("Authorization", "Bearer expired-token")
+		}
+		r, err := Examine(t.Context(), Target{
+			URL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/mcp"}, Header: header,
+			Transport: roundTrip(func(q *http.Request) *http.Response {
+				return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {"Bearer"}}, Body: io.NopCloser(strings.NewReader("")), Request: q}
+			}),
+		}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if given != slices.Contains(codes(r), CredentialsRefused) || given == r.Verdict.SignIn || given == r.Verdict.Healthy || !r.Verdict.Reached {
+			t.Errorf("given is %t, the verdict %+v:\n%s", given, r.Verdict, dump(r))
+		}
+	}
+}
+
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) {
+	if q.Body != nil {
+		_ = q.Body.Close()
+	}
+	return f(q), nil
+}
+
+// TestMostHurtComeFirst checks the order of findings.
+func TestMostHurtComeFirst(t *testing.T) {
+	var all []Finding
+	for _, code := range []string{IDBig, BareDies, ProbeSilent, PingSilent, Dies, SlowStart} {
+		c, _ := Lookup(code)
+		all = append(all, Finding{Condition: c})
+	}
+	slices.SortFunc(all, severity)
+	var got []string
+	for _, f := range all {
+		got = append(got, f.Code)
+	}
+	if want := []string{Dies, PingSilent, ProbeSilent, SlowStart, BareDies, IDBig}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
