@@ -171,6 +171,10 @@ func (f *Facts) sentence(err error, best string) saying {
 	case Silent:
 		s := saying{sentence: who + " did not answer" + f.within()}
 		switch {
+		case f.Given && f.Command != "":
+			s.action = "check that it speaks MCP on stdin and stdout, and what it waits for"
+		case f.Given:
+			s.action = "check that the URL is an MCP server, and what it waits for"
 		case f.Call:
 			s.action = "if the call needs more time, raise callTimeout or limits.call in the configuration"
 		case f.Command != "":

@@ -1,0 +1,110 @@
+//go:build unix
+
+package upstream
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestExposed: clients on other machines get the class, a sentence and an action, but nothing
+// that the process printed. The report has all of it.
+func TestExposed(t *testing.T) {
+	for _, exposed := range []bool{false, true} {
+		u := New(Spec{
+			Name: "a", Command: "/bin/sh", Args: []string{"-c", `read x; echo "Error: cannot open /srv/words" >&2; exit 3`},
+			Env: map[string]string{"PATH": os.Getenv("PATH")},
+		}, Options{Exposed: exposed})
+		_, err := u.Acquire(t.Context(), nil, mcp.Need{})
+		if err == nil {
+			t.Fatal("the server was opened")
+		}
+		wire := mcp.Wire(err)
+		shown := wire.Message + string(wire.Data)
+		if !strings.Contains(shown, `"class":"exited"`) || !strings.Contains(shown, "exited with status 3") || !strings.Contains(shown, `"action":"`) {
+			t.Errorf("exposed %t: the client gets %s", exposed, shown)
+		}
+		if strings.Contains(shown, "/srv/words") == exposed {
+			t.Errorf("exposed %t: the client gets %s", exposed, shown)
+		}
+		r := u.Report()
+		if r.Failure == nil || r.Fault.Failure != r.Failure || !strings.Contains(r.Failure.Sentence, "/srv/words") || r.Reason != r.Failure.Sentence {
+			t.Errorf("exposed %t: the report has %+v", exposed, r.Failure)
+		}
+		u.Close(context.Background())
+	}
+}
+
+// TestExitDuringACall: a call during which the child exits says how, and what it printed.
+func TestExitDuringACall(t *testing.T) {
+	script := `
+read x; printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}\n' $(echo "$x" | sed 's/.*"id":\([0-9]*\).*/\1/')
+read x; read x; echo "panic: out of paper" >&2; exit 7`
+	u := New(Spec{Name: "a", Command: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{"PATH": os.Getenv("PATH")}, Pin: mcp.LatestLegacy}, Options{})
+	defer u.Close(context.Background())
+	l, err := u.Acquire(t.Context(), nil, mcp.Need{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	_, err = l.Call(t.Context(), u.ownCall(mcp.MethodCallTool, []byte(`{"name":"x"}`), nil), mcp.NoCaller{})
+	f := failure.Of(err, failure.Facts{})
+	if want := `server "a" exited with status 7 before it answered: "panic: out of paper"`; f.Class != failure.Exited || f.Sentence != want || !slices.Equal(f.Evidence, []string{"panic: out of paper"}) {
+		t.Errorf("got %+v (%v)", f, err)
+	}
+}
+
+// TestLookAround: after 404 and 405 the usual paths of the same origin are tried, and nothing
+// else.
+func TestLookAround(t *testing.T) {
+	jsonAt := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}`)
+	}
+	for name, tt := range map[string]struct {
+		at, there string // the path of the URL, and where the endpoint is
+		serve     func(http.ResponseWriter, *http.Request)
+		want      string
+	}{
+		"mcp":          {"/", "/mcp", func(w http.ResponseWriter, _ *http.Request) { jsonAt(w) }, "/mcp"},
+		"below":        {"/v1/", "/v1/mcp", func(w http.ResponseWriter, _ *http.Request) { jsonAt(w) }, "/v1/mcp"},
+		"unauthorized": {"/x", "/mcp", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "/mcp"},
+		"sse": {"/x", "/sse", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "event: endpoint\ndata: /m\n\n")
+		}, "/sse"},
+		"page":     {"/x", "/mcp", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, ""},
+		"redirect": {"/x", "/mcp", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://other.invalid/mcp", 307) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != tt.there {
+					http.NotFound(w, r)
+					return
+				}
+				tt.serve(w, r)
+			}))
+			defer web.Close()
+			u := New(Spec{Name: "a", URL: web.URL + tt.at, Shown: web.URL + tt.at}, Options{})
+			defer u.Close(context.Background())
+			_, err := u.Acquire(t.Context(), nil, mcp.Need{})
+			f := failure.Of(err, failure.Facts{})
+			want := "look up the path"
+			if tt.want != "" {
+				want = "found one at " + web.URL + tt.want + "; use that URL"
+			}
+			if f.Class != failure.WrongPath || !strings.HasPrefix(f.Action, want) {
+				t.Errorf("got %s: %s; %s", f.Class, f.Sentence, f.Action)
+			}
+		})
+	}
+}
