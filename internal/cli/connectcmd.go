@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -353,6 +354,8 @@ func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path 
 		if backup, err = change.Write(time.Now()); err != nil {
 			if errors.Is(err, clientfile.ErrChanged) {
 				err = withHint(err, "close %s and run the command again", client.Title)
+			} else if errors.Is(err, fs.ErrPermission) {
+				err = withHint(err, "another program may manage this file; make the change there")
 			}
 			return fmt.Errorf("write %s: %w", path, err)
 		}

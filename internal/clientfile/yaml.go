@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
@@ -49,7 +50,75 @@ func AddServers(name string, b []byte, add []Added) ([]byte, error) {
 	if err == nil && len(settings) > 0 {
 		out, err = addYAML(out, []string{"dragoman", "servers"}, settings, nil)
 	}
-	return out, err
+	if err == nil && !addedOnly(b, out, add) {
+		err = fmt.Errorf("the file %w", errNotBlock)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// addedOnly reports whether two versions of our file differ by the added servers only.
+func addedOnly(before, after []byte, add []Added) bool {
+	old, ok := plainYAML(before)
+	now, okNow := plainYAML(after)
+	if !ok || !okNow {
+		return false
+	}
+	for _, a := range add {
+		paths := [][]string{{"mcpServers", a.Name}}
+		if a.Settings != nil {
+			paths = append(paths, []string{"dragoman", "servers", a.Name})
+		}
+		for _, p := range paths {
+			if now.Get(p...) == nil || old.Get(p...) != nil {
+				return false
+			}
+			old, now = without(old, p), without(now, p)
+		}
+	}
+	return same(old, now)
+}
+
+// plainYAML reads YAML without positions. Members without a value are left out.
+func plainYAML(b []byte) (v *Value, ok bool) {
+	defer func() {
+		if recover() != nil { // the library reads what an editor saved half-written
+			v, ok = nil, false
+		}
+	}()
+	var whole any
+	if err := yaml.Unmarshal(b, &whole); err != nil {
+		return nil, false
+	}
+	if whole == nil {
+		return mapping(), true
+	}
+	v = fromAny(whole)
+	return v, v.Kind == Map
+}
+
+func fromAny(from any) *Value {
+	switch from := from.(type) {
+	case nil:
+		return &Value{}
+	case map[string]any:
+		v := mapping()
+		for k, m := range from {
+			if m != nil {
+				v.Members = append(v.Members, Member{Key: k, Value: fromAny(m)})
+			}
+		}
+		return v
+	case []any:
+		v := &Value{Kind: List}
+		for _, i := range from {
+			v.Items = append(v.Items, fromAny(i))
+		}
+		return v
+	}
+	return text(fmt.Sprint(from))
 }
 
 func isJSON(name string, b []byte) bool {

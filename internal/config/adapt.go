@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ func (c *compiler) readFile(b []byte) *node {
 		root = fromValue(v)
 		c.source.marks = marksOfTree(root)
 	case clientfile.LooksLikeJSON(b):
+		b = bytes.TrimPrefix(b, []byte("\ufeff"))
 		plain, err := clientfile.Standardize(c.file, b)
 		switch {
 		case err == nil:

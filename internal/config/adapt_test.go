@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 )
 
 // TestClientFiles parses the real files of all clients as our configuration.
@@ -90,4 +92,43 @@ func TestClientFileProblems(t *testing.T) {
 	if s == nil || len(s.Servers) != 1 || s.Listen != "127.0.0.1:1" {
 		t.Errorf("%v", problems)
 	}
+}
+
+// FuzzAddServers adds a server to any configuration. It is there afterwards, and the others
+// are as before, or AddServers fails.
+func FuzzAddServers(f *testing.F) {
+	for _, seed := range []string{"", "mcpServers:\n  a:\n    command: x\n", "x-a: &a {}\nmcpServers: {}\n", "dragoman:\n  servers:\n    # none\nmcpServers:\n- a\n",
+		"{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}", "mcpServers:\n  a:\n    command: |\n     x\n # y\n", "? mcpServers\n: a: {command: b}\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		before, _ := Parse("dragoman.yaml", b, nil)
+		if before == nil {
+			return
+		}
+		if _, taken := before.Server("added"); taken {
+			return
+		}
+		str := func(s string) *clientfile.Value { return &clientfile.Value{Kind: clientfile.String, Text: s} }
+		after, err := clientfile.AddServers("dragoman.yaml", b, []clientfile.Added{{
+			Name:     "added",
+			Entry:    &clientfile.Value{Kind: clientfile.Map, Members: []clientfile.Member{{Key: "command", Value: str("a: b")}}},
+			Settings: &clientfile.Value{Kind: clientfile.Map, Members: []clientfile.Member{{Key: "callTimeout", Value: str("90s")}}},
+		}})
+		if err != nil {
+			return
+		}
+		s, problems := Parse("dragoman.yaml", after, nil)
+		if s == nil {
+			t.Fatalf("%q becomes %q: %v", b, after, problems)
+		}
+		for _, old := range before.Servers {
+			if now, ok := s.Server(old.Name); !ok || now.Fingerprint != old.Fingerprint {
+				t.Errorf("%q becomes %q: %s changed", b, after, old.Name)
+			}
+		}
+		if added, ok := s.Server("added"); !ok || added.Command != "a: b" {
+			t.Errorf("%q becomes %q", b, after)
+		}
+	})
 }
