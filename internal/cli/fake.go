@@ -123,10 +123,10 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 			}
 			defer func() { _ = s.Close() }()
 			if listen != "" {
-				return withoutStop(c.Context(), a.fakeOnHTTP(c.Context(), s, args[0], listen))
+				return interrupted(c.Context(), a.fakeOnHTTP(c.Context(), s, args[0], listen))
 			}
 			err = a.fakeOnStdio(c.Context(), s)
-			return withoutStop(c.Context(), errors.Join(err, f.reportOn(s)))
+			return interrupted(c.Context(), errors.Join(err, f.reportOn(s)))
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

@@ -46,7 +46,7 @@ func (a *app) fakeClient(ctx context.Context, profile string, command []string, 
 		}
 	})
 	if ctx.Err() != nil {
-		return withoutStop(ctx, context.Cause(ctx))
+		return signalOr(ctx, context.Cause(ctx))
 	}
 	if err != nil {
 		return withHint(err, "use `dragoman run` to connect a client and a server of different revisions")

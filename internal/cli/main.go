@@ -162,6 +162,16 @@ func withoutStop(ctx context.Context, err error) error {
 	return err
 }
 
+// interrupted does the same as withoutStop, but returns the signal if it was SIGINT: somebody
+// stopped the command before its end, and scripts should know.
+func interrupted(ctx context.Context, err error) error {
+	var sig signalError
+	if err = withoutStop(ctx, err); err == nil && errors.As(context.Cause(ctx), &sig) && sig.signal == syscall.SIGINT {
+		return sig
+	}
+	return err
+}
+
 // truthy reports whether an environment variable is set and not blank, as for NO_COLOR.
 func truthy(env func(string) (string, bool), key string) bool {
 	v, _ := env(key)

@@ -175,12 +175,16 @@ func fakeBackend() Backend {
 			}
 			return &fakeSession{o: o, fail: fail}, nil
 		},
-		Record: func(_ context.Context, o daemon.RecordOptions) (int, error) {
+		Record: func(ctx context.Context, o daemon.RecordOptions) (int, error) {
 			fmt.Printf("record %s listen=%q\n", describe(o.Server), o.Listen)
 			if o.Server.URL != "" {
 				o.Ready("http://" + o.Listen + "/mcp")
 			}
 			fmt.Fprint(o.Tape, "-- client --\n{}\n")
+			if os.Getenv("FAKE_WAIT") != "" {
+				<-ctx.Done()
+				return 0, context.Cause(ctx)
+			}
 			code, _ := strconv.Atoi(os.Getenv("FAKE_CODE"))
 			return code, fail()
 		},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -28,7 +29,10 @@ everything that their revision does not allow. Each cell works, is a loss, or
 fails. A loss says which revision cannot express the feature. The exit code is 1
 if a cell fails.
 
-The full matrix takes a minute or two. Nothing leaves this machine.`,
+The result is a grid with a glyph for each pair. Cells that fail come first,
+each with a sentence. The full matrix takes a minute or two. After Ctrl-C the
+command prints what it has measured so far and exits with 130. Nothing leaves
+this machine.`,
 		Example: `  # Test everything.
   dragoman matrix
 
@@ -63,18 +67,21 @@ The full matrix takes a minute or two. Nothing leaves this machine.`,
 				},
 			})
 			a.status.End()
-			if err != nil {
-				return withoutStop(c.Context(), err)
+			if err != nil && (r == nil || c.Context().Err() == nil) {
+				return err
 			}
+			stopped := signalOr(c.Context(), err)
 			switch {
 			case asJSON:
 				err = r.JSON(a.stdout)
+			case markdown && stopped != nil: // a part would pass for the whole
+				a.status.Printf("the matrix is not complete, so no Markdown is printed")
 			case markdown:
 				err = r.Markdown(a.stdout)
 			default:
 				err = r.Text(a.stdout)
 			}
-			if err != nil {
+			if err := cmp.Or(err, stopped); err != nil {
 				return err
 			}
 			if failed := r.Failed(); len(failed) > 0 {

@@ -103,7 +103,7 @@ belongs to the command.`,
 			if code != 0 && c.Context().Err() == nil {
 				return exitError(code)
 			}
-			return nil
+			return interrupted(c.Context(), nil)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -20,8 +20,8 @@ Results go to stdout. Errors, logs and progress go to stderr.
 
 Exit codes: 0 for success, 1 for a failure, 2 for a usage error, 130 after
 SIGINT and 143 after SIGTERM. After the first signal, run and serve shut down
-gracefully and exit with 0. A second signal stops the program at once, with 130
-or 143.`,
+gracefully and exit with 0, and so do fake and record after SIGTERM. A second
+signal stops the program at once, with 130 or 143.`,
 		Example: `  # Run one server for a client that cannot use it directly.
   dragoman run -- npx -y @modelcontextprotocol/server-everything@2025.9.25
 

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +32,8 @@ func TestSignals(t *testing.T) {
 		{"terminated", "call http://h t", "1", []string{"waiting"}, syscall.SIGTERM, 143},
 		{"a command that runs until a signal", "run --listen 127.0.0.1:1 http://h", "1", []string{"h is at"}, syscall.SIGTERM, 0},
 		{"a fake over HTTP", "fake --listen 127.0.0.1:0 strict-2025-06-18", "1", []string{"strict-2025-06-18 is at http://127.0.0.1:"}, syscall.SIGTERM, 0},
+		{"a fake over HTTP, interrupted", "fake --listen 127.0.0.1:0 strict-2025-06-18", "1", []string{"strict-2025-06-18 is at http://127.0.0.1:"}, syscall.SIGINT, 130},
+		{"a recording, interrupted", "record -o " + filepath.Join(t.TempDir(), "tape") + " http://h", "1", []string{"connect the client to"}, syscall.SIGINT, 130},
 		{"doctor without a client", "doctor --client", "1", []string{"press Ctrl-C to get the report"}, syscall.SIGTERM, exitUnreachable},
 		{"a command that does not stop", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGTERM, 143},
 		{"a command that does not stop, interrupted", "list http://h", "stubborn", []string{"waiting", "still here"}, syscall.SIGINT, 130},

@@ -11,8 +11,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Report is the result of a run, in the order of Pairs and Features.
-type Report struct{ Cells []Cell }
+// Report is the result of a run, in the order of pairs and features.
+type Report struct {
+	Cells []Cell
+
+	pairs []Pair // all that were to be measured; nil for those of the cells
+}
 
 // Failed returns the cells that fail through Dragoman.
 func (r *Report) Failed() []Cell {
@@ -282,44 +286,4 @@ func (r *Report) failures(b *strings.Builder) {
 	for _, c := range failed {
 		fmt.Fprintf(b, "- %s, %s: %s\n", c.Pair, c.Feature, c.Reason)
 	}
-}
-
-// Text writes the report for a terminal: a grid, then the failures.
-func (r *Report) Text(w io.Writer) error {
-	clients, servers, names := r.axes()
-	var b strings.Builder
-	const first, width = 13, 18
-	fmt.Fprintf(&b, "%-*s", first, "client")
-	for _, s := range servers {
-		fmt.Fprintf(&b, "%-*s", width, s)
-	}
-	b.WriteByte('\n')
-	for _, c := range clients {
-		fmt.Fprintf(&b, "%-*s", first, c)
-		for _, s := range servers {
-			cell := strings.ReplaceAll(summary(r.inSquare(square{c, s}, false), names), "*", "")
-			if i := strings.Index(cell, ", fails"); i > 0 {
-				cell = cell[:i] + " FAILS"
-			}
-			fmt.Fprintf(&b, "%-*s", width, cell)
-		}
-		b.WriteByte('\n')
-	}
-	var sum sums
-	for _, c := range r.Cells {
-		sum.add(c.Outcome)
-	}
-	fmt.Fprintf(&b, "%d cells: %d work, %d are losses, %d fail\n", sum.total(), sum.works, sum.loss, sum.fails)
-	reasons := map[string]bool{}
-	for _, c := range r.Cells {
-		if c.Outcome == Loss && !reasons[c.Feature+c.Reason] {
-			reasons[c.Feature+c.Reason] = true
-			fmt.Fprintf(&b, "loss %s: %s\n", c.Feature, c.Reason)
-		}
-	}
-	for _, c := range r.Failed() {
-		fmt.Fprintf(&b, "FAILS %s, %s: %s\n", c.Pair, c.Feature, c.Reason)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

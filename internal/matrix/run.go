@@ -41,7 +41,8 @@ type verdict struct {
 
 // Run measures the selected pairs, each through Dragoman and, if both ends have the
 // transport, directly. It returns an error only if nothing can be measured at all, or if
-// ctx ends.
+// ctx ends. Then the error is the cause, and the report has the pairs that were measured
+// before.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if len(o.Program) == 0 {
 		return nil, errors.New("matrix: no program to measure")
@@ -84,6 +85,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	through, direct := make([]map[string]verdict, len(pairs)), make([]map[string]verdict, len(pairs))
 	for done := range jobs {
 		p := <-over
+		if ctx.Err() != nil {
+			continue // it may have been cut off
+		}
 		if p.direct {
 			direct[p.pair] = p.verdicts
 		} else {
@@ -94,11 +98,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	workers.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	r := &Report{}
+	r := &Report{pairs: pairs}
 	for i, p := range pairs {
+		if through[i] == nil {
+			continue
+		}
 		for _, f := range features() {
 			if !wanted(o.Filter.Features, f.name) {
 				continue
@@ -110,7 +114,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			r.Cells = append(r.Cells, c)
 		}
 	}
-	return r, nil
+	return r, context.Cause(ctx)
 }
 
 // play plays all features of a pair in one conversation.

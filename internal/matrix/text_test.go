@@ -1,0 +1,128 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dragoman-mcp/dragoman/internal/screen"
+)
+
+// made returns a report of all pairs, with the losses that are known in advance. change may
+// change a cell, or leave it out.
+func made(change func(*Cell) bool) *Report {
+	f := Filter{}
+	r := &Report{pairs: f.pairs()}
+	for _, p := range r.pairs {
+		for _, name := range Features() {
+			c := Cell{Pair: p, Feature: name, Outcome: Works, Direct: None}
+			if why := lossOf(name, p); why != "" {
+				c.Outcome, c.Reason = Loss, why
+			}
+			if p.ClientTransport == p.ServerTransport {
+				c.Direct = Fails
+				if p.Client == p.Server {
+					c.Direct = c.Outcome
+				}
+			}
+			if change == nil || change(&c) {
+				r.Cells = append(r.Cells, c)
+			}
+		}
+	}
+	return r
+}
+
+// TestText compares the text for a terminal.
+func TestText(t *testing.T) {
+	last := revisions()[len(revisions())-1]
+	r := made(func(c *Cell) bool {
+		if c.Client == last && c.Server == revisions()[1] && c.ServerTransport == HTTP && c.ClientTransport == Stdio && c.Feature == "progress" {
+			c.Outcome, c.Reason = Fails, "the token changed on its way, and the progress of "+strings.Repeat("many ", 12)+"steps was lost"
+		}
+		return c.Client != last || c.ClientTransport == Stdio
+	})
+	var b strings.Builder
+	if err := r.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := screen.Width(strings.TrimSuffix(line, "\n")); n > textWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	got, _, _ := strings.Cut(b.String(), "\nF 2024")
+	const want = `✗ 2026-07-28 stdio > 2025-03-26 http, progress: the token changed on its way,
+  and the progress of many many many many many many many many many many many
+  many steps was lost
+
+through Dragoman
+client ↓ server → 2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28
+                  stdio sse   stdio http  stdio http  stdio http  stdio http
+2024-11-05 stdio  ~FUTR ~FUTR ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUTR
+2024-11-05 sse    ~FUTR ~FUTR ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUTR
+2025-03-26 stdio  ~FUTR ~FUTR ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUT  ~FUTR ~FUTR
+2025-03-26 http   ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT  ~FUT
+2025-06-18 stdio  ~FUTR ~FUTR ~FUTR ~FUT  ~UTR  ~UT   ~UTR  ~UT   ~UTR  ~UTR
+2025-06-18 http   ~FUT  ~FUT  ~FUT  ~FUT  ~UT   ~UT   ~UT   ~UT   ~UT   ~UT
+2025-11-25 stdio  ~FUTR ~FUTR ~FUTR ~FUT  ~UTR  ~UT   ~R    ✓     ~R    ~R
+2025-11-25 http   ~FUT  ~FUT  ~FUT  ~FUT  ~UT   ~UT   ✓     ✓     ✓     ✓
+2026-07-28 stdio  ~FUTR ~FUTR ~FUTR ✗1    ~UTR  ~UT   ~R    ✓     ~R    ~R
+2026-07-28 http   ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+
+without Dragoman
+client ↓ server → 2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28
+                  stdio sse   stdio http  stdio http  stdio http  stdio http
+2024-11-05 stdio  ~FUTR –     ✗     –     ✗     –     ✗     –     ✗     –
+2024-11-05 sse    –     ~FUTR –     –     –     –     –     –     –     –
+2025-03-26 stdio  ✗     –     ~FUTR –     ✗     –     ✗     –     ✗     –
+2025-03-26 http   –     –     –     ~FUT  –     ✗     –     ✗     –     ✗
+2025-06-18 stdio  ✗     –     ✗     –     ~UTR  –     ✗     –     ✗     –
+2025-06-18 http   –     –     –     ✗     –     ~UT   –     ✗     –     ✗
+2025-11-25 stdio  ✗     –     ✗     –     ✗     –     ~R    –     ✗     –
+2025-11-25 http   –     –     –     ✗     –     ✗     –     ✓     –     ✗
+2026-07-28 stdio  ✗     –     ✗     –     ✗     –     ✗     –     ~R    –
+2026-07-28 http   ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+
+✓  everything works
+~  works, except for what the older side cannot express:
+   F elicitation-form, U elicitation-url, T tasks, R resume
+✗  nothing works; ✗3: three features fail
+–  no common transport
+·  not measured
+`
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if end := b.String()[strings.LastIndex(b.String(), "\n\n"):]; !strings.HasSuffix(end, "1 fail\n10 of 100 pairs were not measured\n") {
+		t.Errorf("it ends with %q", end)
+	}
+}
+
+// TestOneServer checks the head of a grid with one transport of a revision.
+func TestOneServer(t *testing.T) {
+	r := made(func(c *Cell) bool { return c.ServerTransport == HTTP && c.ClientTransport == HTTP })
+	r.pairs = nil
+	var b strings.Builder
+	if err := r.Text(&b); err != nil {
+		t.Fatal(err)
+	}
+	if want := "through Dragoman\nclient ↓ server → 25-03 25-06 25-11 26-07\n                  http  http  http  http\n2025-03-26 http   "; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("%s", b.String())
+	}
+}
+
+// TestAStopKeepsWhatWasMeasured checks that a run that is stopped returns a report. Before the
+// first pair is measured it is empty.
+func TestAStopKeepsWhatWasMeasured(t *testing.T) {
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stopped)
+	r, err := Run(ctx, Options{Program: []string{"no-such-program"}})
+	if !errors.Is(err, stopped) || r == nil || len(r.Cells) != 0 || r.missing() != 100 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
