@@ -275,6 +275,12 @@ func serveSections(ctx context.Context, base string) []bugSection {
 	for _, s := range report.Servers {
 		if s.LastError != nil {
 			failures += fmt.Sprintf("%s, %s ago: %s\n", s.Name, now.Sub(s.LastError.At).Round(time.Second), excerpt.Quote(s.LastError.Text, 4096))
+			if f := s.LastError.Failure; f != nil {
+				failures += fmt.Sprintf("  class: %s\n", f.Class)
+				for _, line := range f.Evidence {
+					failures += fmt.Sprintf("  %s: %s\n", f.EvidenceFrom, excerpt.Quote(line, 4096))
+				}
+			}
 		}
 	}
 	if failures == "" {

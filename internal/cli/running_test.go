@@ -23,7 +23,8 @@ func runningServe(t *testing.T) *httptest.Server {
 	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, _ *http.Request) {
 		at := time.Now().Add(-time.Minute).Format(time.RFC3339)
 		fmt.Fprintf(w, `{"name":"dragoman","version":"1.2.3","state":"serving","servers":[
-			{"name":"files","state":"failed","lastError":{"at":%q,"text":"it said\nAPI_TOKEN=abcdef123456 \u001b[2J`+"```"+`"}}]}`, at)
+			{"name":"files","state":"failed","lastError":{"at":%q,"text":"it said\nAPI_TOKEN=abcdef123456 \u001b[2J`+"```"+`",
+				"failure":{"class":"exited","sentence":"x","evidenceFrom":"stderr","evidence":["no \u001b[2J module","KEY_SECRET=abcdef123456"]}}}]}`, at)
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -45,7 +46,7 @@ func TestBugOfRunningServe(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
-	for _, want := range []string{"## Status of the running serve\n\n````\n---- dragoman 1.2.3", "## Last failures\n\n````\nfiles, 1m", `it said API_TOKEN=***`, "file not found"} {
+	for _, want := range []string{"## Status of the running serve\n\n````\n---- dragoman 1.2.3", "## Last failures\n\n````\nfiles, 1m", `it said API_TOKEN=***`, "\n  class: exited\n  stderr: ", "KEY_SECRET=***", "file not found"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
 		}
