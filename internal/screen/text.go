@@ -7,14 +7,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/mattn/go-runewidth"
+	"github.com/clipperhouse/displaywidth"
 )
 
-// cells measures text. The locale of the process must not change a table.
-var cells = &runewidth.Condition{StrictEmojiNeutral: true}
+// cells measures text. The locale of the process does not change it.
+var cells displaywidth.Options
 
 // Width returns the number of cells that s takes on a terminal.
-func Width(s string) int { return cells.StringWidth(s) }
+func Width(s string) int { return cells.String(s) }
 
 // Fit returns s, or its beginning and an ellipsis, in at most width cells. A width of 0 or
 // less does not cut.
@@ -22,7 +22,7 @@ func Fit(s string, width int) string {
 	if width <= 0 || Width(s) <= width {
 		return s
 	}
-	return cells.Truncate(s, width, "…")
+	return cells.TruncateString(s, width, "…")
 }
 
 // Pad returns s with spaces after it, so that it takes at least width cells.
@@ -85,7 +85,7 @@ func breakLines(text string, width int, hard bool) []string {
 			end()
 		}
 		for hard && n > width && width > 1 {
-			part := cells.Truncate(word, width, "")
+			part := cells.TruncateString(word, width, "")
 			if part == "" {
 				break
 			}
