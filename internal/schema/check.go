@@ -222,14 +222,17 @@ func (c *Checker) Check(value []byte) ([]Problem, error) {
 			return nil, errEndless
 		}
 		for _, p := range problems(l) {
-			if len(out) < maxProblems && !slices.ContainsFunc(out, p.same) {
+			if len(out) < 50*maxProblems && !slices.ContainsFunc(out, p.same) {
 				out = append(out, p)
 			}
 		}
 	}
-	// A missing or unknown argument explains more than the others.
-	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(a.rank(), b.rank()) })
-	return out, nil
+	// A missing or unknown argument explains more than the others. The library's order
+	// changes from run to run.
+	slices.SortFunc(out, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), slices.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Text, b.Text))
+	})
+	return out[:min(len(out), maxProblems)], nil
 }
 
 func (p Problem) rank() int {
