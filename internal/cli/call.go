@@ -368,11 +368,11 @@ func needHint(e *jsonrpc.Error) string {
 		}
 		return ""
 	case needs("elicitation"), required.IsZero() && e.Code == mcp.CodeMissingCapability:
-		return "the tool asks for input while it runs; run the command on a terminal, or answer in advance with --accept name=value or --decline"
+		return "the server asks for input; run the command on a terminal, or answer in advance with --accept name=value or --decline"
 	case needs("sampling"):
-		return "the tool needs a client with a language model, which dragoman does not have"
+		return "the server needs a client with a language model, which dragoman does not have"
 	case needs("roots"):
-		return "the tool asks for folders; name one with --root DIR"
+		return "the server asks for folders; name one with --root DIR"
 	}
 	return ""
 }

@@ -20,6 +20,7 @@ import (
 
 func (a *app) readCommand() *cobra.Command {
 	var f clientFlags
+	var ask askFlags
 	var w where
 	var uri, save string
 	var asJSON bool
@@ -53,22 +54,28 @@ content to files in a folder and prints their paths.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			w.file = f.file
+			asking, err := a.asker(&ask)
+			if err != nil {
+				return err
+			}
 			var files *saver
 			if save != "" {
-				var err error
 				if files, err = newSaver(save); err != nil {
 					return err
 				}
 				defer files.Close()
 			}
 			var result []byte
-			err := a.onServer(c.Context(), w, &f, nil, func(ctx context.Context, s Session, server config.Server) (err error) {
+			err = a.onServer(c.Context(), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
 				a.status.Step(server.Name, "reading "+uri)
 				result, err = s.Request(ctx, mcp.MethodReadResource, append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}'))
 				return err
 			})
 			var wire *jsonrpc.Error
 			if errors.As(err, &wire) {
+				if hint := needHint(wire); hint != "" {
+					return withHint(err, "%s", hint)
+				}
 				return withHint(err, "run `%s` to list its resources, or `%s` for its templates", w.listLine("resources"), w.listLine("templates"))
 			}
 			if err != nil {
@@ -81,6 +88,7 @@ content to files in a folder and prints their paths.`,
 	flags := flagsInOrder(c)
 	flags.BoolVar(&asJSON, "json", false, "print the whole result as JSON, byte for byte as the server sent it")
 	addSaveFlag(flags, &save)
+	ask.add(flags)
 	f.add(c)
 	return c
 }
@@ -206,6 +214,10 @@ If there are several messages, a line with the role precedes each.`,
 				result, err = s.Request(ctx, mcp.MethodGetPrompt, append(params, '}'))
 				return err
 			})
+			var wire *jsonrpc.Error
+			if errors.As(err, &wire) && needHint(wire) != "" {
+				return withHint(err, "%s", needHint(wire))
+			}
 			if err != nil {
 				return err
 			}
