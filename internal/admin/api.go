@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/logring"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -16,6 +20,7 @@ import (
 type Options struct {
 	Runtime *runtime.Runtime
 	Budget  *transport.Budget
+	Recent  *logring.Ring
 	Losses  func() []Loss // sorted by Server and What
 	Version string
 	Config  string // the full path of the configuration file; "" if there is none
@@ -29,10 +34,14 @@ type API struct {
 	opts    Options
 	started time.Time
 	alias   aliases
+
+	streams  atomic.Int64
+	draining chan struct{} // closed by Drain
+	drain    sync.Once
 }
 
 // New returns an API. The uptime that it reports begins now.
-func New(o Options) *API { return &API{opts: o, started: time.Now()} }
+func New(o Options) *API { return &API{opts: o, started: time.Now(), draining: make(chan struct{})} }
 
 // Routes registers the page at /, /healthz, /readyz and /api/ with mux. It also answers the
 // paths that nothing else of mux handles.
@@ -45,6 +54,8 @@ func (a *API) Routes(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("/readyz", a.serveReady)
 	mux.HandleFunc("/api/v1/status", a.serveStatus)
+	mux.HandleFunc("/api/v1/logs", a.serveLogs)
+	mux.HandleFunc("/api/v1/logs/stream", a.serveLogStream)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, Problem{Type: "not-found", Title: "Not found", Status: http.StatusNotFound, Instance: r.URL.Path})
 	})
@@ -72,39 +83,53 @@ func refuse(w http.ResponseWriter, p Problem) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// serveStatus answers /api/v1/status. The status names processes, sessions and their
-// clients, so only this machine may read it. There is no authentication yet. Therefore
-// serveStatus refuses every request if other machines can reach the listener, and refuses
-// requests that a proxy forwarded.
-func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
+// admits reports whether a request may read the API. If not, it has been answered. The API
+// names processes, sessions and their clients, so only this machine may read it. There is no
+// authentication yet. Therefore admits refuses every request if other machines can reach the
+// listener, and refuses requests that a proxy forwarded.
+func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
+	const title = "Only this machine may read the status"
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		refuse(w, Problem{Type: "method", Title: "Method not allowed", Status: http.StatusMethodNotAllowed, Instance: r.URL.Path})
 	case !a.opts.Local:
 		refuse(w, Problem{
-			Type: "local-only", Title: "Only this machine may read the status", Status: http.StatusForbidden, Instance: r.URL.Path,
+			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
 			Detail: "Dragoman listens on an address that other machines can reach. Send SIGUSR1 to the process to write the status to stderr.",
 		})
 	case forwarded(r):
 		refuse(w, Problem{
-			Type: "local-only", Title: "Only this machine may read the status", Status: http.StatusForbidden, Instance: r.URL.Path,
+			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
 			Detail: "A proxy forwarded the request. Send it directly, without a proxy.",
 		})
 	default:
-		var body bytes.Buffer
-		out := json.NewEncoder(&body)
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		if out.Encode(a.Report()) != nil {
-			refuse(w, Problem{Type: "internal", Title: "The status could not be encoded", Status: http.StatusInternalServerError, Instance: r.URL.Path})
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(body.Bytes())
+		return true
 	}
+	return false
+}
+
+// serveStatus answers /api/v1/status.
+func (a *API) serveStatus(w http.ResponseWriter, r *http.Request) {
+	if a.admits(w, r) {
+		writeJSON(w, r, a.Report())
+	}
+}
+
+// writeJSON answers with a value as JSON.
+func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
+	var body bytes.Buffer
+	out := json.NewEncoder(&body)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	if out.Encode(value) != nil {
+		refuse(w, Problem{Type: "internal", Title: "The answer could not be encoded", Status: http.StatusInternalServerError, Instance: r.URL.Path})
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(excerpt.JSON(body.Bytes()))
 }
 
 // forwarded reports whether a request has a header that a proxy adds.

@@ -18,12 +18,7 @@ const maxName = 128
 // Text from peers is quoted, so that a peer cannot add lines to the report.
 func (r *Report) Text(now time.Time) []byte {
 	var b bytes.Buffer
-	line := func(depth int, format string, args ...any) {
-		b.WriteString(strings.Repeat("  ", depth))
-		fmt.Fprintf(&b, format, args...)
-		b.WriteByte('\n')
-	}
-	ago := func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
+	line, ago := textOf(&b, now)
 	line(0, "---- dragoman %s, pid %d, %s for %s, configured %s ago", r.Version, r.PID, r.State, time.Duration(r.UptimeSeconds)*time.Second, ago(r.Configured))
 	line(0, "clients: %s", counts(r.Conversations, r.Requests))
 	line(0, "in flight: %d of %d bytes, %d requests refused at the limit", r.InFlight.Held, r.InFlight.Limit, r.InFlight.Refused)
@@ -49,6 +44,23 @@ func (r *Report) Text(now time.Time) []byte {
 	}
 	line(0, "---- end")
 	return b.Bytes()
+}
+
+// Text returns everything about the server as text for a terminal; see Report.Text.
+func (s *Server) Text(now time.Time) []byte {
+	var b bytes.Buffer
+	s.text(textOf(&b, now))
+	return b.Bytes()
+}
+
+// textOf returns functions that write a line to b, and that write how long ago something was.
+func textOf(b *bytes.Buffer, now time.Time) (line func(depth int, format string, args ...any), ago func(time.Time) string) {
+	line = func(depth int, format string, args ...any) {
+		b.WriteString(strings.Repeat("  ", depth))
+		fmt.Fprintf(b, format, args...)
+		b.WriteByte('\n')
+	}
+	return line, func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
 }
 
 func (s *Server) text(line func(int, string, ...any), ago func(time.Time) string) {

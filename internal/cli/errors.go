@@ -236,7 +236,7 @@ func flagError(c *cobra.Command, err error) error {
 }
 
 func lowerFirst(s string) string {
-	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && s[1] >= 'a' && s[1] <= 'z' {
+	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && (s[1] >= 'a' && s[1] <= 'z' || s[1] == ' ') {
 		return string(s[0]+'a'-'A') + s[1:]
 	}
 	return s

@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/logring"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/telemetry"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
@@ -51,13 +52,15 @@ type ServeOptions struct {
 	Dump func(*admin.Report)
 
 	secondLook time.Duration // see emptiness; for tests
+	recent     *logring.Ring // keeps the log; Serve sets it
 }
 
 // Serve serves many servers behind one endpoint until ctx ends or, with Stdio, the client
 // on stdin disconnects. It applies a changed configuration while it runs. An invalid one is
 // logged and changes nothing.
 func Serve(ctx context.Context, o ServeOptions) error {
-	plain := orDiscard(o.Log)
+	o.recent = logring.New()
+	plain := slog.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler()))
 	limited, flush := limitLog(plain)
 	defer flush()
 	o.Log = limited
@@ -101,7 +104,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		})
 	}
 	return listen(ctx, listenOptions{
-		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.runtime.Drain, limit: o.Drain,
+		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain,
 		ready: func(base string) {
 			d.runtime.Warm()
 			if o.Ready != nil {
@@ -129,6 +132,9 @@ type daemon struct {
 // newDaemon makes a daemon. local says that only this machine can reach its listener.
 func newDaemon(o ServeOptions, local bool) *daemon {
 	d := &daemon{opts: o, events: o.Events, metrics: telemetry.NewMetrics()}
+	if o.recent == nil {
+		o.recent = logring.New()
+	}
 	if d.events == nil {
 		d.events = &event.Publisher{}
 	}
@@ -142,10 +148,10 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.guard = httpdoor.NewGuard(hosts, origins, nil)
 	d.guard.LogTo(o.Log)
 	d.runtime = runtime.New(runtime.Options{
-		Config: o.Config, Log: o.Log, Events: d.events, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
+		Config: o.Config, Log: o.Log, Events: d.events, Recent: o.recent, Guard: d.guard, Budget: d.budget, Drain: o.Drain, Version: o.Version,
 		Exposed: !local,
 	})
-	d.admin = admin.New(admin.Options{Runtime: d.runtime, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL})
+	d.admin = admin.New(admin.Options{Runtime: d.runtime, Recent: o.recent, Budget: d.budget, Losses: d.metrics.Losses, Version: o.Version, Config: fullPath(o.ConfigPath), Local: local, PublicURL: o.Config.PublicURL})
 	d.metrics.WatchBudget(d.budget)
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
@@ -234,6 +240,12 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 		}
 		d.runtime.Warm()
 	}
+}
+
+// drain ends requests that would never end by themselves.
+func (d *daemon) drain() {
+	d.runtime.Drain()
+	d.admin.Drain()
 }
 
 // handler routes requests.

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/logring"
 	"github.com/dragoman-mcp/dragoman/internal/policy"
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
@@ -32,6 +33,7 @@ type Options struct {
 	Config *config.Snapshot
 	Log    *slog.Logger
 	Events *event.Publisher // nil publishes nothing
+	Recent *logring.Ring    // keeps the stderr of servers; nil keeps only what errors quote
 	Guard  *httpdoor.Guard
 	Budget *transport.Budget
 	// Drain is how long calls to a removed server may take to end; 0 means DrainLimit.
@@ -70,7 +72,7 @@ type Runtime struct {
 func New(o Options) *Runtime {
 	r := &Runtime{opts: o, endpoints: NewEndpoints(), since: time.Now(), servers: make(map[string]*server)}
 	r.bridge = NewBridge(o.Events, o.Budget)
-	r.hooks = Hooks{Log: o.Log, Events: o.Events, Version: o.Version, Exposed: o.Exposed, Changed: r.changed}
+	r.hooks = Hooks{Log: o.Log, Events: o.Events, Recent: o.Recent, Version: o.Version, Exposed: o.Exposed, Changed: r.changed}
 	r.newcomers.perSecond = o.Config.Limits.InitializePerSecond
 	r.projects = map[string]*project{defaultProject: r.newProject(defaultProject)}
 	return r

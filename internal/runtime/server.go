@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/handshake"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/logring"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/upstream"
 )
@@ -79,6 +80,8 @@ type Hooks struct {
 	Changed func(server, kind string)
 	// Version is our own version, sent to servers; "" means "devel".
 	Version string
+	// Recent keeps the stderr of servers; nil keeps only what errors quote.
+	Recent *logring.Ring
 	// OneClient says that there is only one client.
 	OneClient bool
 	// Exposed says that clients may be on other machines; see upstream.Options.
@@ -130,6 +133,9 @@ func NewUpstream(c config.Server, h Hooks) *upstream.Upstream {
 		}
 	}
 	o := upstream.Options{Info: info(h.Version), Exposed: h.Exposed, Events: h.Events, Log: h.Log, Clean: clean}
+	if h.Recent != nil {
+		o.Stderr = h.Recent.Stderr(c.Name, clean)
+	}
 	if h.Changed != nil {
 		o.Changed = func(kind string) { h.Changed(c.Name, kind) }
 	}

@@ -313,7 +313,7 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	u.step("starting " + u.displayName())
 	child, err := stdio.Start(ctx, stdio.Spec{
 		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env, u.spec.Inherit), Dir: u.spec.Dir,
-		Options: stdio.Options{Limits: u.limits()},
+		Options: stdio.Options{Limits: u.limits()}, OnStderr: u.opts.Stderr,
 	})
 	if err != nil {
 		return err

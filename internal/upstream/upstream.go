@@ -131,6 +131,9 @@ type Options struct {
 	// Clean removes secrets from texts of the server, its process or the network before
 	// they are shown. Nil changes nothing.
 	Clean func(text string) string
+	// Stderr is called with each line of stderr of the server's processes; see
+	// stdio.Spec.OnStderr. Several goroutines may call it. Nil is allowed.
+	Stderr func(line []byte)
 	// Sessions assigns the request ids of the server's sessions. Nil starts at a random id;
 	// tests that compare bytes pass one that starts at 1.
 	Sessions *conn.Sessions

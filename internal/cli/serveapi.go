@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+const (
+	// answerWait bounds a request to a running serve, which answers from memory.
+	answerWait = 10 * time.Second
+	// maxReport bounds what is read of an answer, in bytes.
+	maxReport = 64 << 20
+)
+
+// running is a serve that runs on this machine. Its methods are safe for concurrent use.
+type running struct {
+	address string // host:port
+	http    *http.Client
+}
+
+// runningFlags say which running serve a command asks.
+type runningFlags struct{ file, listen string }
+
+func (f *runningFlags) add(c *cobra.Command) {
+	addConfigFlag(c, &f.file)
+	c.Flags().StringVar(&f.listen, "listen", "", "ask the serve at `ADDR` (host:port), not at the configured address")
+}
+
+// running returns the serve at the address of --listen, of the configuration file, or at the
+// default address. It does not check that there is one.
+func (a *app) running(f *runningFlags) (*running, error) {
+	address := f.listen
+	if address == "" {
+		address = config.Default().Listen
+		if path, found := a.configPath(f.file); found {
+			s, problems := config.Load(path)
+			if s == nil {
+				return nil, withHint(fmt.Errorf("read the address of serve from %s: %w", path, errors.New(problems.Err().Error())),
+					"name the address with --listen, or run `dragoman config check -c %s`", path)
+			}
+			address = s.Listen
+		}
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, usagef("use --listen HOST:PORT, for example --listen 127.0.0.1:7300", "%q is not an address", address)
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.Unmap().IsUnspecified() {
+		host = "localhost"
+	}
+	return &running{
+		address: net.JoinHostPort(host, port),
+		// The address is of this machine, so no proxy is used. serve does not redirect.
+		http: &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}, nil
+}
+
+// close releases the connections.
+func (s *running) close() { s.http.CloseIdleConnections() }
+
+// get requests a path of the API. The caller closes the body. The status of the response is
+// 200; everything else is an error that says what to do.
+func (s *running) get(ctx context.Context, path string, query url.Values, header ...string) (*http.Response, error) {
+	u := url.URL{Scheme: "http", Host: s.address, Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, usagef("use --listen HOST:PORT", "%q is not an address", s.address)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, s.absent("no `dragoman serve` answers at " + s.address)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	var p admin.Problem
+	if json.Unmarshal(body, &p) != nil || !strings.HasPrefix(p.Type, "urn:dragoman:problem:") {
+		return nil, s.absent("the program at " + s.address + " is not `dragoman serve`")
+	}
+	text := excerpt.Line(p.Title, maxQuoted)
+	if p.Detail != "" {
+		text += ": " + lowerFirst(strings.TrimSuffix(excerpt.Line(p.Detail, maxQuoted), "."))
+	}
+	return nil, &problemError{kind: strings.TrimPrefix(p.Type, "urn:dragoman:problem:"), text: lowerFirst(text)}
+}
+
+// absent returns an error that says how to reach a serve.
+func (s *running) absent(text string) error {
+	return &absentError{text}
+}
+
+// absentError says that no serve answers.
+type absentError struct{ text string }
+
+func (e *absentError) Error() string { return e.text }
+
+func (e *absentError) Hint() string {
+	return "start one with `dragoman serve`, or name its address with --listen or its configuration file with -c"
+}
+
+// problemError is a refusal of a running serve. kind is the short name of its type.
+type problemError struct{ kind, text string }
+
+func (e *problemError) Error() string { return e.text }
+
+func (e *problemError) Hint() string {
+	if e.kind == "not-found" {
+		return "the running serve has another version than this command; restart it with this version"
+	}
+	return ""
+}
+
+// decode requests a path and decodes the answer.
+func (s *running) decode(ctx context.Context, path string, query url.Values, into any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerWait, fmt.Errorf("`dragoman serve` at %s accepts connections but does not answer", s.address))
+	defer cancel()
+	resp, err := s.get(ctx, path, query)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReport)).Decode(into); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return s.absent("the program at " + s.address + " is not `dragoman serve`")
+	}
+	return nil
+}
+
+// report returns the status.
+func (s *running) report(ctx context.Context) (*admin.Report, error) {
+	r := &admin.Report{}
+	if err := s.decode(ctx, "/api/v1/status", nil, r); err != nil {
+		return nil, err
+	}
+	if r.Name != "dragoman" {
+		return nil, s.absent("the program at " + s.address + " is not `dragoman serve`")
+	}
+	return r, nil
+}
+
+// noServer returns the error for a name that is not a server of a running serve.
+func noServer(name string, r *admin.Report) error {
+	var names []string
+	for _, s := range r.Servers {
+		names = append(names, s.Name)
+	}
+	hint := "add it to the configuration file under mcpServers"
+	if len(names) > 0 {
+		hint = "use one of " + joinNames(names)
+	}
+	return usagef(hint, "the running serve has no server named %q", name)
+}
+
+// completeRunning completes the names of the configured servers.
+func (a *app) completeRunning(f *runningFlags) cobra.CompletionFunc {
+	return a.completeTarget(&f.file)
+}

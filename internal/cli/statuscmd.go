@@ -1,0 +1,376 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
+)
+
+// watchPause is the time between two looks of status --watch.
+const watchPause = time.Second
+
+func (a *app) statusCommand() *cobra.Command {
+	var f runningFlags
+	var watch, asJSON bool
+	c := &cobra.Command{
+		Use:   "status [NAME]",
+		Short: "Show the state of a running serve and its servers",
+		Long: `Ask a running "dragoman serve" on this machine for its state, and print a table
+of its servers. The table says why a server is not ready and when it is tried
+again. With NAME, print everything about one server, including the trace of its
+last handshake.
+
+With --watch, the table is drawn again every second until you press Ctrl-C. If
+stdout is not a terminal, --watch prints a line for each change instead. It
+waits for a serve that stops to come back.
+
+The address is that of --listen, else that of the configuration file, else
+127.0.0.1:7300. Only this machine may ask.`,
+		Example: `  dragoman status
+  dragoman status github
+
+  # Watch the servers start, and append every change to a file.
+  dragoman status --watch
+  dragoman status --watch >> changes.log
+
+  # Print the names of the servers that are not ready.
+  dragoman status --json | jq -r '.servers[] | select(.state != "ready") | .name'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("name one server, or none for all", "unexpected argument %q after %q", args[1], args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			a.startLog(0, nil)
+			s, err := a.running(&f)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			if watch {
+				return signalOr(c.Context(), a.watchStatus(c.Context(), s, name, asJSON))
+			}
+			r, err := statusOf(c.Context(), s, name)
+			if err != nil {
+				return signalOr(c.Context(), err)
+			}
+			if asJSON {
+				return a.printStatusJSON(r, name, "  ")
+			}
+			_, err = io.WriteString(a.stdout, a.statusText(s.address, r, name, time.Now()))
+			return err
+		},
+		ValidArgsFunction: a.completeRunning(&f),
+	}
+	flags := flagsInOrder(c)
+	flags.BoolVar(&watch, "watch", false, "draw the table again every second, or print each change if stdout is not a terminal")
+	flags.BoolVar(&asJSON, "json", false, "print the status as JSON; with --watch, one line for each change")
+	f.add(c)
+	return c
+}
+
+// statusOf returns the status of a running serve. name must be "" or one of its servers.
+func statusOf(ctx context.Context, s *running, name string) (*admin.Report, error) {
+	r, err := s.report(ctx)
+	if err == nil && name != "" && serverNamed(r, name) == nil {
+		err = noServer(name, r)
+	}
+	return r, err
+}
+
+// serverNamed returns a server of a report, or nil.
+func serverNamed(r *admin.Report, name string) *admin.Server {
+	for i := range r.Servers {
+		if r.Servers[i].Name == name {
+			return &r.Servers[i]
+		}
+	}
+	return nil
+}
+
+// printStatusJSON prints a report, or the server with a name.
+func (a *app) printStatusJSON(r *admin.Report, name, indent string) error {
+	var value any = r
+	if name != "" {
+		value = serverNamed(r, name)
+	}
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", indent)
+	if err := out.Encode(value); err != nil {
+		return err
+	}
+	return a.printRaw(a.stdout, b.Bytes())
+}
+
+// statusText returns the state for people: a table of all servers, or everything about one.
+func (a *app) statusText(address string, r *admin.Report, name string, now time.Time) string {
+	if name != "" {
+		return cleanLines(string(serverNamed(r, name).Text(now)))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "dragoman %s at http://%s/mcp, pid %d, %s for %s\n", clean(r.Version), address, r.PID, clean(r.State), spanOf(time.Duration(r.UptimeSeconds)*time.Second))
+	fmt.Fprintf(&b, "%s\n\n", clientsText(r))
+	if len(r.Servers) == 0 {
+		b.WriteString("no server is configured\n")
+		return b.String()
+	}
+	t := screen.Table{Colour: a.screen && a.status.colour, Columns: []screen.Column{
+		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "FOR", Right: true, Whole: true},
+		{Title: "REVISION", Whole: true}, {Title: "TRANSPORT", Whole: true},
+		{Title: "TOOLS", Right: true, Whole: true}, {Title: "CALLS", Right: true, Whole: true}, {Title: "NOTE", Wrap: true},
+	}}
+	if a.screen {
+		t.Width = a.width
+	}
+	for i := range r.Servers {
+		s := &r.Servers[i]
+		t.Rows = append(t.Rows, []screen.Cell{
+			{Text: s.Name}, stateCell(s), {Text: spanOf(now.Sub(s.Since))}, {Text: s.Revision}, {Text: s.Transport},
+			{Text: toolsOf(s)}, {Text: strconv.Itoa(s.Running)}, {Text: noteOf(s, now)},
+		})
+	}
+	b.WriteString(t.Text())
+	return b.String()
+}
+
+// clientsText says how many clients there are.
+func clientsText(r *admin.Report) string {
+	n := 0
+	for _, c := range r.Conversations {
+		n += c
+	}
+	return fmt.Sprintf("sessions of clients: %d, requests without a session: %d, parked calls: %d", n, r.Requests, len(r.Parked))
+}
+
+// stateCell returns the state of a server in its colour.
+func stateCell(s *admin.Server) screen.Cell {
+	style := map[string]screen.Style{"ready": screen.Green, "failed": screen.Red, "unresponsive": screen.Red, "starting": screen.Yellow, "idle": screen.Dim}[s.State]
+	return screen.Cell{Text: s.State, Style: style}
+}
+
+// toolsOf returns the number of tools of a server, or "" if they were not read yet.
+func toolsOf(s *admin.Server) string {
+	for _, l := range s.Lists {
+		if l.Method == mcp.MethodListTools && l.ReadAt != nil {
+			return strconv.Itoa(l.Items)
+		}
+	}
+	return ""
+}
+
+// noteOf says why a server is not ready, what to do, and when it is tried again.
+func noteOf(s *admin.Server, now time.Time) string {
+	var parts []string
+	switch {
+	case s.State == "ready":
+	case s.Failure != nil:
+		parts = append(parts, s.Failure.Text())
+	case s.Reason != "":
+		parts = append(parts, s.Reason)
+	}
+	switch {
+	case s.State == "ready":
+	case s.RetryAt != nil && s.RetryAt.After(now):
+		parts = append(parts, "next attempt in "+spanOf(s.RetryAt.Sub(now)))
+	case s.State == "idle" && s.Reason == "":
+		parts = append(parts, "starts on first use")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// spanOf formats a duration for people, with two units at most.
+func spanOf(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(d.Truncate(100*time.Millisecond).Seconds(), 'f', 1, 64) + " s"
+	case d < time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// watchStatus shows the state each second until ctx ends.
+func (a *app) watchStatus(ctx context.Context, s *running, name string, asJSON bool) error {
+	tick := time.NewTicker(watchPause)
+	defer tick.Stop()
+	w := watcher{app: a, address: s.address, name: name, asJSON: asJSON}
+	for {
+		r, err := statusOf(ctx, s, name)
+		var absent *absentError
+		switch {
+		case err == nil:
+			err = w.show(r, time.Now())
+		case ctx.Err() != nil:
+		case errors.As(err, &absent) && w.began:
+			err = w.lost(err.Error())
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// watcher shows the state of a serve again and again.
+type watcher struct {
+	*app
+	address, name string
+	asJSON        bool
+
+	began bool
+	drawn int               // lines of the last drawing
+	last  map[string]string // what was printed last of each server
+	gone  bool              // it was said that serve does not answer
+	json  []byte            // the last report, without what always changes
+}
+
+// show draws the state, or prints what has changed.
+func (w *watcher) show(r *admin.Report, now time.Time) error {
+	back := w.gone
+	w.began, w.gone = true, false
+	switch {
+	case w.asJSON:
+		var value any = serverNamed(r, w.name)
+		if w.name == "" {
+			quiet := *r
+			quiet.UptimeSeconds = 0
+			value = quiet
+		}
+		b, err := json.Marshal(value)
+		if err != nil || bytes.Equal(b, w.json) {
+			return err
+		}
+		w.json = b
+		return w.printStatusJSON(r, w.name, "")
+	case w.screen:
+		return w.draw(w.statusText(w.address, r, w.name, now))
+	}
+	var lines []string
+	next := map[string]string{}
+	if back || w.last == nil {
+		lines = append(lines, fmt.Sprintf("dragoman %s at %s, pid %d, %s", clean(r.Version), w.address, r.PID, clean(r.State)))
+	}
+	for i := range r.Servers {
+		s := &r.Servers[i]
+		if w.name != "" && w.name != s.Name {
+			continue
+		}
+		next[s.Name] = changeLine(s)
+		if w.last[s.Name] != next[s.Name] {
+			lines = append(lines, next[s.Name])
+		}
+	}
+	for _, gone := range slices.Sorted(maps.Keys(w.last)) {
+		if _, ok := next[gone]; !ok {
+			lines = append(lines, clean(gone)+" removed")
+		}
+	}
+	w.last = next
+	return w.append(now, lines...)
+}
+
+// changeLine describes the state of a server without what changes all the time.
+func changeLine(s *admin.Server) string {
+	parts := []string{clean(s.Name), clean(s.State)}
+	if s.State == "ready" {
+		parts = append(parts, cmp.Or(s.Revision, "?"), cmp.Or(s.Transport, "?"))
+		if n := toolsOf(s); n != "" {
+			parts = append(parts, "tools="+n)
+		}
+		if s.Restarts > 0 {
+			parts = append(parts, "restarts="+strconv.Itoa(s.Restarts))
+		}
+	} else if s.Reason != "" {
+		parts = append(parts, strconv.Quote(s.Reason))
+	}
+	return strings.Join(parts, " ")
+}
+
+// lost says that serve does not answer, once.
+func (w *watcher) lost(why string) error {
+	if w.asJSON {
+		w.json = nil
+		return nil
+	}
+	if w.screen {
+		return w.draw(why + "; trying again\n")
+	}
+	if w.gone {
+		return nil
+	}
+	w.gone, w.last = true, nil
+	return w.append(time.Now(), why+"; trying again")
+}
+
+// append prints lines with the time.
+func (w *watcher) append(now time.Time, lines ...string) error {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(now.Format(time.DateTime) + " " + l + "\n")
+	}
+	_, err := io.WriteString(w.stdout, b.String())
+	return err
+}
+
+// draw replaces the last drawing. It cuts the text to the height of the terminal, so that the
+// next drawing finds the first line.
+func (w *watcher) draw(text string) error {
+	width, height := w.width, 0
+	if f, ok := w.stdout.(*os.File); ok {
+		if x, y, err := term.GetSize(int(f.Fd())); err == nil {
+			width, height = x, y
+		}
+	}
+	w.width = width
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if height > 2 && len(lines) > height-1 {
+		lines = append(lines[:height-2], fmt.Sprintf("… lines more: %d", len(lines)-height+2))
+	}
+	var b strings.Builder
+	if w.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\r", w.drawn)
+	}
+	b.WriteString("\x1b[?7l") // a line that is too long is cut by the terminal, not broken
+	for _, l := range lines {
+		b.WriteString(l + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J\x1b[?7h")
+	w.drawn = len(lines)
+	_, err := io.WriteString(w.stdout, b.String())
+	return err
+}

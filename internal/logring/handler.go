@@ -1,0 +1,91 @@
+package logring
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// Handler keeps log records in a ring and passes them on. It keeps those from slog.LevelInfo
+// on, and others if the next handler writes them. Use NewHandler.
+type Handler struct {
+	ring   *Ring
+	next   slog.Handler
+	server string
+	attrs  []Attr // of WithAttrs, without the server
+	group  string // prefix of keys
+}
+
+// NewHandler returns a handler that keeps records in ring and passes them to next.
+func NewHandler(ring *Ring, next slog.Handler) *Handler { return &Handler{ring: ring, next: next} }
+
+// Enabled implements slog.Handler.
+func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || h.next.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
+	x := Record{Time: r.Time, Level: r.Level, Server: h.server, Text: cut(r.Message)}
+	x.Attrs = slices.Clip(h.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		x.Attrs = h.append(x.Attrs, &x.Server, h.group, a)
+		return true
+	})
+	h.ring.add(x)
+	if !h.next.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.next.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	out := *h
+	out.next, out.attrs = h.next.WithAttrs(attrs), slices.Clip(h.attrs)
+	for _, a := range attrs {
+		out.attrs = h.append(out.attrs, &out.server, h.group, a)
+	}
+	return &out
+}
+
+// WithGroup implements slog.Handler.
+func (h *Handler) WithGroup(name string) slog.Handler {
+	out := *h
+	out.next = h.next.WithGroup(name)
+	if name != "" {
+		out.group = h.group + name + "_"
+	}
+	return &out
+}
+
+// append adds an attribute to a list. The attribute "server" sets server instead.
+func (h *Handler) append(to []Attr, server *string, group string, a slog.Attr) []Attr {
+	v := a.Value.Resolve()
+	switch {
+	case a.Equal(slog.Attr{}) || len(to) >= maxAttrs:
+	case v.Kind() == slog.KindGroup:
+		if a.Key != "" {
+			group += a.Key + "_"
+		}
+		for _, inner := range v.Group() {
+			to = h.append(to, server, group, inner)
+		}
+	case group == "" && a.Key == "server" && v.Kind() == slog.KindString:
+		*server = cut(v.String())
+	default:
+		to = append(to, Attr{group + a.Key, cut(v.String())})
+	}
+	return to
+}
+
+// cut bounds a text. The result does not share memory with a longer text.
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.Clone(excerpt.Cut(text, maxText))
+}

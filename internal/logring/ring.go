@@ -1,0 +1,269 @@
+package logring
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// The bounds of a Ring. A record counts with its text, its attributes and recordSize bytes.
+const (
+	maxRecords  = 1000      // of one server and kind
+	maxBytes    = 256 << 10 // the same in bytes
+	totalRecord = 20_000    // of all servers
+	totalBytes  = 8 << 20
+	recordSize  = 160 // the memory of a record without its text
+
+	maxText    = 4 << 10 // of a text or a value, in bytes
+	maxAttrs   = 32      // of one record
+	maxServers = 1024    // records of further servers count as records about no server
+)
+
+// Record is one log record, or one line of stderr. It must not be changed.
+type Record struct {
+	// Seq numbers all records of a ring from 1. Ordinal numbers those of one server from 1.
+	Seq, Ordinal uint64
+	// Missed is how many records before this one were dropped before the reader had read
+	// them. Read sets it.
+	Missed uint64
+	Time   time.Time
+	Level  slog.Level
+	Server string // its name; "" for records that are about no server
+	Stderr bool   // a line of the server's stderr, not a log record
+	Text   string // the message or the line
+	Attrs  []Attr // without the server
+
+	clean func(string) string
+}
+
+// Attr is an attribute of a log record.
+type Attr struct{ Key, Value string }
+
+// Clean masks the secrets of the record's server in a text of the record.
+func (r *Record) Clean(text string) string {
+	if r.clean == nil {
+		return text
+	}
+	return r.clean(text)
+}
+
+func (r *Record) size() int {
+	n := recordSize + len(r.Text)
+	for _, a := range r.Attrs {
+		n += len(a.Key) + len(a.Value) + 32
+	}
+	return n
+}
+
+// Cursor is a position in a ring: that of the last record read. The zero Cursor is before
+// the first record that the ring has ever had.
+type Cursor struct{ Seq, Ordinal uint64 }
+
+// Ring keeps the last records. Use New. It is safe for concurrent use.
+type Ring struct {
+	epoch int64
+
+	mu      sync.Mutex // held for the copy of a few records
+	seq     uint64
+	servers map[string]*server
+	records int
+	bytes   int
+	grown   chan struct{} // closed at the next record; nil if no reader waits
+}
+
+// server has the records of one server.
+type server struct {
+	ordinal uint64
+	kinds   [2]queue // log records, lines of stderr
+}
+
+// queue is a queue of records, oldest first.
+type queue struct {
+	records []Record
+	bytes   int
+}
+
+// New returns an empty ring.
+func New() *Ring {
+	return &Ring{epoch: time.Now().UnixMilli(), servers: make(map[string]*server)}
+}
+
+// Epoch tells rings of different processes apart: when the ring was made, in milliseconds.
+func (r *Ring) Epoch() int64 { return r.epoch }
+
+// Stderr returns a function that keeps a line of stderr of a server. clean masks the
+// server's secrets; nil masks nothing. The function does not keep the line that it is given.
+func (r *Ring) Stderr(name string, clean func(string) string) func(line []byte) {
+	return func(line []byte) {
+		if len(line) == 0 {
+			return
+		}
+		r.add(Record{Time: time.Now(), Level: slog.LevelInfo, Server: name, Stderr: true, Text: string(line[:min(len(line), maxText)]), clean: clean})
+	}
+}
+
+// add appends a record.
+func (r *Ring) add(x Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.servers[x.Server]
+	if s == nil && x.Server != "" && len(r.servers) >= maxServers-1 {
+		x.Server = ""
+		s = r.servers[""]
+	}
+	if s == nil {
+		s = &server{}
+		r.servers[x.Server] = s
+	}
+	r.seq++
+	s.ordinal++
+	x.Seq, x.Ordinal = r.seq, s.ordinal
+	q := &s.kinds[kindOf(&x)]
+	q.records = append(q.records, x)
+	q.bytes += x.size()
+	r.records++
+	r.bytes += x.size()
+	for len(q.records) > 1 && (len(q.records) > maxRecords || q.bytes > maxBytes) {
+		r.dropLocked(q)
+	}
+	for r.records > 1 && (r.records > totalRecord || r.bytes > totalBytes) {
+		r.dropLocked(r.oldestLocked())
+	}
+	if r.grown != nil {
+		close(r.grown)
+		r.grown = nil
+	}
+}
+
+func kindOf(x *Record) int {
+	if x.Stderr {
+		return 1
+	}
+	return 0
+}
+
+// oldestLocked returns the queue with the oldest record.
+func (r *Ring) oldestLocked() (oldest *queue) {
+	for _, s := range r.servers {
+		for i := range s.kinds {
+			q := &s.kinds[i]
+			if len(q.records) > 0 && (oldest == nil || q.records[0].Seq < oldest.records[0].Seq) {
+				oldest = q
+			}
+		}
+	}
+	return oldest
+}
+
+// dropLocked drops the oldest record of a queue.
+func (r *Ring) dropLocked(q *queue) {
+	n := q.records[0].size()
+	q.records[0] = Record{} // releases its strings
+	q.records = q.records[1:]
+	q.bytes -= n
+	r.bytes -= n
+	r.records--
+}
+
+// Filter selects records. The zero value selects all.
+type Filter struct {
+	Server string // only records of this server; "" for all
+}
+
+// Read returns up to limit records after a cursor, oldest first. If there are none, more is
+// closed when the next record is added, even if the filter does not select that one.
+func (r *Ring) Read(after Cursor, f Filter, limit int) (records []Record, more <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	records = r.nextLocked(after, f, limit)
+	if len(records) == 0 {
+		if r.grown == nil {
+			r.grown = make(chan struct{})
+		}
+		more = r.grown
+	}
+	number := func(seq, ordinal uint64) uint64 {
+		if f.Server != "" {
+			return ordinal
+		}
+		return seq
+	}
+	last := number(after.Seq, after.Ordinal)
+	for i := range records {
+		n := number(records[i].Seq, records[i].Ordinal)
+		if n > last+1 {
+			records[i].Missed = n - last - 1
+		}
+		last = n
+	}
+	return records, more
+}
+
+// Tail returns the cursor before the last n records that are kept. A negative n means all
+// of them.
+func (r *Ring) Tail(f Filter, n int) Cursor {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.nextLocked(Cursor{}, f, totalRecord)
+	if n < 0 || n > len(all) {
+		n = len(all)
+	}
+	if n == 0 {
+		c := Cursor{Seq: r.seq}
+		if s := r.servers[f.Server]; f.Server != "" && s != nil {
+			c.Ordinal = s.ordinal
+		}
+		return c
+	}
+	x := all[len(all)-n]
+	return Cursor{x.Seq - 1, x.Ordinal - 1}
+}
+
+// nextLocked returns copies of up to limit records after a cursor, oldest first.
+func (r *Ring) nextLocked(after Cursor, f Filter, limit int) (out []Record) {
+	var rest [][]Record
+	for name, s := range r.servers {
+		if f.Server != "" && f.Server != name {
+			continue
+		}
+		for _, q := range s.kinds {
+			if x := since(q.records, after.Seq); len(x) > 0 {
+				rest = append(rest, x)
+			}
+		}
+	}
+	for len(out) < limit && len(rest) > 0 {
+		first := 0
+		for i := range rest {
+			if rest[i][0].Seq < rest[first][0].Seq {
+				first = i
+			}
+		}
+		out = append(out, rest[first][0])
+		if rest[first] = rest[first][1:]; len(rest[first]) == 0 {
+			rest[first] = rest[len(rest)-1]
+			rest = rest[:len(rest)-1]
+		}
+	}
+	return out
+}
+
+// since returns the records with a number above seq.
+func since(all []Record, seq uint64) []Record {
+	from, to := 0, len(all)
+	for from < to {
+		if mid := (from + to) / 2; all[mid].Seq > seq {
+			to = mid
+		} else {
+			from = mid + 1
+		}
+	}
+	return all[from:]
+}
+
+// Has reports whether the ring has had records of a server.
+func (r *Ring) Has(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.servers[name] != nil
+}
