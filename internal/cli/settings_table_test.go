@@ -131,6 +131,13 @@ func limitSettings() map[string]setting {
 		}
 	}
 	return map[string]setting{
+		"dragoman.limits.manifestClient": {
+			ours: `limits: {manifestClient: 1s}`, env: `PEER_MUTE: "1"`, own: `startTimeout: 1m`,
+			effect: func(s *stage) {
+				s.wants(s.post("/s/a/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`), `"class":"not_ready"`, "within 1s")
+				s.wants(s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`), `"result"`, `"tools":[]`)
+			},
+		},
 		"dragoman.limits.body": {
 			ours: `limits: {body: 2KiB}`,
 			effect: func(s *stage) {

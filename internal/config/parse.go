@@ -26,6 +26,7 @@ func Default() *Snapshot {
 			Call:                60 * time.Second,
 			CallMax:             10 * time.Minute,
 			Start:               30 * time.Second,
+			ManifestClient:      8 * time.Second,
 			InitializePerSecond: 5,
 			InFlight:            256 << 20,
 		},
@@ -263,6 +264,7 @@ func (c *compiler) readLimits(o *object, l *Limits) {
 	o.duration("call", &l.Call, leastTime, mostTime)
 	o.duration("callMax", &l.CallMax, leastTime, mostTime)
 	o.duration("start", &l.Start, leastTime, mostTime)
+	o.duration("manifestClient", &l.ManifestClient, leastTime, mostTime)
 	o.size("inFlight", &l.InFlight, 1<<20, 1<<36)
 	o.count("initializePerSecond", &l.InitializePerSecond, 1, 10_000)
 	if l.Call > l.CallMax {

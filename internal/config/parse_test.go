@@ -165,7 +165,7 @@ func TestOurOwnKeys(t *testing.T) {
 		Separator: "-",
 		Limits: Limits{
 			Body: 1 << 20, Message: 2_000_000, Call: 30 * time.Second, CallMax: time.Hour,
-			Start: 5 * time.Second, InitializePerSecond: 9, InFlight: 2 << 30,
+			Start: 5 * time.Second, ManifestClient: 8 * time.Second, InitializePerSecond: 9, InFlight: 2 << 30,
 		},
 		Hosts:   []string{"gate.example", "gate.example:8443"},
 		Origins: []string{"https://gate.example"},

@@ -43,6 +43,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.text(2, "call", short(s.Limits.Call))
 	p.text(2, "callMax", short(s.Limits.CallMax))
 	p.text(2, "start", short(s.Limits.Start))
+	p.text(2, "manifestClient", short(s.Limits.ManifestClient))
 	p.text(2, "inFlight", bytesText(s.Limits.InFlight))
 	p.line(2, "initializePerSecond: "+strconv.Itoa(s.Limits.InitializePerSecond))
 	p.list(1, "allowedHosts", s.Hosts)

@@ -99,6 +99,7 @@ type Limits struct {
 	Call                time.Duration // idle timeout of a call
 	CallMax             time.Duration // max total time of a call
 	Start               time.Duration // timeout for a server to start and initialize
+	ManifestClient      time.Duration // see downstream.Endpoint
 	InitializePerSecond int           // per client
 	InFlight            int           // max bytes of all messages in memory
 }

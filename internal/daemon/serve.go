@@ -178,6 +178,7 @@ func needsRestart(a, b *config.Snapshot) (names []string) {
 		{"revisions", slices.Equal(a.Revisions.Accept, b.Revisions.Accept) && a.Revisions.Refuse == b.Revisions.Refuse},
 		{"limits.body", a.Limits.Body == b.Limits.Body},
 		{"limits.inFlight", a.Limits.InFlight == b.Limits.InFlight},
+		{"limits.manifestClient", a.Limits.ManifestClient == b.Limits.ManifestClient},
 		{"limits.initializePerSecond", a.Limits.InitializePerSecond == b.Limits.InitializePerSecond},
 		{"publicURL", a.PublicURL == b.PublicURL},
 		{"allowedHosts", slices.Equal(a.Hosts, b.Hosts)},

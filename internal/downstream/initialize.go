@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -29,10 +30,18 @@ func (c *Session) initialize(ctx context.Context, m *jsonrpc.Message, o mcp.Open
 	call := mcp.NewCall(m, o.Meta, f)
 	bare := m.Params.IsZero()
 	c.manifest.Store(bare)
+	if bare {
+		var stop context.CancelFunc
+		ctx, stop = c.limited(ctx)
+		defer stop()
+	}
 	h, err := c.endpoint.Handler.Hello(ctx, f)
 	var tools [][]byte
 	if err == nil && bare {
 		tools, err = c.allTools(ctx, f, h)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errTooSlow) {
+		err = c.tooSlow(err)
 	}
 	c.publishHandshake(m.Method, f, start, err)
 	if err != nil {

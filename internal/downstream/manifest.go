@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/dialect"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -24,20 +26,49 @@ const noteShutdown = "shutdown"
 // waits only briefly for us to exit.
 var ErrShutdown = errors.New("the client has announced its end")
 
+// defaultManifestClient is the default of Endpoint.ManifestClient. The clients that are known
+// give up after ten seconds, or after thirty.
+const defaultManifestClient = 8 * time.Second
+
 // Bounds of the tools in the result of initialize.
 const (
-	toolsTimeout = 20 * time.Second // such clients time out after 30 s
 	maxToolPages = 200
 	maxToolBytes = 16 << 20
 )
+
+// limited returns ctx with the time that the answer to an initialize without params has.
+func (c *Session) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.manifestTime(), errTooSlow)
+}
+
+func (c *Session) manifestTime() time.Duration {
+	if d := c.endpoint.ManifestClient; d > 0 {
+		return d
+	}
+	return defaultManifestClient
+}
+
+var errTooSlow = errors.New("no server was ready in time")
+
+// tooSlow returns the error for a client that cannot wait any longer for its only server.
+func (c *Session) tooSlow(cause error) error {
+	limit := c.manifestTime()
+	f := failure.Of(nil, failure.Facts{
+		Class: failure.NotReady, Cause: "timeout",
+		Sentence: fmt.Sprintf("no server was ready within %s, and a client that sends initialize without params gives up soon", limit),
+		Action:   "connect again when the server is ready; limits.manifestClient sets how long such a client waits",
+	})
+	return &mcp.Error{
+		Origin: mcp.FromGateway, Cause: "timeout", Outcome: mcp.NotSent, Retryable: true,
+		Op: "initialize", Err: cause, Message: f.Text(), Failure: f,
+	}
+}
 
 // allTools reads the whole list of tools as this client would get it.
 func (c *Session) allTools(ctx context.Context, f *mcp.ClientInfo, h *mcp.ServerInfo) ([][]byte, error) {
 	if caps := h.Capabilities; len(caps) > 2 && jsonrpc.Find(caps, jsonrpc.Whole(caps), "tools").IsZero() {
 		return nil, nil
 	}
-	ctx, stop := context.WithTimeout(ctx, toolsTimeout)
-	defer stop()
 	var all [][]byte
 	var params []byte
 	for page, size := 0, 0; page < maxToolPages && size < maxToolBytes; page++ {

@@ -29,6 +29,9 @@ type Endpoint struct {
 	// if there is one.
 	Revisions []mcp.Revision
 	Strict    bool
+	// ManifestClient bounds the answer to an initialize without params, whose client never
+	// lists tools and gives up soon: it gets what is ready by then. 0 means 8 s.
+	ManifestClient time.Duration
 	// Events gets each handshake, and each loss that a client's revision causes. Nil
 	// publishes nothing.
 	Events *event.Publisher

@@ -61,7 +61,7 @@ func (r *Runtime) newMount(name string) *mount {
 	m := &mount{handle: &Handle{}}
 	m.clients = &downstream.Endpoint{
 		Handler: m.handle, Events: r.opts.Events, Log: r.opts.Log,
-		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, Budget: r.opts.Budget,
+		Revisions: s.Revisions.Accept, Strict: s.Revisions.Refuse, ManifestClient: s.Limits.ManifestClient, Budget: r.opts.Budget,
 	}
 	m.endpoint = NewEndpoint(name, m.clients, EndpointOptions{
 		Guard: r.opts.Guard, Limits: s.Limits, Prefix: s.PublicPath(), Allow: r.newcomers.allow, Budget: r.opts.Budget, Log: r.opts.Log,
