@@ -120,6 +120,7 @@ func (a *app) printProblems(path string, ok bool, problems config.Problems) erro
 		Hint    string `json:"hint,omitempty"`
 		Source  string `json:"source,omitempty"`
 		Warning bool   `json:"warning"`
+		Server  string `json:"server,omitempty"` // the only server that it concerns
 	}
 	out := struct {
 		File     string    `json:"file"`
@@ -127,7 +128,7 @@ func (a *app) printProblems(path string, ok bool, problems config.Problems) erro
 		Problems []problem `json:"problems"`
 	}{File: path, OK: ok, Problems: []problem{}}
 	for _, p := range problems {
-		out.Problems = append(out.Problems, problem{p.Line, p.Col, p.Path, p.Text, p.Hint, p.Source, p.Warning})
+		out.Problems = append(out.Problems, problem{p.Line, p.Col, p.Path, p.Text, p.Hint, p.Source, p.Warning, p.Server})
 	}
 	e := json.NewEncoder(a.stdout)
 	e.SetEscapeHTML(false)

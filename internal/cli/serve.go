@@ -12,7 +12,7 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	var file, listen string
 	var hosts []string
-	var stdio, demo, open bool
+	var stdio, demo, strict, open bool
 	c := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve many servers at one endpoint",
@@ -23,6 +23,11 @@ When the configuration file changes, Dragoman validates the whole file and
 applies it without interrupting calls. It reports a file with errors and keeps
 the old configuration. docs/configuration.md describes the format. Existing
 files with mcpServers work unchanged.
+
+A server that refers to an environment variable that is not set fails alone, and
+the others are served. With --strict such a file is refused. A running Dragoman
+reads the file again when it changes and on SIGHUP, but its environment stays
+that of its start.
 
 /api/v1/status returns the status of every server and session as JSON, but only
 to clients on this machine. On SIGUSR1 Dragoman writes the status to stderr as
@@ -53,7 +58,7 @@ text.`,
 			var problems config.Problems
 			switch {
 			case found:
-				if snapshot, problems = config.Load(path); snapshot == nil {
+				if snapshot, problems = config.Load(path); snapshot == nil || strict && problems.Err() != nil {
 					return problems.Err()
 				}
 			case !demo:
@@ -71,6 +76,9 @@ text.`,
 			for _, p := range problems.Warnings() {
 				a.log.LogAttrs(c.Context(), slog.LevelWarn, "problem in the configuration", slog.String("at", p.String()))
 			}
+			for _, p := range problems.OfServers() {
+				a.log.LogAttrs(c.Context(), slog.LevelWarn, "a server is not started", slog.String("server", p.Server), slog.String("at", p.String()))
+			}
 			address := snapshot.Listen
 			if listen != "" {
 				address = listen
@@ -78,7 +86,7 @@ text.`,
 			a.warnOpen(c.Context(), address)
 			a.showProgress()
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
-				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Stdio: stdio,
+				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
 				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
 				Ready: func(endpoint string) {
 					a.status.End()
@@ -102,6 +110,7 @@ text.`,
 	addConfigFlag(c, &file)
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of the configured address")
 	addHostFlag(c, &hosts)
+	f.BoolVar(&strict, "strict", false, "refuse a configuration in which a server refers to an unset variable")
 	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
 	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of -c FILE if it is given")
 	addOpenFlag(c, &open)

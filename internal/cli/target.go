@@ -331,10 +331,13 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 			"%q is not a URL, and no configuration file was found", word)
 	}
 	snapshot, problems := config.Load(path)
-	if err := problems.Err(); err != nil {
-		return config.Server{}, err
+	if snapshot == nil {
+		return config.Server{}, problems.Err()
 	}
 	s, ok := snapshot.Server(word)
+	if ok && s.Unusable != nil {
+		return s, config.Problems{*s.Unusable}.Err()
+	}
 	if !ok {
 		hint := "add the server to the file under mcpServers"
 		var names []string

@@ -20,6 +20,7 @@ type expansion struct {
 	from  bool   // whether any part is from outside the file
 
 	outside []Secret // the parts from outside the file, in order
+	unset   string   // the variable that is not set and therefore wrong, "" for none
 }
 
 // expand replaces the references in a value: ${NAME}, ${NAME:-default} and ${env:NAME},
@@ -45,8 +46,9 @@ func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint s
 			return e, "a ${ is never closed", "write ${NAME}, or $${ for the two characters themselves"
 		}
 		s = rest
-		value, bad, hint := resolve(ref, env)
+		value, unset, bad, hint := resolve(ref, env)
 		if bad != "" {
+			e.unset = unset
 			return e, bad, hint
 		}
 		text.WriteString(value)
@@ -58,7 +60,9 @@ func expand(s string, env func(string) (string, bool)) (e expansion, bad, hint s
 	return e, "", ""
 }
 
-func resolve(ref string, env func(string) (string, bool)) (value, bad, hint string) {
+// resolve returns the value of a reference. bad says what is wrong with it, and hint what
+// to do. unset is the variable, if that is what is wrong.
+func resolve(ref string, env func(string) (string, bool)) (value, unset, bad, hint string) {
 	name, fallback, hasFallback := strings.Cut(ref, ":-")
 	if !hasFallback {
 		if scheme, of, ok := strings.Cut(ref, ":"); ok {
@@ -66,25 +70,25 @@ func resolve(ref string, env func(string) (string, bool)) (value, bad, hint stri
 			case "env":
 				name = of
 			case "secret":
-				return "", "${secret:" + printable(of) + "} cannot be resolved: there is no vault yet",
+				return "", "", "${secret:" + printable(of) + "} cannot be resolved: there is no vault yet",
 					"put the value in an environment variable and write ${NAME}"
 			case "input":
-				return "", "${input:" + printable(of) + "} is an input prompt of the editor that this file was written for",
+				return "", "", "${input:" + printable(of) + "} is an input prompt of the editor that this file was written for",
 					"put the value in an environment variable and write ${NAME}"
 			}
 		}
 	}
 	if !isVariable(name) {
-		return "", "${" + printable(ref) + "} is not a reference", "write ${NAME} or ${NAME:-default}, or $${ for the two characters themselves"
+		return "", "", "${" + printable(ref) + "} is not a reference", "write ${NAME} or ${NAME:-default}, or $${ for the two characters themselves"
 	}
 	v, ok := env(name)
 	switch {
 	case ok && (v != "" || !hasFallback):
-		return v, "", ""
+		return v, "", "", ""
 	case hasFallback:
-		return fallback, "", ""
+		return fallback, "", "", ""
 	}
-	return "", "the environment variable " + name + " is not set", "set it, or write ${" + name + ":-default}"
+	return "", name, "the environment variable " + name + " is not set", "set it, or write ${" + name + ":-default}"
 }
 
 func isVariable(s string) bool {

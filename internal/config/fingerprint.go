@@ -24,6 +24,9 @@ func fingerprint(s *Server, dialects []*dialect.Profile) string {
 		count(len(t))
 		h.Write([]byte(t))
 	}
+	if s.Unusable != nil {
+		text("without " + s.Unusable.Variable)
+	}
 	text(s.Kind.String())
 	text(s.Command)
 	count(len(s.Args))

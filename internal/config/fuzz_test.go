@@ -2,6 +2,7 @@ package config
 
 import (
 	"flag"
+	"slices"
 	"testing"
 )
 
@@ -16,7 +17,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, problems := Parse("f", b, env("A=1"))
-		if (s == nil) != (problems.Err() != nil) {
+		fatal := slices.ContainsFunc(problems, func(p Problem) bool { return !p.Warning && p.Server == "" })
+		if (s == nil) != fatal {
 			t.Fatalf("snapshot %v, problems %v", s, problems)
 		}
 		for _, p := range problems {
@@ -33,7 +35,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, srv := range s.Servers {
-			if srv.Fingerprint == "" || srv.CallTimeout <= 0 || srv.CallMax < srv.CallTimeout || (srv.Command == "") == (srv.URL == "") && !srv.Disabled {
+			if srv.Fingerprint == "" || srv.CallTimeout <= 0 || srv.CallMax < srv.CallTimeout || (srv.Command == "") == (srv.URL == "") && !srv.Disabled && srv.Unusable == nil {
 				t.Fatalf("server %+v", srv)
 			}
 		}

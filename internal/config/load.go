@@ -45,7 +45,7 @@ func places(env func(string) (string, bool), windows bool) []string {
 }
 
 // Load reads and parses a file, with the environment of this process. As with Parse,
-// the Snapshot is nil exactly when the Problems contain an error.
+// the Snapshot is nil exactly when the file cannot be used.
 func Load(path string) (*Snapshot, Problems) {
 	b, mode, err := read(path)
 	if err != nil {

@@ -35,7 +35,7 @@ func Default() *Snapshot {
 
 // Parse parses the content b of the file called name. It returns a Snapshot, and all
 // problems and warnings it found. The Snapshot is nil exactly when at least one problem
-// is an error. env looks up an environment variable; nil means an empty environment.
+// is an error that does not concern one server alone; see Problem.Server. env looks up an environment variable; nil means an empty environment.
 // Relative paths in the file are relative to the file's folder. Parse has no side
 // effects and does not retain b or env.
 func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, Problems) {
@@ -52,7 +52,7 @@ func Parse(name string, b []byte, env func(string) (string, bool)) (*Snapshot, P
 	}
 	s := c.compile(b)
 	c.source.show(c.problems)
-	if c.problems.Err() != nil {
+	if c.fatal {
 		return nil, c.problems
 	}
 	return s, c.problems

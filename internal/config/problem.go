@@ -22,6 +22,10 @@ type Problem struct {
 	Caret  int
 	// Warning marks a problem that does not make the file unusable.
 	Warning bool
+	// Server is set if the problem makes only that server unusable: it refers to an
+	// environment variable that is not set. Variable is its name. For `config check` it is
+	// an error like any other.
+	Server, Variable string
 }
 
 // String returns the problem on one line: file:line:col: path: text; hint.
@@ -49,6 +53,11 @@ func (p Problem) String() string {
 
 // Problems are the errors and warnings of one file, in file order.
 type Problems []Problem
+
+// OfServers returns the errors that make only one server unusable each.
+func (ps Problems) OfServers() Problems {
+	return slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Warning || p.Server == "" })
+}
 
 // Err returns an error that lists the problems that are not warnings, or nil if there
 // are none.

@@ -45,3 +45,47 @@ func TestCheckHost(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsetVariableConcernsItsServer: the rest of the file can be used. Outside of a server
+// an unset variable makes the whole file unusable.
+func TestUnsetVariableConcernsItsServer(t *testing.T) {
+	const file = "mcpServers:\n  a: {command: x}\n  b: {command: y, env: {K: \"${NOPE}\"}}\n  c: {command: z}\ndragoman: {servers: {c: {callTimeout: \"${NOPE_TOO}\"}}}\n"
+	s, problems := Parse("f", []byte(file), nil)
+	if s == nil || problems.Err() == nil || len(problems.OfServers()) != 2 {
+		t.Fatalf("%v", problems)
+	}
+	for name, variable := range map[string]string{"a": "", "b": "NOPE", "c": "NOPE_TOO"} {
+		srv, _ := s.Server(name)
+		if got := srv.Unusable; (got == nil) != (variable == "") || got != nil && (got.Variable != variable || got.Server != name || got.Line == 0) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	before, _ := s.Server("b")
+	set, _ := Parse("f", []byte(file), func(string) (string, bool) { return "", true })
+	if set != nil {
+		t.Error("an empty callTimeout is accepted")
+	}
+	set, problems = Parse("f", []byte(file), func(name string) (string, bool) { return "1s", true })
+	if set == nil || len(problems) > 0 {
+		t.Fatalf("%v", problems)
+	}
+	if after, _ := set.Server("b"); after.Unusable != nil || after.Fingerprint == before.Fingerprint {
+		t.Errorf("when it is set: %+v", after)
+	}
+	for _, text := range []string{"dragoman: {listen: \"${NOPE}\"}", "mcpServers: {a: {command: \"${secret:x}\"}}"} {
+		if s, _ := Parse("f", []byte(text), nil); s != nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
+	// A file with very many problems is judged by all of them.
+	many := "mcpServers:\n"
+	for i := range 300 {
+		many += "  s" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ": {command: \"${NOPE}\"}\n"
+	}
+	if s, problems := Parse("f", []byte(many), nil); s == nil {
+		t.Errorf("%v", problems)
+	}
+	if s, _ := Parse("f", []byte(many+"  last: {}\n"), nil); s != nil {
+		t.Error("the last of very many problems is not seen")
+	}
+}

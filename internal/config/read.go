@@ -20,7 +20,11 @@ type compiler struct {
 	// quiet turns problems with references into warnings: the variables of a disabled
 	// server need not be set.
 	quiet bool
-	asked map[string]bool // paths of all members that were asked for; not recorded if nil
+	// server is the one that is being read. A reference in it to a variable that is not set
+	// concerns it alone.
+	server *Server
+	fatal  bool            // a problem makes the whole file unusable
+	asked  map[string]bool // paths of all members that were asked for; not recorded if nil
 }
 
 func (c *compiler) problem(at *node, path, text, hint string) {
@@ -32,15 +36,21 @@ func (c *compiler) warning(at *node, path, text, hint string) {
 }
 
 func (c *compiler) report(at *node, path, text, hint string, warning bool) {
-	const most = 200 // the rest would not help
-	if len(c.problems) >= most {
-		return
-	}
-	p := Problem{File: c.file, Path: path, Text: text, Hint: hint, Warning: warning}
+	c.add(at, Problem{Path: path, Text: text, Hint: hint, Warning: warning})
+}
+
+// add adds the place to a problem and reports it, unless there are too many.
+func (c *compiler) add(at *node, p Problem) Problem {
+	p.File = c.file
 	if at != nil {
 		p.Line, p.Col = at.line, at.col
 	}
-	c.problems = append(c.problems, p)
+	c.fatal = c.fatal || !p.Warning && p.Server == ""
+	const most = 200 // the rest would not help
+	if len(c.problems) < most {
+		c.problems = append(c.problems, p)
+	}
+	return p
 }
 
 // object reads the members of one mapping. It records which keys were asked for, so
@@ -135,7 +145,14 @@ func (c *compiler) scalar(n *node, path string) (expansion, bool) {
 	}
 	e, bad, hint := expand(n.text, c.env)
 	if bad != "" {
-		c.report(n, path, bad, hint, c.quiet)
+		p := Problem{Path: path, Text: bad, Hint: hint, Warning: c.quiet}
+		if e.unset != "" && c.server != nil && !c.quiet {
+			p.Server, p.Variable = c.server.Name, e.unset
+		}
+		p = c.add(n, p)
+		if p.Server != "" && c.server.Unusable == nil {
+			c.server.Unusable = &p
+		}
 		return expansion{}, false
 	}
 	if strings.ContainsRune(e.text, 0) {

@@ -49,10 +49,12 @@ func (c *compiler) readServers(entries *node, settings *object, s *Snapshot) {
 			CallTimeout: s.Limits.Call, CallMax: s.Limits.CallMax, StartTimeout: s.Limits.Start,
 			Message: s.Limits.Message,
 		}
+		c.server = &srv
 		c.readEntry(c.object(m.whole(), path), &srv)
 		if own := settings.object(m.key); own != nil {
 			c.readSettings(own, &srv)
 		}
+		c.server = nil
 		if other, taken := prefixes[srv.Prefix]; taken && !srv.Disabled {
 			c.problem(m.place(), path, "has the same prefix as "+join("mcpServers", other),
 				"give one of them another: dragoman.servers."+printable(m.key)+".prefix")

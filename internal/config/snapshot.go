@@ -166,7 +166,11 @@ type Server struct {
 
 	// Given says that the server is from the command line and not from a file, so that
 	// advice names flags.
-	Given     bool
+	Given bool
+	// Unusable says why the server cannot be started or dialled: a problem of the file that
+	// concerns this server alone. Nil means that it can.
+	Unusable *Problem
+
 	Disabled  bool
 	Prefix    string // prefix of its names; Name unless configured
 	Isolation Isolation

@@ -26,6 +26,24 @@ import (
 // across restarts.
 const journalVar = "DAEMON_TEST_JOURNAL"
 
+// gateVar names a file without which a server is late: "exit FILE" makes it exit with
+// status 3 until the file exists, "wait FILE" makes it wait for the file.
+const gateVar = "DAEMON_TEST_GATE"
+
+func passGate(gate string) {
+	how, file, _ := strings.Cut(gate, " ")
+	for {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		if how == "exit" {
+			fmt.Fprintln(os.Stderr, "not yet")
+			os.Exit(3)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // runAsServer runs the process as a stdio server. Its mode says how it behaves:
 //
 //	legacy    speaks 2025-11-25
@@ -47,6 +65,9 @@ func runAsServer(mode string) {
 	s := &fakeServer{mode: mode, out: os.Stdout, running: make(map[jsonrpc.ID]chan struct{})}
 	s.many, _ = strconv.Atoi(many)
 	s.note("start %d", os.Getpid())
+	if gate := os.Getenv(gateVar); gate != "" {
+		passGate(gate)
+	}
 	switch mode {
 	case "exit":
 		fmt.Fprintln(os.Stderr, "THE_TOKEN is not set")

@@ -33,6 +33,7 @@ type ServeOptions struct {
 	Config     *config.Snapshot
 	Listen     string   // overrides the configuration's; "" keeps that
 	Hosts      []string // accepted Host headers besides those of the configuration
+	Strict     bool     // refuse a changed configuration in which a server cannot be used
 	Stdio      bool     // also serve a client on stdin and stdout
 	Log        *slog.Logger
 	Progress   func(server, step string) // see RunOptions
@@ -222,7 +223,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			sure = false
 		}
 		s, problems := config.Load(d.opts.ConfigPath)
-		if s == nil {
+		if s == nil || d.opts.Strict && problems.Err() != nil {
 			empty.stop()
 			d.log.Error("the changed configuration is invalid; keeping the current one", "problems", problems.Err().Error())
 			continue
@@ -235,6 +236,7 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			continue
 		}
 		d.runtime.Apply(s)
+		warnUnusable(d.log, problems)
 		d.log.Info("configuration applied", "servers", len(s.Servers))
 		if later := needsRestart(d.opts.Config, s); len(later) > 0 {
 			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
@@ -247,6 +249,13 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 func (d *daemon) drain() {
 	d.runtime.Drain()
 	d.admin.Drain()
+}
+
+// warnUnusable logs the servers that cannot be used as they are configured.
+func warnUnusable(log *slog.Logger, problems config.Problems) {
+	for _, p := range problems.OfServers() {
+		log.Warn("a server is not started", "server", p.Server, "at", p.String())
+	}
 }
 
 // handler routes requests.

@@ -77,7 +77,7 @@ var classes = []Info{
 		"Follow the action: usually `chmod +x FILE`, or the right working directory."},
 	{NotAdmitted, "Dragoman has refused to start the program, because it does not support what it found.",
 		"Follow the sentence: usually another version of the program is needed."},
-	{MissingVariable, "The server exited, and its stderr names an environment variable that is missing.",
+	{MissingVariable, "The server exited, and its stderr names an environment variable that is missing. Or its configuration refers to one with `${NAME}`; then it is not started at all.",
 		"Set the variable: `--env NAME=VALUE` on the command line, or `env` in the configuration. `serve` passes only a short list of its own variables on; `inheritEnv` adds to it."},
 	{Exited, "The process of the server exited, or closed its stdout, before it had answered.",
 		"Read the evidence: it is the server's stderr, the most telling lines first. Run the command by hand to see all of it."},

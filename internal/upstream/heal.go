@@ -71,7 +71,7 @@ func (u *Upstream) hasSessionLocked() bool {
 
 // healLaterLocked plans the next attempt in the background, in place of an earlier plan.
 func (u *Upstream) healLaterLocked(pause time.Duration) {
-	if !u.kept || u.closed {
+	if !u.kept || u.closed || u.spec.Unusable != nil {
 		return
 	}
 	u.stopHealingLocked()

@@ -159,6 +159,9 @@ func (u *Upstream) pick(f *mcp.ClientInfo, scope string, forCall bool) (s *sessi
 	if u.closed {
 		return nil, nil, nil, u.unavailable(errStopped, "removed")
 	}
+	if u.spec.Unusable != nil {
+		return nil, nil, nil, u.lastErr
+	}
 	if u.useModernLocked(f, scope) {
 		s := u.links[scope].session
 		s.users++

@@ -52,6 +52,10 @@ type Spec struct {
 	// handshake.Error), nil for none. AdapterFor may be nil.
 	AdapterFor func(dialect string) Adapter
 
+	// Unusable says why the server cannot be opened as it is configured; nil if it can. Such a
+	// server is failed from the start, and opening it is never tried.
+	Unusable error
+
 	URL    string
 	Shown  string // what users may see of Command or URL; "" for the name alone
 	Header []Header
@@ -267,6 +271,15 @@ func New(spec Spec, o Options) *Upstream {
 	u.cancelled = failure.Of(nil, failure.Facts{Server: spec.Name, Cause: "cancelled"})
 	u.stalled = failure.Of(nil, failure.Facts{Class: failure.Stalled, Server: spec.Name, Cause: "stalled", Sentence: reasonStalled})
 	u.status = Status{Name: spec.Name, State: Idle, Since: time.Now()}
+	if spec.Unusable != nil {
+		f := u.failureOf(spec.Unusable)
+		e := u.unavailable(spec.Unusable, f.Cause)
+		e.Retryable = false
+		u.explain(e, f)
+		u.lastErr = e
+		u.faultLocked(f)
+		u.setFailedLocked(Broken, f)
+	}
 	return u
 }
 

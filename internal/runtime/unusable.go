@@ -1,0 +1,35 @@
+package runtime
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+)
+
+// unusable is the error of a server that is configured with an environment variable that is
+// not set.
+type unusable struct {
+	server  string
+	problem config.Problem
+}
+
+// unusableOf returns why a configured server cannot be opened, nil if it can.
+func unusableOf(c config.Server) error {
+	if c.Unusable == nil {
+		return nil
+	}
+	return &unusable{c.Name, *c.Unusable}
+}
+
+func (e *unusable) Error() string {
+	return fmt.Sprintf("%s, so server %q is not started", e.problem.Text, e.server)
+}
+
+// DescribeFailure implements failure.Source.
+func (e *unusable) DescribeFailure(f *failure.Facts) {
+	f.Class, f.Cause, f.Sentence = failure.MissingVariable, "unset_variable", e.Error()
+	f.Action = fmt.Sprintf("set %s where Dragoman is started and restart Dragoman, or write ${%s:-default} in line %d of %s; a running Dragoman reads the file again when it changes and on SIGHUP, but its environment never changes",
+		e.problem.Variable, e.problem.Variable, e.problem.Line, filepath.Base(e.problem.File))
+}
