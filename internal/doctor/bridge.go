@@ -132,13 +132,16 @@ func (e *exam) openBridge(ctx context.Context, offer handshake.Offer) (*handshak
 func (e *exam) firstCall(ctx context.Context, s *conn.Conn) (works []mcp.Revision, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*(e.o.Patience+e.startTime()))
 	defer cancel()
-	raw := jsonrpc.AppendRequest(nil, "1", mcp.MethodListTools, nil)
-	m, err := jsonrpc.Scan(raw, jsonrpc.Limits{})
-	if err != nil {
-		return nil, err
-	}
 	for _, r := range mcp.Revisions() {
-		c := mcp.NewCall(m, jsonrpc.Span{}, &mcp.ClientInfo{Revision: r, Info: []byte(identity)})
+		var params []byte
+		if r.Modern() {
+			params = []byte("{" + meta(r.String()) + "}")
+		}
+		m, bad := jsonrpc.Scan(jsonrpc.AppendRequest(nil, "1", mcp.MethodListTools, params), jsonrpc.Limits{})
+		if bad != nil {
+			return nil, bad
+		}
+		c := mcp.NewCall(m, m.Param(mcp.KeyMeta), &mcp.ClientInfo{Revision: r, Info: []byte(identity)})
 		reply, bad := s.Call(ctx, mcp.NewAttempt(c), mcp.NoCaller{})
 		if bad != nil {
 			err = bad
@@ -162,7 +165,8 @@ func answersIn(r mcp.Revision, raw []byte) bool {
 		return false
 	}
 	if m.Kind == jsonrpc.Failure {
-		return true
+		code, _ := jsonrpc.Int(m.Raw, jsonrpc.Find(m.Raw, m.Error, "code"))
+		return code == jsonrpc.CodeMethodNotFound
 	}
 	return jsonrpc.KindOf(m.Raw, m.ResultMember("tools")) == '[' && (r.Legacy() || !m.ResultMember("resultType").IsZero())
 }

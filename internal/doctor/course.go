@@ -215,7 +215,7 @@ func (t *talk) lingerAtEnd(ctx context.Context, odd bool) {
 // settle decides what counts of what a probe has found, and runs the probe again if that is
 // in doubt. It reports whether the conversation can go on.
 func (e *exam) settle(t *talk, p *probe) bool {
-	drafts, bad := t.drafts, false
+	drafts := t.drafts
 	t.drafts = nil
 	doubt := t.timedOut || t.unsure && t.shared
 	for _, d := range drafts {
@@ -236,10 +236,9 @@ func (e *exam) settle(t *talk, p *probe) bool {
 	}
 	for _, d := range drafts {
 		e.accept(d)
-		bad = bad || d.condition().Level != Info
 	}
 	e.mu.Lock()
-	e.passed[p.name] = t.ran && !bad && !t.timedOut && !t.over
+	e.passed[p.name] = t.ran && len(drafts) == 0 && !t.timedOut && !t.over
 	e.mu.Unlock()
 	return !t.over && !t.timedOut
 }

@@ -34,7 +34,7 @@ type Options struct {
 type Report struct {
 	Findings []Finding // worst first, then by how many are hurt
 	Verdict  Verdict
-	// Passed has the names of the probes that found neither an error nor a warning, sorted.
+	// Passed has the names of the probes that found nothing, sorted.
 	Passed []string
 }
 
@@ -60,7 +60,7 @@ type exam struct {
 // state is what the probes have found out. It is guarded by the exam's mu.
 type state struct {
 	found   map[string]Finding
-	passed  map[string]bool // of each probe: whether it found neither an error nor a warning
+	passed  map[string]bool // of each probe: whether it ran and found nothing
 	jobs    []job           // what has to be run again, or later
 	deaths  []draft         // exits in shared conversations
 	started []time.Duration // time until the first answer, of each conversation
