@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
 	"github.com/goreleaser/nfpm/v2/deb"
@@ -25,7 +26,9 @@ func (r *release) packages(p platform) error {
 		if info, err = prepare(info, format); err != nil {
 			return err
 		}
-		if err := r.write(packager.ConventionalFileName(info), func(w io.Writer) error { return packager.Package(info, w) }); err != nil {
+		// GitHub would change the ~ of a version such as 1.2.3~rc.1 in the name of a file.
+		name := strings.ReplaceAll(packager.ConventionalFileName(info), "~", "-")
+		if err := r.write(name, func(w io.Writer) error { return packager.Package(info, w) }); err != nil {
 			return err
 		}
 	}
