@@ -127,7 +127,7 @@ release-try: ## the same for this platform, twice; compares the two, and uses th
 	cd packaging && ../bin/release -dist ../bin/try/one -platforms "$$(go env GOOS)/$$(go env GOARCH)"
 	cd packaging && umask 077 && TZ=Asia/Tokyo LC_ALL=C ../bin/release -dist ../bin/try/two -platforms "$$(go env GOOS)/$$(go env GOARCH)"
 	@diff bin/try/one/SHA256SUMS bin/try/two/SHA256SUMS || { echo "two releases of one commit differ"; exit 1; }
-	cd packaging && DRAGOMAN_TRY=$(CURDIR)/bin/try/one go test -count=1 -v ./try
+	cd packaging && DRAGOMAN_TRY=$(CURDIR)/bin/try/one go test -count=1 -timeout 9m -v ./try
 
 release-check: ## what has to hold before a tag: clean, tidy, documented, reproducible
 	@test -z "$$(git status --porcelain)" || { echo "the work tree is not clean"; exit 1; }

@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long anything may take. It only ends tests that would hang.
-const patience = 2 * time.Minute
+const patience = 8 * time.Minute
 
 // results returns the folder with what the release has made.
 func results(t *testing.T) string {
