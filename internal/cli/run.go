@@ -33,6 +33,10 @@ func checkHosts(hosts []string) error {
 	return nil
 }
 
+func addCallsFlag(c *cobra.Command, calls *bool) {
+	c.Flags().BoolVar(calls, "log-calls", false, "log one line for each call: server, tool, time, outcome, client and revisions")
+}
+
 func checkListen(address string, open bool) error {
 	if p := config.CheckListen(address, open, "--"+openFlag); p != nil {
 		return usagef(p.Hint, "%s", p.Text)
@@ -66,6 +70,7 @@ func (a *app) runCommand() *cobra.Command {
 	var listen string
 	var hosts []string
 	var open bool
+	var logCalls bool
 	c := &cobra.Command{
 		Use:   "run [flags] (URL | [--] COMMAND [ARG]...)",
 		Short: "Run one server for any client, with its names unchanged",
@@ -113,7 +118,7 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 				a.showProgress()
 			}
 			err = a.backend.Run(c.Context(), daemon.RunOptions{
-				Server: server, Listen: listen, Hosts: hosts, Log: a.log, Progress: a.status.Step,
+				Server: server, Listen: listen, Hosts: hosts, Log: a.log, LogCalls: logCalls, Progress: a.status.Step,
 				Trace: a.tracer(), Version: version(),
 				Ready: func(endpoint string) {
 					a.status.End()
@@ -130,6 +135,7 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 	f.StringVar(&listen, "listen", "", "listen for HTTP on `ADDR` (host:port) instead of using stdio")
 	addHostFlag(c, &hosts)
 	t.add(f)
+	addCallsFlag(c, &logCalls)
 	addOpenFlag(c, &open)
 	a.oneServer(c, &t, "dragoman run")
 	return c

@@ -12,7 +12,7 @@ import (
 func (a *app) serveCommand() *cobra.Command {
 	var file, listen string
 	var hosts []string
-	var stdio, demo, strict, open bool
+	var stdio, demo, strict, open, logCalls bool
 	c := &cobra.Command{
 		Use:   "serve [flags]",
 		Short: "Serve many servers at one endpoint",
@@ -87,7 +87,7 @@ text.`,
 			a.showProgress()
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
-				Log: a.log, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
+				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
 				Ready: func(endpoint string) {
 					a.status.End()
 					if a.quiet {
@@ -113,6 +113,7 @@ text.`,
 	f.BoolVar(&strict, "strict", false, "refuse a configuration in which a server refers to an unset variable")
 	f.BoolVar(&stdio, "stdio", false, "also serve a client on stdin and stdout")
 	f.BoolVar(&demo, "demo", false, "serve two demo servers, and the servers of -c FILE if it is given")
+	addCallsFlag(c, &logCalls)
 	addOpenFlag(c, &open)
 	return c
 }

@@ -104,6 +104,18 @@ func serveSettings() map[string]setting {
 				s.lacks(s.log.String(), "level=")
 			},
 		},
+		"dragoman.log.calls": {
+			ours: `log: {calls: true}`,
+			effect: func(s *stage) {
+				s.call("echo", "{}")
+				const want = " msg=call server=a tool=echo took="
+				// The record may be written after the response.
+				for end := time.Now().Add(30 * time.Second); !strings.Contains(s.log.String(), want) && time.Now().Before(end); {
+					time.Sleep(20 * time.Millisecond)
+				}
+				s.wants(s.log.String(), want)
+			},
+		},
 		"dragoman.log.format": {
 			ours: `log: {format: json}`, env: `PEER_MUTE: "1"`, own: `startTimeout: 1s`,
 			effect: func(s *stage) {

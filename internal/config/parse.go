@@ -143,6 +143,7 @@ func (c *compiler) readOurs(o *object, s *Snapshot) {
 		i := l.choice("level", levels, 1)
 		s.Log.Level = []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}[i]
 		s.Log.JSON = l.choice("format", []string{"text", "json"}, 0) == 1
+		l.boolean("calls", &s.Log.Calls)
 		l.done()
 	}
 }

@@ -62,6 +62,7 @@ func (s *Snapshot) AppendYAML(dst []byte) []byte {
 	p.line(1, "log:")
 	p.text(2, "level", levelName(s.Log.Level))
 	p.text(2, "format", choose(s.Log.JSON, "json", "text"))
+	p.line(2, "calls: "+strconv.FormatBool(s.Log.Calls))
 	return p.b
 }
 

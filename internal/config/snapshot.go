@@ -108,6 +108,7 @@ type Limits struct {
 type Log struct {
 	Level slog.Level // Info unless configured
 	JSON  bool
+	Calls bool // one record for each call at level info; otherwise at level debug
 }
 
 // Kind says which transport reaches a server.

@@ -16,6 +16,14 @@ func limitLog(log *slog.Logger) (limited *slog.Logger, flush func()) {
 	return slog.New(h), h.Close
 }
 
+// callLevel returns the level of the records of calls.
+func callLevel(wanted bool) slog.Level {
+	if wanted {
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
 // serverLog receives the lines that net/http's server logs. Most report what one client
 // did, and are logged at debug level. A failure to accept connections, which net/http
 // retries after a pause, is a warning; a panic is an error.

@@ -30,6 +30,8 @@ type RunOptions struct {
 	Listen string   // "" means stdio
 	Hosts  []string // accepted Host headers besides the loopback names
 	Log    *slog.Logger
+	// LogCalls logs each call at level info, not debug.
+	LogCalls bool
 	// Progress gets the current step while the user waits; an empty step says that it is over.
 	// Any goroutine may call it. Nil is allowed.
 	Progress func(server, step string)
@@ -49,7 +51,8 @@ type RunOptions struct {
 // Run serves one server under its own names until ctx ends or, on stdio, the client
 // disconnects. It returns nil in both cases.
 func Run(ctx context.Context, o RunOptions) error {
-	limited, flush := limitLog(orDiscard(o.Log))
+	plain := orDiscard(o.Log)
+	limited, flush := limitLog(plain)
 	defer flush()
 	o.Log = limited
 	o.Server.Name = nameOf(o.Server)
@@ -58,6 +61,8 @@ func Run(ctx context.Context, o RunOptions) error {
 	}
 	shown := telemetry.NewLog(o.Events, telemetry.LogOptions{Log: o.Log, Step: o.Progress, Trace: o.Trace})
 	defer shown.Close()
+	calls := telemetry.NewCallLog(o.Events, plain, callLevel(o.LogCalls))
+	defer calls.Close()
 	u := runtime.NewUpstream(o.Server, runtime.Hooks{Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen)})
 	limit := runtime.StopLimit
 	defer func() { runtime.CloseAll([]*upstream.Upstream{u}, limit) }()

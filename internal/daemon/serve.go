@@ -36,6 +36,7 @@ type ServeOptions struct {
 	Strict     bool     // refuse a changed configuration in which a server cannot be used
 	Stdio      bool     // also serve a client on stdin and stdout
 	Log        *slog.Logger
+	LogCalls   bool                      // log each call at level info, not debug
 	Progress   func(server, step string) // see RunOptions
 	Trace      func(server, trace string)
 	Stdin      io.Reader
@@ -77,6 +78,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	}
 	d := newDaemon(o, isLocal(address))
 	d.log = plain
+	d.calls = telemetry.NewCallLog(d.events, plain, callLevel(o.LogCalls))
 	defer d.close()
 	d.runtime.Apply(o.Config)
 	ctx, cancel := context.WithCancel(ctx)
@@ -122,7 +124,8 @@ type daemon struct {
 	events      *event.Publisher
 	metrics     *telemetry.Metrics
 	shown       *telemetry.Log // of events
-	stopMetrics func()         // ends the metrics subscription
+	calls       *telemetry.CallLog
+	stopMetrics func() // ends the metrics subscription
 	guard       *httpdoor.Guard
 	budget      *transport.Budget
 	runtime     *runtime.Runtime
@@ -295,6 +298,7 @@ func (d *daemon) close() {
 	}
 	d.runtime.Close(limit)
 	d.stopMetrics()
+	d.calls.Close()
 	d.shown.Close() // last, so that what the others log when they end is written
 }
 

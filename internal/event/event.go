@@ -101,6 +101,9 @@ type Event struct {
 	Code    int64  // of the error that the client got; 0 for none
 	In, Out int    // bytes of the request, and of the answer as the server sent it
 	Call    uint64 // the same number in all events of one call, its retries included; 0 for none
-	Trace   string // the client's W3C trace id
-	Detail  string // for people
+	// Client is what is known of the client of a Call. Only taps get it, and only until they
+	// return: it is part of the request.
+	Client *mcp.ClientInfo
+	Trace  string // the client's W3C trace id
+	Detail string // for people
 }

@@ -61,6 +61,7 @@ func (p *Publisher) Publish(e Event) {
 			t.f(e)
 		}
 	}
+	e.Client = nil // a queue would keep the request
 	for _, q := range s.queues {
 		if q.want.Has(e.Kind) {
 			q.push(&e)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman/internal/leaktest"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -215,4 +216,19 @@ func BenchmarkPublish(b *testing.B) {
 		defer p.Subscribe(All, 256).Close()
 	}
 	run("tap and three queues", &p)
+}
+
+// TestClient: only taps get the client of a call, because a queue would keep its request.
+func TestClient(t *testing.T) {
+	var p Publisher
+	var got *mcp.ClientInfo
+	defer p.Tap(Of(Call), func(e Event) { got = e.Client })()
+	q := p.Subscribe(Of(Call), 1)
+	defer q.Close()
+	client := &mcp.ClientInfo{}
+	p.Publish(Event{Kind: Call, Client: client})
+	buf := make([]Event, 1)
+	if n, _, err := q.Next(t.Context(), buf); n != 1 || err != nil || buf[0].Client != nil || got != client {
+		t.Errorf("%d %v: the queue has %v, the tap %v", n, err, buf[0].Client, got)
+	}
 }

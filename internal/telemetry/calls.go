@@ -1,0 +1,171 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+	"github.com/dragoman-mcp/dragoman/internal/work"
+)
+
+// callDepth bounds the calls that wait for the log.
+const callDepth = 1024
+
+// CallLog writes one log record for each call that a client gets an answer to. NewCallLog
+// starts it and Close ends it. A nil *CallLog does nothing.
+//
+// It is a tap, because only a tap gets the name of the client. The tap does not wait: calls
+// that the log is too slow for are counted, and their number is logged.
+type CallLog struct {
+	log     *slog.Logger
+	level   slog.Level
+	untap   func()
+	calls   chan loggedCall
+	missed  atomic.Int64
+	closing chan struct{}
+	running work.Group
+}
+
+// loggedCall is a call and the name of its client.
+type loggedCall struct {
+	event.Event
+	client string
+}
+
+// NewCallLog returns a log of the calls of p at a level. It returns nil if log does not
+// write this level, so that calls cost nothing.
+func NewCallLog(p *event.Publisher, log *slog.Logger, level slog.Level) *CallLog {
+	if !log.Enabled(context.Background(), level) {
+		return nil
+	}
+	l := &CallLog{log: log, level: level, calls: make(chan loggedCall, callDepth), closing: make(chan struct{})}
+	l.untap = p.Tap(event.Of(event.Call), l.take)
+	l.running.Go(l.run)
+	return l
+}
+
+// Close logs the calls that were published before it and waits for the goroutine.
+func (l *CallLog) Close() {
+	if l == nil {
+		return
+	}
+	l.untap()
+	close(l.closing)
+	l.running.Close()
+	l.running.Wait()
+}
+
+// take is the tap.
+func (l *CallLog) take(e event.Event) {
+	name := clientName(e.Client)
+	e.Client = nil // it is part of the request
+	select {
+	case l.calls <- loggedCall{e, name}:
+	default:
+		l.missed.Add(1)
+	}
+}
+
+// clientName returns the name that a client gives itself, "" for none.
+func clientName(c *mcp.ClientInfo) string {
+	if c == nil {
+		return ""
+	}
+	name, _ := jsonrpc.Text(c.Info, jsonrpc.Find(c.Info, jsonrpc.Whole(c.Info), "name"))
+	if name == "" {
+		return ""
+	}
+	return excerpt.Name(name)
+}
+
+// run logs calls until Close.
+func (l *CallLog) run() {
+	for {
+		select {
+		case c := <-l.calls:
+			l.write(&c)
+			continue
+		default:
+		}
+		select {
+		case c := <-l.calls:
+			l.write(&c)
+		case <-l.closing:
+			for {
+				select {
+				case c := <-l.calls:
+					l.write(&c)
+				default:
+					l.tellMissed()
+					return
+				}
+			}
+		}
+	}
+}
+
+// tellMissed logs how many calls were not logged since the last time.
+func (l *CallLog) tellMissed() {
+	if n := l.missed.Swap(0); n > 0 {
+		l.log.Warn("too many calls at once; some were not logged", "code", "calls_not_logged", "missed", n)
+	}
+}
+
+// subjects has the attribute for the item of a method. Calls of a tool have no method.
+var subjects = map[string]string{
+	mcp.MethodCallTool: "tool", mcp.MethodGetPrompt: "prompt", mcp.MethodReadResource: "uri",
+	mcp.MethodSubscribe: "uri", mcp.MethodUnsubscribe: "uri",
+}
+
+// write logs one call.
+func (l *CallLog) write(c *loggedCall) {
+	l.tellMissed()
+	r := slog.NewRecord(c.Time, l.level, "call", 0)
+	text := func(key, value string) {
+		if value != "" {
+			r.AddAttrs(slog.String(key, value))
+		}
+	}
+	text("server", c.Server)
+	if c.Method != mcp.MethodCallTool {
+		text("method", excerpt.Name(c.Method))
+	}
+	if key := subjects[c.Method]; key != "" && c.Name != "" {
+		text(key, excerpt.Line(c.Name, maxSubject))
+	}
+	text("took", tookText(c.Took))
+	text("outcome", string(c.Outcome))
+	if c.Code != 0 {
+		r.AddAttrs(slog.Int64("error_code", c.Code))
+	}
+	text("client", c.client)
+	text("principal", c.Who.Key())
+	if c.From != mcp.Unknown {
+		text("from", c.From.String())
+	}
+	if c.To != mcp.Unknown {
+		text("to", c.To.String())
+	}
+	_ = l.log.Handler().Handle(context.Background(), r)
+}
+
+// maxSubject bounds the name of a tool, a prompt or a resource, in bytes.
+const maxSubject = 256
+
+// tookText rounds a duration to what a person compares.
+func tookText(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		d = d.Round(10 * time.Microsecond)
+	case d < 10*time.Second:
+		d = d.Round(time.Millisecond)
+	default:
+		d = d.Round(100 * time.Millisecond)
+	}
+	return d.String()
+}

@@ -1,0 +1,92 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/identity"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+// TestCallLog checks the record of calls of all kinds.
+func TestCallLog(t *testing.T) {
+	var b bytes.Buffer
+	p := &event.Publisher{}
+	l := NewCallLog(p, logger(&b, slog.LevelInfo), slog.LevelInfo)
+	named := func(name string) *mcp.ClientInfo {
+		return &mcp.ClientInfo{Info: []byte(`{"name":"` + name + `","version":"1"}`)}
+	}
+	for _, e := range []event.Event{
+		{Server: "files", Method: mcp.MethodCallTool, Name: "read_file", Took: 12345 * time.Microsecond, Outcome: event.OK, Client: named("Claude Code"), From: mcp.R20251125, To: mcp.R20260728},
+		{Method: mcp.MethodListTools, Took: 1234 * time.Nanosecond, Outcome: event.OK, Client: named(`a\u001b[2J \"b\"`), From: mcp.R20260728},
+		{Server: "s", Method: mcp.MethodGetPrompt, Name: "two\nlines", Took: 12345 * time.Millisecond, Outcome: mcp.Failed, Code: -32602, Who: identity.Named("ann"), From: mcp.R20241105, To: mcp.R20250618, Client: &mcp.ClientInfo{}},
+		{Server: "s", Method: "made/up", Took: time.Second, Outcome: event.Refused, Code: -32601},
+	} {
+		e.Kind = event.Call
+		p.Publish(e)
+	}
+	l.Close()
+	if p.Wants(event.Call) {
+		t.Error("a closed log wants calls")
+	}
+	if want := `level=INFO msg=call server=files tool=read_file took=12ms outcome=ok client="Claude Code" from=2025-11-25 to=2026-07-28
+level=INFO msg=call method=tools/list took=0s outcome=ok client="a_[2J \"b\"" from=2026-07-28
+level=INFO msg=call server=s method=prompts/get prompt="two lines" took=12.3s outcome=failed error_code=-32602 principal=ann from=2024-11-05 to=2025-06-18
+level=INFO msg=call server=s method=made/up took=1s outcome=refused error_code=-32601
+`; b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+}
+
+// TestCallLogOff: without the level nothing subscribes, so a call costs nothing.
+func TestCallLogOff(t *testing.T) {
+	p := &event.Publisher{}
+	l := NewCallLog(p, logger(&bytes.Buffer{}, slog.LevelInfo), slog.LevelDebug)
+	if l != nil || p.Wants(event.Call) {
+		t.Error("it listens")
+	}
+	l.Close()
+}
+
+// TestCallLogMisses: calls do not wait for a slow log, and their number is logged.
+func TestCallLogMisses(t *testing.T) {
+	var b bytes.Buffer
+	p := &event.Publisher{}
+	h := &slowHandler{Handler: logger(&b, slog.LevelWarn).Handler(), begun: make(chan struct{}), slow: make(chan struct{})}
+	l := NewCallLog(p, slog.New(h), slog.LevelInfo)
+	p.Publish(event.Event{Kind: event.Call})
+	<-h.begun
+	for range callDepth + 5 {
+		p.Publish(event.Event{Kind: event.Call})
+	}
+	close(h.slow)
+	l.Close()
+	if want := "level=WARN msg=\"too many calls at once; some were not logged\" code=calls_not_logged missed=5\n"; b.String() != want {
+		t.Errorf("got %s", b.String())
+	}
+}
+
+// slowHandler waits with the first record.
+type slowHandler struct {
+	slog.Handler
+	begun, slow chan struct{}
+	waited      bool
+}
+
+func (h *slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *slowHandler) Handle(ctx context.Context, r slog.Record) error {
+	if !h.waited {
+		h.waited = true
+		close(h.begun)
+		<-h.slow
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
