@@ -69,6 +69,12 @@ func (u *Upstream) hasSessionLocked() bool {
 	return false
 }
 
+func (u *Upstream) hasSession() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.hasSessionLocked()
+}
+
 // healLaterLocked plans the next attempt in the background, in place of an earlier plan.
 func (u *Upstream) healLaterLocked(pause time.Duration) {
 	if !u.kept || u.closed || u.spec.Unusable != nil {

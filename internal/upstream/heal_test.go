@@ -373,15 +373,23 @@ func TestFailedLaneDoesNotMakeTheServerFailed(t *testing.T) {
 }
 
 // TestHTTPServerThatWasAwayIsNoticed: an HTTP server goes away without a word. A failed call
-// shows it, and when the server is back, that is noticed without a call.
+// shows it, or a stream of the server that ends. When the server is back, that is noticed without a call.
 func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 	t.Parallel()
-	for _, modern := range []bool{false, true} {
-		t.Run(map[bool]string{false: "legacy", true: "modern"}[modern], func(t *testing.T) {
+	for name, how := range map[string]struct{ modern, stream bool }{"legacy": {}, "modern": {modern: true}, "legacy with a stream": {stream: true}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			var streams atomic.Int32
 			answers := func(w http.ResponseWriter, r *http.Request) {
-				h := &program{legacy: !modern, modern: modern}
-				if r.Method != http.MethodPost {
+				h := &program{legacy: !how.modern, modern: how.modern}
+				switch {
+				case r.Method == http.MethodGet && how.stream:
+					w.Header().Set("Content-Type", "text/event-stream")
+					_ = http.NewResponseController(w).Flush()
+					streams.Add(1)
+					<-r.Context().Done()
+					return
+				case r.Method != http.MethodPost:
 					w.WriteHeader(http.StatusMethodNotAllowed)
 					return
 				}
@@ -417,10 +425,18 @@ func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 					}
 				}
 			}
+			for end := time.Now().Add(time.Minute); how.stream && streams.Load() == 0; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("there is no stream")
+				}
+			}
+			_ = web.Listener.Close()
 			web.CloseClientConnections()
 			web.Close()
-			if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err == nil {
-				t.Error("a call to a server that is away succeeded")
+			if !how.stream {
+				if _, err := call(t, u, modernClient, mcp.MethodCallTool, `{"name":"t"}`); err == nil {
+					t.Error("a call to a server that is away succeeded")
+				}
 			}
 			wait("it is away", func(s Status) bool { return s.State == Broken && s.Attempts > 0 })
 			l, err := net.Listen("tcp", address)

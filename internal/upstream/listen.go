@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -23,6 +24,7 @@ type listening struct {
 	honoured mcp.SubscriptionFilter
 	err      error
 	refused  bool           // the server does not have the method; no goroutine keeps this listen open
+	acks     int            // how often the server has acknowledged it
 	received map[string]int // see listenSet
 }
 
@@ -165,23 +167,32 @@ func (u *Upstream) awaitAck(ctx context.Context, l *listening) {
 func (u *Upstream) keepListening(ctx context.Context, on *link, l *listening) {
 	pauses := work.Backoff{Ceiling: time.Minute}
 	for {
+		before := u.acksOf(l)
 		err := u.listenOnce(ctx, on, l)
 		if ctx.Err() != nil || errors.Is(err, errEraChanged) || errors.Is(err, errNoListen) {
 			return // the next session or subscription starts another
 		}
-		if isClosed(l.acked) && l.err == nil {
+		level := slog.LevelDebug // it could not even begin
+		if u.acksOf(l) != before {
 			// Changes may have been missed in between.
+			level = slog.LevelInfo
 			pauses.Reset()
 			u.forgetTools()
-			if u.opts.Changed != nil {
+			if u.opts.Changed != nil && u.hasSession() { // otherwise the next open says it
 				u.opts.Changed("")
 			}
 		}
-		u.opts.Log.Info("listen ended", "server", u.spec.Name, "cause", reason(err))
+		u.opts.Log.Log(ctx, level, "listen ended", "server", u.spec.Name, "cause", reason(err))
 		if work.Sleep(ctx, pauses.Fail()) != nil {
 			return
 		}
 	}
+}
+
+func (u *Upstream) acksOf(l *listening) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return l.acks
 }
 
 func reason(err error) string {
@@ -249,6 +260,7 @@ func (s *listenCaller) Notify(n *mcp.Note) {
 	if m.Method == mcp.NoteAcknowledged {
 		got, _ := mcp.ParseSubscriptionFilter(m.Raw, m.Param("notifications"))
 		s.u.mu.Lock()
+		s.l.acks++
 		s.l.ackLocked(got, nil)
 		s.u.mu.Unlock()
 		return

@@ -278,7 +278,7 @@ func (u *Upstream) dial(ctx context.Context, p *pool, f *mcp.ClientInfo, anew bo
 	default:
 		u.step("connecting to " + u.displayName())
 		var c *streamhttp.Client
-		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{CAs: cas, Header: u.header(), Credentials: credentials, Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }}); err == nil {
+		if c, err = streamhttp.NewClient(u.spec.URL, streamhttp.ClientOptions{CAs: cas, Header: u.header(), Credentials: credentials, Limits: u.limits(), Logger: u.opts.Log.With("server", u.spec.Name), Dropped: func(string) { u.sessions.NoteOdd() }, Interrupted: func() { u.checkSoon(s) }}); err == nil {
 			s.shared, s.pipe = false, false
 			s.server, err = conn.OpenHTTP(ctx, c, offer, o)
 		}

@@ -45,18 +45,22 @@ type ClientOptions struct {
 	// JSON-RPC, an answer to another request, a request where the revision forbids
 	// them, an event after the answer. It must not block. It may be nil.
 	Dropped func(why string)
+	// Interrupted is called when the standing stream has ended or could not be opened, each
+	// time. It must not block. It may be nil.
+	Interrupted func()
 }
 
 // Client speaks Streamable HTTP to one server, in any revision: each message has its
 // differences as transport.Rules. The only state is the session id. Client starts no
 // goroutine and is safe for concurrent use.
 type Client struct {
-	link    *httplink.Link
-	limits  jsonrpc.Limits
-	log     *slog.Logger
-	session atomic.Pointer[[]string] // nil for none; otherwise one element
-	dropped func(why string)
-	linger  lingering
+	link        *httplink.Link
+	limits      jsonrpc.Limits
+	log         *slog.Logger
+	session     atomic.Pointer[[]string] // nil for none; otherwise one element
+	dropped     func(why string)
+	interrupted func() // never nil
+	linger      lingering
 }
 
 // NewClient returns a Client for an http or https URL. It does not connect.
@@ -65,7 +69,10 @@ func NewClient(url string, o ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{link: link, limits: o.Limits, log: o.Logger, dropped: o.Dropped}
+	c := &Client{link: link, limits: o.Limits, log: o.Logger, dropped: o.Dropped, interrupted: o.Interrupted}
+	if c.interrupted == nil {
+		c.interrupted = func() {}
+	}
 	c.linger.time = lingerTime
 	c.limits.Tolerant = true
 	if c.limits.Bytes <= 0 {

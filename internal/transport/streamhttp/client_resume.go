@@ -120,11 +120,13 @@ func (c *Client) Listen(ctx context.Context, rules *transport.Rules, in transpor
 			return context.Cause(ctx)
 		case err != nil:
 			failures++
+			c.interrupted()
 			c.log.Debug("cannot open the standing stream", slog.Any("err", err), slog.Int("attempt", failures))
 		case success(resp) && resp.Media() == httplink.Events:
 			s.rd.Reset(resp.Body, s.limits())
 			_, empty, err := s.read()
 			resp.Close()
+			c.interrupted()
 			if errors.Is(err, eventstream.ErrTooLarge) {
 				s.last = "" // otherwise it would be sent again
 				c.log.Warn("skipped an event over the size limit on the standalone SSE stream")
