@@ -135,16 +135,20 @@ func (u *Upstream) openError(err error, found []string) *mcp.Error {
 // failureOf returns the failure of an error that openError or unavailable made.
 func (u *Upstream) failureOf(err error) *failure.Failure { return failure.Of(err, u.facts()) }
 
-// addRemains adds what a child has left to the error of a call during which it exited. e may
-// be nil.
-func (u *Upstream) addRemains(s *session, e *mcp.Error) {
-	if s.child == nil || e == nil || e.Cause != "exited" {
-		return
+// withRemains returns the error of a call with what the child has left, if it exited during
+// the call. The session has err as its cause, so err itself is not changed.
+func (u *Upstream) withRemains(s *session, err error) error {
+	var e *mcp.Error
+	if s.child == nil || !errors.As(err, &e) || e.Cause != "exited" {
+		return err
 	}
+	out := *e
+	e = &out
 	f := u.facts()
 	f.Call, f.Cause = true, e.Cause
 	f.Exit, f.Stderr, f.Withheld = u.exitOf(s.child), s.child.StderrTail(stderrLines), s.child.Withheld()
 	u.explain(e, failure.Of(e.Err, f))
+	return e
 }
 
 // ended returns the failure of a server whose session has ended by itself. The child, if
@@ -159,5 +163,6 @@ func (u *Upstream) ended(s *session, cause error, exit string) *failure.Failure 
 	if errors.Is(cause, errUnresponsive) || errors.Is(cause, errStalled) {
 		f.Class, f.Sentence = failure.Silent, fmt.Sprintf("server %q was restarted: %v", u.spec.Name, cause)
 	}
-	return failure.Of(cause, f)
+	// The cause may be the error of a call, which has a failure of its own.
+	return failure.Of(errors.New(cause.Error()), f)
 }

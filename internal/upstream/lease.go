@@ -150,8 +150,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			u.checkSoon(s)
 		}
 		if e == nil || try > 0 || ctx.Err() != nil {
-			u.addRemains(s, e)
-			return nil, err
+			return nil, u.withRemains(s, err)
 		}
 		switch {
 		case isOver(err):
@@ -160,8 +159,7 @@ func (l *Lease) Call(ctx context.Context, a *mcp.Attempt, k mcp.Caller) (*mcp.Re
 			u.replaceBroken(ctx, s, err)
 		}
 		if !errors.Is(err, conn.ErrSessionLost) && e.Outcome != mcp.NotSent && !(e.Retryable && (e.Cause == "exited" || e.Cause == "stalled")) {
-			u.addRemains(s, e)
-			return nil, err
+			return nil, u.withRemains(s, err)
 		}
 		if e.Cause == "auth_required" || e.Cause == "overloaded" {
 			return nil, err
