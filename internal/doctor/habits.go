@@ -83,8 +83,8 @@ func (e *exam) habits(r mcp.Revision) []probe {
 	add := func(name string, run func(context.Context, *talk)) {
 		all = append(all, probe{name: name + " (" + r.String() + ")", rev: r, run: run})
 	}
-	add("an unknown notification", e.unknownNote) // first, so that an answer has time to come
 	if r.Legacy() {
+		add("an unknown notification", e.unknownNote) // first, so that an answer has time to come
 		add("ping", e.ping)
 	} else {
 		add("an unknown version in _meta", e.unknownMeta)
@@ -98,13 +98,16 @@ func (e *exam) habits(r mcp.Revision) []probe {
 		add("many requests at once", e.burst)
 	}
 	add("ids", e.ids)
+	if r.Modern() {
+		// After a message without _meta, a server of both eras may take the client for a
+		// legacy one.
+		add("an unknown notification", e.unknownNote)
+	}
 	add("staying alive", func(ctx context.Context, t *talk) { t.lingerAtEnd(ctx, false) })
 	for _, o := range oddities(r) {
 		all = append(all, probe{name: o.name + " (" + r.String() + ")", rev: r, death: o.death, odd: true, run: func(ctx context.Context, t *talk) { e.oddity(ctx, t, o) }})
 	}
 	if r.Modern() {
-		// Last, because a server of both eras may take the client for a legacy one from now
-		// on.
 		all = append(all, probe{name: "no _meta (" + r.String() + ")", rev: r, odd: true, run: e.noMeta})
 	}
 	return all
