@@ -85,10 +85,18 @@ text.`,
 			}
 			a.warnOpen(c.Context(), address)
 			a.showProgress()
+			var start startOptions
+			switch {
+			case listen != "":
+				start.flags = " --listen " + listen
+			case file != "":
+				start.flags = " -c " + file
+			}
 			err := a.backend.Serve(c.Context(), daemon.ServeOptions{
 				ConfigPath: path, Config: snapshot, Listen: listen, Hosts: hosts, Strict: strict, Stdio: stdio,
 				Log: a.log, LogCalls: logCalls || snapshot.Log.Calls, Progress: a.status.Step, Trace: a.tracer(), Version: version(), Dump: a.showStatus,
 				Ready: func(endpoint string) {
+					start.endpoint = reachable(endpoint)
 					a.status.End()
 					if a.quiet {
 						return
@@ -99,6 +107,11 @@ text.`,
 					}
 					if demo {
 						a.showTrial(reachable(endpoint))
+					}
+				},
+				Started: func(s daemon.Start) {
+					if !a.quiet {
+						a.showStart(start, s)
 					}
 				},
 			})

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
@@ -58,4 +59,26 @@ func (e *emptiness) refuses(now, next *config.Snapshot, sure bool) bool {
 	e.log.Warn("the changed configuration has no servers any more: the current ones stay; they are removed after the wait, or on SIGHUP",
 		"servers", len(now.Servers), "wait", e.patience.String())
 	return true
+}
+
+// logChanges logs what a new configuration has changed, a line for each server.
+func logChanges(log *slog.Logger, c config.Changes) {
+	for _, name := range c.Added {
+		log.Info("server added", "code", "server_added", "server", name)
+	}
+	for _, name := range c.Removed {
+		log.Info("server removed", "code", "server_removed", "server", name)
+	}
+	for _, x := range c.Changed {
+		effect := "applied without a restart"
+		if x.Restart {
+			effect = "restarted"
+		}
+		log.Info("server changed", "code", "server_changed", "server", x.Name, "settings", strings.Join(x.Settings, " "), "effect", effect)
+	}
+	attrs := []any{"code", "config_applied", "added", len(c.Added), "removed", len(c.Removed), "changed", len(c.Changed), "kept", len(c.Kept)}
+	if len(c.Settings) > 0 {
+		attrs = append(attrs, "settings", strings.Join(c.Settings, " "))
+	}
+	log.Info("configuration applied", attrs...)
 }

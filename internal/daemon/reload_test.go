@@ -78,6 +78,14 @@ func TestReload(t *testing.T) {
 	events := w.open("GET", "/mcp", "", "Mcp-Session-Id", session)
 	w.write(t, text(came, kept))
 	w.waitLog(t, "configuration applied", 1)
+	for _, line := range []string{
+		`msg="server added" code=server_added server=came`, `msg="server removed" code=server_removed server=gone`,
+		`msg="configuration applied" code=config_applied added=1 removed=1 changed=0 kept=1`,
+	} {
+		if !strings.Contains(w.log.String(), line) {
+			t.Errorf("the log lacks %s", line)
+		}
+	}
 	w.call("/mcp", "came__echo", `{"v":1}`).wantText(t, `{"v":1}`)
 	w.post("/mcp", toolCall("5", "kept__echo", `{"v":2}`), "Mcp-Session-Id", session).wantText(t, `{"v":2}`)
 	w.initialize("/s/came/mcp", "2025-06-18", "{}")

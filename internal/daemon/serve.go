@@ -42,6 +42,9 @@ type ServeOptions struct {
 	Stdin      io.Reader
 	Stdout     io.WriteCloser
 	Ready      func(mcp string) // called once when it listens, with the endpoint's URL
+	// Started is called once, when every server is ready or has failed, or a few seconds after
+	// Ready. It is not called if Serve ends before that. Nil is allowed.
+	Started func(Start)
 	// Drain is how long calls may run once ctx has ended or their server is removed from the
 	// configuration; 0 means 30 s.
 	Drain   time.Duration
@@ -54,6 +57,7 @@ type ServeOptions struct {
 	Dump func(*admin.Report)
 
 	secondLook time.Duration // see emptiness; for tests
+	startWait  time.Duration // see reportStart; for tests
 	recent     *logring.Ring // keeps the log; Serve sets it
 }
 
@@ -109,9 +113,13 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	return listen(ctx, listenOptions{
 		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain,
 		ready: func(base string) {
+			began := time.Now()
 			d.runtime.Warm()
 			if o.Ready != nil {
 				o.Ready(base + "/mcp")
+			}
+			if o.Started != nil {
+				running.Go(func() { d.reportStart(ctx, began) })
 			}
 		},
 	})
@@ -238,9 +246,10 @@ func (d *daemon) watch(ctx context.Context, hup <-chan os.Signal) {
 			d.log.Info("configuration is unchanged")
 			continue
 		}
+		changes := s.Since(d.runtime.Current())
 		d.runtime.Apply(s)
 		warnUnusable(d.log, problems)
-		d.log.Info("configuration applied", "servers", len(s.Servers))
+		logChanges(d.log, changes)
 		if later := needsRestart(d.opts.Config, s); len(later) > 0 {
 			d.log.Warn("some settings change only with a restart", "settings", strings.Join(later, " "))
 		}

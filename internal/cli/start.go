@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/daemon"
+	"github.com/dragoman-mcp/dragoman/internal/screen"
+)
+
+// startOptions are what the lines after the start say besides the state of the servers.
+type startOptions struct {
+	endpoint string // the URL for clients
+	flags    string // that other commands need to find this serve, after a space; "" for none
+}
+
+// showStart prints what became of the servers after the start of serve: one table, or a
+// record for each server.
+func (a *app) showStart(o startOptions, s daemon.Start) {
+	now := time.Now()
+	if a.status.records.Load() != nil {
+		a.recordStart(s, now)
+		return
+	}
+	width := 0
+	if a.status.terminal {
+		width = a.status.width()
+	}
+	_, _ = io.WriteString(a.status, o.text(s, now, width, a.status.colour)) // one write, so that no log line comes between
+}
+
+// text returns the table of the servers after the start, and how to go on.
+func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool) string {
+	r := s.Report
+	if len(r.Servers) == 0 {
+		return "dragoman: no server is configured; `dragoman import` takes those of another client, or add some under mcpServers in " + cmp.Or(clean(r.Config), "dragoman.yaml") + "\n"
+	}
+	t := screen.Table{Width: width, Colour: colour, Columns: []screen.Column{
+		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "REVISION", Whole: true},
+		{Title: "TRANSPORT", Whole: true}, {Title: "TOOLS", Right: true, Whole: true}, {Title: "TIME", Right: true, Whole: true}, {Title: "NOTE", Wrap: true},
+	}}
+	for i := range r.Servers {
+		x := &r.Servers[i]
+		t.Rows = append(t.Rows, []screen.Cell{
+			{Text: x.Name}, stateCell(x), {Text: x.Revision}, {Text: x.Transport}, {Text: toolsOf(x)}, {Text: readyText(x, s.Began)}, {Text: noteOf(x, now)},
+		})
+	}
+	return t.Text() + "dragoman: connect a client to " + clean(o.endpoint) + ", or let `dragoman connect CLIENT` do it; `dragoman status" + clean(o.flags) + "` shows this table again\n"
+}
+
+// readyText returns how long a server took to be ready, or "" if it is not.
+func readyText(s *admin.Server, began time.Time) string {
+	if s.State != "ready" {
+		return ""
+	}
+	return spanOf(s.Since.Sub(began))
+}
+
+// recordStart logs a record for each server, and one that counts them.
+func (a *app) recordStart(s daemon.Start, now time.Time) {
+	count := map[string]int{}
+	for i := range s.Report.Servers {
+		x := &s.Report.Servers[i]
+		count[x.State]++
+		attrs := []slog.Attr{slog.String("code", "server_state"), slog.String("server", x.Name), slog.String("state", x.State)}
+		text := func(key, value string) {
+			if value != "" {
+				attrs = append(attrs, slog.String(key, value))
+			}
+		}
+		text("revision", x.Revision)
+		text("transport", x.Transport)
+		if n, err := strconv.Atoi(toolsOf(x)); err == nil {
+			attrs = append(attrs, slog.Int("tools", n))
+		}
+		level := slog.LevelInfo
+		switch {
+		case x.State == "ready":
+			attrs = append(attrs, slog.Int64("ready_ms", max(0, x.Since.Sub(s.Began).Milliseconds())))
+		case x.Failure != nil:
+			level = slog.LevelWarn
+			text("class", string(x.Failure.Class))
+			text("sentence", x.Failure.Sentence)
+			text("action", x.Failure.Action)
+		default:
+			text("reason", x.Reason)
+		}
+		if x.State != "ready" && x.RetryAt != nil && x.RetryAt.After(now) {
+			attrs = append(attrs, slog.Int64("next_attempt_ms", x.RetryAt.Sub(now).Milliseconds()))
+		}
+		a.status.record(level, "state of a server after the start", attrs...)
+	}
+	a.status.record(slog.LevelInfo, fmt.Sprintf("servers after the start: %d", len(s.Report.Servers)), slog.String("code", "started"),
+		slog.Int("ready", count["ready"]), slog.Int("starting", count["starting"]), slog.Int("idle", count["idle"]),
+		slog.Int("failed", count["failed"]+count["unresponsive"]))
+}

@@ -1,0 +1,89 @@
+package config
+
+import "reflect"
+
+// serverSettings has the name of the setting of each field of Server, as it is in the file.
+// Fields that only follow from others have no name.
+var serverSettings = map[string]string{
+	"Command": "command", "Args": "args", "Env": "env", "Dir": "cwd", "InheritEnv": "inheritEnv", "URL": "url",
+	"Header": "headers", "Kind": "type", "CAFile": "caFile", "Prefix": "prefix", "Isolation": "isolation",
+	"Revision": "revision", "Dialect": "dialect", "Profile": "dialect", "Lazy": "lazy", "Expose": "expose",
+	"CallTimeout": "callTimeout", "CallMax": "callMax", "StartTimeout": "startTimeout", "Message": "message",
+	"Disabled": "disabled", "Unusable": "variables",
+	"Name": "", "Given": "", "Fingerprint": "",
+}
+
+// snapshotSettings has the same for Snapshot. Servers are compared one by one.
+var snapshotSettings = map[string]string{
+	"Listen": "listen", "Identity": "server", "Revisions": "revisions", "InheritEnv": "inheritEnv",
+	"Separator": "names.separator", "Limits": "limits", "PublicURL": "publicURL", "Hosts": "allowedHosts",
+	"Origins": "allowedOrigins", "Log": "log", "Dialects": "dialects",
+	"AllowUnauthenticatedNetworkAccess": "allowUnauthenticatedNetworkAccess",
+	"File":                              "", "Empty": "", "Servers": "",
+}
+
+// Changes says how a configuration differs from an older one. Servers are in the order of
+// the file in which they are. A server that is disabled counts as removed.
+type Changes struct {
+	Added, Removed, Kept []string // names of servers
+	Changed              []ServerChange
+	Settings             []string // other settings, in the order of Snapshot
+}
+
+// ServerChange says which settings of a server have changed.
+type ServerChange struct {
+	Name     string
+	Settings []string // as they are named in the file
+	Restart  bool     // the server must be started again
+}
+
+// Since returns how s differs from an older configuration.
+func (s *Snapshot) Since(old *Snapshot) (c Changes) {
+	before, after := old.enabled(), s.enabled()
+	for _, x := range s.Servers {
+		was, ok := before[x.Name]
+		switch {
+		case x.Disabled:
+		case !ok:
+			c.Added = append(c.Added, x.Name)
+		case reflect.DeepEqual(*was, x):
+			c.Kept = append(c.Kept, x.Name)
+		default:
+			c.Changed = append(c.Changed, ServerChange{x.Name, differences(*was, x, serverSettings), was.Fingerprint != x.Fingerprint})
+		}
+	}
+	for _, x := range old.Servers {
+		if _, ok := after[x.Name]; !ok && !x.Disabled {
+			c.Removed = append(c.Removed, x.Name)
+		}
+	}
+	c.Settings = differences(*old, *s, snapshotSettings)
+	return c
+}
+
+// enabled returns the servers that are not disabled, by name.
+func (s *Snapshot) enabled() map[string]*Server {
+	out := make(map[string]*Server)
+	for i := range s.Servers {
+		if !s.Servers[i].Disabled {
+			out[s.Servers[i].Name] = &s.Servers[i]
+		}
+	}
+	return out
+}
+
+// differences returns the names of the exported fields in which two structs differ.
+func differences(a, b any, names map[string]string) (out []string) {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		f := x.Type().Field(i)
+		name := names[f.Name]
+		if !f.IsExported() || name == "" || len(out) > 0 && out[len(out)-1] == name {
+			continue
+		}
+		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			out = append(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/admin"
+	"github.com/dragoman-mcp/dragoman/internal/mcp"
+)
+
+const (
+	// startReport is how long the report of the start waits for servers.
+	startReport = 5 * time.Second
+	startPoll   = 50 * time.Millisecond
+)
+
+// Start is the state of the servers after the start. Servers that take longer than a few
+// seconds are still starting.
+type Start struct {
+	Report *admin.Report
+	Began  time.Time // when the servers were told to start
+}
+
+// reportStart calls Started when every server is ready or has failed, or after a few
+// seconds. It calls nothing if ctx ends first.
+func (d *daemon) reportStart(ctx context.Context, began time.Time) {
+	lazy := map[string]bool{}
+	for _, c := range d.runtime.Current().Servers {
+		lazy[c.Name] = c.Lazy
+	}
+	late := time.NewTimer(cmp.Or(d.opts.startWait, startReport))
+	defer late.Stop()
+	poll := time.NewTicker(startPoll)
+	defer poll.Stop()
+	for waiting := true; waiting; {
+		r := d.admin.Report()
+		waiting = false
+		for i := range r.Servers {
+			waiting = waiting || !settled(&r.Servers[i], lazy[r.Servers[i].Name])
+		}
+		if !waiting {
+			break
+		}
+		select {
+		case <-poll.C:
+		case <-late.C:
+			waiting = false
+		case <-ctx.Done():
+			return
+		}
+	}
+	if ctx.Err() == nil {
+		d.opts.Started(Start{d.admin.Report(), began})
+	}
+}
+
+// settled reports whether a server is ready and its tools are known, or whether it is not
+// going to be ready soon.
+func settled(s *admin.Server, lazy bool) bool {
+	switch s.State {
+	case "starting":
+		return false
+	case "idle":
+		return lazy
+	case "ready":
+		for _, l := range s.Lists {
+			if l.Method == mcp.MethodListTools {
+				return l.ReadAt != nil || l.Failed != ""
+			}
+		}
+		return false
+	}
+	return true
+}
