@@ -80,16 +80,13 @@ splice = awk -v mark=$(1) -v part=$(2) '$$0 == "<!-- /" mark " -->" { skip = 0 }
 bin/matrix.md: build
 	bin/dragoman matrix --markdown >bin/matrix.new
 	@mv bin/matrix.new bin/matrix.md
-	@sed -n '/^### Through/,/^### Without/{/^|/p;}' bin/matrix.md >bin/matrix.grid.md
 	@$(call splice,matrix,bin/matrix.md,docs/compatibility.md) >bin/compatibility.md
-	@$(call splice,matrix,bin/matrix.grid.md,README.md) >bin/README.md
 
-matrix: bin/matrix.md ## measure who works with whom; writes docs/compatibility.md and the table of README.md
+matrix: bin/matrix.md ## measure who works with whom; writes docs/compatibility.md
 	@cp bin/compatibility.md docs/compatibility.md
-	@cp bin/README.md README.md
 
 matrix-check: bin/matrix.md ## the same, and fail if a cell fails or the documents say something else
-	@diff -u docs/compatibility.md bin/compatibility.md && diff -u README.md bin/README.md || { echo "the matrix is not what the documents say: if nothing got worse, run make matrix"; exit 1; }
+	@diff -u docs/compatibility.md bin/compatibility.md || { echo "the matrix is not what the documents say: if nothing got worse, run make matrix"; exit 1; }
 
 pictures: build ## draw the pictures of the documents from real runs, into docs/pictures
 	cd test && go run ./pictures
