@@ -55,16 +55,19 @@ func drawTerminal(t theme, title string, s *screen, columns int) string {
 			for to < len(line) && line[to].style == line[from].style {
 				to++
 			}
-			var text strings.Builder
-			for _, c := range line[from:to] {
-				text.WriteString(c.text)
-			}
-			// Leading spaces are a position, because SVG drops them.
-			shown := strings.TrimLeft(text.String(), " ")
-			if at := to - len([]rune(shown)); shown != "" && len([]rune(text.String())) == to-from {
-				drawRun(&b, t, padding+float64(at)*cellWidth, y, float64(to-at)*cellWidth, line[from].style, shown)
-			} else if shown != "" {
-				drawRun(&b, t, padding+float64(from)*cellWidth, y, float64(to-from)*cellWidth, line[from].style, text.String())
+			// Spaces are positions: SVG joins them.
+			for at := from; at < to; {
+				if line[at].text == " " {
+					at++
+					continue
+				}
+				end, text := at, ""
+				for end < to && !(line[end].text == " " && (end+1 == to || line[end+1].text == " ")) {
+					text += line[end].text
+					end++
+				}
+				drawRun(&b, t, padding+float64(at)*cellWidth, y, float64(end-at)*cellWidth, line[from].style, text)
+				at = end
 			}
 			from = to
 		}
@@ -91,7 +94,7 @@ func drawRun(b *strings.Builder, t theme, x float64, y int, length float64, s st
 }
 
 func begin(b *strings.Builder, t theme, title string, width float64, height int) {
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d" viewBox="0 0 %.0f %d" role="img" xml:space="preserve" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'Liberation Mono',monospace" font-size="%d">`+"\n", width, height, width, height, fontSize)
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d" viewBox="0 0 %.0f %d" role="img" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'Liberation Mono',monospace" font-size="%d">`+"\n", width, height, width, height, fontSize)
 	fmt.Fprintf(b, "<title>%s</title>\n", escape(title))
 	fmt.Fprintf(b, `<rect x="0.5" y="0.5" width="%.0f" height="%d" rx="8" fill="%s" stroke="%s"/>`+"\n", width-1, height-1, t.back, t.frame)
 }

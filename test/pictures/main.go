@@ -6,12 +6,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"html"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,7 +121,8 @@ var (
 	spaces  = regexp.MustCompile(` +`)
 )
 
-// textOf returns the text of a picture with # for each number, since times differ.
+// textOf returns the lines of a picture, sorted, with # for each number: times differ, and
+// so may the order of servers.
 func textOf(picture string) string {
 	var b strings.Builder
 	for _, m := range texts.FindAllStringSubmatch(picture, -1) {
@@ -127,9 +131,11 @@ func textOf(picture string) string {
 		}
 		b.WriteString(m[1] + " ")
 	}
-	s := numbers.ReplaceAllString(b.String(), "#")
+	s := numbers.ReplaceAllString(html.UnescapeString(b.String()), "#")
 	s = units.ReplaceAllString(s, "# s")
-	return spaces.ReplaceAllString(s, " ")
+	lines := strings.Split(spaces.ReplaceAllString(s, " "), "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // columns is the width of the terminal, in cells.
@@ -142,10 +148,22 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	// The program is found in the PATH that the pictures show.
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o777); err != nil {
+		return nil, err
+	}
+	if err := os.Symlink(binary, filepath.Join(dir, "bin", "dragoman")); err != nil {
+		return nil, err
+	}
+	binary = filepath.Join(dir, "bin", "dragoman")
 	for name, content := range s.files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
 			return nil, err
 		}
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
 	}
 	var out screen
 	var background []func() error
@@ -161,7 +179,7 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 		if !c.hidden {
 			out.write("\x1b[32m$\x1b[0m \x1b[1m" + strings.Join(c.shown(), " ") + "\x1b[0m\r\n")
 		}
-		text, end, err := start(ctx, dir, binary, c)
+		text, end, err := start(ctx, dir, binary, c.at(address))
 		if err != nil {
 			return nil, err
 		}
@@ -169,11 +187,35 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 			background = append(background, end)
 		}
 		if !c.hidden {
-			out.write(strings.ReplaceAll(text, binary, "dragoman"))
+			out.write(strings.NewReplacer(binary, "dragoman", dir, "~", address, usual).Replace(text))
 		}
 	}
 	out.trim()
 	return &out, nil
+}
+
+// usual is the address that the pictures show. The programs use a free one.
+const usual = "127.0.0.1:7300"
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// at returns the command with another address than the one that is shown.
+func (c command) at(address string) command {
+	args := slices.Clone(c.args)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], usual, address)
+	}
+	if args[0] == "serve" {
+		args = append(args, "--listen", address)
+	}
+	c.args = args
+	return c
 }
 
 // start runs a command on a terminal of its own and returns what it prints. A command with
@@ -181,7 +223,7 @@ func play(ctx context.Context, s scene, binary string) (*screen, error) {
 func start(ctx context.Context, dir, binary string, c command) (text string, end func() error, err error) {
 	cmd := exec.CommandContext(ctx, binary, c.args...)
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=" + dir, "PATH=" + filepath.Dir(binary) + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm-256color", "LANG=C.UTF-8"}
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + filepath.Dir(binary) + ":/usr/local/bin:/usr/bin:/bin", "TERM=xterm-256color", "LANG=C.UTF-8"}
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: columns})
 	if err != nil {
 		return "", nil, err

@@ -20,15 +20,16 @@ func shown(s *screen) string {
 
 func TestScreen(t *testing.T) {
 	for out, want := range map[string]string{
-		"a\r\nb":                       "a\nb\n",
-		"\x1b[31mred\x1b[0m plain":     "red plain\n",
-		"working 1\rworking 2":         "working 2\n",
-		"working\r\x1b[Kdone":          "done\n",
-		"a\tb":                         "a       b\n",
-		"\r\n\r\nx  \r\n\r\n":          "x\n",
-		"one\r\ntwo\x1b[1A\rONE":       "ONE\ntwo\n",
-		"日本x":                          "日本x\n",
-		"cut off in a sequence \x1b[3": "cut off in a sequence\n",
+		"a\r\nb":                           "a\nb\n",
+		"\x1b[31mred\x1b[0m plain":         "red plain\n",
+		"working 1\rworking 2":             "working 2\n",
+		"working\r\x1b[Kdone":              "done\n",
+		"a\tb":                             "a       b\n",
+		"\r\n\r\nx  \r\n\r\n":              "x\n",
+		"one\r\ntwo\x1b[1A\rONE":           "ONE\ntwo\n",
+		strings.Repeat("x", columns) + "y": strings.Repeat("x", columns) + "\ny\n",
+		"日本x":                              "日本x\n",
+		"cut off in a sequence \x1b[3":     "cut off in a sequence\n",
 	} {
 		var s screen
 		s.write(out)

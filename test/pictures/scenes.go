@@ -16,25 +16,35 @@ type command struct {
 
 func (c command) shown() []string { return append([]string{"dragoman"}, c.args...) }
 
+const demo = "http://127.0.0.1:7300/mcp"
+
 var scenes = []scene{
 	{
 		name: "serve", title: "dragoman serve --demo",
-		commands: []command{{args: []string{"serve", "--demo", "--listen", "127.0.0.1:7300"}, until: "modern"}},
+		commands: []command{{args: []string{"serve", "--demo"}, until: "modern__add"}},
 	},
 	{
-		name: "call", title: "One call across the eras",
+		name: "call", title: "Servers of both eras, called from a terminal",
 		commands: []command{
-			{args: []string{"serve", "--demo", "--listen", "127.0.0.1:7300"}, until: "modern", hidden: true},
-			{args: []string{"call", "http://127.0.0.1:7300/mcp", "legacy__greet", "name=Ada"}},
-			{args: []string{"call", "http://127.0.0.1:7300/mcp", "modern__add", "a=1", "b=41"}},
+			{args: []string{"serve", "--demo"}, until: "modern__add", hidden: true},
+			{args: []string{"call", demo, "legacy__greet", "name=Ada"}},
+			{args: []string{"call", demo, "modern__add", "a=1", "b=41"}},
+			{args: []string{"call", demo, "modern__add", "a=1"}},
+			{args: []string{"call", demo, "legacy__ask_name", "--accept", "name=Ada"}},
 		},
+	},
+	{
+		name: "list", title: "Are all servers well?",
+		files: map[string]string{"dragoman.yaml": `mcpServers:
+  notes: {command: dragoman, args: [fake, strict-2024-11-05]}
+  search: {command: dragoman, args: [fake, strict-2026-07-28]}
+  github: {command: dragoman, args: [fake, crash-at=initialize]}
+  files: {command: no-such-program}
+`},
+		commands: []command{{args: []string{"list"}}},
 	},
 	{
 		name: "doctor", title: "dragoman doctor",
 		commands: []command{{args: []string{"doctor", "--", "dragoman", "fake", "stdout-noise"}}},
-	},
-	{
-		name: "failure", title: "A failure says why",
-		commands: []command{{args: []string{"list", "--", "node-not-installed", "server.js"}}},
 	},
 }

@@ -64,6 +64,9 @@ func (s *screen) line() *[]cell {
 
 func (s *screen) put(r rune) {
 	width := runewidth.RuneWidth(r)
+	if s.col+width > columns {
+		s.row, s.col = s.row+1, 0
+	}
 	l := s.line()
 	if width == 0 {
 		if s.col > 0 && s.col <= len(*l) {
