@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mattn/go-runewidth"
+	"github.com/clipperhouse/displaywidth"
 )
 
 // style is how a cell looks.
@@ -63,7 +63,7 @@ func (s *screen) line() *[]cell {
 }
 
 func (s *screen) put(r rune) {
-	width := runewidth.RuneWidth(r)
+	width := displaywidth.Rune(r)
 	if s.col+width > columns {
 		s.row, s.col = s.row+1, 0
 	}
