@@ -145,6 +145,9 @@ func TestCommands(t *testing.T) {
 					continue
 				}
 				p.run(line)
+				if filepath.Base(path) == "cli.md" && strings.HasPrefix(line, "dragoman serve") {
+					p.run("dragoman serve") // an example stands alone: the next uses the usual file
+				}
 			}
 		})
 	}
@@ -177,6 +180,8 @@ mcpServers:
   github: {command: npx, args: [-y, "@modelcontextprotocol/server-github"]}
   gh: {command: npx, args: [-y, "@modelcontextprotocol/server-github"]}
   deploy: {command: npx, args: [deploy]}
+  charts: {command: npx, args: [charts]}
+  docs: {command: npx, args: [docs]}
 `
 
 // newPlace makes a directory with the files that the documents name, and starts dragoman
@@ -198,6 +203,10 @@ func newPlace(t *testing.T, bin, play, url string) *place {
 	}
 	write("dragoman.yaml", p.here(configuration), 0o600)
 	write(".cursor/mcp.json", `{"mcpServers":{"files":{"command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/srv"]}}}`, 0o600)
+	write("mcp.json", `{"mcpServers":{"files":{"command":"npx","args":["-y","@modelcontextprotocol/server-filesystem","/srv"]}}}`, 0o600)
+	write(".codex/config.toml", "[mcp_servers.files]\ncommand = \"npx\"\nargs = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \"/srv\"]\n", 0o600)
+	write("issue.json", `{"title":"Bug"}`, 0o644)
+	write(".local/share/bash-completion/completions/README", "", 0o644)
 	for _, name := range []string{"server", "server-new"} {
 		write(name, play, 0o755)
 	}
@@ -283,13 +292,16 @@ func (p *place) run(shown string) {
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
 		p.judge(shown, <-ended, out, 130)
 	})
-	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
-		if out.Len() > 0 || len(ended) > 0 {
-			break // it runs, or has ended: then the end of the document tells
-		}
-	}
 	if strings.HasPrefix(line, "dragoman serve") {
 		p.await(line)
+		return
+	}
+	if !strings.Contains(line, ">") {
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
+			if out.Len() > 0 || len(ended) > 0 {
+				break // it runs, or has ended: then the end of the document tells
+			}
+		}
 	}
 }
 

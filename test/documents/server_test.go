@@ -24,7 +24,11 @@ func TestMain(m *testing.M) {
 
 // exampleServer has everything that the examples of the documents use.
 func exampleServer() *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "example", Version: "1.0.0"}, nil)
+	s := mcp.NewServer(&mcp.Implementation{Name: "example", Version: "1.0.0"}, &mcp.ServerOptions{
+		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{"Paris"}}}, nil
+		},
+	})
 	answer := func(text string) mcp.ToolHandler {
 		return func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
@@ -36,6 +40,7 @@ func exampleServer() *mcp.Server {
 		"echo":         `{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`,
 		"create_issue": `{"type":"object","properties":{"title":{"type":"string"},"labels":{"type":"array","items":{"type":"string"}}},"required":["title"]}`,
 		"read_file":    `{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`,
+		"draw":         `{"type":"object","properties":{"title":{"type":"string"}}}`,
 		"screenshot":   `{"type":"object","properties":{"url":{"type":"string"}}}`,
 	} {
 		s.AddTool(&mcp.Tool{Name: name, Description: "An example.", InputSchema: json.RawMessage(schema)}, answer(name+" is done"))
@@ -52,6 +57,10 @@ func exampleServer() *mcp.Server {
 	s.AddResource(&mcp.Resource{URI: "file:///notes/today.md", Name: "today", MIMEType: "text/markdown"},
 		func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "file:///notes/today.md", Text: "# Today\n"}}}, nil
+		})
+	s.AddResource(&mcp.Resource{URI: "demo://logo.png", Name: "logo", MIMEType: "image/png"},
+		func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "demo://logo.png", MIMEType: "image/png", Blob: []byte("PNG")}}}, nil
 		})
 	s.AddPrompt(&mcp.Prompt{Name: "review", Arguments: []*mcp.PromptArgument{{Name: "language"}}},
 		func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
