@@ -71,6 +71,18 @@ dragoman: {inheritEnv: [A=b, "", "${X}"], servers: {a: {inheritEnv: [B]}}}
 }
 
 // TestInheritedSecrets: what a command inherits and repeats must be masked.
+// TestSecretArguments: a value that stands in the file itself is a secret if the name before
+// it says so.
+func TestSecretArguments(t *testing.T) {
+	s := Server{Command: "x", Args: []string{
+		"--api-key", "first-value", "--token=second-value", "DB_PASSWORD=third-value", "-H", "Authorization: Bearer fourth-value",
+		"--max-tokens", "100000", "--verbose", "--token", "--last-value", "README-file", "--pass", "short",
+	}}
+	if got, want := s.Secrets(), []string{"Bearer fourth-value", "fourth-value", "second-value", "first-value", "third-value"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestInheritedSecrets(t *testing.T) {
 	ours := []string{"GH_TOKEN=inherited-token", "OTHER_TOKEN=withheld-token", "REGION=eu-west-1", "HTTPS_PROXY=http://u:proxy-password@h:1", "no_proxy=localhost"}
 	s := Server{Command: "x", InheritEnv: []string{"GH_*", "REGION"}}

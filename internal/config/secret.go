@@ -56,7 +56,7 @@ const shortestSecret = 6
 // Secrets returns the secret texts of the server's configuration, longest first. They
 // must be masked in anything the server says. They are the values of its environment
 // and headers and the words in them, values from outside the file in its arguments and
-// URL, and the credentials in its URL. Of the variables that a command inherits from the
+// URL, arguments whose name says that they are secret, and the credentials in its URL. Of the variables that a command inherits from the
 // environment of this process, they are the values whose names say that they are secret.
 // Texts shorter than six bytes are left out.
 func (s Server) Secrets() []string {
@@ -77,6 +77,11 @@ func (s Server) Secrets() []string {
 	}
 	for _, v := range s.outside {
 		add(v.Reveal())
+	}
+	for i, shown := range maskArgs(s.Args) {
+		if shown != s.Args[i] {
+			add(strings.TrimSpace(strings.TrimPrefix(s.Args[i], strings.TrimSuffix(shown, mask))))
+		}
 	}
 	for _, text := range s.inheritedSecrets(os.Environ()) {
 		add(text)
