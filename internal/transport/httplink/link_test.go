@@ -342,6 +342,11 @@ func TestRefused(t *testing.T) {
 		case "/big":
 			w.WriteHeader(500)
 			w.Write(bytes.Repeat([]byte("<p>"), 100_000))
+		case "/slow":
+			w.WriteHeader(404)
+			io.WriteString(w, "nothing here")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
 		case "/endless":
 			w.Header().Set("Content-Type", "text/event-stream")
 			w.WriteHeader(500)
@@ -349,13 +354,18 @@ func TestRefused(t *testing.T) {
 			<-r.Context().Done()
 		}
 	})
-	get := func(path string) *transport.StatusError {
+	send := func(path string) *Response {
+		t.Helper()
 		l := mustLink(t, address+path, Options{})
 		resp, err := l.Send(t.Context(), "GET", l.NewHeader(0), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return resp.Refused()
+		return resp
+	}
+	get := func(path string) *transport.StatusError { return send(path).Refused() }
+	if e := send("/slow").refused(time.Millisecond); e.Status != 404 {
+		t.Errorf("%+v", e)
 	}
 	if e := get("/json"); e.Status != 429 || e.RetryAfter != 7*time.Second || e.Msg == nil || e.Msg.Kind != jsonrpc.Failure || e.ContentType != "application/json" {
 		t.Errorf("%+v", e)

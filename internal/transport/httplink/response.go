@@ -16,6 +16,9 @@ import (
 // maxErrorBody is how much of the body of an error response is read.
 const maxErrorBody = 64 << 10
 
+// errorBodyTime is how long reading it may take. The status says enough without it.
+const errorBodyTime = 5 * time.Second
+
 // ErrTooLarge reports a body over the limit.
 var ErrTooLarge = errors.New("response exceeds the size limit")
 
@@ -112,8 +115,11 @@ func broken(err error) error {
 }
 
 // Refused reads the beginning of an error response, or of one that is not an answer,
-// and closes it. Reading is limited by the context of the exchange.
-func (r *Response) Refused() *transport.StatusError {
+// and closes it. Reading takes five seconds at most, and is limited by the context of the
+// exchange.
+func (r *Response) Refused() *transport.StatusError { return r.refused(errorBodyTime) }
+
+func (r *Response) refused(limit time.Duration) *transport.StatusError {
 	e := &transport.StatusError{
 		Status:      r.StatusCode,
 		ContentType: r.Header.Get("Content-Type"),
@@ -126,6 +132,8 @@ func (r *Response) Refused() *transport.StatusError {
 		r.Close()
 		return e
 	}
+	late := time.AfterFunc(limit, func() { r.Body.Close() })
+	defer late.Stop()
 	body := io.LimitReader(r.Body, maxErrorBody)
 	e.Body, _ = io.ReadAll(body)
 	r.Discard()
