@@ -20,9 +20,14 @@ import (
 // saver writes content of a server to files in one folder. It never writes outside of the
 // folder, follows no link out of it, and never overwrites a file.
 type saver struct {
-	dir  string
-	root *os.Root
+	dir   string
+	root  *os.Root
+	saved int            // files so far
+	next  map[string]int // the number to try first, of names that have been used
 }
+
+// maxSaved is how many files one command saves. A server could fill a disk with empty ones.
+const maxSaved = 1000
 
 // newSaver opens the folder, and makes it if it does not exist. Close the saver at the end.
 func newSaver(dir string) (*saver, error) {
@@ -33,7 +38,7 @@ func newSaver(dir string) (*saver, error) {
 	if err != nil {
 		return nil, withHint(fmt.Errorf("cannot open the folder of --save: %w", err), "choose another folder")
 	}
-	return &saver{dir, root}, nil
+	return &saver{dir: dir, root: root, next: map[string]int{}}, nil
 }
 
 func (s *saver) Close() { _ = s.root.Close() }
@@ -59,7 +64,8 @@ var reserved = func() map[string]bool {
 }()
 
 // fileName returns a name for a file that is safe on every system: letters, digits, dots,
-// dashes and underscores, at most 100 bytes, without a leading or trailing dot.
+// dashes and underscores, at most 100 bytes, without a leading or trailing dot, and without
+// a leading dash, which programs take for a flag.
 func fileName(wish string) string {
 	const longest = 100
 	name := strings.Map(func(r rune) rune {
@@ -73,7 +79,7 @@ func fileName(wish string) string {
 		_, size := utf8.DecodeLastRuneInString(name)
 		name = name[:len(name)-size]
 	}
-	name = strings.Trim(name, "._")
+	name = strings.TrimLeft(strings.Trim(name, "._"), "-._")
 	stem, _, _ := strings.Cut(name, ".")
 	if reserved[strings.ToLower(stem)] {
 		name = "_" + name
@@ -115,9 +121,12 @@ func nameOf(uri, mime, otherwise string) string {
 // adds a number to the name.
 func (s *saver) save(name string, data []byte) (string, error) {
 	const most = 10_000
-	ext := path.Ext(name)
+	if s.saved == maxSaved {
+		return "", withHint(fmt.Errorf("cannot save to %s: the server sent more than %d files", s.dir, maxSaved), "the first ones are saved; ask the server for less")
+	}
+	wish, ext := name, path.Ext(name)
 	stem := strings.TrimSuffix(name, ext)
-	for n := 1; n <= most; n++ {
+	for n := max(s.next[wish], 1); n <= most; n++ {
 		if n > 1 {
 			name = stem + "-" + strconv.Itoa(n) + ext
 		}
@@ -133,6 +142,8 @@ func (s *saver) save(name string, data []byte) (string, error) {
 			_ = s.root.Remove(name)
 			return "", fmt.Errorf("cannot save to %s: %w", s.dir, err)
 		}
+		s.saved++
+		s.next[wish] = n + 1
 		return filepath.Join(s.dir, name), nil
 	}
 	return "", fmt.Errorf("cannot save to %s: %d files have the name %s already", s.dir, most, name)

@@ -22,6 +22,9 @@ func TestFileNames(t *testing.T) {
 		{"file:///a/..", "text/plain", "tool.txt"},
 		{"file:///C:%5Cwindows%5Cx.dll", "", "C__windows_x.dll"},
 		{"x:/.bashrc", "", "bashrc"},
+		{"x:/-rf", "", "rf"},
+		{"x:/--.-", "", "tool"},
+		{"x:/a-b-", "", "a-b-"},
 		{"x:/con.txt", "", "_con.txt"},
 		{"x:/a%00b%1b%5b2Jc.png", "", "a_b__2Jc.png"},
 		{"x:/日本.txt", "", "日本.txt"},
@@ -65,6 +68,32 @@ func TestSave(t *testing.T) {
 	}
 	if _, err := os.Stat(outside); err == nil {
 		t.Error("a link was followed")
+	}
+}
+
+// TestSaveIsBounded: a server cannot make a command save files without an end.
+func TestSaveIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	s, err := newSaver(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range maxSaved {
+		if _, err := s.save("a.png", nil); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if s.next["a.png"] != maxSaved+1 {
+		t.Errorf("the next file begins at number %d", s.next["a.png"])
+	}
+	for _, name := range []string{"a.png", "b.png"} {
+		if path, err := s.save(name, nil); err == nil {
+			t.Errorf("%s was saved", path)
+		}
+	}
+	if all, _ := os.ReadDir(dir); len(all) != maxSaved {
+		t.Errorf("%d files", len(all))
 	}
 }
 
