@@ -41,6 +41,12 @@ func parseArguments(flag string, pairs []string) ([]argument, error) {
 	return out, nil
 }
 
+// typeable reports whether name=value can give an argument of this name. The server chose the
+// name: it must not become a flag, or another name.
+func typeable(name string) bool {
+	return name != "" && !strings.HasPrefix(name, "-") && !strings.Contains(name, "=") && !strings.HasSuffix(name, ":")
+}
+
 // needTypes reports whether a schema is needed to find the types of the arguments.
 func needTypes(arguments []argument) bool {
 	for _, x := range arguments {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/schema"
+	"github.com/dragoman-mcp/dragoman/internal/tool"
 )
 
 const form = `{"type":"object","$defs":{"size":{"enum":[1,2,"big"]},"flag":{"type":["boolean","null"]},"loop":{"$ref":"#/$defs/loop"}},
@@ -61,6 +62,30 @@ func TestEndlessSchema(t *testing.T) {
 	got, err := objectOf(s, nil, []argument{{key: "x", value: "5"}})
 	if err != nil || string(got) != `{"x":"5"}` {
 		t.Errorf("%s %v", got, err)
+	}
+}
+
+// TestHostileNames: the name of an argument, which the server chose, becomes no flag of ours
+// in the example and in completions.
+func TestHostileNames(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"name":"t","inputSchema":{"type":"object","required":["a"],"properties":{"a":{"type":"string","default":"1 2"}}}}`:                    "dragoman call s t 'a=1 2'",
+		`{"name":"t","inputSchema":{"type":"object","required":["--save"],"properties":{"--save":{"type":"string","default":"/home"}}}}`:        `dragoman call s t --json-args '{"--save":"/home"}'`,
+		`{"name":"t","inputSchema":{"type":"object","required":["a","b=c"],"properties":{"a":{"type":"integer"},"b=c":{"type":"boolean"}}}}`:    `dragoman call s t --json-args '{"a":1,"b=c":true}'`,
+		`{"name":"t","inputSchema":{"type":"object","required":["a:"],"properties":{"a:":{"type":"string","default":"'; rm\u009b2J -rf"}}}}`:    `dragoman call s t --json-args '{"a:":"'\''; rm\u009b2J -rf"}'`,
+		`{"name":"t","inputSchema":{"type":"object","required":["\u202e"],"properties":{"\u202e":{"type":"string","enum":["$(id)"]}},"x":"" }}`: `dragoman call s t $'\u202e=$(id)'`,
+	} {
+		one := tool.Of([]byte(in))
+		if got := (where{target: "s"}).line("call", exampleWords(one)...); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		words, _ := argumentWords(one, nil, "")
+		more, _ := argumentWords(one, nil, "--save=")
+		for _, w := range append(words, more...) {
+			if strings.HasPrefix(w, "-") || strings.HasPrefix(w, "b=c") || strings.HasPrefix(w, "a:") {
+				t.Errorf("%s is completed", w)
+			}
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ func argumentWords(t tool.Tool, given []string, word string) ([]string, cobra.Sh
 	var out []string
 	for _, x := range t.Arguments() {
 		if valued {
-			if x.Name != key {
+			if x.Name != key || !typeable(key) {
 				continue
 			}
 			for _, c := range x.Schema.Choices() {
@@ -82,7 +82,7 @@ func argumentWords(t tool.Tool, given []string, word string) ([]string, cobra.Sh
 			}
 			return out, noFiles
 		}
-		if slices.ContainsFunc(given, func(g string) bool { return strings.HasPrefix(g, x.Name+"=") || strings.HasPrefix(g, x.Name+":=") }) || clean(x.Name) != x.Name {
+		if slices.ContainsFunc(given, func(g string) bool { return strings.HasPrefix(g, x.Name+"=") || strings.HasPrefix(g, x.Name+":=") }) || clean(x.Name) != x.Name || !typeable(x.Name) {
 			continue
 		}
 		about, _, _ := strings.Cut(strings.TrimSpace(x.About), "\n")
@@ -99,7 +99,8 @@ func argumentWords(t tool.Tool, given []string, word string) ([]string, cobra.Sh
 func (a *app) itemWords(ctx context.Context, w where, kind string) []string {
 	var out []string
 	for _, r := range rowsOf(kind, a.knownItems(ctx, w, kind)) {
-		if r[0] != "" && clean(r[0]) == r[0] {
+		// A name that begins with a dash would become a flag of ours.
+		if r[0] != "" && clean(r[0]) == r[0] && !strings.HasPrefix(r[0], "-") {
 			out = append(out, cobra.CompletionWithDesc(r[0], clean(r[1])))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -315,15 +316,7 @@ func (a *app) describeTool(t tool.Tool, w where, withSchema bool) string {
 		}
 		b.WriteString(a.table(table))
 	}
-	words := []string{t.Name()}
-	for _, v := range t.Example() {
-		if v.Text == string(v.JSON) && strings.HasPrefix(v.Text, "{") || v.Text == "null" {
-			words = append(words, v.Name+":="+v.Text)
-			continue
-		}
-		words = append(words, v.Name+"="+v.Text)
-	}
-	b.WriteString("\n" + a.bold("Example") + "\n  " + w.line("call", words...) + "\n")
+	b.WriteString("\n" + a.bold("Example") + "\n  " + w.line("call", exampleWords(t)...) + "\n")
 	b.WriteString("\n" + a.bold("Context cost") + "\n  " + tokens.About(tokens.Tool(t.Raw(), jsonrpc.Whole(t.Raw()))) + " (an estimate)\n")
 	if withSchema {
 		for _, x := range []struct {
@@ -344,6 +337,30 @@ func (a *app) describeTool(t tool.Tool, w where, withSchema bool) string {
 		b.WriteString("\nAdd --schema to see the schemas.\n")
 	}
 	return b.String()
+}
+
+// exampleWords returns the words of a call of a tool that follow the server.
+func exampleWords(t tool.Tool) []string {
+	words := []string{t.Name()}
+	values := t.Example()
+	if slices.ContainsFunc(values, func(v tool.Value) bool { return !typeable(v.Name) }) {
+		object := []byte{'{'}
+		for i, v := range values {
+			if i > 0 {
+				object = append(object, ',')
+			}
+			object = append(append(jsonrpc.AppendQuote(object, v.Name), ':'), v.JSON...)
+		}
+		return append(words, "--json-args", string(excerpt.JSON(append(object, '}'))))
+	}
+	for _, v := range values {
+		if v.Text == string(v.JSON) && strings.HasPrefix(v.Text, "{") || v.Text == "null" {
+			words = append(words, v.Name+":="+v.Text)
+			continue
+		}
+		words = append(words, v.Name+"="+v.Text)
+	}
+	return words
 }
 
 // signature returns the signature of a tool, on one line if it fits.
