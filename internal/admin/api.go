@@ -103,6 +103,11 @@ func (a *API) admits(w http.ResponseWriter, r *http.Request) bool {
 			Type: "local-only", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
 			Detail: "A proxy forwarded the request. Send it directly, without a proxy.",
 		})
+	case foreignPage(r):
+		refuse(w, Problem{
+			Type: "foreign-page", Title: title, Status: http.StatusForbidden, Instance: r.URL.Path,
+			Detail: "A page of another site asked for it.",
+		})
 	default:
 		return true
 	}
@@ -132,12 +137,26 @@ func writeJSON(w http.ResponseWriter, r *http.Request, value any) {
 	_, _ = w.Write(excerpt.JSON(body.Bytes()))
 }
 
-// forwarded reports whether a request has a header that a proxy adds.
+// forwarded reports whether a proxy has passed a request on: it has a header that a proxy
+// adds, or names a host that is not this machine.
 func forwarded(r *http.Request) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+	for _, name := range []string{
+		"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Prefix",
+		"X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "X-Original-Host", "X-Envoy-External-Address",
+	} {
 		if len(r.Header[name]) > 0 {
 			return true
 		}
+	}
+	return !httpdoor.IsLocal(r.Host)
+}
+
+// foreignPage reports whether a page of another site embeds the answer. Without an Origin, as
+// for an image, the guard lets such a request pass. Following a link is no embedding.
+func foreignPage(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return r.Header.Get("Sec-Fetch-Dest") != "document"
 	}
 	return false
 }

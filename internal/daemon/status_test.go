@@ -187,9 +187,22 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	if a := get(); a.status != 200 {
 		t.Errorf("from here: %d %s", a.status, a.body)
 	}
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"} {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "CF-Connecting-IP", "Via"} {
 		if a := get(name, "192.0.2.1"); a.status != 403 || problemOf(a).Type != "urn:dragoman:problem:local-only" {
 			t.Errorf("%s: %d", name, a.status)
+		}
+	}
+	for _, site := range []string{"cross-site", "same-site"} {
+		if a := get("Sec-Fetch-Site", site, "Sec-Fetch-Dest", "image"); a.status != 403 || problemOf(a).Type != "urn:dragoman:problem:foreign-page" {
+			t.Errorf("an image of a page: %d", a.status)
+		}
+		if a := get("Sec-Fetch-Site", site, "Sec-Fetch-Dest", "document"); a.status != 200 {
+			t.Errorf("a link of a page: %d", a.status)
+		}
+	}
+	for _, site := range []string{"none", "same-origin"} {
+		if a := get("Sec-Fetch-Site", site, "Sec-Fetch-Dest", "empty"); a.status != 200 {
+			t.Errorf("%s: %d", site, a.status)
 		}
 	}
 	if a := get("Host", "rebound.example"); a.status != 403 {
@@ -205,6 +218,17 @@ func TestStatusIsForThisMachine(t *testing.T) {
 	}
 	if a := r.do(t.Context(), "GET", "/api/v1/nothing", nil); a.status != 404 || problemOf(a).Instance != "/api/v1/nothing" {
 		t.Errorf("nothing: %d", a.status)
+	}
+
+	// A proxy that sets no header of its own still passes on the public name.
+	public := snapshot()
+	public.Hosts = []string{"mcp.example"}
+	p := serve(t, public)
+	if a := p.do(t.Context(), "GET", "/api/v1/status", nil, "Host", "mcp.example"); a.status != 403 || problemOf(a).Type != "urn:dragoman:problem:local-only" {
+		t.Errorf("under a public name: %d %s", a.status, a.body)
+	}
+	if a := p.do(t.Context(), "GET", "/readyz", nil, "Host", "mcp.example"); a.status != 200 {
+		t.Errorf("readiness under a public name: %d", a.status)
 	}
 
 	open := newDaemon(ServeOptions{Config: snapshot(), Log: (&journal{}).logger()}, false)

@@ -3,6 +3,7 @@ package httpdoor
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 
@@ -188,6 +189,13 @@ func isLoopback(host string) bool {
 		return true
 	}
 	return len(host) == len("localhost") && strings.EqualFold(host, "localhost")
+}
+
+// IsLocal reports whether a Host names the loopback interface, with or without a port.
+func IsLocal(host string) bool {
+	name, _ := splitHost(host)
+	ip, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return isLoopback(name) || err == nil && ip.IsLoopback()
 }
 
 // Remote returns the network address of the client without its port. It ignores proxy
