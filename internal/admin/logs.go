@@ -180,17 +180,19 @@ func (a *API) logRecord(x *logring.Record) LogRecord {
 		ID: strings.Join([]string{
 			strconv.FormatInt(a.opts.Recent.Epoch(), 36), strconv.FormatUint(x.Seq, 36), strconv.FormatUint(x.Ordinal, 36),
 		}, "-"),
-		Time: x.Time.UTC(), Level: levelName(x.Level), Server: x.Server, Source: SourceLog, Text: clean(x.Text), Missed: x.Missed,
+		Time: x.Time.UTC(), Level: levelName(x.Level), Server: x.Server, Source: SourceLog, Missed: x.Missed,
 	}
 	if x.Stderr {
 		r.Source = SourceStderr
 	}
-	for _, attr := range x.Attrs {
+	text, attrs := x.Shown(clean)
+	r.Text = text
+	for _, attr := range attrs {
 		if attr.Key == "code" {
-			r.Code = clean(attr.Value)
+			r.Code = attr.Value
 			continue
 		}
-		r.Attributes = append(r.Attributes, Attribute{clean(attr.Key), clean(attr.Value)})
+		r.Attributes = append(r.Attributes, Attribute(attr))
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package logring
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -12,7 +13,7 @@ const (
 	maxBytes    = 256 << 10 // the same in bytes
 	totalRecord = 20_000    // of all servers
 	totalBytes  = 8 << 20
-	recordSize  = 160 // the memory of a record without its text
+	recordSize  = 240 // the memory of a record without its text
 
 	maxText    = 4 << 10 // of a text or a value, in bytes
 	maxAttrs   = 32      // of one record
@@ -34,6 +35,14 @@ type Record struct {
 	Attrs  []Attr // without the server
 
 	clean func(string) string
+	shown *shown // shared by the copies of the record
+}
+
+// shown is the form of a record that readers see.
+type shown struct {
+	once  sync.Once
+	text  string
+	attrs []Attr
 }
 
 // Attr is an attribute of a log record.
@@ -45,6 +54,35 @@ func (r *Record) Clean(text string) string {
 		return text
 	}
 	return r.clean(text)
+}
+
+// Shown returns the text and the attributes as clean returns them. clean is called for the
+// first reader only, so it must be the same for all readers. The result must not be changed.
+func (r *Record) Shown(clean func(string) string) (text string, attrs []Attr) {
+	s := r.shown
+	if s == nil {
+		s = &shown{}
+	}
+	s.once.Do(func() {
+		same := func(text string) string {
+			if c := clean(text); c != text {
+				return c
+			}
+			return text // keeps one copy in memory
+		}
+		s.text, s.attrs = same(r.Text), r.Attrs
+		for i, a := range r.Attrs {
+			b := Attr{same(a.Key), same(a.Value)}
+			if b == a {
+				continue
+			}
+			if &s.attrs[0] == &r.Attrs[0] {
+				s.attrs = slices.Clone(r.Attrs)
+			}
+			s.attrs[i] = b
+		}
+	})
+	return s.text, s.attrs
 }
 
 func (r *Record) size() int {
@@ -115,6 +153,7 @@ func (r *Ring) add(x Record) {
 		s = &server{}
 		r.servers[x.Server] = s
 	}
+	x.shown = &shown{}
 	r.seq++
 	s.ordinal++
 	x.Seq, x.Ordinal = r.seq, s.ordinal

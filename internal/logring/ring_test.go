@@ -194,3 +194,28 @@ func TestFollow(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestShownOnce: secrets are looked for once for all readers, because that costs more than
+// everything else that they do.
+func TestShownOnce(t *testing.T) {
+	r := New()
+	r.add(Record{Text: "text", Attrs: []Attr{{"a", "secret"}, {"b", "kept"}}})
+	calls := 0
+	clean := func(text string) string {
+		calls++
+		return strings.ReplaceAll(text, "secret", "***")
+	}
+	for range 3 {
+		all, _ := r.Read(Cursor{}, Filter{}, 10)
+		text, attrs := all[0].Shown(clean)
+		if d := cmp.Diff([]Attr{{"a", "***"}, {"b", "kept"}}, attrs); d != "" || text != "text" {
+			t.Errorf("%q %s", text, d)
+		}
+		if all[0].Attrs[0].Value != "secret" {
+			t.Error("the record was changed")
+		}
+	}
+	if calls != 5 {
+		t.Errorf("%d calls", calls)
+	}
+}
