@@ -67,6 +67,10 @@ func (a *app) onServer(ctx context.Context, w where, f *clientFlags, ask *asker,
 	if w.configured() && !f.direct {
 		server, through = a.throughServe(ctx, server, w.file)
 	}
+	// A running serve may have the variable that is not set here.
+	if err := usable(server); err != nil {
+		return err
+	}
 	err = a.withSession(ctx, server, ask, func(s Session) error { return body(ctx, s, server) })
 	var late timeoutError
 	if err != nil && errors.As(context.Cause(ctx), &late) {

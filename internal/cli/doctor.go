@@ -201,7 +201,11 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 	case len(args) > 1:
 		return config.Server{}, usagef("put -- before a command: `dragoman doctor -- "+clean(strings.Join(args, " "))+"`", "unexpected argument %q after the server", args[1])
 	}
-	return a.target(&f.t, args[0], nil, f.file)
+	s, err := a.target(&f.t, args[0], nil, f.file)
+	if err == nil {
+		err = usable(s)
+	}
+	return s, err
 }
 
 // targetOf converts a configured server to a target of package doctor.

@@ -69,8 +69,8 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 		return withHint(err, "%s; to list one server, use `dragoman list URL` or `dragoman list -- COMMAND`", hintsOf(err)[0])
 	}
 	snapshot, problems := config.Load(path)
-	if err := problems.Err(); err != nil {
-		return err
+	if snapshot == nil {
+		return problems.Err()
 	}
 	if len(snapshot.Servers) == 0 {
 		return withHint(fmt.Errorf("%s has no servers", clean(path)), "add servers to the file under mcpServers")
@@ -113,7 +113,7 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 	}
 	if failed > 0 {
 		if !a.quiet {
-			a.status.Printf("%d of %d servers cannot be used; `dragoman doctor NAME` examines one", failed, len(rows))
+			a.status.Printf("%d of %d servers cannot be used; `dragoman doctor NAME%s` examines one", failed, len(rows), configWords(f.file))
 		}
 		return errReported
 	}

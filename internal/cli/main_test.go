@@ -170,6 +170,9 @@ func fakeBackend() Backend {
 			if err := fail(); err != nil && os.Getenv("FAKE_AT") == "" {
 				return nil, err
 			}
+			if o.Server.Unusable != nil {
+				return nil, errors.New(o.Server.Unusable.Text)
+			}
 			if slices.Contains(strings.Fields(os.Getenv("FAKE_DOWN")), o.Server.Name) {
 				return nil, errors.New("no answer from " + o.Server.Name)
 			}

@@ -335,9 +335,6 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 		return config.Server{}, problems.Err()
 	}
 	s, ok := snapshot.Server(word)
-	if ok && s.Unusable != nil {
-		return s, config.Problems{*s.Unusable}.Err()
-	}
 	if !ok {
 		hint := "add the server to the file under mcpServers"
 		var names []string
@@ -350,6 +347,15 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 		return s, usagef(hint, "%s has no server named %q", path, word)
 	}
 	return s, nil
+}
+
+// usable returns why a server cannot be started here, nil if it can: its configuration refers
+// to an environment variable that is not set.
+func usable(s config.Server) error {
+	if s.Unusable == nil {
+		return nil
+	}
+	return config.Problems{*s.Unusable}.Err()
 }
 
 // configPath returns file, or the configuration file that config.Find finds.

@@ -43,18 +43,19 @@ func TestThroughServe(t *testing.T) {
 	s := httptest.NewServer(mux)
 	defer s.Close()
 	file := filepath.Join(dir, "dragoman.yaml")
-	text := `{"mcpServers":{"gh":{"command":"gh-mcp"},"new":{"command":"new-mcp"}},"dragoman":{"listen":` + fmt.Sprintf("%q", strings.TrimPrefix(s.URL, "http://")) + `}}`
+	text := `{"mcpServers":{"gh":{"command":"gh-mcp"},"new":{"command":"new-mcp"},"key":{"command":"key-mcp","env":{"K":"${NO_SUCH_KEY}"}}},"dragoman":{"listen":` + fmt.Sprintf("%q", strings.TrimPrefix(s.URL, "http://")) + `}}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	same, _ := json.Marshal(file)
-	const endpoints = `"endpoints":[{"path":"/mcp"},{"path":"/s/gh/mcp","server":"gh"}],"servers":[{"name":"gh","state":"ready"}]`
+	const endpoints = `"endpoints":[{"path":"/mcp"},{"path":"/s/gh/mcp","server":"gh"},{"path":"/s/key/mcp","server":"key"}],"servers":[{"name":"gh","state":"ready"}]`
 	for _, c := range []struct {
 		name, status string
 		args         []string
 		want, says   string
 	}{
 		{"the same configuration", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"gh"}, s.URL + "/s/gh/mcp", "using the running serve"},
+		{"a variable that only it has", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"key"}, s.URL + "/s/key/mcp", "using the running serve"},
 		{"--direct", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"gh", "--direct"}, "gh-mcp", ""},
 		{"a server that it does not have", `{"name":"dragoman","state":"serving","config":` + string(same) + `,` + endpoints + `}`, []string{"new"}, "new-mcp", "it does not have the server"},
 		{"another configuration", `{"name":"dragoman","state":"serving","config":"/other",` + endpoints + `}`, []string{"gh"}, "gh-mcp", "uses another configuration file"},

@@ -46,10 +46,19 @@ func (w where) listLine(kind string) string {
 		return w.line("list", kind)
 	}
 	line := "dragoman list " + kind + " " + shellWord(w.target)
-	if w.file != "" && w.configured() {
-		line += " -c " + shellWord(w.file)
+	if w.configured() {
+		line += configWords(w.file)
 	}
 	return line
+}
+
+// configWords returns the words that name a configuration file in a command line, with a
+// space before them. It returns "" for the default file.
+func configWords(file string) string {
+	if file == "" {
+		return ""
+	}
+	return " -c " + shellWord(file)
 }
 
 // shellWord quotes a word for a POSIX shell, if it needs quotes. Characters that a terminal

@@ -30,6 +30,6 @@ func (e *unusable) Error() string {
 // DescribeFailure implements failure.Source.
 func (e *unusable) DescribeFailure(f *failure.Facts) {
 	f.Class, f.Cause, f.Sentence = failure.MissingVariable, "unset_variable", e.Error()
-	f.Action = fmt.Sprintf("set %s where Dragoman is started and restart Dragoman, or write ${%s:-default} in line %d of %s; a running Dragoman reads the file again when it changes and on SIGHUP, but its environment never changes",
+	f.Action = fmt.Sprintf("set %s and start Dragoman again, or write ${%s:-default} in line %d of %s",
 		e.problem.Variable, e.problem.Variable, e.problem.Line, filepath.Base(e.problem.File))
 }
