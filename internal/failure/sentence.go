@@ -119,6 +119,9 @@ func (f *Facts) sentence(err error, best string) saying {
 		return saying{sentence: who + " is not started" + after(err)}
 	case Exited:
 		head := who + " " + f.exit()
+		if f.killed() && weigh(best) <= neutral {
+			return saying{sentence: head, action: "if nobody stopped it, look for an out-of-memory message in the log of the system"}
+		}
 		if best == "" && len(f.Stderr) == 0 {
 			head += " and printed nothing to stderr"
 		}
@@ -257,6 +260,9 @@ func (f *Facts) exit() string {
 	}
 	return "exited" + before
 }
+
+// killed reports whether a signal that no program sends to itself ended the process.
+func (f *Facts) killed() bool { return f.Exit == "signal: killed" || f.Exit == "signal: terminated" }
 
 // exitAction returns what to do about the most telling line of stderr.
 func (f *Facts) exitAction(best string) string {

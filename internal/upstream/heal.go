@@ -161,11 +161,12 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 		u.lines = append(u.lines, logLine{slog.LevelWarn, "file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)", nil})
 		return
 	}
-	level := slog.LevelWarn
+	level, shown := slog.LevelWarn, why
 	if repeated && u.backoff.Failures() > 1 {
-		level = slog.LevelInfo
+		// The first line has the evidence.
+		level, shown = slog.LevelInfo, &failure.Failure{Class: why.Class, Sentence: why.Sentence}
 	}
-	u.logLocked(level, "server could not be opened", append(why.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)
+	u.logLocked(level, "server could not be opened", append(shown.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)
 }
 
 // shownPause returns a pause for the log.
