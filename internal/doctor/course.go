@@ -84,9 +84,6 @@ var (
 // run runs jobs, Parallel at a time, and then what they left to be run again.
 func (e *exam) run(ctx context.Context, all []job) {
 	for len(all) > 0 && ctx.Err() == nil {
-		for _, j := range all {
-			e.of += len(j.probes)
-		}
 		work, steps := make(chan job, len(all)), make(chan string)
 		for _, j := range all {
 			work <- j
@@ -304,10 +301,10 @@ func (e *exam) later(jobs ...job) {
 	e.jobs = append(e.jobs, jobs...)
 }
 
-// progress tells of a step.
+// progress tells of a step. How many there will be is not known: a probe may ask for more.
 func (e *exam) progress(name string) {
 	e.done++
 	if e.o.Progress != nil {
-		e.o.Progress(fmt.Sprintf("%d of %d: %s", e.done, e.of, name))
+		e.o.Progress(fmt.Sprintf("step %d: %s", e.done, name))
 	}
 }

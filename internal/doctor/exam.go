@@ -51,7 +51,7 @@ type exam struct {
 
 	lastID atomic.Int64 // over HTTP, where all conversations share one counter
 
-	done, of int // probes started, and probes in total; used only by Examine's goroutine
+	done int // probes started; used only by Examine's goroutine
 
 	mu sync.Mutex
 	state
