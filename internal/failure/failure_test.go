@@ -41,7 +41,11 @@ func TestOf(t *testing.T) {
 		{facts: stderr("Error: no such option"), class: Exited,
 			sentence: `server "gh" exited with status 1 before it was ready: "Error: no such option"`, action: "run its command by hand to see all of its output"},
 		{facts: stderr(), class: Exited, sentence: `server "gh" exited with status 1 before it was ready and printed nothing to stderr`},
-		{facts: with(stderr(), func(f *Facts) { f.Exit = "signal: killed"; f.Running = true; f.Stderr = []string{"Server running on stdio"} }), class: Exited,
+		{facts: with(stderr(), func(f *Facts) {
+			f.Exit = "signal: killed"
+			f.Running = true
+			f.Stderr = []string{"Server running on stdio"}
+		}), class: Exited,
 			sentence: `server "gh" was ended by the signal "killed"`, action: "if nobody stopped it, look for an out-of-memory message in the log of the system"},
 		{facts: with(stderr(), func(f *Facts) { f.Exit = "signal: killed"; f.Call = true; f.Stderr = []string{"out of memory"} }), class: Exited,
 			sentence: `server "gh" was ended by the signal "killed" before it answered: "out of memory"`},
