@@ -519,7 +519,7 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 			lines = append(lines, s.place.Path+": "+n.String())
 		}
 		if n := len(s.file.Elsewhere); n > 0 {
-			lines = append(lines, fmt.Sprintf("%s: %s for other projects are left out; --all-projects imports them too", s.place.Path, counted(total(s.file.Elsewhere), "server")))
+			lines = append(lines, fmt.Sprintf("%s: left out %s for other projects; --all-projects also imports these", s.place.Path, counted(total(s.file.Elsewhere), "server")))
 		}
 	}
 	for i, l := range lines {
@@ -592,7 +592,11 @@ func (a *app) tellImport(into string, created, written, dry bool, all []candidat
 	case dry:
 		a.status.Printf("would add %s to %s; nothing was written", counted(n, "server"), into)
 	case written && created:
-		a.status.Printf("wrote %s to the new file %s; start them with `dragoman serve`", counted(n, "server"), into)
+		words := configWords(into)
+		if usual, ok := a.configPath(""); ok && filepath.Clean(usual) == filepath.Clean(into) {
+			words = ""
+		}
+		a.status.Printf("wrote %s to the new file %s; start with `dragoman serve%s`", counted(n, "server"), into, words)
 	case written:
 		a.status.Printf("added %s to %s; a running serve reloads it", counted(n, "server"), into)
 	}
