@@ -470,7 +470,8 @@ func (u *Upstream) openLocked(p *pool, f *mcp.ClientInfo) {
 	o := &opening{done: make(chan struct{})}
 	p.opening = o
 	f = f.Own()
-	if u.status.State != Broken {
+	if u.status.State != Broken && !u.hasSessionLocked() {
+		// Otherwise the server is in use, and one more session does not change that.
 		u.setStateLocked(Starting, "")
 	}
 	began := time.Now()

@@ -221,8 +221,10 @@ const (
 
 // Status describes the state of a server to users.
 type Status struct {
-	Name   string
-	State  State
+	Name  string
+	State State
+	// Since is when the state began. A server that is ready stays so while sessions for other
+	// clients are opened and closed.
 	Since  time.Time
 	Reason string // why it failed, a sentence
 	// Failure has the same and more; nil while Reason is "". It must not be changed.
