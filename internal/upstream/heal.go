@@ -147,7 +147,7 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 	pause = max(pause, asked)
 	u.lastErr = err
 	u.notBefore = time.Now().Add(max(min(pause, maxCallPause), asked))
-	repeated := u.fault.Text == why.Sentence
+	repeated := u.backoff.Failures() > 1 && u.fault.same(why)
 	u.faultLocked(why)
 	if u.hasSessionLocked() {
 		u.setStateLocked(Ready, "") // only another session could not be opened
@@ -161,12 +161,11 @@ func (u *Upstream) failedLocked(err error, why *failure.Failure) {
 		u.lines = append(u.lines, logLine{slog.LevelWarn, "file descriptors have run out: servers cannot be started or dialled until some are closed; raise the limit (ulimit -n)", nil})
 		return
 	}
-	level, shown := slog.LevelWarn, why
-	if repeated && u.backoff.Failures() > 1 {
-		// The first line has the evidence.
-		level, shown = slog.LevelInfo, &failure.Failure{Class: why.Class, Sentence: why.Sentence}
+	if repeated {
+		u.logLocked(slog.LevelInfo, "server still fails", "class", string(why.Class), "attempts", u.backoff.Failures(), "retry_in", shownPause(pause))
+		return
 	}
-	u.logLocked(level, "server could not be opened", append(shown.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)
+	u.logLocked(slog.LevelWarn, "server could not be opened", append(why.Attrs(), "attempt", u.backoff.Failures(), "retry_after", shownPause(pause))...)
 }
 
 // shownPause returns a pause for the log.

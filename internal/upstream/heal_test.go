@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
@@ -453,5 +454,60 @@ func TestHTTPServerThatWasAwayIsNoticed(t *testing.T) {
 				t.Errorf("the log: %s", log)
 			}
 		})
+	}
+}
+
+// TestReadySince: one more session for a client with other capabilities does not change
+// since when the server is ready, also if that session cannot be opened.
+func TestReadySince(t *testing.T) {
+	h := &program{legacy: true, fails: func(n int) bool { return n == 3 }}
+	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, _ *journal) {
+		began := u.Status().Since
+		for n, caps := range []string{`{"roots":{}}`, `{"sampling":{}}`} {
+			time.Sleep(10 * time.Second)
+			_, err := u.Hello(t.Context(), &mcp.ClientInfo{Capabilities: []byte(caps)})
+			if h.starts() != n+2 || (err == nil) != (n == 0) {
+				t.Fatalf("%s: %d starts, %v", caps, h.starts(), err)
+			}
+			synctest.Wait()
+			if s := u.Status(); s.State != Ready || !s.Since.Equal(began) {
+				t.Errorf("%s: %s since %s, want since %s", caps, s.State, s.Since, began)
+			}
+		}
+	})
+}
+
+// TestRepeatedFailureIsOneShortLine: only the first record of a failure has its sentence and
+// evidence. Another failure is told in full again.
+func TestRepeatedFailureIsOneShortLine(t *testing.T) {
+	h := &program{legacy: true, fails: func(n int) bool { return n <= 4 }}
+	keptOpen(t, h, Spec{}, func(t *testing.T, u *Upstream, log *journal) {
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		text := log.String()
+		if n := strings.Count(text, `msg="server could not be opened"`); n != 1 || strings.Count(text, "sentence=") != 1 {
+			t.Errorf("%d full records: %s", n, text)
+		}
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, `msg="server still fails"`) && (len(line) > 200 || !strings.Contains(line, " class=") || !strings.Contains(line, " retry_in=")) {
+				t.Errorf("a repeat: %s", line)
+			}
+		}
+		if n := strings.Count(text, `msg="server still fails"`); n != 3 || !strings.Contains(text, "attempts=4 ") {
+			t.Errorf("%d short records: %s", n, text)
+		}
+	})
+	if (Fault{}).same(&failure.Failure{}) {
+		t.Error("no fault is the same as one")
+	}
+	f := &failure.Failure{Class: failure.Exited, Sentence: "a", Evidence: []string{"12:01"}}
+	for g, want := range map[*failure.Failure]bool{
+		{Class: failure.Exited, Sentence: "a", Evidence: []string{"12:02"}}: true,
+		{Class: failure.Exited, Sentence: "b"}:                              false,
+		{Class: failure.Exited, Sentence: "a", Action: "c"}:                 false,
+	} {
+		if (Fault{Text: f.Sentence, Failure: f}).same(g) != want {
+			t.Errorf("%+v", g)
+		}
 	}
 }

@@ -36,6 +36,12 @@ type Fault struct {
 	Failure *failure.Failure // its sentence is Text; nil for the zero Fault
 }
 
+// same reports whether a failure is a repeat of the fault: the same in all that its log
+// record says except the evidence, in which a server may print times and process numbers.
+func (f Fault) same(g *failure.Failure) bool {
+	return f.Failure != nil && f.Failure.Class == g.Class && f.Failure.Cause == g.Cause && f.Failure.Status == g.Status && f.Text == g.Sentence && f.Failure.Action == g.Action
+}
+
 // Role says what a session is used for.
 type Role string
 
