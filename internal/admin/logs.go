@@ -174,7 +174,7 @@ func (a *API) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
 // logRecord returns a record for clients.
 func (a *API) logRecord(x *logring.Record) LogRecord {
 	clean := func(text string) string {
-		return excerpt.Secrets(x.Clean(stdio.Printable([]byte(text))), func(string) string { return "***" })
+		return excerpt.MaskSecrets(x.Clean(stdio.Printable([]byte(text))))
 	}
 	r := LogRecord{
 		ID: strings.Join([]string{

@@ -152,7 +152,7 @@ func (a *app) bugReport(ctx context.Context, base, file string) bugReport {
 	r = append(r, serveSections(ctx, base)...)
 	home, _ := os.UserHomeDir()
 	for i := range r {
-		text := excerpt.Secrets(r[i].text, func(string) string { return "***" })
+		text := excerpt.MaskSecrets(r[i].text)
 		if len(home) > 1 {
 			text = strings.ReplaceAll(text, home, "~")
 		}

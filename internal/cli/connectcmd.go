@@ -341,7 +341,7 @@ func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path 
 	diff := ""
 	if action != "none" {
 		// The lines around the entry may hold credentials of other servers.
-		diff = clientfile.Diff(path, before, after, func(l string) string { return cleanLines(excerpt.Secrets(l, masked)) })
+		diff = clientfile.Diff(path, before, after, func(l string) string { return cleanLines(excerpt.MaskSecrets(l)) })
 	}
 	backup := ""
 	written := action != "none" && o.write

@@ -469,7 +469,7 @@ func (c candidate) what() string {
 		return ""
 	}
 	if u := e.Get("url"); u != nil {
-		return excerpt.Secrets(u.Text, masked)
+		return excerpt.MaskSecrets(u.Text)
 	}
 	words := []string{e.Get("command").Text}
 	if args := e.Get("args"); args != nil {
@@ -477,10 +477,8 @@ func (c candidate) what() string {
 			words = append(words, i.Text)
 		}
 	}
-	return excerpt.Secrets(strings.Join(words, " "), masked)
+	return excerpt.MaskSecrets(strings.Join(words, " "))
 }
-
-func masked(string) string { return "***" }
 
 // showImport prints the table of servers, and below it what is not carried over.
 func (a *app) showImport(all []candidate, sources []*source) error {
@@ -524,9 +522,9 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 	}
 	for i, l := range lines {
 		if i == 0 {
-			l = "\n" + clean(excerpt.Secrets(l, masked))
+			l = "\n" + clean(excerpt.MaskSecrets(l))
 		} else {
-			l = clean(excerpt.Secrets(l, masked))
+			l = clean(excerpt.MaskSecrets(l))
 		}
 		if _, err := fmt.Fprintln(a.stdout, l); err != nil {
 			return err
@@ -613,7 +611,7 @@ func literalSecrets(all []candidate) []string {
 			if strings.Contains(value, "${") && !strings.Contains(value, "$${") {
 				return false
 			}
-			return value != "" && (excerpt.SecretName(key) || excerpt.Secrets(value, masked) != value)
+			return value != "" && (excerpt.SecretName(key) || excerpt.MaskSecrets(value) != value)
 		}
 		for _, part := range []string{"env", "headers"} {
 			if v := c.server.Entry.Get(part); v != nil {

@@ -9,9 +9,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
-const mask = "***"
+const mask = excerpt.Mask
 
 // Secret is text that must not be shown. Printing, logging or marshalling it gives ***.
 // The zero Secret is the empty text. A Secret is immutable.

@@ -102,7 +102,7 @@ func (s *source) hide(text string) string {
 		text = strings.ReplaceAll(text, secret, mask)
 	}
 	text = query.ReplaceAllString(text, "$1"+mask)
-	return excerpt.Secrets(text, func(string) string { return mask })
+	return excerpt.MaskSecrets(text)
 }
 
 var query = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'?#]*\?)[^\s"'}\]]+`)

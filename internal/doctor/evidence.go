@@ -15,9 +15,6 @@ import (
 // rest.
 const shown = 300
 
-// maskSecret returns the mask for a secret.
-func maskSecret(string) string { return "***" }
-
 // redact makes bytes of a peer safe to show: printable, bounded, and with secrets masked,
 // both those we know and those that look like one.
 func redact(b []byte, secrets []string) string {
@@ -27,7 +24,7 @@ func redact(b []byte, secrets []string) string {
 	if len(b) > 4*shown {
 		s = maskCutSecret(s, secrets)
 	}
-	s = excerpt.Secrets(s, maskSecret)
+	s = excerpt.MaskSecrets(s)
 	if len(s) > shown {
 		s, cut = s[:shown], true
 	}
@@ -42,7 +39,7 @@ func redact(b []byte, secrets []string) string {
 func maskAll(s string, secrets []string) string {
 	for _, secret := range secrets {
 		if len(secret) >= 4 {
-			s = strings.ReplaceAll(s, secret, maskSecret(secret))
+			s = strings.ReplaceAll(s, secret, excerpt.Mask)
 		}
 	}
 	return s
@@ -54,7 +51,7 @@ func maskCutSecret(s string, secrets []string) string {
 	for _, secret := range secrets {
 		for n := min(len(secret), len(s)); n >= 4; n-- {
 			if strings.HasSuffix(s, secret[:n]) {
-				return s[:len(s)-n] + "***"
+				return s[:len(s)-n] + excerpt.Mask
 			}
 		}
 	}

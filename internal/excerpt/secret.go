@@ -30,6 +30,12 @@ var (
 	userinfo = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)([^/\s"'@]+)@`)
 )
 
+// Mask stands for a secret in texts for people.
+const Mask = "***"
+
+// MaskSecrets returns s with Mask in place of each apparent secret; see Secrets.
+func MaskSecrets(s string) string { return Secrets(s, func(string) string { return Mask }) }
+
 // Secrets returns s with each apparent secret replaced by with(secret): keys with
 // well-known prefixes, signed tokens, private keys, the credentials of an Authorization
 // header or a URL, and values whose name says that they are secret. Where two of these

@@ -69,7 +69,7 @@ func (f *Facts) clean(s string) string {
 	if f.Clean != nil {
 		s = f.Clean(s)
 	}
-	return excerpt.Secrets(s, func(string) string { return "***" })
+	return excerpt.MaskSecrets(s)
 }
 
 // say returns a peer's text on one line, with secrets masked, bounded.

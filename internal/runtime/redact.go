@@ -16,10 +16,10 @@ func redactor(c config.Server) func(text string) string {
 		pairs = append(pairs, c.URL, c.Describe())
 	}
 	for _, s := range c.Secrets() { // if several have the same beginning, the longest is replaced
-		pairs = append(pairs, s, "***")
+		pairs = append(pairs, s, excerpt.Mask)
 	}
 	known := strings.NewReplacer(pairs...)
 	return func(text string) string {
-		return excerpt.Secrets(known.Replace(text), func(string) string { return "***" })
+		return excerpt.MaskSecrets(known.Replace(text))
 	}
 }
