@@ -477,7 +477,7 @@ func (c candidate) what() string {
 			words = append(words, i.Text)
 		}
 	}
-	return excerpt.MaskSecrets(strings.Join(words, " "))
+	return excerpt.MaskSecrets(strings.Join(config.MaskArgs(words), " "))
 }
 
 // showImport prints the table of servers, and below it what is not carried over.

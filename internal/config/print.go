@@ -76,7 +76,7 @@ func (p *printer) server(s *Server) {
 		if args == nil {
 			args = s.Args
 		}
-		p.list(2, "args", maskArgs(args))
+		p.list(2, "args", MaskArgs(args))
 		if s.Dir != "" {
 			p.text(2, "cwd", s.Dir)
 		}
@@ -120,7 +120,7 @@ func (p *printer) identity(id *Identity) {
 	case in.File != "":
 		p.text(3, "file", in.File)
 	case len(in.Command) > 0:
-		p.list(3, "command", maskArgs(in.Command))
+		p.list(3, "command", MaskArgs(in.Command))
 	}
 	p.text(3, "join", in.Join.String())
 }
@@ -232,9 +232,9 @@ func quantity(s string) bool {
 	return false
 }
 
-// maskArgs masks arguments whose names show that they are credentials: --token X,
-// --token=X, TOKEN=X and "Authorization: X".
-func maskArgs(args []string) []string {
+// MaskArgs returns a copy of args in which credentials are masked. It recognises them by
+// their names: --token X, --token=X, TOKEN=X and "Authorization: X".
+func MaskArgs(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {
 		if at := strings.IndexAny(a, "=:"); at > 0 && excerpt.SecretName(a[:at]) {

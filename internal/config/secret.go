@@ -80,7 +80,7 @@ func (s Server) Secrets() []string {
 	for _, v := range s.outside {
 		add(v.Reveal())
 	}
-	for i, shown := range maskArgs(s.Args) {
+	for i, shown := range MaskArgs(s.Args) {
 		if shown != s.Args[i] {
 			add(strings.TrimSpace(strings.TrimPrefix(s.Args[i], strings.TrimSuffix(shown, mask))))
 		}
