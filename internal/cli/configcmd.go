@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -130,9 +129,7 @@ func (a *app) printProblems(path string, ok bool, problems config.Problems) erro
 	for _, p := range problems {
 		out.Problems = append(out.Problems, problem{p.Line, p.Col, p.Path, p.Text, p.Hint, p.Source, p.Warning, p.Server})
 	}
-	e := json.NewEncoder(a.stdout)
-	e.SetEscapeHTML(false)
-	return e.Encode(out)
+	return a.printJSON(out, "")
 }
 
 func (a *app) configPrintCommand() *cobra.Command {

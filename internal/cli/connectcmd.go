@@ -371,7 +371,7 @@ func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path 
 			Written bool     `json:"written"`
 			Backup  string   `json:"backup,omitempty"`
 			Diff    string   `json:"diff,omitempty"`
-		}{client.ID, path, entry.Name, action, entry.URL, entry.Command, written, backup, diff})
+		}{client.ID, path, entry.Name, action, entry.URL, entry.Command, written, backup, diff}, "")
 	}
 	if !written && diff != "" {
 		if _, err := fmt.Fprint(a.stdout, diff); err != nil {

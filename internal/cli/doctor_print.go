@@ -86,11 +86,11 @@ func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Repo
 	case !v.Reached:
 		fmt.Fprintf(w, "%s %s does not respond\n", a.mark("✗", red), name)
 	case errors > 0:
-		fmt.Fprintf(w, "%s %s has %s\n", a.mark("✗", red), name, countOne(errors, "error"))
+		fmt.Fprintf(w, "%s %s has %s\n", a.mark("✗", red), name, quantity(errors, "error"))
 	case v.SignIn:
 		fmt.Fprintf(w, "%s %s wants sign-in\n", a.mark("–", yellow), name)
 	case warnings > 0:
-		fmt.Fprintf(w, "%s %s works, with %s\n", a.mark("!", yellow), name, countOne(warnings, "warning"))
+		fmt.Fprintf(w, "%s %s works, with %s\n", a.mark("!", yellow), name, quantity(warnings, "warning"))
 	default:
 		fmt.Fprintf(w, "%s %s works\n", a.mark("✓", green), name)
 	}
@@ -104,13 +104,6 @@ func (a *app) printVerdict(w *bufio.Writer, server config.Server, r *doctor.Repo
 	}
 }
 
-func countOne(n int, one string) string {
-	if n != 1 {
-		one += "s"
-	}
-	return fmt.Sprintf("%d %s", n, one)
-}
-
 // offerText says when the server was ready, what it offers, and what that costs.
 func offerText(o doctor.Offer) string {
 	var parts []string
@@ -121,7 +114,7 @@ func offerText(o doctor.Offer) string {
 	var lists []string
 	for _, l := range o.Lists {
 		if l.Items > 0 {
-			lists = append(lists, countOne(l.Items, words[l.Kind]))
+			lists = append(lists, quantity(l.Items, words[l.Kind]))
 		}
 	}
 	switch {
@@ -239,7 +232,7 @@ func countOf(all []doctor.Finding) string {
 	var out []string
 	for _, l := range []doctor.Level{doctor.Error, doctor.Warning, doctor.Info} {
 		if n := countLevel(all, l); n > 0 {
-			out = append(out, countOne(n, string(l)))
+			out = append(out, quantity(n, string(l)))
 		}
 	}
 	if len(out) == 0 {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -98,10 +97,7 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 		return err
 	}
 	if asJSON {
-		out := json.NewEncoder(jsonScreen{a})
-		out.SetEscapeHTML(false)
-		out.SetIndent("", "  ")
-		if err := out.Encode(rows); err != nil {
+		if err := a.printJSON(rows, "  "); err != nil {
 			return err
 		}
 	}
@@ -119,11 +115,6 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 	}
 	return nil
 }
-
-// jsonScreen writes JSON to stdout, with what a terminal would act on escaped.
-type jsonScreen struct{ a *app }
-
-func (j jsonScreen) Write(b []byte) (int, error) { return len(b), j.a.printRaw(j.a.stdout, b) }
 
 // behindServe returns a server that reaches s through a serve, and what the serve says of
 // it. It returns s itself if the serve does not have it.

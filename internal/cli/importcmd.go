@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -517,7 +516,7 @@ func (a *app) showImport(all []candidate, sources []*source) error {
 			lines = append(lines, s.place.Path+": "+n.String())
 		}
 		if n := len(s.file.Elsewhere); n > 0 {
-			lines = append(lines, fmt.Sprintf("%s: left out %s for other projects; --all-projects also imports these", s.place.Path, counted(total(s.file.Elsewhere), "server")))
+			lines = append(lines, fmt.Sprintf("%s: left out %s for other projects; --all-projects also imports these", s.place.Path, quantity(total(s.file.Elsewhere), "server")))
 		}
 	}
 	for i, l := range lines {
@@ -538,14 +537,6 @@ func total(m map[string]int) (n int) {
 		n += v
 	}
 	return n
-}
-
-// counted returns a number with its noun: 1 server, 2 servers.
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return strconv.Itoa(n) + " " + noun
 }
 
 // tellImport says on stderr what was written and what is left to do.
@@ -588,15 +579,15 @@ func (a *app) tellImport(into string, created, written, dry bool, all []candidat
 	case n == 0:
 		a.status.Printf("nothing to import into %s", into)
 	case dry:
-		a.status.Printf("would add %s to %s; nothing was written", counted(n, "server"), into)
+		a.status.Printf("would add %s to %s; nothing was written", quantity(n, "server"), into)
 	case written && created:
 		words := configWords(into)
 		if usual, ok := a.configPath(""); ok && filepath.Clean(usual) == filepath.Clean(into) {
 			words = ""
 		}
-		a.status.Printf("wrote %s to the new file %s; start with `dragoman serve%s`", counted(n, "server"), into, words)
+		a.status.Printf("wrote %s to the new file %s; start with `dragoman serve%s`", quantity(n, "server"), into, words)
 	case written:
-		a.status.Printf("added %s to %s; a running serve reloads it", counted(n, "server"), into)
+		a.status.Printf("added %s to %s; a running serve reloads it", quantity(n, "server"), into)
 	}
 }
 
@@ -684,13 +675,7 @@ func (a *app) printImport(into string, written bool, all []candidate, sources []
 	for _, s := range sources {
 		out.Other += total(s.file.Elsewhere)
 	}
-	return a.printJSON(out)
-}
-
-func (a *app) printJSON(v any) error {
-	e := json.NewEncoder(a.stdout)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	return a.printJSON(out, "")
 }
 
 // showClients prints which clients have servers, and where.
@@ -735,7 +720,7 @@ func (a *app) showClients(asJSON bool) error {
 		}
 	}
 	if asJSON {
-		return a.printJSON(rows)
+		return a.printJSON(rows, "")
 	}
 	t := screen.Table{Columns: []screen.Column{{Title: "CLIENT", Whole: true}, {Title: "SERVERS", Right: true}, {Title: "CONNECTED", Whole: true}, {Title: "FILE", Whole: true}}}
 	have := ""

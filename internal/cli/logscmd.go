@@ -192,15 +192,10 @@ func followOnce(ctx context.Context, s *running, query url.Values, last *string,
 
 // printLogRecord prints a record on one line, and before it how many were dropped.
 func (a *app) printLogRecord(r *admin.LogRecord, asJSON bool) error {
-	var b bytes.Buffer
 	if asJSON {
-		out := json.NewEncoder(&b)
-		out.SetEscapeHTML(false)
-		if err := out.Encode(r); err != nil {
-			return err
-		}
-		return a.printRaw(a.stdout, b.Bytes())
+		return a.printJSON(r, "")
 	}
+	var b bytes.Buffer
 	if r.Missed > 0 {
 		fmt.Fprintf(&b, "… records dropped: %d …\n", r.Missed)
 	}

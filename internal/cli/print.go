@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"io"
 	"strings"
 
@@ -19,6 +20,18 @@ func (a *app) printRaw(w io.Writer, raw []byte) error {
 	}
 	_, err := w.Write(raw)
 	return err
+}
+
+// printJSON prints a value as JSON, on one line or indented.
+func (a *app) printJSON(v any, indent string) error {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", indent)
+	if err := out.Encode(v); err != nil {
+		return err
+	}
+	return a.printRaw(a.stdout, b.Bytes())
 }
 
 // printItems prints raw objects as one JSON array, one object per line.

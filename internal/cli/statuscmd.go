@@ -116,14 +116,7 @@ func (a *app) printStatusJSON(r *admin.Report, name, indent string) error {
 	if name != "" {
 		value = serverNamed(r, name)
 	}
-	var b bytes.Buffer
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", indent)
-	if err := out.Encode(value); err != nil {
-		return err
-	}
-	return a.printRaw(a.stdout, b.Bytes())
+	return a.printJSON(value, indent)
 }
 
 // statusText returns the state for people: a table of all servers, or everything about one.

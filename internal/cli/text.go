@@ -15,6 +15,14 @@ func cleanLines(s string) string { return screen.SafeLines(s) }
 // fit cuts text to at most width cells; see screen.Fit.
 func fit(s string, width int) string { return screen.Fit(s, width) }
 
+// quantity returns a number with its noun: 1 server, 2 servers.
+func quantity(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
 // bytesOf formats a number of bytes for people.
 func bytesOf(n int) string {
 	switch {
