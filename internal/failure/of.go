@@ -117,8 +117,8 @@ func (f *Facts) byStatus() Class {
 	return ""
 }
 
-// wantsSignIn reports whether a 401 to a request without credentials asks for OAuth (2025-06-18 §Authorization, "Authorization
-// Server Location"; 2026-07-28 the same).
+// wantsSignIn reports whether a 401 to a request without credentials asks for OAuth
+// (2025-06-18 §Authorization, "Authorization Server Location"; 2026-07-28 the same).
 func (f *Facts) wantsSignIn() bool {
 	low := strings.ToLower(f.Challenge)
 	return !f.Credentials && (strings.Contains(low, "resource_metadata") || strings.Contains(low, "authorization_uri") ||

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -295,15 +296,13 @@ func (f *Facts) missing() saying {
 		if name == "" {
 			name = f.Withheld[0]
 		}
-		for _, w := range f.Withheld {
-			if w == name {
-				s.sentence = who + " " + f.exit() + ": " + name + " is set here but was not passed to the server" + more(line, f)
-				s.action = "add it to its env, or to inheritEnv in the configuration"
-				if f.Given {
-					s.action = "pass it on with --env " + name
-				}
-				return s
+		if slices.Contains(f.Withheld, name) {
+			s.sentence = who + " " + f.exit() + ": " + name + " is set here but was not passed to the server" + more(line, f)
+			s.action = "add it to its env, or to inheritEnv in the configuration"
+			if f.Given {
+				s.action = "pass it on with --env " + name
 			}
+			return s
 		}
 	}
 	s.sentence = who + " " + f.exit() + ": the environment variable " + name + " is missing" + more(line, f)

@@ -3,6 +3,7 @@ package logring
 import (
 	"log/slog"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -289,15 +290,7 @@ func (r *Ring) nextLocked(after Cursor, f Filter, limit int) (out []Record) {
 
 // since returns the records with a number above seq.
 func since(all []Record, seq uint64) []Record {
-	from, to := 0, len(all)
-	for from < to {
-		if mid := (from + to) / 2; all[mid].Seq > seq {
-			to = mid
-		} else {
-			from = mid + 1
-		}
-	}
-	return all[from:]
+	return all[sort.Search(len(all), func(i int) bool { return all[i].Seq > seq }):]
 }
 
 // Has reports whether the ring has had records of a server.
