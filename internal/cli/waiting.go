@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
+	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
 // How long listWhole waits. A gateway lists the tools of the servers that are ready. Dragoman
@@ -41,11 +42,7 @@ func (a *app) listWhole(ctx context.Context, s Session, server, kind string, eno
 		if time.Since(began) >= limit {
 			return l, nil
 		}
-		t := time.NewTimer(listPoll)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if work.Sleep(ctx, listPoll) != nil {
 			return l, ctx.Err()
 		}
 	}
