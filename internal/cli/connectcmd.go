@@ -246,15 +246,7 @@ func (a *app) checkServer(path string, found bool, o connectFlags) error {
 	if _, ok := s.Server(o.server); ok {
 		return nil
 	}
-	var names []string
-	for _, srv := range s.Servers {
-		names = append(names, srv.Name)
-	}
-	hint := "add it to the file"
-	if len(names) > 0 {
-		hint = "use one of " + strings.Join(names, ", ")
-	}
-	return usagef(hint, "%s has no server named %q", path, o.server)
+	return unknownServer(o.server, path, serverNames(s))
 }
 
 // self returns the absolute path of this program. If the program on PATH is the same file,

@@ -119,15 +119,9 @@ func (a *app) listHealth(ctx context.Context, f *clientFlags, asJSON bool) error
 // behindServe returns a server that reaches s through a serve, and what the serve says of
 // it. It returns s itself if the serve does not have it.
 func behindServe(s config.Server, base string, r *admin.Report) (config.Server, *serveReport) {
-	for _, e := range r.Endpoints {
-		if base == "" || e.Server != s.Name {
-			continue
-		}
-		through, problem := config.Complete(config.Server{Name: s.Name, URL: base + e.Path})
-		i := slices.IndexFunc(r.Servers, func(x admin.Server) bool { return x.Name == s.Name })
-		if problem == nil && i >= 0 {
-			return through, &r.Servers[i]
-		}
+	through, ok := endpointOf(s, base, r)
+	if report := serverNamed(r, s.Name); ok && report != nil {
+		return through, report
 	}
 	return s, nil
 }

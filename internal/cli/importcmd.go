@@ -104,10 +104,8 @@ func (a *app) machine() clientfile.Machine {
 // clients are recognised: the default, and the configured one.
 func (a *app) addresses(file string) []string {
 	out := []string{config.Default().Listen}
-	if path, ok := a.configPath(file); ok {
-		if s, _ := config.Load(path); s != nil && !slices.Contains(out, s.Listen) {
-			out = append(out, s.Listen)
-		}
+	if listen, _ := a.listenAddress(file); listen != out[0] {
+		out = append(out, listen)
 	}
 	return out
 }

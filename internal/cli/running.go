@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -38,13 +37,32 @@ func (a *app) serveAddress(given, file string) (string, error) {
 		}
 		return u.Scheme + "://" + u.Host + strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/mcp"), nil
 	}
-	listen := config.Default().Listen
-	if path, ok := a.configPath(file); ok {
-		if s, _ := config.Load(path); s != nil {
-			listen = s.Listen
-		}
-	}
+	listen, _ := a.listenAddress(file)
 	return reachable("http://" + listen), nil
+}
+
+// listenAddress returns the address of serve in the configuration, or the default address if
+// there is no configuration. If the configuration has errors, it returns them with the
+// default address.
+func (a *app) listenAddress(file string) (string, error) {
+	if path, ok := a.configPath(file); ok {
+		s, problems := config.Load(path)
+		if s == nil {
+			err := fmt.Errorf("read the address of serve from %s: %w", path, errors.New(problems.Err().Error()))
+			return config.Default().Listen, withHint(err, "name the address with --listen, or run `dragoman config check -c %s`", path)
+		}
+		return s.Listen, nil
+	}
+	return config.Default().Listen, nil
+}
+
+// directClient returns an HTTP client for a running serve. It uses no proxy, because the
+// address is of this machine, and follows no redirects, because serve has none.
+func directClient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // fetch gets a page of a running serve, without a proxy. It does not follow redirects.
@@ -55,10 +73,8 @@ func fetch(ctx context.Context, address string) (status int, body []byte, err er
 	if err != nil {
 		return 0, nil, err
 	}
-	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := directClient()
+	defer client.CloseIdleConnections()
 	answer, err := client.Do(r)
 	if err != nil {
 		var wrapped *url.Error // it repeats the URL
@@ -85,21 +101,28 @@ const probeTime = time.Second
 func (a *app) throughServe(ctx context.Context, s config.Server, file string) (config.Server, bool) {
 	base, status, why := a.servingSame(ctx, file)
 	if why == "" {
-		for _, e := range status.Endpoints {
-			if e.Server != s.Name {
-				continue
-			}
-			through, problem := config.Complete(config.Server{
-				Name: s.Name, URL: base + e.Path, CallTimeout: s.CallTimeout, CallMax: s.CallMax,
-			})
-			if problem == nil {
-				a.tell("using the running serve at %s", base)
-				return through, true
-			}
+		if through, ok := endpointOf(s, base, &status); ok {
+			a.tell("using the running serve at %s", base)
+			return through, true
 		}
 		why = "it does not have the server"
 	}
 	a.tell("starting %s, not using a serve: %s", s.Name, why)
+	return s, false
+}
+
+// endpointOf returns a server that reaches s through the endpoint that a serve has for it.
+// base is the address of the serve, "" for none.
+func endpointOf(s config.Server, base string, r *admin.Report) (config.Server, bool) {
+	for _, e := range r.Endpoints {
+		if base == "" || e.Server != s.Name {
+			continue
+		}
+		through, problem := config.Complete(config.Server{Name: s.Name, URL: base + e.Path, CallTimeout: s.CallTimeout, CallMax: s.CallMax})
+		if problem == nil {
+			return through, true
+		}
+	}
 	return s, false
 }
 
@@ -118,10 +141,8 @@ func (a *app) servedFailure(ctx context.Context, err error, server, file string,
 		return nil
 	}
 	_, report, why := a.servingSame(ctx, file)
-	for _, s := range report.Servers {
-		if why == "" && s.Name == server {
-			return s.Failure
-		}
+	if s := serverNamed(&report, server); why == "" && s != nil {
+		return s.Failure
 	}
 	return nil
 }
@@ -144,7 +165,7 @@ func (a *app) servingSame(ctx context.Context, file string) (base string, status
 	if err != nil {
 		return "", status, err.Error()
 	}
-	if u, err := url.Parse(base); err != nil || !isLoopback(u.Hostname()) {
+	if u, err := url.Parse(base); err != nil || !config.IsLoopback(u.Hostname()) {
 		return "", status, base + " is not an address of this machine alone"
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
@@ -161,12 +182,6 @@ func (a *app) servingSame(ctx context.Context, file string) (base string, status
 		return "", status, "the serve at " + base + " uses another configuration file"
 	}
 	return base, status, ""
-}
-
-// isLoopback reports whether a host is this machine, and only this machine reaches it.
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // firstLine returns the first line of an answer, quoted and cut.

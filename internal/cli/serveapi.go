@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dragoman-mcp/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
@@ -46,14 +44,9 @@ func (f *runningFlags) add(c *cobra.Command) {
 func (a *app) running(f *runningFlags) (*running, error) {
 	address := f.listen
 	if address == "" {
-		address = config.Default().Listen
-		if path, found := a.configPath(f.file); found {
-			s, problems := config.Load(path)
-			if s == nil {
-				return nil, withHint(fmt.Errorf("read the address of serve from %s: %w", path, errors.New(problems.Err().Error())),
-					"name the address with --listen, or run `dragoman config check -c %s`", path)
-			}
-			address = s.Listen
+		var err error
+		if address, err = a.listenAddress(f.file); err != nil {
+			return nil, err
 		}
 	}
 	host, port, err := net.SplitHostPort(address)
@@ -63,11 +56,7 @@ func (a *app) running(f *runningFlags) (*running, error) {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.Unmap().IsUnspecified() {
 		host = "localhost"
 	}
-	return &running{
-		address: net.JoinHostPort(host, port),
-		// The address is of this machine, so no proxy is used. serve does not redirect.
-		http: &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-	}, nil
+	return &running{address: net.JoinHostPort(host, port), http: directClient()}, nil
 }
 
 // close releases the connections.
@@ -169,11 +158,7 @@ func noServer(name string, r *admin.Report) error {
 	for _, s := range r.Servers {
 		names = append(names, s.Name)
 	}
-	hint := "add it to the configuration file under mcpServers"
-	if len(names) > 0 {
-		hint = "use one of " + joinNames(names)
-	}
-	return usagef(hint, "the running serve has no server named %q", name)
+	return unknownServer(name, "the running serve", names)
 }
 
 // completeRunning completes the names of the configured servers.

@@ -336,15 +336,7 @@ func (a *app) target(t *targetFlags, word string, command []string, file string)
 	}
 	s, ok := snapshot.Server(word)
 	if !ok {
-		hint := "add the server to the file under mcpServers"
-		var names []string
-		for _, s := range snapshot.Servers {
-			names = append(names, s.Name)
-		}
-		if len(names) > 0 {
-			hint = "use one of " + strings.Join(names, ", ")
-		}
-		return s, usagef(hint, "%s has no server named %q", path, word)
+		return s, unknownServer(word, path, serverNames(snapshot))
 	}
 	return s, nil
 }
@@ -356,6 +348,24 @@ func usable(s config.Server) error {
 		return nil
 	}
 	return config.Problems{*s.Unusable}.Err()
+}
+
+// serverNames returns the names of the configured servers.
+func serverNames(s *config.Snapshot) (names []string) {
+	for _, srv := range s.Servers {
+		names = append(names, srv.Name)
+	}
+	return names
+}
+
+// unknownServer returns the error for a name that is not among the names of the servers.
+// where is what has these servers.
+func unknownServer(name, where string, names []string) error {
+	hint := "add it to the configuration file under mcpServers"
+	if len(names) > 0 {
+		hint = "use one of " + joinNames(names)
+	}
+	return usagef(hint, "%s has no server named %q", where, name)
 }
 
 // configPath returns file, or the configuration file that config.Find finds.

@@ -23,7 +23,7 @@ func CheckListen(address string, allowed bool, permit string) *Problem {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return &Problem{Text: strconv.Quote(printable(port)) + " is not a port", Hint: "write a number from 0 to 65535; 0 picks a free port"}
 	}
-	if allowed || isLoopback(host) {
+	if allowed || IsLoopback(host) {
 		return nil
 	}
 	return &Problem{
@@ -32,7 +32,8 @@ func CheckListen(address string, allowed bool, permit string) *Problem {
 	}
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is this machine, and only this machine reaches it.
+func IsLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}
