@@ -10,6 +10,8 @@ import (
 	"testing/fstest"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/dragoman-mcp/dragoman/internal/logcode"
 )
 
 // rules are all rules, by the name of their fixture.
@@ -20,6 +22,7 @@ var rules = map[string]func(*Tree) []string{
 	"fieldtests":    func(t *Tree) []string { return FieldTests(t, fieldTests) },
 	"gostatements":  func(t *Tree) []string { return GoStatements(t, goStatements) },
 	"initfunctions": func(t *Tree) []string { return InitFunctions(t, initFunctions) },
+	"logcodes":      func(t *Tree) []string { return LogCodes(t, logCodes(), logForwarders) },
 	"logkeys":       LogKeys,
 	"locks":         func(t *Tree) []string { return Locks(t, lockExceptions) },
 	"names":         Names,
@@ -27,6 +30,14 @@ var rules = map[string]func(*Tree) []string{
 	"waitgroups":    func(t *Tree) []string { return WaitGroupFields(t, waitGroupRooms, waitGroupFields) },
 	"wirejson":      WireJSON,
 	"words":         func(t *Tree) []string { return Words(t, unrevised) },
+}
+
+// logCodes returns the table of package logcode.
+func logCodes() (all []LogCode) {
+	for _, e := range logcode.Table() {
+		all = append(all, LogCode{e.Code, e.Message})
+	}
+	return all
 }
 
 func TestTheTreeObeys(t *testing.T) {
@@ -71,6 +82,10 @@ func TestEachRuleCanFail(t *testing.T) {
 						"internal/conn/allowed.go: box.allowed: the callback end is called": "the fixture says so",
 						"internal/conn/unused.go: box.unused: a line is logged":             "nothing needs this",
 					})
+				}
+			case "logcodes":
+				rule = func(t *Tree) []string {
+					return LogCodes(t, []LogCode{{"known", "a known message"}, {"gone", "a message that is gone"}, {"own", ""}, {"unused", ""}, {"notSnake", ""}}, fixtureExceptions)
 				}
 			case "words":
 				rule = func(t *Tree) []string {

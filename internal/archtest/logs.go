@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -87,4 +88,98 @@ func calleeOf(call *ast.CallExpr) (owner, name string) {
 // isLog reports whether a variable or field with this name is a logger.
 func isLog(name string) bool {
 	return strings.EqualFold(name, "log") || strings.EqualFold(name, "logger") || name == "slog" || name == "plain" || name == "limited"
+}
+
+// LogCodes returns the log calls from level info on without a code: the message is not in
+// the table, and the call has no attribute "code". codes has the code of each message.
+// forwarders lists the files that log for others, with the reason. It also returns the
+// messages and codes that nothing logs.
+func LogCodes(t *Tree, codes []LogCode, forwarders map[string]string) (breaches []string) {
+	known, literals, needed := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, c := range codes {
+		known[c.Message] = c.Message != ""
+	}
+	for _, f := range t.product() {
+		if within(f.Dir, "internal/logcode") {
+			continue
+		}
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
+					literals[text] = true
+				}
+			case *ast.CallExpr:
+				text, logs := messageOf(f, n)
+				if !logs || hasCode(n) || known[text] {
+					break
+				}
+				if text == "" && forwarders[f.Path] != "" {
+					needed[f.Path] = true
+					break
+				}
+				breaches = append(breaches, fmt.Sprintf("%s:%d: the message %q has no code: add it to internal/logcode/table.go, or add the attribute", f.Path, t.Fset.Position(n.Pos()).Line, text))
+			}
+			return true
+		})
+	}
+	for _, c := range codes {
+		switch {
+		case !snakeCase.MatchString(c.Code):
+			breaches = append(breaches, fmt.Sprintf("the code %q is not snake_case", c.Code))
+		case c.Message != "" && !literals[c.Message]:
+			breaches = append(breaches, fmt.Sprintf("nothing logs %q of the code %s", c.Message, c.Code))
+		case c.Message == "" && !literals[c.Code]:
+			breaches = append(breaches, fmt.Sprintf("nothing logs the code %s", c.Code))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(forwarders)) {
+		if !needed[path] {
+			breaches = append(breaches, path+": needs no exception any more: remove it from the list")
+		}
+	}
+	return breaches
+}
+
+// LogCode is the code of a message; see package logcode.
+type LogCode struct{ Code, Message string }
+
+// messageOf returns the message that a call logs from level info on, "" if it is not a
+// literal. logs is false for other calls.
+func messageOf(f *File, call *ast.CallExpr) (text string, logs bool) {
+	owner, name := calleeOf(call)
+	at, ok := logMessageAt[name]
+	switch {
+	case name == "record" && within(f.Dir, "internal/telemetry"):
+		at = 1
+	case !ok || at < 0 || name != "logLocked" && !isLog(owner) || name == "Debug" || len(call.Args) <= at:
+		return "", false
+	case at > 0:
+		if s, ok := call.Args[at-1].(*ast.SelectorExpr); ok && s.Sel.Name == "LevelDebug" {
+			return "", false
+		}
+	}
+	if lit, ok := call.Args[at].(*ast.BasicLit); ok {
+		text, _ = strconv.Unquote(lit.Value)
+	}
+	return text, true
+}
+
+// hasCode reports whether a call has the attribute "code".
+func hasCode(call *ast.CallExpr) bool {
+	for _, key := range keysOf(call) {
+		if key.Value == `"code"` {
+			return true
+		}
+	}
+	for _, arg := range call.Args {
+		if made, ok := arg.(*ast.CallExpr); ok {
+			for _, key := range keysOf(made) {
+				if key.Value == `"code"` {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

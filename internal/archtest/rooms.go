@@ -5,7 +5,7 @@ package archtest
 // connects the two. A room includes the folders below it, unless they are rooms
 // themselves.
 var layers = [][]string{
-	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/loglimit", "internal/screen", "internal/work"},
+	{"internal/excerpt", "internal/identity", "internal/jsonrpc", "internal/logcode", "internal/loglimit", "internal/screen", "internal/work"},
 	{"internal/failure"},
 	{"internal/mcp", "internal/schema", "internal/tokens"},
 	{"internal/event", "internal/logring", "internal/tool"},
@@ -76,6 +76,12 @@ var waitGroupFields = map[string]string{
 	"internal/transport/sse/server_link.go":            "added to under the lock under which the conversation is taken away",
 	"internal/transport/streamhttp/server_response.go": "added to by the handler of the one request, which waits",
 	"internal/transport/stdio/process.go":              "added to before anybody has the process, and by what is waited for",
+}
+
+// logForwarders lists the files that log messages of others, with the reason.
+var logForwarders = map[string]string{
+	"internal/upstream/log.go": "the messages are those of logLocked",
+	"internal/cli/status.go":   "the callers of record give the code",
 }
 
 // initFunctions lists the files that may contain an init function.

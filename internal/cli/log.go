@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/transport/stdio"
 )
 
@@ -33,17 +34,19 @@ func (a *app) startLog(usual slog.Level, c *config.Log) {
 		level = slog.LevelError
 	}
 	o := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
 	switch {
 	case json:
 		a.status.recordsOnly()
-		a.log = slog.New(slog.NewJSONHandler(jsonLines{a.status}, o))
+		handler = slog.NewJSONHandler(jsonLines{a.status}, o)
 	case a.status.terminal:
-		a.log = slog.New(tint.NewTextHandler(a.status, &tint.Options{
+		handler = tint.NewTextHandler(a.status, &tint.Options{
 			Level: level, TimeFormat: time.TimeOnly, NoColor: !a.status.colour, ReplaceAttr: withoutEscape,
-		}))
+		})
 	default:
-		a.log = slog.New(slog.NewTextHandler(a.status, o))
+		handler = slog.NewTextHandler(a.status, o)
 	}
+	a.log = slog.New(logcode.New(handler))
 }
 
 // withoutEscape replaces the escape character in an attribute. The coloured handler quotes

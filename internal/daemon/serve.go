@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/downstream"
 	"github.com/dragoman-mcp/dragoman/internal/event"
+	"github.com/dragoman-mcp/dragoman/internal/logcode"
 	"github.com/dragoman-mcp/dragoman/internal/logring"
 	"github.com/dragoman-mcp/dragoman/internal/runtime"
 	"github.com/dragoman-mcp/dragoman/internal/telemetry"
@@ -66,7 +67,7 @@ type ServeOptions struct {
 // logged and changes nothing.
 func Serve(ctx context.Context, o ServeOptions) error {
 	o.recent = logring.New()
-	plain := slog.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler()))
+	plain := slog.New(logcode.New(logring.NewHandler(o.recent, orDiscard(o.Log).Handler())))
 	limited, flush := limitLog(plain)
 	defer flush()
 	o.Log = limited

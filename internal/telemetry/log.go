@@ -88,7 +88,7 @@ func (l *Log) write(e *event.Event) {
 		l.record(e, "an item has another name than the usual one",
 			slog.String("server", e.Server), slog.String("list", e.Method), slog.String("name", e.Name), slog.String("why", e.Detail))
 	case event.Refusal:
-		l.record(e, e.Detail, slog.String("server", e.Server), slog.String("principal", e.Who.Key()), slog.String("method", e.Method))
+		l.record(e, e.Detail, slog.String("server", e.Server), slog.String("principal", e.Who.Key()), slog.String("method", e.Method), slog.String("code", "request_refused"))
 	case event.Lifecycle:
 		l.o.Step(e.Server, e.Detail)
 	case event.Handshake:

@@ -50,7 +50,7 @@ func (g *Guard) tell(header, value, advice string) {
 		return
 	}
 	g.log.LogAttrs(context.Background(), slog.LevelWarn, "request refused: its "+header+" header is not allowed",
-		slog.String("value", excerpt.Line(value, maxShown)), slog.String("fix", advice))
+		slog.String("value", excerpt.Line(value, maxShown)), slog.String("fix", advice), slog.String("code", "host_refused"))
 	if last {
 		g.log.LogAttrs(context.Background(), slog.LevelWarn, "further hosts and origins that are refused are not logged", slog.Int("logged", maxForeign))
 	}
