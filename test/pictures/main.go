@@ -139,7 +139,7 @@ func textOf(picture string) string {
 }
 
 // columns is the width of the terminal, in cells.
-const columns = 100
+const columns = 116
 
 // play runs the commands of a scene one after the other on one screen.
 func play(ctx context.Context, s scene, binary string) (*screen, error) {

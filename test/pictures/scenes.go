@@ -21,12 +21,12 @@ const demo = "http://127.0.0.1:7300/mcp"
 var scenes = []scene{
 	{
 		name: "serve", title: "dragoman serve --demo",
-		commands: []command{{args: []string{"serve", "--demo"}, until: "modern__add"}},
+		commands: []command{{args: []string{"serve", "--demo"}, until: "shows this table again"}},
 	},
 	{
 		name: "call", title: "Servers of both eras, called from a terminal",
 		commands: []command{
-			{args: []string{"serve", "--demo"}, until: "modern__add", hidden: true},
+			{args: []string{"serve", "--demo"}, until: "shows this table again", hidden: true},
 			{args: []string{"call", demo, "legacy__greet", "name=Ada"}},
 			{args: []string{"call", demo, "modern__add", "a=1", "b=41"}},
 			{args: []string{"call", demo, "modern__add", "a=1"}},
