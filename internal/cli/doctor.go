@@ -132,7 +132,11 @@ func (a *app) explainCode(code string, args []string) error {
 	}
 	cond, ok := doctor.Lookup(code)
 	if !ok {
-		return usagef("see docs/findings.md for all codes", "unknown finding code %q", clean(code))
+		var codes []string
+		for _, c := range doctor.Conditions() {
+			codes = append(codes, c.Code)
+		}
+		return usagef(didYouMean(code, codes, "see docs/findings.md for all codes"), "unknown finding code %q", clean(code))
 	}
 	w := bufio.NewWriter(a.stdout)
 	fmt.Fprintf(w, "%s (%s): %s\n", cond.Code, cond.Level, cond.Title)

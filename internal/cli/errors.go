@@ -229,6 +229,18 @@ func traceOf(err error) string {
 
 // flagError converts an error of cobra about flags to a usageError.
 func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, "--"+f.Name)
+			}
+		})
+		if hint := didYouMean("--"+unknown.GetSpecifiedName(), names, ""); hint != "" {
+			return usagef(hint, "%s", lowerFirst(err.Error()))
+		}
+	}
 	if c.Flags().Lookup("cwd") != nil && errors.As(err, new(*pflag.NotExistError)) {
 		return usagef("put -- before a command that has flags of its own, or run `"+c.CommandPath()+" --help`", "%s", lowerFirst(err.Error()))
 	}

@@ -90,7 +90,7 @@ The timeout is ten seconds for each step and one minute in total. Change it with
 				return usagef("remove it", "unexpected argument %q after the profile %q", args[1], args[0])
 			}
 			if _, ok := fake.Lookup(fake.ServerSide, args[0]); !ok {
-				return usagef("run `dragoman fake --list` to list the profiles", "unknown server profile %q", args[0])
+				return usagef(nearProfile(fake.ServerSide, args[0]), "unknown server profile %q", args[0])
 			}
 			return nil
 		},
@@ -241,6 +241,17 @@ func (a *app) fakeOnHTTP(ctx context.Context, s *fake.Server, name, address stri
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
+
+// nearProfile returns the hint for a profile that does not exist.
+func nearProfile(side fake.Side, name string) string {
+	var names []string
+	for _, p := range fake.Profiles() {
+		if p.Side == side {
+			names = append(names, p.Name)
+		}
+	}
+	return didYouMean(name, names, "run `dragoman fake --list` to list the profiles")
+}
 
 // listFakes prints all profiles.
 func (a *app) listFakes(asJSON bool) error {

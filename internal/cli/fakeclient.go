@@ -15,7 +15,7 @@ import (
 func fakeClientArgs(c *cobra.Command, profile string, args []string) error {
 	p, ok := fake.Lookup(fake.ClientSide, profile)
 	if !ok {
-		return usagef("run `dragoman fake --list` to list the profiles", "unknown client profile %q", profile)
+		return usagef(nearProfile(fake.ClientSide, profile), "unknown client profile %q", profile)
 	}
 	command, address, err := oneTarget(c, args, "dragoman fake --client "+clean(profile))
 	if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -59,7 +60,7 @@ servers, so that they are not started twice. --direct starts them anyway.`,
 			if words > 0 && slices.Contains(listKinds, args[0]) {
 				kind, args = args[0], args[1:]
 			} else if words == 2 || words == 1 && w.command != nil {
-				return usagef("use one of "+strings.Join(listKinds, ", "), "cannot list %q", args[0])
+				return usagef(didYouMean(args[0], listKinds, "use one of "+strings.Join(listKinds, ", ")), "cannot list %q", args[0])
 			}
 			switch {
 			case len(args) > 1:
@@ -90,6 +91,10 @@ servers, so that they are not started twice. --direct starts them anyway.`,
 				a.remember(w, kind, l.Items)
 				return err
 			})
+			var wrong *usageError
+			if near := config.Suggest(w.target, listKinds); near != "" && errors.As(err, &wrong) {
+				return usagef("did you mean `dragoman list "+near+"`?", "%s", wrong.text)
+			}
 			if err != nil {
 				return err
 			}

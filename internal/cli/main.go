@@ -65,6 +65,7 @@ type app struct {
 
 	verbose, quiet, plain bool
 	logFormat             string
+	noHelp                error // why there is no help for a command, nil if there is
 	log                   *slog.Logger
 }
 
@@ -81,6 +82,9 @@ func (a *app) main(args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = a.noHelp
+	}
 	a.status.End()
 	var sig signalError
 	var exit exitError

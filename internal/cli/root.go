@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
 )
 
 func (a *app) root() *cobra.Command {
@@ -79,6 +81,7 @@ signal stops the program at once, with 130 or 143.`,
 	f.StringVar(&a.logFormat, "log-format", "", "log `FORMAT` on stderr: text or json")
 	root.AddCommand(a.runCommand(), a.serveCommand(), a.listCommand(), a.showCommand(), a.callCommand(), a.readCommand(), a.promptCommand(), a.completeCommand(), a.recordCommand(), a.replayCommand(), a.fakeCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.statusCommand(), a.logsCommand(), a.bugCommand(), a.healthcheckCommand(), a.manCommand(), a.versionCommand(), a.importCommand(), a.connectCommand(), a.demoServerCommand())
 	root.InitDefaultHelpCmd()
+	a.checkHelp(root)
 	root.InitDefaultCompletionCmd()
 	a.describeCompletion(root)
 	root.InitDefaultHelpFlag()
@@ -107,10 +110,67 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 		return usagef("run `dragoman run "+clean(word)+"`", "%q is a URL, not a command", word)
 	}
 	hint := "run `dragoman --help` for the list of commands"
-	if s := c.SuggestionsFor(word); len(s) > 0 {
-		hint = "did you mean " + strings.Join(s, " or ") + "?"
+	if near := nearCommand(c, word); near != "" {
+		hint = near
 	}
 	return usagef(hint, "%q is not a command", word)
+}
+
+// didYouMean returns the hint for a word that is nearly one of known, else the other hint.
+func didYouMean(word string, known []string, other string) string {
+	if near := config.Suggest(word, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return other
+}
+
+// nearCommand returns the hint for a word that is nearly a subcommand of c, "" for another.
+func nearCommand(c *cobra.Command, word string) string {
+	var names []string
+	for _, s := range c.Commands() {
+		if s.IsAvailableCommand() {
+			names = append(names, s.Name())
+		}
+	}
+	other := ""
+	if s := c.SuggestionsFor(word); len(s) > 0 {
+		other = "did you mean " + strings.Join(s, " or ") + "?"
+	}
+	return didYouMean(word, names, other)
+}
+
+// checkHelp makes help for a command that does not exist an error. Cobra prints the help of
+// the command before it.
+func (a *app) checkHelp(root *cobra.Command) {
+	usual := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if words := c.Flags().Args(); c.HasAvailableSubCommands() && len(words) > 0 {
+			a.noHelp = c.RunE(c, words) // such a command only reports an error
+			return
+		}
+		usual(c, args)
+	})
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.Run = nil
+		help.RunE = func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			switch {
+			case err != nil || c == nil:
+				return a.unknownCommand(root, args)
+			case len(rest) > 0 && c == root:
+				return a.unknownCommand(root, rest)
+			case len(rest) > 0 && c.HasAvailableSubCommands():
+				return c.RunE(c, rest)
+			case len(rest) > 0:
+				return usagef("run `dragoman help "+strings.TrimPrefix(c.CommandPath(), "dragoman ")+"`", "%s has no command %q", c.CommandPath(), rest[0])
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		}
+	}
 }
 
 // group adds subcommands to a command that only reports an error by itself.
@@ -123,6 +183,9 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		}
 		hint := "use `" + strings.Join(names, "` or `") + "`"
 		if len(args) > 0 {
+			if near := nearCommand(c, args[0]); near != "" {
+				hint = near
+			}
 			return usagef(hint, "%s has no command %q", c.CommandPath(), args[0])
 		}
 		return usagef(hint, "%s needs a command", c.CommandPath())

@@ -363,7 +363,7 @@ func serverNames(s *config.Snapshot) (names []string) {
 func unknownServer(name, where string, names []string) error {
 	hint := "add it to the configuration file under mcpServers"
 	if len(names) > 0 {
-		hint = "use one of " + joinNames(names)
+		hint = didYouMean(name, names, "use one of "+joinNames(names))
 	}
 	return usagef(hint, "%s has no server named %q", where, name)
 }
@@ -380,7 +380,7 @@ var errNoConfig = errors.New("no configuration file found")
 
 // noConfig returns an error that lists the paths of the configuration file.
 func (a *app) noConfig() error {
-	return withHint(errNoConfig, "create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
+	return withHint(errNoConfig, "run `dragoman import` to take over the servers of your clients, or create one of %s, or name a file with -c FILE", strings.Join(config.Places(a.env), ", "))
 }
 
 // completeTarget completes the names of configured servers. first are other words that may

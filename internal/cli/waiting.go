@@ -55,7 +55,7 @@ func joinNames(names []string) string {
 	var out []string
 	for i, name := range names {
 		if i == most {
-			out = append(out, strconv.Itoa(len(names)-most)+" more")
+			out = append(out, "and "+strconv.Itoa(len(names)-most)+" more")
 			break
 		}
 		out = append(out, excerpt.Word(name, 100))

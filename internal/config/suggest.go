@@ -23,25 +23,28 @@ func Suggest(word string, candidates []string) string {
 // fold removes _ and -, so that callTimeout, call_timeout and call-timeout compare equal.
 func fold(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(s) }
 
-// distance returns the edit distance of a and b (insert, delete, replace), or limit if it
+// distance returns the edit distance of a and b (insert, delete, replace, swap two neighbours), or limit if it
 // is at least limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit
 	}
-	row := make([]int, len(b)+1)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, last, row = last, row, before
 		row[0] = i + 1
 		for j := range len(b) {
 			cost := 1
 			if a[i] == b[j] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
+			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return min(row[len(b)], limit)
