@@ -1,6 +1,9 @@
 package config
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestPublicURL(t *testing.T) {
 	for _, tt := range []struct{ text, url, path, host, origin string }{
@@ -61,6 +64,9 @@ func TestUnsetVariableConcernsItsServer(t *testing.T) {
 		}
 	}
 	before, _ := s.Server("b")
+	if printed := string(s.AppendYAML(nil)); !strings.Contains(printed, "K: \"***\"") {
+		t.Errorf("the variable of b is not printed: %s", printed)
+	}
 	set, _ := Parse("f", []byte(file), func(string) (string, bool) { return "", true })
 	if set != nil {
 		t.Error("an empty callTimeout is accepted")

@@ -243,8 +243,11 @@ func (c *compiler) readCommand(o *object, command *node, srv *Server) {
 				c.problem(m.place(), path, "has no value", `write "" for an empty one, or ${`+printable(m.key)+`} to pass it on`)
 				continue
 			}
-			if e, ok := c.scalar(m.value, path); ok {
+			e, ok := c.scalar(m.value, path)
+			if ok {
 				srv.Env[m.key] = NewSecret(e.text)
+			} else if c.server != nil && c.server.Unusable != nil {
+				srv.Env[m.key] = NewSecret("") // the server is not started; the file can be printed
 			}
 		}
 	}
