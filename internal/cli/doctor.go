@@ -140,7 +140,7 @@ func (a *app) explainCode(code string, args []string) error {
 	}
 	w := bufio.NewWriter(a.stdout)
 	fmt.Fprintf(w, "%s (%s): %s\n", cond.Code, cond.Level, cond.Title)
-	for _, p := range [][2]string{{"meaning", cond.Meaning}, {"hurts", cond.HurtsText()}, {"fix", cond.Fix}, {"what Dragoman does", cond.Bridged}} {
+	for _, p := range [][2]string{{"meaning", cond.Meaning}, {"seen to fail", cond.HurtsText()}, {"fix", cond.Fix}, {"what Dragoman does", cond.Bridged}} {
 		if p[1] != "" {
 			fmt.Fprintf(w, "\n%s:\n%s", p[0], wrap(p[1], "  ", a.columns()))
 		}
@@ -214,7 +214,7 @@ func (a *app) doctorTarget(c *cobra.Command, f *doctorFlags, args []string) (con
 
 // targetOf converts a configured server to a target of package doctor.
 func targetOf(s config.Server) (doctor.Target, error) {
-	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile, Name: s.Name, Given: s.Given, Program: s.Command}
+	t := doctor.Target{Secrets: s.Secrets(), Dialect: s.Profile, Name: s.Name, Given: s.Given, Program: s.Command, Args: s.Args}
 	env := map[string]string{}
 	for k, v := range s.Env {
 		env[k] = v.Reveal()

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,14 @@ func (a *app) printReport(server config.Server, r *doctor.Report, f *doctorFlags
 		_, _ = w.Write(append(r.JSON(), '\n'))
 	} else {
 		a.printVerdict(w, server, r, f.all)
-		a.printFindings(w, r.Findings, f.all)
+		findings := r.Findings
+		if v := &r.Verdict; !v.Reached && v.Failure != nil && v.Failure.Action != "" {
+			findings = slices.Clone(findings)
+			for i := range findings {
+				findings[i].Fix = "" // the verdict says more exactly what to do
+			}
+		}
+		a.printFindings(w, findings, f.all)
 		if f.all && len(r.Passed) > 0 {
 			fmt.Fprintf(w, "\npassed:\n")
 			for _, name := range r.Passed {
@@ -220,10 +228,12 @@ func (a *app) printFinding(w *bufio.Writer, f doctor.Finding) {
 		}
 	}
 	if hurt := f.HurtsText(); hurt != "" {
-		_, _ = w.WriteString(wrap("hurts: "+hurt, "  ", a.columns()))
+		_, _ = w.WriteString(wrap("seen to fail: "+hurt, "  ", a.columns()))
 	}
 	_, _ = w.WriteString(wrap(f.Meaning, "  ", a.columns()))
-	_, _ = w.WriteString(wrap("fix: "+f.Fix, "  ", a.columns()))
+	if f.Fix != "" {
+		_, _ = w.WriteString(wrap("fix: "+f.Fix, "  ", a.columns()))
+	}
 	_, _ = w.WriteString(wrap("what Dragoman does: "+f.Bridged, "  ", a.columns()))
 }
 

@@ -66,7 +66,7 @@ func TestWithheldVariable(t *testing.T) {
 		t.Errorf("the variable is not set, but the error is: %s", text)
 	}
 	t.Setenv("THE_TOKEN", "its value")
-	if text := fails(); !strings.Contains(text, hint) || !strings.Contains(text, "add it to its env, or to inheritEnv") || strings.Contains(text, "its value") {
+	if text := fails(); !strings.Contains(text, hint) || !strings.Contains(text, "add THE_TOKEN to inheritEnv, or to the env of ") || strings.Contains(text, "its value") {
 		t.Errorf("the error is: %s", text)
 	}
 	inherits := func(s *config.Server) { s.InheritEnv = []string{"THE_*"} }

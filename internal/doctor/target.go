@@ -24,7 +24,8 @@ type Target struct {
 	// the command line, not in a configuration.
 	Name    string
 	Given   bool
-	Program string // the command without arguments; "" for a URL
+	Program string   // the command without arguments; "" for a URL
+	Args    []string // of the program; they are not shown
 
 	URL       *url.URL          // the endpoint
 	Header    http.Header       // sent with each request; nil for none

@@ -18,6 +18,7 @@ type Facts struct {
 
 	// Of a command.
 	Command string   // the word that was started; no arguments
+	Args    []string // they may be secret, so that they are only compared
 	Start   string   // why it could not be started, from the operating system
 	Hint    string   // what to check about that
 	PATH    string   // that was searched; "" if none was

@@ -119,6 +119,9 @@ func (f *Facts) sentence(err error, best string) saying {
 	case NotAdmitted:
 		return saying{sentence: who + " is not started" + after(err)}
 	case Exited:
+		if file := f.noScript(); file != "" {
+			return saying{sentence: who + " " + f.exit() + ": there is no file " + file, plain: who + " " + f.exit(), action: "correct the path"}
+		}
 		head := who + " " + f.exit()
 		if f.killed() && weigh(best) <= neutral {
 			return saying{sentence: head, action: "if nobody stopped it, look for an out-of-memory message in the log of the system"}
@@ -285,6 +288,27 @@ func (f *Facts) exitAction(best string) string {
 	return "run its command by hand to see all of its output"
 }
 
+var missingScript = regexp.MustCompile(`(?:Cannot find module|can't open file) '([^']+)'`)
+
+// noScript returns the file that an interpreter did not find, if the command line names it as
+// the script; else "".
+func (f *Facts) noScript() string {
+	for _, line := range f.Stderr {
+		m := missingScript.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		file := strings.ReplaceAll(m[1], `\`, "/")
+		for _, arg := range f.Args {
+			arg = strings.TrimPrefix(strings.ReplaceAll(arg, `\`, "/"), "./")
+			if arg != "" && (file == arg || strings.HasSuffix(file, "/"+strings.TrimPrefix(arg, "../"))) {
+				return f.say(m[1], maxQuoted)
+			}
+		}
+	}
+	return ""
+}
+
 func (f *Facts) missing() saying {
 	name, line := missingVariable(f.Stderr)
 	who := f.who()
@@ -298,7 +322,7 @@ func (f *Facts) missing() saying {
 		}
 		if slices.Contains(f.Withheld, name) {
 			s.sentence = who + " " + f.exit() + ": " + name + " is set here but was not passed to the server" + more(line, f)
-			s.action = "add it to its env, or to inheritEnv in the configuration"
+			s.action = "add " + name + " to inheritEnv, or to the env of " + who
 			if f.Given {
 				s.action = "pass it on with --env " + name
 			}
@@ -331,6 +355,14 @@ var installs = map[string]string{
 func (f *Facts) notFound() saying {
 	s := saying{plain: f.who() + " cannot start: its command was not found", plainAction: "check the spelling of its command"}
 	word := excerpt.Word(f.Command, 200)
+	if strings.Contains(f.Command, " ") && len(f.Args) == 0 && !filepath.IsAbs(f.Command) {
+		s.sentence = f.who() + " cannot start: there is no program named " + word
+		s.action = "move everything after the first word to args"
+		if f.Given {
+			s.action = "write the command without quotes, so that its arguments are words of their own"
+		}
+		return s
+	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(f.Command)), ".exe")
 	if strings.ContainsAny(f.Command, `/\`) {
 		s.sentence = f.who() + " cannot start: there is no file " + word
@@ -367,7 +399,7 @@ func (f *Facts) cannotStart(err error) saying {
 	case strings.HasSuffix(why, "is not executable"):
 		s.action = "run chmod +x " + strings.TrimSuffix(why, " is not executable")
 	case strings.Contains(why, "working directory"):
-		s.action = "correct its " + f.flag("--cwd", "cwd")
+		s.action = "correct " + f.flag("--cwd", "its cwd")
 	case strings.Contains(why, "interpreter or loader"):
 		s.action = "install what the first line of the file names, or start it with its interpreter"
 	case strings.Contains(why, "another machine"):

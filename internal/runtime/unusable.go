@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/failure"
@@ -30,6 +29,5 @@ func (e *unusable) Error() string {
 // DescribeFailure implements failure.Source.
 func (e *unusable) DescribeFailure(f *failure.Facts) {
 	f.Class, f.Cause, f.Sentence = failure.MissingVariable, "unset_variable", e.Error()
-	f.Action = fmt.Sprintf("set %s and start Dragoman again, or write ${%s:-default} in line %d of %s",
-		e.problem.Variable, e.problem.Variable, e.problem.Line, filepath.Base(e.problem.File))
+	f.Action = "set " + e.problem.Variable + " and restart Dragoman"
 }

@@ -27,7 +27,7 @@ const exitGrace = 5 * time.Second
 
 // facts returns what is known of the server without a failure.
 func (u *Upstream) facts() failure.Facts {
-	f := failure.Facts{Server: u.spec.Name, Given: u.spec.Given, Command: u.spec.Command, Clean: u.opts.Clean}
+	f := failure.Facts{Server: u.spec.Name, Given: u.spec.Given, Command: u.spec.Command, Args: u.spec.Args, Clean: u.opts.Clean}
 	if u.spec.Command == "" {
 		f.Address = u.spec.Shown
 	}

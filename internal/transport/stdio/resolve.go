@@ -42,6 +42,8 @@ func (e *StartError) DescribeFailure(f *failure.Facts) {
 	missing := errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist)
 	switch {
 	case f.Class != "" || errors.Is(e.Err, syscall.EMFILE) || errors.Is(e.Err, syscall.ENFILE):
+	case strings.HasPrefix(e.Hint, "the working directory "):
+		f.Class = failure.CannotStart
 	case missing && (e.Hint == "" || e.path != "" || strings.HasSuffix(e.Hint, " does not exist") || e.Hint == noPATH):
 		f.Class = failure.CommandNotFound
 	default:
@@ -66,9 +68,13 @@ func resolve(spec *Spec) (string, error) {
 	}
 	if spec.Dir != "" {
 		if st, err := os.Stat(spec.Dir); err != nil {
-			return fail(err, "its working directory cannot be used")
+			hint := "the working directory " + spec.Dir + " cannot be used"
+			if errors.Is(err, fs.ErrNotExist) {
+				hint = "the working directory " + spec.Dir + " does not exist"
+			}
+			return fail(cause(err), hint)
 		} else if !st.IsDir() {
-			return fail(fmt.Errorf("%s: %w", spec.Dir, syscall.ENOTDIR), "its working directory is not a directory")
+			return fail(fmt.Errorf("%s: %w", spec.Dir, syscall.ENOTDIR), "the working directory "+spec.Dir+" is not a directory")
 		}
 	}
 	if strings.ContainsRune(spec.Command, '/') || strings.ContainsRune(spec.Command, filepath.Separator) {
