@@ -392,7 +392,11 @@ func (a *app) tellConnect(ctx context.Context, client *clientfile.Client, path, 
 		if backup != "" {
 			a.status.Printf("the old file is %s", backup)
 		}
-		a.status.Printf("now %s", client.Reload)
+		reload := client.Reload
+		if o.remove { // what follows enables the server that is gone
+			reload, _, _ = strings.Cut(reload, ", or enable")
+		}
+		a.status.Printf("now %s", reload)
 	}
 	usesServe := entry.URL != "" || len(entry.Command) > 2 && entry.Command[1] == "run"
 	if o.remove || !usesServe {

@@ -56,7 +56,8 @@ messages that prove it are shown for errors, and with -v for all findings.
 
 Doctor starts a command several times, at most four times at once. It does not
 call anything that could change data. With --call it also calls that one tool,
-without arguments. A server that wants sign-in has no error because of that.
+without arguments. A server that requires sign-in is not reported as faulty
+for that.
 
 With --client, Dragoman acts as a server of both eras and checks what the client
 sends. Give the client the URL or the command that is printed and use it for a

@@ -37,9 +37,9 @@ CLIENT is claude (Claude Desktop), claude-code, cursor, vscode, codex, gemini,
 opencode, all, or the path of a file. Without --from, the command only shows
 which clients have servers, and where.
 
-A server that is new is added. One that is the same is left alone. One that is
-different, with the same name, is not imported; --only NAME=NEW imports it under
-another name. The output lists everything that cannot be carried over, for each
+A server that is new is added. One that is the same is left alone. A server with
+the same name but other settings is not imported; --only NAME=NEW imports it
+under another name. The output lists everything that cannot be carried over, for each
 server. Comments and order of the configuration file stay, and the files of the
 clients are not changed. A new configuration file is made in the user's
 configuration directory.

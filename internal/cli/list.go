@@ -27,8 +27,8 @@ func (a *app) listCommand() *cobra.Command {
 with the first line of each description. The server is a URL, the name of a
 configured server, or a command after --.
 
-Alone, list opens all configured servers at the same time and prints a table of
-their health. It has the state, revision and transport of each server, and the
+Without a server, list opens all configured servers at the same time and prints
+a table of their health. It has the state, revision and transport of each server, and the
 number of its tools, prompts and resources. Then follow the estimated tokens of
 the tools, and the time until the server was ready. A server that is not ready
 within --timeout (default 30s) has failed. The exit code is 1 if a server has
@@ -40,7 +40,7 @@ the list is empty because of them.
 
 A running "dragoman serve" with the same configuration is used for configured
 servers, so that they are not started twice. --direct starts them anyway.`,
-		Example: `  # Are all configured servers well?
+		Example: `  # Do all configured servers work?
   dragoman list
 
   dragoman list https://mcp.example.com/mcp

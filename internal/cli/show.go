@@ -63,7 +63,7 @@ output schema returns content, such as text.`,
 				if name != "" {
 					return a.showTool(ctx, s, server.Name, w, name, asJSON, withSchema)
 				}
-				return a.showServer(ctx, s, server.Name, w, asJSON)
+				return a.showServer(ctx, s, server, w, asJSON)
 			})
 		},
 	}
@@ -150,8 +150,8 @@ func cost(tools [][]byte) int {
 }
 
 // showServer describes a server.
-func (a *app) showServer(ctx context.Context, s Session, name string, w where, asJSON bool) error {
-	i, err := a.takeInventory(ctx, s, name, true)
+func (a *app) showServer(ctx context.Context, s Session, server config.Server, w where, asJSON bool) error {
+	i, err := a.takeInventory(ctx, s, server.Name, true)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (a *app) showServer(ctx context.Context, s Session, name string, w where, a
 			head.Rows = append(head.Rows, screen.Cells(key, value))
 		}
 	}
-	row("speaks", d.Revision.String()+" over "+d.Transport)
+	row("speaks", a.speaks(ctx, d, server, w))
 	row("offers", i.counts())
 	if len(tools) > 0 {
 		row("context cost", tokens.About(cost(tools)+tokens.Text(d.Instructions))+" (an estimate)")
@@ -194,7 +194,7 @@ func (a *app) showServer(ctx context.Context, s Session, name string, w where, a
 			t.Rows = append(t.Rows, []screen.Cell{{Text: "  " + r[0]}, {Text: "~" + strconv.Itoa(cost(tools[n:n+1])), Style: screen.Dim}, {Text: r[1]}})
 		}
 		b.WriteString(a.table(t))
-		b.WriteString("\n`" + w.line("show", "TOOL") + "` describes one tool. The numbers are its tokens.\n")
+		b.WriteString("\n`" + w.line("show", "TOOL") + "` describes one tool. The number after each tool is its estimated tokens.\n")
 	}
 	if _, err := a.stdout.Write([]byte(b.String())); err != nil {
 		return err
@@ -207,6 +207,25 @@ func (a *app) showServer(ctx context.Context, s Session, name string, w where, a
 		}
 	}
 	return nil
+}
+
+// speaks returns the protocol and the transport of a server. With a running serve between,
+// they are those of the server, as the serve reports them, and not those of the serve.
+func (a *app) speaks(ctx context.Context, d runtime.Description, server config.Server, w where) string {
+	direct := d.Revision.String() + " over " + d.Transport
+	if !w.configured() {
+		return direct
+	}
+	base, report, why := a.servingSame(ctx, w.file)
+	if through, ok := endpointOf(server, base, &report); why != "" || !ok || through.URL != server.URL {
+		return direct
+	}
+	for _, s := range report.Servers {
+		if s.Name == server.Name && s.Revision != "" {
+			return s.Revision + " over " + s.Transport + " (asked through the running serve)"
+		}
+	}
+	return direct + " with the running serve"
 }
 
 // showServerJSON prints a server as JSON. What the server sent is in it byte for byte.

@@ -38,8 +38,8 @@ again. With NAME, print everything about one server, including the trace of its
 last handshake.
 
 With --watch, the table is drawn again every second until you press Ctrl-C. If
-stdout is not a terminal, --watch prints a line for each change instead. It
-waits for a serve that stops to come back.
+stdout is not a terminal, --watch prints a line for each change instead. If
+serve stops, the command waits until it is back.
 
 The address is that of --listen, else that of the configuration file, else
 127.0.0.1:7300. Only this machine may ask.`,

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 	"github.com/dragoman-mcp/dragoman/internal/transport/httplink"
 )
@@ -347,7 +349,12 @@ func usable(s config.Server) error {
 	if s.Unusable == nil {
 		return nil
 	}
-	return config.Problems{*s.Unusable}.Err()
+	p := s.Unusable
+	return &failure.Failure{
+		Class: failure.MissingVariable, Server: s.Name,
+		Sentence: fmt.Sprintf("%s, so server %q cannot be used", p.Text, s.Name),
+		Action:   fmt.Sprintf("set %s and run the command again, or write ${%s:-default} in line %d of %s", p.Variable, p.Variable, p.Line, filepath.Base(p.File)),
+	}
 }
 
 // serverNames returns the names of the configured servers.

@@ -78,6 +78,30 @@ func TestThroughServe(t *testing.T) {
 	}
 }
 
+// TestShowThroughServe checks that show names the protocol of the server, not of the serve.
+func TestShowThroughServe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dragoman.yaml")
+	same, _ := json.Marshal(file)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"name":"dragoman","state":"serving","config":`+string(same)+`,"endpoints":[{"path":"/s/gh/mcp","server":"gh"}],"servers":[{"name":"gh","state":"ready","revision":"2025-06-18","transport":"stdio"}]}`)
+	})
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	text := `{"mcpServers":{"gh":{"command":"gh-mcp"}},"dragoman":{"listen":` + fmt.Sprintf("%q", strings.TrimPrefix(s.URL, "http://")) + `}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ flag, want string }{{"--plain", "2025-06-18 over stdio (asked through the running serve)"}, {"--direct", " over http\n"}} {
+		var out, said bytes.Buffer
+		a := &app{stdout: &out, env: noEnv, status: newStatus(&said, false, noEnv)}
+		a.backend = Backend{Connect: func(context.Context, daemon.ConnectOptions) (Session, error) { return answering{}, nil }}
+		if code := a.main([]string{"show", "-c", file, c.flag, "gh"}); code != exitOK || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: exit code %d: %s%s", c.flag, code, out.String(), said.String())
+		}
+	}
+}
+
 // TestHealthIsBounded checks that a server that never answers, one that cannot be opened and
 // an interrupt do not keep the table waiting.
 func TestHealthIsBounded(t *testing.T) {
