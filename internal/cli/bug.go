@@ -190,7 +190,7 @@ func (a *app) systemText() string {
 	if len(set) == 0 {
 		set = []string{"none"}
 	}
-	fmt.Fprintf(&b, "environment variables that matter and are set: %s\n", strings.Join(set, " "))
+	fmt.Fprintf(&b, "relevant environment variables that are set: %s\n", strings.Join(set, " "))
 	return b.String()
 }
 

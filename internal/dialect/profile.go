@@ -59,7 +59,7 @@ type Opening struct {
 	Identity []Path
 }
 
-// Tools says where tools are and how their members are called. The zero value is that
+// Tools says where tools are and what their members are named. The zero value is that
 // of MCP: tools/list, unchanged.
 type Tools struct {
 	// Manifest is the member of the initialize result that holds all tools, "" for

@@ -107,7 +107,7 @@ var classes = []Info{
 		"Get a token from the provider and send it with `--header 'Authorization: Bearer …'`, or `headers` in the configuration. That works today."},
 	{Overloaded, "The server, or Dragoman itself, has reached a limit (429 or 503).",
 		"Try again later, after the time that the action names."},
-	{ServerError, "The server failed with an HTTP status from 500 on.",
+	{ServerError, "The server failed with an HTTP status of 500 or higher.",
 		"Read the server's log."},
 	{Silent, "The server runs or accepts connections, but does not answer in time.",
 		"Check that it speaks MCP. If it is only slow, raise `startTimeout` (or `limits.start`), for calls `callTimeout` (or `limits.call`)."},
