@@ -116,6 +116,8 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 			if listen != "" {
 				a.warnOpen(c.Context(), listen)
 				a.showProgress()
+			} else if a.interactive && !a.quiet {
+				a.status.Printf("waiting for an MCP client on stdin; to try the server by hand, use `%s`", where{target: t.address, command: t.command}.line("list"))
 			}
 			err = a.backend.Run(c.Context(), daemon.RunOptions{
 				Server: server, Listen: listen, Hosts: hosts, Log: a.log, LogCalls: logCalls, Progress: a.status.Step,

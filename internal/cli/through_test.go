@@ -102,6 +102,19 @@ func TestShowThroughServe(t *testing.T) {
 	}
 }
 
+// TestRunOnTerminal checks that run tells a person at a terminal what it waits for.
+func TestRunOnTerminal(t *testing.T) {
+	for _, person := range []bool{true, false} {
+		var out, said bytes.Buffer
+		a := &app{stdout: &out, env: noEnv, interactive: person, status: newStatus(&said, false, noEnv)}
+		a.backend = Backend{Run: func(context.Context, daemon.RunOptions) error { return nil }}
+		code := a.main([]string{"run", "--", "srv", "x y"})
+		if code != exitOK || strings.Contains(said.String(), "use `dragoman list -- srv 'x y'`") != person || out.Len() > 0 {
+			t.Errorf("%t: exit code %d: %s", person, code, said.String())
+		}
+	}
+}
+
 // TestHealthIsBounded checks that a server that never answers, one that cannot be opened and
 // an interrupt do not keep the table waiting.
 func TestHealthIsBounded(t *testing.T) {
