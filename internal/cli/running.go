@@ -93,7 +93,7 @@ func fetch(ctx context.Context, address string) (status int, body []byte, err er
 
 // probeTime is how long a command waits for a running serve before it starts a configured
 // server itself.
-const probeTime = time.Second
+const probeTime = 5 * time.Second
 
 // throughServe returns a server that reaches s through a running serve, or s itself if there
 // is none. The serve must listen on this machine, at the configured address, and must have
