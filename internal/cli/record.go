@@ -190,7 +190,7 @@ Each difference is printed. The exit code is 1 if there is one.`,
 			}
 			b, err := os.ReadFile(args[0])
 			if errors.Is(err, fs.ErrNotExist) {
-				return withHint(fmt.Errorf("there is no file %s", clean(args[0])), "record one with `dragoman record -o FILE -- COMMAND`")
+				return withHint(fmt.Errorf("the file %s does not exist", clean(args[0])), "record one with `dragoman record -o FILE -- COMMAND`")
 			}
 			if err != nil {
 				return withHint(fmt.Errorf("read the tape: %w", err), "record one with `dragoman record -o FILE -- COMMAND`")
