@@ -333,7 +333,11 @@ func (a *app) applyConnect(ctx context.Context, client *clientfile.Client, path 
 	diff := ""
 	if action != "none" {
 		// The lines around the entry may hold credentials of other servers.
-		diff = clientfile.Diff(path, before, after, func(l string) string { return cleanLines(excerpt.MaskSecrets(l)) })
+		secrets := append(clientfile.Secrets(path, before), clientfile.Secrets(path, after)...)
+		slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+		diff = clientfile.Diff(path, before, after, func(l string) string {
+			return cleanLines(excerpt.MaskSecrets(clientfile.Mask(l, secrets, excerpt.Mask)))
+		})
 	}
 	backup := ""
 	written := action != "none" && o.write

@@ -474,7 +474,7 @@ func (c candidate) what() string {
 			words = append(words, i.Text)
 		}
 	}
-	return excerpt.MaskSecrets(strings.Join(config.MaskArgs(words), " "))
+	return excerpt.MaskSecrets(strings.Join(excerpt.Arguments(words, excerpt.Mask), " "))
 }
 
 // showImport prints the table of servers, and below it what is not carried over.

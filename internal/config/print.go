@@ -76,7 +76,7 @@ func (p *printer) server(s *Server) {
 		if args == nil {
 			args = s.Args
 		}
-		p.list(2, "args", MaskArgs(args))
+		p.list(2, "args", excerpt.Arguments(args, mask))
 		if s.Dir != "" {
 			p.text(2, "cwd", s.Dir)
 		}
@@ -120,7 +120,7 @@ func (p *printer) identity(id *Identity) {
 	case in.File != "":
 		p.text(3, "file", in.File)
 	case len(in.Command) > 0:
-		p.list(3, "command", MaskArgs(in.Command))
+		p.list(3, "command", excerpt.Arguments(in.Command, mask))
 	}
 	p.text(3, "join", in.Join.String())
 }
@@ -230,22 +230,6 @@ func quantity(s string) bool {
 		return true
 	}
 	return false
-}
-
-// MaskArgs returns a copy of args in which credentials are masked. It recognises them by
-// their names: --token X, --token=X, TOKEN=X and "Authorization: X".
-func MaskArgs(args []string) []string {
-	out := slices.Clone(args)
-	for i, a := range out {
-		if at := strings.IndexAny(a, "=:"); at > 0 && excerpt.SecretName(a[:at]) {
-			out[i] = a[:at+1] + mask
-			continue
-		}
-		if i > 0 && strings.HasPrefix(args[i-1], "-") && !strings.HasPrefix(a, "-") && excerpt.SecretName(args[i-1]) {
-			out[i] = mask
-		}
-	}
-	return out
 }
 
 func choose(cond bool, yes, no string) string {

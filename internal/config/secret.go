@@ -80,10 +80,8 @@ func (s Server) Secrets() []string {
 	for _, v := range s.outside {
 		add(v.Reveal())
 	}
-	for i, shown := range MaskArgs(s.Args) {
-		if shown != s.Args[i] {
-			add(strings.TrimSpace(strings.TrimPrefix(s.Args[i], strings.TrimSuffix(shown, mask))))
-		}
+	for _, text := range excerpt.SecretArguments(s.Args) {
+		add(text)
 	}
 	for _, text := range s.inheritedSecrets(os.Environ()) {
 		add(text)

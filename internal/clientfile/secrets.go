@@ -1,0 +1,175 @@
+package clientfile
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/excerpt"
+)
+
+// ServerKeys returns the keys of a server that Read knows, of all clients.
+func ServerKeys() []string {
+	keys := strings.Fields(`command args env environment env_vars envFile cwd url httpUrl serverUrl type transport transportType
+		headers http_headers env_http_headers bearer_token_env_var disabled enabled timeout tool_timeout_sec startup_timeout_sec
+		startup_timeout_ms enabled_tools includeTools disabled_tools excludeTools tools`)
+	for k := range untold {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// leastSecret is the length of the shortest text that Secrets returns, in bytes.
+const leastSecret = 4
+
+// Secrets returns the texts in a file that must not be shown, longest first: the values of
+// variables and headers, values whose name says that they are secret, such arguments, and
+// all values below keys that no server has, because these may be misspelt. A text is there
+// as its value and as it is written in the file, each of its lines by itself. Texts shorter
+// than four bytes, true and false are left out. A file that cannot be parsed has none.
+func Secrets(path string, b []byte) []string {
+	root, err := Parse(path, b)
+	if err != nil {
+		return nil
+	}
+	f := secretFinder{lines: splitLines(bytes.TrimPrefix(b, bom)), known: ServerKeys()}
+	f.read(root, false)
+	for _, c := range clients {
+		_, servers := c.find(root)
+		f.servers(servers)
+	}
+	f.servers(root.Get("mcpServers"))
+	if projects := root.Get("projects"); isMap(projects) {
+		for _, m := range projects.Members {
+			f.servers(m.Value.Get("mcpServers"))
+		}
+	}
+	slices.SortFunc(f.found, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(f.found)
+}
+
+// secretFinder collects the secrets of a file.
+type secretFinder struct {
+	lines, known, found []string
+}
+
+func (f *secretFinder) add(s string) {
+	for l := range strings.Lines(s) {
+		if l = strings.TrimSpace(l); len(l) >= leastSecret && l != "true" && l != "false" {
+			f.found = append(f.found, l)
+		}
+	}
+}
+
+// read collects the secrets below a value. secret means that all values are.
+func (f *secretFinder) read(v *Value, secret bool) {
+	if v.scalar() && secret {
+		f.add(v.Text)
+		f.add(f.written(v))
+	}
+	var words []string
+	for _, item := range v.Items {
+		f.read(item, secret)
+		words = append(words, item.text())
+	}
+	for i, item := range v.Items {
+		if at, ok := excerpt.SecretArgument(words, i); ok {
+			raw := f.written(item)
+			f.add(words[i][at:])
+			f.add(raw[min(at, len(raw)):])
+		}
+	}
+	for _, m := range v.Members {
+		f.read(m.Value, secret || secretMember(m.Key))
+	}
+}
+
+// servers collects the values below the keys that no server has.
+func (f *secretFinder) servers(v *Value) {
+	if !isMap(v) {
+		return
+	}
+	for _, s := range v.Members {
+		if !isMap(s.Value) || s.Key == "servers" {
+			continue
+		}
+		for _, m := range s.Value.Members {
+			if !slices.Contains(f.known, m.Key) {
+				f.read(m.Value, true)
+			}
+		}
+	}
+}
+
+// secretMember reports whether all values below a key are secret.
+func secretMember(key string) bool {
+	lower := strings.ToLower(key)
+	return lower == "env" || lower == "environment" || lower == "envfile" || strings.HasSuffix(lower, "headers") || excerpt.SecretName(key)
+}
+
+// written returns a text as it is written in the file, without its quotes.
+func (f *secretFinder) written(v *Value) string {
+	if v.Kind != String || v.Line < 1 || v.Line > len(f.lines) || v.Col < 1 || v.Col > len(f.lines[v.Line-1]) {
+		return ""
+	}
+	line := f.lines[v.Line-1][v.Col-1:]
+	quote := line[:1]
+	switch {
+	case quote != `"` && quote != "'":
+		return ""
+	case strings.HasPrefix(line, strings.Repeat(quote, 3)):
+		quote = strings.Repeat(quote, 3)
+	}
+	var out strings.Builder
+	for rest, at := line[len(quote):], v.Line; ; at++ {
+		for i := 0; i < len(rest); i++ {
+			switch {
+			case rest[i] == '\\' && quote[0] == '"':
+				i++
+			case strings.HasPrefix(rest[i:], quote):
+				return out.String() + rest[:i]
+			}
+		}
+		out.WriteString(rest)
+		if len(quote) == 1 || at >= len(f.lines) {
+			return out.String()
+		}
+		rest = f.lines[at]
+	}
+}
+
+// wordSecret is the length from which a secret is masked also within a word, in bytes.
+const wordSecret = 6
+
+// Mask replaces secrets, as Secrets returns them, in a line of a file by mask. A short one
+// is replaced only where it stands by itself, because it may be a part of many words.
+func Mask(line string, secrets []string, mask string) string {
+	for _, s := range secrets {
+		if len(s) >= wordSecret {
+			line = strings.ReplaceAll(line, s, mask)
+			continue
+		}
+		var out strings.Builder
+		rest, before := line, byte(' ')
+		for {
+			i := strings.Index(rest, s)
+			if i < 0 {
+				break
+			}
+			if i > 0 {
+				before = rest[i-1]
+			}
+			end := i + len(s)
+			text := s
+			if strings.IndexByte(" \t\"'`=:,;[{(", before) >= 0 && (end == len(rest) || strings.IndexByte(" \t\"'`,;]})\\", rest[end]) >= 0) {
+				text = mask
+			}
+			out.WriteString(rest[:i] + text)
+			rest, before = rest[end:], s[len(s)-1]
+		}
+		line = out.String() + rest
+	}
+	return line
+}
