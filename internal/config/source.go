@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/dragoman-mcp/dragoman/internal/clientfile"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
 )
 
@@ -184,18 +185,22 @@ func (s *source) guarded(line, from, to, at int) (out []rune, caret int) {
 // more, or in a bracket that is open.
 func (s *source) underSecret(line int) bool {
 	depth, open := indent(s.lines[line-1]), 0
+	var above []string // the keys above the line, the nearest first
 	for i := line - 2; i >= 0; i-- {
 		l := s.lines[i]
 		open += strings.Count(l, "{") + strings.Count(l, "[") - strings.Count(l, "}") - strings.Count(l, "]")
-		above := strings.TrimSpace(l) != "" && indent(l) < depth
-		if above {
+		outer := strings.TrimSpace(l) != "" && indent(l) < depth
+		if outer {
 			depth = indent(l)
 		}
-		if !above && open <= 0 {
+		if !outer && open <= 0 {
 			continue
 		}
-		if m := keyed.FindStringSubmatch(l); m != nil && secretKey(m[2]) {
-			return true
+		if m := keyed.FindStringSubmatch(l); m != nil {
+			above = append(above, m[2])
+			if n := len(above); secretKey(m[2]) || n > 2 && slices.Contains(holders, m[2]) && !slices.Contains(serverKeys, above[n-3]) {
+				return true
+			}
 		}
 		open = min(open, 0)
 	}
@@ -214,6 +219,48 @@ func secretKey(key string) bool {
 		return true
 	}
 	return excerpt.SecretName(key)
+}
+
+// place says what the keys of a mapping are.
+type place uint8
+
+const (
+	elsewhere place = iota
+	inHolder        // names of servers
+	inServer        // keys of a server
+)
+
+// holders are the keys whose members are servers.
+var holders = []string{"mcpServers", "servers", "mcp_servers", "mcp"}
+
+// serverKeys are the keys that a server may have, here and in the files of other clients.
+var serverKeys = slices.Concat(foreign, foreignFilters, clientfile.ServerKeys(), []string{
+	"callMax", "callTimeout", "caFile", "dialect", "expose", "inheritEnv", "isolation", "lazy", "prefix", "revision", "startTimeout",
+})
+
+// below returns what the keys below a key are, and whether all values below it are secret.
+// A key that no server has may be misspelt, so its values may be those of env or headers.
+func (p place) below(key string) (next place, secret bool) {
+	switch {
+	case slices.Contains(holders, key) && p != inServer && (p != inHolder || key == "servers"):
+		next = inHolder
+	case p == inHolder:
+		next = inServer
+	case p == inServer && key == "<<":
+		next = inServer
+	case p == inServer:
+		secret = !slices.Contains(serverKeys, key)
+	}
+	return next, secret || secretKey(key)
+}
+
+// item returns what the keys in an item of a list are. Servers may be listed by mistake,
+// and a server may merge a list of mappings.
+func (p place) item() place {
+	if p == inHolder {
+		return inServer
+	}
+	return p
 }
 
 // display replaces what a terminal would not show as one character in its place.
@@ -248,18 +295,20 @@ type marker struct {
 	// shared are the anchors that are used where values are secret.
 	shared map[string]bool
 	all    bool // every anchor is
+	// places are where the anchors of servers are used.
+	places map[string]place
 }
 
 // marksOf returns the marks of a file, sorted.
 func marksOf(docs []*ast.DocumentNode, at func(ast.Node) *node) []mark {
-	m := &marker{at: at, shared: map[string]bool{}}
+	m := &marker{at: at, shared: map[string]bool{}, places: map[string]place{}}
 	// An alias follows its anchor, so the first pass does not know all shared anchors. An
 	// anchor may itself contain aliases, so one pass more may be needed for each of them.
 	// After eight passes all anchors count as shared.
-	for pass, known := 1, -1; known < len(m.shared) && pass <= 8; pass++ {
-		known, m.all, m.marks = len(m.shared), pass == 8, []mark{}
+	for pass, known := 1, -1; known < len(m.shared)+len(m.places) && pass <= 8; pass++ {
+		known, m.all, m.marks = len(m.shared)+len(m.places), pass == 8, []mark{}
 		for _, d := range docs {
-			m.read(d.Body, false)
+			m.read(d.Body, elsewhere, false)
 		}
 	}
 	slices.SortStableFunc(m.marks, func(a, b mark) int { return a.compare(b.line, b.col) })
@@ -271,20 +320,20 @@ func (m *marker) add(n ast.Node, secret bool) {
 	m.marks = append(m.marks, mark{p.line, p.col, secret})
 }
 
-func (m *marker) read(n ast.Node, secret bool) {
+func (m *marker) read(n ast.Node, at place, secret bool) {
 	switch n := n.(type) {
 	case nil, *ast.NullNode: // nothing to show, and sometimes without a place of its own
 	case *ast.MappingNode:
 		for _, v := range n.Values {
-			m.pair(v, secret)
+			m.pair(v, at, secret)
 		}
 	case *ast.MappingValueNode:
-		m.pair(n, secret)
+		m.pair(n, at, secret)
 	case *ast.SequenceNode:
 		flag := ""
 		for _, v := range n.Values {
 			text := plainText(v)
-			m.read(v, secret || flag != "" && !strings.HasPrefix(text, "-"))
+			m.read(v, at.item(), secret || flag != "" && !strings.HasPrefix(text, "-"))
 			flag = ""
 			if strings.HasPrefix(text, "-") && excerpt.SecretName(text) {
 				flag = text // --token VALUE
@@ -292,21 +341,29 @@ func (m *marker) read(n ast.Node, secret bool) {
 		}
 	case *ast.AnchorNode:
 		m.add(n, false)
-		m.read(n.Value, secret || m.all || m.shared[n.Name.GetToken().Value])
+		name := n.Name.GetToken().Value
+		if at == elsewhere {
+			at = m.places[name]
+		}
+		m.read(n.Value, at, secret || m.all || m.shared[name])
 	case *ast.AliasNode:
 		m.add(n, false)
+		name := n.Value.GetToken().Value
 		if secret {
-			m.shared[n.Value.GetToken().Value] = true
+			m.shared[name] = true
+		}
+		if at != elsewhere && m.places[name] == elsewhere {
+			m.places[name] = at
 		}
 	case *ast.TagNode:
 		m.add(n, false)
-		m.read(n.Value, secret)
+		m.read(n.Value, at, secret)
 	default:
 		m.add(n, secret || flagged(plainText(n)))
 	}
 }
 
-func (m *marker) pair(v *ast.MappingValueNode, secret bool) {
+func (m *marker) pair(v *ast.MappingValueNode, at place, secret bool) {
 	if v.Key == nil {
 		return
 	}
@@ -315,7 +372,8 @@ func (m *marker) pair(v *ast.MappingValueNode, secret bool) {
 		key = v.Key
 	}
 	m.add(key, false)
-	m.read(v.Value, secret || secretKey(key.GetToken().Value))
+	next, hidden := at.below(key.GetToken().Value)
+	m.read(v.Value, next, secret || hidden)
 }
 
 // plainText returns the text of a string, "" for anything else.
@@ -336,22 +394,23 @@ func flagged(text string) bool {
 // marksOfTree is marksOf for a file that is not YAML.
 func marksOfTree(root *node) []mark {
 	marks := []mark{}
-	var read func(n *node, secret bool)
-	read = func(n *node, secret bool) {
+	var read func(n *node, at place, secret bool)
+	read = func(n *node, at place, secret bool) {
 		if n.kind == scalarKind {
 			marks = append(marks, mark{n.line, n.col, secret || flagged(n.text)})
 		}
 		for i, item := range n.items {
 			after := i > 0 && strings.HasPrefix(n.items[i-1].text, "-") && excerpt.SecretName(n.items[i-1].text)
-			read(item, secret || after && !strings.HasPrefix(item.text, "-"))
+			read(item, at.item(), secret || after && !strings.HasPrefix(item.text, "-"))
 		}
 		for i := range n.members {
 			m := &n.members[i]
 			marks = append(marks, mark{line: m.line, col: m.col})
-			read(m.value, secret || secretKey(m.key))
+			next, hidden := at.below(m.key)
+			read(m.value, next, secret || hidden)
 		}
 	}
-	read(root, false)
+	read(root, elsewhere, false)
 	slices.SortStableFunc(marks, func(a, b mark) int { return a.compare(b.line, b.col) })
 	return marks
 }

@@ -36,7 +36,8 @@ func TestSource(t *testing.T) {
 		{"mcpServers:\n  a:\n    command: x\n    env:\n      A: canary ${\n", "      A: ***\n         ^"},
 		{`{"mcpServers": {"a": {"command": "x", "env": {"A": "canary", "B": "${NO}"}, "args": 5}}}`, `{"mcpServers": {"a": {"command": "x", "env": {"A": ***, "B": ***}, "args": 5}}}` + "\n" + strings.Repeat(" ", 61) + "^"},
 		{"mcpServers: {a: {url: 'http://me:canary@h:1^/?key=canary&b=c'}}", "mcpServers: {a: {url: 'http://***@h:1^/?***'}}\n                      ^"},
-		{"mcpServers: {a: {command: x, arg: [--token, canary, --api-key=canary, ok]}}", "mcpServers: {a: {command: x, arg: [--token, ***, ***, ok]}}\n                             ^"},
+		{"mcpServers: {a: {command: x, arg: [--token, canary, --api-key=canary, ok]}}", "mcpServers: {a: {command: x, arg: [***, ***, ***, ***]}}\n                             ^"},
+		{"mcpServers: {a: {command: x, agrs: 1, args: [--token, canary, --api-key=canary, ok]}}", "mcpServers: {a: {command: x, agrs: ***, args: [--token, ***, ***, ok]}}\n                             ^"},
 		{"dragoman: {server: {name: 'is ghp_0123456789abcdefghijABCDEF'}, listn: 1}", "dragoman: {server: {name: 'is ***'}, listn: 1}\n                              ^"},
 		{"dragoman: {listn: x} # token canary\n", "dragoman: {listn: x}\n           ^"},
 		{"{\"dragoman\": /* canary */ {\"listn\": 1}} // canary\n", "{\"dragoman\":              {\"listn\": 1}}\n                           ^"},
@@ -70,6 +71,7 @@ var hiding = []string{
 	"mcpServers:\n  a:\n    command: x\n    env: [A=canary, canary]\n    apiKey: canary\n    token: {a: canary}\n",
 	"mcpServers:\n  a:\n    command: x\n    env:\n      name: canary\n      command: canary\n      type: [canary]\n",
 	"{\n\"mcpServers\": {\n\"a\": {\n\"env\": {\n\"B\": {},\n\"name\": \"canary\",\n\"B\": 1,\n\"type\": \"canary\"\n}, \"command\": \"x\",\n\"type\": 1}}}",
+	"mcpServers:\n  a:\n    command: x\n    evn:\n      name: canary\n      type: [canary]\n    hedaers: {name: canary}\n    more:\n      T: canary\n",
 	"mcpServers:\n- env:\n    name: canary\n- {headers: {name: canary}}\n",
 }
 
@@ -126,4 +128,33 @@ func FuzzSource(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSourceUnknownKeys: what stands below a misspelt key may be what belongs to the right
+// one, so it is hidden.
+func TestSourceUnknownKeys(t *testing.T) {
+	for _, tt := range []struct{ file, text, want string }{
+		{"f", "mcpServers: {a: {command: x, args: [--api-key, canary], evn: {T: canary}}}", "mcpServers: {a: {command: x, args: [--api-key, ***], evn: {T: ***}}}"},
+		{"f", "mcpServers:\n  a: {command: x, evn: {T: canary}, cwd: /y}", "  a: {command: x, evn: {T: ***}, cwd: /y}"},
+		{"f", "x-a: &a {evn: {T: canary}}\nmcpServers: {a: {<<: *a, command: x}}", "x-a: &a {evn: {T: ***}}"},
+		{"f", "mcpServers: {a: {command: x, evn: &e {T: canary}, more: [*e, canary]}}", "mcpServers: {a: {command: x, evn: &e {T: ***}, more: [*e, ***]}}"},
+		{"f", "dragoman: {servers: {a: {envv: {T: canary}, lazy: true}}}", "dragoman: {servers: {a: {envv: {T: ***}, lazy: true}}}"},
+		{"f.json", `{"servers": {"a": {"type": "stdio", "command": "x", "evn": {"T": "canary"}}}}`, `{"servers": {"a": {"type": "stdio", "command": "x", "evn": {"T": ***}}}}`},
+		{"f.toml", "[mcp_servers.a]\ncommand = \"x\"\nevn = { T = \"canary\" }\n", "evn = { T = *** }"},
+	} {
+		c := &compiler{file: tt.file, env: env()}
+		c.compile([]byte(tt.text))
+		found := false
+		for i := range c.source.lines {
+			got, _ := c.source.excerpt(i+1, 1)
+			found = found || got == tt.want
+			if strings.Contains(got, "canary") {
+				t.Errorf("%q shows %s", tt.text, got)
+			}
+		}
+		if !found {
+			got, _ := c.source.excerpt(len(c.source.lines), 1)
+			t.Errorf("%q: no line is shown as %s; the last is %s", tt.text, tt.want, got)
+		}
+	}
 }
