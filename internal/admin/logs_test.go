@@ -17,7 +17,7 @@ import (
 // TestSlowReader: a server that prints much does not wait for a reader that does not read.
 // When the reader goes on, it learns exactly how many lines it missed.
 func TestSlowReader(t *testing.T) {
-	const lines = 200_000
+	const lines = 100_000
 	ring := logring.New()
 	say := ring.Stderr("loud", nil)
 	say([]byte("0"))
