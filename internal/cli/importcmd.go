@@ -39,9 +39,9 @@ which clients have servers, and where.
 
 A server that is new is added. One that is the same is left alone. A server with
 the same name but other settings is not imported; --only NAME=NEW imports it
-under another name. The output lists everything that cannot be carried over, for each
-server. Comments and order of the configuration file stay, and the files of the
-clients are not changed. A new configuration file is made in the user's
+under another name. The output lists everything that cannot be carried over, for
+each server. Comments and order of the configuration file stay, and the files of
+the clients are not changed. A new configuration file is made in the user's
 configuration directory.
 
 A variable in a client's file stays a variable: the output lists those that you
