@@ -83,7 +83,7 @@ func TestFindingsPage(t *testing.T) {
 	b.WriteString("<!-- Code generated from internal/doctor/table*.go by `go test ./internal/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
 		"The problems that `dragoman doctor` can find. A code never changes its meaning. `dragoman doctor --explain CODE` prints the same.\n\n" +
 		"An *error* makes clients that follow the specification fail, or lose something. A *warning* makes some clients fail. An *info* is not a problem: doctor shows it with `--all`.\n\n" +
-		"*Seen to fail* names clients that were seen to fail because of it. Others may, too.\n")
+		"*Seen to fail* names clients with which it was seen. Others may fail, too.\n")
 	for _, part := range []struct {
 		title string
 		all   []Condition
