@@ -101,7 +101,7 @@ func TestBounds(t *testing.T) {
 	}
 	log.Info("other", "server", "b")
 	all := read(r, Cursor{}, Filter{})
-	want(t, all[:2], "1.1 a INFO: opened", fmt.Sprintf("13.13 a missed 11 stderr: x"))
+	want(t, all[:2], "1.1 a INFO: opened", "13.13 a missed 11 stderr: x")
 	if len(all) != maxRecords+2 {
 		t.Errorf("%d records", len(all))
 	}

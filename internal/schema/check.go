@@ -117,12 +117,12 @@ func compileError(err error) error {
 	if errors.As(err, &bad) {
 		var invalid *jsonschema.ValidationError
 		if errors.As(bad.Err, &invalid) {
-			for _, l := range leaves(invalid) {
+			if all := leaves(invalid); len(all) > 0 {
 				at := "the schema"
-				if len(l.InstanceLocation) > 0 {
-					at = excerpt.Quote("/"+strings.Join(l.InstanceLocation, "/"), 200)
+				if path := all[0].InstanceLocation; len(path) > 0 {
+					at = excerpt.Quote("/"+strings.Join(path, "/"), 200)
 				}
-				return fmt.Errorf("%s %s", at, describe(l))
+				return fmt.Errorf("%s %s", at, describe(all[0]))
 			}
 		}
 	}

@@ -48,16 +48,6 @@ func (h *program) kill() {
 	}
 }
 
-// gaps returns the times between the starts of a program.
-func (h *program) gaps() (all []time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := 1; i < len(h.tries); i++ {
-		all = append(all, h.tries[i].Sub(h.tries[i-1]))
-	}
-	return all
-}
-
 func (h *program) starts() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
