@@ -28,6 +28,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
 )
 
+func init() { programs["failing-peer"] = failingPeer }
+
 // failingPeer is a stdio server with one fault, for TestCommonestFailures.
 func failingPeer() {
 	in := bufio.NewScanner(os.Stdin)

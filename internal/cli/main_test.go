@@ -33,14 +33,14 @@ type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int { return leaktest.Run(l.m) }
 
-func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){
-		"dragoman":        func() { os.Exit(Main(fakeBackend())) },
-		"dragoman-events": func() { os.Exit(Main(eventsBackend())) },
-		"settings-peer":   settingsPeer,
-		"failing-peer":    failingPeer,
-	})
+// programs are what the test binary plays for the scripts, by name.
+var programs = map[string]func(){
+	"dragoman":        func() { os.Exit(Main(fakeBackend())) },
+	"dragoman-events": func() { os.Exit(Main(eventsBackend())) },
+	"settings-peer":   settingsPeer,
 }
+
+func TestMain(m *testing.M) { testscript.Main(leakChecked{m}, programs) }
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
