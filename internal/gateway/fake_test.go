@@ -102,14 +102,22 @@ func (l *fakeLease) Call(ctx context.Context, c *mcp.Attempt, s mcp.Caller) (*mc
 
 func (l *fakeLease) Release() {}
 
+// setList changes what List answers while readers may run.
+func (u *fake) setList(list func(ctx context.Context, method string) ([][]byte, error)) {
+	u.seen.mu.Lock()
+	defer u.seen.mu.Unlock()
+	u.list = list
+}
+
 func (u *fake) Tasks(context.Context, *mcp.ClientInfo) mcp.TaskForm { return u.hello.Tasks() }
 
 func (u *fake) List(ctx context.Context, _ *mcp.ClientInfo, method string) ([][]byte, bool, error) {
 	u.seen.mu.Lock()
 	u.seen.reads++
+	list := u.list
 	u.seen.mu.Unlock()
-	if u.list != nil {
-		items, err := u.list(ctx, method)
+	if list != nil {
+		items, err := list(ctx, method)
 		return items, err == nil, err
 	}
 	return items(u.lists[method]...), true, nil

@@ -45,7 +45,7 @@ func TestListSaysWhoIsMissing(t *testing.T) {
 		if got, want := missing(), `{"failed":["broken"]}`; got != want {
 			t.Errorf("later: %s, want %s", got, want)
 		}
-		broken.list = nil
+		broken.setList(nil)
 		time.Sleep(10 * time.Second)
 		missing()
 		time.Sleep(10 * time.Second)
@@ -53,7 +53,7 @@ func TestListSaysWhoIsMissing(t *testing.T) {
 			t.Errorf("when all servers are ready: %s", got)
 		}
 		// A server that was ready and fails now is shown with its old list, and is not missing.
-		slow.list = failing
+		slow.setList(failing)
 		g.Changed("slow", "tools")
 		if got := missing(); got != "" {
 			t.Errorf("when a ready server fails: %s", got)
