@@ -141,7 +141,7 @@ func (a *app) explainCode(code string, args []string) error {
 	}
 	w := bufio.NewWriter(a.stdout)
 	fmt.Fprintf(w, "%s (%s): %s\n", cond.Code, cond.Level, cond.Title)
-	for _, p := range [][2]string{{"meaning", cond.Meaning}, {"seen to fail", cond.HurtsText()}, {"fix", cond.Fix}, {"what Dragoman does", cond.Bridged}} {
+	for _, p := range [][2]string{{"meaning", cond.Meaning}, {"affects", cond.HurtsText()}, {"fix", cond.Fix}, {"what Dragoman does", cond.Bridged}} {
 		if p[1] != "" {
 			fmt.Fprintf(w, "\n%s:\n%s", p[0], wrap(p[1], "  ", a.columns()))
 		}

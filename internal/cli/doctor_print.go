@@ -228,7 +228,7 @@ func (a *app) printFinding(w *bufio.Writer, f doctor.Finding) {
 		}
 	}
 	if hurt := f.HurtsText(); hurt != "" {
-		_, _ = w.WriteString(wrap("seen to fail: "+hurt, "  ", a.columns()))
+		_, _ = w.WriteString(wrap("affects: "+hurt, "  ", a.columns()))
 	}
 	_, _ = w.WriteString(wrap(f.Meaning, "  ", a.columns()))
 	if f.Fix != "" {

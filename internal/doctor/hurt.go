@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// This file says who is hurt by a finding. A client is named only for what we have seen it
-// do: see clients below.
+// This file says which clients a finding affects. A client is named because of the messages
+// that it was seen to send, as listed below, or because no client can work without what is
+// missing. That the client then fails was tried with few of them: the Go SDK closes the
+// connection on Noise.
 
 // EveryClient is the only entry of Condition.Hurts for what no client can work with.
 const EveryClient = "every client"
@@ -14,7 +16,7 @@ const EveryClient = "every client"
 // The clients, by what they were seen to do.
 var (
 	// probing clients open with server/discover. Claude Code waits three seconds for the
-	// answer and the AI SDK one; the Go SDK waits for ever.
+	// answer and the AI SDK one; the Go SDK waits forever.
 	probing = []string{"Claude Code", "AI SDK", "Mastra", "Go SDK", "mcp-go"}
 	// hasty clients do not wait for server/discover for long.
 	hasty = []string{"Claude Code", "AI SDK"}

@@ -83,7 +83,7 @@ func TestFindingsPage(t *testing.T) {
 	b.WriteString("<!-- Code generated from internal/doctor/table*.go by `go test ./internal/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
 		"The problems that `dragoman doctor` can find. A code never changes its meaning. `dragoman doctor --explain CODE` prints the same.\n\n" +
 		"An *error* makes clients that follow the specification fail, or lose something. A *warning* makes some clients fail. An *info* is not a problem: doctor shows it with `--all`.\n\n" +
-		"*Seen to fail* names clients with which it was seen. Others may fail, too.\n")
+		"*Affects* names clients that rely on what the server does wrong, as their messages show. It may affect others too.\n")
 	for _, part := range []struct {
 		title string
 		all   []Condition
@@ -98,7 +98,7 @@ func TestFindingsPage(t *testing.T) {
 		for _, c := range part.all {
 			fmt.Fprintf(&b, "\n### %s\n%s: %s.\n\n- **Means:** %s\n- **Fix:** %s\n- **Meanwhile:** %s\n", c.Code, strings.ToUpper(string(c.Level[:1]))+string(c.Level[1:]), c.Title, c.Meaning, c.Fix, c.Bridged)
 			if h := c.HurtsText(); h != "" {
-				fmt.Fprintf(&b, "- **Seen to fail:** %s%s.\n", strings.ToUpper(h[:1]), h[1:])
+				fmt.Fprintf(&b, "- **Affects:** %s%s.\n", strings.ToUpper(h[:1]), h[1:])
 			}
 		}
 	}
