@@ -50,18 +50,9 @@ version. URL is the address of the running serve. Without it, the command uses
 
   # Print it, with the configuration of a service.
   dragoman bug -c /etc/dragoman/dragoman.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("remove it", "unexpected argument %q after the URL", args[1])
-			}
-			return nil
-		},
+		Args: atMostOneURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			given := ""
-			if len(args) > 0 {
-				given = args[0]
-			}
-			base, err := a.serveAddress(given, file)
+			base, err := a.serveAddress(strings.Join(args, ""), file) // at most one
 			if err != nil {
 				return err
 			}

@@ -154,13 +154,11 @@ func (a *app) call(ctx context.Context, w where, name string, words []string, f 
 	if err != nil {
 		return err
 	}
-	var files *saver
-	if f.save != "" {
-		if files, err = newSaver(f.save); err != nil {
-			return err
-		}
-		defer files.Close()
+	files, err := newSaver(f.save)
+	if err != nil {
+		return err
 	}
+	defer files.Close()
 	x := &toolCall{app: a, where: w, name: name, base: base, arguments: append(arguments, flagged...), check: !f.noCheck, ask: ask}
 	var result []byte
 	err = a.onServer(ctx, w, &f.client, ask, func(ctx context.Context, s Session, server config.Server) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,18 +28,9 @@ configuration file, or http://127.0.0.1:7300.`,
 
   # Does at least one of its servers work?
   dragoman healthcheck --ready http://127.0.0.1:7400`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("remove it", "unexpected argument %q after the URL", args[1])
-			}
-			return nil
-		},
+		Args: atMostOneURL,
 		RunE: func(c *cobra.Command, args []string) error {
-			given := ""
-			if len(args) > 0 {
-				given = args[0]
-			}
-			base, err := a.serveAddress(given, file)
+			base, err := a.serveAddress(strings.Join(args, ""), file) // at most one
 			if err != nil {
 				return err
 			}

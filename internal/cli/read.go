@@ -58,13 +58,11 @@ content to files in a folder and prints their paths.`,
 			if err != nil {
 				return err
 			}
-			var files *saver
-			if save != "" {
-				if files, err = newSaver(save); err != nil {
-					return err
-				}
-				defer files.Close()
+			files, err := newSaver(save)
+			if err != nil {
+				return err
 			}
+			defer files.Close()
 			var result []byte
 			err = a.onServer(c.Context(), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
 				a.status.Step(server.Name, "reading "+uri)
@@ -192,13 +190,11 @@ If there are several messages, a line with the role precedes each.`,
 			if err != nil {
 				return err
 			}
-			var files *saver
-			if save != "" {
-				if files, err = newSaver(save); err != nil {
-					return err
-				}
-				defer files.Close()
+			files, err := newSaver(save)
+			if err != nil {
+				return err
 			}
+			defer files.Close()
 			var result []byte
 			err = a.onServer(c.Context(), w, &f, asking, func(ctx context.Context, s Session, server config.Server) (err error) {
 				if !noCheck {

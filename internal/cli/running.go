@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dragoman-mcp/dragoman/internal/admin"
 	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -54,6 +56,14 @@ func (a *app) listenAddress(file string) (string, error) {
 		return s.Listen, nil
 	}
 	return config.Default().Listen, nil
+}
+
+// atMostOneURL refuses more than one argument.
+func atMostOneURL(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("remove it", "unexpected argument %q after the URL", args[1])
+	}
+	return nil
 }
 
 // directClient returns an HTTP client for a running serve. It uses no proxy, because the

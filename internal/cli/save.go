@@ -29,8 +29,12 @@ type saver struct {
 // maxSaved is how many files one command saves. A server could fill a disk with empty ones.
 const maxSaved = 1000
 
-// newSaver opens the folder, and makes it if it does not exist. Close the saver at the end.
+// newSaver opens the folder, and makes it if it does not exist. It returns nil for "". Close
+// the saver at the end.
 func newSaver(dir string) (*saver, error) {
+	if dir == "" {
+		return nil, nil
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, withHint(fmt.Errorf("cannot make the folder of --save: %w", err), "choose another folder")
 	}
@@ -41,7 +45,12 @@ func newSaver(dir string) (*saver, error) {
 	return &saver{dir: dir, root: root, next: map[string]int{}}, nil
 }
 
-func (s *saver) Close() { _ = s.root.Close() }
+// Close closes the folder. It does nothing on nil.
+func (s *saver) Close() {
+	if s != nil {
+		_ = s.root.Close()
+	}
+}
 
 // extensionsOf has the usual extension of each common type. The tables of the system differ
 // between machines.

@@ -85,7 +85,7 @@ text.`,
 			}
 			a.warnOpen(c.Context(), address)
 			a.showProgress()
-			var start startOptions
+			start := startOptions{program: a.program}
 			switch {
 			case listen != "":
 				start.flags = " --listen " + listen

@@ -15,6 +15,7 @@ import (
 
 // startOptions are what the lines after the start say besides the state of the servers.
 type startOptions struct {
+	program  string // how this program was started, for example "go run ./cmd/dragoman"
 	endpoint string // the URL for clients
 	flags    string // that other commands need to find this serve, after a space; "" for none
 }
@@ -38,7 +39,7 @@ func (a *app) showStart(o startOptions, s daemon.Start) {
 func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool) string {
 	r := s.Report
 	if len(r.Servers) == 0 {
-		return "dragoman: no server is configured; `dragoman import` takes those of another client, or add some under mcpServers in " + cmp.Or(clean(r.Config), "dragoman.yaml") + "\n"
+		return "dragoman: no server is configured; `" + o.program + " import` takes those of another client, or add some under mcpServers in " + cmp.Or(clean(r.Config), "dragoman.yaml") + "\n"
 	}
 	t := screen.Table{Width: width, Colour: colour, Columns: []screen.Column{
 		{Title: "SERVER", Whole: true, Most: widestName}, {Title: "STATE", Whole: true}, {Title: "REVISION", Whole: true},
@@ -50,7 +51,7 @@ func (o startOptions) text(s daemon.Start, now time.Time, width int, colour bool
 			{Text: x.Name}, stateCell(x), {Text: x.Revision}, {Text: x.Transport}, {Text: toolsOf(x)}, {Text: readyText(x, s.Began)}, {Text: noteOf(x, now)},
 		})
 	}
-	return t.Text() + "dragoman: connect a client to " + clean(o.endpoint) + ", or let `dragoman connect CLIENT` do it; `dragoman status" + clean(o.flags) + "` shows this table again\n"
+	return t.Text() + "dragoman: connect a client to " + clean(o.endpoint) + ", or let `" + o.program + " connect CLIENT` do it; `" + o.program + " status" + clean(o.flags) + "` shows this table again\n"
 }
 
 // readyText returns how long a server took to be ready, or "" if it is not.

@@ -15,7 +15,7 @@ import (
 func TestStartTable(t *testing.T) {
 	s := daemon.Start{Report: testReport(), Began: noon.Add(-time.Hour - 1240*time.Millisecond)}
 	s.Report.Servers[1].Since = s.Began.Add(-time.Second) // ready from a call before
-	o := startOptions{endpoint: "http://127.0.0.1:7400/mcp", flags: " --listen 127.0.0.1:7400"}
+	o := startOptions{program: "dragoman", endpoint: "http://127.0.0.1:7400/mcp", flags: " --listen 127.0.0.1:7400"}
 	golden(t, "start.txt", o.text(s, noon, 0, false))
 	golden(t, "start-screen.txt", o.text(s, noon, 90, false))
 	s.Report.Servers = nil

@@ -33,7 +33,7 @@ const (
 // bottom that shows the current step while a person waits. Its methods are safe for
 // concurrent use. It holds its lock while it writes, so that writes do not mix.
 //
-// After recordsOnly, every line is a JSON record, whoever writes it, and there is no
+// After recordsOnly, every line is a JSON record, no matter which goroutine writes it, and there is no
 // bottom line.
 type status struct {
 	out      io.Writer
