@@ -234,7 +234,7 @@ func (a *API) serveLogs(w http.ResponseWriter, r *http.Request) {
 
 // serveLogStream answers /api/v1/logs/stream: the last records, then each new one, as
 // server-sent events. A reader that is too slow misses records, and the next record that it
-// gets says how many. It never holds up whoever logs.
+// gets says how many. It never blocks the goroutine that logs.
 func (a *API) serveLogStream(w http.ResponseWriter, r *http.Request) {
 	if !a.admits(w, r) {
 		return

@@ -145,7 +145,7 @@ func (c *Client) Has(root *Value, name string) bool {
 	return servers.Get(name) != nil
 }
 
-// Remake returns the file that Connect makes for an entry if there is no file. It takes the
+// Remake returns the file that Connect makes for an entry if the file does not exist. It takes the
 // entry from root. ok is false if root has no such entry.
 func Remake(c *Client, name string, root *Value, entry string) (b []byte, ok bool) {
 	path, servers := c.find(root)

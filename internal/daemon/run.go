@@ -100,7 +100,7 @@ func Run(ctx context.Context, o RunOptions) error {
 
 // servePipe serves a client on stdin and stdout, or their replacements, and reads messages
 // of at most body bytes. When ctx ends, drain ends requests that would never end by
-// themselves, and the rest is cut off, because whoever stops a program on a pipe waits for
+// themselves, and the rest is cut off, because a client that stops a program on a pipe waits for
 // it. The error is downstream.ErrShutdown if the client waits for our exit.
 func servePipe(ctx context.Context, r *downstream.Endpoint, drain func(), body int, in io.Reader, out io.WriteCloser) error {
 	pipeOptions := stdio.Options{Limits: jsonrpc.Limits{Bytes: body, Names: mcp.MethodName}}

@@ -30,7 +30,7 @@ import (
 
 // ServeOptions are the options of Serve.
 type ServeOptions struct {
-	ConfigPath string // watched for changes; "" if there is no file
+	ConfigPath string // watched for changes; "" without a file
 	Config     *config.Snapshot
 	Listen     string   // overrides the configuration's; "" keeps that
 	Hosts      []string // accepted Host headers besides those of the configuration

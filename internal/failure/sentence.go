@@ -120,7 +120,7 @@ func (f *Facts) sentence(err error, best string) saying {
 		return saying{sentence: who + " is not started" + after(err)}
 	case Exited:
 		if file := f.noScript(); file != "" {
-			return saying{sentence: who + " " + f.exit() + ": there is no file " + file, plain: who + " " + f.exit(), action: "correct the path"}
+			return saying{sentence: who + " " + f.exit() + ": the file " + file + " does not exist", plain: who + " " + f.exit(), action: "correct the path"}
 		}
 		head := who + " " + f.exit()
 		if f.killed() && weigh(best) <= neutral {
@@ -365,7 +365,7 @@ func (f *Facts) notFound() saying {
 	}
 	base := strings.TrimSuffix(strings.ToLower(filepath.Base(f.Command)), ".exe")
 	if strings.ContainsAny(f.Command, `/\`) {
-		s.sentence = f.who() + " cannot start: there is no file " + word
+		s.sentence = f.who() + " cannot start: the file " + word + " does not exist"
 		s.action = "correct the path of its command"
 		return s
 	}
