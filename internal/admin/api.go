@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -35,13 +33,16 @@ type API struct {
 	started time.Time
 	alias   aliases
 
-	streams  atomic.Int64
-	draining chan struct{} // closed by Drain
-	drain    sync.Once
+	logStreams *Streams
 }
 
 // New returns an API. The uptime that it reports begins now.
-func New(o Options) *API { return &API{opts: o, started: time.Now(), draining: make(chan struct{})} }
+func New(o Options) *API {
+	return &API{opts: o, started: time.Now(), logStreams: NewStreams(mostLogStreams)}
+}
+
+// Drain ends the streams, so that the listener can stop. It may be called more than once.
+func (a *API) Drain() { a.logStreams.Drain() }
 
 // Routes registers the page at /, /healthz, /readyz and /api/ with mux. It also answers the
 // paths that nothing else of mux handles.

@@ -2,13 +2,11 @@ package admin
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/excerpt"
@@ -95,20 +93,15 @@ func (a *Attributes) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// The events of /api/v1/logs/stream. EventRecord carries a LogRecord.
-const (
-	EventRecord = "record"
-	EventEnd    = "end" // Dragoman is stopping; no data
-)
+// EventRecord is the event of /api/v1/logs/stream that carries a LogRecord. The other one is
+// EventEnd.
+const EventRecord = "record"
 
 // Bounds of the log routes.
 const (
-	usualLogs    = 100
-	mostLogs     = 20_000
-	mostStreams  = 32
-	logBatch     = 256
-	logKeepAlive = 15 * time.Second
-	logStall     = 30 * time.Second // for one write to a reader
+	usualLogs      = 100
+	mostLogs       = 20_000
+	mostLogStreams = 32
 )
 
 // logQuery is what a request asks of the log.
@@ -136,11 +129,7 @@ func (a *API) readLogQuery(w http.ResponseWriter, r *http.Request) (q logQuery, 
 		}
 		q.last = n
 	}
-	id := values.Get("after")
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
-		id = last
-	}
-	if id != "" {
+	if id := lastEventID(r); id != "" {
 		// The position of another process has no meaning here, so the reader gets the
 		// records from the beginning of this one.
 		q.after, q.resume = a.cursorOf(id, q.filter), true
@@ -161,13 +150,9 @@ func (a *API) configured(name string) bool {
 // cursorOf returns the position of a record. For an id that is not of this process it is that
 // of the oldest record.
 func (a *API) cursorOf(id string, f logring.Filter) (c logring.Cursor) {
-	epoch, rest, _ := strings.Cut(id, "-")
-	seq, ordinal, _ := strings.Cut(rest, "-")
-	if epoch != strconv.FormatInt(a.opts.Recent.Epoch(), 36) {
+	if !parseEventID(id, a.opts.Recent.Epoch(), &c.Seq, &c.Ordinal) {
 		return a.opts.Recent.Tail(f, -1)
 	}
-	c.Seq, _ = strconv.ParseUint(seq, 36, 64)
-	c.Ordinal, _ = strconv.ParseUint(ordinal, 36, 64)
 	return c
 }
 
@@ -177,9 +162,7 @@ func (a *API) logRecord(x *logring.Record) LogRecord {
 		return excerpt.MaskSecrets(x.Clean(stdio.Printable([]byte(text))))
 	}
 	r := LogRecord{
-		ID: strings.Join([]string{
-			strconv.FormatInt(a.opts.Recent.Epoch(), 36), strconv.FormatUint(x.Seq, 36), strconv.FormatUint(x.Ordinal, 36),
-		}, "-"),
+		ID:   eventID(a.opts.Recent.Epoch(), x.Seq, x.Ordinal),
 		Time: x.Time.UTC(), Level: levelName(x.Level), Server: x.Server, Source: SourceLog, Missed: x.Missed,
 	}
 	if x.Stderr {
@@ -243,41 +226,11 @@ func (a *API) serveLogStream(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if a.streams.Add(1) > mostStreams {
-		a.streams.Add(-1)
-		refuse(w, Problem{Type: "too-many-streams", Title: "Too many streams are open", Status: http.StatusServiceUnavailable, Instance: r.URL.Path, Detail: fmt.Sprintf("At most %d streams may be open. Close one, then try again.", mostStreams)})
-		return
-	}
-	defer a.streams.Add(-1)
 	if !q.resume {
 		q.after = a.opts.Recent.Tail(q.filter, q.last)
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if r.Method == http.MethodHead {
-		return
-	}
-	a.streamLogs(r.Context(), w, q)
-}
-
-// streamLogs writes records until the reader is gone or Drain is called.
-func (a *API) streamLogs(ctx context.Context, w http.ResponseWriter, q logQuery) {
-	conn := http.NewResponseController(w)
-	write := func(b []byte) bool {
-		_ = conn.SetWriteDeadline(time.Now().Add(logStall))
-		_, err := w.Write(b)
-		return err == nil && conn.Flush() == nil
-	}
-	if !write(eventstream.AppendComment(nil, "dragoman")) {
-		return
-	}
-	quiet := time.NewTicker(logKeepAlive)
-	defer quiet.Stop()
-	var out []byte
-	for {
-		records, more := a.opts.Recent.Read(q.after, q.filter, logBatch)
-		out = out[:0]
+	a.logStreams.Serve(w, r, func(out []byte) ([]byte, <-chan struct{}, bool) {
+		records, more := a.opts.Recent.Read(q.after, q.filter, streamBatch)
 		for i := range records {
 			x := a.logRecord(&records[i])
 			data, err := json.Marshal(x)
@@ -287,26 +240,6 @@ func (a *API) streamLogs(ctx context.Context, w http.ResponseWriter, q logQuery)
 			out = eventstream.AppendEvent(out, x.ID, EventRecord, data)
 			q.after = logring.Cursor{Seq: records[i].Seq, Ordinal: records[i].Ordinal}
 		}
-		if len(out) > 0 && !write(out) {
-			return
-		}
-		if more == nil {
-			continue
-		}
-		select {
-		case <-more:
-		case <-quiet.C:
-			if !write(eventstream.AppendComment(nil, "")) {
-				return
-			}
-		case <-a.draining:
-			write(eventstream.AppendEvent(nil, "", EventEnd, []byte("{}")))
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+		return out, more, false
+	})
 }
-
-// Drain ends the streams, so that the listener can stop. It may be called more than once.
-func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }

@@ -1,0 +1,273 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/transport/eventstream"
+)
+
+// EventEnd is the last event of each stream that Dragoman ends: it is stopping, or there will
+// be nothing more. It has no data and no id. A reader that has not got it connects again.
+const EventEnd = "end"
+
+// The timing of all streams.
+const (
+	streamKeepAlive = 15 * time.Second
+	streamStall     = 30 * time.Second // for one write to a reader
+	streamBatch     = 256              // events in one write
+)
+
+// Streams serves server-sent events of one kind, such as log records, and limits how many
+// readers may be connected. Use NewStreams. Safe for concurrent use.
+type Streams struct {
+	most     int64
+	open     atomic.Int64
+	draining chan struct{} // closed by Drain
+	drain    sync.Once
+}
+
+// NewStreams returns streams with at most that many readers.
+func NewStreams(most int) *Streams {
+	return &Streams{most: int64(most), draining: make(chan struct{})}
+}
+
+// Next appends to out the events that a reader has not got, each with eventstream.AppendEvent.
+// If there are none now, more is closed when there may be some; a nil more means that Next is
+// to be called again at once. last says that nothing more will come. Next is called by one
+// goroutine at a time and must not block.
+type Next func(out []byte) (_ []byte, more <-chan struct{}, last bool)
+
+// Serve answers a request with the events of next. It returns when the reader is gone, when
+// next says that nothing more will come, or after Drain. A reader that does not read for 30 s
+// is disconnected. Nobody else waits for it.
+func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, next Next) {
+	if s.open.Add(1) > s.most {
+		s.open.Add(-1)
+		refuse(w, Problem{Type: "too-many-streams", Title: "Too many streams are open", Status: http.StatusServiceUnavailable, Instance: r.URL.Path, Detail: fmt.Sprintf("At most %d streams of this kind may be open. Close one, then try again.", s.most)})
+		return
+	}
+	defer s.open.Add(-1)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.Method == http.MethodHead {
+		return
+	}
+	conn := http.NewResponseController(w)
+	write := func(b []byte) bool {
+		_ = conn.SetWriteDeadline(time.Now().Add(streamStall))
+		_, err := w.Write(b)
+		return err == nil && conn.Flush() == nil
+	}
+	if !write(eventstream.AppendComment(nil, "dragoman")) {
+		return
+	}
+	end := func() { write(eventstream.AppendEvent(nil, "", EventEnd, []byte("{}"))) }
+	quiet := time.NewTicker(streamKeepAlive)
+	defer quiet.Stop()
+	var out []byte
+	for {
+		var more <-chan struct{}
+		var last bool
+		out, more, last = next(out[:0])
+		if len(out) > 0 && !write(out) {
+			return
+		}
+		if last {
+			end()
+			return
+		}
+		if more == nil {
+			continue
+		}
+		select {
+		case <-more:
+		case <-quiet.C:
+			if !write(eventstream.AppendComment(nil, "")) {
+				return
+			}
+		case <-s.draining:
+			end()
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// Drain ends all streams, so that the listener can stop. It may be called more than once.
+func (s *Streams) Drain() { s.drain.Do(func() { close(s.draining) }) }
+
+// eventID returns the id of an event: the epoch of the process and numbers that say where the
+// event is in its stream.
+func eventID(epoch int64, numbers ...uint64) string {
+	b := strconv.AppendInt(nil, epoch, 36)
+	for _, n := range numbers {
+		b = strconv.AppendUint(append(b, '-'), n, 36)
+	}
+	return string(b)
+}
+
+// parseEventID sets the numbers of an id that eventID has returned for this epoch. It returns
+// false for an id of another process, and for any other text.
+func parseEventID(id string, epoch int64, numbers ...*uint64) bool {
+	parts := strings.Split(id, "-")
+	if len(parts) != len(numbers)+1 || parts[0] != strconv.FormatInt(epoch, 36) {
+		return false
+	}
+	for i, to := range numbers {
+		n, err := strconv.ParseUint(parts[i+1], 36, 64)
+		if err != nil {
+			return false
+		}
+		*to = n
+	}
+	return true
+}
+
+// lastEventID returns the position that a request continues after: Last-Event-ID, which a
+// browser sends when it connects again, else the parameter after; "" for none.
+func lastEventID(r *http.Request) string {
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		return id
+	}
+	return r.URL.Query().Get("after")
+}
+
+// Ring keeps the last items of a stream, numbered from 1, so that a reader that connects again
+// can go on where it was. It is bounded by a number of items and by their bytes, and the
+// oldest are dropped first. Use NewRing. Safe for concurrent use.
+type Ring[T any] struct {
+	epoch            int64
+	mostItems, bytes int
+
+	mu    sync.Mutex // held for the copy of a few items
+	last  uint64     // number of the newest item
+	items []sized[T]
+	held  int           // bytes of items
+	ended bool          // nothing more will be added
+	grown chan struct{} // closed by the next Add or End; nil if no reader waits
+}
+
+type sized[T any] struct {
+	item T
+	size int
+}
+
+// Numbered is an item of a Ring with its number.
+type Numbered[T any] struct {
+	Number uint64
+	Missed uint64 // items before this one that were dropped before the reader had read them
+	Item   T
+}
+
+// NewRing returns an empty ring of at most that many items and bytes.
+func NewRing[T any](items, bytes int) *Ring[T] {
+	return &Ring[T]{epoch: time.Now().UnixMilli(), mostItems: max(items, 1), bytes: bytes}
+}
+
+// Add appends an item of a size in bytes and returns its number. After End it does nothing
+// and returns 0. It does not wait for readers.
+func (r *Ring[T]) Add(item T, size int) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return 0
+	}
+	r.last++
+	r.items = append(r.items, sized[T]{item, size})
+	r.held += size
+	for len(r.items) > 1 && (len(r.items) > r.mostItems || r.held > r.bytes) {
+		r.held -= r.items[0].size
+		r.items[0] = sized[T]{} // releases what it holds
+		r.items = r.items[1:]
+	}
+	r.wakeLocked()
+	return r.last
+}
+
+// End says that nothing more will be added.
+func (r *Ring[T]) End() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.wakeLocked()
+}
+
+func (r *Ring[T]) wakeLocked() {
+	if r.grown != nil {
+		close(r.grown)
+		r.grown = nil
+	}
+}
+
+// Read returns up to limit items after a number, oldest first. If there are none, more is
+// closed when the next item is added, and last reports whether End was called.
+func (r *Ring[T]) Read(after uint64, limit int) (items []Numbered[T], more <-chan struct{}, last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	oldest := r.last - uint64(len(r.items)) // the number before the oldest item that is kept
+	from := min(max(after, oldest), r.last)
+	for _, x := range r.items[from-oldest:] {
+		if len(items) == limit {
+			break
+		}
+		from++
+		items = append(items, Numbered[T]{Number: from, Item: x.item})
+	}
+	if len(items) > 0 {
+		items[0].Missed = max(after, oldest) - after
+		return items, nil, false
+	}
+	if r.ended {
+		return nil, nil, true
+	}
+	if r.grown == nil {
+		r.grown = make(chan struct{})
+	}
+	return nil, r.grown, false
+}
+
+// Tail returns the number before the last n items that are kept. A negative n means all of
+// them.
+func (r *Ring[T]) Tail(n int) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n < 0 || n > len(r.items) {
+		n = len(r.items)
+	}
+	return r.last - uint64(n)
+}
+
+// ID returns the id of an item for Last-Event-ID.
+func (r *Ring[T]) ID(number uint64) string { return eventID(r.epoch, number) }
+
+// After returns the number of the item with an id. It returns the number before the oldest
+// item if the id is of another process, which has no meaning here.
+func (r *Ring[T]) After(id string) (number uint64) {
+	if !parseEventID(id, r.epoch, &number) {
+		return r.Tail(-1)
+	}
+	return number
+}
+
+// Follow returns the Next of a reader that has read the items up to a number. encode returns
+// the name and the data of an event; an empty name leaves the item out.
+func (r *Ring[T]) Follow(after uint64, encode func(Numbered[T]) (name string, data []byte)) Next {
+	return func(out []byte) ([]byte, <-chan struct{}, bool) {
+		items, more, last := r.Read(after, streamBatch)
+		for _, x := range items {
+			after = x.Number
+			if name, data := encode(x); name != "" {
+				out = eventstream.AppendEvent(out, r.ID(x.Number), name, data)
+			}
+		}
+		return out, more, last
+	}
+}
