@@ -17,8 +17,8 @@ import (
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestLogsHeldForAParkedCallAreBoundedInBytes: the messages within the bound are delivered
-// when the client comes back.
+// TestLogsHeldForAParkedCallAreBoundedInBytes checks that a parked call holds log messages up
+// to the bound, and that the client gets these when it retries.
 func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		u := &fake{name: "old", call: func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
@@ -43,7 +43,7 @@ func TestLogsHeldForAParkedCallAreBoundedInBytes(t *testing.T) {
 			size += len(b)
 		}
 		if size > maxHeldLogBytes || len(back.all()) != 2 {
-			t.Errorf("%d bytes in %d messages were held", size, len(back.all()))
+			t.Errorf("%d bytes in %d messages were held, want them within the bound", size, len(back.all()))
 		}
 	})
 }
@@ -63,10 +63,10 @@ func givesUp(size int) *fake {
 	}}
 }
 
-// TestAnswersThatNobodyFetchesAreBounded: calls are parked, the server cancels its requests
-// and sends long answers, and the client never comes back. The kept answers are bounded in
-// number and bytes, and counted in the budget. Another client's waiting call still gets its
-// answer, and the budget is empty at the end.
+// TestAnswersThatNobodyFetchesAreBounded parks calls whose client never comes back. The server
+// then cancels its requests and sends long answers. The kept answers are bounded in number and
+// bytes, and the budget counts them. Another client's parked call still gets its answer, and
+// the budget is empty at the end.
 func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
 	for _, size := range []int{10, 256 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -91,28 +91,28 @@ func TestAnswersThatNobodyFetchesAreBounded(t *testing.T) {
 				}
 				synctest.Wait()
 				if n := r.Parked(); n > maxFinished {
-					t.Errorf("%d calls are kept", n)
+					t.Errorf("%d finished calls are kept, want at most the bound", n)
 				}
 				if held := r.Budget.State().Held; held > maxFinishedBytes || held < int64(size) {
-					t.Errorf("%d bytes are counted", held)
+					t.Errorf("the budget counts %d bytes", held)
 				}
 				back := func(principal, state string) (*mcp.Reply, error) {
 					return relay(t.Context(), r, u, request26(t, principal, mcp.MethodCallTool, answered(state, "")), &ear{})
 				}
 				reply, err := back("ben", innocent)
 				if err != nil || text(t, reply, "who") != "ben" {
-					t.Errorf("the other call: %v", err)
+					t.Errorf("the retry of the other client: %v", err)
 				}
 				if _, err := back("alice", states[0]); !errors.Is(err, errParkLost) {
-					t.Errorf("the oldest one: %v", err)
+					t.Errorf("the retry of the oldest call: %v", err)
 				}
 				if reply, err := back("alice", states[len(states)-1]); err != nil || text(t, reply, "who") != "alice" {
-					t.Errorf("the newest one: %v", err)
+					t.Errorf("the retry of the newest call: %v", err)
 				}
 				time.Sleep(2 * stateTTL)
 				synctest.Wait()
 				if n, held := r.Parked(), r.Budget.State().Held; n != 0 || held != 0 || len(r.finished.order) != 0 || r.finished.bytes != 0 {
-					t.Errorf("%d calls are kept and %d bytes counted in the end", n, held)
+					t.Errorf("%d calls are kept and %d bytes counted at the end, want none", n, held)
 				}
 			})
 		})

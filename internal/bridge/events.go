@@ -10,11 +10,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ReportLoss publishes that clients do not get something from a server. what is the method,
-// why the reason as a clause.
+// ReportLoss publishes that clients do not get something from a server. what is the method, and
+// why is the reason, as a clause.
 func (r *Bridge) ReportLoss(server, what, why string) { r.publishLoss(nil, server, what, why) }
 
-// publishLoss is ReportLoss for a call; c is nil if the call is not known.
+// publishLoss publishes a loss of the call c; c is nil if the call is not known.
 func (r *Bridge) publishLoss(c *mcp.Call, server, what, why string) {
 	e := event.Event{Kind: event.Loss, Level: slog.LevelWarn, Server: server, Name: what, Detail: why}
 	if c != nil {
@@ -23,8 +23,8 @@ func (r *Bridge) publishLoss(c *mcp.Call, server, what, why string) {
 	r.Events.Publish(e)
 }
 
-// publishRefusal publishes that the requestState of c belongs to another client or another
-// request, or was changed.
+// publishRefusal publishes that the requestState of c was refused: it belongs to another client
+// or another request, or somebody changed it.
 func (r *Bridge) publishRefusal(c *mcp.Call, server string) {
 	r.Events.Publish(event.Event{
 		Kind: event.Refusal, Level: slog.LevelWarn, Who: c.Client.Who, Server: server, Method: c.Method.Name,
@@ -33,7 +33,7 @@ func (r *Bridge) publishRefusal(c *mcp.Call, server string) {
 	})
 }
 
-// newInputRequired returns an input_required result of our own.
+// newInputRequired returns an input_required result that Dragoman itself sends.
 func newInputRequired(result []byte) *mcp.Reply {
 	reply := mcp.Answer(result)
 	reply.Asks = true
@@ -45,7 +45,7 @@ func (r *Bridge) observe(server string, c *mcp.Call, s mcp.Caller) mcp.Caller {
 	return &observedCaller{s, r.Events, server, c}
 }
 
-// observedCaller publishes the requests of a server.
+// observedCaller is a Caller that also publishes the requests of a server.
 type observedCaller struct {
 	mcp.Caller
 	events *event.Publisher

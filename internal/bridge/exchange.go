@@ -10,9 +10,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// Exchange relays a call to its server and returns the answer, including rounds of input
-// and tasks. The attempt contains the server's names; res is the result of Open for the
-// call.
+// Exchange relays a call to its server and returns the answer, including rounds of input and
+// tasks. The attempt contains the names that the server knows. res is what Open returned for
+// the call.
 func (r *Bridge) Exchange(ctx context.Context, u Server, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	if !a.Sole && a.Client.Revision.Can(mcp.ExperimentalTasks) && a.Client.Declares("tasks") {
 		k = withoutTaskList{k}
@@ -36,12 +36,13 @@ func (r *Bridge) exchange(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 	return r.rounds(ctx, v, a, res, k)
 }
 
-// rounds relays a call to its server and returns the answer, including rounds of input.
+// rounds relays a call to its server and returns the answer. It also relays the server's
+// requests for input and sends the client's answers.
 func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	if c.HTTP && c.Client.Revision.Can(mcp.MirroredHeaders) && c.Msg.Method == mcp.MethodCallTool && res.kind != 'P' {
-		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers": whoever
-		// processes the body must check the headers, even if the server does not know them.
+		// 2026-07-28 §Streamable HTTP, "Server Behavior for Custom Headers": the process that
+		// handles the body must check the headers, even if the server does not know them.
 		l, err := v.open(ctx)
 		if err != nil {
 			return nil, err
@@ -79,7 +80,8 @@ func (r *Bridge) rounds(ctx context.Context, v *visit, a *mcp.Attempt, res Resum
 	return r.relayLive(ctx, v, a, k, reply)
 }
 
-// fromLegacy checks whether a legacy server's answer asks a modern client for input.
+// fromLegacy checks whether a legacy server's answer asks a modern client for input, and
+// converts the answer if so.
 func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	switch {
 	case reply.Code() == mcp.CodeURLElicitationRequired:
@@ -96,8 +98,8 @@ func (r *Bridge) fromLegacy(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 }
 
 // askedInAnswer reports whether a legacy server's result asks for input in the modern form.
-// Some servers of both eras send live requests on an older session and, when those are used
-// up, put further ones into the result, with or without the modern result type.
+// Some servers of both eras send a limited number of live requests on a legacy session. They
+// put further requests into the result, with or without the modern result type.
 // checkInputRequired decides whether they may.
 func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 	if reply.ResultType() == mcp.ResultInputRequired {
@@ -116,9 +118,9 @@ func askedInAnswer(c *mcp.Call, reply *mcp.Reply) bool {
 	return false
 }
 
-// carryAsked passes on the input requests in a legacy server's answer. The client always
-// gets a state, which proves in the retry that the server has asked: otherwise the server
-// must not get answers.
+// carryAsked passes on the input requests in a legacy server's answer. The client always gets a
+// requestState, even if the server sent none. In the retry it proves that the server asked.
+// Without this proof, the server must not get answers.
 func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	m := reply.Msg
 	state, err := r.mint(u, c, 'S', m.ResultMember("requestState").Of(m.Raw))
@@ -133,7 +135,8 @@ func (r *Bridge) carryAsked(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply
 	return newInputRequired(append(out, '}')), nil
 }
 
-// call sends a call to its server, or resumes the one that a retry belongs to.
+// call sends a call to its server. If the request is a retry of a parked call, it resumes that
+// call instead.
 func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, k mcp.Caller) (*mcp.Reply, error) {
 	switch {
 	case !a.Client.Revision.Can(mcp.InputRequired):
@@ -147,7 +150,7 @@ func (r *Bridge) call(ctx context.Context, v *visit, a *mcp.Attempt, res Resume,
 		if len(res.inner) == 0 {
 			next.Edits.Object(mcp.WhyState, a.Msg.Raw, a.Msg.Params, func(k []byte) bool { return string(k) == "requestState" })
 		} else {
-			// The server's own state, byte for byte.
+			// The server gets its own state back, byte for byte.
 			next.Edits.Replace(mcp.WhyState, a.Msg.Param("requestState"), res.inner)
 		}
 		a = &next
@@ -186,8 +189,9 @@ func (r *Bridge) checkInputRequired(u Server, c *mcp.Call, reply *mcp.Reply) err
 	return r.CheckQuestions(u, c.Client, m.Raw, asks)
 }
 
-// CheckQuestions refuses input requests that must not be shown to any client, and those
-// that this client has not declared. asks is an object of input requests, or absent.
+// CheckQuestions refuses input requests that must not be shown to any client, and those that
+// need a capability that this client has not declared. asks is an object of input requests, or
+// absent.
 func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks jsonrpc.Span) error {
 	missing := map[string]bool{}
 	for ask := range jsonrpc.Members(raw, asks) {
@@ -229,7 +233,7 @@ func (r *Bridge) CheckQuestions(u Server, f *mcp.ClientInfo, raw []byte, asks js
 	}
 }
 
-// unsafeURL returns the error of a call whose server asked to open an unsafe URL.
+// unsafeURL returns the error for a call whose server asked the client to open an unsafe URL.
 func (r *Bridge) unsafeURL(u Server, why string) error {
 	r.ReportLoss(u.Name(), mcp.MethodElicit, why)
 	return &mcp.Error{

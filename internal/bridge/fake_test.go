@@ -12,19 +12,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// fake is a server that consists of functions.
+// fake is a server whose methods are functions that a test sets.
 type fake struct {
 	name  string
 	hello mcp.ServerInfo
-	// call answers calls; nil answers {} in the revision from.
+	// call answers calls. Without it, the answer is {} in the revision from.
 	call   func(context.Context, *mcp.Attempt, mcp.Caller) (*mcp.Reply, error)
 	params map[string][]mirror.Param
-	// support is the task support of its tools; the zero value says optional.
+	// support says whether the tools support tasks. The zero value means that tasks are
+	// optional.
 	support mcp.TaskSupport
 	seen    seen
 }
 
-// seen is a message that a fake got, in its own revision.
+// seen records a message that a fake got, in the fake's own revision.
 type seen struct {
 	mu    sync.Mutex
 	calls []string
@@ -54,7 +55,7 @@ func (u *fake) Acquire(_ context.Context, f *mcp.ClientInfo, _ mcp.Need) (Lease,
 	return &fakeLease{u}, nil
 }
 
-// fakeLease is the only session of a fake. It is legacy unless hello says otherwise.
+// fakeLease is the only session of a fake. It is legacy unless the field hello says otherwise.
 type fakeLease struct{ u *fake }
 
 func (l *fakeLease) Revision() mcp.Revision {
@@ -87,7 +88,8 @@ func (l *fakeLease) Release() {}
 
 func (u *fake) Tasks(context.Context, *mcp.ClientInfo) mcp.TaskForm { return u.hello.Tasks() }
 
-// ear is the client side: it keeps notifications and answers server requests with ask.
+// ear is the client side of a test. It keeps notifications and answers server requests with
+// ask.
 type ear struct {
 	mu    sync.Mutex
 	heard []string
@@ -116,7 +118,7 @@ func (e *ear) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, er
 
 func (e *ear) ClientInfo() *mcp.ClientInfo { return &mcp.ClientInfo{Revision: mcp.R20251125} }
 
-// said returns a result as written for a revision.
+// said returns a result in the form of a revision.
 func said(from mcp.Revision, result string) *mcp.Reply {
 	r := mcp.Answer([]byte(result))
 	r.From = from
@@ -134,7 +136,8 @@ func message(t testing.TB, raw string) *jsonrpc.Message {
 
 const asksAll = `{"elicitation":{},"sampling":{},"roots":{}}`
 
-// modern and legacy are calls of clients of the two eras that can be asked.
+// modern and legacy return calls of clients of the two eras. Both clients can answer server
+// requests.
 func modern(t testing.TB, method, params string) *mcp.Call {
 	return request26(t, "alice", method, params)
 }
@@ -175,7 +178,7 @@ func result(t testing.TB, r *mcp.Reply) string {
 	return string(m.Result.Of(m.Raw))
 }
 
-// relay exchanges an unchanged call.
+// relay runs Exchange for a call, without changes to it.
 func relay(ctx context.Context, r *Bridge, u Server, c *mcp.Call, k mcp.Caller) (*mcp.Reply, error) {
 	res, err := r.Open(u, c)
 	if err != nil {

@@ -4,17 +4,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// finished holds parked calls that ended before their clients came back, for example
-// because the server cancelled its request. A client may still fetch the answer until its
-// state expires. If there are too many such calls, or their answers are too large, the
-// oldest call of the client with the most is dropped. That client gets an error that says
-// that the call may have been executed. Guarded by Bridge.parkMu. The zero value is ready.
+// finished holds parked calls that ended before their clients came back, for example because
+// the server cancelled its request. A client may still fetch the answer until its state
+// expires. The number and the bytes of the answers are bounded. Beyond a bound, the client that
+// holds the most loses its oldest call. Its retry gets an error that says that the call may
+// have been executed. Guarded by Bridge.parkMu. The zero value is ready.
 type finished struct {
 	order []*parkedCall // oldest first
 	bytes int64
 }
 
-// Bounds of finished calls.
+// maxFinished and maxFinishedBytes bound the finished calls and the size of their answers.
 const (
 	maxFinished      = 256
 	maxFinishedBytes = 32 << 20
@@ -51,7 +51,7 @@ func (f *finished) addLocked(p *parkedCall, b *transport.Budget) (gone []*parked
 	return gone
 }
 
-// removeLocked removes a call, if it is there.
+// removeLocked removes a call. It has no effect if the call is not there.
 func (f *finished) removeLocked(p *parkedCall, b *transport.Budget) {
 	for i, x := range f.order {
 		if x == p {

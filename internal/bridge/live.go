@@ -31,7 +31,7 @@ func (r *Bridge) relayLive(ctx context.Context, v *visit, a *mcp.Attempt, s mcp.
 		v.release() // a user may take long to answer
 		var answers []byte
 		if empty(m.Raw, asks) {
-			// A state without input requests: the server is overloaded. Wait before the
+			// The server sent a state without input requests: it is overloaded. Wait before the
 			// retry.
 			if err := work.Sleep(ctx, min(100*time.Millisecond<<round, 5*time.Second)); err != nil {
 				return nil, err
@@ -69,7 +69,7 @@ func empty(raw []byte, object jsonrpc.Span) bool {
 	return true
 }
 
-// errDeclined: the client answered a server request with an error.
+// errDeclined means that the client answered a server request with an error.
 var errDeclined = errors.New("the client answered a server request with an error")
 
 // maxPerRound bounds the input requests of one round.
@@ -77,8 +77,8 @@ const maxPerRound = 32
 
 var errTooMany = errors.New("too many input requests in one round")
 
-// askAll sends all input requests of a round to the client concurrently, and returns the
-// answers as an InputResponses object. If one of them is not valid, none is sent.
+// askAll sends all input requests of a round to the client concurrently. It returns the answers
+// as an InputResponses object. If one of the requests is not valid, none is sent.
 func askAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, asks jsonrpc.Span, to mcp.Revision) ([]byte, error) {
 	type asked struct {
 		key    []byte
@@ -125,15 +125,15 @@ func askAll(ctx context.Context, t *jsonrpc.Trail, s mcp.Caller, raw []byte, ask
 	return append(out, '}'), nil
 }
 
-// toRequest converts an input request, {"method":…,"params":…}, to a request for a client
-// of a revision. It fails if the result is not a request.
+// toRequest converts an input request, {"method":…,"params":…}, to a request in the client's
+// revision. It fails if the input request does not make a valid request.
 func toRequest(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (*jsonrpc.Message, error) {
 	var e jsonrpc.Edits
 	body := at.Of(raw)
 	if params := jsonrpc.Find(body, jsonrpc.Whole(body), "params"); to.Can(mcp.ElicitationIDs) && isURLMode(body, params) {
-		// 2025-11-25 §Elicitation, "URL Mode Elicitation Requests": required and unique. A
-		// server of 2026-07-28 does not send an id, so this one will never be reported as
-		// complete.
+		// 2025-11-25 §Elicitation, "URL Mode Elicitation Requests": the id is required and
+		// unique. A server of 2026-07-28 does not send one, so the client never gets a
+		// completion notification for this id.
 		e.Object(mcp.WhyElicitationID, body, params, nil, jsonrpc.Field{Key: "elicitationId", Value: jsonrpc.AppendQuote(nil, rand.Text())})
 	}
 	e.Object(mcp.WhyQuestion, body, jsonrpc.Whole(body), nil,
@@ -146,7 +146,7 @@ func toRequest(t *jsonrpc.Trail, raw []byte, at jsonrpc.Span, to mcp.Revision) (
 	return m, nil
 }
 
-// isURLMode reports whether params are those of an elicitation in URL mode without an id.
+// isURLMode reports whether params belong to an elicitation in URL mode that has no id.
 func isURLMode(raw []byte, params jsonrpc.Span) bool {
 	mode, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, params, "mode"))
 	return mode == "url" && jsonrpc.Find(raw, params, "elicitationId").IsZero()

@@ -61,8 +61,8 @@ func TestQuestionsAreAskedLiveAndAnsweredInOneRound(t *testing.T) {
 	}
 }
 
-// A client of 2025-11-25 needs an id for each URL elicitation, which a modern server's
-// input request does not have.
+// TestVisitsArePutWithAnID checks URL elicitations for each client revision. A client of
+// 2025-11-25 needs an id for each, which a modern server's input request does not have.
 func TestVisitsArePutWithAnID(t *testing.T) {
 	const visit = `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","url":"https://x.example","message":"m"}}}}`
 	for _, rev := range []mcp.Revision{mcp.R20251125, mcp.R20250618} {
@@ -82,7 +82,7 @@ func TestVisitsArePutWithAnID(t *testing.T) {
 			t.Fatal(err)
 		}
 		if due := rev.Can(mcp.ElicitationIDs); len(put) != 2 || due != (put[0] != "" && put[0] != put[1]) || !due && put[0] != "" {
-			t.Errorf("%s: the ids are %q", rev, put)
+			t.Errorf("%s: the elicitation ids are %q", rev, put)
 		}
 	}
 }
@@ -93,11 +93,11 @@ func TestT10_ServerThatOnlyPutsOffIsNotAskedAtOnce(t *testing.T) {
 		start := time.Now()
 		_, err := relay(t.Context(), &Bridge{}, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
 		if d := time.Since(start); err != nil || d != 300*time.Millisecond {
-			t.Errorf("%v after %v", err, d)
+			t.Errorf("the call returned %v after %v, want success after 300ms", err, d)
 		}
 		calls := u.seen.all()
 		if len(calls) != 3 || !strings.Contains(calls[2], `"requestState":"2"`) || strings.Contains(calls[1], "inputResponses") {
-			t.Errorf("calls %q", calls)
+			t.Errorf("the server got %q", calls)
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestRoundsOfOneCallAreBounded(t *testing.T) {
 			u := rounds(r)
 			_, err := relay(t.Context(), &Bridge{}, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), live())
 			if n := len(u.seen.all()); code(err) != jsonrpc.CodeInternal || n != maxRounds+1 {
-				t.Errorf("%d calls: %v", n, err)
+				t.Errorf("%d calls were sent, and the error is %v", n, err)
 			}
 		}
 	})
@@ -147,7 +147,8 @@ func TestDeclineIsAnAnswer(t *testing.T) {
 	}
 }
 
-// TestTooManyInputRequestsSendNone: if one input request of a round cannot be sent, none is.
+// TestTooManyInputRequestsSendNone checks that no input request of a round is sent if one of
+// them cannot be sent.
 func TestTooManyInputRequestsSendNone(t *testing.T) {
 	var asks []byte
 	for i := range maxPerRound + 1 {
@@ -161,10 +162,10 @@ func TestTooManyInputRequestsSendNone(t *testing.T) {
 		return message(t, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{}}`), nil
 	}}
 	if _, err := askAll(t.Context(), nil, e, asks, jsonrpc.Whole(asks), mcp.R20251125); err == nil || asked.Load() != 0 {
-		t.Errorf("%d were sent, %v", asked.Load(), err)
+		t.Errorf("%d input requests were sent, error %v; want none and an error", asked.Load(), err)
 	}
 	one := []byte(`{"a":{"method":"roots/list","params":{}},"b":{"method":7}}`)
 	if _, err := askAll(t.Context(), nil, e, one, jsonrpc.Whole(one), mcp.R20251125); err == nil || asked.Load() != 0 {
-		t.Errorf("one of two is not an input request, and %d were sent, %v", asked.Load(), err)
+		t.Errorf("one of two input requests is not valid: %d were sent, error %v; want none and an error", asked.Load(), err)
 	}
 }

@@ -15,21 +15,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport"
 )
 
-// Bounds of parked calls. The first three are shared fairly between parties; see slotsOf.
+// These constants bound parked calls. The first three are shared fairly between parties; see
+// slotsOf.
 const (
-	maxParked        = 512 // of all servers together
-	maxParkedAtOne   = 48  // of one server, which may have 64 sessions
-	maxParkedInLanes = 12  // of one pool of sessions, which may have 16
+	maxParked        = 512 // for all servers together
+	maxParkedAtOne   = 48  // for one server, which may have 64 sessions
+	maxParkedInLanes = 12  // for one pool of sessions, which may have 16
 	maxHeldLogs      = 64
-	maxHeldLogBytes  = 256 << 10 // of one call
+	maxHeldLogBytes  = 256 << 10 // for one call
 )
 
-// parkedCall is a call of a modern client on a legacy server that has sent a request during
-// the call. The server waits for the answer. The client has got input_required and will
-// retry with the answer, or never.
+// parkedCall is a call of a modern client to a legacy server that has sent a request during the
+// call. The server waits for the answer to its request. The client has got input_required, and
+// may retry with the answer.
 //
-// The call runs on its own goroutine from its first request on, so that requests of the
-// client can come and go. At most one of them is attached to the call at any time.
+// The call runs on its own goroutine, because it outlives the client's requests. At most one
+// request of the client is attached to the call at any time.
 type parkedCall struct {
 	id     string
 	cancel context.CancelCauseFunc
@@ -39,36 +40,36 @@ type parkedCall struct {
 	err   error
 
 	mu      sync.Mutex
-	asked   chan struct{} // one slot; signals a new server request
+	asked   chan struct{} // capacity 1; signals a new server request
 	open    []*openQuestion
-	counter int         // of server requests
+	counter int         // numbers the server requests
 	caller  mcp.Caller  // of the attached request, nil for none
-	call    *mcp.Call   // likewise
+	call    *mcp.Call   // the call of the attached request, nil for none
 	held    []mcp.Note  // log messages that arrived while no request was attached
-	heldLen int         // their bytes
+	heldLen int         // bytes of held
 	expiry  *time.Timer // runs while no request is attached
-	first   *mcp.Call   // the server's progress uses its token
+	first   *mcp.Call   // the first request of the call; the server's progress notifications have its token
 	salt    string      // suffix that makes the keys of server requests unique across calls
 
-	// Under Bridge.parkMu:
-	kept   bool   // a retry may still fetch the answer: it is in the table, or a retry is checking it
-	size   int64  // of its answer, while it is in finished
-	waited bool   // it has been parked: its request is counted, and it has slots
-	slots  []slot // until the call ends
-	server string // server and since are of the last time it was parked
+	// The following fields are guarded by Bridge.parkMu.
+	kept   bool   // a retry may still fetch the answer: the call is in the table, or a retry is being checked
+	size   int64  // size of the answer while the call is in finished, in bytes
+	waited bool   // the call has been parked: the budget counts its request, and it has slots
+	slots  []slot // taken until the call ends
+	server string // server and since describe the last time that the call was parked
 	since  time.Time
 
-	// For attended tasks, under Bridge.parkMu:
+	// The following fields are for attended tasks, and guarded by Bridge.parkMu.
 	party   string
-	counted int64 // bytes counted in the budget
-	dropped bool  // not in the table any more
+	counted int64 // bytes that the budget counts for this task
+	dropped bool  // the task is no longer in the table
 }
 
 // openQuestion is a server request that waits for the client's answer.
 type openQuestion struct {
 	key    string
 	m      *jsonrpc.Message
-	answer chan []byte // one slot: the result object
+	answer chan []byte // capacity 1; gets the result object
 }
 
 var (
@@ -85,8 +86,8 @@ func mayPark(c *mcp.Call) bool {
 		(c.Client.Declares("elicitation") || c.Client.Declares("sampling") || c.Client.Declares("roots"))
 }
 
-// start runs a call so that it can be parked, and waits for its answer or its first server
-// request. It calls leave when the server has answered the call.
+// start runs a call in a way that lets it be parked, and waits for its answer or its first
+// server request. It calls leave when the server has answered the call.
 func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s mcp.Caller, leave func()) (*mcp.Reply, error) {
 	p := &parkedCall{
 		id: rand.Text(), done: make(chan struct{}), asked: make(chan struct{}, 1),
@@ -116,8 +117,8 @@ func (r *Bridge) start(ctx context.Context, u Server, l Lease, a *mcp.Attempt, s
 
 var errStopping = &mcp.Error{Origin: mcp.FromGateway, Cause: "shutdown", Outcome: mcp.NotSent, Message: "Dragoman is stopping"}
 
-// attend waits until the call has an answer or a server request arrives; then it parks the
-// call. c is the attached request.
+// attend waits until the call has an answer or the server has sent a request. If the server has
+// sent a request, attend parks the call. c is the attached request.
 func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) {
 	for {
 		select {
@@ -137,7 +138,7 @@ func (r *Bridge) attend(ctx context.Context, u Server, c *mcp.Call, p *parkedCal
 		case p.waits():
 			return r.park(u, c, p)
 		}
-		// The server has cancelled its request, or it has been answered.
+		// No server request is open: the server has cancelled it, or it has its answer.
 	}
 }
 
@@ -157,7 +158,7 @@ func (p *parkedCall) waits() bool {
 	return len(p.open) > 0
 }
 
-// gatherTime is how long park waits for further server requests after the first: servers
+// gatherTime is how long gather waits after the first server request for further ones. Servers
 // may send several at once, and the client should get them together.
 const gatherTime = 15 * time.Millisecond
 
@@ -214,7 +215,7 @@ func (r *Bridge) park(u Server, c *mcp.Call, p *parkedCall) (*mcp.Reply, error) 
 	return newInputRequired(out), nil
 }
 
-// refuse ends a call that cannot be parked. If it has ended by itself, it returns the
+// refuse ends a call that cannot be parked. If the call has ended by itself, refuse returns its
 // answer.
 func (p *parkedCall) refuse(why error) (*mcp.Reply, error) {
 	p.cancel(why)
@@ -225,17 +226,17 @@ func (p *parkedCall) refuse(why error) (*mcp.Reply, error) {
 	return nil, why
 }
 
-// slot is a place that a parked call takes in one quota of Bridge.places.
+// slot is one slot of a parked call in a quota of Bridge.places.
 type slot struct {
 	key, party string
 	most       int
 	own        bool // only this party uses the quota
 }
 
-// slotsOf returns the slots that a parked call needs: one in total, one of its server, and
-// one of the sessions that serve similar clients, since a waiting call on a pipe has an
-// exclusive session. A principal has its own sessions. A waiting call never loses its slot:
-// a client that has used up its share is refused the next one.
+// slotsOf returns the slots that a parked call needs. One is of all servers together and one of
+// its server. The third is of the pool of sessions for similar clients, since a parked call on
+// a pipe has an exclusive session. Each principal has its own pool. A parked call never loses
+// its slots: when a client has used its share, its next call is refused.
 func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 	who := f.Party()
 	lanes := "lanes " + u.Name() + "\x00" + f.Who.SeatKey() + "\x00" + string(mcp.CanonicalCapabilities(f.Capabilities))
@@ -246,9 +247,9 @@ func slotsOf(u Server, f *mcp.ClientInfo) []slot {
 	}
 }
 
-// admitLocked takes the slots for a call and reports whether there were any. A call that
-// has been parked before has them, and one that has ended needs none. From then on the
-// budget counts its first request, which may be retried.
+// admitLocked takes the slots for a call and reports whether they were free. A call that was
+// parked before already has its slots, and a call that has ended needs none. From then on, the
+// budget counts the first request of the call, which may be retried.
 func (r *Bridge) admitLocked(p *parkedCall, u Server, f *mcp.ClientInfo) bool {
 	if p.waited || isDone(p.done) {
 		return true
@@ -286,7 +287,7 @@ func (r *Bridge) finishCall(p *parkedCall) {
 	if p.kept {
 		for _, x := range r.finished.addLocked(p, r.Budget) {
 			x.kept = false
-			delete(r.parked, x.id) // its retry gets errParkLost
+			delete(r.parked, x.id) // the retry of x gets errParkLost
 			x.mu.Lock()
 			x.expiry.Stop()
 			x.mu.Unlock()
@@ -304,8 +305,8 @@ func (r *Bridge) finishCall(p *parkedCall) {
 	}
 }
 
-// leave detaches the request and returns its result: the open server requests. expire is
-// called unless a retry comes in time.
+// leave detaches the request and returns the open server requests as its result. If no retry
+// comes in time, expire is called.
 func (p *parkedCall) leave(state string, expire func()) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -344,25 +345,25 @@ func (p *parkedCall) answer(raw []byte, answers jsonrpc.Span) {
 	p.open = left
 }
 
-// request reduces a server's message to an input request: its method and params.
+// request returns the method and params of a server's message, as an input request.
 func request(t *jsonrpc.Trail, m *jsonrpc.Message) []byte {
 	var e jsonrpc.Edits
 	var set []jsonrpc.Field
 	if m.Params.IsZero() {
-		// They may be absent, but some clients read them anyway.
+		// params may be absent in an input request, but some clients require them.
 		set = append(set, jsonrpc.Field{Key: "params", Value: []byte("{}")})
 	}
 	e.Object(mcp.WhyQuestion, m.Raw, jsonrpc.Whole(m.Raw), func(k []byte) bool { return string(k) == "jsonrpc" || string(k) == "id" }, set...)
 	if meta := m.Param(mcp.KeyMeta); !mcp.RelatedTask(m.Raw, meta).IsZero() {
-		// The input request is part of the task that it is about, or its client does not
-		// know about the task.
+		// An input request of a task names its task. The client may not know about the task, so
+		// the name is removed.
 		e.Object(mcp.WhyRelatedTask, m.Raw, meta, func(k []byte) bool { return string(k) == mcp.KeyRelatedTask })
 	}
 	return bytes.TrimSpace(t.Splice(make([]byte, 0, len(m.Raw)), m.Raw, &e))
 }
 
-// expire gives up a parked call whose client did not come back (2026-07-28 §MRTR, "Server
-// Requirements" 8: it need not).
+// expire ends a parked call whose client did not come back. The client is not obliged to
+// (2026-07-28 §MRTR, "Server Requirements" 8).
 func (r *Bridge) expire(p *parkedCall) {
 	if r.claim(p.id) != nil {
 		r.unkeep(p)
@@ -370,7 +371,8 @@ func (r *Bridge) expire(p *parkedCall) {
 	}
 }
 
-// unkeep marks that no retry will claim the call any more, or that one is attached now.
+// unkeep records that no retry may fetch the answer from the table, because none will come or
+// one is attached.
 func (r *Bridge) unkeep(p *parkedCall) {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -407,7 +409,8 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 		p.mu.Unlock()
 		return nil, r.putBack(p, bad)
 	}
-	// The held notes go first. What the server sends after its answer must not overtake them.
+	// The held messages go to the client first, before anything that the server sends after it
+	// gets the answer.
 	for len(p.held) > 0 {
 		held := p.held
 		p.held, p.heldLen = nil, 0
@@ -423,7 +426,7 @@ func (r *Bridge) resume(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller
 	p.mu.Unlock()
 	r.unkeep(p)
 	if len(left) > 0 {
-		// 2026-07-28 §MRTR, "Error Handling": missing answers are requested again.
+		// 2026-07-28 §MRTR, "Error Handling": answers that are missing are requested again.
 		select {
 		case <-p.done:
 			return p.reply, p.err
@@ -444,11 +447,11 @@ func (r *Bridge) putBack(p *parkedCall, bad error) error {
 	}
 	r.parkMu.Unlock()
 	if !closed && !kept {
-		p.expiry.Stop() // it has ended and was dropped to make room
+		p.expiry.Stop() // the call has ended and was dropped to make room
 		return errParkLost
 	}
 	if closed {
-		// Close did not see it.
+		// Close ran while the call was claimed, and did not see it.
 		p.expiry.Stop()
 		p.cancel(errStopping)
 		return errStopping
@@ -456,7 +459,7 @@ func (r *Bridge) putBack(p *parkedCall, bad error) error {
 	return bad
 }
 
-// check refuses answers that cannot be results of their server requests.
+// check returns an error if one of the answers cannot be the result of its server request.
 func (p *parkedCall) check(raw []byte, answers jsonrpc.Span) error {
 	for _, q := range p.open {
 		at := jsonrpc.Find(raw, answers, q.key)
@@ -497,16 +500,16 @@ func (k *parkedCaller) Notify(n *mcp.Note) {
 	if c == p.first || n.Msg.Method != mcp.NoteProgress {
 		s.Notify(n)
 	} else if !c.Token.IsZero() {
-		// The server knows the token of the first request. The client waits for that of the
-		// request that is attached.
+		// The server uses the progress token of the first request. The client expects the token
+		// of the attached request.
 		own := mcp.Note{Msg: n.Msg}
 		own.Edits.Replace(mcp.WhyProgressToken, n.Msg.Param("progressToken"), c.Token.Of(c.Msg.Raw))
 		s.Notify(&own)
 	}
 }
 
-// keyOf returns the key of a server request, unique within the call. Legacy requests have
-// no keys. A key that says who is asked for what is the most useful to clients and logs:
+// keyOf returns the key of a server request, unique within the call. Legacy requests have no
+// keys. A key that describes the question is the most useful to clients and logs, such as
 // user_name for a form with the field "name".
 func (p *parkedCall) keyOf(m *jsonrpc.Message) string {
 	var key string
@@ -557,7 +560,7 @@ func onlyField(m *jsonrpc.Message) string {
 	return name
 }
 
-// Ask waits until the client comes back with the answer.
+// Ask waits until the client comes back with the answer, and returns it.
 func (k *parkedCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {
 	p := (*parkedCall)(k)
 	capability := mcp.AskCapability(m.Method)
@@ -623,8 +626,8 @@ func (r *Bridge) Parked() int {
 	return len(r.parked)
 }
 
-// Attended returns how many tasks of legacy servers we wait for on behalf of polling
-// clients.
+// Attended returns the number of attended tasks: tasks of legacy servers that Dragoman waits
+// for on behalf of polling clients.
 func (r *Bridge) Attended() int {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -637,10 +640,10 @@ func urlsOf(reply *mcp.Reply) jsonrpc.Span {
 	return jsonrpc.Find(raw, jsonrpc.Find(raw, reply.Msg.Error, "data"), "elicitations")
 }
 
-// urlsNeeded converts the error by which a 2025-11-25 server requires URL elicitations
-// first to input_required (2025-11-25 §Elicitation, "URL Elicitation Required"). Nothing is
-// parked: the retry is a new call. It returns nil if the client cannot do that or the error
-// contains no URL.
+// urlsNeeded converts an error by which a 2025-11-25 server requires URL elicitations first to
+// input_required (2025-11-25 §Elicitation, "URL Elicitation Required"). Nothing is parked: the
+// retry is a new call. urlsNeeded returns nil if the client cannot open URLs or the error
+// contains none.
 func (r *Bridge) urlsNeeded(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	raw := reply.Msg.Raw
 	if !mayPark(c) || !c.Client.Declares("elicitation") {

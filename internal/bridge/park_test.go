@@ -17,8 +17,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/pipetest"
 )
 
-// asking is a legacy server that sends requests with each of methods at once during a call,
-// and answers with the answers.
+// asking is a legacy server. During a call it sends one request for each of methods, all at
+// once, and then returns the client's answers as its result.
 func asking(methods ...string) *fake {
 	u := &fake{name: "old"}
 	u.call = func(ctx context.Context, _ *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
@@ -52,7 +52,8 @@ func ask(t *testing.T, r *Bridge, u Server, params string) (*mcp.Reply, error) {
 	return relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, params), &ear{})
 }
 
-// parkedState starts a call and returns the state that it is parked with.
+// parkedState starts a call and returns the requestState that the client gets when the call is
+// parked.
 func parkedState(t *testing.T, r *Bridge, u Server) (state string, reply *mcp.Reply) {
 	t.Helper()
 	reply, err := ask(t, r, u, `{"name":"t"}`)
@@ -89,7 +90,7 @@ func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
 			t.Errorf("asked %s", got)
 		}
 		if r.Parked() != 1 {
-			t.Errorf("%d parked", r.Parked())
+			t.Errorf("%d calls are parked", r.Parked())
 		}
 		reply, err := ask(t, r, u, answered(state, accepted))
 		if err != nil {
@@ -103,7 +104,7 @@ func TestT5_RetryAnswersTheCallThatRuns(t *testing.T) {
 		}
 		// A state is valid for one retry.
 		if _, err := ask(t, r, u, answered(state, accepted)); !errors.Is(err, error(errParkLost)) {
-			t.Errorf("second retry: %v", err)
+			t.Errorf("second retry with the same state: %v", err)
 		}
 		if n := len(u.seen.all()); n != 1 {
 			t.Errorf("the tool ran %d times", n)
@@ -120,7 +121,7 @@ func TestQuestionsOfOneMomentArePutTogether(t *testing.T) {
 			n++
 		}
 		if n != 3 {
-			t.Errorf("%d questions: %s", n, reply.Msg.Raw)
+			t.Errorf("%d input requests: %s", n, reply.Msg.Raw)
 		}
 	})
 }
@@ -132,13 +133,13 @@ func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
 		for range 3 {
 			reply, err := ask(t, r, u, answered(state, ""))
 			if err != nil || reply.ResultType() != mcp.ResultInputRequired {
-				t.Fatalf("nothing answered: %v, %v", reply, err)
+				t.Fatalf("retry without answers: %v, %v", reply, err)
 			}
 			state = text(t, reply, "requestState")
 		}
 		reply, err := ask(t, r, u, answered(state, `{"user_input.2":{"action":"decline"},"other":{}}`))
 		if err != nil || reply.ResultType() != mcp.ResultInputRequired {
-			t.Fatalf("half answered: %v, %v", reply, err)
+			t.Fatalf("retry with one of two answers: %v, %v", reply, err)
 		}
 		asks := string(reply.Msg.ResultMember("inputRequests").Of(reply.Msg.Raw))
 		if !strings.Contains(asks, `"user_input"`) || strings.Contains(asks, `"user_input.2"`) {
@@ -146,7 +147,7 @@ func TestM06_WhatIsMissingIsAskedForAgain(t *testing.T) {
 		}
 		reply, err = ask(t, r, u, answered(text(t, reply, "requestState"), `{"user_input":{"action":"cancel"}}`))
 		if err != nil || !strings.Contains(result(t, reply), `{"action":"cancel"}`) {
-			t.Errorf("answered: %v, %v", reply, err)
+			t.Errorf("retry with all answers: %v, %v", reply, err)
 		}
 		if n := len(u.seen.all()); n != 1 {
 			t.Errorf("the tool ran %d times", n)
@@ -172,7 +173,7 @@ func TestM07_MalformedAnswersAreRefusedAndMayBeGivenAgain(t *testing.T) {
 		}
 		reply, err := ask(t, r, u, answered(state, many+`,`+accepted[1:]))
 		if err != nil || !strings.Contains(result(t, reply), "accept") {
-			t.Errorf("good after bad: %v, %v", reply, err)
+			t.Errorf("valid answer after an invalid one: %v, %v", reply, err)
 		}
 	})
 }
@@ -225,7 +226,7 @@ func TestClientGoneAfterTheQuestionMayComeBack(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if reply, err = ask(t, r, u, answered(text(t, reply, "requestState"), accepted)); err != nil {
-			t.Errorf("came back: %v, %v", reply, err)
+			t.Errorf("retry after the answer: %v, %v", reply, err)
 		}
 	})
 }
@@ -243,20 +244,20 @@ func TestM12_CallOfAClientThatNeverComesBackIsCancelled(t *testing.T) {
 		state, _ := parkedState(t, r, u)
 		time.Sleep(stateTTL - time.Second)
 		if r.Parked() != 1 {
-			t.Error("given up too early")
+			t.Error("the call was given up too early")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		select {
 		case err := <-ended:
 			if !errors.Is(err, errParkExpired) {
-				t.Errorf("the call ended with %v", err)
+				t.Errorf("the call ended with %v, want errParkExpired", err)
 			}
 		default:
-			t.Error("the call goes on")
+			t.Error("the call has not ended")
 		}
 		if r.Parked() != 0 {
-			t.Errorf("%d parked", r.Parked())
+			t.Errorf("%d calls are parked", r.Parked())
 		}
 		if _, err := ask(t, r, u, answered(state, accepted)); code(err) != jsonrpc.CodeInvalidParams {
 			t.Errorf("late retry: %v", err)
@@ -278,7 +279,7 @@ func TestQuestionThatTheServerTakesBackIsNotPut(t *testing.T) {
 			t.Errorf("got %v, %v", reply, err)
 		}
 		if r.Parked() != 0 {
-			t.Errorf("%d parked", r.Parked())
+			t.Errorf("%d calls are parked", r.Parked())
 		}
 	})
 }
@@ -322,7 +323,7 @@ func TestSecondQuestionParksAgain(t *testing.T) {
 				return
 			}
 			if state = text(t, reply, "requestState"); state == "" {
-				t.Fatalf("round %d: %s", i, reply.Msg.Raw)
+				t.Fatalf("round %d: the result has no state: %s", i, reply.Msg.Raw)
 			}
 		}
 	})
@@ -356,16 +357,17 @@ func TestProgressBearsTheTokenOfTheRequestThatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := one.all(); len(got) != 1 || got[0] != progress {
-			t.Errorf("the first request got %q", got)
+			t.Errorf("the first request got the notifications %q", got)
 		}
 		got := two.all()
 		if len(got) != maxHeldLogs+1 || got[0] != log || got[len(got)-1] != strings.Replace(progress, `"a"`, "77", 1) {
-			t.Errorf("the retry got %d: %q", len(got), got)
+			t.Errorf("the retry got %d notifications: %q", len(got), got)
 		}
 	})
 }
 
-// waitingEar lets everything else run while it gets its first notification.
+// waitingEar is a client side that yields to all other goroutines when it gets its first
+// notification.
 type waitingEar struct {
 	ear
 	waited atomic.Bool
@@ -378,8 +380,8 @@ func (e *waitingEar) Notify(n *mcp.Note) {
 	}
 }
 
-// TestHeldNotesGoFirst: what was held while no request was attached reaches the client
-// before what the server sends after it has its answer.
+// TestHeldNotesGoFirst checks the order of notifications on a retry. Those that were held while
+// no request was attached arrive before those that the server sends after it gets its answer.
 func TestHeldNotesGoFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		log := func(i int) string {
@@ -411,8 +413,8 @@ func TestHeldNotesGoFirst(t *testing.T) {
 	})
 }
 
-// TestNotificationsThatMentionProgressAreHeld: while no request is attached, other
-// notifications that merely mention progress wait for the retry.
+// TestNotificationsThatMentionProgressAreHeld checks notifications other than progress that
+// contain the word. Those that arrive while no request is attached wait for the retry.
 func TestNotificationsThatMentionProgressAreHeld(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		said1 := []string{
@@ -457,7 +459,7 @@ func TestCloseEndsWhatIsParked(t *testing.T) {
 		_, _ = parkedState(t, r, u)
 		r.Close()
 		if r.Parked() != 0 {
-			t.Errorf("%d parked", r.Parked())
+			t.Errorf("%d calls are parked", r.Parked())
 		}
 		if _, err := ask(t, r, u, `{"name":"t"}`); !errors.Is(err, errStopping) {
 			t.Errorf("a call after Close: %v", err)
@@ -495,11 +497,11 @@ func TestX03_URLsThatMustBeVisitedFirstBecomeQuestions(t *testing.T) {
 	visited = true
 	reply, err := ask(t, r, u, answered(state, `{"user_visit":{"action":"accept"}}`))
 	if err != nil || result(t, reply) != `{"done":true}` {
-		t.Errorf("after the visit: %v, %v", reply, err)
+		t.Errorf("after the user opened the URL: %v, %v", reply, err)
 	}
 	visited = false
 	if reply, err = relay(t.Context(), r, u, legacy(t, mcp.MethodCallTool, `{"name":"t"}`), &ear{}); err != nil || reply.Code() != mcp.CodeURLElicitationRequired {
-		t.Errorf("a client of the server's era: %v, %v", reply, err)
+		t.Errorf("a client of the server's own era: %v, %v", reply, err)
 	}
 }
 
@@ -518,7 +520,7 @@ func TestKeysSayWhatIsAsked(t *testing.T) {
 		{`"method":"roots/list"`, "client_roots.9"},
 	} {
 		if got := p.keyOf(message(t, `{"jsonrpc":"2.0","id":1,`+c.ask+`}`)); got != c.want {
-			t.Errorf("%s is named %s, want %s", c.ask, got, c.want)
+			t.Errorf("the key of %s is %s, want %s", c.ask, got, c.want)
 		}
 	}
 }

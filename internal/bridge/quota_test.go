@@ -32,7 +32,7 @@ func (w crowd) park(f mcp.ClientInfo) (state string, err error) {
 	return text(w.t, reply, "requestState"), nil
 }
 
-// answer retries a call with the answer.
+// answer sends a retry of a call with the answer.
 func (w crowd) answer(f mcp.ClientInfo, state string) error {
 	c := modern(w.t, mcp.MethodCallTool, answered(state, accepted))
 	f.Revision, f.Capabilities = mcp.R20260728, []byte(asksAll)
@@ -41,10 +41,10 @@ func (w crowd) answer(f mcp.ClientInfo, state string) error {
 	return err
 }
 
-// TestParkedCallsAreSharedFairly: a user reads a form while another client
-// parks call after call. The greedy client is refused with a retryable error. The user's
-// call is the oldest and still gets its answer. Other clients find room, and slots are
-// released when calls end in any way.
+// TestParkedCallsAreSharedFairly checks that one client cannot take the slots of others. While
+// a user reads a form, a greedy client parks call after call. The greedy client gets a
+// retryable error. The user's call is the oldest and still gets its answer. Other clients find
+// free slots, and slots are released whenever calls end.
 func TestParkedCallsAreSharedFairly(t *testing.T) {
 	for name, who := range map[string]func(n int) mcp.ClientInfo{
 		"conversations": func(n int) mcp.ClientInfo { return mcp.ClientInfo{Conversation: uint64(n + 1)} },
@@ -76,40 +76,40 @@ func TestParkedCallsAreSharedFairly(t *testing.T) {
 						t.Fatalf("refused with %v", err)
 					}
 				}
-				want := maxParkedInLanes/2 - 1 // one slot is taken, and it may have as many as are left
+				want := maxParkedInLanes/2 - 1 // one slot is taken, and a party may have as many as are left
 				if greedy.Who != nil {
-					want = maxParkedInLanes // it has its own sessions
+					want = maxParkedInLanes // a principal has its own sessions
 				}
 				if len(states) < want || len(states) > maxParkedInLanes || refused == 0 {
 					t.Errorf("the greedy client has %d calls, want about %d", len(states), want)
 				}
 				if _, err := w.park(third); err != nil {
-					t.Errorf("a third client: %v", err)
+					t.Errorf("the call of a third client: %v", err)
 				}
 				if err := w.answer(person, form); err != nil {
-					t.Errorf("the person's call: %v", err)
+					t.Errorf("the user's call: %v", err)
 				}
 				for i, s := range states {
 					if err := w.answer(greedy, s); err != nil {
-						t.Errorf("call %d: %v", i, err)
+						t.Errorf("call %d of the greedy client: %v", i, err)
 					}
 				}
 				synctest.Wait()
 				if _, err := w.park(greedy); err != nil {
-					t.Errorf("when its calls have ended: %v", err)
+					t.Errorf("a call of the greedy client after its others have ended: %v", err)
 				}
-				time.Sleep(stateTTL + time.Second) // the others expire
+				time.Sleep(stateTTL + time.Second) // the remaining calls expire
 				synctest.Wait()
 				if r.Parked() != 0 || len(r.places) != 0 {
-					t.Errorf("%d calls are parked, and places are taken: %v", r.Parked(), r.places)
+					t.Errorf("%d calls are parked, and these slots are taken: %v; want none", r.Parked(), r.places)
 				}
 			})
 		})
 	}
 }
 
-// TestOneServerCannotTakeAllPlaces: the bounds of a server and of all servers are shared
-// fairly too.
+// TestOneServerCannotTakeAllPlaces checks that the slots of one server and of all servers are
+// shared fairly too.
 func TestOneServerCannotTakeAllPlaces(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Bridge) {
 		w := crowd{t, r, asking(mcp.MethodElicit)}
@@ -117,12 +117,12 @@ func TestOneServerCannotTakeAllPlaces(t *testing.T) {
 			_, _ = w.park(mcp.ClientInfo{Who: identity.Named(fmt.Sprintf("p%d", n%8))})
 		}
 		if n := r.places["server old"].All(); n > maxParkedAtOne || n < maxParkedAtOne/2 {
-			t.Errorf("one server has %d", n)
+			t.Errorf("one server has %d parked calls", n)
 		}
 		other := crowd{t, r, asking(mcp.MethodElicit)}
 		other.u.name = "other"
 		if _, err := other.park(mcp.ClientInfo{Who: identity.Named("p1")}); err != nil {
-			t.Errorf("at another server: %v", err)
+			t.Errorf("a call to another server: %v", err)
 		}
 	})
 }

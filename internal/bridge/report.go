@@ -11,7 +11,7 @@ import (
 type ParkedReport struct {
 	Server, Principal, Method string
 	Since                     time.Time
-	Questions                 int // open server requests
+	Questions                 int // number of open server requests
 }
 
 // ParkedCalls returns the calls that wait for their clients, oldest first.

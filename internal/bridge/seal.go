@@ -24,28 +24,28 @@ import (
 // Bridge holds the state that all calls of a daemon share: the keys that seal request
 // states, and the parked calls. The zero value is ready; Close ends it.
 type Bridge struct {
-	// Events gets losses, and each requestState that belongs to another client or request.
-	// Nil publishes nothing.
+	// Events gets an event for each loss, and for each requestState that belongs to another
+	// client or request. If it is nil, nothing is published.
 	Events *event.Publisher
 
-	// Budget counts the memory of parked calls and attended tasks; running requests are
-	// counted elsewhere. Nil counts nothing.
+	// Budget counts the memory of parked calls and attended tasks. The transports count that of
+	// running requests. Nil counts nothing.
 	Budget *transport.Budget
 
 	mu      sync.Mutex
 	keys    []stateKey           // newest first, at most two
-	retried map[stateID]struct{} // states with a running retry; see takeState
-	// taskKey signs the ids of tasks; nil before the first.
+	retried map[stateID]struct{} // states that have a running retry; see takeState
+	// taskKey signs the ids of tasks. It is nil until the first id is signed.
 	taskKey []byte
 
 	parkMu   sync.Mutex
 	parked   map[string]*parkedCall
-	places   map[string]*transport.Quota // of parked calls; see slotsOf. Empty quotas are removed
+	places   map[string]*transport.Quota // quotas of parked calls; see slotsOf. Empty quotas are removed
 	finished finished                    // parked calls that have ended
-	attended map[string]*parkedCall      // tasks; see attendTask
-	attends  transport.Quota             // of attended
+	attended map[string]*parkedCall      // attended tasks; see attendTask
+	attends  transport.Quota             // quota of attended
 	closed   bool
-	running  work.Group // calls that may be parked, and attended tasks
+	running  work.Group // goroutines of calls that may be parked, and of attended tasks
 
 	kept keptTasks
 }
@@ -56,7 +56,7 @@ type stateKey struct {
 	created time.Time
 }
 
-// Lifetimes of a sealed state and of the key that sealed it.
+// stateTTL is the lifetime of a sealed state, and keyLife that of the key that sealed it.
 const (
 	stateTTL    = 10 * time.Minute
 	keyLife     = 24 * time.Hour
@@ -100,10 +100,10 @@ func (r *Bridge) keyByID(id [keyIDLen]byte) (stateKey, bool) {
 	return stateKey{}, false
 }
 
-// seal wraps the server's requestState so that it opens only for the same principal,
-// server, method and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server
-// Requirements" 4 and 5). Servers see one credential for many users, so only we can tell
-// users apart; that is why states of servers are wrapped too.
+// seal encrypts the server's requestState. It opens only for the same principal, server, method
+// and parameters, and only for ten minutes (2026-07-28 §MRTR, "Server Requirements" 4 and 5).
+// States of servers are sealed too: a server sees one credential for many users, so only
+// Dragoman can tell the users apart.
 func (r *Bridge) seal(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, error) {
 	at := reply.Msg.ResultMember("requestState")
 	if at.IsZero() {
@@ -117,7 +117,7 @@ func (r *Bridge) seal(u Server, c *mcp.Call, reply *mcp.Reply) (*mcp.Reply, erro
 	return reply, nil
 }
 
-// mint creates a sealed state. kind says what inner is: a server's state ('S', empty for
+// mint creates a sealed state. kind says what inner contains: a server's state ('S', empty for
 // none), the id of a parked call ('P'), or nothing ('U').
 func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, error) {
 	k, err := r.key()
@@ -133,20 +133,20 @@ func (r *Bridge) mint(u Server, c *mcp.Call, kind byte, inner []byte) (string, e
 // Resume is the content of a retry's requestState. The zero value means that the request
 // has no state.
 type Resume struct {
-	kind  byte // see mint
+	kind  byte // as in mint
 	inner []byte
 	id    stateID
 }
 
-// stateID identifies a sealed state.
+// stateID identifies a sealed state by its hash.
 type stateID [sha256.Size]byte
 
 // Resumed reports whether the request is a retry after a request for input.
 func (r Resume) Resumed() bool { return r.kind != 0 }
 
-// Open returns the content of a call's requestState, the zero Resume if there is none. It
-// has no other effect. An error means that the state belongs to another client or request,
-// or has expired.
+// Open returns the content of a call's requestState, or the zero Resume if there is none. It
+// changes nothing. An error means that the state belongs to another client or request, or has
+// expired.
 func (r *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
 	if !c.Client.Revision.Can(mcp.InputRequired) {
 		return Resume{}, nil
@@ -161,7 +161,7 @@ func (r *Bridge) Open(u Server, c *mcp.Call) (Resume, error) {
 func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	var none Resume
 	if c.Method == nil || !c.Method.MayAsk {
-		return none, nil // requestState is an ordinary parameter there
+		return none, nil // requestState is an ordinary parameter in this revision
 	}
 	at := c.Msg.Param("requestState")
 	if at.IsZero() {
@@ -177,7 +177,7 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	}
 	k, ok := r.keyByID([keyIDLen]byte(sealed))
 	if !ok {
-		// Sealed before a restart, or longer ago than the lifetime of a state.
+		// The state was sealed before a restart, or its lifetime is over.
 		return none, errParkLost
 	}
 	plain, err := k.aead.Open(nil, nil, sealed[keyIDLen:], binding(u, c))
@@ -190,11 +190,11 @@ func (r *Bridge) open(u Server, c *mcp.Call) (Resume, error) {
 	return Resume{plain[8], plain[9:], sha256.Sum256(sealed)}, nil
 }
 
-// takeState reserves a state for one retry at a time. A second retry with the same state is
-// refused until leave is called, so that a request sent twice does not run twice
-// concurrently. After that the state may be used again, since clients may retry a request
-// that got no answer; the server decides whether it accepts the state (2026-07-28 §MRTR,
-// "Server Requirements" 5). A call without a state needs no reservation.
+// takeState lets one retry at a time use a state. Until leave is called, a second retry with
+// the same state is refused, so that a request that is sent twice does not run twice at once.
+// After that the state may be used again, since clients may retry a request that got no answer.
+// The server decides whether it accepts the state (2026-07-28 §MRTR, "Server Requirements" 5).
+// A call without a state needs no reservation.
 func (r *Bridge) takeState(u Server, s Resume) (leave func(), err error) {
 	if s.kind == 0 {
 		return func() {}, nil
@@ -237,8 +237,9 @@ func binding(u Server, c *mcp.Call) []byte {
 	return h.Sum(nil)
 }
 
-// canonical appends a value so that all spellings of it are equal: sorted members, no white
-// space, decoded strings. The result is hashed, never sent.
+// canonical appends the canonical form of a value: sorted members, no white space, decoded
+// strings. Equal values with different spellings have equal forms. The result is hashed, never
+// sent.
 func canonical(dst, raw []byte, at jsonrpc.Span, skip func(string) bool) []byte {
 	switch jsonrpc.KindOf(raw, at) {
 	case '{':

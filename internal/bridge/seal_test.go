@@ -18,8 +18,8 @@ import (
 
 const askName = `{"n":{"method":"elicitation/create","params":{"mode":"form","message":"name?","requestedSchema":{"type":"object","properties":{}}}}}`
 
-// stateful is a modern server that asks once with the given state ("" for none), and then
-// returns a result.
+// stateful is a modern server that asks once with the given requestState ("" for none), and
+// then returns a result.
 func stateful(state string) *fake {
 	u := &fake{name: "s"}
 	u.call = func(_ context.Context, c *mcp.Attempt, _ mcp.Caller) (*mcp.Reply, error) {
@@ -101,7 +101,7 @@ func TestM01_StateWithAnyByteChangedIsRefused(t *testing.T) {
 		t.Errorf("the server got %d calls", n-calls)
 	}
 	if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
-		t.Errorf("unchanged: %v", err)
+		t.Errorf("the unchanged state is refused: %v", err)
 	}
 }
 
@@ -114,11 +114,11 @@ func TestM02_StateOfAnotherPrincipalIsRefused(t *testing.T) {
 	}
 }
 
-// TestStateFollowsItsSubject: a state belongs to the subject. Another key of the same subject,
-// which is another seat, may use it.
+// TestStateFollowsItsSubject checks that a state belongs to the subject. Another key of the
+// same subject may use it, although it has other sessions.
 func TestStateFollowsItsSubject(t *testing.T) {
 	r, u := &Bridge{}, stateful(`"s"`)
-	state := first(t, r, u) // of alice
+	state := first(t, r, u) // a state of alice
 	for _, who := range []*identity.Principal{
 		{Subject: "alice", Seat: "alice/other key"}, {Subject: "mallory", Seat: "alice"},
 	} {
@@ -137,11 +137,11 @@ func TestM02_StateExpires(t *testing.T) {
 		state := first(t, r, u)
 		time.Sleep(stateTTL - time.Second)
 		if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); err != nil {
-			t.Errorf("in time: %v", err)
+			t.Errorf("before the state expires: %v", err)
 		}
 		time.Sleep(3 * time.Second)
 		if _, err := relay(t.Context(), r, u, modern(t, mcp.MethodCallTool, retry(toolCall, state)), &ear{}); !errors.Is(err, errExpired) {
-			t.Errorf("too late: %v", err)
+			t.Errorf("after the state expires: %v", err)
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
 		r, u := &Bridge{}, stateful(state)
 		sealed := first(t, r, u)
 		if (sealed == "") != (state == "") {
-			t.Errorf("%s: sealed as %.40q", what, sealed)
+			t.Errorf("%s: the client got the state %.40q", what, sealed)
 			continue
 		}
 		raw := retry(toolCall, sealed)
@@ -202,7 +202,7 @@ func TestT8_StateComesBackToItsServerToTheByte(t *testing.T) {
 		all := u.seen.all()
 		got := message(t, all[len(all)-1])
 		if back := string(got.Param("requestState").Of(got.Raw)); back != state {
-			t.Errorf("%s: came back as %.40s", what, back)
+			t.Errorf("%s: the server got back %.40s", what, back)
 		}
 	}
 }
@@ -245,7 +245,7 @@ func TestT11_StateFromBeforeARestartMayHaveBeenExecuted(t *testing.T) {
 		t.Errorf("data %s", mcp.Wire(err).Data)
 	}
 	if len(u.seen.all()) != calls {
-		t.Error("the server was called")
+		t.Error("the call was sent to the server")
 	}
 }
 
@@ -262,7 +262,7 @@ func TestM08_InputRequiredWhereItMayNotBeIsNotRelayed(t *testing.T) {
 		for _, c := range []*mcp.Call{modern(t, x[0], x[1]), legacy(t, x[0], x[1])} {
 			reply, err := relay(t.Context(), &Bridge{}, u, c, &ear{})
 			if err == nil || code(err) != jsonrpc.CodeInternal {
-				t.Errorf("%s, to %v: %v, %v", what, c.Client.Revision, reply, err)
+				t.Errorf("%s, to a client of %v: %v, %v", what, c.Client.Revision, reply, err)
 			}
 		}
 	}
@@ -280,13 +280,14 @@ func TestM09_QuestionsThatTheClientHasNotDeclaredAreAnError(t *testing.T) {
 	}
 }
 
-// TestM08_InputRequestsOfLegacyServers: input requests in the answer of a legacy server
-// are refused like those of a modern server, and its state never reaches a client unsealed.
+// TestM08_InputRequestsOfLegacyServers checks input requests in the answer of a legacy server.
+// They follow the rules for a modern server, and the server's state reaches a client only
+// sealed.
 func TestM08_InputRequestsOfLegacyServers(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 	for what, x := range map[string]struct {
 		method, result string
-		asked          bool // it is passed on, sealed
+		asked          bool // the client gets the input requests, with a sealed state
 	}{
 		"no question":                  {mcp.MethodCallTool, `{"resultType":"input_required","inputRequests":{"k":{"method":"tools/call","params":{}}},"requestState":"raw"}`, false},
 		"no question, no type":         {mcp.MethodCallTool, `{"inputRequests":{"a":` + form + `,"k":{"method":"x/y"}},"requestState":"raw"}`, false},
@@ -319,10 +320,10 @@ func TestM08_InputRequestsOfLegacyServers(t *testing.T) {
 	}
 }
 
-// TestRetriesOfOneStateRunOneAtATime: of eight concurrent requests with the same state one
-// runs, and the others get an error that says to wait. A client with another state is not
-// affected. When the first has ended, the state may be used again. This holds for clients
-// whose calls can be parked and for others.
+// TestRetriesOfOneStateRunOneAtATime sends eight requests with the same state at once. One
+// runs, and the others get an error that tells them to wait. A client with another state is not
+// affected. When the first request has ended, the state may be used again. The test covers
+// clients whose calls can be parked and clients whose calls cannot.
 func TestRetriesOfOneStateRunOneAtATime(t *testing.T) {
 	for _, era := range []mcp.Revision{mcp.R20260728, mcp.R20251125} {
 		for _, capabilities := range []string{`{"elicitation":{}}`, `{}`} {
@@ -380,16 +381,16 @@ func retryAtOnce(t *testing.T, era mcp.Revision, capabilities string) {
 		case err == nil:
 			good++
 		case !errors.As(err, &e) || !e.Retryable || e.Outcome != mcp.NotSent || e.Cause != "in_progress":
-			t.Errorf("%d: %v", i, err)
+			t.Errorf("request %d: %v", i, err)
 		}
 	}
 	if good != 1 || errs[n] != nil {
-		t.Errorf("%d were answered, and the other client got %v", good, errs[n])
+		t.Errorf("%d requests were answered, want one, and the other client got %v", good, errs[n])
 	}
 	if err := call(state); err != nil {
-		t.Errorf("when it has ended: %v", err)
+		t.Errorf("a retry after the first has ended: %v", err)
 	}
 	if len(r.retried) != 0 {
-		t.Errorf("%d states are taken when nothing runs", len(r.retried))
+		t.Errorf("%d states are reserved while nothing runs", len(r.retried))
 	}
 }

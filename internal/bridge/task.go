@@ -10,8 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Tasks answers the requests about tasks. Within one era they are relayed; across eras they
-// are converted (docs/adr/0008-tasks.md).
+// Tasks answers the requests about tasks. It relays them if client and server have the same
+// form of tasks, and converts them otherwise (docs/adr/0008-tasks.md).
 func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	modern := c.Client.Revision.Can(mcp.TasksExtension)
@@ -47,8 +47,8 @@ func (r *Bridge) Tasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.
 	return r.directedTask(ctx, p, c, s)
 }
 
-// answerUndeclared answers a modern client that has not declared the tasks extension, as
-// SEP-2663, "Protocol Errors", requires of servers with and without tasks.
+// answerUndeclared answers a modern client that has not declared the tasks extension. SEP-2663,
+// "Protocol Errors", defines the answers of servers with tasks and without.
 func (r *Bridge) answerUndeclared(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	if a.Sole {
 		if all[0].Tasks(ctx, a.Client) == mcp.NoTasks {
@@ -61,7 +61,7 @@ func (r *Bridge) answerUndeclared(ctx context.Context, all []Server, a *mcp.Atte
 var ErrNeedsTasks error = &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: "Missing required client capability",
 	Data: []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)}
 
-// sameEra relays a request about a task to the server of the task.
+// sameEra relays a request about a task to a server of the client's own era.
 func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	shown := c.Name
@@ -87,9 +87,9 @@ func (r *Bridge) sameEra(ctx context.Context, p Task, a *mcp.Attempt, s mcp.Call
 	return reply, nil
 }
 
-// listTasks answers tasks/list, which only 2025-11-25 has. A list of a server that several
-// users share could reveal their tasks to each other (SEP-2663, "Motivation" 3). So it is
-// refused for authenticated clients, and for endpoints with several servers.
+// listTasks answers tasks/list, which exists only in 2025-11-25. The list of a server that
+// several users share could reveal their tasks to each other (SEP-2663, "Motivation" 3). So it
+// is refused for authenticated clients and for endpoints with several servers.
 func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s mcp.Caller) (*mcp.Reply, error) {
 	c := a.Call
 	if c.Client.Who.Key() == "" && a.Sole {
@@ -114,7 +114,7 @@ func (r *Bridge) listTasks(ctx context.Context, all []Server, a *mcp.Attempt, s 
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found: tasks/list: Dragoman cannot list the tasks of a single client here"}
 }
 
-// ask creates a request of our own about a task, on behalf of a call's client.
+// ask creates a request about a task that Dragoman itself sends on behalf of a call's client.
 func (p Task) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Attempt {
 	params := jsonrpc.AppendQuote([]byte(`{"taskId":`), p.Ref.ID)
 	for _, x := range extra {
@@ -134,13 +134,13 @@ func (p Task) ask(c *mcp.Call, method string, extra ...jsonrpc.Field) *mcp.Attem
 // state is a server's description of a task.
 type state struct {
 	raw    []byte
-	at     jsonrpc.Span // the task
+	at     jsonrpc.Span // position of the task in the reply
 	status string
 	reply  *mcp.Reply
 }
 
 // getState gets the state of a task from its server. If the server answers with an error,
-// failed is that reply.
+// getState returns that reply as failed.
 func (p Task) getState(ctx context.Context, c *mcp.Call) (st state, failed *mcp.Reply, err error) {
 	reply, err := Send(ctx, p.Server, p.ask(c, mcp.MethodGetTask), mcp.NoCaller{})
 	if err != nil {
@@ -157,7 +157,7 @@ func (p Task) getState(ctx context.Context, c *mcp.Call) (st state, failed *mcp.
 	return st, nil, nil
 }
 
-// member returns an object member of the task, nil for none.
+// member returns a member of the task that is an object, or nil if there is none.
 func (st *state) member(key string) []byte {
 	if at := jsonrpc.Find(st.raw, st.at, key); jsonrpc.KindOf(st.raw, at) == '{' {
 		return at.Of(st.raw)
@@ -165,7 +165,7 @@ func (st *state) member(key string) []byte {
 	return nil
 }
 
-// toReply converts a state for a client.
+// toReply converts a state to the reply for a client.
 func (st *state) toReply(c *mcp.Call, t dialect.Task) *mcp.Reply {
 	t.ID = c.Name
 	out := mcp.Answer(dialect.TaskState(c.Client.Revision, st.raw, st.at, t))
@@ -173,7 +173,7 @@ func (st *state) toReply(c *mcp.Call, t dialect.Task) *mcp.Reply {
 	return out
 }
 
-// withoutRelatedTask removes the metadata from a result that names its task.
+// withoutRelatedTask removes the metadata that names the task from a result.
 func withoutRelatedTask(reply *mcp.Reply) *mcp.Reply {
 	m := reply.Msg
 	meta := m.ResultMember(mcp.KeyMeta)

@@ -11,13 +11,13 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// A legacy server sends the requests of a task live, on the tasks/result request, which it
-// answers when the task has ended. A modern client polls, finds the input requests in the
-// task, and answers them with tasks/update. So from the time that the server wants input,
-// we wait for the result on behalf of the client, and keep the server requests for its
-// polls: an attended task.
+// This file is about attended tasks. A legacy server sends the requests of a task live, while
+// it handles the request tasks/result. It answers tasks/result when the task has ended. A
+// modern client polls instead: it finds the input requests in the task and answers them with
+// tasks/update. So when the server wants input, Dragoman sends tasks/result on behalf of the
+// client, and keeps the server requests for the client's polls.
 
-// Bounds of attended tasks.
+// maxAttended and the constants below bound attended tasks.
 const (
 	maxAttended = 256 // shared fairly between parties
 	// firstAsk is how long a poll waits for the first server request of a task that wants
@@ -30,7 +30,7 @@ var (
 	errTaskDone   = errors.New("the task is over")
 )
 
-// attendedKey returns a key that is unique over the tasks of all clients.
+// attendedKey returns the key of an attended task, which is unique across all clients.
 func attendedKey(p Task, f *mcp.ClientInfo) string {
 	return p.Server.Name() + "\x00" + f.Who.Key() + "\x00" + p.Ref.String()
 }
@@ -62,16 +62,16 @@ func (r *Bridge) requestedTask(ctx context.Context, p Task, c *mcp.Call) (*mcp.R
 	case t.Asks != nil:
 		t.Status = mcp.TaskInput
 	case st.status == mcp.TaskInput:
-		// The server has not sent its request yet, and input_required must list all of them
-		// (SEP-2663, "Task Polling" 2).
+		// The server has not sent its request yet. A task with the status input_required must
+		// list all its requests (SEP-2663, "Task Polling" 2).
 		t.Status = mcp.TaskWorking
 	}
 	return st.toReply(c, t), nil
 }
 
-// taskOutcome returns the state of an ended task with its outcome, for which 2025-11-25 has
-// a separate request. In 2025-11-25 a failed task may have a result; the extension calls
-// that completed (SEP-2663, "Task Status").
+// taskOutcome returns the state of an ended task, including its outcome. 2025-11-25 has a
+// separate request for the outcome. There, a failed task may have a result; the extension calls
+// such a task completed (SEP-2663, "Task Status").
 func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state) (*mcp.Reply, error) {
 	a := r.unattend(attendedKey(p, c.Client))
 	if st.status == mcp.TaskCancelled {
@@ -101,7 +101,7 @@ func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 		return nil, err
 	}
 	if reply.Msg.Kind == jsonrpc.Failure {
-		// Use the code that the call itself would have got.
+		// The error gets the code that the call itself would have got.
 		raw := dialect.Reply(nil, c, reply)
 		m, err := jsonrpc.Scan(raw, jsonrpc.Limits{Bytes: len(raw) + 1, Tolerant: true})
 		if err != nil {
@@ -119,7 +119,8 @@ func (r *Bridge) taskOutcome(ctx context.Context, p Task, c *mcp.Call, st *state
 	return st.toReply(c, dialect.Task{Status: mcp.TaskCompleted, Result: m.Result.Of(m.Raw)}), nil
 }
 
-// attendTask starts waiting for the server requests of a task, or continues to.
+// attendTask returns the attended task of p. It starts to wait for the task's server requests
+// if nothing waits for them yet.
 func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	key := attendedKey(p, c.Client)
 	r.parkMu.Lock()
@@ -144,7 +145,7 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 	}
 	a := &parkedCall{
 		id: key, party: who, done: make(chan struct{}), asked: make(chan struct{}, 1),
-		// A later attended task must not reuse the keys.
+		// The salt makes these keys differ from those of a later attended task.
 		first: c, salt: "-" + strconv.FormatInt(time.Now().UnixMilli(), 36),
 	}
 	life, cancel := context.WithCancelCause(context.Background())
@@ -171,7 +172,7 @@ func (r *Bridge) attendTask(p Task, c *mcp.Call) (*parkedCall, error) {
 		case a.dropped:
 			r.Budget.Give(a.counted)
 		case a.reply != nil:
-			r.holdLocked(a, a.reply.Msg) // until a client fetches it
+			r.holdLocked(a, a.reply.Msg) // held until a client fetches it
 		}
 	})
 	return a, nil
@@ -184,8 +185,8 @@ func (r *Bridge) holdLocked(a *parkedCall, m *jsonrpc.Message) {
 	r.Budget.Hold(n)
 }
 
-// dropLocked removes an attended task from the table. Its memory is released now, or when
-// it has ended.
+// dropLocked removes an attended task from the table. Its memory is released now, or when the
+// task has ended.
 func (r *Bridge) dropLocked(a *parkedCall) {
 	delete(r.attended, a.id)
 	r.attends.Give(a.party)
@@ -195,7 +196,8 @@ func (r *Bridge) dropLocked(a *parkedCall) {
 	}
 }
 
-// unattend removes a task from the table and returns it, nil if it is not attended.
+// unattend removes an attended task from the table and returns it. It returns nil if there is
+// none.
 func (r *Bridge) unattend(key string) *parkedCall {
 	r.parkMu.Lock()
 	defer r.parkMu.Unlock()
@@ -224,8 +226,8 @@ func (r *Bridge) attendedTask(p Task, c *mcp.Call) *parkedCall {
 	return r.attended[attendedKey(p, c.Client)]
 }
 
-// firstQuestion waits a moment for the requests that the server is about to send. The next
-// poll finds later ones.
+// firstQuestion waits a moment for requests that the server is about to send. If they arrive
+// later, the client's next poll finds them.
 func (p *parkedCall) firstQuestion(ctx context.Context) {
 	p.mu.Lock()
 	asked := p.counter > 0
@@ -244,7 +246,8 @@ func (p *parkedCall) firstQuestion(ctx context.Context) {
 	}
 }
 
-// questions returns the open server requests of a task as inputRequests, nil for none.
+// questions returns the open server requests of a task as an inputRequests object, or nil for
+// none.
 func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
 	a := r.attendedTask(p, c)
 	if a == nil || isDone(a.done) {
@@ -258,8 +261,8 @@ func (r *Bridge) questions(p Task, c *mcp.Call) []byte {
 	return a.inputRequests([]byte{})
 }
 
-// updateRequested handles a client's answers. Unknown keys are ignored (SEP-2663, "Task
-// Update Requests").
+// updateRequested passes a client's answers to the attended task. It ignores unknown keys
+// (SEP-2663, "Task Update Requests").
 func (r *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	raw, answers := c.Msg.Raw, c.Msg.Param("inputResponses")
 	if jsonrpc.KindOf(raw, answers) != '{' {
@@ -267,7 +270,7 @@ func (r *Bridge) updateRequested(ctx context.Context, p Task, c *mcp.Call) (*mcp
 	}
 	a := r.attendedTask(p, c)
 	if a == nil || isDone(a.done) {
-		// No request is open. The server knows whether the task exists.
+		// No request is open. Ask the server whether the task exists.
 		_, failed, err := p.getState(ctx, c)
 		if err != nil || failed != nil {
 			return failed, err

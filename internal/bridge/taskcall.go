@@ -8,10 +8,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// callTool relays tools/call, which a server with tasks may turn into a task. There are
-// four outcomes: the client gets the task, converted to its revision; it gets the result,
-// because the call did not become a task; it gets an ended task of our own; or it wants no
-// task, and we wait for the server's.
+// callTool relays tools/call, which a server with tasks may turn into a task. There are four
+// outcomes. The client gets the task, converted to its revision. Or it gets the result, if the
+// call did not become a task. Or it gets a task that Dragoman keeps and that has already ended.
+// If the client does not use tasks, callTool waits for the server's task and returns its
+// result.
 func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	var form mcp.TaskForm
@@ -20,15 +21,15 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 	wants := modern && mcp.HasTasksExtension(c.Client.Capabilities) ||
 		!modern && jsonrpc.KindOf(c.Msg.Raw, c.Msg.Param("task")) == '{'
 	if res.kind == 'P' {
-		form = u.Tasks(ctx, c.Client) // the call that it belongs to has a session
+		form = u.Tasks(ctx, c.Client) // the parked call already has a session
 	} else {
 		l, err := v.open(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if form = l.Tasks(); form == mcp.RequestedTasks && (modern || !wants) {
-			// A legacy client that wants a task has decided; the server will say whether it
-			// can.
+			// A legacy client that asks for a task has decided already, and the server says
+			// whether it supports that. For the others, the tool list decides.
 			support = l.Tool(ctx, a.Name).Support
 		}
 	}
@@ -39,8 +40,8 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 		s = &taskCaller{s, taskRenamer{r, u.Name(), c.Client, a.Sole, c.Trail}}
 		switch {
 		case wants && modern && support != mcp.TaskForbidden:
-			// The client accepts a task wherever the server supports one, and the server
-			// leaves the choice to its caller.
+			// The client accepts a task wherever the server supports one. The server lets its
+			// caller choose.
 			next := *a
 			next.AsTask = []byte("{}")
 			a = &next
@@ -60,7 +61,8 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 	}
 	reply, err := r.rounds(ctx, v, a, res, s)
 	if err == nil && needsTasks(reply) {
-		// The call was not executed. The client cannot wait for a task, but we can.
+		// The server did not execute the call. The client cannot wait for a task, but Dragoman
+		// can.
 		next := *a
 		next.Caps = withTasks(c.Client)
 		reply, err = r.rounds(ctx, v, &next, res, s)
@@ -72,8 +74,8 @@ func (r *Bridge) callTool(ctx context.Context, v *visit, a *mcp.Attempt, res Res
 	return reply, err
 }
 
-// withTasks returns the capabilities that we declare to a modern server for a client whose
-// tasks we handle.
+// withTasks returns the client's capabilities with the tasks extension added. Dragoman declares
+// them to a modern server when it handles tasks for the client.
 func withTasks(f *mcp.ClientInfo) []byte { return mcp.WithTasksExtension(f.Capabilities) }
 
 // needsTasks reports whether a modern server refused a call because the extension was not
@@ -87,7 +89,7 @@ func needsTasks(reply *mcp.Reply) bool {
 	return !jsonrpc.Find(raw, jsonrpc.Find(raw, need, "extensions"), mcp.ExtensionTasks).IsZero()
 }
 
-// convertCreated converts the task that a call has become for the client.
+// convertCreated converts a reply for the client if the reply says that the call became a task.
 func (r *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err error) (*mcp.Reply, error) {
 	c := a.Call
 	if err != nil {
@@ -123,8 +125,9 @@ func (r *Bridge) convertCreated(u Server, a *mcp.Attempt, reply *mcp.Reply, err 
 }
 
 // callAsTask relays a call that a legacy client wants as a task to a modern server, which
-// decides for itself. If the server answers at once, the answer becomes an ended task of
-// our own: the client was promised a task (2025-11-25 §Tasks, "Result Retrieval" 1).
+// decides for itself. The client must get a task in any case (2025-11-25 §Tasks, "Result
+// Retrieval" 1). So if the server returns the result at once, Dragoman keeps it as a task that
+// has ended.
 func (r *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res Resume, s mcp.Caller) (*mcp.Reply, error) {
 	u, c := v.server, a.Call
 	wish := c.Msg.Param("task")
@@ -141,7 +144,7 @@ func (r *Bridge) callAsTask(ctx context.Context, v *visit, a *mcp.Attempt, res R
 	return r.kept.keep(c, reply, ttl)
 }
 
-// awaitingLease is a lease on a server with 2025-11-25 tasks for a client without tasks: it
+// awaitingLease is a lease on a server with 2025-11-25 tasks for a client without tasks. It
 // calls the tool as a task and returns the task's result as the answer.
 type awaitingLease struct {
 	Lease
@@ -155,7 +158,7 @@ func (l *awaitingLease) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) 
 	if err != nil || reply.CreatedTask().IsZero() {
 		return reply, err
 	}
-	l.Release() // the task may take long, and the request for its result names its session
+	l.Release() // the task may take long, and the request for its result finds the session by its number
 	p := Task{Server: l.server}
 	p.Ref.Session = reply.Session
 	p.Ref.ID, _ = jsonrpc.Text(reply.Msg.Raw, jsonrpc.Find(reply.Msg.Raw, reply.CreatedTask(), "taskId"))
@@ -171,7 +174,7 @@ func (l *awaitingLease) Call(ctx context.Context, a *mcp.Attempt, s mcp.Caller) 
 	return withoutRelatedTask(reply), nil
 }
 
-// cancel cancels a task at its server. It does not depend on the client, which may be gone.
+// cancel cancels a task at its server. It works after the client's request has ended.
 func (p Task) cancel(ctx context.Context, c *mcp.Call) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer stop()

@@ -7,13 +7,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// taskRenamer replaces the task ids in the requests of one server by those of a client.
+// taskRenamer replaces the task ids in the requests of one server with the ids that a client
+// knows.
 type taskRenamer struct {
 	bridge *Bridge
 	server string
 	client *mcp.ClientInfo
 	sole   bool
-	trail  *jsonrpc.Trail // of the call, nil outside of calls
+	trail  *jsonrpc.Trail // trail of the call, nil outside calls
 }
 
 func (a *taskRenamer) rename(m *jsonrpc.Message) *jsonrpc.Message {
@@ -32,7 +33,7 @@ func (a *taskRenamer) rename(m *jsonrpc.Message) *jsonrpc.Message {
 	return mcp.RewriteOrKeep(a.trail, m, &e)
 }
 
-// taskCaller is the caller for a server whose requests may be about tasks.
+// taskCaller is the Caller for a server whose requests may name tasks.
 type taskCaller struct {
 	mcp.Caller
 	taskRenamer
@@ -42,13 +43,13 @@ func (s *taskCaller) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Mess
 	return s.Caller.Ask(ctx, s.rename(m))
 }
 
-// TaskSubscriber returns a Subscriber for server requests outside of calls. It replaces
-// task ids by those of the client f. See FindTask for sole.
+// TaskSubscriber returns a Subscriber for server requests outside calls. It replaces task ids
+// with those that the client f knows. sole has the same meaning as in FindTask.
 func (r *Bridge) TaskSubscriber(s mcp.Subscriber, server string, f *mcp.ClientInfo, sole bool) mcp.Subscriber {
 	return &taskSubscriber{s, taskRenamer{r, server, f, sole, nil}}
 }
 
-// taskSubscriber is taskCaller for requests outside of calls.
+// taskSubscriber is a Subscriber that replaces task ids in requests outside calls.
 type taskSubscriber struct {
 	mcp.Subscriber
 	taskRenamer
@@ -61,8 +62,8 @@ func (s *taskSubscriber) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.
 	return s.Subscriber.Ask(ctx, s.rename(m))
 }
 
-// withoutTaskList refuses tasks/list of a server if its client uses several servers: the
-// list would reveal the client's tasks for the other servers, whose ids are secret.
+// withoutTaskList refuses a server's tasks/list if its client uses several servers. The list
+// would reveal the client's tasks at the other servers, and their ids are secret.
 type withoutTaskList struct{ mcp.Caller }
 
 func (s withoutTaskList) Ask(ctx context.Context, m *jsonrpc.Message) (*jsonrpc.Message, error) {

@@ -12,13 +12,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// The ids by which clients know tasks. An id contains the server and the session of the
-// task, because nothing else in a request about a task says so. For authenticated clients
-// it is signed for the principal: servers see one credential for many users, so only we can
-// tell whose task it is (2025-11-25 §Tasks, "Task Isolation and Access Control"; SEP-2663,
-// "Auth binding"). For anonymous clients it is not signed, and it must outlive this
-// process: clients store ids, and the server may run longer than we do. Nothing is stored
-// for an id, and a task has the same id in answers, server requests and notifications.
+// These constants start the ids by which clients know tasks. An id contains the server and the
+// session of the task, because nothing else in a request about a task names them.
+//
+// For authenticated clients the id is signed for the principal. A server sees one credential
+// for many users, so only Dragoman can tell whose task it is (2025-11-25 §Tasks, "Task
+// Isolation and Access Control"; SEP-2663, "Auth binding").
+//
+// For anonymous clients the id is not signed, because it must remain valid after a restart of
+// Dragoman: clients store ids, and the server may continue to run. Dragoman stores nothing for
+// an id. A task has the same id in answers, server requests and notifications.
 const (
 	openTask   = "drgt1."
 	signedTask = "drgs1."
@@ -28,12 +31,12 @@ const (
 type Task struct {
 	Server Server
 	Ref    mcp.TaskRef
-	// stray: a task of a legacy server with an id that is not ours. The server knows
-	// whether it exists.
+	// stray marks a task of a legacy server with an id that Dragoman did not make. The server
+	// knows whether the task exists.
 	stray bool
 }
 
-// Form returns the form of the task: legacy tasks have a session.
+// Form returns the form of the task. Legacy tasks have a session.
 func (p Task) Form() mcp.TaskForm {
 	if p.Ref.Session != 0 || p.stray {
 		return mcp.RequestedTasks
@@ -50,13 +53,13 @@ func (r *Bridge) taskID(server string, f *mcp.ClientInfo, sole bool, ref mcp.Tas
 		return signedTask + server + "~" + r.signature(server, f, ref) + "~" + ref.String()
 	}
 	if sole && ref.Session == 0 && !strings.HasPrefix(ref.ID, openTask) && !strings.HasPrefix(ref.ID, signedTask) {
-		return ref.ID // unchanged: the server is known
+		return ref.ID // unchanged: the server is known without it
 	}
 	return openTask + server + "~" + ref.String()
 }
 
-// signature binds a task to a principal. Its key lives as long as the process, because an
-// id must not change between messages.
+// signature returns the part of an id that binds a task to a principal. Its key lives as long
+// as the process, because an id must not change between messages.
 func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) string {
 	r.mu.Lock()
 	if r.taskKey == nil {
@@ -72,8 +75,8 @@ func (r *Bridge) signature(server string, f *mcp.ClientInfo, ref mcp.TaskRef) st
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// FindTask returns the task that a client means by an id. sole says that the client's
-// endpoint has only one server. The error says that the client has no such task.
+// FindTask returns the task that a client names by an id. sole says that the client's endpoint
+// has only one server. The error says that the client has no such task.
 func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, sole bool, id string) (Task, error) {
 	if f.Who.Key() != "" {
 		rest, ok := strings.CutPrefix(id, signedTask)
@@ -100,8 +103,8 @@ func (r *Bridge) FindTask(ctx context.Context, all []Server, f *mcp.ClientInfo, 
 	return Task{}, errNoTask
 }
 
-// ownerOf splits an id into the server that it starts with and the rest. The server is nil
-// if it is unknown.
+// ownerOf finds the server whose name an id starts with, and returns it with the rest of the
+// id. The server is nil if it is unknown.
 func ownerOf(all []Server, rest string) (Server, string) {
 	name, text, found := strings.Cut(rest, "~")
 	for _, u := range all {
@@ -112,8 +115,8 @@ func ownerOf(all []Server, rest string) (Server, string) {
 	return nil, ""
 }
 
-// TaskNames returns a function that replaces the task ids in a server's notifications by
-// those of the client f. See FindTask for sole.
+// TaskNames returns a function that replaces the task ids in a server's notifications with
+// those that the client f knows. sole has the same meaning as in FindTask.
 func (r *Bridge) TaskNames(f *mcp.ClientInfo, sole bool) func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 	return func(server string, m *jsonrpc.Message, e *jsonrpc.Edits) {
 		if server == "" || m.Method != mcp.NoteTaskStatus && m.Method != mcp.NoteTask {

@@ -11,9 +11,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// keptTasks holds the answers of calls that a legacy client wanted as tasks and a modern
-// server answered at once. If there are too many, or they are too large, the oldest of the
-// client with the most is dropped. That client then gets "not found" (2025-11-25 §Tasks,
+// keptTasks holds answers that a modern server returned at once although a legacy client wanted
+// a task. The number and the bytes of the answers are bounded. Beyond a bound, the client that
+// holds the most loses its oldest one, and then gets "not found" for it (2025-11-25 §Tasks,
 // "TTL and Resource Management"). The zero value is ready.
 type keptTasks struct {
 	mu    sync.Mutex
@@ -22,7 +22,7 @@ type keptTasks struct {
 	bytes int
 }
 
-// keptTask is a kept answer. It is immutable.
+// keptTask is one kept answer. It is immutable.
 type keptTask struct {
 	id, subject string
 	party       string
@@ -31,7 +31,7 @@ type keptTask struct {
 	until       time.Time
 }
 
-// Bounds of kept tasks and of their lifetime.
+// maxKept and the constants below bound kept tasks and their lifetime.
 const (
 	maxKept      = 256
 	maxKeptBytes = 32 << 20
@@ -40,7 +40,8 @@ const (
 	keptTaskID   = "drgk1."
 )
 
-// keep turns an answer into an ended task, and returns the result that describes the task.
+// keep stores an answer as a task that has ended, and returns the result that describes the
+// task.
 func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp.Reply, error) {
 	if ttl <= 0 {
 		ttl = keptLife
@@ -73,8 +74,8 @@ func (k *keptTasks) keep(c *mcp.Call, reply *mcp.Reply, ttl time.Duration) (*mcp
 	return mcp.Answer(dialect.CreatedTask(c.Client.Revision, t.object, whole, nil, dialect.Task{ID: t.id})), nil
 }
 
-// stateOf returns the status of a task whose call has the given result: in 2025-11-25 a
-// tool that reports an error has failed.
+// stateOf returns the status of a task whose call has the given result. In 2025-11-25 the task
+// has failed if the tool reports an error.
 func stateOf(raw []byte, result jsonrpc.Span) string {
 	if string(jsonrpc.Find(raw, result, "isError").Of(raw)) == "true" {
 		return mcp.TaskFailed
@@ -82,8 +83,9 @@ func stateOf(raw []byte, result jsonrpc.Span) string {
 	return mcp.TaskCompleted
 }
 
-// tidyLocked removes expired tasks. Then it makes room for one more task of a party: while
-// there is none, it drops the oldest task of the party that has most.
+// tidyLocked removes expired tasks. Then it makes room for one more answer of room bytes for
+// the party who. If there is too little room, it drops the oldest task of the party that holds
+// the most.
 func (k *keptTasks) tidyLocked(now time.Time, room int, who string) {
 	k.dropLocked(func(t *keptTask) bool { return now.After(t.until) })
 	for len(k.order) > 0 && (len(k.order) > maxKept-1 || k.bytes+room > maxKeptBytes) {
@@ -144,7 +146,7 @@ func (k *keptTasks) find(f *mcp.ClientInfo, id string) (*keptTask, bool) {
 func (t *keptTask) answer(c *mcp.Call) (*mcp.Reply, error) {
 	switch c.Msg.Method {
 	case mcp.MethodTaskResult:
-		// A copy, because the receiver of a reply adds edits to it.
+		// The message is copied, because the receiver of a reply adds edits to it.
 		m := *t.reply.Msg
 		out := &mcp.Reply{Msg: &m, From: t.reply.From, Server: t.reply.Server, Edits: t.reply.Edits}
 		return withRelatedTask(c.Trail, out, t.id), nil
@@ -157,8 +159,8 @@ func (t *keptTask) answer(c *mcp.Call) (*mcp.Reply, error) {
 
 var errTaskOver = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "Cannot cancel task: it has already ended"}
 
-// withRelatedTask adds the metadata to a result that names its task (2025-11-25 §Tasks,
-// "Related Task Metadata": tasks/result must).
+// withRelatedTask adds the metadata that names the task to a result. It is required in results
+// of tasks/result (2025-11-25 §Tasks, "Related Task Metadata").
 func withRelatedTask(t *jsonrpc.Trail, reply *mcp.Reply, id string) *mcp.Reply {
 	m := reply.Msg
 	value := append(jsonrpc.AppendQuote([]byte(`{"taskId":`), id), '}')

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// TestKeptTasksAreBounded in number and bytes.
+// TestKeptTasksAreBounded checks the bounds in number and in bytes.
 func TestKeptTasksAreBounded(t *testing.T) {
 	var k keptTasks
 	c := legacy(t, "tools/call", `{"name":"star"}`)
@@ -20,7 +20,7 @@ func TestKeptTasksAreBounded(t *testing.T) {
 		}
 	}
 	if len(k.byID) != maxKept || len(k.order) != maxKept {
-		t.Errorf("%d are kept", len(k.byID))
+		t.Errorf("%d tasks are kept", len(k.byID))
 	}
 	for range 40 {
 		_, _ = k.keep(c, big, 0)
@@ -30,12 +30,12 @@ func TestKeptTasksAreBounded(t *testing.T) {
 		sum += len(x.reply.Msg.Raw)
 	}
 	if k.bytes != sum || sum > maxKeptBytes || len(k.order) != len(k.byID) {
-		t.Errorf("%d bytes are kept, %d counted, %d and %d tasks", sum, k.bytes, len(k.order), len(k.byID))
+		t.Errorf("%d bytes are kept but %d counted; order has %d tasks and byID %d", sum, k.bytes, len(k.order), len(k.byID))
 	}
 }
 
-// TestKeptTasksOfOthersStay: a client that keeps many or large answers loses its own oldest
-// ones, not those of another client that are older.
+// TestKeptTasksOfOthersStay checks that a client that keeps many or large answers loses its own
+// oldest ones. Those of another client stay, although they are older.
 func TestKeptTasksOfOthersStay(t *testing.T) {
 	big := said(mcp.R20260728, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}]}`)
 	small := said(mcp.R20260728, `{"content":[]}`)
@@ -55,7 +55,7 @@ func TestKeptTasksOfOthersStay(t *testing.T) {
 			}
 		}
 		if _, ok := k.find(innocent.Client, id); !ok {
-			t.Errorf("%s: what another client has kept is gone", name)
+			t.Errorf("%s: the task of the other client was dropped", name)
 		}
 		if k.bytes > maxKeptBytes || len(k.order) > maxKept {
 			t.Errorf("%s: %d tasks of %d bytes are kept", name, len(k.order), k.bytes)
@@ -68,6 +68,6 @@ func TestKeptTasksOfOthersStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := k.keep(c, huge, 0); err == nil || len(k.order) != 1 {
-		t.Errorf("what has no room: %v, and %d are kept", err, len(k.order))
+		t.Errorf("an answer that is too large: %v, and %d tasks are kept", err, len(k.order))
 	}
 }

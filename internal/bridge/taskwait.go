@@ -12,14 +12,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Bounds of waiting for a server's task on behalf of a client.
+// These constants bound how Dragoman polls a server's task on behalf of a client.
 const (
 	maxAwait    = 4 * time.Hour
 	cancelLimit = 5 * time.Second
 	pollDefault = time.Second
 	pollLeast   = 100 * time.Millisecond
 	pollMost    = 30 * time.Second
-	maxMisses   = 5 // consecutive polls without an answer
+	maxMisses   = 5 // consecutive polls that failed
 	maxTaskAsks = 100
 )
 
@@ -43,8 +43,8 @@ func (r *Bridge) directedTask(ctx context.Context, p Task, c *mcp.Call, s mcp.Ca
 	return st.legacy(c), nil
 }
 
-// legacy converts a state of the extension to 2025-11-25, where a tool that reports an
-// error has failed.
+// legacy converts a task state of the extension to 2025-11-25, where the task has failed if the
+// tool reports an error.
 func (st *state) legacy(c *mcp.Call) *mcp.Reply {
 	t := dialect.Task{}
 	if st.status == mcp.TaskCompleted {
@@ -53,9 +53,9 @@ func (st *state) legacy(c *mcp.Call) *mcp.Reply {
 	return st.toReply(c, t)
 }
 
-// cancelDirected cancels a task for a legacy client, which gets the resulting state, or an
-// error if the task has ended already (2025-11-25 §Tasks, "Task Cancellation"). The
-// extension does not promise that or when a task ends, so the state is polled a few times.
+// cancelDirected cancels a task for a legacy client. The client gets the resulting state, or an
+// error if the task has ended already (2025-11-25 §Tasks, "Task Cancellation"). The extension
+// does not promise that a cancelled task ends, nor when. So the state is polled a few times.
 func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.Reply, error) {
 	st, failed, err := p.getState(ctx, c)
 	if err != nil || failed != nil {
@@ -86,7 +86,7 @@ func (r *Bridge) cancelDirected(ctx context.Context, p Task, c *mcp.Call) (*mcp.
 }
 
 // wait waits for the task that a call has become, for a client without tasks. If the client
-// cancels, the task is cancelled.
+// cancels the call, wait cancels the task.
 func (r *Bridge) wait(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, reply *mcp.Reply) (*mcp.Reply, error) {
 	id, _ := jsonrpc.Text(reply.Msg.Raw, reply.Msg.ResultMember("taskId"))
 	w := &taskWaiter{task: Task{Server: u, Ref: mcp.TaskRef{ID: id}}, call: c, caller: r.observe(u.Name(), c, s)}
@@ -99,18 +99,18 @@ func (r *Bridge) wait(ctx context.Context, u Server, c *mcp.Call, s mcp.Caller, 
 	return out, err
 }
 
-// taskWaiter waits for the end of a modern server's task on behalf of a legacy client: it
-// polls at the interval that the server suggests, and sends the task's input requests to
-// the client as live requests.
+// taskWaiter waits for the end of a modern server's task on behalf of a legacy client. It polls
+// at the interval that the server suggests. It sends the task's input requests to the client as
+// live requests.
 type taskWaiter struct {
 	task   Task
 	call   *mcp.Call
 	caller mcp.Caller
-	shown  string          // the client's id of the task, "" if the client does not know about the task
-	asked  map[string]bool // by key; each is sent once (SEP-2663, "Task Update Requests")
+	shown  string          // the id by which the client knows the task, "" if the client does not know about it
+	asked  map[string]bool // keys of input requests that were sent; each is sent once (SEP-2663, "Task Update Requests")
 }
 
-// result returns the answer of the original call.
+// result waits for the task and returns the answer to the original call.
 func (w *taskWaiter) result(ctx context.Context) (*mcp.Reply, error) {
 	misses := 0
 	for {
@@ -160,7 +160,7 @@ func (w *taskWaiter) cancelledError(ctx context.Context) error {
 	}
 }
 
-// outcome returns the outcome of an ended task.
+// outcome returns the reply for an ended task.
 func (w *taskWaiter) outcome(st *state) (*mcp.Reply, error) {
 	var m *jsonrpc.Message
 	switch result, failure := st.member("result"), st.member("error"); {
@@ -225,8 +225,8 @@ func (w *taskWaiter) answer(ctx context.Context, st *state) error {
 	return err
 }
 
-// shownCaller adds the task id to each server request (2025-11-25 §Tasks, "Input Required
-// Status" 2), if the client knows about the task.
+// shownCaller adds the task id to each server request if the client knows about the task
+// (2025-11-25 §Tasks, "Input Required Status" 2).
 type shownCaller struct {
 	mcp.Caller
 	trail *jsonrpc.Trail
