@@ -6,16 +6,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Audience is the clients that see the same lists: clients of one era with the same
-// canonical capabilities and the same credentials. What a server lists may depend on what
-// its client declares, and a legacy server's sessions are kept per set of capabilities for
-// the same reason. All clients that no server can ask for anything are one audience, the
-// zero Audience.
+// Audience identifies a group of clients that see the same lists. They are of one era, and have
+// the same canonical capabilities and the same credentials. What a server lists may depend on
+// the capabilities that its client declares. The sessions of a legacy server are separate for
+// each set of capabilities for the same reason. All clients that cannot answer server requests
+// are one audience, the zero Audience.
 type Audience struct {
-	caps string // era and canonical capabilities
+	caps string // era and canonical capabilities of the clients
 }
 
-// AudienceOf returns the audience of a client. Nil stands for a request without a client.
+// AudienceOf returns the audience of a client. Nil stands for a request that has no client.
 func AudienceOf(f *mcp.ClientInfo) Audience {
 	if f == nil {
 		return Audience{}
@@ -25,35 +25,37 @@ func AudienceOf(f *mcp.ClientInfo) Audience {
 	case caps == nil:
 		return Audience{}
 	case f.Revision.Legacy():
-		// On a server of both eras it has sessions of its own era.
+		// On a server of both eras, a legacy client has sessions of its own era.
 		return Audience{caps: "legacy " + string(caps)}
 	}
 	return Audience{caps: "modern " + string(caps)}
 }
 
-// knownAudience is an audience for which lists are kept.
+// knownAudience is an audience that the catalog keeps lists for.
 type knownAudience struct {
 	Audience
-	facts *mcp.ClientInfo // with which lists are read; never nil
-	// The others are under Catalog.mu.
-	party string // of the client that came first; see mcp.ClientInfo.Party
+	facts *mcp.ClientInfo // the client information that lists are read with; never nil
+	// The following fields are guarded by Catalog.mu.
+	party string // party of the client that came first; see mcp.ClientInfo.Party
 	used  time.Time
 }
 
-// everybody is the audience of clients that cannot be asked, and of those for whose
-// capabilities there is no room. Its lists are kept for as long as the catalog.
+// everybody is the audience of clients that cannot answer server requests. It is also used for
+// clients whose own audience would exceed the bounds. Its lists are kept as long as the catalog
+// exists.
 var everybody = &knownAudience{facts: &mcp.ClientInfo{}}
 
-// The bounds of audiences besides everybody. Each may cost a session of every legacy
-// server, so they are few, and an audience in use does not give way to a new one.
+// These constants bound the audiences other than everybody. Each audience may need its own
+// session at every legacy server, so there are few. A new audience does not replace one that is
+// in use.
 const (
-	maxAudiences        = 16 // of one catalog
+	maxAudiences        = 16 // in one catalog
 	maxAudiencesOfParty = 4
-	audienceRest        = time.Minute // since its last use, before it may be forgotten
+	audienceRest        = time.Minute // an audience may be removed when it was not used for this long
 )
 
-// audience returns the audience whose lists a client sees: its own, or everybody where
-// there is no room for its own.
+// audience returns the audience whose lists a client sees. If the bounds leave no room for the
+// client's own audience, it returns everybody.
 func (c *Catalog) audience(f *mcp.ClientInfo) *knownAudience {
 	key := AudienceOf(f)
 	if key == (Audience{}) {
@@ -69,9 +71,10 @@ func (c *Catalog) audience(f *mcp.ClientInfo) *knownAudience {
 	return a
 }
 
-// audienceLocked returns the audience of a key, a new one where there is none, and nil
-// where there is no room for it. The audience that was not used for longest makes room:
-// one of the same party if that has its share, else one of the party that has most.
+// audienceLocked returns the audience of a key, and creates it if necessary. It returns nil if
+// the bounds leave no room for a new audience. At a bound, the audience that was unused for the
+// longest time is removed: one of the same party if the party has used its share, otherwise one
+// of the party that has the most.
 func (c *Catalog) audienceLocked(key Audience, f *mcp.ClientInfo) *knownAudience {
 	now := time.Now()
 	if a := c.audiences[key]; a != nil {
@@ -122,7 +125,7 @@ func (c *Catalog) forgetLocked(a Audience) {
 	}
 }
 
-// knownLocked returns the audience of a key, nil for one that was forgotten.
+// knownLocked returns the audience of a key, or nil if it was removed.
 func (c *Catalog) knownLocked(key Audience) *knownAudience {
 	if key == (Audience{}) {
 		return everybody

@@ -11,53 +11,54 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/work"
 )
 
-// Source is a server as the catalog reads it. It is safe for concurrent use.
+// Source is a server, as the catalog reads it. It is safe for concurrent use.
 type Source interface {
-	// Name returns its configured name.
+	// Name returns the configured name of the server.
 	Name() string
 	// Hello returns the server information. It opens the server for f if necessary.
 	Hello(ctx context.Context, f *mcp.ClientInfo) (*mcp.ServerInfo, error)
-	// List walks a list to its end; complete is false when a bound cut it off.
+	// List reads all pages of a list. complete is false if a bound ended the reading early.
 	List(ctx context.Context, f *mcp.ClientInfo, method string) (items [][]byte, complete bool, err error)
 }
 
-// Catalog keeps the last good list of each server for each audience, and the merged
-// lists. A request waits for a server at most until the grace of a reading is over, so a
-// slow or dead server delays nobody for long. The exported fields are set before the
-// first use and not written to after it; their zero values work.
+// Catalog keeps the last good list of each server for each audience, and the merged lists. A
+// request waits for a server for at most the time Grace, so a slow or dead server does not
+// delay it for long. The exported fields are set before the first use and must not change after
+// it. Their zero values work.
 type Catalog struct {
 	Sources []Source // in the order of the configuration
 	Names   Names
-	// Prefixes are the prefixes of the servers whose prefix is not their name.
+	// Prefixes contains the prefix of each server whose prefix is not its name.
 	Prefixes map[string]string
-	// Expose hides items from all clients; nil shows all. They are not kept, so that they
-	// are not counted, reported or announced either.
+	// Expose hides items from all clients. The catalog does not keep hidden items, so they are
+	// not counted, reported or announced either. Nil shows all items.
 	Expose   Filter
 	Identity Identity
-	// Grace is how long a merged answer waits for a server, counted from when it was
-	// first needed. Zero means 1.5 s.
+	// Grace is how long a merged answer waits for a server. The time starts when the server's
+	// list is first needed. Zero means 1.5 s.
 	Grace time.Duration
-	// The callbacks run without a lock and must not block; a nil one is not called. Lost
-	// receives items that are left out, Renamed items whose offered name is not the usual
-	// one. Announce tells the clients of an audience that a list has changed; note
-	// is the method of the notification. What is announced to the zero Audience concerns
-	// all clients, because others see its lists when there is no room for their own.
+	// The callbacks run without a lock and must not block. A nil callback is not called. Lost
+	// gets items that are left out, and Renamed items that are offered under an unusual name.
+	// Announce must tell the clients of an audience that a list has changed; note is the method
+	// of the notification. If the audience is the zero Audience, Announce must tell all
+	// clients, because some of them see its lists in place of their own.
 	Lost     func(server, method, why string)
 	Renamed  func(server, method, name, why string)
 	Announce func(note string, to Audience)
 
 	mu        sync.Mutex
-	audiences map[Audience]*knownAudience // without everybody
-	listeners map[Audience]int            // clients that hear of changes
+	audiences map[Audience]*knownAudience // all audiences except everybody
+	listeners map[Audience]int            // number of clients that get notifications of changes
 	lists     map[serverListKey]*serverList
-	merged    map[mergedListKey]*mergedList // absent when to be made anew
-	// slowFailures are servers whose last failed reading took long. A server that fails
-	// at once may be waited for again; these are not before they have answered.
+	merged    map[mergedListKey]*mergedList // a missing entry is merged again on the next use
+	// slowFailures contains the servers whose last reading took long and failed. Requests do
+	// not wait for them again until they answer. They do wait again for a server that fails at
+	// once.
 	slowFailures map[string]bool
-	told         map[rejectedItem]struct{} // what Lost and Renamed were told
-	ctx          context.Context           // ends with Drain; made on first use
+	told         map[rejectedItem]struct{} // items that Lost or Renamed has already got
+	ctx          context.Context           // ends with Drain; created on first use
 	end          context.CancelFunc
-	work         work.Group // readings
+	work         work.Group // the goroutines that read lists
 }
 
 // lifeLocked returns the context that ends with Drain.
@@ -68,7 +69,7 @@ func (c *Catalog) lifeLocked() context.Context {
 	return c.ctx
 }
 
-// Drain cancels readings and starts no more. It does not wait.
+// Drain cancels all readings, and no new ones start. It does not wait.
 func (c *Catalog) Drain() {
 	c.mu.Lock()
 	c.lifeLocked()
@@ -77,14 +78,15 @@ func (c *Catalog) Drain() {
 	end()
 }
 
-// Close drains the catalog and waits for its readings. It may be called again.
+// Close drains the catalog and waits for its readings to end. It may be called more than once.
 func (c *Catalog) Close() {
 	c.Drain()
 	c.work.Wait()
 }
 
-// Listen counts a client that hears of changes, until stop is called. While an audience
-// has one, its lists are read again when a server says that they may have changed.
+// Listen counts one client that gets notifications of changes, until stop is called. While an
+// audience has such a client, its lists are read again when a server reports that they may have
+// changed.
 func (c *Catalog) Listen(a Audience) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,10 +103,10 @@ func (c *Catalog) Listen(a Audience) (stop func()) {
 	}
 }
 
-// Changed says that a server's lists may have changed: kind is "tools", "prompts",
-// "resources", or "" for all lists and the server information. For "", clients have not
-// been notified of a particular change, so lists that were needed before are read again,
-// and announced if they differ. A list that could not be read so far counts as empty.
+// Changed records that a server's lists may have changed. kind is "tools", "prompts",
+// "resources", or "" for all lists and the server information. If kind is "", clients have not
+// been notified of a particular change. Lists that were needed before are then read again, and
+// announced if they differ. A list that could not be read before counts as empty.
 func (c *Catalog) Changed(server, kind string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,9 +125,9 @@ func (c *Catalog) Changed(server, kind string) {
 	c.readAgainLocked(again)
 }
 
-// readAgainLocked reads lists again; those that differ are announced. It skips audiences
-// without listeners, except everybody: their lists are read when one of their clients
-// asks, and no session is opened for them now.
+// readAgainLocked reads lists again and announces those that differ. It skips audiences without
+// listeners, except everybody. Their lists are read when one of their clients asks, so no
+// session is opened for them now.
 func (c *Catalog) readAgainLocked(again []serverListKey) {
 	for _, key := range again {
 		at := slices.IndexFunc(c.Sources, func(u Source) bool { return u.Name() == key.server })
@@ -139,7 +141,7 @@ func (c *Catalog) readAgainLocked(again []serverListKey) {
 	}
 }
 
-// Warm begins to read what clients will ask for first, of the servers that want chooses.
+// Warm starts to read the lists that clients request first, from the servers that want selects.
 // It does not wait.
 func (c *Catalog) Warm(want func(server string) bool) {
 	var wanted []Source
@@ -156,7 +158,7 @@ func (c *Catalog) Warm(want func(server string) bool) {
 	}
 }
 
-// prefix returns what the names of a server's items begin with.
+// prefix returns the prefix of the names of a server's items.
 func (c *Catalog) prefix(u Source) string {
 	if p := c.Prefixes[u.Name()]; p != "" {
 		return p

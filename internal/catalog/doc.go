@@ -1,10 +1,10 @@
-// Package catalog keeps the lists of many servers, merges them, and answers from them
-// what a client may see: View.Page, View.Find, View.Owner and View.Info.
+// Package catalog keeps and merges the lists of many servers. From these lists it answers the
+// requests of clients: View.Page, View.Find, View.Owner and View.Info.
 //
-// Lists are read in the background, once for each audience: the clients for which a
-// server may list the same. What one client sees of a list is decided when the client
-// reads it, by the Filter of its View, so that a filter costs no request to a server.
-// Servers are reached through the interface Source. A reading outlives the request that it
-// began with: Close waits for it. The package calls no tool, knows no client's connection
-// and passes no notification on. Everything exported is safe for concurrent use.
+// Lists are read in the background, once for each audience. An audience is a group of clients
+// to which a server may show the same list. The Filter of a client's View decides which items
+// that client sees. It applies when the client reads a list, so it needs no request to a
+// server. The catalog reaches servers through the interface Source. A reading may outlive the
+// request that started it; Close waits for it. The package does not call tools, knows no client
+// connections and forwards no notifications. Everything exported is safe for concurrent use.
 package catalog

@@ -6,22 +6,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp/mirror"
 )
 
-// PageEdit says what EditPage changes in a page of a list that one server wrote. The zero
-// PageEdit removes tools that clients must not use, and nothing else.
+// PageEdit describes how EditPage changes a page of a list that one server wrote. The zero
+// PageEdit only removes tools that clients must not use.
 type PageEdit struct {
 	Server string
-	Show   Filter // nil shows all
-	// Lost is told of tools that are left out because of their x-mcp-header; it may be
-	// nil.
+	Show   Filter // nil shows all items
+	// Lost gets the tools that are left out because of their x-mcp-header. It may be nil.
 	Lost func(tool, why string)
-	// OfferTasks says of the tools that they may be called as tasks, where the server
-	// does not say. A legacy client must not do it otherwise (2025-11-25 §Tasks,
-	// "Tool-Level Negotiation"). Whether a call becomes a task is the server's decision.
+	// OfferTasks marks tools as callable as tasks if the server does not say whether they are.
+	// Without the mark, a legacy client must not call them as tasks (2025-11-25 §Tasks,
+	// "Tool-Level Negotiation"). The server decides whether a call becomes a task.
 	OfferTasks bool
 }
 
-// EditPage adds to a reply the edits that make of a server's own list what the client of
-// c may see. It must be called once for a reply.
+// EditPage adds edits to a reply that contains a server's own list. The edits limit the list to
+// what the client of c may see. EditPage must be called only once for a reply.
 func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	raw, list := reply.Msg.Raw, reply.Msg.ResultMember(c.Method.ListKey)
 	kind := kindOf(c.Method.Name)
@@ -51,8 +50,8 @@ func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	if cut {
 		reply.Edits.Replace(why, list, append(kept, ']'))
 	}
-	// A filtered page is for this client alone. All pages have one scope (2026-07-28
-	// §Caching, "Interaction with Pagination"), and another page may be cut.
+	// A filtered page is valid for this client alone. All pages of a list have one cache scope
+	// (2026-07-28 §Caching, "Interaction with Pagination"), and another page may be filtered.
 	if cut || p.Show != nil || mirrors && paged(c, reply) {
 		keepPrivate(reply)
 	}
@@ -63,7 +62,7 @@ func EditPage(c *mcp.Call, reply *mcp.Reply, p PageEdit) {
 	}
 }
 
-// drops returns the reason why an item is left out, NoReason if it is not.
+// drops returns the reason why an item is left out, or NoReason if it is shown.
 func (p *PageEdit) drops(kind Kind, raw []byte, item jsonrpc.Span, mirrors bool) jsonrpc.Reason {
 	if p.Show != nil && !p.Show.Shows(kind, p.Server, nameOf(kind, raw, item)) {
 		return mcp.WhyHidden
@@ -71,8 +70,8 @@ func (p *PageEdit) drops(kind Kind, raw []byte, item jsonrpc.Span, mirrors bool)
 	if !mirrors {
 		return jsonrpc.NoReason
 	}
-	// Towards such a server we are the client that must not accept the tool
-	// (2026-07-28 §Streamable HTTP, "Schema Extension").
+	// Towards this server, Dragoman is the client that must not accept the tool (2026-07-28
+	// §Streamable HTTP, "Schema Extension").
 	_, err := mirror.ParseParams(raw, jsonrpc.Find(raw, item, "inputSchema"))
 	if err == nil {
 		return jsonrpc.NoReason
@@ -83,7 +82,7 @@ func (p *PageEdit) drops(kind Kind, raw []byte, item jsonrpc.Span, mirrors bool)
 	return mcp.WhyUnusable
 }
 
-// mayBeTask says of a tool that it may be called as a task.
+// mayBeTask is the field that marks a tool as callable as a task.
 var mayBeTask = jsonrpc.Field{Key: "execution", Value: []byte(`{"taskSupport":"optional"}`)}
 
 // paged reports whether a list has more pages than the one in reply.
@@ -91,8 +90,9 @@ func paged(c *mcp.Call, reply *mcp.Reply) bool {
 	return !c.Msg.Param("cursor").IsZero() || !reply.Msg.ResultMember("nextCursor").IsZero()
 }
 
-// keepPrivate takes back a server's word that a result is for everybody: what was
-// filtered is what one client sees (2026-07-28 §Caching, "Choosing a Cache Scope").
+// keepPrivate sets the cache scope of a result to private. A filtered result is valid for one
+// client only, even if the server declared it public (2026-07-28 §Caching, "Choosing a Cache
+// Scope").
 func keepPrivate(reply *mcp.Reply) {
 	if scope := reply.Msg.ResultMember("cacheScope"); !scope.IsZero() {
 		reply.Edits.Replace(mcp.WhyCaching, scope, []byte(`"private"`))

@@ -5,19 +5,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Kind is what a Filter decides about.
+// Kind is a kind of item that a Filter decides about.
 type Kind uint8
 
-// The kinds. The zero value is none of them.
+// These are the kinds. The zero value is not a valid kind.
 const (
 	_ Kind = iota
-	// KindServer is a server itself, with the name "": its instructions, capabilities,
-	// notifications and tasks, and its name where a list says which servers are missing.
+	// KindServer is a server itself, with the item name "". It covers the server's
+	// instructions, capabilities, notifications and tasks. It also covers the server's name in
+	// the list of missing servers.
 	KindServer
 	KindTool
 	KindPrompt
-	KindResource // by URI
-	KindTemplate // by URI template
+	KindResource // items are named by URI
+	KindTemplate // items are named by URI template
 )
 
 // kindOf returns the kind of the items that a method lists.
@@ -59,16 +60,16 @@ func (k Kind) key() string {
 	return "name"
 }
 
-// Filter decides what a client sees. An item that is hidden is not listed, and a request
-// for it is answered as one for an item that does not exist. A nil Filter shows all.
+// Filter decides which items a client sees. A hidden item is not listed, and a request for it
+// gets the same answer as one for an item that does not exist. A nil Filter shows all items.
 type Filter interface {
-	// Shows reports whether an item is shown; name is the server's own. It is called
-	// for each item of a list whenever the list is read: it must be cheap, must not
-	// block, and must depend on its arguments alone.
+	// Shows reports whether an item is shown. name is the name that the server uses. Shows is
+	// called for each item whenever a list is read. It must be fast, must not block, and must
+	// depend on its arguments alone.
 	Shows(kind Kind, server, name string) bool
 }
 
-// Both returns a filter that shows what both filters show.
+// Both returns a filter that shows the items that both filters show.
 func Both(a, b Filter) Filter {
 	switch {
 	case a == nil:
@@ -85,12 +86,12 @@ func (f both) Shows(kind Kind, server, name string) bool {
 	return f.a.Shows(kind, server, name) && f.b.Shows(kind, server, name)
 }
 
-// shows is Filter.Shows for a filter that may be nil.
+// shows calls Filter.Shows. It reports true if the filter is nil.
 func shows(f Filter, kind Kind, server, name string) bool {
 	return f == nil || f.Shows(kind, server, name)
 }
 
-// shownItems returns the items of a server's list that a filter shows.
+// shownItems returns those items of a server's list that a filter shows.
 func shownItems(f Filter, kind Kind, server string, items [][]byte) [][]byte {
 	if f == nil {
 		return items
@@ -104,7 +105,7 @@ func shownItems(f Filter, kind Kind, server string, items [][]byte) [][]byte {
 	return out
 }
 
-// nameOf returns the name of an item as its server wrote it, "" if it has none.
+// nameOf returns the name of an item as the server wrote it, or "" if it has none.
 func nameOf(kind Kind, raw []byte, item jsonrpc.Span) string {
 	name, _ := jsonrpc.Text(raw, jsonrpc.Find(raw, item, kind.key()))
 	return name

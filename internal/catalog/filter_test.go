@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// only is a filter that shows items by server and name, and all servers.
+// only is a filter that shows the listed items, each as "server name". It shows all servers.
 type only map[string]bool
 
 func (f only) Shows(kind Kind, server, name string) bool {
@@ -19,7 +19,7 @@ func (f only) Shows(kind Kind, server, name string) bool {
 
 var listMethods = []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates}
 
-// itemsOf returns the items of a list as a client gets them, one per line.
+// itemsOf returns the items of a list, as a client gets them, one per line.
 func itemsOf(t *testing.T, method string, reply *mcp.Reply) string {
 	t.Helper()
 	raw := reply.Edits.Splice(nil, reply.Msg.Raw)
@@ -34,9 +34,9 @@ func itemsOf(t *testing.T, method string, reply *mcp.Reply) string {
 	return strings.Join(out, "\n")
 }
 
-// TestFilterOfAListAndOfAPage: a filter leaves the same items of a list, in the same
-// bytes, when the view applies it, when it is applied to a server's own page, and when it
-// is the same for all clients.
+// TestFilterOfAListAndOfAPage applies one filter in three ways: through the view, to a page
+// that the server wrote, and for all clients at once. The same items remain each time, with the
+// same bytes.
 func TestFilterOfAListAndOfAPage(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	f := &mcp.ClientInfo{Revision: mcp.R20260728}
@@ -74,15 +74,15 @@ func TestFilterOfAListAndOfAPage(t *testing.T) {
 			want := itemsOf(t, method, own)
 			for what, got := range map[string]string{"by the view": itemsOf(t, method, merged), "for all": itemsOf(t, method, exposed)} {
 				if got = strings.ReplaceAll(got, `"u__`, `"`); got != want {
-					t.Errorf("%s, %s:\n%s\nby the edit:\n%s", method, what, got, want)
+					t.Errorf("%s: through the view the list is, for %s:\n%s\nby the edit of a page:\n%s", method, what, got, want)
 				}
 			}
 		}
 	}
 }
 
-// TestFilterOfSharedNames: where several servers have an item of one name, a client sees,
-// finds and counts the first that its filter shows.
+// TestFilterOfSharedNames checks items of several servers with the same name. The client lists,
+// finds and counts the first of them that its filter shows.
 func TestFilterOfSharedNames(t *testing.T) {
 	a := &source{name: "a", lists: map[string][]string{mcp.MethodListResources: {`{"uri":"x:1","of":"a"}`, `{"uri":"x:2","of":"a"}`, `{"uri":"x:1","of":"a again"}`}}}
 	b := &source{name: "b", lists: map[string][]string{mcp.MethodListResources: {`{"uri":"x:2","of":"b"}`, `{"uri":"x:3","of":"b"}`}}}
@@ -95,7 +95,7 @@ func TestFilterOfSharedNames(t *testing.T) {
 	for _, x := range []struct {
 		show   Filter
 		list   string
-		owners string // of x:1, x:2 and x:3
+		owners string // servers of x:1, x:2 and x:3
 	}{
 		{nil, `a: x:1, a: x:2, b: x:3`, "a a b"},
 		{only{"a x:1": true, "b x:2": true, "d x:2": true, "b x:3": true}, `a: x:1, b: x:2, b: x:3`, "a b b"},
@@ -117,7 +117,7 @@ func TestFilterOfSharedNames(t *testing.T) {
 			}
 		}
 		if got := strings.Join(list, ", "); got != x.list {
-			t.Errorf("%v sees %s, want %s", x.show, got, x.list)
+			t.Errorf("the filter %v lists %s, want %s", x.show, got, x.list)
 		}
 		var owners []string
 		for _, uri := range []string{"x:1", "x:2", "x:3"} {
@@ -128,13 +128,13 @@ func TestFilterOfSharedNames(t *testing.T) {
 			owners = append(owners, name)
 		}
 		if got := strings.Join(owners, " "); got != x.owners {
-			t.Errorf("%v: the owners are %s, want %s", x.show, got, x.owners)
+			t.Errorf("the filter %v: the owners are %s, want %s", x.show, got, x.owners)
 		}
 	}
 }
 
-// TestCursorCountsVisibleItems: the place in a cursor is that among the items that the
-// client sees, so a page whose item before is gone begins where the client stopped.
+// TestCursorCountsVisibleItems checks that a cursor counts only the items that the client sees.
+// If the last item of a page is gone, the next page still begins where the client stopped.
 func TestCursorCountsVisibleItems(t *testing.T) {
 	u := &source{name: "u", lists: map[string][]string{}}
 	show := only{}
@@ -158,9 +158,9 @@ func TestCursorCountsVisibleItems(t *testing.T) {
 	cursor, _ := first.Msg.At(first.Msg.ResultMember("nextCursor")).Text()
 	after, place, ok := openCursor(mcp.MethodListTools, cursor, true)
 	if !ok || place != pageSize || after != "u__t0999" {
-		t.Errorf("the cursor says %q, place %d", after, place)
+		t.Errorf("the cursor names %q at place %d", after, place)
 	}
-	show["u t0999"] = false // the item that the cursor names is hidden now
+	show["u t0999"] = false // now the filter hides the item that the cursor names
 	second, err := page(t, v, mcp.MethodListTools, `"`+cursor+`"`)
 	if err != nil {
 		t.Fatal(err)
@@ -170,8 +170,8 @@ func TestCursorCountsVisibleItems(t *testing.T) {
 	}
 }
 
-// TestHiddenServer: a server that a client may not know of is not named, counted or
-// introduced, also while its list cannot be read.
+// TestHiddenServer checks that a hidden server is not named or counted anywhere, even while its
+// list cannot be read.
 func TestHiddenServer(t *testing.T) {
 	a := &source{name: "a", lists: map[string][]string{mcp.MethodListTools: {`{"name":"t"}`}}}
 	b := &broken{source{name: "b"}}
@@ -195,6 +195,6 @@ func TestHiddenServer(t *testing.T) {
 		}
 	}
 	if n, m := len(c.Report(nil)), len(c.Report(without("b"))); n != 2 || m != 1 {
-		t.Errorf("%d and %d lists are reported", n, m)
+		t.Errorf("%d lists are reported without a filter and %d with one, want 2 and 1", n, m)
 	}
 }

@@ -9,19 +9,21 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// Identity is how Dragoman introduces itself when it stands for many servers.
+// Identity is the name, version and instructions that Dragoman gives when it serves several
+// servers.
 type Identity struct {
 	Name, Title, Version string
-	// Instructions returns our own text, "" for none. It also returns "" if the text
-	// cannot be read, because that must not fail a handshake. Nil means none.
+	// Instructions returns Dragoman's own instructions, or "" for none. It also returns "" if
+	// the text cannot be read, because that must not fail a handshake. Nil means no
+	// instructions.
 	Instructions func(ctx context.Context) string
 	Join         InstructionsOrder
 }
 
-// InstructionsOrder says whether and where the servers' own instructions appear.
+// InstructionsOrder says whether and where the instructions of the servers appear.
 type InstructionsOrder string
 
-// The ways to join instructions. The zero value is OwnFirst.
+// These values say how the instructions are joined. The zero value means OwnFirst.
 const (
 	OwnFirst       InstructionsOrder = "own-first"
 	UpstreamsFirst InstructionsOrder = "upstreams-first"
@@ -29,8 +31,8 @@ const (
 	UpstreamsOnly  InstructionsOrder = "upstreams-only"
 )
 
-// hello returns our introduction. Its capabilities are the union of the servers', with
-// what the gateway does itself.
+// hello returns the server information of Dragoman itself. Its capabilities are those of all
+// servers together and those that the gateway provides.
 func (f *Identity) hello(ctx context.Context, names []string, hellos []*mcp.ServerInfo) *mcp.ServerInfo {
 	return &mcp.ServerInfo{
 		Info:         f.info(),
@@ -47,8 +49,8 @@ func (f *Identity) info() []byte {
 	return append(jsonrpc.AppendQuote(append(out, `,"version":`...), f.Version), '}')
 }
 
-// instructions joins the texts, each server's under a heading with its name. It returns
-// nil if there are none.
+// instructions joins the texts. Each server's text is under a heading with the server's name.
+// The result is nil if there are no texts.
 func (f *Identity) instructions(ctx context.Context, names []string, hellos []*mcp.ServerInfo) []byte {
 	var own string
 	if f.Instructions != nil && f.Join != UpstreamsOnly {
@@ -80,9 +82,8 @@ func (f *Identity) instructions(ctx context.Context, names []string, hellos []*m
 	return jsonrpc.AppendQuote(nil, strings.Join(parts, "\n\n"))
 }
 
-// union returns the capabilities of all servers together. tools, prompts and resources
-// say listChanged whatever the servers say, because merged lists change when a server
-// comes or goes.
+// union returns the capabilities of all servers together. tools, prompts and resources always
+// declare listChanged, because merged lists change when a server connects or disconnects.
 func union(hellos []*mcp.ServerInfo) []byte {
 	var logging, completions, tools, prompts, resources, subscribe, tasks bool
 	for _, h := range hellos {
@@ -117,9 +118,10 @@ func union(hellos []*mcp.ServerInfo) []byte {
 	add(prompts, `"prompts":{"listChanged":true}`)
 	add(resources && subscribe, `"resources":{"listChanged":true,"subscribe":true}`)
 	add(resources && !subscribe, `"resources":{"listChanged":true}`)
-	// In the words of 2025-11-25, which the codecs turn into the client's.
+	// The fields are those of 2025-11-25. The codecs convert them to the client's revision.
 	add(tasks, `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`)
-	// If all servers are away, there will be tools when they come back.
+	// If no server is reachable, declare tools: there may be tools when a server is reachable
+	// again.
 	add(tools || len(out) == 1, `"tools":{"listChanged":true}`)
 	return append(out, '}')
 }

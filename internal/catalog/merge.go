@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// maxRepeated bounds what is repeated of a client or a server in an answer or a log, in
+// maxRepeated bounds text of a client or a server that is repeated in an answer or a log, in
 // bytes.
 const maxRepeated = 128
 
@@ -20,49 +20,49 @@ type mergedListKey struct {
 	audience Audience
 }
 
-// mergedList is the lists of all servers as one. It is not written to once it is made.
+// mergedList joins the lists of all servers. It is immutable.
 type mergedList struct {
 	kind  Kind
-	first map[string]int // by offered name or URI: the first item of it in items
-	items []item         // in the order of the servers, then in the server's own
-	// shadowed is how many items have the name of another one before them. A client
-	// sees them only where its filter hides those before.
+	first map[string]int // by offered name or URI: index of the first such item in items
+	items []item         // in the order of the servers, and for each server in its own order
+	// shadowed counts the items whose name an earlier item has too. A client sees such an item
+	// only if its filter hides the earlier ones.
 	shadowed int
 	rejected []rejectedItem // at most maxRejected
 }
 
 // item is one item of a merged list.
 type item struct {
-	offered string // the name or URI as clients see it
+	offered string // the name or URI that clients see
 	json    []byte
 	target  Target
 	server  string
-	// mayBeTask: a tool of a modern server with tasks that does not say whether it may
-	// be called as one.
+	// mayBeTask marks a tool of a modern server with tasks that does not say whether it can be
+	// called as a task.
 	mayBeTask bool
-	// next is the next item with the same offered name, 0 for none.
+	// next is the index of the next item with the same offered name, 0 for none.
 	next int
 }
 
-// Target is where an offered name or a URI leads.
+// Target is the server and item that an offered name or a URI stands for.
 type Target struct {
 	Server Source
-	Name   string // as the server calls it
-	// Quoted is Name as JSON, nil for a URI. It must not be written to.
+	Name   string // the name that the server uses
+	// Quoted is Name as a JSON string, nil for a URI. It must not be modified.
 	Quoted []byte
 }
 
-// rejectedItem is an item that clients do not see as it is.
+// rejectedItem is an item that clients do not see, or see under an unusual name.
 type rejectedItem struct {
 	server, method string
 	RejectedItem
-	lost bool // they do not see it at all
+	lost bool // clients do not see the item
 }
 
-// The bounds of what is kept of rejected items.
+// These constants bound the rejected items that are kept.
 const (
-	maxRejected = 100  // of one merged list
-	maxTold     = 1000 // over all lists, before it is forgotten what was told
+	maxRejected = 100  // in one merged list
+	maxTold     = 1000 // items in Catalog.told, before it is cleared
 )
 
 func (l *mergedList) reject(u Source, name, why string, lost bool) {
@@ -71,8 +71,8 @@ func (l *mergedList) reject(u Source, name, why string, lost bool) {
 	}
 }
 
-// add adds an item. If its offered name is taken it returns the item that has it, and the
-// new one is seen only by clients from which that one is hidden.
+// add adds an item. If another item has the same offered name, add returns that item. A client
+// then sees the new one only if its filter hides the other.
 func (l *mergedList) add(x item) (by *item) {
 	at, taken := l.first[x.offered]
 	if !taken {
@@ -82,7 +82,7 @@ func (l *mergedList) add(x item) (by *item) {
 	}
 	for i := at; ; i = l.items[i].next {
 		if have := &l.items[i]; have.server == x.server && have.target.Name == x.target.Name {
-			return &l.items[at] // a filter shows or hides both
+			return &l.items[at] // a filter treats both alike
 		} else if have.next == 0 {
 			have.next = len(l.items)
 			break
@@ -93,7 +93,7 @@ func (l *mergedList) add(x item) (by *item) {
 	return &l.items[at]
 }
 
-// find returns the item with an offered name, or nil if there is none or show hides it.
+// find returns the item with an offered name. It returns nil if there is none or show hides it.
 func (l *mergedList) find(offered string, show Filter) *item {
 	at, ok := l.first[offered]
 	if !ok {
@@ -110,7 +110,7 @@ func (l *mergedList) find(offered string, show Filter) *item {
 	}
 }
 
-// visible returns the items that show lets see. They must not be written to.
+// visible returns the items that the filter shows. They must not be modified.
 func (l *mergedList) visible(show Filter) []item {
 	if show == nil && l.shadowed == 0 {
 		return l.items
@@ -125,8 +125,8 @@ func (l *mergedList) visible(show Filter) []item {
 	return out
 }
 
-// list returns the merged list of a method for an audience. It reads what has to be read
-// and waits for it with grace.
+// list returns the merged list of a method for an audience. It reads what is not fresh, and
+// waits for that at most the grace time.
 func (c *Catalog) list(ctx context.Context, a *knownAudience, method string) *mergedList {
 	c.refresh(ctx, a, method)
 	c.mu.Lock()
@@ -160,13 +160,13 @@ func (c *Catalog) lost(server, method, why string) {
 	}
 }
 
-// LeftOut says in a clause that an item is left out of a list, and why.
+// LeftOut returns a clause that says that an item is left out of a list, and why.
 func LeftOut(name, why string) string {
 	return fmt.Sprintf("%q is left out: %s", excerpt.Cut(name, maxRepeated), why)
 }
 
-// newRejectedLocked returns the rejected items that have not been reported yet: lists are
-// merged again whenever one of them changes.
+// newRejectedLocked returns the rejected items that have not been reported yet. The same items
+// are rejected each time that lists are merged again.
 func (c *Catalog) newRejectedLocked(all []rejectedItem) (out []rejectedItem) {
 	if c.told == nil || len(c.told) > maxTold {
 		c.told = make(map[rejectedItem]struct{})
@@ -180,7 +180,7 @@ func (c *Catalog) newRejectedLocked(all []rejectedItem) (out []rejectedItem) {
 	return out
 }
 
-// hellos returns the server information of each server for an audience, nil for servers
+// hellos returns the server information of each server for an audience. It is nil for servers
 // that have not answered yet.
 func (c *Catalog) hellos(ctx context.Context, a *knownAudience) []*mcp.ServerInfo {
 	c.refresh(ctx, a, "")
@@ -242,8 +242,8 @@ func (c *Catalog) mergeLocked(a *knownAudience, method string) *mergedList {
 	return l
 }
 
-// quoted returns name as JSON. It shares the memory of raw, the server's own spelling,
-// where that is the same.
+// quoted returns name as a JSON string. It returns raw, the server's own spelling, if that is
+// the same.
 func quoted(name string, raw []byte) []byte {
 	if own := jsonrpc.AppendQuote(nil, name); !bytes.Equal(own, raw) {
 		return own
@@ -251,7 +251,7 @@ func quoted(name string, raw []byte) []byte {
 	return raw
 }
 
-// taken says why an item is not offered whose name is taken.
+// taken says why an item is not offered because another item has its name.
 func taken(by *item, u Source, name string) string {
 	switch {
 	case by.server != u.Name():

@@ -7,9 +7,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// missing returns the servers of which a list has nothing because they have not been
-// read yet: those that may still come, and those that could not be read. A server that
-// was read once is shown as it was, and is not missing.
+// missing returns the servers whose items are missing in a list because they were never read.
+// starting are those that may still answer, and failed are those that could not be read. A
+// server that was read once is shown as it was then, and is not missing.
 func (v View) missing(a *knownAudience, method string) (starting, failed []string) {
 	known := v.Servers()
 	c := v.c
@@ -27,8 +27,9 @@ func (v View) missing(a *knownAudience, method string) (starting, failed []strin
 	return starting, failed
 }
 
-// unread returns the server whose prefix a name begins with, if its list has never been
-// read, and why not; "" otherwise. cause may be nil.
+// unread returns the server whose prefix a name has, if the server's list has never been read.
+// why and cause say why it could not be read; cause may be nil. If there is no such server,
+// server is "".
 func (v View) unread(method, name string) (server, why string, cause *mcp.Error) {
 	known := v.Servers()
 	c, a := v.c, v.c.audience(v.client)
@@ -45,8 +46,8 @@ func (v View) unread(method, name string) (server, why string, cause *mcp.Error)
 	return "", "", nil
 }
 
-// lastLocked returns what an audience sees of a server, or the last reading for it where
-// there is nothing to see.
+// lastLocked returns the list that an audience sees of a server. If there is none, it returns
+// the entry with the result of the last reading.
 func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverList {
 	p := c.seenLocked(method, u, a)
 	if p == nil || !p.have {
@@ -57,9 +58,9 @@ func (c *Catalog) lastLocked(method string, u Source, a *knownAudience) *serverL
 	return p
 }
 
-// appendMissing appends to the result of a list, which is still open, the _meta that
-// says which servers are missing in it. Clients that list once and early cannot know
-// it otherwise.
+// appendMissing appends _meta to the result of a list, whose JSON object is not closed yet. The
+// _meta names the servers that are missing in the list. Without it, clients that request a list
+// only once, at their start, could not know that.
 func (v View) appendMissing(dst []byte, a *knownAudience, method string) []byte {
 	starting, failed := v.missing(a, method)
 	if len(starting)+len(failed) == 0 {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// maxName is the longest name, in bytes, that all clients and models accept.
+// maxName is the maximum length of a name that all clients and models accept, in bytes.
 const maxName = 64
 
-// Names gives every item of every server a name of its own. A name depends on the
-// server's name and the item's alone, so it is the same whether there is one server or
-// fifty, in any order. The zero value is ready.
+// Names gives each item of each server a unique name. A name depends only on the names of the
+// server and of the item. So it does not depend on the number or the order of the servers. The
+// zero value is ready.
 type Names struct {
-	Separator string // "__" when empty
+	Separator string // empty means "__"
 }
 
 func (n Names) separator() string {
@@ -23,13 +23,14 @@ func (n Names) separator() string {
 	return n.Separator
 }
 
-// Join returns the name under which a server's item is offered. It is injective: if the
-// plain form could be read in two ways, is too long, or has characters that clients
-// refuse, it ends with a hash of both parts.
+// Join returns the name under which a server's item is offered. Different items always get
+// different names. If the plain form is ambiguous, too long, or has characters that clients
+// refuse, the name ends with a hash of both parts.
 func (n Names) Join(server, item string) string {
 	sep := n.separator()
 	plain := server + sep + item
-	// The first separator is ours, so the name can be split again.
+	// The first separator in the name is the one that Join added, so the name can be split
+	// again.
 	clear := strings.Index(plain, sep) == len(server) && !strings.HasSuffix(server, sep[:1]) && !strings.HasPrefix(item, sep[len(sep)-1:])
 	if clear && len(plain) <= maxName && safe(plain) && !hashed(plain) {
 		return plain
@@ -43,13 +44,13 @@ func (n Names) Join(server, item string) string {
 	return head + tail
 }
 
-// mayBe reports whether an offered name may be that of an item of a server.
+// mayBe reports whether an offered name can belong to an item of a server.
 func (n Names) mayBe(server, offered string) bool {
 	return strings.HasPrefix(offered, clean(server+n.separator())) || hashed(offered)
 }
 
-// hashed reports whether a name ends like one with a hash. A plain name that does gets a
-// hash as well, so that no plain name equals one with a hash.
+// hashed reports whether a name looks as if it ends with a hash. A plain name of this form gets
+// a hash too, so it never equals a name with a hash.
 func hashed(s string) bool {
 	const n = 12
 	if len(s) < n || s[len(s)-n:len(s)-n+2] != "_h" {
@@ -63,8 +64,8 @@ func hashed(s string) bool {
 	return true
 }
 
-// safe reports whether all characters are those that 2025-11-25 §Tools, "Tool
-// Names" recommends. A slash and a dot are among them.
+// safe reports whether a name has only characters that 2025-11-25 §Tools, "Tool Names"
+// recommends. They include slash and dot.
 func safe(s string) bool {
 	return !strings.ContainsFunc(s, unsafe)
 }

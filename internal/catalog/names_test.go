@@ -32,7 +32,7 @@ func TestT19_NamesThatClientsRefuseGetAHash(t *testing.T) {
 			t.Errorf("%q, %q: got %q", x[0], x[1], got)
 		}
 		if !n.mayBe(x[0], got) {
-			t.Errorf("%q is not taken for one of %q", got, x[0])
+			t.Errorf("the name %q is not recognised as one of server %q", got, x[0])
 		}
 	}
 }
@@ -45,13 +45,13 @@ func TestTM23_TwoSplitsOfOneNameAreTwoNames(t *testing.T) {
 	}
 	for _, p := range pairs {
 		if x, y := (Names{}).Join(p[0], p[1]), (Names{}).Join(p[2], p[3]); x == y {
-			t.Errorf("%q and %q are both %q", p[:2], p[2:], x)
+			t.Errorf("%q and %q both get the name %q", p[:2], p[2:], x)
 		}
 	}
-	// A name that is plain must not be the one that another's hash makes.
+	// A plain name must differ from the name with a hash of any other item.
 	hash := (Names{}).Join("a", "b c")
 	if got := (Names{}).Join("a", strings.TrimPrefix(hash, "a__")); got == hash {
-		t.Errorf("two items are offered as %q", got)
+		t.Errorf("two items get the name %q", got)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestNamesAreInjectiveBoundedAndPure(t *testing.T) {
 		n := Names{Separator: sep}
 		r := rand.New(rand.NewPCG(1, 2))
 		word := func() string {
-			// Few letters, so that words meet.
+			// The alphabet is small, so that equal words occur.
 			const letters = "aab__-./ä"
 			b := make([]rune, 1+r.IntN(6))
 			for i := range b {
@@ -77,11 +77,11 @@ func TestNamesAreInjectiveBoundedAndPure(t *testing.T) {
 			pair := [2]string{word(), word()}
 			got := n.Join(pair[0], pair[1])
 			if old, ok := from[got]; ok && old != pair {
-				t.Fatalf("separator %q: %q and %q are both %q", sep, old, pair, got)
+				t.Fatalf("separator %q: %q and %q both get the name %q", sep, old, pair, got)
 			}
 			from[got] = pair
 			if len(got) > maxName || !safe(got) || got != n.Join(pair[0], pair[1]) || !n.mayBe(pair[0], got) {
-				t.Fatalf("separator %q: %q is offered as %q", sep, pair, got)
+				t.Fatalf("separator %q: %q gets the name %q", sep, pair, got)
 			}
 		}
 	}

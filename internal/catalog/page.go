@@ -12,18 +12,18 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// pageSize is how many items a page of a merged list has.
+// pageSize is the number of items in one page of a merged list.
 const pageSize = 500
 
-// Page answers a list request of the client with one page. cursor is the client's, absent
-// for the first page; a page that is asked for after a change is still a page. all is for
-// a client that will not ask again: Page then waits for all servers, as long as ctx.
+// Page answers a client's list request with one page. cursor comes from the client, and is
+// absent for the first page. The list may change between two pages. all is for clients that
+// will not ask again: Page then waits for all servers until ctx ends.
 func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all bool) (*mcp.Reply, error) {
 	start, place := "", 0
 	if !cursor.Absent() {
 		text, ok := cursor.Text()
 		if start, place, ok = openCursor(m.Name, text, ok); !ok {
-			// §Pagination, "Error Handling", all revisions.
+			// §Pagination, "Error Handling", in all revisions.
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cursor is not one of ours"}
 		}
 	}
@@ -64,23 +64,25 @@ func (v View) Page(ctx context.Context, m *mcp.Method, cursor jsonrpc.Value, all
 	return mcp.Answer(append(out, '}')), nil
 }
 
-// appendMayBeTask appends a tool that says that it may be called as a task.
+// appendMayBeTask appends a tool with the mark that it is callable as a task.
 func appendMayBeTask(out, tool []byte) []byte {
 	var e jsonrpc.Edits
 	e.Object(mcp.WhyToolTask, tool, jsonrpc.Whole(tool), nil, mayBeTask)
 	return jsonrpc.Splice(out, tool, &e)
 }
 
-// makeCursor returns a cursor. It names the last item of a page, so that items added
-// between two pages shift nothing, and how many items the client could see up to there, in
-// case that item is gone. The sum shows that the cursor is ours; nothing in it is secret.
+// makeCursor returns a cursor. The cursor names the last item of a page, so that items added
+// later do not shift the next page. It also contains how many items the client saw up to there,
+// in case that item is removed. Its checksum shows that Dragoman made it. Nothing in it is
+// secret.
 func makeCursor(method, after string, place int) string {
 	text := method + "\x00" + strconv.Itoa(place) + "\x00" + after
 	sum := sha256.Sum256([]byte("drg1\x00" + text))
 	return base64.RawURLEncoding.EncodeToString(append(sum[:6], text...))
 }
 
-// openCursor returns what makeCursor was given. ok is false for what it has not made.
+// openCursor returns the values that makeCursor got. ok is false if makeCursor did not make the
+// cursor.
 func openCursor(method, cursor string, isText bool) (after string, place int, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || !isText || len(b) < 6 {

@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// source is a server of fixed lists, by method.
+// source is a server with fixed lists, by method.
 type source struct {
 	name  string
 	hello mcp.ServerInfo
@@ -63,7 +63,7 @@ func TestG04_TamperedCursorIsRefused(t *testing.T) {
 		}
 	}
 	if _, err := page(t, v, mcp.MethodListTools, `"`+good+`"`); err != nil {
-		t.Errorf("the good one: %v", err)
+		t.Errorf("the unchanged cursor is refused: %v", err)
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *broken) List(context.Context, *mcp.ClientInfo, string) ([][]byte, bool,
 	return nil, false, errors.New("the server is away")
 }
 
-// without is a filter that hides one server and all that it has.
+// without is a filter that hides one server and all its items.
 type without string
 
 func (f without) Shows(_ Kind, server, _ string) bool { return server != string(f) }

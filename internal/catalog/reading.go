@@ -10,51 +10,49 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// serverListKey is the key of a serverList. The method "" stands for the server
-// information.
+// serverListKey is the key of a serverList. The method "" means the server information.
 type serverListKey struct {
 	method, server string
 	audience       Audience
 }
 
-// serverList is what one server answers to one method for one audience.
+// serverList is what one server returned for one method and one audience.
 type serverList struct {
 	items   [][]byte
 	hello   *mcp.ServerInfo
-	have    bool       // it has been read at least once
-	fresh   bool       // and nothing has changed since
-	read    time.Time  // when it was last read without an error
-	failed  string     // why the last reading failed, "" when it did not
-	cause   *mcp.Error // its error, nil if it is another one
-	cutOff  bool       // the list had no end
-	until   time.Time  // fresh until then; zero where the server tells of changes
-	changed bool       // while the reading was under way
+	have    bool       // the list has been read at least once
+	fresh   bool       // the list has not changed since it was read
+	read    time.Time  // time of the last reading without an error
+	failed  string     // why the last reading failed, "" if it did not fail
+	cause   *mcp.Error // the error of the last reading, if it is an *mcp.Error
+	cutOff  bool       // the list was too long, and only its beginning was read
+	until   time.Time  // the list is fresh until then; zero if the server announces changes
+	changed bool       // the server announced a change during the reading
 	reading *reading
 }
 
 // reading is one attempt to read a serverList.
 type reading struct {
 	started  time.Time
-	done     chan struct{} // closed at the end
-	finished time.Time     // zero while it runs
-	missed   bool          // a request no longer waited for it
-	tell     bool          // clients have an older list and were not told of a change
-	slow     bool          // took longer than the grace; set with finished
+	done     chan struct{} // closed when the reading ends
+	finished time.Time     // zero while the reading runs
+	missed   bool          // a request stopped waiting for this reading
+	tell     bool          // clients have an older list, and nobody announced a change to them
+	slow     bool          // the reading took longer than the grace; set with finished
 	failed   bool          // set with finished
 }
 
-// The times of a reading.
+// These constants are time limits of readings.
 const (
 	defaultGrace = 1500 * time.Millisecond
 	readingLimit = time.Minute
 	retryReading = 2 * time.Second
-	// untoldLife is how long the list of a server that does not tell of changes counts
-	// as fresh.
+	// untoldLife is how long a list counts as fresh if its server does not announce changes.
 	untoldLife = 5 * time.Second
 )
 
-// readLocked returns a server's list. It starts a reading if one is needed, and returns
-// the reading to wait for, nil for none.
+// readLocked returns a server's list. If the list is not fresh, it starts a reading or finds
+// the one that runs, and returns that for the caller to wait for.
 func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*serverList, *reading) {
 	key := serverListKey{method, u.Name(), a.Audience}
 	p := c.lists[key]
@@ -73,19 +71,19 @@ func (c *Catalog) readLocked(a *knownAudience, method string, u Source) (*server
 	case r != nil && r.finished.IsZero():
 		return p, r
 	case r != nil && !p.changed && time.Since(r.finished) < retryReading:
-		return p, nil // it has just failed
+		return p, nil // the last reading has just failed
 	}
 	again := r != nil && r.missed && r.failed && !p.changed || c.slowFailures[u.Name()] && !p.changed || old && r.slow
 	r = &reading{started: time.Now(), done: make(chan struct{}), tell: old}
 	if again {
-		// The server has had its grace, and nothing suggests that it is faster now.
+		// The server has used up its grace, and there is no sign that it is faster now.
 		r.started, r.missed = time.Time{}, true
 	}
 	life := c.lifeLocked()
 	if !c.work.Go(func() { c.read(life, a, method, u, p, r) }) {
 		return p, nil
 	}
-	p.reading, p.changed = r, false // read takes our lock before it looks
+	p.reading, p.changed = r, false // the goroutine waits for c.mu before it uses these
 	return p, r
 }
 
@@ -130,8 +128,8 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 		changed := !sameItems(before, items)
 		announce = (r.missed || r.tell) && changed
 		if changed && p.have && !p.until.IsZero() {
-			// The server does not tell of changes, so the lists of other audiences are
-			// as old.
+			// The server does not announce changes, so the lists of other audiences may be
+			// outdated too.
 			var others []serverListKey
 			for key, q := range c.lists {
 				if key.method == method && key.server == u.Name() && key.audience != a.Audience && q.have && q.fresh {
@@ -147,7 +145,7 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 			p.until = r.finished.Add(untoldLife)
 		}
 		for key := range c.merged {
-			// An audience without a list of its own sees everybody's.
+			// An audience without a list of its own sees the list of everybody.
 			if key.method == method && (key.audience == a.Audience || a == everybody) {
 				delete(c.merged, key)
 			}
@@ -163,14 +161,14 @@ func (c *Catalog) read(life context.Context, a *knownAudience, method string, u 
 	}
 }
 
-// tellsOf reports whether a server has said that it tells of changes of a list.
+// tellsOf reports whether a server has declared that it announces changes of a list.
 func tellsOf(h *mcp.ServerInfo, method string) bool {
 	caps := h.Capabilities
 	at := jsonrpc.Find(caps, jsonrpc.Whole(caps), mcp.LookupMethod(method).Capability)
 	return string(jsonrpc.Find(caps, at, "listChanged").Of(caps)) == "true"
 }
 
-// changeOf returns the notification that says that a list has changed.
+// changeOf returns the method of the notification that a list has changed.
 func changeOf(method string) string {
 	switch method {
 	case mcp.MethodListTools:
@@ -193,9 +191,10 @@ func sameItems(a, b [][]byte) bool {
 	return true
 }
 
-// seenLocked returns what clients of an audience see of a server: the list that was read
-// for them, or everybody's while there is none, so that a server that cannot be opened
-// once more is shown all the same. It is nil if neither has been asked for.
+// seenLocked returns the list that clients of an audience see of a server. This is the list
+// that was read for them, or the list of everybody until that exists. So a server is shown even
+// if no further session can be opened for the audience. seenLocked returns nil if neither list
+// was requested.
 func (c *Catalog) seenLocked(method string, u Source, a *knownAudience) *serverList {
 	if p := c.lists[serverListKey{method, u.Name(), a.Audience}]; p != nil && p.have {
 		return p
@@ -210,7 +209,7 @@ func (c *Catalog) grace() time.Duration {
 	return c.Grace
 }
 
-// await waits for readings, each until its grace is over.
+// await waits for readings, each at most for the grace time.
 func (c *Catalog) await(ctx context.Context, all []*reading) {
 	for _, r := range all {
 		left := time.Until(r.started.Add(c.grace()))
@@ -227,7 +226,8 @@ func (c *Catalog) await(ctx context.Context, all []*reading) {
 	}
 }
 
-// readAll starts to read what has to be read of a method, and returns what runs.
+// readAll starts to read those lists of a method that are not fresh, and returns the readings
+// that run.
 func (c *Catalog) readAll(a *knownAudience, method string) (all []*reading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,12 +239,14 @@ func (c *Catalog) readAll(a *knownAudience, method string) (all []*reading) {
 	return all
 }
 
-// refresh reads what has to be read of a method and waits for it with grace.
+// refresh reads those lists of a method that are not fresh, and waits at most for the grace
+// time.
 func (c *Catalog) refresh(ctx context.Context, a *knownAudience, method string) {
 	c.await(ctx, c.readAll(a, method))
 }
 
-// settle reads what has to be read of a method and waits for all of it, as long as ctx.
+// settle reads those lists of a method that are not fresh, and waits until all are read or ctx
+// ends.
 func (c *Catalog) settle(ctx context.Context, a *knownAudience, method string) {
 	for _, r := range c.readAll(a, method) {
 		select {

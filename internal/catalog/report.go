@@ -7,27 +7,27 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// ListReport describes one list of one server. It is the list for clients that cannot
-// be asked. If no such client has read it, it is the list that was read last.
+// ListReport describes one list of one server. It describes the list for clients that cannot
+// answer server requests. If no such client has read the list, it describes the one that was
+// read last.
 type ListReport struct {
 	Server, Method string
 	Items          int
-	Read           time.Time // when it was last read without an error; zero for never
-	// Stale says that the server may list something else by now: it has said so, or
-	// the last reading failed and clients see the last good list.
+	Read           time.Time // time of the last reading without an error; zero for never
+	// Stale says that the server's list may be different by now. Either the server has
+	// announced a change, or the last reading failed and clients see the last good list.
 	Stale    bool
-	Reading  bool           // it is being read
-	CutOff   bool           // the server's list had no end, and only its beginning is kept
-	Rejected []RejectedItem // the first items that are not offered as they are, with the reason
-	Failed   string         // why the last reading failed, "" if it did not
+	Reading  bool           // the list is being read now
+	CutOff   bool           // the list was too long, and only its beginning is kept
+	Rejected []RejectedItem // the first items that are left out or renamed, with the reason
+	Failed   string         // why the last reading failed, "" if it did not fail
 }
 
-// RejectedItem is an item that is left out of what clients see, or offered under another
-// name than theirs would be.
+// RejectedItem is an item that clients do not see, or see under an unusual name.
 type RejectedItem struct{ Name, Why string }
 
-// Report returns what is kept of the servers' lists, as far as show lets see, by server in
-// the order of the configuration and by method. Nil shows all.
+// Report describes the kept lists of the servers that show shows. They are sorted by server, in
+// the order of the configuration, and then by method. A nil show shows all.
 func (c *Catalog) Report(show Filter) []ListReport {
 	var out []ListReport
 	for _, u := range (View{c: c, show: show}).Servers() {
@@ -47,8 +47,8 @@ func (c *Catalog) Report(show Filter) []ListReport {
 	return out
 }
 
-// reportOf describes one list of one server, and returns its items. ok is false if nobody
-// has asked for it.
+// reportOf describes one list of one server, and returns its items. ok is false if nobody has
+// requested the list.
 func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byte, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +71,8 @@ func (c *Catalog) reportOf(method string, u Source) (r ListReport, items [][]byt
 	return r, p.items, true
 }
 
-// reportedLocked returns the list that stands for those of all audiences in a report, nil
-// for none, and its audience.
+// reportedLocked returns the list that represents those of all audiences in a report, and its
+// audience. The list is nil if there is none.
 func (c *Catalog) reportedLocked(method, server string) (shown *serverList, audience Audience) {
 	shown = c.lists[serverListKey{method, server, Audience{}}]
 	if shown != nil && (shown.have || shown.failed != "") {

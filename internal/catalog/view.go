@@ -10,28 +10,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/mcp"
 )
 
-// View is what one client may see of a catalog. It is a value: making one copies nothing
-// and asks nobody. Whatever is answered to a client, or sent on for it, is found through
-// its view.
+// View is what one client may see of a catalog. It is a small value; creating one sends no
+// request. Everything that Dragoman answers from the catalog, or sends to a server for the
+// client, is found through the client's view.
 type View struct {
 	c      *Catalog
 	client *mcp.ClientInfo
 	show   Filter
 }
 
-// View returns the view of a client through a filter; nil shows all.
+// View returns the view of a client. show filters the items; nil shows all.
 func (c *Catalog) View(f *mcp.ClientInfo, show Filter) View { return View{c, f, show} }
 
-// Shows reports whether the client may see an item of a server. It need not be listed.
+// Shows reports whether the client may see an item of a server. The item need not be listed.
 func (v View) Shows(kind Kind, server, name string) bool {
 	return shows(v.c.Expose, kind, server, name) && shows(v.show, kind, server, name)
 }
 
-// Listen counts the client as one that hears of changes; see Catalog.Listen.
+// Listen counts the client as one that gets notifications of changes; see Catalog.Listen.
 func (v View) Listen() (stop func()) { return v.c.Listen(AudienceOf(v.client)) }
 
-// Servers returns the servers that the client may know of, in the order of the
-// configuration. The slice must not be written to.
+// Servers returns the servers that the client may see, in the order of the configuration. The
+// slice must not be modified.
 func (v View) Servers() []Source {
 	if v.show == nil && v.c.Expose == nil {
 		return v.c.Sources
@@ -45,11 +45,11 @@ func (v View) Servers() []Source {
 	return out
 }
 
-// Find returns where an offered name leads, false if the client sees none of that name.
-// An item that is missing in the list of the client's audience may be in everybody's: a
-// name leads to the same place for all, and only the server can say whether this client
-// may use it. So a call needs no list of its own audience. An unknown name may belong to
-// a server that has not been read yet: Find waits for that server, and for no other.
+// Find returns the target of an offered name, or false if the client sees no item with that
+// name. Find also looks in the list of everybody. A name has the same target for all clients,
+// and only the server can say whether this client may use it. So a call does not need the list
+// of its own audience. An unknown name may belong to a server that has not been read yet: Find
+// waits for that server and for no other.
 func (v View) Find(ctx context.Context, kind Kind, name string) (Target, bool) {
 	return v.find(ctx, v.c.audience(v.client), kind, name)
 }
@@ -93,10 +93,9 @@ func (v View) find(ctx context.Context, a *knownAudience, kind Kind, name string
 	return Target{}, false
 }
 
-// NotFound returns the error for a tool or prompt that Find does not find. If the name
-// has the prefix of a server whose list could never be read, nobody can say that it is
-// wrong: the error says why the server cannot be reached. All names with that prefix get
-// the same error.
+// NotFound returns the error for a tool or prompt that Find does not find. The name may have
+// the prefix of a server whose list could never be read. Then the name may be correct, and the
+// error says why the server cannot be reached. All names with that prefix get the same error.
 func (v View) NotFound(kind Kind, name string) error {
 	if server, why, cause := v.unread(kind.method(), name); server != "" {
 		e := &mcp.Error{
@@ -120,12 +119,12 @@ func (k Kind) noun() string {
 
 // Unknown returns the error for a tool or a prompt that does not exist.
 func Unknown(kind Kind, name string) error {
-	// 2025-11-25 and 2026-07-28 §Tools, "Error Handling"; likewise prompts.
+	// 2025-11-25 and 2026-07-28 §Tools, "Error Handling"; the same applies to prompts.
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("Unknown %s: %s", kind.noun(), excerpt.Cut(name, maxRepeated))}
 }
 
-// Missing returns the error for a resource that does not exist, in the client's words
-// (2025-11-25 §Resources, "Error Handling": -32002; 2026-07-28: -32602).
+// Missing returns the error for a resource that does not exist, with the code of the client's
+// revision (2025-11-25 §Resources, "Error Handling": -32002; 2026-07-28: -32602).
 func Missing(f *mcp.ClientInfo, uri string) error {
 	code := int64(jsonrpc.CodeInvalidParams)
 	if f.Revision.Can(mcp.ResourceNotFoundCode) {
@@ -135,8 +134,9 @@ func Missing(f *mcp.ClientInfo, uri string) error {
 	return &jsonrpc.Error{Code: code, Message: "Resource not found", Data: data}
 }
 
-// Owner returns the server that a URI belongs to: the one that lists it, else the one
-// with a template that it fits, else the only one that has resources at all.
+// Owner returns the server that a URI belongs to. This is the server that lists the URI, or one
+// with a template that matches it. If there is none, it is the server with resources, if only
+// one has any.
 func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	if uri == "" {
 		return Target{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.uri must be a string"}
@@ -147,7 +147,8 @@ func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	}
 	u := v.byTemplate(ctx, a, uri)
 	if u == nil {
-		// 2025-06-18 §Tools, "Resource Links": what a tool links to need not be listed.
+		// 2025-06-18 §Tools, "Resource Links": a resource that a tool links to need not be
+		// listed.
 		u = v.soleWithResources(ctx, a)
 	}
 	if u == nil || !v.Shows(KindResource, u.Name(), uri) {
@@ -156,8 +157,8 @@ func (v View) Owner(ctx context.Context, uri string) (Target, error) {
 	return Target{Server: u, Name: uri}, nil
 }
 
-// byTemplate returns the server with a template that a URI fits, nil for none. Of several
-// it is the one whose template has the longest literal beginning.
+// byTemplate returns the server with a template that matches a URI, or nil if there is none. If
+// several match, the template with the longest literal start wins.
 func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string) Source {
 	l := v.c.list(ctx, a, mcp.MethodListTemplates)
 	var best Source
@@ -174,8 +175,8 @@ func (v View) byTemplate(ctx context.Context, a *knownAudience, uri string) Sour
 	return best
 }
 
-// soleWithResources returns the only server that has resources, nil where there are
-// several or none. One that has not answered so far may have some.
+// soleWithResources returns the only server that has resources. It returns nil if there are
+// several or none. A server that has not answered yet may have some.
 func (v View) soleWithResources(ctx context.Context, a *knownAudience) (sole Source) {
 	for i, h := range v.c.hellos(ctx, a) {
 		u := v.c.Sources[i]
@@ -190,7 +191,8 @@ func (v View) soleWithResources(ctx context.Context, a *knownAudience) (sole Sou
 	return sole
 }
 
-// Info introduces Dragoman with what the servers behind it can really do.
+// Info returns the server information that a client gets from Dragoman. It contains only
+// capabilities that the servers support.
 func (v View) Info(ctx context.Context) *mcp.ServerInfo {
 	c := v.c
 	hellos := c.hellos(ctx, c.audience(v.client))
