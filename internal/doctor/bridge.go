@@ -58,7 +58,7 @@ func (e *exam) bridge(ctx context.Context) {
 	e.through = out
 	e.mu.Unlock()
 	if again { // the machine may have been too slow
-		e.later(job{probes: []probe{{name: "the bridge's own handshake", alone: e.bridge}}})
+		e.later(job{probes: []probe{{name: "Dragoman's own handshake", alone: e.bridge}}})
 	}
 }
 

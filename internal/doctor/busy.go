@@ -29,7 +29,7 @@ func (e *exam) judgeStart(ctx context.Context) {
 	quickest := slices.Min(e.state.started)
 	factor = max(factor, slowdown())
 	if float64(quickest)/factor >= float64(slow) {
-		e.find(SlowStart, fmt.Sprintf("# none of %d starts was answered within %s", len(e.state.started), quickest.Round(100*time.Millisecond)))
+		e.find(SlowStart, fmt.Sprintf("# the server was started %d times and did not answer within %s", len(e.state.started), quickest.Round(100*time.Millisecond)))
 	}
 }
 

@@ -136,7 +136,7 @@ func join(all [][]byte) [][]byte {
 
 func (s *Stage) unreadable(raw []byte, err error) []byte {
 	s.find(ClientUnreadable, raw, err.Error())
-	return jsonrpc.AppendError(nil, "null", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "cannot be parsed"})
+	return jsonrpc.AppendError(nil, "null", &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "the message is not valid JSON-RPC"})
 }
 
 // take handles a parsed message. version is the version header, or "".
@@ -161,7 +161,7 @@ func (s *Stage) judgeID(v *visitor, m *jsonrpc.Message) {
 	case m.ID == "0":
 		s.find(ClientIDZero, m.Raw)
 	case strings.ContainsAny(string(m.ID), ".eE") && !strings.HasPrefix(string(m.ID), `"`):
-		s.find(ClientShape, m.Raw, "the id is a fraction")
+		s.find(ClientShape, m.Raw, "the id is not an integer")
 	}
 	if v.used[m.ID] && !(v.opened == "" || v.revision.Modern()) {
 		s.find(ClientIDReused, m.Raw, "this id was used before")
@@ -284,7 +284,7 @@ func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Err
 	v.revision = mcp.LatestLegacy
 	r, known := mcp.ParseRevision(offered)
 	if ok && (!known || !r.Legacy()) {
-		s.find(ClientVersion, m.Raw, "no revision with initialize has this version")
+		s.find(ClientVersion, m.Raw, "no protocol revision with initialize has this version")
 	}
 	if known && r.Legacy() && slices.Contains(s.speaks, r) {
 		v.revision = r
@@ -300,7 +300,7 @@ func (s *Stage) initialize(v *visitor, m *jsonrpc.Message) (string, *jsonrpc.Err
 }
 
 // echoTool is the stage's only tool.
-const echoTool = `{"name":"echo","description":"Gives back the text that it is given.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`
+const echoTool = `{"name":"echo","description":"Returns the text of its argument.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`
 
 // perform answers requests after the opening.
 func (s *Stage) perform(v *visitor, m *jsonrpc.Message, modern bool) (string, *jsonrpc.Error) {
@@ -354,11 +354,11 @@ func (s *Stage) leave(v *visitor) {
 		if time.Since(v.askedAt) < answerTime {
 			break // the conversation ended before the client could answer
 		}
-		s.find(code, nil, fmt.Sprintf("the request %s was never answered", id))
+		s.find(code, nil, fmt.Sprintf("the client never answered the request %s", id))
 	}
 	v.asked = nil
 	if v.opened == mcp.MethodInitialize && !v.ready {
-		s.find(ClientNoInitialized, nil, "the conversation ended without notifications/initialized")
+		s.find(ClientNoInitialized, nil, "the client disconnected without sending notifications/initialized")
 	}
 }
 

@@ -102,7 +102,7 @@ func (s *Stage) post(w http.ResponseWriter, r *http.Request) {
 			s.find(ClientNewWords, raw, mcp.HeaderMethod+": "+clip(method))
 		}
 	case session != "" && !modern:
-		s.find(ClientSession, raw, "this session was never assigned: "+clip(session))
+		s.find(ClientSession, raw, "the server never assigned this session id: "+clip(session))
 		s.mu.Unlock()
 		http.Error(w, "unknown session", http.StatusNotFound)
 		return

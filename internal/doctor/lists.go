@@ -160,7 +160,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 			case key == "":
 				t.find(Nameless, evidence("> "+q.said, "< "+e.redact(item.Of(raw))))
 			case seen[key]:
-				t.find(Duplicates, evidence("> "+q.said, "< "+e.redact(item.Of(raw)), "# "+l.key+" occurred before"))
+				t.find(Duplicates, evidence("> "+q.said, "< "+e.redact(item.Of(raw)), "# another item has the same "+l.key))
 			default:
 				seen[key] = true
 				fresh++
@@ -184,7 +184,7 @@ func (e *exam) list(ctx context.Context, t *talk, l list) *question {
 			t.find(CursorRepeats, evidence("> "+q.said, "< "+e.redact(tail(raw)), "# this cursor was returned before"))
 			return first
 		case fresh == 0 && items > 0 && page > 2, page >= pages, len(seen) >= maxItems, read >= maxBytes:
-			t.find(Endless, evidence("> "+q.said, "< "+e.redact(tail(raw)), fmt.Sprintf("# after %d pages there is still a next one", page)))
+			t.find(Endless, evidence("> "+q.said, "< "+e.redact(tail(raw)), fmt.Sprintf("# page %d still has a nextCursor", page)))
 			return first
 		}
 		cursors[cursor] = true

@@ -23,9 +23,9 @@ func (e *exam) reach(ctx context.Context) (first *greeted, ok bool) {
 		name, method, members string
 		rev                   mcp.Revision
 	}{
-		{"opening it with initialize", mcp.MethodInitialize, greeting(mcp.LatestLegacy.String()), mcp.Unknown},
-		{"opening it with server/discover", mcp.MethodDiscover, "", mcp.Latest},
-		{"asking it without a handshake", mcp.MethodListTools, "", mcp.Unknown},
+		{"opening the server with initialize", mcp.MethodInitialize, greeting(mcp.LatestLegacy.String()), mcp.Unknown},
+		{"opening the server with server/discover", mcp.MethodDiscover, "", mcp.Latest},
+		{"a request without a handshake", mcp.MethodListTools, "", mcp.Unknown},
 	}
 	why := ""
 	for i, way := range ways {
@@ -213,7 +213,7 @@ func (e *exam) openings(first *greeted) []job {
 	}
 	jobs = append(jobs, singles([]probe{
 		{name: "server/discover", death: ProbeDies, run: e.discover, then: goOn(mcp.Latest)},
-		{name: "the bridge's own handshake", alone: e.bridge},
+		{name: "Dragoman's own handshake", alone: e.bridge},
 	})...)
 	for _, r := range mcp.Revisions(mcp.Handshake) {
 		if fresh := mcp.Revisions(mcp.Handshake); first == nil || r != fresh[0] {
@@ -255,7 +255,7 @@ func (e *exam) discover(ctx context.Context, t *talk) {
 	t.rev = mcp.Latest
 	q := t.ask(mcp.MethodDiscover, "")
 	t.await(ctx, q)
-	a := &attempt{why: "server/discover is not answered"}
+	a := &attempt{why: "the server does not answer server/discover"}
 	defer func() { e.attempted(mcp.Latest, a) }()
 	switch {
 	case q.worked():
@@ -266,7 +266,7 @@ func (e *exam) discover(ctx context.Context, t *talk) {
 			}
 		}
 		if !a.opened {
-			a.why = "server/discover does not list it"
+			a.why = "the answer to server/discover does not list this revision"
 			if q.msg.ResultMember("supportedVersions").IsZero() {
 				t.find(OddDiscover, t.proof(q))
 			}
@@ -277,7 +277,7 @@ func (e *exam) discover(ctx context.Context, t *talk) {
 	case q.silent() && !t.over:
 		t.find(ProbeSilent, t.proof(q))
 	case q.msg != nil:
-		a.why = "server/discover is refused"
+		a.why = "the server answers server/discover with an error"
 	}
 }
 
@@ -301,7 +301,7 @@ func (e *exam) attempted(r mcp.Revision, a *attempt) {
 // initialize opens with one revision (2025-11-25 §Lifecycle, "Version Negotiation"). q is
 // the request if it was sent and answered already, or nil.
 func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *question) {
-	a := &attempt{why: "initialize is not answered"}
+	a := &attempt{why: "the server does not answer initialize"}
 	defer func() { e.attempted(r, a) }()
 	if q == nil {
 		q = t.ask(mcp.MethodInitialize, greeting(r.String()))
@@ -310,11 +310,11 @@ func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *quest
 	switch {
 	case q.worked():
 	case q.msg != nil:
-		a.refused, a.why = t.proof(q), "initialize is refused"
+		a.refused, a.why = t.proof(q), "the server answers initialize with an error"
 		return
 	default:
 		if q.status >= 400 {
-			a.why = "initialize is answered with HTTP status " + strconv.Itoa(q.status)
+			a.why = "the server answers initialize with HTTP status " + strconv.Itoa(q.status)
 		}
 		return
 	}
@@ -324,11 +324,11 @@ func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *quest
 	version, ok := jsonrpc.Text(raw, q.msg.ResultMember("protocolVersion"))
 	switch {
 	case !ok:
-		a.why = "initialize names no version"
+		a.why = "the answer to initialize has no protocolVersion"
 		e.versionless(t, q)
 		return
 	case version != r.String():
-		a.answer, a.why = version, "it answers with "+clip(version)
+		a.answer, a.why = version, "the server answers initialize with version "+clip(version)
 		return
 	}
 	if jsonrpc.KindOf(raw, q.msg.ResultMember("capabilities")) != '{' {
@@ -339,7 +339,7 @@ func (e *exam) initialize(ctx context.Context, t *talk, r mcp.Revision, q *quest
 	}
 	a.opened = t.finishHandshake(ctx, r)
 	if !a.opened {
-		a.why = "it answers no request after the handshake"
+		a.why = "the server does not answer requests after the handshake"
 	}
 }
 

@@ -189,7 +189,7 @@ func (j *schemaJudge) schema(at jsonrpc.Span, depth int) {
 		return
 	case '{':
 	default:
-		j.find(SchemaInvalid, "expected a schema, found "+clip(string(at.Of(j.raw))))
+		j.find(SchemaInvalid, "expected a schema, got "+clip(string(at.Of(j.raw))))
 		return
 	}
 	for m := range jsonrpc.Members(j.raw, at) {

@@ -81,9 +81,9 @@ func TestLookup(t *testing.T) {
 func TestFindingsPage(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("<!-- Code generated from internal/doctor/table*.go by `go test ./internal/doctor -update`; DO NOT EDIT. -->\n\n# Findings\n\n" +
-		"The problems that `dragoman doctor` can find. A code never changes its meaning. `dragoman doctor --explain CODE` prints the same.\n\n" +
-		"An *error* makes clients that follow the specification fail, or lose something. A *warning* makes some clients fail. An *info* is not a problem: doctor shows it with `--all`.\n\n" +
-		"*Affects* names clients that rely on what the server does wrong, as their messages show. It may affect others too.\n")
+		"This page lists the problems that `dragoman doctor` can find. `dragoman doctor --explain CODE` prints the same texts. The meaning of a code never changes.\n\n" +
+		"An *error* causes failures or lost data in clients that follow the specification. A *warning* causes failures in some clients. An *info* is not a problem, and doctor shows it only with `--all`.\n\n" +
+		"*Meanwhile* says what Dragoman does until the problem is fixed. *Affects* names the clients that are known to need the feature that is missing or wrong. Other clients may be affected too.\n")
 	for _, part := range []struct {
 		title string
 		all   []Condition

@@ -95,7 +95,7 @@ func (t *talk) proof(q *question) string {
 	case q.done:
 		got = "< " + t.e.redact(q.raw)
 	case t.over:
-		got = "# the conversation ended instead"
+		got = "# the connection closed before the answer"
 	}
 	return evidence("> "+q.said, got)
 }

@@ -104,7 +104,7 @@ func (p process) Epitaph() string {
 	}
 	s := p.ExitText()
 	if s == "" {
-		s = "it closed stdout but still runs"
+		s = "the process closed stdout but still runs"
 	}
 	if lines := p.StderrTail(3); len(lines) > 0 {
 		s += "; stderr: " + strings.Join(lines, " | ")

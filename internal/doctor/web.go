@@ -235,9 +235,9 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	r := eventstream.NewReader(res.Body, eventstream.Limits{})
 	var ev eventstream.Event
-	if err = fmt.Errorf("GET was answered with status %d and %q", res.StatusCode, kind); res.StatusCode == http.StatusOK && kind == "text/event-stream" {
+	if err = fmt.Errorf("the server answered GET with HTTP status %d and Content-Type %q, expected 200 and text/event-stream", res.StatusCode, kind); res.StatusCode == http.StatusOK && kind == "text/event-stream" {
 		if ev, err = r.Next(); err == nil && ev.Name != "endpoint" {
-			err = fmt.Errorf("the stream begins with the event %q", ev.Name)
+			err = fmt.Errorf("the event stream begins with the event %q, expected \"endpoint\"", ev.Name)
 		}
 	}
 	at, bad := t.URL.Parse(string(ev.Data))
@@ -247,7 +247,7 @@ func openSSE(ctx context.Context, t *Target) (*sse, error) {
 		err = bad
 	case at.Host != t.URL.Host, at.Scheme != t.URL.Scheme:
 		// Our messages contain credentials, so they must not go to another host.
-		err = fmt.Errorf("the endpoint event names another host, %s://%s", at.Scheme, at.Host)
+		err = fmt.Errorf("the endpoint event has a URL on another host, %s://%s", at.Scheme, at.Host)
 	}
 	if err != nil {
 		w.cancel()
