@@ -41,7 +41,8 @@ func Main(b Backend) int {
 	self, _ := os.Executable()
 	a.program = programName(os.Args[0], self)
 	a.status = newStatus(os.Stderr, isTerminal(os.Stderr), a.env)
-	a.interactive = isTerminal(os.Stdin) && isTerminal(os.Stderr)
+	a.keyboard = isTerminal(os.Stdin)
+	a.interactive = a.keyboard && isTerminal(os.Stderr)
 	a.openInput = stdio.Input
 	return a.main(os.Args[1:])
 }
@@ -57,6 +58,8 @@ type app struct {
 	screen  bool // stdout is a terminal
 	width   int  // the width of stdout in columns; 0 if unknown
 	status  *status
+	// keyboard says that stdin is a terminal.
+	keyboard bool
 	// interactive says that there is a person to ask: stdin and stderr are a terminal.
 	// openInput opens stdin for one question; closing it ends a read.
 	interactive bool

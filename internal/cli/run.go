@@ -116,15 +116,17 @@ every user of the machine can read them. Quote ${NAME}, or the shell expands it.
 			if listen != "" {
 				a.warnOpen(c.Context(), listen)
 				a.showProgress()
-			} else if a.interactive && !a.quiet {
-				a.status.Printf("waiting for an MCP client on stdin; to try the server by hand, use `%s`", where{target: t.address, command: t.command}.line("list"))
 			}
 			err = a.backend.Run(c.Context(), daemon.RunOptions{
-				Server: server, Listen: listen, Hosts: hosts, Log: a.log, LogCalls: logCalls, Progress: a.status.Step,
+				Server: server, Listen: listen, Hosts: hosts, Terminal: a.keyboard, Log: a.log, LogCalls: logCalls, Progress: a.status.Step,
 				Trace: a.tracer(), Version: version(),
 				Ready: func(endpoint string) {
 					a.status.End()
-					if !a.quiet {
+					switch {
+					case a.quiet:
+					case endpoint == "" && a.interactive:
+						a.status.Printf("waiting for an MCP client on stdin; to try the server by hand, use `%s`", where{target: t.address, command: t.command}.line("list"))
+					case endpoint != "":
 						a.status.Printf("%s is at %s", server.Name, reachable(endpoint))
 					}
 				},

@@ -106,8 +106,14 @@ func TestShowThroughServe(t *testing.T) {
 func TestRunOnTerminal(t *testing.T) {
 	for _, person := range []bool{true, false} {
 		var out, said bytes.Buffer
-		a := &app{stdout: &out, env: noEnv, interactive: person, status: newStatus(&said, false, noEnv)}
-		a.backend = Backend{Run: func(context.Context, daemon.RunOptions) error { return nil }}
+		a := &app{stdout: &out, env: noEnv, keyboard: person, interactive: person, status: newStatus(&said, false, noEnv)}
+		a.backend = Backend{Run: func(_ context.Context, o daemon.RunOptions) error {
+			if o.Terminal != person || said.Len() > 0 {
+				t.Errorf("%t: Run got Terminal %t after %q", person, o.Terminal, said.String())
+			}
+			o.Ready("")
+			return nil
+		}}
 		code := a.main([]string{"run", "--", "srv", "x y"})
 		if code != exitOK || strings.Contains(said.String(), "use `dragoman list -- srv 'x y'`") != person || out.Len() > 0 {
 			t.Errorf("%t: exit code %d: %s", person, code, said.String())

@@ -30,6 +30,8 @@ type RunOptions struct {
 	Listen string   // "" means stdio
 	Hosts  []string // accepted Host headers besides the loopback names
 	Log    *slog.Logger
+	// Terminal says that stdin is a terminal, so that no MCP client can come over stdio.
+	Terminal bool
 	// LogCalls logs each call at level info, not debug.
 	LogCalls bool
 	// Progress gets the current step while the user waits; an empty step says that it is over.
@@ -40,7 +42,7 @@ type RunOptions struct {
 	// Stdin and Stdout replace the process's own, for tests.
 	Stdin   io.Reader
 	Stdout  io.WriteCloser
-	Ready   func(url string) // called once when it listens; not called on stdio
+	Ready   func(url string) // called once when it listens; on stdio with "", before it reads
 	Drain   time.Duration    // for running calls once ctx has ended; 0 means 30 s; not used on stdio
 	Version string
 	// Events is where everything that happens is published. If it is nil, Run makes a publisher
@@ -49,7 +51,9 @@ type RunOptions struct {
 }
 
 // Run serves one server under its own names until ctx ends or, on stdio, the client
-// disconnects. It returns nil in both cases.
+// disconnects. It returns nil in both cases. If the server's program does not exist, Run fails
+// at once, except for a client over stdio: that client gets the failure as the answer to its
+// first request, which tells its user more than an exit.
 func Run(ctx context.Context, o RunOptions) error {
 	plain := orDiscard(o.Log)
 	limited, flush := limitLog(plain)
@@ -66,6 +70,12 @@ func Run(ctx context.Context, o RunOptions) error {
 	u := runtime.NewUpstream(o.Server, runtime.Hooks{Log: o.Log, Events: o.Events, Version: o.Version, OneClient: o.Listen == "", Exposed: o.Listen != "" && !isLocal(o.Listen)})
 	limit := runtime.StopLimit
 	defer func() { runtime.CloseAll([]*upstream.Upstream{u}, limit) }()
+	if err := u.CheckCommand(); err != nil {
+		if o.Terminal || o.Listen != "" {
+			return err
+		}
+		u.RecordFailure(err)
+	}
 	budget := transport.NewBudget(runtime.InFlight(config.Default().Limits.InFlight, config.Default().Limits.Body))
 	b := runtime.NewBridge(o.Events, budget)
 	defer b.Close()
@@ -74,6 +84,9 @@ func Run(ctx context.Context, o RunOptions) error {
 		Handler: host, Events: o.Events, Log: o.Log, Budget: budget,
 	}
 	if o.Listen == "" {
+		if o.Ready != nil {
+			o.Ready("")
+		}
 		err := servePipe(ctx, clients, host.Drain, config.Default().Limits.Body, o.Stdin, o.Stdout)
 		if errors.Is(err, downstream.ErrShutdown) {
 			limit, err = hurriedLimit, nil

@@ -132,6 +132,30 @@ func (u *Upstream) openError(err error, found []string) *mcp.Error {
 	return e
 }
 
+// CheckCommand returns the error of an attempt to start the server if its command cannot be
+// started here. It returns nil if it can, or if the server has no command. It starts nothing
+// and records nothing.
+func (u *Upstream) CheckCommand() error {
+	if u.spec.Command == "" || u.spec.Unusable != nil {
+		return nil
+	}
+	if err := stdio.Check(u.process()); err != nil {
+		return u.openError(err, nil)
+	}
+	return nil
+}
+
+// RecordFailure logs an error of CheckCommand and records it like an attempt that failed.
+// Calls get it until the next attempt.
+func (u *Upstream) RecordFailure(err error) {
+	why := u.failureOf(err)
+	u.mu.Lock()
+	defer u.unlock()
+	if !u.closed {
+		u.failedLocked(err, why)
+	}
+}
+
 // failureOf returns the failure of an error that openError or unavailable made.
 func (u *Upstream) failureOf(err error) *failure.Failure { return failure.Of(err, u.facts()) }
 

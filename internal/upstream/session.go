@@ -311,10 +311,7 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 		}
 	}
 	u.step("starting " + u.displayName())
-	child, err := stdio.Start(ctx, stdio.Spec{
-		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env, u.spec.Inherit), Dir: u.spec.Dir,
-		Options: stdio.Options{Limits: u.limits()}, OnStderr: u.opts.Stderr,
-	})
+	child, err := stdio.Start(ctx, u.process())
 	if err != nil {
 		return err
 	}
@@ -328,6 +325,14 @@ func (u *Upstream) spawn(ctx context.Context, s *session, a Adapter, offer hands
 	}
 	s.child = child
 	return nil
+}
+
+// process returns how the server's child process is started.
+func (u *Upstream) process() stdio.Spec {
+	return stdio.Spec{
+		Command: u.spec.Command, Args: u.spec.Args, Env: stdio.Environ(u.spec.Env, u.spec.Inherit), Dir: u.spec.Dir,
+		Options: stdio.Options{Limits: u.limits()}, OnStderr: u.opts.Stderr,
+	}
 }
 
 // notAdmitted is the error of a start that the adapter refused.

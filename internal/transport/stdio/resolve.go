@@ -56,6 +56,13 @@ const noPATH = "its environment has no PATH"
 // Unwrap lets errors.Is find exec.ErrNotFound and the errors of package fs.
 func (e *StartError) Unwrap() error { return e.Err }
 
+// Check returns a *StartError if there is no program that Start could start, else nil. It
+// starts nothing.
+func Check(spec Spec) error {
+	_, err := resolve(&spec)
+	return err
+}
+
 // resolve finds the file of the command in the PATH of the child, which the
 // configuration sets, and relative to its working directory. The current directory is
 // never searched.

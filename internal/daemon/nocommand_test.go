@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/config"
+	"github.com/dragoman-mcp/dragoman/internal/failure"
+	"github.com/dragoman-mcp/dragoman/internal/jsonrpc"
+)
+
+// TestRunWithoutItsProgram runs a program that does not exist. A person gets the failure at
+// once. A client over stdio gets it as the answer to initialize, and the log has it before.
+func TestRunWithoutItsProgram(t *testing.T) {
+	t.Parallel()
+	server := config.Server{Name: "gone", Given: true, Command: filepath.Join(t.TempDir(), "gone")}
+	for name, o := range map[string]RunOptions{
+		"at a terminal": {Terminal: true},
+		"over HTTP":     {Listen: "127.0.0.1:0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Server, o.Log = server, slog.New(slog.DiscardHandler)
+			o.Stdin, o.Stdout = neverRead{t}, nil
+			o.Ready = func(string) { t.Error("it is ready") }
+			err := Run(t.Context(), o)
+			var f *failure.Failure
+			if !errors.As(err, &f) || f.Class != failure.CommandNotFound || f.Action == "" {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+	t.Run("for a client", func(t *testing.T) {
+		p := pipeTo(t, func(ctx context.Context, log *slog.Logger, in io.Reader, out io.WriteCloser) error {
+			return Run(ctx, RunOptions{Server: server, Log: log, Stdin: in, Stdout: out})
+		})
+		await(t, "the log has the failure", 30*time.Second, func() bool {
+			return strings.Contains(p.log.String(), "class=command_not_found")
+		})
+		p.send(initializeBody("2025-11-25", "{}"))
+		if m := p.answerTo("1"); m.Kind != jsonrpc.Failure || !strings.Contains(string(m.Raw), `"class":"command_not_found"`) {
+			t.Errorf("initialize: %s", m.Raw)
+		}
+		if n := strings.Count(p.log.String(), "sentence="); n != 1 {
+			t.Errorf("the log has the failure %d times:\n%s", n, p.log.String())
+		}
+	})
+}
+
+// neverRead is a stdin that must not be read.
+type neverRead struct{ t *testing.T }
+
+func (r neverRead) Read([]byte) (int, error) {
+	r.t.Error("stdin was read")
+	return 0, io.EOF
+}
