@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/transport/httpdoor"
 )
 
-// Options are the options of New. All but Version, Config and Local are required.
+// Options are the options of New. Runtime, Budget, Recent and Losses are required.
 type Options struct {
 	Runtime *runtime.Runtime
 	Budget  *transport.Budget
@@ -25,6 +25,10 @@ type Options struct {
 	Local   bool   // only this machine can reach the listener
 	// PublicURL is the URL at which clients reach "/", if a proxy is before us; else "".
 	PublicURL string
+	// Access decides who may see messages and change something. Nil makes a new one.
+	Access *Access
+	// ConsoleOff says in a sentence why there is no console; "" if there is one.
+	ConsoleOff string
 }
 
 // API reports the state of the running program. Use New. Safe for concurrent use.
@@ -38,8 +42,14 @@ type API struct {
 
 // New returns an API. The uptime that it reports begins now.
 func New(o Options) *API {
+	if o.Access == nil {
+		o.Access = NewAccess(o.Local)
+	}
 	return &API{opts: o, started: time.Now(), logStreams: NewStreams(mostLogStreams)}
 }
+
+// Access returns what decides who may see messages and change something.
+func (a *API) Access() *Access { return a.opts.Access }
 
 // Drain ends the streams, so that the listener can stop. It may be called more than once.
 func (a *API) Drain() { a.logStreams.Drain() }
@@ -57,6 +67,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("/api/v1/status", a.serveStatus)
 	mux.HandleFunc("/api/v1/logs", a.serveLogs)
 	mux.HandleFunc("/api/v1/logs/stream", a.serveLogStream)
+	mux.HandleFunc("/api/v1/console/link", a.serveConsoleLink)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, Problem{Type: "not-found", Title: "Not found", Status: http.StatusNotFound, Instance: r.URL.Path})
 	})

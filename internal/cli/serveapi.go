@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,7 +29,8 @@ const (
 
 // running is a serve that runs on this machine. Its methods are safe for concurrent use.
 type running struct {
-	address string // host:port
+	address string   // host:port
+	folders []string // where its key is kept
 	http    *http.Client
 }
 
@@ -56,19 +59,50 @@ func (a *app) running(f *runningFlags) (*running, error) {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.Unmap().IsUnspecified() {
 		host = "localhost"
 	}
-	return &running{address: net.JoinHostPort(host, port), http: directClient()}, nil
+	return &running{address: net.JoinHostPort(host, port), folders: admin.KeyFolders(a.env), http: directClient()}, nil
 }
 
 // close releases the connections.
 func (s *running) close() { s.http.CloseIdleConnections() }
 
-// get requests a path of the API. The caller closes the body. The status of the response is
-// 200; everything else is an error that says what to do.
+// get requests a path of the API, like ask.
 func (s *running) get(ctx context.Context, path string, query url.Values, header ...string) (*http.Response, error) {
+	return s.ask(ctx, http.MethodGet, path, query, nil, header...)
+}
+
+// ask sends a request to the API. A body is JSON; nil sends none. If the API wants a proof
+// that this user has started serve, ask sends the key that serve keeps for the user. The
+// caller closes the body. The status of the response is 2xx; everything else is an error
+// that says what to do.
+func (s *running) ask(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
+	resp, err := s.send(ctx, method, path, query, body, header...)
+	var denied *problemError
+	if !errors.As(err, &denied) || denied.kind != "no-access" {
+		return resp, err
+	}
+	keys, missing := admin.ReadKeys(s.folders, s.address)
+	for _, key := range keys {
+		resp, err = s.send(ctx, method, path, query, body, append(header, "Authorization", "Bearer "+key)...)
+		if !errors.As(err, &denied) || denied.kind != "wrong-key" {
+			return resp, err
+		}
+	}
+	text := "the key of the `dragoman serve` at " + s.address + " was not found"
+	if missing == nil {
+		text = "the `dragoman serve` at " + s.address + " does not accept the key that was found"
+	}
+	return nil, withHint(errors.New(text), "run this command as the user who started `dragoman serve`, with the same XDG_RUNTIME_DIR and HOME")
+}
+
+// send sends one request; see ask.
+func (s *running) send(ctx context.Context, method, path string, query url.Values, body []byte, header ...string) (*http.Response, error) {
 	u := url.URL{Scheme: "http", Host: s.address, Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, usagef("use --listen HOST:PORT", "%q is not an address", s.address)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -80,13 +114,13 @@ func (s *running) get(ctx context.Context, path string, query url.Values, header
 		}
 		return nil, s.absent("no `dragoman serve` answers at " + s.address)
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode/100 == 2 {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	refusal, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	var p admin.Problem
-	if json.Unmarshal(body, &p) != nil || !strings.HasPrefix(p.Type, "urn:dragoman:problem:") {
+	if json.Unmarshal(refusal, &p) != nil || !strings.HasPrefix(p.Type, "urn:dragoman:problem:") {
 		return nil, s.absent("the program at " + s.address + " is not `dragoman serve`")
 	}
 	text := excerpt.Line(p.Title, maxQuoted)

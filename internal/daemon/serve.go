@@ -53,6 +53,9 @@ type ServeOptions struct {
 	// Events is where everything that happens is published. If it is nil, Serve makes a
 	// publisher to which only the log and the metrics subscribe.
 	Events *event.Publisher
+	// KeyFolders are the folders in which the key of the admin API may be kept, best first. The
+	// first that takes it gets a file that only this user can read. Empty keeps none.
+	KeyFolders []string
 	// Dump is called with the status on SIGUSR1. If it is nil, the signal keeps its default
 	// action.
 	Dump func(*admin.Report)
@@ -100,6 +103,8 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		defer signal.Stop(asked)
 		running.Go(func() { d.dumpWhenAsked(ctx, asked) })
 	}
+	forget := func() {}
+	defer func() { forget() }()
 	if o.Stdio {
 		running.Go(func() {
 			defer cancel()
@@ -115,6 +120,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		address: address, handler: d.handler(), endpoints: d.runtime.Endpoints(), log: o.Log, drain: d.drain, limit: o.Drain,
 		ready: func(base string) {
 			began := time.Now()
+			forget = d.keepKey(base)
 			d.runtime.Warm()
 			if o.Ready != nil {
 				o.Ready(base + "/mcp")
@@ -129,6 +135,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 // daemon is the state of a running Serve.
 type daemon struct {
 	opts        ServeOptions // its Log is limited
+	local       bool         // only this machine can reach the listener
 	log         *slog.Logger // for events that clients and servers cannot cause
 	events      *event.Publisher
 	metrics     *telemetry.Metrics
@@ -144,7 +151,7 @@ type daemon struct {
 
 // newDaemon makes a daemon. local says that only this machine can reach its listener.
 func newDaemon(o ServeOptions, local bool) *daemon {
-	d := &daemon{opts: o, events: o.Events, metrics: telemetry.NewMetrics()}
+	d := &daemon{opts: o, local: local, log: o.Log, events: o.Events, metrics: telemetry.NewMetrics()}
 	if o.recent == nil {
 		o.recent = logring.New()
 	}
@@ -169,6 +176,20 @@ func newDaemon(o ServeOptions, local bool) *daemon {
 	d.metrics.WatchEndpoints(d.counts, d.guard)
 	d.metrics.WatchServers(d.runtime.Statuses)
 	return d
+}
+
+// keepKey writes the key of the admin API into a file, for the commands of this user. base is
+// the URL of the listener. forget removes the file.
+func (d *daemon) keepKey(base string) (forget func()) {
+	if !d.local || len(d.opts.KeyFolders) == 0 {
+		return func() {}
+	}
+	_, forget, err := admin.WriteKey(d.opts.KeyFolders, strings.TrimPrefix(base, "http://"), d.admin.Access().Key())
+	if err != nil {
+		d.log.Warn("the key for other commands could not be written", "cause", err.Error())
+		return func() {}
+	}
+	return forget
 }
 
 // counts returns the counters of each endpoint.

@@ -70,6 +70,7 @@ var table = []Entry{
 	{"config_needs_restart", "some settings change only with a restart", "Some changed settings are used after the next start."},
 	{"config_problem", "problem in the configuration", "A warning of `config check`."},
 	{"config_not_watched", "the configuration file is not watched for changes", "Changes need a SIGHUP."},
+	{"key_not_kept", "the key for other commands could not be written", "Commands that need the key of `serve`, such as `dragoman console`, do not work; `cause` says why."},
 	{"server_added", "server added", "A reload has added a server."},
 	{"server_removed", "server removed", "A reload has removed a server."},
 	{"server_changed", "server changed", "A reload has changed the `settings` of a server."},

@@ -1,0 +1,241 @@
+package admin
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bounds of Access.
+const (
+	linkLife    = 10 * time.Minute
+	sessionLife = 12 * time.Hour
+	mostLinks   = 64
+	mostBrowser = 64 // sessions of browsers
+)
+
+// LinkQuery is the name of the query member of the path /console/ that has the token of a
+// one-time link.
+const LinkQuery = "link"
+
+// Access decides who may use the parts of the admin API and of the console that show
+// messages or change something. It accepts two proofs that a request comes from the user of
+// this process: the cookie of a browser that has opened a one-time link, and the key of the
+// process, which only this user can read (see WriteKey). Neither opens an MCP endpoint.
+//
+// All state is in memory and bounded. Use NewAccess. Safe for concurrent use.
+type Access struct {
+	local bool
+	key   string
+	cross *http.CrossOriginProtection
+
+	mu       sync.Mutex
+	links    []ticket // oldest first
+	sessions []ticket // oldest first
+}
+
+// ticket is a secret that is valid until a time. Only its hash is kept.
+type ticket struct {
+	hash  [sha256.Size]byte
+	until time.Time
+}
+
+// NewAccess returns an Access with a new random key. local says that only this machine can
+// reach the listener. Otherwise Check refuses every request.
+func NewAccess(local bool) *Access {
+	return &Access{local: local, key: secret(), cross: http.NewCrossOriginProtection()}
+}
+
+// secret returns a new random secret of 256 bits, in characters that a URL may have.
+func secret() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Denied says why a request was refused. It has no secret and no text of the request.
+type Denied struct {
+	Status int    // of HTTP
+	Kind   string // the short name of a Problem's type
+	Detail string // one or two sentences, which name the next step
+}
+
+func (d *Denied) Error() string { return d.Detail }
+
+// Problem returns the answer to a refused request for a path.
+func (d *Denied) Problem(path string) Problem {
+	title := "Only the user of this process may do this"
+	if d.Status == http.StatusUnauthorized {
+		title = "The request proves no access"
+	}
+	return Problem{Type: d.Kind, Title: title, Status: d.Status, Detail: d.Detail, Instance: path}
+}
+
+// Check returns nil if a request may see messages and change something. Otherwise it returns
+// a *Denied. The request needs the cookie of a session, or the header "Authorization: Bearer
+// KEY". A request that a proxy forwarded, that names a foreign host, or that a page of another
+// site sends is refused even with one of them.
+func (a *Access) Check(r *http.Request) error {
+	if err := a.CheckOrigin(r); err != nil {
+		return err
+	}
+	if given := r.Header["Authorization"]; len(given) > 0 {
+		scheme, key, _ := strings.Cut(given[0], " ")
+		if len(given) == 1 && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(key), []byte(a.key)) == 1 {
+			return nil
+		}
+		return &Denied{http.StatusUnauthorized, "wrong-key", "The key is not that of this process. Each start of `dragoman serve` makes a new key."}
+	}
+	if !a.SignedIn(r) {
+		return &Denied{http.StatusUnauthorized, "no-access", "Run `dragoman console` for a link that opens the console, or send the key of this process as a bearer token."}
+	}
+	return nil
+}
+
+// CheckOrigin makes the checks of Check that need no secret: the listener is of this machine
+// only, no proxy forwarded the request, and no page of another site sent it.
+func (a *Access) CheckOrigin(r *http.Request) error {
+	switch {
+	case !a.local:
+		return &Denied{http.StatusForbidden, "local-only", "Dragoman listens on an address that other machines can reach. Listen on 127.0.0.1 to use this."}
+	case forwarded(r):
+		return &Denied{http.StatusForbidden, "local-only", "A proxy forwarded the request. Send it directly, without a proxy."}
+	case foreignPage(r), a.cross.Check(r) != nil:
+		return &Denied{http.StatusForbidden, "foreign-page", "A page of another site sent the request."}
+	}
+	return nil
+}
+
+// SignedIn reports whether a request has the cookie of a session that has not ended.
+func (a *Access) SignedIn(r *http.Request) bool {
+	c, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return false
+	}
+	hash, now := sha256.Sum256([]byte(c.Value)), time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.sessions {
+		if s.hash == hash {
+			return now.Before(s.until)
+		}
+	}
+	return false
+}
+
+// Key returns the key of this process.
+func (a *Access) Key() string { return a.key }
+
+// Link returns a new link that opens the console once, within ten minutes. base is the URL of
+// the listener without a path, for example "http://127.0.0.1:7300". At most 64 links are
+// valid; a further one ends the oldest.
+func (a *Access) Link(base string) string {
+	token := secret()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.links = added(a.links, token, linkLife, mostLinks)
+	return base + "/console/?" + LinkQuery + "=" + token
+}
+
+// Enter uses the token of a link. If the token is valid, Enter ends it, sets the cookie of a
+// new session and reports true. The session lasts 12 hours. At most 64 sessions exist; a
+// further one ends the oldest.
+func (a *Access) Enter(w http.ResponseWriter, r *http.Request, token string) bool {
+	if !a.use(token) {
+		return false
+	}
+	session := secret()
+	a.mu.Lock()
+	a.sessions = added(a.sessions, session, sessionLife, mostBrowser)
+	a.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName(r), Value: session, Path: "/", MaxAge: int(sessionLife / time.Second),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	})
+	return true
+}
+
+// use ends a link and reports whether it was valid.
+func (a *Access) use(token string) bool {
+	hash, now := sha256.Sum256([]byte(token)), time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, l := range a.links {
+		if l.hash == hash {
+			a.links = append(a.links[:i], a.links[i+1:]...)
+			return now.Before(l.until)
+		}
+	}
+	return false
+}
+
+// added returns list with a new ticket, without those that have ended, and without the oldest
+// if there are too many.
+func added(list []ticket, text string, life time.Duration, most int) []ticket {
+	now := time.Now()
+	kept := make([]ticket, 0, len(list)+1)
+	for _, t := range list {
+		if now.Before(t.until) {
+			kept = append(kept, t)
+		}
+	}
+	kept = append(kept, ticket{sha256.Sum256([]byte(text)), now.Add(life)})
+	return kept[max(0, len(kept)-most):]
+}
+
+// cookieName returns the name of the session cookie. Browsers send a cookie to all ports of a
+// host, so the name has the port: two Dragomans on one machine do not sign each other out.
+func cookieName(r *http.Request) string {
+	_, port, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		port = "80"
+	}
+	return "dragoman_console_" + port
+}
+
+// access refuses a request that Access.Check refuses. If it returns false, the request has
+// been answered.
+func (a *API) access(w http.ResponseWriter, r *http.Request) bool {
+	err := a.opts.Access.Check(r)
+	if err == nil {
+		return true
+	}
+	denied, ok := err.(*Denied)
+	if !ok {
+		denied = &Denied{http.StatusForbidden, "no-access", ""}
+	}
+	if denied.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="dragoman"`)
+	}
+	refuse(w, denied.Problem(r.URL.Path))
+	return false
+}
+
+// ConsoleLink is the answer of POST /api/v1/console/link.
+type ConsoleLink struct {
+	URL     string    `json:"url"`     // opens the console once
+	Expires time.Time `json:"expires"` // when it stops to work
+}
+
+// serveConsoleLink answers POST /api/v1/console/link with a new link. It needs the key: a
+// session of a browser may not make another one.
+func (a *API) serveConsoleLink(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", "POST")
+		refuse(w, Problem{Type: "method", Title: "Method not allowed", Status: http.StatusMethodNotAllowed, Instance: r.URL.Path})
+	case !a.access(w, r):
+	case len(r.Header["Authorization"]) == 0:
+		refuse(w, (&Denied{http.StatusForbidden, "key-only", "Only the key of this process makes links. Run `dragoman console`."}).Problem(r.URL.Path))
+	case a.opts.ConsoleOff != "":
+		refuse(w, Problem{Type: "console-off", Title: "The console is off", Status: http.StatusConflict, Detail: a.opts.ConsoleOff, Instance: r.URL.Path})
+	default:
+		writeJSON(w, r, ConsoleLink{URL: a.opts.Access.Link("http://" + r.Host), Expires: time.Now().Add(linkLife).UTC().Truncate(time.Second)})
+	}
+}

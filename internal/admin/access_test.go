@@ -1,0 +1,258 @@
+package admin
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// asked returns a request of a browser on this machine, with headers in pairs.
+func asked(method, target string, header ...string) *http.Request {
+	r := httptest.NewRequest(method, target, nil)
+	r.Host = "127.0.0.1:7300"
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			continue
+		}
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+// enter opens a new link and returns the cookie that it sets, or "" if it is refused.
+func enter(a *Access, link string) string {
+	u, _ := url.Parse(link)
+	w := httptest.NewRecorder()
+	if !a.Enter(w, asked("GET", "/console/"), u.Query().Get(LinkQuery)) {
+		return ""
+	}
+	cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
+	return cookie
+}
+
+// TestAccess checks which requests may see messages.
+func TestAccess(t *testing.T) {
+	a := NewAccess(true)
+	cookie := enter(a, a.Link("http://127.0.0.1:7300"))
+	bearer := "Bearer " + a.Key()
+	for _, tt := range []struct {
+		name   string
+		r      *http.Request
+		status int // 0 for allowed
+		kind   string
+	}{
+		{"the cookie", asked("GET", "/x", "Cookie", cookie), 0, ""},
+		{"the cookie, from our own page", asked("POST", "/x", "Cookie", cookie, "Sec-Fetch-Site", "same-origin", "Origin", "http://127.0.0.1:7300"), 0, ""},
+		{"the key", asked("POST", "/x", "Authorization", bearer), 0, ""},
+		{"the key at localhost", asked("POST", "/x", "Authorization", bearer, "Host", "localhost:7300"), 0, ""},
+		{"nothing", asked("GET", "/x"), 401, "no-access"},
+		{"a made-up cookie", asked("GET", "/x", "Cookie", "dragoman_console_7300=AAAA"), 401, "no-access"},
+		{"the cookie of another port", asked("GET", "/x", "Cookie", strings.Replace(cookie, "7300", "7301", 1)), 401, "no-access"},
+		{"the cookie at another port", asked("GET", "/x", "Cookie", cookie, "Host", "127.0.0.1:7301"), 401, "no-access"},
+		{"a wrong key", asked("GET", "/x", "Authorization", "Bearer x"), 401, "wrong-key"},
+		{"a wrong key with the cookie", asked("GET", "/x", "Authorization", "Bearer x", "Cookie", cookie), 401, "wrong-key"},
+		{"the key in another scheme", asked("GET", "/x", "Authorization", "Basic "+a.Key()), 401, "wrong-key"},
+		{"two keys", asked("GET", "/x", "Authorization", bearer, "Authorization", bearer), 401, "wrong-key"},
+		{"the key in the query", asked("GET", "/x?key="+a.Key()), 401, "no-access"},
+		{"a foreign host", asked("GET", "/x", "Cookie", cookie, "Host", "rebound.example:7300"), 403, "local-only"},
+		{"a proxy", asked("GET", "/x", "Authorization", bearer, "X-Forwarded-For", "192.0.2.1"), 403, "local-only"},
+		{"a proxy, RFC 7239", asked("GET", "/x", "Authorization", bearer, "Forwarded", "for=192.0.2.1"), 403, "local-only"},
+		{"a post of another site", asked("POST", "/x", "Cookie", cookie, "Sec-Fetch-Site", "cross-site"), 403, "foreign-page"},
+		{"a post of another port", asked("POST", "/x", "Cookie", cookie, "Sec-Fetch-Site", "same-site"), 403, "foreign-page"},
+		{"a post of another site, old browser", asked("POST", "/x", "Cookie", cookie, "Origin", "https://evil.example"), 403, "foreign-page"},
+		{"an embedding page of another port", asked("GET", "/x", "Cookie", cookie, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Dest", "script"), 403, "foreign-page"},
+		{"a frame of another site", asked("GET", "/x", "Cookie", cookie, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "iframe"), 403, "foreign-page"},
+	} {
+		err := a.Check(tt.r)
+		denied, _ := err.(*Denied)
+		switch {
+		case tt.status == 0 && err != nil:
+			t.Errorf("%s: refused: %v", tt.name, err)
+		case tt.status != 0 && (denied == nil || denied.Status != tt.status || denied.Kind != tt.kind):
+			t.Errorf("%s: %+v, want %d %s", tt.name, err, tt.status, tt.kind)
+		}
+		if denied != nil && (strings.Contains(denied.Detail, a.Key()) || denied.Detail == "") {
+			t.Errorf("%s: %q", tt.name, denied.Detail)
+		}
+	}
+	public := NewAccess(false)
+	if err := public.Check(asked("GET", "/x", "Authorization", "Bearer "+public.Key())); err == nil || err.(*Denied).Status != 403 {
+		t.Errorf("a listener that others can reach: %v", err)
+	}
+}
+
+// TestLinks checks that a link works once, ends, and that the numbers of links and sessions
+// are bounded.
+func TestLinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAccess(true)
+		link := a.Link("http://127.0.0.1:7300")
+		if !strings.HasPrefix(link, "http://127.0.0.1:7300/console/?link=") || strings.Contains(link, a.Key()) {
+			t.Error(link)
+		}
+		cookie := enter(a, link)
+		if cookie == "" || enter(a, link) != "" {
+			t.Error("a link works", cookie, "and once more")
+		}
+		late := a.Link("http://127.0.0.1:7300")
+		time.Sleep(linkLife)
+		if enter(a, late) != "" {
+			t.Error("a link works after its time")
+		}
+		signedIn := func(cookie string) bool { return a.SignedIn(asked("GET", "/console/", "Cookie", cookie)) }
+		time.Sleep(sessionLife - linkLife - time.Second)
+		if !signedIn(cookie) {
+			t.Error("the session ended early")
+		}
+		time.Sleep(time.Second)
+		if signedIn(cookie) {
+			t.Error("the session does not end")
+		}
+		first := a.Link("")
+		for range mostLinks {
+			a.Link("")
+		}
+		if enter(a, first) != "" {
+			t.Error("there are too many links")
+		}
+		oldest := enter(a, a.Link(""))
+		for range mostBrowser {
+			enter(a, a.Link(""))
+		}
+		if signedIn(oldest) || len(a.sessions) != mostBrowser || len(a.links) > mostLinks {
+			t.Errorf("%d sessions, %d links", len(a.sessions), len(a.links))
+		}
+	})
+}
+
+// TestCookie checks the attributes of the session cookie.
+func TestCookie(t *testing.T) {
+	a := NewAccess(true)
+	u, _ := url.Parse(a.Link("http://127.0.0.1:7300"))
+	w := httptest.NewRecorder()
+	a.Enter(w, asked("GET", "/console/"), u.Query().Get(LinkQuery))
+	c := w.Result().Cookies()[0]
+	if c.Name != "dragoman_console_7300" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.MaxAge != 12*60*60 || len(c.Value) < 43 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestConsoleLink checks who gets a link from the API.
+func TestConsoleLink(t *testing.T) {
+	for _, off := range []string{"", "--no-console was given."} {
+		a := New(Options{Local: true, ConsoleOff: off})
+		mux := http.NewServeMux()
+		a.Routes(mux)
+		ask := func(r *http.Request) *http.Response {
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, r)
+			return w.Result()
+		}
+		cookie := enter(a.Access(), a.Access().Link(""))
+		bearer := "Bearer " + a.Access().Key()
+		for _, tt := range []struct {
+			r      *http.Request
+			status int
+		}{
+			{asked("GET", "/api/v1/console/link", "Authorization", bearer), 405},
+			{asked("POST", "/api/v1/console/link"), 401},
+			{asked("POST", "/api/v1/console/link", "Cookie", cookie), 403},
+			{asked("POST", "/api/v1/console/link", "Authorization", bearer, "X-Forwarded-For", "192.0.2.1"), 403},
+		} {
+			if got := ask(tt.r); got.StatusCode != tt.status || got.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s %v: %d %v", tt.r.Method, tt.r.Header, got.StatusCode, got.Header)
+			}
+		}
+		got := ask(asked("POST", "/api/v1/console/link", "Authorization", bearer))
+		body, _ := io.ReadAll(got.Body)
+		if off != "" {
+			if got.StatusCode != 409 || !strings.Contains(string(body), off) {
+				t.Errorf("%d %s", got.StatusCode, body)
+			}
+			continue
+		}
+		var link ConsoleLink
+		if err := json.Unmarshal(body, &link); err != nil || got.StatusCode != 200 || enter(a.Access(), link.URL) == "" {
+			t.Errorf("%d %s", got.StatusCode, body)
+		}
+	}
+}
+
+// TestKeyFile checks that a key is written for its user alone, is found again, and that only
+// its own file is removed.
+func TestKeyFile(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "dragoman")
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folders := []string{filepath.Join(blocked, "dragoman"), folder}
+	path, remove, err := WriteKey(folders, "127.0.0.1:7300", "the-key")
+	if err != nil || path != filepath.Join(folder, "serve-127.0.0.1-7300.key") {
+		t.Fatal(path, err)
+	}
+	info, err := os.Stat(path)
+	inside, err2 := os.Stat(folder)
+	if err != nil || err2 != nil || runtime.GOOS != "windows" && (info.Mode().Perm() != 0o600 || inside.Mode().Perm() != 0o700) {
+		t.Errorf("%v %v %v %v", info.Mode(), inside.Mode(), err, err2)
+	}
+	for address, want := range map[string]int{"127.0.0.1:7300": 1, "localhost:7300": 1, "[::ffff:127.0.0.1]:7300": 1, "127.0.0.1:7301": 0, "[::1]:7300": 0, "nonsense": 0} {
+		if keys, err := ReadKeys(folders, address); len(keys) != want || (err == nil) != (want > 0) || want > 0 && keys[0] != "the-key" {
+			t.Errorf("%s: %v %v", address, keys, err)
+		}
+	}
+	if _, other, err := WriteKey(folders, "127.0.0.1:7300", "newer"); err != nil {
+		t.Fatal(err)
+	} else {
+		remove()
+		if keys, _ := ReadKeys(folders, "127.0.0.1:7300"); len(keys) != 1 {
+			t.Error("removing a key removed that of another process")
+		}
+		other()
+	}
+	if left, _ := os.ReadDir(folder); len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+	if _, _, err := WriteKey(nil, "127.0.0.1:7300", "x"); err == nil {
+		t.Error("a key was written into no folder")
+	}
+}
+
+// TestKeyFolders checks where keys are kept.
+func TestKeyFolders(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		t.Skip("the folders of Linux")
+	}
+	run := t.TempDir()
+	of := func(pairs ...string) []string {
+		return KeyFolders(func(name string) (string, bool) {
+			for i := 0; i < len(pairs); i += 2 {
+				if pairs[i] == name {
+					return pairs[i+1], true
+				}
+			}
+			return "", false
+		})
+	}
+	for _, tt := range []struct{ got, want []string }{
+		{of(), nil},
+		{of("HOME", "/home/a"), []string{"/home/a/.cache/dragoman"}},
+		{of("HOME", "/home/a", "XDG_CACHE_HOME", "/c", "XDG_RUNTIME_DIR", run), []string{run + "/dragoman", "/c/dragoman"}},
+		{of("HOME", "/home/a", "XDG_RUNTIME_DIR", "/not/there"), []string{"/home/a/.cache/dragoman"}},
+		{of("XDG_CACHE_HOME", "relative"), nil},
+	} {
+		if strings.Join(tt.got, " ") != strings.Join(tt.want, " ") {
+			t.Errorf("%v, want %v", tt.got, tt.want)
+		}
+	}
+}

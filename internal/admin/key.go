@@ -1,0 +1,147 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// maxKey bounds what is read of a key file, in bytes.
+const maxKey = 1 << 10
+
+// KeyFolders returns the folders in which a process may keep its key, best first: below the
+// runtime folder of the user, which a logout empties, and below the cache folder. Only the
+// user can read them. env looks up an environment variable. The result is empty if the
+// environment names no home directory.
+func KeyFolders(env func(string) (string, bool)) (folders []string) {
+	add := func(base string, more ...string) {
+		if filepath.IsAbs(base) {
+			folders = append(folders, filepath.Join(append(append([]string{base}, more...), "dragoman")...))
+		}
+	}
+	get := func(name string) string {
+		value, _ := env(name)
+		return value
+	}
+	switch runtime.GOOS {
+	case "windows":
+		add(get("LocalAppData"))
+	case "darwin":
+		if home := get("HOME"); home != "" {
+			add(home, "Library", "Caches")
+		}
+	default:
+		if dir := get("XDG_RUNTIME_DIR"); isFolder(dir) {
+			add(dir)
+		}
+		if dir := get("XDG_CACHE_HOME"); dir != "" {
+			add(dir)
+		} else if home := get("HOME"); home != "" {
+			add(home, ".cache")
+		}
+	}
+	return folders
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return path != "" && err == nil && info.IsDir()
+}
+
+// WriteKey writes the key of a process into the first folder that takes it. The file is
+// readable for this user only. address is that of the listener, with an IP address. remove
+// deletes the file, unless another process has replaced it.
+func WriteKey(folders []string, address, key string) (path string, remove func(), err error) {
+	name, err := keyName(address)
+	if err != nil {
+		return "", nil, err
+	}
+	err = errors.New("the environment names no folder of the user for it")
+	for _, folder := range folders {
+		path = filepath.Join(folder, name)
+		if err = writePrivate(path, key+"\n"); err == nil {
+			return path, func() {
+				if readKey(path) == key {
+					_ = os.Remove(path)
+				}
+			}, nil
+		}
+	}
+	return "", nil, err
+}
+
+// ReadKeys returns the keys that are kept for an address, best first. The host of address may
+// be "localhost". A key may be of a process that has ended without removing its file. The
+// error says why there is none.
+func ReadKeys(folders []string, address string) (keys []string, err error) {
+	addresses := []string{address}
+	if host, port, err := net.SplitHostPort(address); err == nil && strings.EqualFold(host, "localhost") {
+		addresses = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	}
+	for _, folder := range folders {
+		for _, address := range addresses {
+			name, err := keyName(address)
+			if err != nil {
+				return nil, err
+			}
+			if key := readKey(filepath.Join(folder, name)); key != "" {
+				keys = append(keys, key)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("no key is kept for %s: %w", address, fs.ErrNotExist)
+	}
+	return keys, nil
+}
+
+// keyName returns the name of the file for an address.
+func keyName(address string) (string, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return "", fmt.Errorf("the address of the key: %w", err)
+	}
+	host := strings.ReplaceAll(at.Addr().Unmap().WithZone("").String(), ":", "_")
+	return fmt.Sprintf("serve-%s-%d.key", host, at.Port()), nil
+}
+
+func readKey(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKey))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// writePrivate writes a file that only this user can read. It replaces an existing file as a
+// whole, and does not follow it if it is a link.
+func writePrivate(path, text string) error {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(folder, ".key-*") // it has mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
